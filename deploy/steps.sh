@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# Sourced by the scripts here and by .ci/run: each step printed with its command and the time it took.
+
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+
+seconds_since() {
+  local ms=$(($(now_ms) - $1))
+  printf '%d.%d s' $((ms / 1000)) $((ms % 1000 / 100))
+}
+
+# A command as one would type it: only words that need quotes get them.
+as_typed() {
+  local word line=''
+  for word in "$@"; do
+    if [[ $word =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]]; then line+=" $word"; else line+=" ${word@Q}"; fi
+  done
+  printf '%s' "${line# }"
+}
+
+# step TITLE COMMAND...: announces, runs and times a command; its failure ends the script by name.
+step() {
+  local title=$1 start status=0
+  shift
+  printf '\n== %s\n   $ %s\n' "$title" "$(as_typed "$@")"
+  start=$(now_ms)
+  "$@" || status=$?
+  if ((status != 0)); then
+    printf 'error: step "%s" failed with exit code %d after %s\n' "$title" "$status" "$(seconds_since "$start")" >&2
+    exit "$status"
+  fi
+  printf '   %s: %s\n' "$title" "$(seconds_since "$start")"
+}
