@@ -19,7 +19,7 @@ root=$PWD
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 python=${PYTHON:-python3}
-target=${LIBTORCH_DIR:-$root/.libtorch}
+target=$root/.libtorch
 
 cuda=0
 case ${1:-} in
