@@ -22,7 +22,11 @@ as_typed() {
   printf '%s' "${line# }"
 }
 
+# One line per step that is done, for a summary.
+step_times=()
+
 # step TITLE COMMAND...: announces, runs and times a command; its failure ends the script by name.
+# The command runs where `set -e` is off: a function checks its own commands.
 step() {
   local title=$1 start status=0
   shift
@@ -33,5 +37,6 @@ step() {
     printf 'error: step "%s" failed with exit code %d after %s\n' "$title" "$status" "$(seconds_since "$start")" >&2
     exit "$status"
   fi
+  step_times+=("$(printf '%9s  %s' "$(seconds_since "$start")" "$title")")
   printf '   %s: %s\n' "$title" "$(seconds_since "$start")"
 }
