@@ -52,10 +52,7 @@ fi
 step 'build' cargo build --profile "$profile" --workspace --bins --locked
 binaries=${CARGO_TARGET_DIR:-target}/$profile
 if [[ $profile == dev ]]; then binaries=${binaries%dev}debug; fi
-if [[ -n ${CARGO_TARGET_DIR:-} ]]; then
-  # The binaries look for libtorch relative to where target/ usually lies.
-  export LD_LIBRARY_PATH=$PWD/.libtorch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-fi
+find_libtorch_from_elsewhere
 
 # One folder per corpus and model, by content: what is embedded once is reused, and nothing is mixed up.
 content=$({ sha256sum <"$corpus_file" && find -L "$model" -name '*.safetensors' -printf '%P %s %T@\n' | sort; } | sha256sum | cut -c 1-8)

@@ -40,3 +40,10 @@ step() {
   step_times+=("$(printf '%9s  %s' "$(seconds_since "$start")" "$title")")
   printf '   %s: %s\n' "$title" "$(seconds_since "$start")"
 }
+
+# What is built looks for libtorch relative to where target/ usually lies; elsewhere it has to be told. Run in the root.
+find_libtorch_from_elsewhere() {
+  if [[ -n ${CARGO_TARGET_DIR:-} ]]; then
+    export LD_LIBRARY_PATH=$PWD/.libtorch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  fi
+}

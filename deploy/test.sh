@@ -22,8 +22,7 @@ python=${PYTHON:-python3}
 skipped=()
 
 step 'libtorch' deploy/libtorch.sh
-# Doctests run from a folder of their own, where no relative search path leads here.
-export LD_LIBRARY_PATH=$root/.libtorch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+find_libtorch_from_elsewhere
 
 step 'model' deploy/model.sh all-MiniLM-L6-v2 .models/all-MiniLM-L6-v2
 export DYAD_MODEL=$root/.models/all-MiniLM-L6-v2
