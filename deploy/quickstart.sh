@@ -40,6 +40,13 @@ plain_or_packed() {
 corpus_file=$(plain_or_packed "$data/corpus.jsonl")
 queries_file=$(plain_or_packed "$data/queries.jsonl")
 qrels_file=$(plain_or_packed "$data/qrels/$split.tsv")
+splits() {
+  local file names=()
+  for file in "$data"/qrels/*.tsv*; do
+    if [[ -f $file ]]; then names+=("$(basename "${file%%.tsv*}")"); fi
+  done
+  echo "${names[*]:-(there are none)}"
+}
 [[ -n $corpus_file ]] || die "no corpus.jsonl (or .gz, .zst) in DATA: $data"
 [[ -n $queries_file ]] || die "no queries.jsonl (or .gz, .zst) in DATA: $data"
 
@@ -92,6 +99,7 @@ listening_or_gone() {
 }
 
 start_server() {
+  show "$@"
   "$@" >"$work/server.out" 2>"$work/server.err" &
   server=$!
   address=''
@@ -106,6 +114,7 @@ start_server() {
 # stop_server: asks it to end, and fails unless it does so in time and with exit code 0.
 stop_server() {
   local status=0
+  show kill -TERM "$server"
   kill -TERM "$server" 2>/dev/null || true
   wait_until "$stop_deadline_s" gone || die "the server did not stop within $stop_deadline_s s"
   wait "$server" || status=$?
@@ -144,7 +153,7 @@ if [[ -n $qrels_file ]]; then
     --modes dense,bm25,hybrid --run-dir "$work/runs"
 else
   printf '\nno quality table: no judgements for the split "%s" in %s/qrels. Set SPLIT to one of: %s\n' "$split" "$data" \
-    "$(cd "$data/qrels" 2>/dev/null && echo *.tsv* | sed 's/\.tsv[^ ]*//g')"
+    "$(splits)"
 fi
 
 if [[ ${SERVE:-} == 1 ]]; then

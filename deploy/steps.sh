@@ -22,15 +22,18 @@ as_typed() {
   printf '%s' "${line# }"
 }
 
+show() { printf '   $ %s\n' "$(as_typed "$@")"; }
+
 # One line per step that is done, for a summary.
 step_times=()
 
 # step TITLE COMMAND...: announces, runs and times a command; its failure ends the script by name.
-# The command runs where `set -e` is off: a function checks its own commands.
+# A function shows what it runs by itself, and checks it by itself: `set -e` is off inside.
 step() {
   local title=$1 start status=0
   shift
-  printf '\n== %s\n   $ %s\n' "$title" "$(as_typed "$@")"
+  printf '\n== %s\n' "$title"
+  if [[ $(type -t "$1") != function ]]; then show "$@"; fi
   start=$(now_ms)
   "$@" || status=$?
   if ((status != 0)); then

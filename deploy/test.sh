@@ -44,7 +44,9 @@ reference() {
     return
   fi
   rm -rf "$out" && mkdir -p "$out" || return
-  HF_HUB_OFFLINE=1 "$DYAD_PYTHON" benches/peers/st_reference.py --model "$DYAD_MODEL" --data "$DYAD_DATA" --out "$out" || return
+  local command=("$DYAD_PYTHON" benches/peers/st_reference.py --model "$DYAD_MODEL" --data "$DYAD_DATA" --out "$out")
+  show "${command[@]}"
+  HF_HUB_OFFLINE=1 "${command[@]}" || return
   echo "$made_from" >"$out/made-from"
 }
 
