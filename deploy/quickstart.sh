@@ -174,4 +174,4 @@ EOT
 fi
 
 step 'stop the server' stop_server
-printf '\nquickstart: ok (%s)\n' "$(seconds_since "$started")"
+printf '\nall of it in %s\nquickstart: ok\n' "$(seconds_since "$started")"

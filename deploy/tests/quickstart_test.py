@@ -81,7 +81,7 @@ class QuickstartTest(unittest.TestCase):
     def test_the_whole_way(self):
         code, out, err = self.run_quickstart()
         self.assertEqual((code, err), (0, ""), out)
-        self.assertTrue(out.splitlines()[-1].startswith("quickstart: ok"))
+        self.assertEqual(out.splitlines()[-1], "quickstart: ok")
         calls = self.calls.read_text().splitlines()
         self.assertEqual(
             [" ".join(call.split()[:2]) for call in calls],

@@ -74,13 +74,14 @@ pub(super) struct Query {
     #[arg(long)]
     json: bool,
     /// The question.
-    query: String,
+    #[arg(value_name = "QUESTION")]
+    question: String,
 }
 
 impl Query {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let request = v1::SearchRequest {
-            query: self.query,
+            query: self.question,
             mode: v1::Mode::from(self.mode).into(),
             k: self.k,
             ef: self.ef,
@@ -120,13 +121,14 @@ pub(super) struct Explain {
     #[arg(long)]
     json: bool,
     /// The question.
-    query: String,
+    #[arg(value_name = "QUESTION")]
+    question: String,
 }
 
 impl Explain {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let client = SearcherClient::connect(&self.server.server, self.server.config()).await?;
-        let request = v1::ExplainRequest { query: self.query.clone(), key: self.key.clone(), ef: self.ef };
+        let request = v1::ExplainRequest { query: self.question.clone(), key: self.key.clone(), ef: self.ef };
         let reply = client.explain(request).await?;
         if self.json {
             print_json(&json::explain(&reply))?;
@@ -136,7 +138,7 @@ impl Explain {
         let place = |placement: Option<v1::Placement>, none: &str| {
             placement.map_or(none.to_owned(), |place| format!("rank {} (score {:.4})", place.rank, place.score))
         };
-        writeln!(out, "`{}` for \"{}\", generation {}", self.key, self.query, reply.generation)?;
+        writeln!(out, "`{}` for \"{}\", generation {}", self.key, self.question, reply.generation)?;
         writeln!(out, "  dense, exact   {}", place(reply.dense_exact, "-"))?;
         writeln!(out, "  dense, graph   {}", place(reply.dense_graph, "not in the beam: raise --ef"))?;
         writeln!(out, "  bm25           {}", place(reply.bm25, "no term matches"))?;

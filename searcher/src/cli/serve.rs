@@ -34,7 +34,7 @@ pub(super) struct Serve {
     /// Threads of a model directory's arithmetic; 0 uses every core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Requests under way at once; more are refused with RESOURCE_EXHAUSTED.
+    /// Requests under way at once; more are refused with `RESOURCE_EXHAUSTED`.
     #[arg(long, default_value_t = 512)]
     max_requests: usize,
     /// Time for a request whose client sets no deadline, in milliseconds.
@@ -94,6 +94,7 @@ impl Serve {
     }
 
     #[cfg(not(feature = "torch"))]
+    #[expect(clippy::unused_async, reason = "the same signature as with libtorch")]
     async fn load(&self) -> crate::Result<QuestionTower> {
         let reason = "this build has no libtorch (feature `torch`), so a model directory cannot be opened. Start \
                       `dyad-encoder serve` and give its URL, http://HOST:PORT";
