@@ -33,7 +33,7 @@ impl Network {
     pub(crate) fn embed(&self, batch: &Batch) -> Result<Vec<f32>, Error> {
         let vectors = tch::no_grad(|| self.forward(batch)).map_err(torch("embedding a batch"))?;
         let values = batch.rows() * self.dim;
-        let mut rows = vec![0.0; values];
+        let mut rows = vec![0.0_f32; values];
         vectors.f_copy_data(&mut rows, values).map_err(torch("copying vectors from the device"))?;
         if rows.iter().all(|value| value.is_finite()) { Ok(rows) } else { Err(Error::NotFinite) }
     }
@@ -67,6 +67,6 @@ impl Network {
 }
 
 fn unit_length(vectors: &Tensor) -> Result<Tensor, TchError> {
-    let norms = vectors.f_linalg_vector_norm(2.0, &[1i64][..], true, None::<Kind>)?;
+    let norms = vectors.f_linalg_norm(2.0, &[1i64][..], true, None::<Kind>)?;
     vectors.f_div(&norms.f_clamp_min(SMALLEST_NORM)?)
 }
