@@ -1,1 +1,4 @@
-//! placeholder
+//! stub
+pub mod build;
+pub mod error;
+pub mod job;

@@ -1,0 +1,18 @@
+//! Making one shard's graph, from unit vectors to a certified, fully reachable graph.
+//!
+//! | file | what |
+//! |---|---|
+//! | `graph.rs` | the `GraphBuilder` trait and its parameters |
+//! | `hnsw_rs.rs` | the `hnsw_rs` crate behind it |
+//! | `freeze.rs` | a builder's lists -> layers |
+//! | `select.rs` | which links a full node keeps |
+//! | `repair.rs` | links to nodes that cannot be reached |
+//! | `order.rs` | seeded orders and samples |
+
+pub mod freeze;
+pub mod graph;
+pub mod hnsw_rs;
+pub mod order;
+pub mod select;
+
+pub use graph::{BuildParams, GraphBuilder};
