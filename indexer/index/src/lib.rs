@@ -1,1 +1,38 @@
-//! placeholder
+//! What a dyad index *is*: files, their mapping into memory, and how they are searched. How one is made lies in `dyad-indexer`.
+//!
+//! Layers, lowest first; no module imports upward:
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`error`], [`model`], [`certificate`] | errors; records of the model, the build and the measured quality |
+//! | [`kernels`] | inner products, chosen once for the machine |
+//! | [`graph`] | a graph in memory, as a builder makes it |
+//! | [`search`] | the beam walk and the exact scan over anything that gives rows and links |
+//! | [`format`](mod@format) | **the byte specification** of `dense.dyad` and its checked reading |
+//! | [`storage`] | mapping, atomic writes, the writer's lock |
+//! | [`shard`] | one shard: write, open, search, verify |
+//! | [`lexical`] | the tantivy index beside the vectors; BM25 with corpus-wide statistics |
+//! | [`manifest`] | generations and the `CURRENT` pointer |
+//! | [`snapshot`] | one generation, opened: all shards, dense and lexical |
+//!
+//! Scores are inner products or BM25 sums: larger is better. Ties are broken by document key, ascending.
+
+pub mod certificate;
+pub mod error;
+pub mod format;
+pub mod graph;
+pub mod kernels;
+pub mod lexical;
+pub mod manifest;
+pub mod model;
+pub mod search;
+pub mod shard;
+pub mod snapshot;
+pub mod storage;
+
+pub use certificate::{Certificate, RecallPoint};
+pub use error::{Error, Result};
+pub use graph::{Graph, Layer};
+pub use model::{BuildRecord, Metric, ModelRecord};
+pub use search::{GraphLinks, Scored, SearchParams, VectorRows};
+pub use snapshot::Snapshot;

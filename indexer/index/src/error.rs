@@ -1,0 +1,92 @@
+//! What can be wrong with an index on disk, named so that the reader knows what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Result with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An index that cannot be opened, read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused. The text names the path (`fs_err`).
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// A file is not what its name says, or its bytes have changed.
+    #[error("`{}`, {part}: expected {expected}, got {got}. {hint}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Header field or section.
+        part: String,
+        /// What a sound file holds.
+        expected: String,
+        /// What this one holds.
+        got: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Written by a later release.
+    #[error("`{}` has format version {got}, and this build reads up to {supported}. Upgrade dyad, or rebuild the index with this one", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        got: u32,
+        /// The newest readable version.
+        supported: u32,
+    },
+    /// There is no index in the directory.
+    #[error("`{}` holds no index: no file `CURRENT` there. Build one with `dyad-indexer build --index {}`", path.display(), path.display())]
+    NoIndex {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// There is no such generation in the index.
+    #[error("`{}` has no generation {generation}. Present: {present}", path.display())]
+    NoGeneration {
+        /// The index.
+        path: PathBuf,
+        /// The one asked for.
+        generation: u64,
+        /// Those on disk.
+        present: String,
+    },
+    /// Somebody else writes to the index.
+    #[error("`{}` is being written by process {holder}. Wait until it ends, or end it", path.display())]
+    Locked {
+        /// The index.
+        path: PathBuf,
+        /// Process id as found in the lock file, or `unknown`.
+        holder: String,
+    },
+    /// A graph in memory breaks an invariant.
+    #[error("graph, layer {layer}, node {node}: {problem}")]
+    Graph {
+        /// Layer, 0 is the lowest.
+        layer: usize,
+        /// Node.
+        node: u32,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Parts that belong together differ in length or dimension.
+    #[error("{what}: expected {expected}, got {got}")]
+    Mismatch {
+        /// What was compared.
+        what: &'static str,
+        /// Wanted.
+        expected: String,
+        /// Found.
+        got: String,
+    },
+    /// The text index refused.
+    #[error("text index `{}`: {source}", path.display())]
+    Text {
+        /// Its directory.
+        path: PathBuf,
+        /// tantivy's reason.
+        source: tantivy::TantivyError,
+    },
+}

@@ -1,0 +1,43 @@
+//! Records that travel with an index: which model made its vectors, and how its graph was built.
+
+use serde::{Deserialize, Serialize};
+
+/// How vectors are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    /// Inner product of unit vectors; larger is nearer.
+    Cosine,
+}
+
+/// The model behind the vectors of an index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelRecord {
+    /// Name for people.
+    pub name: String,
+    /// SHA-256 (hex) over all that decides a vector: weights, tokenizer, pooling, projection, prompts, lengths.
+    pub fingerprint: String,
+    /// Values per vector.
+    pub dim: usize,
+    /// How vectors are compared.
+    pub metric: Metric,
+    /// Longest input in tokens.
+    pub max_tokens: usize,
+}
+
+/// How a shard's graph was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuildRecord {
+    /// Name of the graph builder.
+    pub builder: String,
+    /// Links per node on the upper layers; twice as many on layer 0.
+    pub m: usize,
+    /// Beam width while inserting.
+    pub ef_construction: usize,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Threads that inserted; only 1 is reproducible.
+    pub threads: usize,
+    /// Program and version.
+    pub tool: String,
+}

@@ -1,0 +1,90 @@
+//! The walk against the scan, and the scan against a plain sort.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::graph::{Graph, Layer};
+
+fn unit_rows(n: usize, dim: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed | 1;
+    let mut values: Vec<f32> = (0..n * dim)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        })
+        .collect();
+    for row in values.chunks_mut(dim) {
+        let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
+        row.iter_mut().for_each(|x| *x /= norm);
+    }
+    values
+}
+
+fn complete_graph(n: usize) -> Graph {
+    let lists: Vec<Vec<u32>> =
+        (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();
+    Graph { entry: 0, layers: vec![Layer::from_lists((0..n as u32).collect(), &lists)] }
+}
+
+#[test]
+fn a_walk_over_a_complete_graph_is_exact() {
+    let values = unit_rows(300, 24, 7);
+    let rows = DenseRows::new(&values, 24);
+    let graph = complete_graph(300);
+    let mut scratch = Scratch::new();
+    for query in 0..20 {
+        let query = rows.row(query);
+        let walked = walk(&rows, &graph, query, &SearchParams { k: 10, ef: 300 }, &mut scratch);
+        assert_eq!(walked.hits[..10], flat(&rows, query, 10)[..10]);
+        assert_eq!(walked.distance_computations, 300);
+    }
+}
+
+#[test]
+fn a_walk_passes_over_links_to_nothing() {
+    let values = unit_rows(3, 4, 1);
+    let rows = DenseRows::new(&values, 4);
+    let graph =
+        Graph { entry: 0, layers: vec![Layer::from_lists(vec![0, 1, 2], &[vec![1, 9_000_000], vec![2], vec![]])] };
+    let walked = walk(&rows, &graph, rows.row(2), &SearchParams { k: 3, ef: 3 }, &mut Scratch::new());
+    assert_eq!(walked.hits.len(), 3);
+    let nowhere = Graph { entry: 3, layers: graph.layers };
+    assert!(walk(&rows, &nowhere, rows.row(2), &SearchParams { k: 3, ef: 3 }, &mut Scratch::new()).hits.is_empty());
+}
+
+#[test]
+fn marks_of_earlier_walks_do_not_leak_when_the_epoch_wraps() {
+    let values = unit_rows(50, 8, 3);
+    let rows = DenseRows::new(&values, 8);
+    let graph = complete_graph(50);
+    let params = SearchParams { k: 5, ef: 50 };
+    let mut scratch = Scratch::at_epoch(u32::MAX - 2);
+    for _ in 0..6 {
+        assert_eq!(walk(&rows, &graph, rows.row(1), &params, &mut scratch).hits.len(), 50);
+    }
+}
+
+#[test]
+fn the_scan_returns_every_tie_of_the_last_hit() {
+    let values = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0];
+    let rows = DenseRows::new(&values, 2);
+    let nodes: Vec<u32> = flat(&rows, &[1.0, 0.0], 2).iter().map(|hit| hit.node).collect();
+    assert_eq!(nodes, [0, 2, 3]);
+    assert!(flat(&rows, &[1.0, 0.0], 0).is_empty());
+    assert_eq!(flat(&rows, &[1.0, 0.0], 99).len(), 4);
+}
+
+proptest! {
+    #[test]
+    fn top_k_agrees_with_a_sort(scores in prop::collection::vec(-3i8..3, 0..80), k in 0usize..20) {
+        let items: Vec<Scored> = scores.iter().enumerate().map(|(node, score)| Scored { node: node as u32, score: f32::from(*score) }).collect();
+        let mut best = TopK::new(k);
+        items.iter().for_each(|item| { best.offer(*item); });
+        let mut sorted = items;
+        sorted.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.node.cmp(&b.node)));
+        sorted.truncate(k);
+        prop_assert_eq!(best.drain_sorted(), sorted);
+    }
+}

@@ -1,0 +1,80 @@
+//! The order of hits, and a bounded best-k.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// A node and its score. *Greater* means better: higher score, then lower node.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Scored {
+    /// The node.
+    pub node: u32,
+    /// Inner product with the question.
+    pub score: f32,
+}
+
+impl Ord for Scored {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score.total_cmp(&other.score).then(other.node.cmp(&self.node))
+    }
+}
+
+impl PartialOrd for Scored {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scored {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Scored {}
+
+/// Keeps the best `k` of all that is offered.
+#[derive(Debug, Default)]
+pub struct TopK<T: Ord> {
+    k: usize,
+    heap: BinaryHeap<Reverse<T>>,
+}
+
+impl<T: Ord> TopK<T> {
+    /// Room for `k`.
+    pub fn new(k: usize) -> Self {
+        Self { k, heap: BinaryHeap::with_capacity(k.min(1 << 16) + 1) }
+    }
+
+    /// Empties it and changes its size; the memory stays.
+    pub fn reset(&mut self, k: usize) {
+        self.k = k;
+        self.heap.clear();
+    }
+
+    /// Takes the item if it is among the best so far; says whether it was taken.
+    pub fn offer(&mut self, item: T) -> bool {
+        if self.heap.len() < self.k {
+            self.heap.push(Reverse(item));
+            return true;
+        }
+        match self.heap.peek_mut() {
+            Some(mut worst) if worst.0 < item => {
+                *worst = Reverse(item);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The worst item kept, once there are `k`.
+    pub fn floor(&self) -> Option<&T> {
+        (self.heap.len() >= self.k).then(|| self.heap.peek().map(|worst| &worst.0)).flatten()
+    }
+
+    /// Best first; leaves it empty.
+    pub fn drain_sorted(&mut self) -> Vec<T> {
+        let mut items: Vec<T> = self.heap.drain().map(|item| item.0).collect();
+        items.sort_unstable_by(|a, b| b.cmp(a));
+        items
+    }
+}

@@ -1,0 +1,4 @@
+//! snapshot
+/// x
+#[derive(Debug)]
+pub struct Snapshot;
