@@ -30,6 +30,46 @@ pub enum Error {
     /// There is nothing to build a graph of.
     #[error("there are no vectors to build a graph of")]
     NoVectors,
+    /// A row of another length than the model's dimension.
+    #[error("vector of document `{key}` (row {row}): expected {expected} values, got {got}")]
+    Dimension {
+        /// The document.
+        key: String,
+        /// Row, from 1.
+        row: u64,
+        /// The model's dimension.
+        expected: usize,
+        /// The row's.
+        got: usize,
+    },
+    /// A row with NaN or infinity.
+    #[error("vector of document `{key}` (row {row}): value {position} is not a finite number. embed the document again")]
+    NonFinite {
+        /// The document.
+        key: String,
+        /// Row, from 1.
+        row: u64,
+        /// First bad value, from 0.
+        position: usize,
+    },
+    /// A row of zeros has no direction.
+    #[error("vector of document `{key}` (row {row}) is zero, so that it has no cosine with anything. embed the document again")]
+    ZeroVector {
+        /// The document.
+        key: String,
+        /// Row, from 1.
+        row: u64,
+    },
+    /// A row that is not of unit length.
+    #[error("vector of document `{key}` (row {row}) has length {length}, and cosine needs unit vectors. embed with a model that normalizes")]
+    NotUnit {
+        /// The document.
+        key: String,
+        /// Row, from 1.
+        row: u64,
+        /// Its length.
+        length: f32,
+    },
     /// Worker threads could not be started.
     #[error("cannot start {threads} threads: {source}")]
     Threads {

@@ -1,4 +1,5 @@
-//! stub
+//! How a dyad index is made and kept.
+
 pub mod build;
 pub mod error;
 pub mod job;

@@ -55,17 +55,14 @@ fn freeze_layer(lists: &Lists, rows: &dyn VectorRows, layer: u8, cap: usize) -> 
         .zip(&candidates)
         .map(|(&node, candidates)| select(rows, node, candidates, cap))
         .collect();
-    from_lists(nodes, &kept)
+    Layer::from_lists(nodes, &kept)
 }
 
 /// The union of a node's lists at `layer` and above, restricted to nodes of `layer`; ascending, distinct.
 fn targets(lists: &Lists, node: u32, layer: u8) -> Vec<u32> {
-    let mode = std::env::var("X_MODE").unwrap_or_default();
-    let own = lists.levels[node as usize];
     let mut targets: Vec<u32> = lists.links[node as usize]
         .iter()
         .filter(|link| link.layer >= layer && link.target != node)
-        .filter(|link| match mode.as_str() { "own" => link.layer <= own, "exact" => link.layer == layer, _ => true })
         .map(|link| link.target)
         .filter(|&target| lists.levels[target as usize] >= layer)
         .collect();
@@ -91,14 +88,5 @@ fn symmetrise(nodes: &[u32], candidates: &mut [Vec<u32>]) {
     });
 }
 
-/// A layer from one list per node.
-pub fn from_lists(nodes: Vec<u32>, lists: &[Vec<u32>]) -> Layer {
-    let mut offsets = Vec::with_capacity(lists.len() + 1);
-    let mut links = Vec::with_capacity(lists.iter().map(Vec::len).sum());
-    offsets.push(0);
-    for list in lists {
-        links.extend_from_slice(list);
-        offsets.push(links.len() as u64);
-    }
-    Layer { nodes, offsets, links }
-}
+#[cfg(test)]
+mod tests;

@@ -46,13 +46,14 @@ pub struct HnswRs;
 /// Cosine distance of two nodes; the crate's "vectors" are one node number each.
 struct RowDistance<'a> {
     rows: &'a dyn VectorRows,
+    dot: fn(&[f32], &[f32]) -> f32,
 }
 
 impl Distance<u32> for RowDistance<'_> {
     fn eval(&self, left: &[u32], right: &[u32]) -> f32 {
         match (left, right) {
             (&[left], &[right]) => {
-                (1.0 - kernels::dot(self.rows.row(left), self.rows.row(right))).max(0.0)
+                (1.0 - (self.dot)(self.rows.row(left), self.rows.row(right))).max(0.0)
             }
             _ => f32::MAX,
         }
@@ -106,7 +107,7 @@ fn insert_all<'a>(
         rows.len(),
         MAX_LAYERS,
         params.ef_construction,
-        RowDistance { rows },
+        RowDistance { rows, dot: kernels::kernels().dot },
     );
     let insert = |node: &u32| {
         if !cancel.load(Ordering::Relaxed) {

@@ -7,12 +7,22 @@
 //! | `freeze.rs` | a builder's lists -> layers |
 //! | `select.rs` | which links a full node keeps |
 //! | `repair.rs` | links to nodes that cannot be reached |
+//! | `certify.rs` | recall and cost of the finished graph |
+//! | `validate.rs` | what a row must be before |
 //! | `order.rs` | seeded orders and samples |
 
+pub mod certify;
 pub mod freeze;
 pub mod graph;
 pub mod hnsw_rs;
 pub mod order;
+pub mod repair;
 pub mod select;
+pub mod validate;
+#[cfg(test)]
+mod synthetic;
 
+pub use certify::certify;
+pub use freeze::freeze;
 pub use graph::{BuildParams, GraphBuilder};
+pub use repair::{Repaired, repair};

@@ -1,39 +1,153 @@
-//! experiment
+//! The builder on synthetic and real vectors: recall beside the crate's own search, reachability, reproducibility.
+
+use proptest::prelude::*;
+
+use dyad_index::search::{Scratch, SearchParams, flat, walk};
+
 use super::*;
-use dyad_index::search::*; use dyad_index::Scored;
-struct R(Vec<f32>, usize);
-impl VectorRows for R { fn dim(&self)->usize{self.1} fn len(&self)->usize{self.0.len()/self.1} fn row(&self,n:u32)->&[f32]{ &self.0[n as usize*self.1..(n as usize+1)*self.1] } }
-fn f16(h: u16) -> f32 { let s = ((h>>15) as u32)<<31; let e = ((h>>10)&31) as i32; let m = (h&1023) as u32; if e==0 { let v = m as f32 * 2f32.powi(-24); if s!=0 {-v} else {v} } else { f32::from_bits(s | (((e-15+127) as u32)<<23) | (m<<13)) } }
-#[test] fn experiment() {
-  let n: usize = std::env::var("X_N").unwrap().parse().unwrap();
-  let d = std::env::var("DYAD_DATA").unwrap();
-  let raw = std::fs::read(format!("{d}/minilm-vectors/base.f16.npy")).unwrap(); let raw=&raw[128..];
-  let mut v: Vec<f32> = raw.chunks_exact(2).take(n*384).map(|c| f16(u16::from_le_bytes([c[0],c[1]]))).collect();
-  for r in v.chunks_mut(384) { let s = r.iter().map(|x|x*x).sum::<f32>().sqrt(); r.iter_mut().for_each(|x| *x/=s); }
-  let qr = std::fs::read(format!("{d}/minilm-vectors/queries.f32.npy")).unwrap();
-  let q: Vec<f32> = qr[128..].chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect();
-  let mut all = v.clone(); all.extend(&q); let all = R(all, 384); let rows = R(v, 384);
-  struct Cut<'a>(&'a R, usize); impl VectorRows for Cut<'_> { fn dim(&self)->usize{384} fn len(&self)->usize{self.1} fn row(&self,n:u32)->&[f32]{self.0.row(n)} }
-  let cut = Cut(&all, n);
-  let params = BuildParams{m:16,ef_construction:200,seed:0,threads:2};
-  let t = std::time::Instant::now();
-  let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-  let cancel = AtomicBool::new(false);
-  let g = pool.install(|| insert_all(&cut, &params, &crate::job::progress::Silent, &cancel)).unwrap();
-  println!("insert {:?}", t.elapsed()); let t = std::time::Instant::now();
-  let lists = export(&g, n); println!("export {:?}", t.elapsed());
-  let nq = 300;
-  let truth: Vec<Vec<Scored>> = (0..nq).into_par_iter().map(|i| flat(&rows, &q[i*384..(i+1)*384], 10)).collect();
-  for ef in [16usize,32,64,128,256] { let t = std::time::Instant::now();
-    let mut hit=0; for i in 0..nq { let r = g.search(&[(n+i) as u32], 10, ef); hit += r.iter().filter(|x| truth[i].iter().any(|y| y.node as usize==x.d_id)).count(); }
-    println!("hnsw_rs ef {ef} recall {:.4} {:?}", hit as f64/(nq*10) as f64, t.elapsed()); }
-  for (mode, fill) in [("all",true),("own",true),("exact",true),("all",false),("own",false),("exact",false)] {
-    unsafe { std::env::set_var("X_MODE", mode); if fill { std::env::remove_var("X_NOFILL") } else { std::env::set_var("X_NOFILL","1") } }
-    let t = std::time::Instant::now(); let fz = pool.install(|| freeze::freeze(&lists, &rows, &params));
-    let un = fz.reachable().iter().filter(|x| !**x).count();
-    println!("{mode} fill {fill}: freeze {:?} layers {:?} links0 {:.2} unreachable {un}", t.elapsed(), fz.layers.iter().map(|l| (l.nodes.len(), l.links.len())).collect::<Vec<_>>(), fz.layers[0].links.len() as f64/n as f64);
-    for ef in [16usize,32,64,128,256] { let t = std::time::Instant::now(); let mut s = Scratch::default(); let mut hit=0; let mut nd=0;
-      for i in 0..nq { let r = walk(&rows, &fz, &q[i*384..(i+1)*384], &SearchParams{k:10,ef}, &mut s); nd+=r.distance_computations; hit += r.hits.iter().filter(|x| truth[i].iter().any(|y| y.node==x.node)).count(); }
-      println!("  ef {ef} recall {:.4} dist {} {:?}", hit as f64/(nq*10) as f64, nd/nq as u64, t.elapsed()); }
-  }
+use crate::build::repair::{Repaired, repair};
+use crate::build::synthetic::Rows;
+use crate::job::progress::Silent;
+
+static RUN: AtomicBool = AtomicBool::new(false);
+
+fn params(threads: usize) -> BuildParams {
+    BuildParams { m: 16, ef_construction: 100, seed: 7, threads }
+}
+
+fn build(rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
+    repair(HnswRs.build(rows, params, &Silent, &RUN).unwrap(), rows, params)
+}
+
+/// All rows behind the first `n` are questions. They are rows too, because the crate's distance looks numbers up.
+struct First<'a>(&'a Rows, usize);
+
+impl VectorRows for First<'_> {
+    fn dim(&self) -> usize {
+        self.0.dim()
+    }
+
+    fn len(&self) -> usize {
+        self.1
+    }
+
+    fn row(&self, node: u32) -> &[f32] {
+        self.0.row(node)
+    }
+}
+
+/// Recall@10 of the frozen graph must be at least that of the crate's own search at every `ef`.
+fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
+    let rows = First(all, n);
+    let own = insert_all(&rows, params, &Silent, &RUN).unwrap();
+    let frozen = freeze::freeze(&export(&own, n), &rows, params);
+    let repaired = repair(frozen, &rows, params);
+    assert!(repaired.graph.reachable().iter().all(|reached| *reached));
+    let questions: Vec<u32> = (n as u32..all.len() as u32).collect();
+    let mut scratch = Scratch::new();
+    for ef in [10, 16, 32, 64, 128] {
+        let (mut by_crate, mut by_us) = (0, 0);
+        for &question in &questions {
+            let exact: Vec<u32> =
+                flat(&rows, all.row(question), 10).iter().map(|hit| hit.node).collect();
+            let hits = own.search(&[question], 10, ef);
+            by_crate += hits.iter().filter(|hit| exact.contains(&(hit.d_id as u32))).count();
+            let hits = walk(&rows, &repaired.graph, all.row(question), &SearchParams { k: 10, ef }, &mut scratch).hits;
+            by_us += hits.iter().take(10).filter(|hit| exact.contains(&hit.node)).count();
+        }
+        let share = |found: usize| found as f64 / (10 * questions.len()) as f64;
+        println!("ef {ef}: recall@10 {:.4} frozen, {:.4} by hnsw_rs", share(by_us), share(by_crate));
+        assert!(by_us >= by_crate, "ef {ef}: {by_us} of {}, hnsw_rs {by_crate}", 10 * questions.len());
+    }
+}
+
+#[test]
+fn recall_is_no_worse_than_the_crates_own_on_clusters() {
+    assert_no_worse_than_the_crate(&Rows::clustered(4_300, 32, 60, 0.6, 3), 4_000, &params(1));
+}
+
+#[test]
+fn recall_is_no_worse_than_the_crates_own_on_real_embeddings() {
+    let Some(data) = std::env::var_os("DYAD_DATA") else {
+        println!("skipped: DYAD_DATA is not set");
+        return;
+    };
+    let (n, dim) = (10_000, 384);
+    let file = fs_err::read(std::path::Path::new(&data).join("minilm-vectors/base.f16.npy")).unwrap();
+    // npy 1.0: 128 bytes of header, then rows of little-endian f16. The 300 rows behind the first n are the questions.
+    let values = file[128..].chunks_exact(2).take((n + 300) * dim).map(|pair| half([pair[0], pair[1]])).collect();
+    assert_no_worse_than_the_crate(&Rows::new(values, dim), n, &params(1));
+}
+
+/// A normal half-precision float (IEEE 754 binary16) or zero; subnormals become zero.
+fn half(bytes: [u8; 2]) -> f32 {
+    let bits = u32::from(u16::from_le_bytes(bytes));
+    let (sign, exponent, fraction) = ((bits >> 15) << 31, (bits >> 10) & 31, bits & 1023);
+    if exponent == 0 { 0.0 } else { f32::from_bits(sign | ((exponent + 112) << 23) | (fraction << 13)) }
+}
+
+#[test]
+fn one_thread_builds_the_same_graph_again_and_the_seed_matters() {
+    let rows = Rows::clustered(1_500, 16, 20, 0.4, 1);
+    let once = build(&rows, &params(1));
+    assert_eq!(once.graph, build(&rows, &params(1)).graph);
+    assert_ne!(once.graph, build(&rows, &BuildParams { seed: 8, ..params(1) }).graph);
+}
+
+#[test]
+fn threads_insert_every_row() {
+    let rows = Rows::clustered(3_000, 16, 20, 0.4, 1);
+    let repaired = build(&rows, &params(3));
+    repaired.graph.validate(3_000).unwrap();
+    assert!(repaired.graph.reachable().iter().all(|reached| *reached));
+}
+
+#[test]
+fn the_largest_m_and_the_smallest_graphs() {
+    for n in [1, 2, 3] {
+        for m in [2, 256] {
+            let rows = Rows::clustered(n, 4, 2, 0.3, 1);
+            let repaired = build(&rows, &BuildParams { m, ef_construction: 1, ..params(2) });
+            repaired.graph.validate(n).unwrap();
+            assert!(repaired.graph.reachable().iter().all(|reached| *reached));
+        }
+    }
+}
+
+#[test]
+fn bad_input_and_cancelling_are_errors() {
+    let rows = Rows::clustered(10, 4, 2, 0.3, 1);
+    let run = |params: BuildParams, cancel: bool, n: usize| {
+        HnswRs.build(&rows.first(n), &params, &Silent, &AtomicBool::new(cancel)).unwrap_err()
+    };
+    assert!(matches!(run(BuildParams { m: 300, ..params(1) }, false, 10), Error::Parameter { name: "m", .. }));
+    assert!(matches!(run(params(1), false, 0), Error::NoVectors));
+    assert!(matches!(run(params(1), true, 10), Error::Cancelled));
+    assert!(matches!(run(params(2), true, 10), Error::Cancelled));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Few distinct values, tight clusters far apart, tiny M: what orphans nodes.
+    #[test]
+    fn every_vector_is_reachable_on_hard_sets(
+        n in 1usize..400,
+        clusters in 1usize..12,
+        spread in prop::sample::select(vec![0.0f32, 1e-4, 0.05, 0.5]),
+        m in 2usize..8,
+        threads in 1usize..3,
+        seed in 0u64..1_000,
+    ) {
+        let rows = Rows::clustered(n, 8, clusters, spread, seed);
+        let params = BuildParams { m, ef_construction: 8, seed, threads };
+        let repaired = build(&rows, &params);
+        repaired.graph.validate(n).unwrap();
+        prop_assert!(repaired.graph.reachable().iter().all(|reached| *reached));
+        for (number, layer) in repaired.graph.layers.iter().enumerate() {
+            for &node in &layer.nodes {
+                prop_assert!(layer.neighbours(node).len() <= params.cap(number));
+            }
+        }
+    }
 }
