@@ -1,1 +1,32 @@
-//! placeholder
+//! The contract between dyad's processes: generated code for `dyad.v1`, and everything about the wire that a
+//! client and a server must agree on.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`v1`] | messages, clients and servers generated from `proto/dyad/v1/*.proto` |
+//! | [`vector`] | vectors as packed bytes; the only place that knows the packing |
+//! | [`limits`] | maxima shared by clients and servers |
+//! | [`validate`] | requests checked field by field |
+//! | [`client`] | clients with deadlines and bounded retries |
+//! | [`service`] | the only place where a server is built |
+
+pub mod client;
+pub mod limits;
+pub mod service;
+pub mod validate;
+pub mod vector;
+
+/// Generated from `proto/dyad/v1/*.proto`.
+#[expect(
+    missing_docs,
+    clippy::pedantic,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code; its documentation is the comments of the .proto files"
+)]
+pub mod v1 {
+    tonic::include_proto!("dyad.v1");
+
+    /// The compiled `.proto` files, for server reflection.
+    pub const FILE_DESCRIPTOR_SET: &[u8] = tonic::include_file_descriptor_set!("dyad.v1");
+}

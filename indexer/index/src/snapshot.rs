@@ -1,4 +1,193 @@
-//! snapshot
-/// x
+//! One generation, opened: every shard's vectors and texts, searched together.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::lexical::{CorpusStatistics, Question, StoredDocument, TextShard};
+use crate::manifest::{self, Manifest};
+use crate::model::ModelRecord;
+use crate::search::SearchParams;
+use crate::shard::{DENSE_FILE, DenseShard, Found, TEXT_DIR};
+
+/// One generation. Immutable: readers share it and drop it when they are done.
 #[derive(Debug)]
-pub struct Snapshot;
+pub struct Snapshot {
+    index: PathBuf,
+    manifest: Manifest,
+    shards: Vec<Shard>,
+    statistics: CorpusStatistics,
+}
+
+/// One shard's two sides. Node `i` of the vectors is document `i` of the text.
+#[derive(Debug)]
+pub struct Shard {
+    /// Vectors, graph, keys.
+    pub dense: DenseShard,
+    /// Stored fields and terms.
+    pub text: TextShard,
+}
+
+/// A document and its score.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    /// Inner product or BM25.
+    pub score: f32,
+    /// Document key.
+    pub key: String,
+    /// Shard of the snapshot.
+    pub shard: usize,
+    /// Node of the shard.
+    pub node: u32,
+}
+
+/// Hits over all shards, and what they cost.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Hits {
+    /// Score descending, then key ascending.
+    pub hits: Vec<Hit>,
+    /// Inner products computed.
+    pub distance_computations: u64,
+}
+
+/// A dense search: by the graph with a beam width, or exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// Walk with this beam width in every shard.
+    Walk {
+        /// Beam width.
+        ef: usize,
+    },
+    /// Compare with every vector.
+    Exact,
+}
+
+impl Snapshot {
+    /// Opens the generation that `CURRENT` names.
+    pub fn open(index: &Path) -> Result<Self> {
+        Self::open_manifest(index, manifest::current(index)?)
+    }
+
+    /// Opens a generation: maps every shard and checks that its parts belong together. Time depends on the number
+    /// of shards only.
+    pub fn open_manifest(index: &Path, manifest: Manifest) -> Result<Self> {
+        let mut shards = Vec::with_capacity(manifest.shards.len());
+        for entry in &manifest.shards {
+            let dir = index.join("shards").join(&entry.id);
+            for file in &entry.files {
+                let path = dir.join(&file.path);
+                let got = fs_err::metadata(&path)?.len();
+                if got != file.bytes {
+                    return Err(unlike(path, "length", format!("{} bytes", file.bytes), format!("{got} bytes")));
+                }
+            }
+            let shard =
+                Shard { dense: DenseShard::open(&dir.join(DENSE_FILE))?, text: TextShard::open(&dir.join(TEXT_DIR))? };
+            let model = &shard.dense.meta().model;
+            if *model != manifest.model {
+                let say =
+                    |model: &ModelRecord| format!("`{}` {} of {} values", model.name, model.fingerprint, model.dim);
+                return Err(unlike(shard.dense.path().to_owned(), "META, model", say(&manifest.model), say(model)));
+            }
+            let counts = (shard.dense.len() as u64, shard.text.len() as u64);
+            if counts != (entry.documents, entry.documents) {
+                let got = format!("{} vectors and {} texts", counts.0, counts.1);
+                return Err(unlike(dir, "documents", entry.documents.to_string(), got));
+            }
+            shards.push(shard);
+        }
+        let statistics = CorpusStatistics::new(shards.iter().map(|shard| &shard.text));
+        Ok(Self { index: index.to_owned(), manifest, shards, statistics })
+    }
+
+    /// The index's directory.
+    pub fn index(&self) -> &Path {
+        &self.index
+    }
+
+    /// What the generation consists of.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Its shards, in the manifest's order.
+    pub fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    /// BM25 statistics over all shards.
+    pub fn statistics(&self) -> &CorpusStatistics {
+        &self.statistics
+    }
+
+    /// Documents.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.dense.len()).sum()
+    }
+
+    /// No documents at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The `k` nearest of all shards. `query` holds finite values of the model's dimension.
+    pub fn search_dense(&self, query: &[f32], k: usize, effort: Effort) -> Result<Hits> {
+        if query.len() != self.manifest.model.dim {
+            let (expected, got) = (self.manifest.model.dim.to_string(), query.len().to_string());
+            return Err(Error::Mismatch { what: "dimension of the question's vector", expected, got });
+        }
+        let one = |shard: &Shard| -> (Vec<(f32, String, u32)>, u64) {
+            let found: Found<'_> = match effort {
+                Effort::Walk { ef } => shard.dense.search(query, &SearchParams { k, ef }),
+                Effort::Exact => shard.dense.search_exact(query, k),
+            };
+            (
+                found.hits.iter().map(|hit| (hit.score, hit.key.to_owned(), hit.node)).collect(),
+                found.distance_computations,
+            )
+        };
+        let found: Vec<_> = self.shards.par_iter().map(one).collect();
+        let distance_computations = found.iter().map(|(_, computed)| computed).sum();
+        Ok(Hits { hits: merge(found.into_iter().map(|(hits, _)| hits), k), distance_computations })
+    }
+
+    /// The `k` best of all shards by BM25 with statistics of the whole corpus.
+    pub fn search_text(&self, question: &Question, k: usize) -> Result<Hits> {
+        let one = |shard: &Shard| -> Result<Vec<(f32, String, u32)>> {
+            let keys = shard.dense.keys();
+            let hits = question.best(&shard.text, &self.statistics, k, |node| keys.key(node))?;
+            Ok(hits.iter().map(|hit| (hit.score, hit.key.to_owned(), hit.node)).collect())
+        };
+        let found: Vec<_> = self.shards.par_iter().map(one).collect::<Result<_>>()?;
+        Ok(Hits { hits: merge(found.into_iter(), k), distance_computations: 0 })
+    }
+
+    /// Shard and node of a document.
+    pub fn find(&self, key: &str) -> Option<(usize, u32)> {
+        self.shards.iter().enumerate().find_map(|(at, shard)| Some((at, shard.dense.keys().find(key)?)))
+    }
+
+    /// Stored fields of a document.
+    pub fn document(&self, shard: usize, node: u32) -> Result<StoredDocument> {
+        let found = self.shards.get(shard).map(|shard| shard.text.document(node));
+        let (expected, got) = (format!("below {}", self.shards.len()), shard.to_string());
+        found.unwrap_or(Err(Error::Mismatch { what: "shard of a document", expected, got }))
+    }
+}
+
+fn unlike(path: PathBuf, part: &str, expected: String, got: String) -> Error {
+    let hint = "The files do not belong together: restore the directory from a copy, or build the index again";
+    Error::Format { path, part: part.to_owned(), expected, got, hint }
+}
+
+/// Shards' hits as one ranking: score descending, then key ascending.
+fn merge(shards: impl Iterator<Item = Vec<(f32, String, u32)>>, k: usize) -> Vec<Hit> {
+    let of = |(shard, hits): (usize, Vec<(f32, String, u32)>)| {
+        hits.into_iter().map(move |(score, key, node)| Hit { score, key, shard, node })
+    };
+    let mut hits: Vec<Hit> = shards.enumerate().flat_map(of).collect();
+    hits.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.key.cmp(&b.key)));
+    hits.truncate(k);
+    hits
+}

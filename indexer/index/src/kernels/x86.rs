@@ -5,6 +5,7 @@ use super::Kernels;
 /// Partial sums: four registers of 16 (AVX-512) or eight of 8 (AVX2), enough to hide the latency of the multiply-add.
 const LANES: usize = 64;
 
+#[expect(clippy::inline_always, reason = "must be compiled inside its callers, for their instruction sets")]
 #[inline(always)]
 fn dot_fused(a: &[f32], b: &[f32]) -> f32 {
     let len = a.len().min(b.len());

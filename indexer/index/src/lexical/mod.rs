@@ -1,1 +1,33 @@
-//! lexical
+//! The tantivy index of a shard's documents: stored fields, and BM25 with statistics of the whole corpus.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `schema.rs` | fields |
+//! | `analyzer.rs` | text to terms |
+//! | `writer.rs` | one segment, in which document `i` is node `i` of the vectors |
+//! | `reader.rs` | stored fields |
+//! | `statistics.rs` | document count, lengths and document frequencies over all shards |
+//! | `bm25.rs` | the best documents of a question, and why |
+
+mod analyzer;
+mod bm25;
+mod reader;
+mod schema;
+mod statistics;
+mod writer;
+
+pub use analyzer::{ANALYZER, terms};
+pub use bm25::{Question, TextHit};
+pub use reader::{StoredDocument, TextShard};
+pub use statistics::CorpusStatistics;
+pub use writer::{TextDocument, TextWriter};
+
+use crate::error::Error;
+
+/// tantivy's error with the directory that it is about.
+fn text_error(path: &std::path::Path) -> impl Fn(tantivy::TantivyError) -> Error + '_ {
+    |source| Error::Text { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests;

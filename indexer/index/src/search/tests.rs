@@ -17,7 +17,9 @@ fn unit_rows(n: usize, dim: usize, seed: u64) -> Vec<f32> {
         .collect();
     for row in values.chunks_mut(dim) {
         let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
-        row.iter_mut().for_each(|x| *x /= norm);
+        for x in row {
+            *x /= norm;
+        }
     }
     values
 }
@@ -81,7 +83,9 @@ proptest! {
     fn top_k_agrees_with_a_sort(scores in prop::collection::vec(-3i8..3, 0..80), k in 0usize..20) {
         let items: Vec<Scored> = scores.iter().enumerate().map(|(node, score)| Scored { node: node as u32, score: f32::from(*score) }).collect();
         let mut best = TopK::new(k);
-        items.iter().for_each(|item| { best.offer(*item); });
+        for item in &items {
+            best.offer(*item);
+        }
         let mut sorted = items;
         sorted.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.node.cmp(&b.node)));
         sorted.truncate(k);

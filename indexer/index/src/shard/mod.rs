@@ -1,1 +1,23 @@
-//! shard
+//! One shard: `dense.dyad` written once, then mapped and searched.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `writer.rs` | vectors, graph, keys and certificate into one file |
+//! | `reader.rs` | opening in constant time; views; search |
+//! | `verify.rs` | every byte read, every invariant checked |
+
+mod reader;
+mod verify;
+mod writer;
+
+pub use reader::{DenseShard, Found, ShardHit};
+pub use verify::Verified;
+pub use writer::{ShardInput, ShardMeta, write};
+
+/// Name of the file inside a shard's directory.
+pub const DENSE_FILE: &str = "dense.dyad";
+/// Name of the tantivy index inside a shard's directory.
+pub const TEXT_DIR: &str = "text";
+
+#[cfg(test)]
+mod tests;

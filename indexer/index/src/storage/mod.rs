@@ -1,1 +1,18 @@
-//! storage
+//! Files: mapping, atomic writes, checksums while writing, the writer's lock.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `mapped.rs` | the only place that maps a file |
+//! | `atomic.rs` | write under a temporary name, fsync, rename, fsync the directory |
+//! | `checksum.rs` | a writer that hashes what was really written; the hash of a file |
+//! | `lock.rs` | one writer per index |
+
+mod atomic;
+mod checksum;
+mod lock;
+mod mapped;
+
+pub use atomic::{sync_dir, write_atomic};
+pub use checksum::{ChecksumWriter, crc32c_of_file};
+pub use lock::WriteLock;
+pub use mapped::Mapped;

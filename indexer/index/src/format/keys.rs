@@ -1,0 +1,104 @@
+//! KEYS: node to document key, and key to node by binary search.
+
+use std::io::{self, Write};
+
+use zerocopy::IntoBytes;
+
+use super::{Fault, section};
+
+const PART: &str = "KEYS";
+
+/// Writes the section; `keys[node]` is the key of a node.
+pub fn write(keys: &[String], out: &mut impl Write) -> io::Result<()> {
+    let mut offsets = Vec::with_capacity(keys.len() + 1);
+    let mut end = 0u64;
+    offsets.push(end);
+    for key in keys {
+        end += key.len() as u64;
+        offsets.push(end);
+    }
+    let mut sorted: Vec<u32> = (0..keys.len() as u32).collect();
+    sorted.sort_unstable_by(|a, b| keys.get(*a as usize).cmp(&keys.get(*b as usize)));
+    out.write_all(offsets.as_bytes())?;
+    out.write_all(sorted.as_bytes())?;
+    keys.iter().try_for_each(|key| out.write_all(key.as_bytes()))
+}
+
+/// The mapped section.
+#[derive(Debug, Clone, Copy)]
+pub struct KeysView<'a> {
+    offsets: &'a [u64],
+    sorted: &'a [u32],
+    text: &'a [u8],
+}
+
+impl<'a> KeysView<'a> {
+    /// Views the section of a shard of `n` vectors.
+    pub fn new(bytes: &'a [u8], n: u64) -> Result<Self, Fault> {
+        let offsets = section::array::<u64>(bytes, 0, n + 1, PART)?;
+        let sorted = section::array::<u32>(bytes, (n + 1) * 8, n, PART)?;
+        let text = bytes.get(((n + 1) * 8 + n * 4) as usize..).unwrap_or(&[]);
+        if offsets.last() != Some(&(text.len() as u64)) {
+            return Err(Fault::new(PART, format!("offsets up to {}", text.len()), format!("{:?}", offsets.last())));
+        }
+        Ok(Self { offsets, sorted, text })
+    }
+
+    /// No keys.
+    pub const fn empty() -> Self {
+        Self { offsets: &[], sorted: &[], text: &[] }
+    }
+
+    /// Key of a node as bytes; empty where there is none.
+    pub fn bytes(&self, node: u32) -> &'a [u8] {
+        let at = node as usize;
+        let range =
+            self.offsets.get(at).zip(self.offsets.get(at + 1)).map(|(start, end)| *start as usize..*end as usize);
+        range.and_then(|range| self.text.get(range)).unwrap_or(&[])
+    }
+
+    /// Key of a node; empty where there is none.
+    pub fn key(&self, node: u32) -> &'a str {
+        std::str::from_utf8(self.bytes(node)).unwrap_or("")
+    }
+
+    /// The node with a key.
+    pub fn find(&self, key: &str) -> Option<u32> {
+        let at = self.sorted.binary_search_by(|node| self.bytes(*node).cmp(key.as_bytes())).ok()?;
+        self.sorted.get(at).copied()
+    }
+
+    /// The first thing wrong with the section, if any: order, uniqueness, UTF-8.
+    pub fn check(&self) -> Result<(), Fault> {
+        if let Some(at) = self.offsets.windows(2).position(|pair| pair[0] > pair[1]) {
+            return Err(Fault::new(PART, "ascending offsets", format!("a smaller one behind node {at}")));
+        }
+        let n = self.sorted.len() as u32;
+        if let Some(node) =
+            (0..n).find(|node| self.bytes(*node).is_empty() || std::str::from_utf8(self.bytes(*node)).is_err())
+        {
+            return Err(Fault::new(PART, "UTF-8 text for each key", format!("something else for node {node}")));
+        }
+        let mut seen = vec![false; n as usize];
+        for node in self.sorted {
+            match seen.get_mut(*node as usize) {
+                Some(slot) if !*slot => *slot = true,
+                _ => {
+                    return Err(Fault::new(
+                        PART,
+                        "each node once in the order",
+                        format!("node {node} twice, or too large"),
+                    ));
+                }
+            }
+        }
+        match self.sorted.windows(2).find(|pair| self.bytes(pair[0]) >= self.bytes(pair[1])) {
+            Some(pair) => Err(Fault::new(
+                PART,
+                "ascending, distinct keys",
+                format!("`{}` before `{}`", self.key(pair[0]), self.key(pair[1])),
+            )),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Text to terms: words, lower case, without accents, English stop words out, English Snowball stems.
+
+use tantivy::tokenizer::{
+    AsciiFoldingFilter, Language, LowerCaser, RemoveLongFilter, SimpleTokenizer, Stemmer, StopWordFilter, TextAnalyzer,
+};
+
+/// Name under which every index registers the analyzer. A change of what it does needs a new name, so that an old
+/// index is refused instead of searched with other terms.
+pub const ANALYZER: &str = "dyad_en_1";
+
+/// Longest word in bytes, as in Lucene's standard analyzer.
+const MAX_WORD_BYTES: usize = 255;
+
+/// The analyzer.
+pub(super) fn analyzer() -> TextAnalyzer {
+    let base = TextAnalyzer::builder(SimpleTokenizer::default())
+        .filter(RemoveLongFilter::limit(MAX_WORD_BYTES))
+        .filter(LowerCaser)
+        .filter(AsciiFoldingFilter);
+    match StopWordFilter::new(Language::English) {
+        Some(stop_words) => base.filter(stop_words).filter(Stemmer::new(Language::English)).build(),
+        // Only without tantivy's feature `stopwords`, which the workspace sets.
+        None => base.filter(Stemmer::new(Language::English)).build(),
+    }
+}
+
+/// The terms of a text, in order, repeated where the text repeats them.
+pub fn terms(text: &str) -> Vec<String> {
+    let mut analyzer = analyzer();
+    let mut stream = analyzer.token_stream(text);
+    let mut terms = Vec::new();
+    stream.process(&mut |token| terms.push(token.text.clone()));
+    terms
+}

@@ -1,0 +1,94 @@
+//! An opened text index: stored fields, and access for BM25.
+
+use std::path::{Path, PathBuf};
+
+use tantivy::schema::Value as _;
+use tantivy::{DocAddress, Index, ReloadPolicy, Searcher, TantivyDocument};
+
+use super::schema::{Fields, schema};
+use super::{ANALYZER, analyzer::analyzer, text_error};
+use crate::error::{Error, Result};
+
+/// A document as the corpus gave it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoredDocument {
+    /// Unique key.
+    pub key: String,
+    /// Title.
+    pub title: String,
+    /// Text.
+    pub text: String,
+    /// One JSON object, or empty.
+    pub metadata_json: String,
+}
+
+/// The text index of one shard.
+pub struct TextShard {
+    pub(super) searcher: Searcher,
+    pub(super) fields: Fields,
+    path: PathBuf,
+}
+
+impl std::fmt::Debug for TextShard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TextShard").field("path", &self.path).field("documents", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl TextShard {
+    /// Maps an index that [`TextWriter`](super::TextWriter) has written.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let failed = text_error(dir);
+        let damaged = |part: &str, expected: String, got: String| Error::Format {
+            path: dir.to_owned(),
+            part: part.to_owned(),
+            expected,
+            got,
+            hint: "Build the index again",
+        };
+        let index = Index::open_in_dir(dir).map_err(&failed)?;
+        let (expected, fields) = schema();
+        if index.schema() != expected {
+            return Err(damaged("schema", "the fields of this release".to_owned(), "others".to_owned()));
+        }
+        index.tokenizers().register(ANALYZER, analyzer());
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(&failed)?;
+        let searcher = reader.searcher();
+        let segments = searcher.segment_readers();
+        if segments.len() > 1 || segments.iter().any(tantivy::SegmentReader::has_deletes) {
+            return Err(damaged("segments", "one without deletions".to_owned(), segments.len().to_string()));
+        }
+        Ok(Self { searcher, fields, path: dir.to_owned() })
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Documents.
+    pub fn len(&self) -> usize {
+        self.searcher.num_docs() as usize
+    }
+
+    /// No documents at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Stored fields of a node.
+    pub fn document(&self, node: u32) -> Result<StoredDocument> {
+        if node as usize >= self.len() {
+            let (expected, got) = (format!("below {}", self.len()), node.to_string());
+            return Err(Error::Mismatch { what: "node of a stored document", expected, got });
+        }
+        let fields: TantivyDocument = self.searcher.doc(DocAddress::new(0, node)).map_err(text_error(&self.path))?;
+        let text = |field| fields.get_first(field).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+        Ok(StoredDocument {
+            key: text(self.fields.key),
+            title: text(self.fields.title),
+            text: text(self.fields.text),
+            metadata_json: text(self.fields.metadata),
+        })
+    }
+}

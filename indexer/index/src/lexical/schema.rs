@@ -1,0 +1,37 @@
+//! Fields: what is stored and what is searched.
+
+use tantivy::schema::{Field, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions};
+
+use super::analyzer::ANALYZER;
+
+/// The fields of a document.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fields {
+    /// Exact, stored.
+    pub(super) key: Field,
+    /// Stored.
+    pub(super) title: Field,
+    /// Stored.
+    pub(super) text: Field,
+    /// Stored: one JSON object as text, empty when there is none.
+    pub(super) metadata: Field,
+    /// Title and text together, searched: BM25 as the field's tools compute it for BEIR.
+    pub(super) body: Field,
+}
+
+/// The schema and its fields.
+pub(super) fn schema() -> (Schema, Fields) {
+    let mut builder = Schema::builder();
+    let indexing = TextFieldIndexing::default()
+        .set_tokenizer(ANALYZER)
+        .set_index_option(IndexRecordOption::WithFreqs)
+        .set_fieldnorms(true);
+    let fields = Fields {
+        key: builder.add_text_field("key", STRING | STORED),
+        title: builder.add_text_field("title", STORED),
+        text: builder.add_text_field("text", STORED),
+        metadata: builder.add_text_field("metadata", STORED),
+        body: builder.add_text_field("body", TextOptions::default().set_indexing_options(indexing)),
+    };
+    (builder.build(), fields)
+}

@@ -1,0 +1,141 @@
+//! BM25 over shards against the formula written out, and stored fields.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+const TEXTS: [&str; 9] = [
+    "The quick brown fox jumps over the lazy dog",
+    "A fox is a small wild dog",
+    "Dogs and foxes rarely live together, though a fox may share a den with a fox",
+    "Super Bowl 50 was an American football game",
+    "The Denver Broncos defeated the Carolina Panthers in Super Bowl 50",
+    "Curaçao lies in the Caribbean Sea",
+    "Naïve readers believe each word",
+    "the and of",
+    "fox",
+];
+
+fn shards(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<Vec<String>>) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut keys = vec![Vec::new(); count];
+    let mut writers: Vec<_> =
+        (0..count).map(|i| TextWriter::create(&dir.path().join(i.to_string())).unwrap()).collect();
+    for (i, text) in TEXTS.iter().enumerate() {
+        let key = format!("k{i}");
+        let title = if i == 3 { "Final" } else { "" };
+        writers[i % count].add(TextDocument { key: &key, title, text, metadata_json: "{}" }).unwrap();
+        keys[i % count].push(key);
+    }
+    for writer in writers {
+        writer.finish().unwrap();
+    }
+    let shards = (0..count).map(|i| TextShard::open(&dir.path().join(i.to_string())).unwrap()).collect();
+    (dir, shards, keys)
+}
+
+fn search(shards: &[TextShard], keys: &[Vec<String>], question: &str, k: usize) -> Vec<(String, f32)> {
+    let statistics = CorpusStatistics::new(shards);
+    let question = Question::new(question);
+    let mut hits: Vec<TextHit<'_>> = Vec::new();
+    for (shard, keys) in shards.iter().zip(keys) {
+        hits.extend(question.best(shard, &statistics, k, |node| keys[node as usize].as_str()).unwrap());
+    }
+    hits.sort_by(|a, b| b.cmp(a));
+    hits.iter().take(k).map(|hit| (hit.key.to_owned(), hit.score)).collect()
+}
+
+/// The formula of the module's header over whole texts.
+fn oracle(question: &str) -> Vec<(String, f32)> {
+    let documents: Vec<Vec<String>> = TEXTS
+        .iter()
+        .enumerate()
+        .map(|(i, text)| terms(&format!("{} {text}", if i == 3 { "Final" } else { "" })))
+        .collect();
+    let n = documents.len() as f32;
+    let average = documents.iter().map(Vec::len).sum::<usize>() as f32 / n;
+    let mut scores = BTreeMap::new();
+    for (i, document) in documents.iter().enumerate() {
+        for term in terms(question) {
+            let df = documents.iter().filter(|document| document.contains(&term)).count() as f32;
+            let tf = document.iter().filter(|word| **word == term).count() as f32;
+            if tf > 0.0 {
+                let idf = (1.0 + (n - df + 0.5) / (df + 0.5)).ln();
+                let length = 1.0 - 0.75 + 0.75 * document.len() as f32 / average;
+                *scores.entry(format!("k{i}")).or_insert(0.0) += idf * tf * 2.2 / (tf + 1.2 * length);
+            }
+        }
+    }
+    let mut scores: Vec<_> = scores.into_iter().collect();
+    scores.sort_by(|a: &(String, f32), b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    scores
+}
+
+#[test]
+fn analysis_folds_stops_and_stems() {
+    assert_eq!(
+        terms("The naïve Foxes were jumping, JUMPING in Curaçao!"),
+        ["naiv", "fox", "were", "jump", "jump", "curacao"]
+    );
+    assert!(terms("the of and").is_empty());
+}
+
+#[test]
+fn scores_equal_the_formula_however_many_shards_there_are() {
+    for count in [1, 2, 4] {
+        let (_dir, shards, keys) = shards(count);
+        for question in ["fox dog", "super bowl 50", "fox fox den", "naive curacao", "nothing matches xyzzy", "the"] {
+            let (got, expected) = (search(&shards, &keys, question, 20), oracle(question));
+            assert_eq!(got.len(), expected.len(), "{question}");
+            for (got, expected) in got.iter().zip(&expected) {
+                assert_eq!(got.0, expected.0, "{question}");
+                assert!((got.1 - expected.1).abs() < 1e-5, "{question}: {got:?} {expected:?}");
+            }
+            assert_eq!(search(&shards, &keys, question, 2)[..], got[..got.len().min(2)], "{question}");
+        }
+    }
+}
+
+#[test]
+fn ties_at_the_cut_go_to_the_smaller_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys: Vec<String> = (0..500).rev().map(|i| format!("k{i:03}")).collect();
+    let mut writer = TextWriter::create(dir.path()).unwrap();
+    for key in &keys {
+        writer.add(TextDocument { key, title: "", text: "same words here", metadata_json: "" }).unwrap();
+    }
+    writer.finish().unwrap();
+    let shards = [TextShard::open(dir.path()).unwrap()];
+    let got: Vec<String> = search(&shards, &[keys], "same words", 3).into_iter().map(|hit| hit.0).collect();
+    assert_eq!(got, ["k000", "k001", "k002"]);
+}
+
+#[test]
+fn stored_fields_come_back_by_node() {
+    let (_dir, shards, keys) = shards(2);
+    for (shard, keys) in shards.iter().zip(&keys) {
+        for (node, key) in keys.iter().enumerate() {
+            let document = shard.document(node as u32).unwrap();
+            let number: usize = key[1..].parse().unwrap();
+            assert_eq!((document.key.as_str(), document.text.as_str()), (key.as_str(), TEXTS[number]));
+            assert_eq!(
+                (document.title.as_str(), document.metadata_json.as_str()),
+                (if number == 3 { "Final" } else { "" }, "{}")
+            );
+        }
+        assert!(shard.document(keys.len() as u32).is_err());
+    }
+}
+
+#[test]
+fn an_explanation_sums_to_the_score() {
+    let (_dir, shards, keys) = shards(2);
+    let statistics = CorpusStatistics::new(&shards);
+    let best = search(&shards, &keys, "fox den", 1).remove(0);
+    let (shard, node) =
+        (0..2).find_map(|shard| Some((shard, keys[shard].iter().position(|key| *key == best.0)?))).unwrap();
+    let (score, json) = Question::new("fox den").explain(&shards[shard], &statistics, node as u32).unwrap().unwrap();
+    assert!((score - best.1).abs() < 1e-5 && json.contains("idf"), "{json}");
+    let absent = Question::new("curacao").explain(&shards[shard], &statistics, node as u32).unwrap();
+    assert!(absent.is_none());
+}

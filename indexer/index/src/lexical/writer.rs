@@ -1,0 +1,89 @@
+//! Writes one segment, in which document `i` is node `i` of the vectors.
+
+use std::path::{Path, PathBuf};
+
+use tantivy::directory::MmapDirectory;
+use tantivy::{Index, SingleSegmentIndexWriter, TantivyDocument};
+
+use super::schema::{Fields, schema};
+use super::{ANALYZER, analyzer::analyzer, text_error};
+use crate::error::Result;
+use crate::storage::sync_dir;
+
+/// Memory that the term dictionary starts with; it grows with the shard.
+const MEMORY_BUDGET: usize = 64 << 20;
+
+/// A document to store and index.
+#[derive(Debug, Clone, Copy)]
+pub struct TextDocument<'a> {
+    /// Unique key.
+    pub key: &'a str,
+    /// Title, may be empty.
+    pub title: &'a str,
+    /// Text.
+    pub text: &'a str,
+    /// One JSON object, or empty.
+    pub metadata_json: &'a str,
+}
+
+/// Writes the text index of one shard.
+pub struct TextWriter {
+    writer: SingleSegmentIndexWriter,
+    fields: Fields,
+    path: PathBuf,
+}
+
+impl std::fmt::Debug for TextWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TextWriter").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl TextWriter {
+    /// Starts an index in a new directory.
+    pub fn create(dir: &Path) -> Result<Self> {
+        fs_err::create_dir_all(dir)?;
+        let failed = text_error(dir);
+        let directory = MmapDirectory::open(dir).map_err(|error| failed(error.into()))?;
+        let (schema, fields) = schema();
+        let tokenizers = tantivy::tokenizer::TokenizerManager::default();
+        tokenizers.register(ANALYZER, analyzer());
+        let writer = Index::builder()
+            .schema(schema)
+            .tokenizers(tokenizers)
+            .single_segment_index_writer(directory, MEMORY_BUDGET)
+            .map_err(&failed)?;
+        Ok(Self { writer, fields, path: dir.to_owned() })
+    }
+
+    /// Adds the next document: the first is node 0.
+    pub fn add(&mut self, document: TextDocument<'_>) -> Result<()> {
+        let mut fields = TantivyDocument::new();
+        fields.add_text(self.fields.key, document.key);
+        fields.add_text(self.fields.title, document.title);
+        fields.add_text(self.fields.text, document.text);
+        fields.add_text(self.fields.metadata, document.metadata_json);
+        // Two values of one field: no word of the title joins one of the text.
+        fields.add_text(self.fields.body, document.title);
+        fields.add_text(self.fields.body, document.text);
+        self.writer.add_document(fields).map_err(text_error(&self.path))
+    }
+
+    /// Bytes in memory now.
+    pub fn memory_bytes(&self) -> usize {
+        self.writer.mem_usage()
+    }
+
+    /// Writes the segment and makes it durable.
+    pub fn finish(self) -> Result<()> {
+        let path = self.path;
+        self.writer.finalize().map_err(text_error(&path))?;
+        for entry in fs_err::read_dir(&path)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                fs_err::File::open(entry.path())?.sync_all()?;
+            }
+        }
+        sync_dir(&path)
+    }
+}

@@ -1,0 +1,54 @@
+//! What a manifest says.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::ModelRecord;
+
+/// Version that this build writes, and the newest that it reads.
+pub const MANIFEST_VERSION: u32 = 1;
+
+/// One generation of an index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of this record.
+    pub format_version: u32,
+    /// From 1, one more with every publish.
+    pub generation: u64,
+    /// Seconds since the epoch.
+    pub created_unix_s: u64,
+    /// Program and version that published.
+    pub tool: String,
+    /// The model of all vectors.
+    pub model: ModelRecord,
+    /// In order.
+    pub shards: Vec<ShardEntry>,
+}
+
+/// One shard: a directory under `shards/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardEntry {
+    /// Name of the directory.
+    pub id: String,
+    /// Documents, and vectors.
+    pub documents: u64,
+    /// Every file of the shard.
+    pub files: Vec<FileEntry>,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Relative to the shard's directory, with `/`.
+    pub path: String,
+    /// Length.
+    pub bytes: u64,
+    /// CRC-32C of the content.
+    pub crc32c: u32,
+}
+
+impl Manifest {
+    /// Documents of all shards.
+    pub fn documents(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.documents).sum()
+    }
+}

@@ -1,0 +1,129 @@
+//! Load, publish, go back.
+
+use std::path::{Path, PathBuf};
+
+use super::record::{MANIFEST_VERSION, Manifest};
+use crate::error::{Error, Result};
+use crate::storage::{WriteLock, write_atomic};
+
+const POINTER: &str = "CURRENT";
+
+fn manifest_name(generation: u64) -> String {
+    format!("manifest-{generation:06}.json")
+}
+
+fn generation_of(name: &str) -> Option<u64> {
+    name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()
+}
+
+fn damaged(path: PathBuf, part: &str, expected: String, got: String) -> Error {
+    let hint = "Restore the file, or point `CURRENT` at another generation with `Admin.Rollback` or by building again";
+    Error::Format { path, part: part.to_owned(), expected, got, hint }
+}
+
+/// The pointer's content: file name and checksum.
+fn read_pointer(index: &Path) -> Result<Option<(String, u32)>> {
+    let path = index.join(POINTER);
+    let text = match fs_err::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let parsed = text.trim_end().split_once(' ').and_then(|(name, checksum)| {
+        generation_of(name)?;
+        Some((name.to_owned(), u32::from_str_radix(checksum, 16).ok()?))
+    });
+    match parsed {
+        Some(pointer) => Ok(Some(pointer)),
+        None => Err(damaged(
+            path,
+            "content",
+            "`manifest-NNNNNN.json CHECKSUM`".to_owned(),
+            format!("`{}`", text.trim_end().escape_debug()),
+        )),
+    }
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        format_version: u32,
+    }
+    let broken =
+        |error: serde_json::Error| damaged(path.to_owned(), "content", "a manifest".to_owned(), error.to_string());
+    let version: Version = serde_json::from_slice(bytes).map_err(broken)?;
+    if version.format_version > MANIFEST_VERSION {
+        return Err(Error::Newer { path: path.to_owned(), got: version.format_version, supported: MANIFEST_VERSION });
+    }
+    let manifest: Manifest = serde_json::from_slice(bytes).map_err(broken)?;
+    // Names become paths: one that climbs out of the index must not be followed.
+    let plain = |name: &str| {
+        !name.is_empty() && Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
+    };
+    for shard in &manifest.shards {
+        let bad = std::iter::once(&shard.id).chain(shard.files.iter().map(|file| &file.path)).find(|name| !plain(name));
+        if let Some(name) = bad {
+            return Err(damaged(
+                path.to_owned(),
+                "shards",
+                "names inside the index".to_owned(),
+                format!("`{}`", name.escape_debug()),
+            ));
+        }
+    }
+    Ok(manifest)
+}
+
+/// A generation by number.
+pub fn load(index: &Path, generation: u64) -> Result<Manifest> {
+    let path = index.join(manifest_name(generation));
+    if !path.is_file() {
+        let present = generations(index)?.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        return Err(Error::NoGeneration { path: index.to_owned(), generation, present });
+    }
+    parse(&path, &fs_err::read(&path)?)
+}
+
+/// The generation that `CURRENT` names; its checksum is verified.
+pub fn current(index: &Path) -> Result<Manifest> {
+    let Some((name, checksum)) = read_pointer(index)? else {
+        return Err(Error::NoIndex { path: index.to_owned() });
+    };
+    let path = index.join(name);
+    let bytes = fs_err::read(&path)?;
+    let got = crc32c::crc32c(&bytes);
+    if got != checksum {
+        return Err(damaged(path, "checksum in `CURRENT`", format!("{checksum:08x}"), format!("{got:08x}")));
+    }
+    parse(&path, &bytes)
+}
+
+/// Number of the generation that `CURRENT` names; none where there is no index yet.
+pub fn current_generation(index: &Path) -> Result<Option<u64>> {
+    Ok(read_pointer(index)?.and_then(|(name, _)| generation_of(&name)))
+}
+
+/// Generations whose manifests are on disk, ascending.
+pub fn generations(index: &Path) -> Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for entry in fs_err::read_dir(index)? {
+        found.extend(generation_of(&entry?.file_name().to_string_lossy()));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Writes a manifest and points `CURRENT` at it. The lock proves that nobody else does.
+pub fn publish(index: &Path, manifest: &Manifest, lock: &WriteLock) -> Result<()> {
+    let bytes = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
+    write_atomic(&index.join(manifest_name(manifest.generation)), &bytes)?;
+    point_to(index, manifest.generation, lock)
+}
+
+/// Points `CURRENT` at a generation that is on disk.
+pub fn point_to(index: &Path, generation: u64, _lock: &WriteLock) -> Result<()> {
+    load(index, generation)?;
+    let name = manifest_name(generation);
+    let checksum = crc32c::crc32c(&fs_err::read(index.join(&name))?);
+    write_atomic(&index.join(POINTER), format!("{name} {checksum:08x}\n").as_bytes())
+}

@@ -1,0 +1,183 @@
+//! A small shard written, opened, searched, and attacked byte by byte.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::certificate::{Certificate, RecallPoint};
+use crate::error::Error;
+use crate::format::SectionKind;
+use crate::graph::{Graph, Layer};
+use crate::model::{BuildRecord, Metric, ModelRecord};
+use crate::search::{DenseRows, SearchParams};
+
+const DIM: usize = 5;
+const N: u32 = 12;
+
+pub(crate) fn meta(dim: usize) -> ShardMeta {
+    let model =
+        ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim, metric: Metric::Cosine, max_tokens: 256 };
+    let build = BuildRecord { builder: "test".into(), m: 4, ef_construction: 8, seed: 1, threads: 1, tool: "t".into() };
+    ShardMeta { model, build }
+}
+
+fn vectors() -> Vec<f32> {
+    let mut values: Vec<f32> = (0..N as usize * DIM).map(|i| ((i * 37 % 17) as f32) - 8.0).collect();
+    for row in values.chunks_mut(DIM) {
+        let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
+        for x in row {
+            *x /= norm;
+        }
+    }
+    values
+}
+
+fn graph() -> Graph {
+    let ring: Vec<Vec<u32>> = (0..N).map(|node| vec![(node + 1) % N, (node + N - 1) % N, (node + 5) % N]).collect();
+    Graph {
+        entry: 6,
+        layers: vec![Layer::from_lists((0..N).collect(), &ring), Layer::from_lists(vec![2, 6], &[vec![6], vec![2]])],
+    }
+}
+
+fn written() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(DENSE_FILE);
+    let values = vectors();
+    let keys: Vec<String> = (0..N).map(|node| format!("key-{}", (node * 7) % N)).collect();
+    let recall = vec![RecallPoint { ef: 16, recall_at_10: 1.0, recall_at_100: None, distance_computations: 12.0 }];
+    let certificate = Certificate { vectors: u64::from(N), recall, ..Certificate::default() };
+    let input = ShardInput {
+        meta: &meta(DIM),
+        vectors: &DenseRows::new(&values, DIM),
+        graph: &graph(),
+        keys: &keys,
+        certificate: &certificate,
+    };
+    write(&path, &input).unwrap();
+    (dir, path)
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let (_dir, path) = written();
+    let shard = DenseShard::open(&path).unwrap();
+    assert_eq!(shard.verify(), Verified { problems: vec![], bytes_read: std::fs::metadata(&path).unwrap().len() });
+    assert_eq!((shard.len(), shard.meta(), shard.certificate().recall.len()), (12, &meta(DIM), 1));
+    assert_eq!(shard.graph().to_graph(), graph());
+    let values = vectors();
+    for node in 0..N {
+        assert_eq!(crate::search::VectorRows::row(&shard.rows(), node), &values[node as usize * DIM..][..DIM]);
+        let key = shard.keys().key(node).to_owned();
+        assert_eq!(key, format!("key-{}", (node * 7) % N));
+        assert_eq!(shard.keys().find(&key), Some(node));
+    }
+    assert_eq!(shard.keys().find("absent"), None);
+}
+
+#[test]
+fn the_walk_agrees_with_the_exact_scan() {
+    let (_dir, path) = written();
+    let shard = DenseShard::open(&path).unwrap();
+    for query in vectors().chunks(DIM) {
+        let walked = shard.search(query, &SearchParams { k: 4, ef: 12 });
+        let exact = shard.search_exact(query, 4);
+        assert_eq!(walked.hits, exact.hits);
+        assert_eq!(exact.distance_computations, 12);
+    }
+}
+
+#[test]
+fn ties_are_broken_by_key_at_the_cut_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(DENSE_FILE);
+    let values: Vec<f32> = (0..4).flat_map(|_| [1.0, 0.0]).collect();
+    let lists: Vec<Vec<u32>> = (0..4).map(|node| (0..4).filter(|other| *other != node).collect()).collect();
+    let graph = Graph { entry: 0, layers: vec![Layer::from_lists((0..4).collect(), &lists)] };
+    let keys = ["d", "b", "c", "a"].map(String::from);
+    let input = ShardInput {
+        meta: &meta(2),
+        vectors: &DenseRows::new(&values, 2),
+        graph: &graph,
+        keys: &keys,
+        certificate: &Certificate::default(),
+    };
+    write(&path, &input).unwrap();
+    let shard = DenseShard::open(&path).unwrap();
+    let keys = |found: Found<'_>| found.hits.iter().map(|hit| hit.key.to_owned()).collect::<Vec<_>>();
+    assert_eq!(keys(shard.search_exact(&[1.0, 0.0], 2)), ["a", "b"]);
+    assert_eq!(keys(shard.search(&[1.0, 0.0], &SearchParams { k: 2, ef: 4 })), ["a", "b"]);
+}
+
+#[test]
+fn parts_that_do_not_belong_together_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let values = vectors();
+    let certificate = Certificate::default();
+    let keys: Vec<String> = (0..N).map(|node| node.to_string()).collect();
+    let (meta, graph, rows) = (meta(DIM), graph(), DenseRows::new(&values, DIM));
+    let good = ShardInput { meta: &meta, vectors: &rows, graph: &graph, keys: &keys, certificate: &certificate };
+    let refuse = |input: &ShardInput<'_>| write(&dir.path().join("x"), input).unwrap_err().to_string();
+    assert!(refuse(&ShardInput { keys: &keys[1..], ..good }).contains("keys of a shard: expected 12, got 11"));
+    let other = super::tests::meta(6);
+    assert!(refuse(&ShardInput { meta: &other, ..good }).contains("expected 6, got 5"));
+    let small = Graph::default();
+    assert!(refuse(&ShardInput { graph: &small, ..good }).contains("nodes on layer 0"));
+}
+
+/// Every byte of the file is flipped in turn: opening or verifying must say so, and searching must not panic.
+#[test]
+fn a_flipped_byte_anywhere_is_found() {
+    let (_dir, path) = written();
+    let sound = std::fs::read(&path).unwrap();
+    let header = DenseShard::open(&path).unwrap().header().clone();
+    let is_padding =
+        |at: u64| at >= 512 && header.sections.iter().all(|entry| at < entry.offset || at >= entry.offset + entry.len);
+    let damaged = path.with_file_name("damaged");
+    for at in 0..sound.len() {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 0x41;
+        std::fs::write(&damaged, bytes).unwrap();
+        let Ok(shard) = DenseShard::open(&damaged) else { continue };
+        shard.search(&[0.5; DIM], &SearchParams { k: 3, ef: 8 });
+        shard.search_exact(&[0.5; DIM], 3);
+        let problems = shard.verify().problems;
+        assert!(!problems.is_empty() || is_padding(at as u64), "byte {at} of {}", sound.len());
+    }
+    for kind in SectionKind::ALL {
+        let entry = header.section(kind).unwrap();
+        let mut bytes = sound.clone();
+        bytes[(entry.offset + entry.len / 2) as usize] ^= 1;
+        std::fs::write(&damaged, bytes).unwrap();
+        let said = match DenseShard::open(&damaged) {
+            Ok(shard) => shard.verify().problems.join("\n"),
+            Err(error) => error.to_string(),
+        };
+        assert!(said.contains(kind.name()) && said.contains("damaged"), "{}: {said}", kind.name());
+    }
+}
+
+#[test]
+fn a_truncated_file_is_refused_at_every_length() {
+    let (_dir, path) = written();
+    let sound = std::fs::read(&path).unwrap();
+    let cut = path.with_file_name("cut");
+    for len in 0..sound.len() {
+        std::fs::write(&cut, &sound[..len]).unwrap();
+        assert!(DenseShard::open(&cut).is_err(), "{len}");
+    }
+}
+
+#[test]
+fn a_newer_version_and_another_kind_of_file_are_named() {
+    let (_dir, path) = written();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[8] = 2;
+    let newer = path.with_file_name("newer");
+    std::fs::write(&newer, &bytes).unwrap();
+    let error = DenseShard::open(&newer).unwrap_err();
+    assert!(matches!(error, Error::Newer { got: 2, supported: 1, .. }), "{error}");
+    bytes[0] = b'X';
+    std::fs::write(&newer, &bytes).unwrap();
+    let error = DenseShard::open(&newer).unwrap_err().to_string();
+    assert!(error.contains("magic: expected `DYADENSE`, got `XYADENSE`"), "{error}");
+}

@@ -1,0 +1,137 @@
+//! Vectors, graph, keys and certificate into one file.
+
+use std::io::{BufWriter, Seek as _, SeekFrom, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use zerocopy::IntoBytes as _;
+
+use crate::certificate::Certificate;
+use crate::error::{Error, Result};
+use crate::format::header::{HEADER_LEN, ROW_MULTIPLE};
+use crate::format::{Header, SectionEntry, SectionKind, align, graph, keys};
+use crate::graph::Graph;
+use crate::model::{BuildRecord, ModelRecord};
+use crate::search::VectorRows;
+use crate::storage::ChecksumWriter;
+
+/// META: what made the shard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardMeta {
+    /// The model of the vectors.
+    pub model: ModelRecord,
+    /// How the graph was built.
+    pub build: BuildRecord,
+}
+
+/// All that goes into `dense.dyad`. Node `i` has row `i` and key `i`.
+#[derive(Clone, Copy)]
+pub struct ShardInput<'a> {
+    /// What made the shard.
+    pub meta: &'a ShardMeta,
+    /// Unit vectors of `meta.model.dim` values.
+    pub vectors: &'a dyn VectorRows,
+    /// Valid over the vectors, see [`Graph::validate`].
+    pub graph: &'a Graph,
+    /// Distinct document keys.
+    pub keys: &'a [String],
+    /// What the build measured.
+    pub certificate: &'a Certificate,
+}
+
+impl std::fmt::Debug for ShardInput<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShardInput")
+            .field("meta", self.meta)
+            .field("vectors", &self.vectors.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "numbers and texts alike")]
+fn mismatch<T>(what: &'static str, expected: impl ToString, got: impl ToString) -> Result<T> {
+    Err(Error::Mismatch { what, expected: expected.to_string(), got: got.to_string() })
+}
+
+fn check(input: &ShardInput<'_>) -> Result<()> {
+    let n = input.vectors.len();
+    if input.keys.len() != n {
+        return mismatch("keys of a shard", n, input.keys.len());
+    }
+    if input.vectors.dim() != input.meta.model.dim || input.meta.model.dim == 0 {
+        return mismatch("dimension of a shard's vectors", input.meta.model.dim, input.vectors.dim());
+    }
+    if u32::try_from(n).is_err() {
+        return mismatch("vectors of a shard", "fewer than 2^32", n);
+    }
+    input.graph.validate(n)
+}
+
+/// Writes the file and makes its bytes durable; the caller makes its name durable.
+pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
+    check(input)?;
+    let mut file = BufWriter::with_capacity(1 << 20, fs_err::File::create(path)?);
+    file.write_all(&[0; HEADER_LEN])?;
+    let mut place = Place { file, end: HEADER_LEN as u64, sections: Vec::new() };
+
+    let stride = input.meta.model.dim.next_multiple_of(ROW_MULTIPLE);
+    place
+        .section(SectionKind::Meta, |out| Ok(serde_json::to_writer(out, input.meta).map_err(std::io::Error::from)?))?;
+    place.section(SectionKind::Vectors, |out| {
+        let mut padded = vec![0.0f32; stride];
+        for node in 0..input.vectors.len() as u32 {
+            let row = input.vectors.row(node);
+            match padded.get_mut(..row.len()) {
+                Some(start) if row.len() == input.meta.model.dim => start.copy_from_slice(row),
+                _ => return mismatch("values of a row", input.meta.model.dim, row.len()),
+            }
+            out.write_all(padded.as_bytes())?;
+        }
+        Ok(())
+    })?;
+    place.section(SectionKind::Graph, |out| Ok(graph::write(input.graph, out)?))?;
+    place.section(SectionKind::Keys, |out| Ok(keys::write(input.keys, out)?))?;
+    place.section(SectionKind::Certificate, |out| {
+        Ok(serde_json::to_writer(out, input.certificate).map_err(std::io::Error::from)?)
+    })?;
+
+    let Place { mut file, end, sections } = place;
+    let header = Header {
+        dim: input.meta.model.dim as u32,
+        vectors: input.vectors.len() as u64,
+        row_stride: stride as u32,
+        file_len: end,
+        sections,
+    };
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(&header.to_bytes())?;
+    let file = file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    file.sync_all()?;
+    Ok(())
+}
+
+type Out = BufWriter<fs_err::File>;
+
+/// Where the file stands while sections are written.
+struct Place {
+    file: Out,
+    end: u64,
+    sections: Vec<SectionEntry>,
+}
+
+impl Place {
+    fn section(
+        &mut self,
+        kind: SectionKind,
+        fill: impl FnOnce(&mut ChecksumWriter<&mut Out>) -> Result<()>,
+    ) -> Result<()> {
+        let offset = align(self.end);
+        self.file.write_all(&vec![0; (offset - self.end) as usize])?;
+        let mut writer = ChecksumWriter::new(&mut self.file);
+        fill(&mut writer)?;
+        let (_, crc32c, len) = writer.finish();
+        self.end = offset + len;
+        self.sections.push(SectionEntry { kind, offset, len, crc32c });
+        Ok(())
+    }
+}

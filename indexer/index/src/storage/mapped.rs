@@ -1,0 +1,55 @@
+//! The only place that maps a file into memory.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use memmap2::{Advice, Mmap};
+
+use crate::error::Result;
+
+/// A file mapped read-only.
+#[derive(Debug)]
+pub struct Mapped {
+    map: Mmap,
+    path: PathBuf,
+}
+
+impl Mapped {
+    /// Maps a whole file. Files of an index are written once under a new name and never changed; whoever changes one
+    /// in place breaks the searches that read it.
+    #[expect(unsafe_code, reason = "mapping a file is unsafe because another process could change it")]
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = fs_err::File::open(path)?;
+        // SAFETY: index files are immutable once they have their final name (see `storage::atomic`): nothing in this
+        // workspace opens one for writing, and every value read from the map is treated as untrusted.
+        let map = unsafe { Mmap::map(file.file())? };
+        Ok(Self { map, path: path.to_owned() })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tells the kernel that a range will be read in no order. A kernel that cannot take advice changes nothing.
+    pub fn advise_random(&self, offset: u64, len: u64) {
+        if len > 0 {
+            let _ = self.map.advise_range(Advice::Random, offset as usize, len as usize);
+        }
+    }
+
+    /// Tells the kernel that a range will be needed soon.
+    pub fn advise_needed(&self, offset: u64, len: u64) {
+        if len > 0 {
+            let _ = self.map.advise_range(Advice::WillNeed, offset as usize, len as usize);
+        }
+    }
+}
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.map
+    }
+}

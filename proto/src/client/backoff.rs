@@ -1,0 +1,79 @@
+//! Which failures are worth another try, and when.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tonic::{Code, Status};
+
+use super::channel::{ClientConfig, ClientError};
+
+/// Failures that pass by themselves: a server that restarts, or one that is full.
+fn passes(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::ResourceExhausted)
+}
+
+/// Wait before try `attempt` (from 1): doubles from `first` up to `longest`, of which `jitter` in [0, 1) takes up to half.
+fn wait(attempt: u32, first: Duration, longest: Duration, jitter: f64) -> Duration {
+    let full = first.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(longest);
+    full.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 2.0)
+}
+
+/// A number in [0, 1) that differs between processes and calls; enough to keep clients from retrying in step.
+fn jitter() -> f64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    (RandomState::new().hash_one(0u8) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Runs a call until it succeeds, fails for good, or the tries are spent.
+pub(super) async fn retry<T, F>(config: &ClientConfig, url: &str, mut call: impl FnMut() -> F) -> Result<T, ClientError>
+where
+    F: Future<Output = Result<T, Status>>,
+{
+    let mut attempt = 1;
+    loop {
+        match call().await {
+            Ok(value) => return Ok(value),
+            Err(status) if passes(&status) && attempt < config.attempts => {
+                let wait = wait(attempt, config.first_wait, config.longest_wait, jitter());
+                tracing::debug!(url, attempt, ?wait, code = ?status.code(), "trying again");
+                tokio::time::sleep(wait).await;
+                attempt += 1;
+            }
+            Err(status) => return Err(ClientError::from_status(url, attempt, &status)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let wait = |attempt| wait(attempt, Duration::from_millis(100), Duration::from_secs(1), 0.0).as_millis();
+        assert_eq!([1, 2, 3, 4, 5, 99].map(wait), [100, 200, 400, 800, 1000, 1000]);
+    }
+
+    #[test]
+    fn jitter_takes_up_to_half() {
+        for _ in 0..100 {
+            let wait = wait(1, Duration::from_millis(100), Duration::from_secs(1), jitter()).as_millis();
+            assert!((50..=100).contains(&wait), "{wait}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_passing_failures_are_tried_again() {
+        let config = ClientConfig { attempts: 3, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
+        for (code, tries) in [(Code::Unavailable, 3), (Code::ResourceExhausted, 3), (Code::InvalidArgument, 1)] {
+            let mut calls = 0;
+            let result: Result<(), _> = retry(&config, "http://x", || {
+                calls += 1;
+                async move { Err(Status::new(code, "no")) }
+            })
+            .await;
+            assert!(result.is_err());
+            assert_eq!(calls, tries, "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Client of `Encoder`.
+
+use std::time::Duration;
+
+use tokio_stream::Stream;
+use tonic::transport::Channel;
+use tonic::{Request, Status, Streaming};
+
+use super::backoff::retry;
+use super::channel::{ClientConfig, ClientError, connect, fits};
+use crate::limits::MAX_MESSAGE_BYTES;
+use crate::v1;
+use crate::v1::encoder_client::EncoderClient as Generated;
+
+/// A connection to an encoder service. Clones share it.
+#[derive(Debug, Clone)]
+pub struct EncoderClient {
+    inner: Generated<Channel>,
+    config: ClientConfig,
+    url: String,
+}
+
+impl EncoderClient {
+    /// Connects to `http://HOST:PORT`.
+    pub async fn connect(url: &str, config: ClientConfig) -> Result<Self, ClientError> {
+        let inner = Generated::new(connect(url, &config).await?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(Self { inner, config, url: url.to_owned() })
+    }
+
+    /// The server's URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The model that the service serves.
+    pub async fn info(&self) -> Result<v1::ModelInfo, ClientError> {
+        let call = || {
+            let mut inner = self.inner.clone();
+            async move { inner.info(v1::InfoRequest {}).await }
+        };
+        let reply = retry(&self.config, &self.url, call).await?.into_inner();
+        reply
+            .model
+            .ok_or_else(|| ClientError::Contract { url: self.url.clone(), reason: "`model` is missing".to_owned() })
+    }
+
+    /// Embeds one batch; the reply holds one finite vector per text.
+    pub async fn encode(&self, request: v1::EncodeRequest) -> Result<v1::EncodeResponse, ClientError> {
+        self.encode_within(request, self.config.call_timeout).await
+    }
+
+    /// As [`EncoderClient::encode`], with a deadline of its own for each try.
+    pub async fn encode_within(
+        &self,
+        request: v1::EncodeRequest,
+        deadline: Duration,
+    ) -> Result<v1::EncodeResponse, ClientError> {
+        fits(&self.url, &request)?;
+        let texts = request.texts.len();
+        let call = || {
+            let mut inner = self.inner.clone();
+            let mut request = Request::new(request.clone());
+            request.set_timeout(deadline);
+            async move { inner.encode(request).await }
+        };
+        let reply = retry(&self.config, &self.url, call).await?.into_inner();
+        self.check(&reply, texts)?;
+        Ok(reply)
+    }
+
+    /// Embeds many batches over one call; replies keep the order of the requests. Nothing is tried again.
+    pub async fn stream(
+        &self,
+        requests: impl Stream<Item = v1::EncodeRequest> + Send + 'static,
+    ) -> Result<Streaming<v1::EncodeResponse>, ClientError> {
+        let reply = self.inner.clone().encode_stream(requests).await;
+        reply.map(tonic::Response::into_inner).map_err(|status| self.error(&status))
+    }
+
+    /// A status of this server as an error that names it.
+    pub fn error(&self, status: &Status) -> ClientError {
+        ClientError::from_status(&self.url, 1, status)
+    }
+
+    /// Checks that a reply holds `texts` finite vectors.
+    pub fn check(&self, reply: &v1::EncodeResponse, texts: usize) -> Result<(), ClientError> {
+        crate::vector::unpack(&reply.vectors, texts, reply.dim as usize, "vectors")
+            .map(drop)
+            .map_err(|error| ClientError::Contract { url: self.url.clone(), reason: error.to_string() })
+    }
+}

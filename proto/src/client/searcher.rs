@@ -1,0 +1,99 @@
+//! Clients of `Searcher` and `Admin`.
+
+use tokio_stream::Stream;
+use tonic::Streaming;
+use tonic::transport::Channel;
+
+use super::backoff::retry;
+use super::channel::{ClientConfig, ClientError, connect, fits};
+use crate::limits::MAX_MESSAGE_BYTES;
+use crate::v1;
+use crate::v1::admin_client::AdminClient as GeneratedAdmin;
+use crate::v1::searcher_client::SearcherClient as GeneratedSearcher;
+
+/// A connection to a searcher. Clones share it.
+#[derive(Debug, Clone)]
+pub struct SearcherClient {
+    inner: GeneratedSearcher<Channel>,
+    config: ClientConfig,
+    url: String,
+}
+
+/// A connection to a searcher's admin service. Clones share it.
+#[derive(Debug, Clone)]
+pub struct AdminClient {
+    inner: GeneratedAdmin<Channel>,
+    config: ClientConfig,
+    url: String,
+}
+
+/// One method per unary call: request in, reply out, tried again where the failure passes by itself.
+macro_rules! unary {
+    ($($(#[$doc:meta])* $name:ident($request:ident) -> $response:ident;)*) => {$(
+        $(#[$doc])*
+        pub async fn $name(&self, request: v1::$request) -> Result<v1::$response, ClientError> {
+            fits(&self.url, &request)?;
+            let call = || {
+                let (mut inner, request) = (self.inner.clone(), request.clone());
+                async move { inner.$name(request).await }
+            };
+            Ok(retry(&self.config, &self.url, call).await?.into_inner())
+        }
+    )*};
+}
+
+impl SearcherClient {
+    /// Connects to `http://HOST:PORT`.
+    pub async fn connect(url: &str, config: ClientConfig) -> Result<Self, ClientError> {
+        let inner = GeneratedSearcher::new(connect(url, &config).await?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(Self { inner, config, url: url.to_owned() })
+    }
+
+    /// The server's URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    unary! {
+        /// Answers one question.
+        search(SearchRequest) -> SearchResponse;
+        /// Answers many questions together.
+        search_batch(SearchBatchRequest) -> SearchBatchResponse;
+        /// Stored documents by key.
+        get_documents(GetDocumentsRequest) -> GetDocumentsResponse;
+        /// Why a document is, or is not, among the hits.
+        explain(ExplainRequest) -> ExplainResponse;
+    }
+
+    /// Many questions over one call; replies keep the order of the requests. Nothing is tried again.
+    pub async fn search_stream(
+        &self,
+        requests: impl Stream<Item = v1::SearchRequest> + Send + 'static,
+    ) -> Result<Streaming<v1::SearchStreamResponse>, ClientError> {
+        let reply = self.inner.clone().search_stream(requests).await;
+        reply.map(tonic::Response::into_inner).map_err(|status| ClientError::from_status(&self.url, 1, &status))
+    }
+}
+
+impl AdminClient {
+    /// Connects to `http://HOST:PORT`.
+    pub async fn connect(url: &str, config: ClientConfig) -> Result<Self, ClientError> {
+        let inner = GeneratedAdmin::new(connect(url, &config).await?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(Self { inner, config, url: url.to_owned() })
+    }
+
+    unary! {
+        /// What is served.
+        status(StatusRequest) -> StatusResponse;
+        /// Opens the current generation.
+        reload(ReloadRequest) -> ReloadResponse;
+        /// Goes back to an earlier generation.
+        rollback(RollbackRequest) -> RollbackResponse;
+        /// Reads every byte and checks it.
+        verify(VerifyRequest) -> VerifyResponse;
+    }
+}

@@ -1,0 +1,21 @@
+//! Maxima shared by clients and servers. A request above one of them is refused with the field's name and the limit.
+
+/// Texts in one `EncodeRequest`.
+pub const MAX_TEXTS: usize = 1024;
+/// Bytes of one text to embed: 1 MiB. Tokens behind the model's maximum are cut anyway.
+pub const MAX_TEXT_BYTES: usize = 1 << 20;
+/// Bytes of one question: 32 KiB.
+pub const MAX_QUERY_BYTES: usize = 32 << 10;
+/// Hits of one question.
+pub const MAX_K: u32 = 10_000;
+/// Beam width of one walk.
+pub const MAX_EF: u32 = 10_000;
+/// Constant of reciprocal rank fusion.
+pub const MAX_RRF_K: u32 = 1_000_000;
+/// Requests in one `SearchBatchRequest`.
+pub const MAX_BATCH: usize = 1024;
+/// Keys in one `GetDocumentsRequest`.
+pub const MAX_KEYS: usize = 1024;
+/// Bytes of one message, both ways: 64 MiB. gRPC's usual 4 MiB is too little for 1024 vectors or long hits; foreign
+/// clients must raise their own limit to receive as much.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 20;

@@ -1,0 +1,170 @@
+//! Requests checked field by field; a violation names the field, the limit and what came.
+
+use crate::limits;
+use crate::v1;
+
+/// One field that breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Path of the field, for example `texts[3]`.
+    pub field: String,
+    /// What was expected and what came.
+    pub description: String,
+}
+
+/// All fields of a request that break a rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid request: {}", .0.iter().map(|v| format!("`{}`: {}", v.field, v.description)).collect::<Vec<_>>().join("; "))]
+pub struct Violations(pub Vec<Violation>);
+
+impl From<Violations> for tonic::Status {
+    fn from(violations: Violations) -> Self {
+        Self::invalid_argument(violations.to_string())
+    }
+}
+
+/// Collects violations. At most 16 are reported, so that a reply stays small.
+#[derive(Debug, Default)]
+struct Check(Vec<Violation>);
+
+impl Check {
+    fn fail(&mut self, field: impl Into<String>, description: impl Into<String>) {
+        if self.0.len() < 16 {
+            self.0.push(Violation { field: field.into(), description: description.into() });
+        }
+    }
+
+    fn count(&mut self, field: &str, got: usize, max: usize) {
+        if got == 0 || got > max {
+            self.fail(field, format!("expected 1 to {max} entries, got {got}"));
+        }
+    }
+
+    fn text(&mut self, field: &str, text: &str, max_bytes: usize) {
+        if text.trim().is_empty() {
+            self.fail(field, "expected text, got none");
+        } else if text.len() > max_bytes {
+            self.fail(field, format!("expected at most {max_bytes} bytes, got {}", text.len()));
+        }
+    }
+
+    fn at_most(&mut self, field: &str, got: u32, max: u32) {
+        if got > max {
+            self.fail(field, format!("expected at most {max}, got {got}"));
+        }
+    }
+
+    fn done(self) -> Result<(), Violations> {
+        if self.0.is_empty() { Ok(()) } else { Err(Violations(self.0)) }
+    }
+}
+
+/// Checks a batch of texts to embed.
+pub fn encode_request(request: &v1::EncodeRequest) -> Result<(), Violations> {
+    let mut check = Check::default();
+    if !matches!(v1::Tower::try_from(request.tower), Ok(v1::Tower::Question | v1::Tower::Answer)) {
+        check.fail("tower", format!("expected TOWER_QUESTION (1) or TOWER_ANSWER (2), got {}", request.tower));
+    }
+    check.count("texts", request.texts.len(), limits::MAX_TEXTS);
+    for (i, text) in request.texts.iter().enumerate().take(limits::MAX_TEXTS) {
+        check.text(&format!("texts[{i}]"), text, limits::MAX_TEXT_BYTES);
+    }
+    check.done()
+}
+
+fn search_fields(check: &mut Check, at: &str, request: &v1::SearchRequest) {
+    check.text(&format!("{at}query"), &request.query, limits::MAX_QUERY_BYTES);
+    if !matches!(v1::Mode::try_from(request.mode), Ok(mode) if mode != v1::Mode::Unspecified) {
+        let modes = "MODE_DENSE (1), MODE_BM25 (2), MODE_HYBRID (3) or MODE_COMPARE (4)";
+        check.fail(format!("{at}mode"), format!("expected {modes}, got {}", request.mode));
+    }
+    if request.k == 0 || request.k > limits::MAX_K {
+        check.fail(format!("{at}k"), format!("expected 1 to {}, got {}", limits::MAX_K, request.k));
+    }
+    check.at_most(&format!("{at}ef"), request.ef, limits::MAX_EF);
+    check.at_most(&format!("{at}rrf_k"), request.rrf_k, limits::MAX_RRF_K);
+    check.at_most(&format!("{at}fusion_depth"), request.fusion_depth, limits::MAX_K);
+}
+
+/// Checks one question.
+pub fn search_request(request: &v1::SearchRequest) -> Result<(), Violations> {
+    let mut check = Check::default();
+    search_fields(&mut check, "", request);
+    check.done()
+}
+
+/// Checks a batch of questions.
+pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Violations> {
+    let mut check = Check::default();
+    check.count("requests", request.requests.len(), limits::MAX_BATCH);
+    for (i, one) in request.requests.iter().enumerate().take(limits::MAX_BATCH) {
+        search_fields(&mut check, &format!("requests[{i}]."), one);
+    }
+    check.done()
+}
+
+/// Checks a list of keys.
+pub fn get_documents_request(request: &v1::GetDocumentsRequest) -> Result<(), Violations> {
+    let mut check = Check::default();
+    check.count("keys", request.keys.len(), limits::MAX_KEYS);
+    check.done()
+}
+
+/// Checks a question and the document that it asks about.
+pub fn explain_request(request: &v1::ExplainRequest) -> Result<(), Violations> {
+    let mut check = Check::default();
+    check.text("query", &request.query, limits::MAX_QUERY_BYTES);
+    if request.key.is_empty() {
+        check.fail("key", "expected a document's key, got none");
+    }
+    check.at_most("ef", request.ef, limits::MAX_EF);
+    check.done()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(change: impl FnOnce(&mut v1::SearchRequest)) -> String {
+        let mut request = v1::SearchRequest { query: "why".into(), mode: 1, k: 10, ..Default::default() };
+        change(&mut request);
+        search_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
+    }
+
+    #[test]
+    fn every_bad_field_of_a_search_is_named() {
+        assert_eq!(search(|_| ()), "fine");
+        assert_eq!(search(|r| r.k = 0), "invalid request: `k`: expected 1 to 10000, got 0");
+        assert_eq!(search(|r| r.k = 1_000_000), "invalid request: `k`: expected 1 to 10000, got 1000000");
+        assert!(search(|r| r.mode = 77).contains("`mode`: expected MODE_DENSE (1)"));
+        assert!(search(|r| r.mode = 0).contains("got 0"));
+        assert!(search(|r| r.query = "  ".into()).contains("`query`: expected text, got none"));
+        assert!(search(|r| r.query = "x".repeat(1_000_000)).contains("expected at most 32768 bytes, got 1000000"));
+        assert!(search(|r| r.ef = 1_000_000).contains("`ef`"));
+        let both = search(|r| {
+            r.k = 0;
+            r.mode = 9;
+        });
+        assert!(both.contains("`k`") && both.contains("`mode`"));
+    }
+
+    #[test]
+    fn a_batch_names_the_request() {
+        let request = v1::SearchRequest { query: "why".into(), mode: 2, k: 10, ..Default::default() };
+        let requests = vec![request.clone(), v1::SearchRequest { k: 0, ..request }];
+        let error = search_batch_request(&v1::SearchBatchRequest { requests }).unwrap_err();
+        assert_eq!(error.0[0].field, "requests[1].k");
+        assert!(search_batch_request(&v1::SearchBatchRequest::default()).is_err());
+    }
+
+    #[test]
+    fn texts_to_embed_are_checked_one_by_one() {
+        let request = v1::EncodeRequest { tower: 2, texts: vec!["a".into(), " ".into()], ..Default::default() };
+        let error = encode_request(&request).unwrap_err();
+        assert_eq!(error.to_string(), "invalid request: `texts[1]`: expected text, got none");
+        let many = v1::EncodeRequest { tower: 0, texts: vec![String::new(); 5000], ..Default::default() };
+        assert_eq!(encode_request(&many).unwrap_err().0.len(), 16);
+        let status = tonic::Status::from(error);
+        assert_eq!(status.code(), tonic::Code::InvalidArgument);
+    }
+}

@@ -1,0 +1,170 @@
+//! A real server on a loopback port, asked by real clients.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
+use dyad_proto::service::{self, Health, ServerConfig};
+use dyad_proto::v1::encoder_server::EncoderServer;
+use dyad_proto::{limits, v1, validate, vector};
+use tokio::sync::oneshot;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::service::Routes;
+use tonic::{Request, Response, Status, Streaming};
+use tonic_reflection::pb::v1 as reflection;
+
+/// Answers each text with its length in bytes, and takes its time where the text says `sleep`.
+struct Lengths;
+
+type Replies = Pin<Box<dyn Stream<Item = Result<v1::EncodeResponse, Status>> + Send>>;
+
+async fn lengths(request: v1::EncodeRequest) -> Result<v1::EncodeResponse, Status> {
+    validate::encode_request(&request)?;
+    if request.texts[0] == "sleep" {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let values: Vec<f32> = request.texts.iter().map(|text| text.len() as f32).collect();
+    Ok(v1::EncodeResponse { id: request.id, dim: 1, vectors: vector::pack(&values), ..Default::default() })
+}
+
+#[tonic::async_trait]
+impl v1::encoder_server::Encoder for Lengths {
+    async fn info(&self, _: Request<v1::InfoRequest>) -> Result<Response<v1::InfoResponse>, Status> {
+        Ok(Response::new(v1::InfoResponse {
+            model: Some(v1::ModelInfo { name: "lengths".into(), ..Default::default() }),
+        }))
+    }
+
+    async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
+        lengths(request.into_inner()).await.map(Response::new)
+    }
+
+    type EncodeStreamStream = Replies;
+
+    async fn encode_stream(&self, request: Request<Streaming<v1::EncodeRequest>>) -> Result<Response<Replies>, Status> {
+        Ok(Response::new(Box::pin(request.into_inner().then(|request| async { lengths(request?).await }))))
+    }
+}
+
+struct Running {
+    url: String,
+    stop: oneshot::Sender<()>,
+    task: tokio::task::JoinHandle<Result<(), service::ServeError>>,
+}
+
+async fn start(drain: Duration) -> Running {
+    let listener = service::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (stop, stopped) = oneshot::channel();
+    let routes = Routes::new(service::encoder(Lengths));
+    let health = Health::new().serving::<EncoderServer<Lengths>>().await;
+    let shutdown = async { stopped.await.unwrap_or(()) };
+    let config = ServerConfig { drain, ..ServerConfig::default() };
+    Running { url, stop, task: tokio::spawn(service::serve(listener, routes, health, shutdown, config)) }
+}
+
+fn texts(texts: &[&str]) -> v1::EncodeRequest {
+    let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+    v1::EncodeRequest { tower: v1::Tower::Answer.into(), texts, ..Default::default() }
+}
+
+#[tokio::test]
+async fn calls_streams_and_refusals() {
+    let server = start(Duration::from_secs(5)).await;
+    let client = EncoderClient::connect(&server.url, ClientConfig::default()).await.unwrap();
+    assert_eq!(client.info().await.unwrap().name, "lengths");
+    let reply = client.encode(texts(&["a", "abc"])).await.unwrap();
+    assert_eq!(vector::unpack(&reply.vectors, 2, 1, "vectors").unwrap(), [1.0, 3.0]);
+
+    let requests = (0..50u64).map(|id| v1::EncodeRequest { id, ..texts(&["ab"]) });
+    let replies = client.stream(tokio_stream::iter(requests)).await.unwrap();
+    let ids: Vec<u64> = replies.map(|reply| reply.unwrap().id).collect().await;
+    assert_eq!(ids, (0..50).collect::<Vec<_>>());
+
+    let error = client.encode(texts(&["a", ""])).await.unwrap_err();
+    assert!(error.to_string().contains("`texts[1]`: expected text, got none"), "{error}");
+}
+
+#[tokio::test]
+async fn messages_above_grpcs_usual_4_mib_pass_and_above_ours_are_refused_with_the_limit() {
+    let server = start(Duration::from_secs(5)).await;
+    let client = EncoderClient::connect(&server.url, ClientConfig::default()).await.unwrap();
+    let text = "x".repeat(limits::MAX_TEXT_BYTES);
+    let reply = client.encode(texts(&[text.as_str(); 8])).await.unwrap();
+    assert_eq!(reply.vectors.len(), 32);
+    let error = client.encode(texts(&vec![text.as_str(); 65])).await.unwrap_err().to_string();
+    assert!(error.contains("expected at most 67108864 bytes"), "{error}");
+    // A client that does not check is told by the server.
+    let mut raw = v1::encoder_client::EncoderClient::connect(server.url.clone()).await.unwrap();
+    let status = raw.encode(texts(&vec![text.as_str(); 65])).await.unwrap_err();
+    assert!(status.message().contains("67108864"), "{status}");
+}
+
+#[tokio::test]
+async fn running_requests_finish_before_the_server_ends() {
+    let server = start(Duration::from_secs(5)).await;
+    let client = EncoderClient::connect(&server.url, ClientConfig::default()).await.unwrap();
+    let call = tokio::spawn(async move { client.encode(texts(&["sleep"])).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    server.stop.send(()).unwrap();
+    assert!(call.await.unwrap().is_ok());
+    tokio::time::timeout(Duration::from_secs(5), server.task).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_drain_has_a_deadline() {
+    let server = start(Duration::from_millis(10)).await;
+    let config = ClientConfig { attempts: 1, ..ClientConfig::default() };
+    let client = EncoderClient::connect(&server.url, config).await.unwrap();
+    let call = tokio::spawn(async move { client.encode(texts(&["sleep"])).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    server.stop.send(()).unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(5), server.task).await.unwrap().unwrap();
+    assert!(ended.unwrap_err().to_string().contains("still running"));
+    drop(call);
+}
+
+#[tokio::test]
+async fn health_and_reflection_answer() {
+    let server = start(Duration::from_secs(5)).await;
+    let channel = tonic::transport::Endpoint::from_shared(server.url.clone()).unwrap().connect().await.unwrap();
+    let mut health = tonic_health::pb::health_client::HealthClient::new(channel.clone());
+    let request = tonic_health::pb::HealthCheckRequest { service: "dyad.v1.Encoder".into() };
+    let status = health.check(request).await.unwrap().into_inner().status;
+    assert_eq!(status, tonic_health::pb::health_check_response::ServingStatus::Serving as i32);
+
+    let mut client = reflection::server_reflection_client::ServerReflectionClient::new(channel);
+    let message_request = Some(reflection::server_reflection_request::MessageRequest::ListServices(String::new()));
+    let request = reflection::ServerReflectionRequest { host: String::new(), message_request };
+    let mut replies = client.server_reflection_info(tokio_stream::iter([request])).await.unwrap().into_inner();
+    let reply = format!("{:?}", replies.next().await.unwrap().unwrap());
+    assert!(reply.contains("dyad.v1.Encoder") && reply.contains("dyad.v1.Searcher"), "{reply}");
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named_with_the_way_out() {
+    let server = start(Duration::from_secs(5)).await;
+    let error = service::bind(server.url.trim_start_matches("http://")).await.unwrap_err().to_string();
+    assert!(error.contains("choose another one with `--listen`"), "{error}");
+    let error = service::bind("nonsense").await.unwrap_err().to_string();
+    assert!(error.contains("HOST:PORT"), "{error}");
+}
+
+#[tokio::test]
+async fn an_absent_server_and_a_bad_url_are_named() {
+    let config = ClientConfig { attempts: 2, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
+    let error = EncoderClient::connect("http://127.0.0.1:1", config.clone()).await.unwrap_err();
+    assert!(error.is_transient());
+    assert!(error.to_string().contains("no server answers at `http://127.0.0.1:1` (2 tries)"), "{error}");
+    let error = EncoderClient::connect("localhost:7700", config).await.unwrap_err();
+    assert!(matches!(error, ClientError::Url { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_call_has_a_deadline() {
+    let server = start(Duration::from_secs(5)).await;
+    let client = EncoderClient::connect(&server.url, ClientConfig::default()).await.unwrap();
+    let error = client.encode_within(texts(&["sleep"]), Duration::from_millis(50)).await.unwrap_err();
+    assert!(matches!(error, ClientError::Deadline { .. }), "{error}");
+}
