@@ -5,12 +5,15 @@
 //! vectors lie, real questions do not always: the certificate compares graphs and shows decay, and the quality
 //! benchmark measures with questions. A hit as near as the last exact one counts, so that duplicates cost nothing.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use dyad_index::search::{Scratch, SearchParams, VectorRows, flat, walk};
 use dyad_index::{Certificate, Graph, RecallPoint, Scored};
 use rayon::prelude::*;
 
 use super::order;
 use super::repair::Repaired;
+use crate::error::Error;
 
 /// Beam widths measured.
 pub const LADDER: [usize; 6] = [16, 32, 64, 128, 256, 512];
@@ -20,22 +23,32 @@ pub const QUERIES: usize = 500;
 const SAMPLE_SEED: u64 = 0x5EED_CE27;
 
 /// Measures `repaired`, whose nodes are `rows`. Runs on the current rayon pool.
-pub fn certify(repaired: &Repaired, rows: &dyn VectorRows, seed: u64) -> Certificate {
+///
+/// Returns [`Error::Cancelled`] soon after `cancel` turns true.
+pub fn certify(
+    repaired: &Repaired,
+    rows: &dyn VectorRows,
+    seed: u64,
+    cancel: &AtomicBool,
+) -> Result<Certificate, Error> {
     let graph = &repaired.graph;
     let sample = order::sample(rows.len(), QUERIES, seed ^ SAMPLE_SEED);
     let depth = rows.len().saturating_sub(1).min(100);
     let exact: Vec<Vec<Scored>> = sample
         .par_iter()
-        .map(|&node| others(flat(rows, rows.row(node), depth + 1), node, depth))
-        .collect();
-    Certificate {
+        .map(|&node| match cancel.load(Ordering::Relaxed) {
+            false => Ok(others(flat(rows, rows.row(node), depth + 1), node, depth)),
+            true => Err(Error::Cancelled),
+        })
+        .collect::<Result<_, Error>>()?;
+    Ok(Certificate {
         vectors: rows.len() as u64,
         unreachable_before_repair: repaired.unreachable_before,
         links_added: repaired.links_added,
         unreachable: graph.reachable().iter().filter(|reached| !**reached).count() as u64,
         queries: sample.len() as u64,
         recall: LADDER.iter().map(|&ef| measure(graph, rows, &sample, &exact, ef)).collect(),
-    }
+    })
 }
 
 fn measure(graph: &Graph, rows: &dyn VectorRows, sample: &[u32], exact: &[Vec<Scored>], ef: usize) -> RecallPoint {
@@ -80,6 +93,8 @@ mod tests {
 
     use super::*;
 
+    static RUN: AtomicBool = AtomicBool::new(false);
+
     fn scored(scores: &[f32]) -> Vec<Scored> {
         (0..).zip(scores).map(|(node, &score)| Scored { node, score }).collect()
     }
@@ -99,7 +114,7 @@ mod tests {
         let rows = DenseRows::new(&values, 2);
         let lists = [vec![1], vec![0, 2], vec![1], vec![2]];
         let graph = Graph { entry: 0, layers: vec![Layer::from_lists(vec![0, 1, 2, 3], &lists)] };
-        let certificate = certify(&Repaired { graph, unreachable_before: 1, links_added: 0 }, &rows, 0);
+        let certificate = certify(&Repaired { graph, unreachable_before: 1, links_added: 0 }, &rows, 0, &RUN).unwrap();
         assert_eq!((certificate.vectors, certificate.queries, certificate.unreachable), (4, 4, 1));
         let recall = certificate.recall.first().unwrap();
         // Nodes 0, 1 and 2 miss node 3 of their three others; a walk for 3 finds all of its own.

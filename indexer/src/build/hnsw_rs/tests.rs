@@ -74,8 +74,9 @@ fn recall_is_no_worse_than_the_crates_own_on_real_embeddings() {
     };
     let (n, dim) = (10_000, 384);
     let file = fs_err::read(std::path::Path::new(&data).join("minilm-vectors/base.f16.npy")).unwrap();
-    // npy 1.0: 128 bytes of header, then rows of little-endian f16. The 300 rows behind the first n are the questions.
-    let values = file[128..].chunks_exact(2).take((n + 300) * dim).map(|pair| half([pair[0], pair[1]])).collect();
+    // npy 1.0: 128 bytes of header, then rows of little-endian f16. The 2,000 rows behind the first n are the
+    // questions: with a few hundred the difference drowns in the noise.
+    let values = file[128..].chunks_exact(2).take((n + 2000) * dim).map(|pair| half([pair[0], pair[1]])).collect();
     assert_no_worse_than_the_crate(&Rows::new(values, dim), n, &params(1));
 }
 
