@@ -10,8 +10,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
     println!("cargo:rerun-if-changed=build.rs");
     let descriptors = protox::compile(&files, ["proto"])?;
-    let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    std::fs::write(out.join("dyad.v1.bin"), descriptors.encode_to_vec())?;
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
+    fs_err::write(out.join("dyad.v1.bin"), descriptors.encode_to_vec())?;
     // The comments of the .proto files become the documentation of the generated types.
     tonic_prost_build::configure().compile_fds(descriptors)?;
     Ok(())

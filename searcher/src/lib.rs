@@ -1,1 +1,24 @@
-//! placeholder
+//! The query's way: request, plan, question vector, dense and lexical search, fusion, stored fields, reply.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`error`] | what can go wrong, and the gRPC status of each |
+//! | [`question`] | the question tower: in this process (feature `torch`) or an encoder service |
+//! | [`plan`] | a request as pure data: stages, depths, effort |
+//! | [`fusion`] | reciprocal rank fusion |
+//! | [`run`] | the plan carried out: a bounded pool for CPU work, deadlines, degraded answers |
+//! | [`service`] | gRPC: thin conversions around [`run::Engine`] |
+//! | [`cli`] | `dyad-searcher serve`, `query`, `explain`, `admin` |
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod error;
+pub mod fusion;
+pub mod plan;
+pub mod question;
+pub mod run;
+pub mod service;
+
+pub use error::{Error, Result};
+pub use run::Engine;

@@ -1,2 +1,5 @@
-//! placeholder
-fn main() {}
+//! `dyad-searcher`: see [`dyad_searcher::cli`].
+
+fn main() -> std::process::ExitCode {
+    dyad_searcher::cli::main()
+}

@@ -1,1 +1,28 @@
-//! placeholder
+//! Text in, judgements out: what a retrieval system reads and what it is measured against.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`document`](Document) | a document, its passage, and where it was read |
+//! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders; plain, gzip, Zstandard |
+//! | [`queries`] | question sets |
+//! | [`qrels`] | relevance judgements in BEIR's and TREC's forms |
+//! | [`run`] | ranked results in TREC's form |
+//! | [`metrics`] | ranking metrics under trec_eval's rules |
+//! | [`embeddings`] | a directory of vectors and their keys: resumable writer, verifying reader |
+//!
+//! Everything here streams where a corpus can be large, refuses what it cannot read, and says in the error which file and
+//! line, what was expected, what was there, and what to do. Nothing here knows a model, an index or a network.
+#![forbid(unsafe_code)]
+
+mod document;
+pub mod embeddings;
+mod error;
+pub mod metrics;
+pub mod qrels;
+pub mod queries;
+mod read;
+pub mod run;
+
+pub use document::{Document, Located};
+pub use error::{Error, Problem};
+pub use read::{BeirFolder, CorpusReader, Format, MAX_KEY_BYTES, ReadOptions};

@@ -61,7 +61,7 @@ fn written() -> (tempfile::TempDir, PathBuf) {
 fn what_was_written_is_read() {
     let (_dir, path) = written();
     let shard = DenseShard::open(&path).unwrap();
-    assert_eq!(shard.verify(), Verified { problems: vec![], bytes_read: std::fs::metadata(&path).unwrap().len() });
+    assert_eq!(shard.verify(), Verified { problems: vec![], bytes_read: fs_err::metadata(&path).unwrap().len() });
     assert_eq!((shard.len(), shard.meta(), shard.certificate().recall.len()), (12, &meta(DIM), 1));
     assert_eq!(shard.graph().to_graph(), graph());
     let values = vectors();
@@ -128,7 +128,7 @@ fn parts_that_do_not_belong_together_are_refused() {
 #[test]
 fn a_flipped_byte_anywhere_is_found() {
     let (_dir, path) = written();
-    let sound = std::fs::read(&path).unwrap();
+    let sound = fs_err::read(&path).unwrap();
     let header = DenseShard::open(&path).unwrap().header().clone();
     let is_padding =
         |at: u64| at >= 512 && header.sections.iter().all(|entry| at < entry.offset || at >= entry.offset + entry.len);
@@ -136,7 +136,7 @@ fn a_flipped_byte_anywhere_is_found() {
     for at in 0..sound.len() {
         let mut bytes = sound.clone();
         bytes[at] ^= 0x41;
-        std::fs::write(&damaged, bytes).unwrap();
+        fs_err::write(&damaged, bytes).unwrap();
         let Ok(shard) = DenseShard::open(&damaged) else { continue };
         shard.search(&[0.5; DIM], &SearchParams { k: 3, ef: 8 });
         shard.search_exact(&[0.5; DIM], 3);
@@ -147,7 +147,7 @@ fn a_flipped_byte_anywhere_is_found() {
         let entry = header.section(kind).unwrap();
         let mut bytes = sound.clone();
         bytes[(entry.offset + entry.len / 2) as usize] ^= 1;
-        std::fs::write(&damaged, bytes).unwrap();
+        fs_err::write(&damaged, bytes).unwrap();
         let said = match DenseShard::open(&damaged) {
             Ok(shard) => shard.verify().problems.join("\n"),
             Err(error) => error.to_string(),
@@ -159,10 +159,10 @@ fn a_flipped_byte_anywhere_is_found() {
 #[test]
 fn a_truncated_file_is_refused_at_every_length() {
     let (_dir, path) = written();
-    let sound = std::fs::read(&path).unwrap();
+    let sound = fs_err::read(&path).unwrap();
     let cut = path.with_file_name("cut");
     for len in 0..sound.len() {
-        std::fs::write(&cut, &sound[..len]).unwrap();
+        fs_err::write(&cut, &sound[..len]).unwrap();
         assert!(DenseShard::open(&cut).is_err(), "{len}");
     }
 }
@@ -170,14 +170,14 @@ fn a_truncated_file_is_refused_at_every_length() {
 #[test]
 fn a_newer_version_and_another_kind_of_file_are_named() {
     let (_dir, path) = written();
-    let mut bytes = std::fs::read(&path).unwrap();
+    let mut bytes = fs_err::read(&path).unwrap();
     bytes[8] = 2;
     let newer = path.with_file_name("newer");
-    std::fs::write(&newer, &bytes).unwrap();
+    fs_err::write(&newer, &bytes).unwrap();
     let error = DenseShard::open(&newer).unwrap_err();
     assert!(matches!(error, Error::Newer { got: 2, supported: 1, .. }), "{error}");
     bytes[0] = b'X';
-    std::fs::write(&newer, &bytes).unwrap();
+    fs_err::write(&newer, &bytes).unwrap();
     let error = DenseShard::open(&newer).unwrap_err().to_string();
     assert!(error.contains("magic: expected `DYADENSE`, got `XYADENSE`"), "{error}");
 }

@@ -1,4 +1,10 @@
 //! One generation, opened: every shard's vectors and texts, searched together.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `verify.rs` | every byte read, and the parts compared with one another |
+
+mod verify;
 
 use std::path::{Path, PathBuf};
 

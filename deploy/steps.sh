@@ -1,0 +1,52 @@
+# shellcheck shell=bash
+# Sourced by the scripts here and by .ci/run: each step printed with its command and the time it took.
+
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+
+seconds_since() {
+  local ms=$(($(now_ms) - $1))
+  printf '%d.%d s' $((ms / 1000)) $((ms % 1000 / 100))
+}
+
+# A command as one would type it: only words that need quotes get them.
+as_typed() {
+  local word line=''
+  for word in "$@"; do
+    if [[ $word =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]]; then line+=" $word"; else line+=" ${word@Q}"; fi
+  done
+  printf '%s' "${line# }"
+}
+
+show() { printf '   $ %s\n' "$(as_typed "$@")"; }
+
+# One line per step that is done, for a summary.
+step_times=()
+
+# step TITLE COMMAND...: announces, runs and times a command; its failure ends the script by name.
+# A function shows what it runs by itself, and checks it by itself: `set -e` is off inside.
+step() {
+  local title=$1 start status=0
+  shift
+  printf '\n== %s\n' "$title"
+  if [[ $(type -t "$1") != function ]]; then show "$@"; fi
+  start=$(now_ms)
+  "$@" || status=$?
+  if ((status != 0)); then
+    printf 'error: step "%s" failed with exit code %d after %s\n' "$title" "$status" "$(seconds_since "$start")" >&2
+    exit "$status"
+  fi
+  step_times+=("$(printf '%9s  %s' "$(seconds_since "$start")" "$title")")
+  printf '   %s: %s\n' "$title" "$(seconds_since "$start")"
+}
+
+# What is built looks for libtorch relative to where target/ usually lies; elsewhere it has to be told. Run in the root.
+find_libtorch_from_elsewhere() {
+  if [[ -n ${CARGO_TARGET_DIR:-} ]]; then
+    export LD_LIBRARY_PATH=$PWD/.libtorch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  fi
+}

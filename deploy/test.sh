@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Everything that a test needs, then all tests: house rules, scripts, doctests, the workspace.
+#
+#   deploy/test.sh                  PROFILE=ci by default
+#   DYAD_DATA=DIR deploy/test.sh    also the tests on real data
+#   NO_PYTHON=1 deploy/test.sh      without the Python environment (1.6 GB) and the tests that compare with Python
+set -euo pipefail
+
+# Named from where the caller stands.
+if [[ -n ${DYAD_DATA:-} ]]; then
+  DYAD_DATA=$(realpath -m "$DYAD_DATA")
+  export DYAD_DATA
+fi
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+# shellcheck source=deploy/steps.sh
+source deploy/steps.sh
+started=$(now_ms)
+profile=${PROFILE:-ci}
+python=${PYTHON:-python3}
+skipped=()
+
+step 'libtorch' deploy/libtorch.sh
+find_libtorch_from_elsewhere
+
+step 'model' deploy/model.sh all-MiniLM-L6-v2 .models/all-MiniLM-L6-v2
+export DYAD_MODEL=$root/.models/all-MiniLM-L6-v2
+
+unset DYAD_PYTHON DYAD_ST_REFERENCE
+if [[ ${NO_PYTHON:-} == 1 ]]; then
+  skipped+=('NO_PYTHON=1: tests that compare with sentence-transformers and trec_eval')
+else
+  step 'Python environment' deploy/venv.sh
+  export DYAD_PYTHON=$root/.venv/bin/python
+fi
+
+# Vectors of 1,000 real texts by Python, kept until the script, the environment, the model or the data change.
+reference() {
+  local out=$1 made_from
+  made_from=$(cat benches/peers/st_reference.py .venv/made-from "$DYAD_MODEL/SHA256SUMS" <(echo "$DYAD_DATA") | sha256sum) || return
+  if [[ -f $out/made-from && $(<"$out/made-from") == "$made_from" ]]; then
+    echo "$out is already there"
+    return
+  fi
+  rm -rf "$out" && mkdir -p "$out" || return
+  local command=("$DYAD_PYTHON" benches/peers/st_reference.py --model "$DYAD_MODEL" --data "$DYAD_DATA" --out "$out")
+  show "${command[@]}"
+  HF_HUB_OFFLINE=1 "${command[@]}" || return
+  echo "$made_from" >"$out/made-from"
+}
+
+if [[ -z ${DYAD_DATA:-} ]]; then
+  skipped+=('DYAD_DATA is not set: tests on real data (parity on 1,000 texts, quality on reqa-squad and scifact)')
+else
+  [[ -d $DYAD_DATA ]] || die "DYAD_DATA is not a directory: $DYAD_DATA"
+  if [[ -n ${DYAD_PYTHON:-} ]]; then
+    step 'reference vectors' reference "$root/.reference/all-MiniLM-L6-v2"
+    export DYAD_ST_REFERENCE=$root/.reference/all-MiniLM-L6-v2
+  fi
+fi
+
+step 'house rules' "$python" deploy/tests/house.py .
+step 'arrows between crates' "$python" deploy/tests/arrows.py .
+step 'tests of the scripts' "$python" -m unittest discover --start-directory deploy/tests --pattern '*_test.py'
+if cargo nextest --version >/dev/null 2>&1; then
+  step 'doctests' cargo test --profile "$profile" --workspace --doc --locked
+  step 'tests' cargo nextest run --cargo-profile "$profile" --workspace --locked
+else
+  echo 'cargo-nextest is not installed (cargo install cargo-nextest --locked): cargo test runs the tests instead'
+  step 'doctests and tests' cargo test --profile "$profile" --workspace --locked --no-fail-fast
+fi
+
+printf '\n'
+for reason in "${skipped[@]}"; do printf 'skipped: %s\n' "$reason"; done
+printf 'test.sh: ok (%s)\n' "$(seconds_since "$started")"

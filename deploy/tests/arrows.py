@@ -1,0 +1,80 @@
+"""Which crate may depend on which: arrows.py ROOT reads `cargo metadata` and fails on an arrow that is not drawn here.
+
+A new arrow is drawn by an edit of these tables, which a reviewer sees.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+# crate: crates of ours that it may use
+ARROWS = {
+    "dyad-proto": set(),
+    "dyad-corpus": set(),
+    "dyad-index": set(),
+    "dyad-encoder": {"dyad-corpus", "dyad-proto"},
+    "dyad-indexer": {"dyad-corpus", "dyad-index", "dyad-proto"},
+    "dyad-searcher": {"dyad-corpus", "dyad-index", "dyad-proto"},
+    "dyad-bench": {"dyad-corpus", "dyad-encoder", "dyad-index", "dyad-indexer", "dyad-proto", "dyad-searcher"},
+}
+# Behind a feature, so that the crate also builds without it.
+OPTIONAL_ARROWS = {"dyad-searcher": {"dyad-encoder"}}
+# In tests only.
+TEST_ARROWS = {"dyad-searcher": {"dyad-indexer"}}
+# Crates of others that stay in one room.
+CONFINED = {
+    "tch": {"dyad-encoder"},
+    "torch-sys": {"dyad-encoder"},
+    "hnsw_rs": {"dyad-indexer", "dyad-bench"},
+    "tantivy": {"dyad-index"},
+}
+
+
+def forbidden(metadata):
+    """Each forbidden arrow of a `cargo metadata --no-deps`, in words."""
+    members = set(metadata["workspace_members"])
+    packages = [package for package in metadata["packages"] if package["id"] in members]
+    ours = {package["name"] for package in packages}
+    for name in sorted(ours - ARROWS.keys()):
+        yield f"{name}: a crate with no arrows drawn"
+    for name in sorted(ARROWS.keys() - ours):
+        yield f"{name}: arrows drawn, but no such crate"
+    for package in packages:
+        for dependency in package["dependencies"]:
+            yield from forbidden_arrow(package["name"], dependency, ours)
+
+
+def forbidden_arrow(name, dependency, ours):
+    """The breach that one dependency of the crate `name` is, if any."""
+    target, kind = dependency["name"], dependency["kind"] or "normal"
+    if target in CONFINED and name not in CONFINED[target]:
+        yield f"{name} -> {target} ({kind}): only {' and '.join(sorted(CONFINED[target]))} may use it"
+    if target not in ours or target in ARROWS.get(name, set()):
+        return
+    if target in OPTIONAL_ARROWS.get(name, set()) and (dependency["optional"] or kind == "dev"):
+        return
+    if kind == "dev" and target in TEST_ARROWS.get(name, set()):
+        return
+    hint = ", unless it is optional" if target in OPTIONAL_ARROWS.get(name, set()) else ""
+    yield f"{name} -> {target} ({kind}): not an arrow of the design{hint}"
+
+
+def cargo_metadata(root):
+    """What cargo knows about the workspace itself; needs no network."""
+    command = ["cargo", "metadata", "--format-version", "1", "--no-deps"]
+    return json.loads(subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout)
+
+
+def main(root):
+    """Prints each forbidden arrow."""
+    metadata = cargo_metadata(root)
+    found = list(forbidden(metadata))
+    for arrow in found:
+        print(f"error: forbidden dependency: {arrow}", file=sys.stderr)
+    print(f"arrows: {len(metadata['packages'])} crates, {len(found)} forbidden")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve()))

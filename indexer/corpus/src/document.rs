@@ -1,0 +1,60 @@
+//! A document as the corpus gave it, and the passage that models and indexes see.
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+/// One document of a corpus.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Document {
+    /// Unique in its corpus; never empty.
+    pub key: String,
+    /// May be empty.
+    pub title: String,
+    /// May be empty when there is a title.
+    pub text: String,
+    /// The corpus's own fields, kept as they came; `None` where there were none.
+    pub metadata: Option<Map<String, Value>>,
+}
+
+impl Document {
+    /// The text that is embedded and searched: title, one space, text, trimmed (BEIR's rule for bi-encoders).
+    pub fn passage(&self) -> Cow<'_, str> {
+        match (self.title.trim(), self.text.trim()) {
+            ("", text) => Cow::Borrowed(text),
+            (title, "") => Cow::Borrowed(title),
+            _ => Cow::Owned(format!("{} {}", self.title, self.text).trim().to_owned()),
+        }
+    }
+}
+
+/// A value and the line (from 1) on which it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located<T> {
+    /// What was read.
+    pub value: T,
+    /// Counted from 1, blank lines and header included.
+    pub line: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(title: &str, text: &str) -> Document {
+        Document { key: "k".into(), title: title.into(), text: text.into(), metadata: None }
+    }
+
+    #[test]
+    fn a_passage_is_title_space_text_trimmed() {
+        assert_eq!(document("Rust", "a language").passage(), "Rust a language");
+        assert_eq!(document("", " a language\n").passage(), "a language");
+        assert_eq!(document(" Rust ", "  ").passage(), "Rust");
+        assert_eq!(document(" ", "\t").passage(), "");
+    }
+
+    #[test]
+    fn a_passage_keeps_inner_whitespace_as_beir_does() {
+        // Python: ("Rust " + " " + " a language").strip()
+        assert_eq!(document("Rust ", " a language").passage(), "Rust   a language");
+    }
+}

@@ -1,0 +1,240 @@
+//! `embeddings.json`: what the vectors are, and which parts are whole.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::document::Document;
+use crate::error::Error;
+
+/// Version of the record that this build writes, and the newest that it reads.
+pub(super) const VERSION: u32 = 1;
+
+/// The model behind vectors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelRecord {
+    /// Name for people.
+    pub name: String,
+    /// SHA-256 (hex) over all that decides a vector.
+    pub fingerprint: String,
+    /// Values per vector.
+    pub dim: usize,
+    /// `cosine`: inner product of unit vectors.
+    pub metric: String,
+    /// Longest input in tokens.
+    pub max_tokens: usize,
+}
+
+/// How values are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VectorType {
+    /// 4 bytes.
+    F32,
+    /// 2 bytes (IEEE half); about three digits, enough for unit vectors.
+    F16,
+}
+
+impl VectorType {
+    /// Bytes per value.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 => 2,
+        }
+    }
+}
+
+/// What a set of embeddings is made of and how it is cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The model.
+    pub model: ModelRecord,
+    /// `question` or `answer`.
+    pub tower: String,
+    /// How values are stored.
+    pub vectors: VectorType,
+    /// Rows per part; the last may have fewer.
+    pub part_rows: u64,
+}
+
+/// One file of a part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartFile {
+    /// Name inside the directory.
+    pub name: String,
+    /// Length.
+    pub bytes: u64,
+    /// CRC-32C of the content.
+    pub crc32c: u32,
+}
+
+/// A whole part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The vectors, `.npy`.
+    pub vectors: PartFile,
+    /// The keys.
+    pub keys: PartFile,
+    /// Rows.
+    pub rows: u64,
+    /// [`SourceDigest`] of the documents, hex.
+    pub source_digest: String,
+}
+
+/// Digest of documents in order: whether a part was made of these very texts.
+#[derive(Clone, Default)]
+pub struct SourceDigest(Xxh3);
+
+impl std::fmt::Debug for SourceDigest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SourceDigest").field(&self.hex()).finish()
+    }
+}
+
+impl SourceDigest {
+    /// Adds the next document: its key and its passage, each with its length, so that no text can pass for another.
+    pub fn add(&mut self, document: &Document) {
+        for field in [document.key.as_str(), document.passage().as_ref()] {
+            self.0.update(&(field.len() as u64).to_le_bytes());
+            self.0.update(field.as_bytes());
+        }
+    }
+
+    /// 128 bits, hex.
+    pub fn hex(&self) -> String {
+        format!("{:032x}", self.0.digest128())
+    }
+}
+
+/// The whole record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) format_version: u32,
+    #[serde(flatten)]
+    pub(super) header: Header,
+    pub(super) complete: bool,
+    pub(super) rows: u64,
+    pub(super) parts: Vec<Part>,
+}
+
+/// What is wrong with an embeddings directory.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EmbeddingsProblem {
+    /// No record in the directory.
+    #[error("there is no `embeddings.json`. Make the set with `dyad-encoder embed --out DIR`")]
+    Absent,
+    /// The record cannot be understood.
+    #[error("`embeddings.json` is damaged: {0}. Remove the directory and embed again")]
+    Record(String),
+    /// Written by a later release.
+    #[error("`embeddings.json` has format version {got}, and this build reads up to {supported}. Upgrade dyad")]
+    Newer {
+        /// Its version.
+        got: u32,
+        /// The newest readable version.
+        supported: u32,
+    },
+    /// Made by something else than what asks to continue.
+    #[error(
+        "it was made with another {what}: expected {expected}, got {got}. Choose another `--out`, or remove the directory"
+    )]
+    Different {
+        /// What differs.
+        what: &'static str,
+        /// What is asked for now.
+        expected: String,
+        /// What the directory has.
+        got: String,
+    },
+    /// The job has not finished.
+    #[error(
+        "the set is not complete: {rows} rows so far. Run the same `dyad-encoder embed` again, it goes on where it stopped"
+    )]
+    Incomplete {
+        /// Rows in whole parts.
+        rows: u64,
+    },
+    /// A part's file is not what the record says.
+    #[error("`{file}`, {part}: expected {expected}, got {got}. Remove the directory and embed again")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Which property.
+        part: &'static str,
+        /// As recorded.
+        expected: String,
+        /// As found.
+        got: String,
+    },
+    /// A vector cannot be used.
+    #[error("row {row} (key `{key}`) {what}")]
+    Vector {
+        /// Row of the whole set, from 0.
+        row: u64,
+        /// Document key.
+        key: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// Another process writes.
+    #[error("another process is writing to it. Wait until it ends, or choose another `--out`")]
+    Locked,
+}
+
+/// A problem of this directory as the crate's error.
+pub(super) fn refuse(dir: &Path, problem: EmbeddingsProblem) -> Error {
+    Error::Embeddings { dir: dir.to_owned(), problem }
+}
+
+pub(super) fn record_path(dir: &Path) -> PathBuf {
+    dir.join("embeddings.json")
+}
+
+impl Record {
+    /// Reads the record; none where there is none.
+    pub(super) fn load(dir: &Path) -> Result<Option<Self>, Error> {
+        #[derive(Deserialize)]
+        struct Version {
+            format_version: u32,
+        }
+        let path = record_path(dir);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let bytes = fs_err::read(path)?;
+        let damaged = |error: serde_json::Error| refuse(dir, EmbeddingsProblem::Record(error.to_string()));
+        let version: Version = serde_json::from_slice(&bytes).map_err(damaged)?;
+        if version.format_version > VERSION {
+            return Err(refuse(dir, EmbeddingsProblem::Newer { got: version.format_version, supported: VERSION }));
+        }
+        let record: Self = serde_json::from_slice(&bytes).map_err(damaged)?;
+        let strange = |what: &str| Err(refuse(dir, EmbeddingsProblem::Record(what.to_owned())));
+        // Names become paths: none may lead out of the directory.
+        let plain = |name: &str| !name.is_empty() && !name.contains(['/', '\\']) && name != "..";
+        if record.header.model.dim == 0 || record.header.part_rows == 0 {
+            return strange("`dim` and `part_rows` must be larger than 0");
+        }
+        if record.parts.iter().any(|part| !plain(&part.vectors.name) || !plain(&part.keys.name)) {
+            return strange("a part's file is not a plain name");
+        }
+        if record.rows != record.parts.iter().map(|part| part.rows).sum::<u64>() {
+            return strange("`rows` is not the sum of the parts' rows");
+        }
+        Ok(Some(record))
+    }
+
+    /// Replaces the record: temporary file, fsync, rename, fsync of the directory.
+    pub(super) fn store(&self, dir: &Path) -> Result<(), Error> {
+        let bytes = serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?;
+        let temporary = dir.join("embeddings.json.tmp");
+        let mut file = fs_err::File::create(&temporary)?;
+        std::io::Write::write_all(&mut file, &bytes)?;
+        file.sync_all()?;
+        fs_err::rename(&temporary, record_path(dir))?;
+        fs_err::File::open(dir)?.sync_all()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,21 @@
+//! Ranking metrics under the rules of trec_eval 9 (`https://github.com/usnistgov/trec_eval`).
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `ranking.rs` | a query's hits in trec_eval's order, as grades |
+//! | `measure.rs` | [`Metric`]: each measure of one query, as a pure function |
+//! | `evaluate.rs` | a whole run: per query and averaged |
+//!
+//! The rules: hits are ordered by score descending and, where scores are equal, by document key *descending* in byte order,
+//! whatever order the run has. A grade of 1 or more is relevant; unjudged documents are not. nDCG has linear gain
+//! (the grade) and discount `log2(rank + 1)`. Precision divides by k even where fewer hits came back.
+
+mod evaluate;
+mod measure;
+mod ranking;
+#[cfg(test)]
+mod tests;
+
+pub use evaluate::{Average, Evaluation, drop_identical, evaluate};
+pub use measure::Metric;
+pub use ranking::{Ranking, trec_order};

@@ -1,0 +1,108 @@
+//! Question sets: BEIR's `queries.jsonl` and MS MARCO's `qid<TAB>text`, plain, gzip or Zstandard.
+use std::path::Path;
+
+use crate::error::{Error, Problem};
+use crate::read::{Columns, DEFAULT_MAX_TEXT_BYTES, Keys, LineFormat, Lines, Record, check_key, line_format};
+
+/// Names of a question's key, in the order they are looked for.
+const KEY_FIELDS: &[&str] = &["_id", "id", "query_id", "qid", "key"];
+/// Names of a question's text, in the order they are looked for.
+const TEXT_FIELDS: &[&str] = &["text", "query"];
+
+/// One question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    /// Unique in its set; never empty.
+    pub key: String,
+    /// Never empty.
+    pub text: String,
+}
+
+/// Reads a question set in its own order; the format is told by the file's name as for a corpus, and `-` is standard input.
+///
+/// Duplicate keys, empty keys, empty texts and a set without questions are refused.
+pub fn read(path: &Path) -> Result<Vec<Query>, Error> {
+    let format = line_format(path)?;
+    let mut lines = Lines::open(path, DEFAULT_MAX_TEXT_BYTES)?;
+    let mut keys = Keys::default();
+    let mut queries = Vec::new();
+    let mut columns = None;
+    while let Some((line, text)) = lines.advance()? {
+        let parsed = match (format, &columns) {
+            (LineFormat::Jsonl, _) => jsonl(text),
+            (LineFormat::Tsv, Some(columns)) => tsv(columns, text),
+            (LineFormat::Tsv, None) => match Columns::from_header(text) {
+                Some(header) => {
+                    columns = Some(header);
+                    continue;
+                }
+                None => tsv(columns.insert(Columns::plain()), text),
+            },
+        };
+        let query = parsed
+            .and_then(|query| check(&query).map(|()| query))
+            .and_then(|query| keys.insert(&query.key, line).map(|()| query))
+            .map_err(|problem| lines.refuse(problem))?;
+        queries.push(query);
+    }
+    if queries.is_empty() {
+        return Err(Error::Empty { path: lines.path().to_owned(), expected: "queries" });
+    }
+    Ok(queries)
+}
+
+fn jsonl(line: &str) -> Result<Query, Problem> {
+    let mut record = Record::parse(line)?;
+    Ok(Query { key: record.key(KEY_FIELDS)?, text: record.text(TEXT_FIELDS)? })
+}
+
+fn tsv(columns: &Columns, line: &str) -> Result<Query, Problem> {
+    columns.document(line).map(|document| Query { key: document.key, text: document.text })
+}
+
+fn check(query: &Query) -> Result<(), Problem> {
+    check_key(&query.key)?;
+    if query.text.trim().is_empty() {
+        return Err(Problem::EmptyText { key: query.key.clone() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_named(name: &str, content: &str) -> Result<Vec<Query>, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs_err::write(&path, content).unwrap();
+        read(&path)
+    }
+
+    #[test]
+    fn reads_beir_and_ms_marco_forms_in_order() {
+        let expected =
+            [Query { key: "q2".into(), text: "two?".into() }, Query { key: "1".into(), text: "one?".into() }];
+        let jsonl = "{\"_id\":\"q2\",\"text\":\"two?\",\"metadata\":{}}\n\n{\"id\":1,\"query\":\"one?\"}\n";
+        assert_eq!(read_named("queries.jsonl", jsonl).unwrap(), expected);
+        assert_eq!(read_named("queries.dev.tsv", "q2\ttwo?\r\n1\tone?").unwrap(), expected);
+        assert_eq!(read_named("queries.dev.tsv", "qid\tquery\nq2\ttwo?\n1\tone?\n").unwrap(), expected);
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_asked() {
+        let text = |name, content| {
+            let message = read_named(name, content).unwrap_err().to_string();
+            message.split_once("queries").unwrap().1.to_owned()
+        };
+        assert_eq!(text("queries.jsonl", ""), ".jsonl` holds no queries");
+        assert_eq!(
+            text("queries.jsonl", "{\"_id\":\"a\",\"text\":\" \"}"),
+            ".jsonl:1: the text of key `a` is empty. Remove the record or give it a text"
+        );
+        assert_eq!(
+            text("queries.tsv", "a\tx\nb\ty\na\tz\n"),
+            ".tsv:3: key `a` was already used on line 1. Keys must be unique; remove one of the two"
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! The reader that every command opens a corpus with.
+use std::path::Path;
+
+use super::beir::BeirFolder;
+use super::keys::Keys;
+use super::lines::Lines;
+use super::tsv::Columns;
+use super::{DEFAULT_MAX_TEXT_BYTES, MAX_KEY_BYTES, jsonl};
+use crate::document::{Document, Located};
+use crate::error::{Error, Problem};
+
+/// In what form a corpus comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Format {
+    /// A folder is [`Format::Beir`]; standard input is [`Format::Jsonl`]; a file is told by its name without `.gz` or
+    /// `.zst`: `.jsonl`, `.ndjson` and `.json` are [`Format::Jsonl`], `.tsv` and `.txt` are [`Format::Tsv`].
+    #[default]
+    Auto,
+    /// One JSON object per line: key (`_id`, `id`, `docid` or `key`; a string or an integer), optional `title`, text
+    /// (`text` or `contents`), optional object `metadata`. Where several names are there, the first of the list counts.
+    /// A null field counts as absent. Other fields are ignored.
+    Jsonl,
+    /// `key<TAB>text` (MS MARCO), or the columns of a header line such as `id<TAB>text<TAB>title` (DPR).
+    Tsv,
+    /// A folder that holds `corpus.jsonl`, possibly compressed.
+    Beir,
+}
+
+/// How to read a corpus.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// The corpus's form.
+    pub format: Format,
+    /// Longest passage (title included) that is accepted, in bytes; 1 MiB by default.
+    pub max_text_bytes: usize,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self { format: Format::Auto, max_text_bytes: DEFAULT_MAX_TEXT_BYTES }
+    }
+}
+
+/// How the lines of one file are to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LineFormat {
+    Jsonl,
+    Tsv,
+}
+
+/// Tells the format of one file from its name.
+pub(crate) fn line_format(path: &Path) -> Result<LineFormat, Error> {
+    if path == Path::new("-") {
+        return Ok(LineFormat::Jsonl);
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+    match name.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("jsonl" | "ndjson" | "json") => Ok(LineFormat::Jsonl),
+        Some("tsv" | "txt") => Ok(LineFormat::Tsv),
+        _ => Err(Error::UnknownFormat { path: path.to_owned() }),
+    }
+}
+
+/// Refuses keys that are empty or too long to store.
+pub(crate) fn check_key(key: &str) -> Result<(), Problem> {
+    if key.trim().is_empty() {
+        return Err(Problem::EmptyKey);
+    }
+    if key.len() > MAX_KEY_BYTES {
+        return Err(Problem::KeyTooLong { bytes: key.len(), limit: MAX_KEY_BYTES });
+    }
+    Ok(())
+}
+
+/// Streams the documents of a corpus in its own order.
+///
+/// Text is held one line at a time; only 128 bits per key stay in memory, to refuse duplicates. Refused are: broken JSON,
+/// invalid UTF-8, missing fields and fields of the wrong type, empty and duplicate keys, documents whose
+/// [passage](Document::passage) is empty or longer than [`ReadOptions::max_text_bytes`], streams that are cut short, and a
+/// corpus without documents. After an error the reader is at its end.
+#[derive(Debug)]
+pub struct CorpusReader {
+    lines: Lines,
+    parser: Parser,
+    keys: Keys,
+    max_text_bytes: usize,
+    documents: u64,
+    finished: bool,
+}
+
+#[derive(Debug)]
+enum Parser {
+    Jsonl,
+    /// `None` until the first line was seen.
+    Tsv(Option<Columns>),
+}
+
+impl CorpusReader {
+    /// Opens a corpus; `-` is standard input. The format is told by [`ReadOptions::format`].
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
+        let is_folder = path.is_dir();
+        let (file, line_format) = match options.format {
+            Format::Beir => (BeirFolder::open(path)?.corpus()?, LineFormat::Jsonl),
+            Format::Auto if is_folder => (BeirFolder::open(path)?.corpus()?, LineFormat::Jsonl),
+            Format::Auto => {
+                // A missing file is said to be missing, whatever its name.
+                if path != Path::new("-") {
+                    fs_err::metadata(path)?;
+                }
+                (path.to_owned(), line_format(path)?)
+            }
+            Format::Jsonl => (path.to_owned(), LineFormat::Jsonl),
+            Format::Tsv => (path.to_owned(), LineFormat::Tsv),
+        };
+        let parser = match line_format {
+            LineFormat::Jsonl => Parser::Jsonl,
+            LineFormat::Tsv => Parser::Tsv(None),
+        };
+        Ok(Self {
+            lines: Lines::open(&file, options.max_text_bytes)?,
+            parser,
+            keys: Keys::default(),
+            max_text_bytes: options.max_text_bytes,
+            documents: 0,
+            finished: false,
+        })
+    }
+
+    /// Bytes read of the file on disk (compressed where it is), for progress.
+    pub fn bytes_read(&self) -> u64 {
+        self.lines.bytes_read()
+    }
+
+    /// Size of the file on disk; `None` for standard input.
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.lines.total_bytes()
+    }
+
+    /// The file being read, or `standard input`.
+    pub fn path(&self) -> &Path {
+        self.lines.path()
+    }
+
+    fn read(&mut self) -> Result<Option<Located<Document>>, Error> {
+        let Some((line, text)) = self.lines.advance()? else {
+            if self.documents == 0 {
+                return Err(Error::Empty { path: self.lines.path().to_owned(), expected: "documents" });
+            }
+            return Ok(None);
+        };
+        let parsed = match &mut self.parser {
+            Parser::Jsonl => jsonl::document(text),
+            Parser::Tsv(Some(columns)) => columns.document(text),
+            Parser::Tsv(columns @ None) => match Columns::from_header(text) {
+                Some(header) => {
+                    *columns = Some(header);
+                    return self.read();
+                }
+                None => columns.insert(Columns::plain()).document(text),
+            },
+        };
+        let document = parsed
+            .and_then(|document| check(&document, self.max_text_bytes).map(|()| document))
+            .and_then(|document| self.keys.insert(&document.key, line).map(|()| document))
+            .map_err(|problem| self.lines.refuse(problem))?;
+        self.documents += 1;
+        Ok(Some(Located { value: document, line }))
+    }
+}
+
+fn check(document: &Document, max_text_bytes: usize) -> Result<(), Problem> {
+    check_key(&document.key)?;
+    let bytes = document.passage().len();
+    if bytes == 0 {
+        return Err(Problem::EmptyText { key: document.key.clone() });
+    }
+    if bytes > max_text_bytes {
+        return Err(Problem::TextTooLong { key: document.key.clone(), bytes, limit: max_text_bytes });
+    }
+    Ok(())
+}
+
+impl Iterator for CorpusReader {
+    type Item = Result<Located<Document>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.finished {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.finished = !matches!(next, Some(Ok(_)));
+        next
+    }
+}

@@ -1,0 +1,92 @@
+//! One JSON object per line.
+use serde_json::{Map, Value};
+
+use crate::document::Document;
+use crate::error::Problem;
+
+/// Names of a document's key, in the order they are looked for.
+const KEY_FIELDS: &[&str] = &["_id", "id", "docid", "key"];
+/// Names of a document's text, in the order they are looked for.
+const TEXT_FIELDS: &[&str] = &["text", "contents"];
+
+/// The fields of one line.
+#[derive(Debug)]
+pub(crate) struct Record(Map<String, Value>);
+
+impl Record {
+    pub(crate) fn parse(line: &str) -> Result<Self, Problem> {
+        serde_json::from_str(line).map(Self).map_err(|error| {
+            // serde_json counts lines within what it was given, which is one line: only the column says something.
+            let message = error.to_string();
+            let message = message.replace(&format!(" at line {} column", error.line()), " at column");
+            Problem::Json { message }
+        })
+    }
+
+    /// The first field of `names` that is there and not null.
+    fn take<'a>(&mut self, names: &[&'a str]) -> Option<(&'a str, Value)> {
+        names.iter().find_map(|name| match self.0.remove(*name) {
+            None | Some(Value::Null) => None,
+            Some(value) => Some((*name, value)),
+        })
+    }
+
+    /// A string, or an integer written in decimal.
+    pub(crate) fn key(&mut self, names: &[&str]) -> Result<String, Problem> {
+        match self.take(names) {
+            None => Err(missing(names)),
+            Some((_, Value::String(key))) => Ok(key),
+            Some((_, Value::Number(number))) if !number.is_f64() => Ok(number.to_string()),
+            Some((field, value)) => Err(wrong_type(field, "a string or an integer", &value)),
+        }
+    }
+
+    pub(crate) fn text(&mut self, names: &[&str]) -> Result<String, Problem> {
+        self.optional_text(names)?.ok_or_else(|| missing(names))
+    }
+
+    fn optional_text(&mut self, names: &[&str]) -> Result<Option<String>, Problem> {
+        match self.take(names) {
+            None => Ok(None),
+            Some((_, Value::String(text))) => Ok(Some(text)),
+            Some((field, value)) => Err(wrong_type(field, "a string", &value)),
+        }
+    }
+
+    fn optional_object(&mut self, name: &str) -> Result<Option<Map<String, Value>>, Problem> {
+        match self.take(&[name]) {
+            None => Ok(None),
+            Some((_, Value::Object(object))) => Ok(Some(object).filter(|object| !object.is_empty())),
+            Some((field, value)) => Err(wrong_type(field, "an object", &value)),
+        }
+    }
+}
+
+/// Reads one line as a document.
+pub(super) fn document(line: &str) -> Result<Document, Problem> {
+    let mut record = Record::parse(line)?;
+    Ok(Document {
+        key: record.key(KEY_FIELDS)?,
+        title: record.optional_text(&["title"])?.unwrap_or_default(),
+        text: record.text(TEXT_FIELDS)?,
+        metadata: record.optional_object("metadata")?,
+    })
+}
+
+fn missing(names: &[&str]) -> Problem {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    Problem::MissingField { expected: names.join(" or ") }
+}
+
+fn wrong_type(field: &str, expected: &'static str, value: &Value) -> Problem {
+    let got = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(number) if number.is_f64() => "a fractional or too large number",
+        Value::Number(_) => "an integer",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    Problem::FieldType { field: field.to_owned(), expected, got }
+}

@@ -1,0 +1,93 @@
+//! Numbered lines of a text file: UTF-8, of bounded length, without their line ends.
+use std::io::{self, BufRead, Read};
+use std::path::Path;
+
+use super::input::Input;
+use crate::error::{Error, Problem};
+
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// Lines of one input. Blank lines are counted and skipped; a byte order mark and carriage returns are dropped.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    input: Input,
+    buffer: Vec<u8>,
+    line: u64,
+    max_line_bytes: usize,
+}
+
+impl Lines {
+    /// Opens `path` (`-` is standard input) for records whose text may hold `max_text_bytes`.
+    pub(crate) fn open(path: &Path, max_text_bytes: usize) -> Result<Self, Error> {
+        // A text can grow sixfold as JSON escapes, and title and metadata come on top; more than this is never parsed,
+        // so that a file without line ends cannot fill the memory.
+        let max_line_bytes = max_text_bytes.saturating_mul(8).max(16 << 20);
+        Ok(Self { input: Input::open(path)?, buffer: Vec::new(), line: 0, max_line_bytes })
+    }
+
+    /// The next line that is not blank, with its number.
+    pub(crate) fn advance(&mut self) -> Result<Option<(u64, &str)>, Error> {
+        loop {
+            if !self.fill()? {
+                return Ok(None);
+            }
+            if self.buffer.iter().any(|&byte| byte != b' ') {
+                break;
+            }
+        }
+        match std::str::from_utf8(&self.buffer) {
+            Ok(text) => {
+                let text = if self.line == 1 { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text) } else { text };
+                Ok(Some((self.line, text)))
+            }
+            Err(error) => Err(self.refuse(Problem::NotUtf8 { offset: error.valid_up_to() })),
+        }
+    }
+
+    /// Reads one line into the buffer; false at the end of the input.
+    fn fill(&mut self) -> Result<bool, Error> {
+        self.buffer.clear();
+        let limit = self.max_line_bytes as u64 + 2;
+        let read = Read::take(&mut self.input.bytes, limit).read_until(b'\n', &mut self.buffer);
+        if let Err(source) = read {
+            let path = self.input.path.clone();
+            return Err(match (source.kind(), self.input.compression) {
+                (io::ErrorKind::UnexpectedEof, Some(compression)) => {
+                    Error::CutShort { path, line: self.line, compression }
+                }
+                _ => Error::Read { path, line: self.line, source },
+            });
+        }
+        if self.buffer.is_empty() {
+            return Ok(false);
+        }
+        self.line += 1;
+        if self.buffer.last() == Some(&b'\n') {
+            self.buffer.pop();
+        }
+        if self.buffer.last() == Some(&b'\r') {
+            self.buffer.pop();
+        }
+        if self.buffer.len() > self.max_line_bytes {
+            return Err(self.refuse(Problem::LineTooLong { limit: self.max_line_bytes }));
+        }
+        Ok(true)
+    }
+
+    /// An error at the current line.
+    pub(crate) fn refuse(&self, problem: Problem) -> Error {
+        Error::Line { path: self.input.path.clone(), line: self.line, problem }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.input.path
+    }
+
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.input.consumed()
+    }
+
+    pub(crate) fn total_bytes(&self) -> Option<u64> {
+        self.input.total_bytes
+    }
+}

@@ -1,0 +1,35 @@
+//! Corpus readers: one streaming iterator over every form a corpus comes in.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `input.rs` | opening a file or standard input, decompression by content, bytes counted for progress |
+//! | `lines.rs` | numbered UTF-8 lines of bounded length |
+//! | `jsonl.rs` | one JSON object per line: field names, types |
+//! | `tsv.rs` | tab-separated columns, with or without a header |
+//! | `beir.rs` | where a BEIR folder keeps its files |
+//! | `keys.rs` | no key twice |
+//! | `corpus.rs` | [`CorpusReader`]: the above, one document at a time |
+
+mod beir;
+mod corpus;
+mod input;
+mod jsonl;
+mod keys;
+mod lines;
+#[cfg(test)]
+mod tests;
+mod tsv;
+
+pub use beir::BeirFolder;
+pub use corpus::{CorpusReader, Format, ReadOptions};
+pub(crate) use corpus::{LineFormat, check_key, line_format};
+pub(crate) use jsonl::Record;
+pub(crate) use keys::Keys;
+pub(crate) use lines::Lines;
+pub(crate) use tsv::Columns;
+
+/// Longest key, in bytes. Far above any identifier in use, far below what term dictionaries can hold.
+pub const MAX_KEY_BYTES: usize = 4096;
+
+/// Longest text that is accepted unless the options say otherwise: 1 MiB.
+pub(crate) const DEFAULT_MAX_TEXT_BYTES: usize = 1 << 20;

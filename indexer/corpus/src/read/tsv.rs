@@ -1,0 +1,115 @@
+//! Tab-separated columns: `key<TAB>text` as MS MARCO writes it, or the columns that a header names.
+//!
+//! Without a header a line is a key, a tab and the text, taken literally. A first line made only of known column names is a
+//! header: it gives the order, may add a title, and its fields follow the quoting of Python's `csv` module, by which
+//! DPR's `psgs_w100.tsv` (`id`, `text`, `title`) was written: a field between double quotes may hold tabs, and a doubled
+//! quote in it stands for one. A quote that is never closed is taken literally.
+use std::borrow::Cow;
+
+use crate::document::Document;
+use crate::error::Problem;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Key,
+    Text,
+    Title,
+}
+
+fn known(name: &str) -> Option<Column> {
+    match name.trim().to_ascii_lowercase().as_str() {
+        "id" | "_id" | "docid" | "pid" | "qid" | "key" => Some(Column::Key),
+        "text" | "contents" | "passage" | "query" => Some(Column::Text),
+        "title" => Some(Column::Title),
+        _ => None,
+    }
+}
+
+/// The columns of one file.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    order: Vec<Column>,
+    header: bool,
+}
+
+impl Columns {
+    /// The columns that `first_line` announces, if it is a header.
+    pub(crate) fn from_header(first_line: &str) -> Option<Self> {
+        let order: Vec<Column> = first_line.split('\t').map(known).collect::<Option<_>>()?;
+        let count = |column| order.iter().filter(|&&other| other == column).count();
+        let sound = count(Column::Key) == 1 && count(Column::Text) == 1 && count(Column::Title) <= 1;
+        sound.then_some(Self { order, header: true })
+    }
+
+    /// `key<TAB>text`.
+    pub(crate) fn plain() -> Self {
+        Self { order: vec![Column::Key, Column::Text], header: false }
+    }
+
+    /// Reads one line.
+    pub(crate) fn document(&self, line: &str) -> Result<Document, Problem> {
+        let fields: Vec<Cow<'_, str>> =
+            if self.header { quoted_fields(line) } else { line.split('\t').map(Cow::Borrowed).collect() };
+        if fields.len() != self.order.len() {
+            return Err(Problem::Columns { expected: self.spelled_out(), got: fields.len() });
+        }
+        let mut document = Document::default();
+        for (column, field) in self.order.iter().zip(fields) {
+            match column {
+                Column::Key => document.key = field.into_owned(),
+                Column::Text => document.text = field.into_owned(),
+                Column::Title => document.title = field.into_owned(),
+            }
+        }
+        Ok(document)
+    }
+
+    fn spelled_out(&self) -> String {
+        let names: Vec<&str> = self
+            .order
+            .iter()
+            .map(|column| match column {
+                Column::Key => "key",
+                Column::Text => "text",
+                Column::Title => "title",
+            })
+            .collect();
+        let hint = if self.header { "" } else { " (other columns need a header line such as id<TAB>text<TAB>title)" };
+        format!("{} between tabs: {}{hint}", names.len(), names.join("<TAB>"))
+    }
+}
+
+fn quoted_fields(line: &str) -> Vec<Cow<'_, str>> {
+    let mut fields = Vec::with_capacity(3);
+    let mut rest = Some(line);
+    while let Some(text) = rest {
+        let (field, after) = match (quoted_field(text), text.split_once('\t')) {
+            (Some((field, after)), _) => (Cow::Owned(field), after),
+            (None, Some((field, after))) => (Cow::Borrowed(field), Some(after)),
+            (None, None) => (Cow::Borrowed(text), None),
+        };
+        fields.push(field);
+        rest = after;
+    }
+    fields
+}
+
+/// The quoted field at the start of `text`, unquoted, and what follows its tab; `None` where there is none or it never ends.
+fn quoted_field(text: &str) -> Option<(String, Option<&str>)> {
+    let body = text.strip_prefix('"')?;
+    let mut field = String::new();
+    let mut rest = body;
+    loop {
+        let (before, after) = rest.split_once('"')?;
+        field.push_str(before);
+        if let Some(after_pair) = after.strip_prefix('"') {
+            field.push('"');
+            rest = after_pair;
+        } else if after.is_empty() {
+            return Some((field, None));
+        } else {
+            return after.strip_prefix('\t').map(|after| (field, Some(after)));
+        }
+    }
+}

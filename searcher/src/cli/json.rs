@@ -1,0 +1,83 @@
+//! Replies as JSON for programs. Field names are those of the `.proto` files.
+
+use dyad_proto::v1;
+use serde_json::{Value, json};
+
+/// The shortest decimal that reads back as the same f32; `as f64` would print digits that are not there.
+fn number(value: f32) -> Value {
+    value.to_string().parse::<f64>().map_or(Value::Null, |value| json!(value))
+}
+
+fn placement(placement: Option<v1::Placement>) -> Value {
+    placement.map_or(Value::Null, |place| json!({"rank": place.rank, "score": number(place.score)}))
+}
+
+fn document(document: &v1::Document) -> Value {
+    let metadata: Value = serde_json::from_str(&document.metadata_json).unwrap_or(Value::Null);
+    json!({"key": document.key, "title": document.title, "text": document.text, "metadata": metadata})
+}
+
+fn hits(hits: &[v1::Hit]) -> Value {
+    let hit = |hit: &v1::Hit| {
+        json!({
+            "rank": hit.rank,
+            "key": hit.key,
+            "score": number(hit.score),
+            "dense": placement(hit.dense),
+            "bm25": placement(hit.bm25),
+            "document": hit.document.as_ref().map(document),
+        })
+    };
+    hits.iter().map(hit).collect()
+}
+
+/// A reply of `Search`.
+pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
+    let timings = reply.timings.unwrap_or_default();
+    let mut value = json!({
+        "query": query,
+        "mode": reply.mode().as_str_name().trim_start_matches("MODE_").to_lowercase(),
+        "generation": reply.generation,
+        "fingerprint": reply.fingerprint,
+        "ef": reply.ef,
+        "distance_computations": reply.distance_computations,
+        "degraded": reply.degraded,
+        "degraded_reason": reply.degraded_reason,
+        "timings": {
+            "total_us": timings.total_us,
+            "queue_us": timings.queue_us,
+            "tokenize_us": timings.tokenize_us,
+            "embed_us": timings.embed_us,
+            "dense_us": timings.dense_us,
+            "bm25_us": timings.bm25_us,
+            "fuse_us": timings.fuse_us,
+            "fetch_us": timings.fetch_us,
+        },
+    });
+    match &reply.comparison {
+        Some(all) => {
+            value["comparison"] = json!({
+                "dense": hits(&all.dense),
+                "bm25": hits(&all.bm25),
+                "hybrid": hits(&all.hybrid),
+                "overlap_dense_bm25": number(all.overlap_dense_bm25),
+                "overlap_dense_hybrid": number(all.overlap_dense_hybrid),
+                "overlap_bm25_hybrid": number(all.overlap_bm25_hybrid),
+            });
+        }
+        None => value["hits"] = hits(&reply.hits),
+    }
+    value
+}
+
+/// A reply of `Explain`.
+pub(super) fn explain(reply: &v1::ExplainResponse) -> Value {
+    json!({
+        "dense_exact": placement(reply.dense_exact),
+        "dense_graph": placement(reply.dense_graph),
+        "bm25": placement(reply.bm25),
+        "bm25_explanation": serde_json::from_str::<Value>(&reply.bm25_explanation_json).unwrap_or(Value::Null),
+        "terms": reply.terms,
+        "generation": reply.generation,
+    })
+}

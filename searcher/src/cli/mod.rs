@@ -1,0 +1,84 @@
+//! The command line: arguments in, exit code out.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `serve.rs` | `dyad-searcher serve` |
+//! | `query.rs` | `dyad-searcher query` and `explain` |
+//! | `table.rs` | hits as a table for people |
+//! | `json.rs` | replies as JSON for programs |
+//! | `admin.rs` | `dyad-searcher admin status|reload|rollback|verify` |
+
+mod admin;
+mod json;
+mod query;
+mod serve;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Answers questions from a dyad index: dense, BM25, hybrid, or all three side by side.
+#[derive(Debug, Parser)]
+#[command(name = "dyad-searcher", version, about, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve an index over gRPC.
+    Serve(serve::Serve),
+    /// Ask a running searcher.
+    Query(query::Query),
+    /// Say why a document is, or is not, among the hits of a question.
+    Explain(query::Explain),
+    /// Look after a running searcher.
+    Admin(admin::Admin),
+}
+
+/// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no failures; clap knows. A closed pipe is nobody's fault.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    dyad_proto::service::init_logs();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let result = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(run(arguments.command)));
+    match result {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(broken)
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(arguments) => arguments.run().await,
+        Command::Query(arguments) => arguments.run().await,
+        Command::Explain(arguments) => arguments.run().await,
+        Command::Admin(arguments) => arguments.run().await,
+    }
+}
+
+/// Prints one JSON value, indented.
+fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    writeln!(std::io::stdout().lock(), "{value:#}")?;
+    Ok(())
+}

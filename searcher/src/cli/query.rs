@@ -1,0 +1,148 @@
+//! `dyad-searcher query` and `explain`.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use dyad_proto::client::{ClientConfig, SearcherClient};
+use dyad_proto::v1;
+
+use super::{json, print_json, table};
+
+/// Where the searcher is.
+#[derive(Debug, Args)]
+pub(super) struct Server {
+    /// The searcher's URL.
+    #[arg(long, default_value = "http://127.0.0.1:7700", env = "DYAD_SERVER")]
+    pub(super) server: String,
+    /// Time for one call, in milliseconds.
+    #[arg(long, default_value_t = 10_000)]
+    pub(super) timeout_ms: u64,
+}
+
+impl Server {
+    pub(super) fn config(&self) -> ClientConfig {
+        ClientConfig {
+            call_timeout: Duration::from_millis(self.timeout_ms.max(1)),
+            attempts: 3,
+            ..ClientConfig::default()
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Mode {
+    Dense,
+    Bm25,
+    Hybrid,
+    Compare,
+}
+
+impl From<Mode> for v1::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Dense => Self::Dense,
+            Mode::Bm25 => Self::Bm25,
+            Mode::Hybrid => Self::Hybrid,
+            Mode::Compare => Self::Compare,
+        }
+    }
+}
+
+/// Ask a running searcher.
+#[derive(Debug, Args)]
+pub(super) struct Query {
+    #[command(flatten)]
+    server: Server,
+    /// Which ranking.
+    #[arg(long, value_enum, default_value_t = Mode::Hybrid)]
+    mode: Mode,
+    /// Hits wanted.
+    #[arg(long, short, default_value_t = 10)]
+    k: u32,
+    /// Beam width of the graph walk; 0 lets the server choose.
+    #[arg(long, default_value_t = 0)]
+    ef: u32,
+    /// Compare with every vector instead of walking the graph.
+    #[arg(long)]
+    exact: bool,
+    /// Constant of reciprocal rank fusion; 0 means 60.
+    #[arg(long, default_value_t = 0)]
+    rrf_k: u32,
+    /// Print the reply as JSON.
+    #[arg(long)]
+    json: bool,
+    /// The question.
+    #[arg(value_name = "QUESTION")]
+    question: String,
+}
+
+impl Query {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let request = v1::SearchRequest {
+            query: self.question,
+            mode: v1::Mode::from(self.mode).into(),
+            k: self.k,
+            ef: self.ef,
+            exact: self.exact,
+            rrf_k: self.rrf_k,
+            ..v1::SearchRequest::default()
+        };
+        // Refused here rather than by the server, so that a wrong argument is answered without one.
+        if let Err(violations) = dyad_proto::validate::search_request(&request) {
+            writeln!(std::io::stderr(), "error: {violations}")?;
+            return Ok(ExitCode::from(2));
+        }
+        let client = SearcherClient::connect(&self.server.server, self.server.config()).await?;
+        let query = request.query.clone();
+        let reply = client.search(request).await?;
+        if self.json {
+            print_json(&json::search(&query, &reply))?;
+        } else {
+            table::print(&mut std::io::stdout().lock(), &query, &reply)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Say why a document is, or is not, among the hits of a question.
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    #[command(flatten)]
+    server: Server,
+    /// Key of the document.
+    #[arg(long)]
+    key: String,
+    /// Beam width of the graph walk; 0 lets the server choose.
+    #[arg(long, default_value_t = 0)]
+    ef: u32,
+    /// Print the reply as JSON, BM25 term by term.
+    #[arg(long)]
+    json: bool,
+    /// The question.
+    #[arg(value_name = "QUESTION")]
+    question: String,
+}
+
+impl Explain {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let client = SearcherClient::connect(&self.server.server, self.server.config()).await?;
+        let request = v1::ExplainRequest { query: self.question.clone(), key: self.key.clone(), ef: self.ef };
+        let reply = client.explain(request).await?;
+        if self.json {
+            print_json(&json::explain(&reply))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut out = std::io::stdout().lock();
+        let place = |placement: Option<v1::Placement>, none: &str| {
+            placement.map_or(none.to_owned(), |place| format!("rank {} (score {:.4})", place.rank, place.score))
+        };
+        writeln!(out, "`{}` for \"{}\", generation {}", self.key, self.question, reply.generation)?;
+        writeln!(out, "  dense, exact   {}", place(reply.dense_exact, "-"))?;
+        writeln!(out, "  dense, graph   {}", place(reply.dense_graph, "not in the beam: raise --ef"))?;
+        writeln!(out, "  bm25           {}", place(reply.bm25, "no term matches"))?;
+        writeln!(out, "  terms asked    {}", reply.terms.join(" "))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

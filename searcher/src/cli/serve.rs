@@ -1,0 +1,103 @@
+//! `dyad-searcher serve`.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use dyad_proto::service::{self, ServerConfig};
+
+use crate::question::QuestionTower;
+use crate::run::{Engine, EngineConfig};
+
+/// Serve an index over gRPC.
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// Directory of the index.
+    #[arg(long, env = "DYAD_INDEX")]
+    index: PathBuf,
+    /// What embeds questions: a model directory (in this process) or the URL of an encoder service.
+    #[arg(long, value_name = "DIR|URL", env = "DYAD_QUESTION_TOWER")]
+    question_tower: String,
+    /// Address to listen on; port 0 lets the system choose.
+    #[arg(long, default_value = "127.0.0.1:7700", value_name = "HOST:PORT")]
+    listen: String,
+    /// Where a model directory runs: cpu or cuda:N.
+    #[arg(long, default_value = "cpu")]
+    device: String,
+    /// Arithmetic of a model directory: f32, bf16 or f16.
+    #[arg(long, default_value = "f32")]
+    dtype: String,
+    /// Threads of a model directory's arithmetic; 0 uses every core.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Requests under way at once; more are refused with `RESOURCE_EXHAUSTED`.
+    #[arg(long, default_value_t = 512)]
+    max_requests: usize,
+    /// Time for a request whose client sets no deadline, in milliseconds.
+    #[arg(long, default_value_t = 10_000)]
+    default_timeout_ms: u64,
+    /// Time for running requests to finish after SIGTERM or SIGINT, in seconds.
+    #[arg(long, default_value_t = 20)]
+    drain_s: u64,
+}
+
+impl Serve {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        // The port first: a taken one is known before a model is loaded.
+        let listener = service::bind(&self.listen).await?;
+        // Listening for signals before the long start, so that a stop during it is a clean one.
+        let shutdown = service::signal();
+        let config = EngineConfig {
+            max_requests: self.max_requests.max(1),
+            default_time: Duration::from_millis(self.default_timeout_ms.max(1)),
+        };
+        let tower = self.tower().await.with_context(|| format!("--question-tower `{}`", self.question_tower))?;
+        let engine = Engine::open(&self.index, tower, config)?;
+        let snapshot = engine.snapshot();
+        tracing::info!(
+            index = %self.index.display(),
+            generation = snapshot.manifest().generation,
+            documents = snapshot.len(),
+            shards = snapshot.shards().len(),
+            model = %snapshot.manifest().model.name,
+            fingerprint = %snapshot.manifest().model.fingerprint,
+            kernels = dyad_index::kernels::kernels().name,
+            "serving"
+        );
+        drop(snapshot);
+        writeln!(std::io::stdout(), "listening on {}", listener.local_addr()?)?;
+        std::io::stdout().flush()?;
+        let config = ServerConfig { drain: Duration::from_secs(self.drain_s), ..ServerConfig::default() };
+        super::super::service::serve(listener, Arc::new(engine), shutdown, config).await?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn tower(&self) -> crate::Result<QuestionTower> {
+        if self.question_tower.starts_with("http://") || self.question_tower.starts_with("https://") {
+            return QuestionTower::connect(&self.question_tower).await;
+        }
+        self.load().await
+    }
+
+    #[cfg(feature = "torch")]
+    async fn load(&self) -> crate::Result<QuestionTower> {
+        let options = crate::question::LocalOptions {
+            device: self.device.clone(),
+            dtype: self.dtype.clone(),
+            threads: self.threads,
+        };
+        QuestionTower::load(std::path::Path::new(&self.question_tower), options).await
+    }
+
+    #[cfg(not(feature = "torch"))]
+    #[expect(clippy::unused_async, reason = "the same signature as with libtorch")]
+    async fn load(&self) -> crate::Result<QuestionTower> {
+        let reason = "this build has no libtorch (feature `torch`), so a model directory cannot be opened. Start \
+                      `dyad-encoder serve` and give its URL, http://HOST:PORT";
+        Err(crate::Error::Tower { reason: reason.to_owned(), transient: false })
+    }
+}

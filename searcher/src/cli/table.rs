@@ -1,0 +1,106 @@
+//! Hits as a table for people.
+
+use std::io::{self, Write};
+
+use dyad_proto::v1;
+
+/// Characters of a document's text in the table.
+const SNIPPET: usize = 96;
+/// Characters of a key in the side-by-side table.
+const KEY: usize = 24;
+
+/// The first characters of a title and text, on one line.
+fn snippet(document: Option<&v1::Document>) -> String {
+    let Some(document) = document else { return String::new() };
+    let separator = if document.title.is_empty() || document.text.is_empty() { "" } else { ": " };
+    let line: Vec<&str> = document.title.split_whitespace().collect();
+    let text: Vec<&str> = document.text.split_whitespace().collect();
+    cut(&format!("{}{separator}{}", line.join(" "), text.join(" ")), SNIPPET)
+}
+
+/// At most `width` characters; a cut is marked.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+fn rank(placement: Option<v1::Placement>) -> String {
+    placement.map_or("-".to_owned(), |place| place.rank.to_string())
+}
+
+/// Prints a reply: one ranking, or three side by side.
+pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchResponse) -> io::Result<()> {
+    writeln!(out, "\"{query}\"")?;
+    match &reply.comparison {
+        Some(comparison) => print_comparison(out, comparison)?,
+        None => print_ranking(out, &reply.hits)?,
+    }
+    let timings = reply.timings.unwrap_or_default();
+    let ms = |us: u64| us as f64 / 1e3;
+    writeln!(
+        out,
+        "{:.1} ms: tokenize {:.1}, embed {:.1}, dense {:.1}, bm25 {:.1}, fuse {:.1}, fetch {:.1}; ef {}, {} distances, generation {}",
+        ms(timings.total_us),
+        ms(timings.tokenize_us),
+        ms(timings.embed_us),
+        ms(timings.dense_us),
+        ms(timings.bm25_us),
+        ms(timings.fuse_us),
+        ms(timings.fetch_us),
+        reply.ef,
+        reply.distance_computations,
+        reply.generation
+    )?;
+    if reply.degraded {
+        writeln!(out, "degraded: {}", reply.degraded_reason)?;
+    }
+    Ok(())
+}
+
+fn print_ranking(out: &mut impl Write, hits: &[v1::Hit]) -> io::Result<()> {
+    if hits.is_empty() {
+        return writeln!(out, "  no hits");
+    }
+    let width = hits.iter().map(|hit| hit.key.chars().count()).max().unwrap_or(0).clamp(3, KEY);
+    writeln!(out, "  {:>4}  {:>8}  {:>5}  {:>5}  {:<width$}  document", "rank", "score", "dense", "bm25", "key")?;
+    for hit in hits {
+        let (dense, bm25) = (rank(hit.dense), rank(hit.bm25));
+        let (key, text) = (cut(&hit.key, width), snippet(hit.document.as_ref()));
+        writeln!(out, "  {:>4}  {:>8.4}  {dense:>5}  {bm25:>5}  {key:<width$}  {text}", hit.rank, hit.score)?;
+    }
+    Ok(())
+}
+
+fn print_comparison(out: &mut impl Write, all: &v1::Comparison) -> io::Result<()> {
+    let lists = [("dense", &all.dense), ("bm25", &all.bm25), ("hybrid", &all.hybrid)];
+    let keys = lists.iter().flat_map(|(_, hits)| hits.iter()).map(|hit| hit.key.chars().count());
+    let width = keys.max().unwrap_or(0).clamp(3, KEY);
+    write!(out, "  rank")?;
+    for (name, _) in lists {
+        write!(out, "  | {:<width$}  {:>8}", name, "score")?;
+    }
+    writeln!(out)?;
+    for row in 0..lists.iter().map(|(_, hits)| hits.len()).max().unwrap_or(0) {
+        write!(out, "  {:>4}", row + 1)?;
+        for (_, hits) in lists {
+            match hits.get(row) {
+                Some(hit) => write!(out, "  | {:<width$}  {:>8.4}", cut(&hit.key, width), hit.score)?,
+                None => write!(out, "  | {:<width$}  {:>8}", "", "")?,
+            }
+        }
+        writeln!(out)?;
+    }
+    for (name, hits) in lists {
+        if let Some(best) = hits.first() {
+            writeln!(out, "  {name:<6} {}", snippet(best.document.as_ref()))?;
+        }
+    }
+    let k = lists.iter().map(|(_, hits)| hits.len()).max().unwrap_or(0);
+    writeln!(
+        out,
+        "  overlap@{k}: dense/bm25 {:.2}, dense/hybrid {:.2}, bm25/hybrid {:.2}",
+        all.overlap_dense_bm25, all.overlap_dense_hybrid, all.overlap_bm25_hybrid
+    )
+}

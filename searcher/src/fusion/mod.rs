@@ -1,0 +1,9 @@
+//! Several rankings into one.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `rrf.rs` | reciprocal rank fusion |
+
+mod rrf;
+
+pub use rrf::{DEFAULT_RRF_K, Fused, Placement, rrf};

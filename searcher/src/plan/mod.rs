@@ -1,0 +1,139 @@
+//! A request as pure data: which stages run, how deep, and at what effort. Nothing is executed here.
+
+use std::time::Duration;
+
+use dyad_index::snapshot::Effort;
+use dyad_proto::v1;
+
+use crate::fusion::DEFAULT_RRF_K;
+
+/// Beam width where the request names none.
+const DEFAULT_EF: usize = 128;
+/// Hits that each ranking gives to the fusion where the request names no number.
+const DEFAULT_FUSION_DEPTH: usize = 100;
+/// The question tower's share of the deadline in modes that can answer without it.
+const TOWER_SHARE: f64 = 0.7;
+
+/// What the reply holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Nearest vectors.
+    Dense,
+    /// BM25.
+    Bm25,
+    /// Both, fused.
+    Hybrid,
+    /// The three side by side.
+    Compare,
+}
+
+/// The dense stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DenseStage {
+    /// Hits wanted of it.
+    pub depth: usize,
+    /// By the graph or exact.
+    pub effort: Effort,
+}
+
+/// All that a request asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// What the reply holds.
+    pub mode: Mode,
+    /// Hits of the reply.
+    pub k: usize,
+    /// The dense stage, if it runs.
+    pub dense: Option<DenseStage>,
+    /// Hits wanted of the BM25 stage, if it runs.
+    pub text_depth: Option<usize>,
+    /// Constant of the fusion.
+    pub rrf_k: u32,
+    /// Whether stored fields are read.
+    pub documents: bool,
+    /// Time for the question tower.
+    pub tower_time: Duration,
+}
+
+impl Plan {
+    /// Plans a request that [`dyad_proto::validate`] has passed; `time` is what is left of its deadline.
+    pub fn new(request: &v1::SearchRequest, time: Duration) -> Self {
+        let mode = match request.mode() {
+            v1::Mode::Dense | v1::Mode::Unspecified => Mode::Dense,
+            v1::Mode::Bm25 => Mode::Bm25,
+            v1::Mode::Hybrid => Mode::Hybrid,
+            v1::Mode::Compare => Mode::Compare,
+        };
+        let or = |value: u32, default: usize| if value == 0 { default } else { value as usize };
+        let k = request.k as usize;
+        let fuses = matches!(mode, Mode::Hybrid | Mode::Compare);
+        let depth = if fuses { or(request.fusion_depth, DEFAULT_FUSION_DEPTH).max(k) } else { k };
+        let effort =
+            if request.exact { Effort::Exact } else { Effort::Walk { ef: or(request.ef, DEFAULT_EF).max(depth) } };
+        Self {
+            mode,
+            k,
+            dense: (mode != Mode::Bm25).then_some(DenseStage { depth, effort }),
+            text_depth: (mode != Mode::Dense).then_some(depth),
+            rrf_k: if request.rrf_k == 0 { DEFAULT_RRF_K } else { request.rrf_k },
+            documents: !request.keys_only,
+            tower_time: if fuses { time.mul_f64(TOWER_SHARE) } else { time },
+        }
+    }
+
+    /// Beam width, 0 where no graph is walked.
+    pub fn ef(&self) -> u32 {
+        match self.dense.map(|stage| stage.effort) {
+            Some(Effort::Walk { ef }) => ef as u32,
+            Some(Effort::Exact) | None => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(change: impl FnOnce(&mut v1::SearchRequest)) -> Plan {
+        let mut request = v1::SearchRequest { query: "q".into(), k: 10, ..Default::default() };
+        change(&mut request);
+        Plan::new(&request, Duration::from_secs(10))
+    }
+
+    #[test]
+    fn each_mode_runs_its_stages_and_no_other() {
+        let stages = |mode: v1::Mode| {
+            let plan = plan(|request| request.set_mode(mode));
+            (plan.dense.map(|stage| stage.depth), plan.text_depth, plan.tower_time.as_secs())
+        };
+        assert_eq!(stages(v1::Mode::Dense), (Some(10), None, 10));
+        assert_eq!(stages(v1::Mode::Bm25), (None, Some(10), 10));
+        assert_eq!(stages(v1::Mode::Hybrid), (Some(100), Some(100), 7));
+        assert_eq!(stages(v1::Mode::Compare), (Some(100), Some(100), 7));
+    }
+
+    #[test]
+    fn the_beam_is_never_narrower_than_what_is_asked_of_it() {
+        let ef = |k, ef, depth| {
+            plan(|request| {
+                request.set_mode(v1::Mode::Hybrid);
+                (request.k, request.ef, request.fusion_depth) = (k, ef, depth);
+            })
+            .ef()
+        };
+        assert_eq!(ef(10, 0, 0), 128);
+        assert_eq!(ef(10, 16, 0), 100);
+        assert_eq!(ef(500, 16, 20), 500);
+        assert_eq!(ef(10, 16, 20), 20);
+    }
+
+    #[test]
+    fn exact_walks_no_graph() {
+        let plan = plan(|request| {
+            request.set_mode(v1::Mode::Dense);
+            (request.exact, request.keys_only, request.rrf_k) = (true, true, 5);
+        });
+        assert_eq!(plan.dense.unwrap().effort, Effort::Exact);
+        assert_eq!((plan.ef(), plan.documents, plan.rrf_k), (0, false, 5));
+    }
+}

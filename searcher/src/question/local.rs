@@ -1,0 +1,1 @@
+//! A question tower in this process.

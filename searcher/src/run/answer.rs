@@ -1,0 +1,113 @@
+//! What comes out of a plan.
+
+use dyad_index::lexical::StoredDocument;
+
+use crate::fusion::Placement;
+use crate::plan::Mode;
+
+/// A hit with its places in the rankings that ran.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnswerHit {
+    /// Document key.
+    pub key: String,
+    /// Cosine, BM25 or RRF sum.
+    pub score: f32,
+    /// Place in the dense ranking.
+    pub dense: Option<Placement>,
+    /// Place in the BM25 ranking.
+    pub bm25: Option<Placement>,
+    /// Shard of the snapshot.
+    pub shard: usize,
+    /// Node of the shard.
+    pub node: u32,
+    /// Stored fields, where asked for.
+    pub document: Option<StoredDocument>,
+}
+
+/// Three rankings of one question.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Compared {
+    /// Nearest vectors.
+    pub dense: Vec<AnswerHit>,
+    /// BM25.
+    pub bm25: Vec<AnswerHit>,
+    /// Both, fused.
+    pub hybrid: Vec<AnswerHit>,
+}
+
+/// Shared keys among two rankings' first `k`, divided by `k`.
+pub(crate) fn overlap(a: &[AnswerHit], b: &[AnswerHit], k: usize) -> f32 {
+    let keys: std::collections::HashSet<&str> = a.iter().take(k).map(|hit| hit.key.as_str()).collect();
+    let shared = b.iter().take(k).filter(|hit| keys.contains(hit.key.as_str())).count();
+    shared as f32 / k.max(1) as f32
+}
+
+/// Where the time went, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StageTimings {
+    /// From the request's arrival to the answer.
+    pub total_us: u64,
+    /// Waiting for the question tower.
+    pub queue_us: u64,
+    /// Text to tokens.
+    pub tokenize_us: u64,
+    /// Question tower.
+    pub embed_us: u64,
+    /// Vectors.
+    pub dense_us: u64,
+    /// BM25.
+    pub bm25_us: u64,
+    /// Fusion.
+    pub fuse_us: u64,
+    /// Stored fields.
+    pub fetch_us: u64,
+}
+
+/// The answer to one question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// As asked.
+    pub mode: Mode,
+    /// The ranking; empty with [`Mode::Compare`].
+    pub hits: Vec<AnswerHit>,
+    /// The three rankings of [`Mode::Compare`].
+    pub compared: Option<Compared>,
+    /// Hits asked for.
+    pub k: usize,
+    /// Where the time went.
+    pub timings: StageTimings,
+    /// What is missing and why.
+    pub degraded: Option<String>,
+    /// Generation that answered.
+    pub generation: u64,
+    /// Fingerprint of its model.
+    pub fingerprint: String,
+    /// Beam width, 0 where no graph was walked.
+    pub ef: u32,
+    /// Inner products computed.
+    pub distance_computations: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlap_counts_shared_keys_among_the_first_k() {
+        let hits = |keys: &str| -> Vec<AnswerHit> {
+            let hit = |key: char| AnswerHit {
+                key: key.to_string(),
+                score: 0.0,
+                dense: None,
+                bm25: None,
+                shard: 0,
+                node: 0,
+                document: None,
+            };
+            keys.chars().map(hit).collect()
+        };
+        assert!((overlap(&hits("abcd"), &hits("dcxy"), 4) - 0.5).abs() < 1e-6);
+        assert!((overlap(&hits("abcd"), &hits("dcxy"), 2) - 0.0).abs() < 1e-6);
+        assert!((overlap(&hits("a"), &hits("a"), 10) - 0.1).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,112 @@
+//! The CPU work of one request: search, fuse, fetch. Runs on a rayon thread.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use dyad_index::lexical::Question;
+use dyad_index::snapshot::{Hit, Hits, Snapshot};
+
+use super::answer::{AnswerHit, Compared, StageTimings};
+use crate::error::Result;
+use crate::fusion::{Placement, rrf};
+use crate::plan::{Mode, Plan};
+
+/// A stage's hits, and how long it took.
+pub(super) type Timed = (Hits, u64);
+
+pub(super) fn micros(since: Instant) -> u64 {
+    since.elapsed().as_micros() as u64
+}
+
+/// BM25, if the plan has it.
+pub(super) fn text(snapshot: &Snapshot, plan: &Plan, query: &str) -> Result<Timed> {
+    let started = Instant::now();
+    let hits = match plan.text_depth {
+        Some(depth) => snapshot.search_text(&Question::new(query), depth)?,
+        None => Hits::default(),
+    };
+    Ok((hits, micros(started)))
+}
+
+/// The dense stage, if the plan has it and the question has a vector.
+pub(super) fn dense(snapshot: &Snapshot, plan: &Plan, vector: Option<&[f32]>) -> Result<Timed> {
+    let started = Instant::now();
+    let hits = match (plan.dense, vector) {
+        (Some(stage), Some(vector)) => snapshot.search_dense(vector, stage.depth, stage.effort)?,
+        _ => Hits::default(),
+    };
+    Ok((hits, micros(started)))
+}
+
+/// Hits of the reply: the mode's ranking, or all three.
+#[derive(Debug)]
+pub(super) struct Ranked {
+    pub(super) hits: Vec<AnswerHit>,
+    pub(super) compared: Option<Compared>,
+    pub(super) timings: StageTimings,
+}
+
+/// Fuses what the stages found and reads the stored fields.
+pub(super) fn rank(snapshot: &Snapshot, plan: &Plan, dense: &Timed, text: &Timed) -> Result<Ranked> {
+    let started = Instant::now();
+    let places = Places::new(&dense.0.hits, &text.0.hits);
+    let single = |hits: &[Hit]| -> Vec<AnswerHit> { hits.iter().take(plan.k).map(|hit| places.of(hit)).collect() };
+    let fused = || -> Vec<AnswerHit> {
+        let fused = rrf(&[&dense.0.hits, &text.0.hits], plan.rrf_k, plan.k);
+        fused.iter().map(|fused| places.of(&fused.hit)).collect()
+    };
+    let (mut hits, mut compared) = (Vec::new(), None);
+    match plan.mode {
+        Mode::Dense => hits = single(&dense.0.hits),
+        Mode::Bm25 => hits = single(&text.0.hits),
+        Mode::Hybrid => hits = fused(),
+        Mode::Compare => {
+            let (dense, bm25) = (single(&dense.0.hits), single(&text.0.hits));
+            compared = Some(Compared { dense, bm25, hybrid: fused() });
+        }
+    }
+    let fuse_us = micros(started);
+
+    let started = Instant::now();
+    if plan.documents {
+        let lists = compared.as_mut().map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
+        for hit in hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
+            hit.document = Some(snapshot.document(hit.shard, hit.node)?);
+        }
+    }
+    let timings = StageTimings {
+        dense_us: dense.1,
+        bm25_us: text.1,
+        fuse_us,
+        fetch_us: micros(started),
+        ..StageTimings::default()
+    };
+    Ok(Ranked { hits, compared, timings })
+}
+
+/// Every document's places in the rankings that ran.
+struct Places<'a> {
+    dense: HashMap<&'a str, Placement>,
+    text: HashMap<&'a str, Placement>,
+}
+
+impl<'a> Places<'a> {
+    fn new(dense: &'a [Hit], text: &'a [Hit]) -> Self {
+        let places = |hits: &'a [Hit]| {
+            (1u32..).zip(hits).map(|(rank, hit)| (hit.key.as_str(), Placement { rank, score: hit.score })).collect()
+        };
+        Self { dense: places(dense), text: places(text) }
+    }
+
+    fn of(&self, hit: &Hit) -> AnswerHit {
+        AnswerHit {
+            key: hit.key.clone(),
+            score: hit.score,
+            dense: self.dense.get(hit.key.as_str()).copied(),
+            bm25: self.text.get(hit.key.as_str()).copied(),
+            shard: hit.shard,
+            node: hit.node,
+            document: None,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `Admin`.
+
+use std::sync::Arc;
+
+use dyad_index::manifest;
+use dyad_index::shard::DENSE_FILE;
+use dyad_proto::v1;
+use dyad_proto::v1::admin_server::Admin;
+use tonic::{Request, Response, Status};
+
+use super::convert;
+use crate::error::Error;
+use crate::run::Engine;
+
+/// The service.
+#[derive(Debug, Clone)]
+pub struct AdminService {
+    engine: Arc<Engine>,
+}
+
+impl AdminService {
+    /// Around an engine.
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+}
+
+#[tonic::async_trait]
+impl Admin for AdminService {
+    async fn status(&self, _: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
+        let snapshot = self.engine.snapshot();
+        let record = snapshot.manifest();
+        let shards = record.shards.iter().map(|shard| {
+            let (dense, text): (Vec<_>, Vec<_>) = shard.files.iter().partition(|file| file.path == DENSE_FILE);
+            let bytes = |files: Vec<&manifest::FileEntry>| files.iter().map(|file| file.bytes).sum();
+            let (dense_bytes, text_bytes) = (bytes(dense), bytes(text));
+            v1::ShardStatus { id: shard.id.clone(), documents: shard.documents, dense_bytes, text_bytes }
+        });
+        Ok(Response::new(v1::StatusResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            index: snapshot.index().display().to_string(),
+            generation: record.generation,
+            created_unix_s: record.created_unix_s,
+            index_model: Some(convert::model(&record.model)),
+            question_model: Some(convert::model(self.engine.tower_model())),
+            shards: shards.collect(),
+            documents: record.documents(),
+            generations: manifest::generations(snapshot.index()).map_err(Error::from)?,
+        }))
+    }
+
+    async fn reload(&self, _: Request<v1::ReloadRequest>) -> Result<Response<v1::ReloadResponse>, Status> {
+        let (previous_generation, generation) = self.engine.reload().await?;
+        Ok(Response::new(v1::ReloadResponse { previous_generation, generation }))
+    }
+
+    async fn rollback(&self, request: Request<v1::RollbackRequest>) -> Result<Response<v1::RollbackResponse>, Status> {
+        let (previous_generation, generation) = self.engine.rollback(request.into_inner().generation).await?;
+        Ok(Response::new(v1::RollbackResponse { previous_generation, generation }))
+    }
+
+    async fn verify(&self, _: Request<v1::VerifyRequest>) -> Result<Response<v1::VerifyResponse>, Status> {
+        let (problems, bytes_read) = self.engine.verify().await?;
+        Ok(Response::new(v1::VerifyResponse { sound: problems.is_empty(), problems, bytes_read }))
+    }
+}

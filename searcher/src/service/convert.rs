@@ -1,0 +1,93 @@
+//! Answers to messages.
+
+use dyad_index::lexical::StoredDocument;
+use dyad_index::{Metric, ModelRecord};
+use dyad_proto::v1;
+
+use crate::fusion::Placement;
+use crate::plan::Mode;
+use crate::run::{Answer, AnswerHit, Compared, Explanation, StageTimings};
+
+pub(super) fn document(document: StoredDocument) -> v1::Document {
+    let StoredDocument { key, title, text, metadata_json } = document;
+    v1::Document { key, title, text, metadata_json }
+}
+
+pub(super) fn model(model: &ModelRecord) -> v1::ModelInfo {
+    v1::ModelInfo {
+        name: model.name.clone(),
+        fingerprint: model.fingerprint.clone(),
+        dim: model.dim as u32,
+        metric: match model.metric {
+            Metric::Cosine => v1::Metric::Cosine.into(),
+        },
+        max_tokens: model.max_tokens as u32,
+        device: String::new(),
+        dtype: String::new(),
+    }
+}
+
+fn placement(placement: Placement) -> v1::Placement {
+    v1::Placement { rank: placement.rank, score: placement.score }
+}
+
+fn hits(hits: Vec<AnswerHit>) -> Vec<v1::Hit> {
+    let hit = |(rank, hit): (u32, AnswerHit)| v1::Hit {
+        rank,
+        key: hit.key,
+        score: hit.score,
+        dense: hit.dense.map(placement),
+        bm25: hit.bm25.map(placement),
+        document: hit.document.map(document),
+    };
+    (1..).zip(hits).map(hit).collect()
+}
+
+fn comparison(compared: Compared, k: usize) -> v1::Comparison {
+    use crate::run::overlap;
+    v1::Comparison {
+        overlap_dense_bm25: overlap(&compared.dense, &compared.bm25, k),
+        overlap_dense_hybrid: overlap(&compared.dense, &compared.hybrid, k),
+        overlap_bm25_hybrid: overlap(&compared.bm25, &compared.hybrid, k),
+        dense: hits(compared.dense),
+        bm25: hits(compared.bm25),
+        hybrid: hits(compared.hybrid),
+    }
+}
+
+fn timings(timings: StageTimings) -> v1::Timings {
+    let StageTimings { total_us, queue_us, tokenize_us, embed_us, dense_us, bm25_us, fuse_us, fetch_us } = timings;
+    v1::Timings { total_us, queue_us, tokenize_us, embed_us, dense_us, bm25_us, fuse_us, fetch_us }
+}
+
+pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
+    let mode = match answer.mode {
+        Mode::Dense => v1::Mode::Dense,
+        Mode::Bm25 => v1::Mode::Bm25,
+        Mode::Hybrid => v1::Mode::Hybrid,
+        Mode::Compare => v1::Mode::Compare,
+    };
+    v1::SearchResponse {
+        hits: hits(answer.hits),
+        comparison: answer.compared.map(|compared| comparison(compared, answer.k)),
+        mode: mode.into(),
+        timings: Some(timings(answer.timings)),
+        degraded: answer.degraded.is_some(),
+        degraded_reason: answer.degraded.unwrap_or_default(),
+        generation: answer.generation,
+        fingerprint: answer.fingerprint,
+        ef: answer.ef,
+        distance_computations: answer.distance_computations,
+    }
+}
+
+pub(super) fn explanation(explanation: Explanation, generation: u64) -> v1::ExplainResponse {
+    v1::ExplainResponse {
+        dense_exact: Some(placement(explanation.dense_exact)),
+        dense_graph: explanation.dense_graph.map(placement),
+        bm25: explanation.bm25.map(placement),
+        bm25_explanation_json: explanation.bm25_json,
+        terms: explanation.terms,
+        generation,
+    }
+}

@@ -1,0 +1,39 @@
+//! gRPC: thin conversions around the engine.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `search.rs` | `Searcher` |
+//! | `admin.rs` | `Admin` |
+//! | `convert.rs` | answers to messages |
+
+mod admin;
+mod convert;
+mod search;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use dyad_proto::service::{self, Health, ServeError, ServerConfig};
+use dyad_proto::v1::admin_server::AdminServer;
+use dyad_proto::v1::searcher_server::SearcherServer;
+use tokio::net::TcpListener;
+use tonic::service::Routes;
+
+use crate::run::Engine;
+
+pub use admin::AdminService;
+pub use search::SearchService;
+
+/// Serves `Searcher` and `Admin` until `shutdown` completes.
+pub async fn serve(
+    listener: TcpListener,
+    engine: Arc<Engine>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+    config: ServerConfig,
+) -> Result<(), ServeError> {
+    let routes = Routes::new(service::searcher(SearchService::new(Arc::clone(&engine))))
+        .add_service(service::admin(AdminService::new(engine)));
+    let health = Health::new().serving::<SearcherServer<SearchService>>().await;
+    let health = health.serving::<AdminServer<AdminService>>().await;
+    service::serve(listener, routes, health, shutdown, config).await
+}
