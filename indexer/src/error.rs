@@ -47,7 +47,9 @@ pub enum Error {
         got: usize,
     },
     /// A row with NaN or infinity.
-    #[error("vector of document `{key}` (row {row}): value {position} is not a finite number. embed the document again")]
+    #[error(
+        "vector of document `{key}` (row {row}): value {position} is not a finite number. embed the document again"
+    )]
     NonFinite {
         /// The document.
         key: String,
@@ -57,7 +59,9 @@ pub enum Error {
         position: usize,
     },
     /// A row of zeros has no direction.
-    #[error("vector of document `{key}` (row {row}) is zero, so that it has no cosine with anything. embed the document again")]
+    #[error(
+        "vector of document `{key}` (row {row}) is zero, so that it has no cosine with anything. embed the document again"
+    )]
     ZeroVector {
         /// The document.
         key: String,
@@ -65,7 +69,9 @@ pub enum Error {
         row: u64,
     },
     /// A row that is not of unit length.
-    #[error("vector of document `{key}` (row {row}) has length {length}, and cosine needs unit vectors. embed with a model that normalizes")]
+    #[error(
+        "vector of document `{key}` (row {row}) has length {length}, and cosine needs unit vectors. embed with a model that normalizes"
+    )]
     NotUnit {
         /// The document.
         key: String,
@@ -114,7 +120,9 @@ pub enum Error {
         got: String,
     },
     /// A model whose vectors are compared in another way.
-    #[error("model `{model}`: expected vectors compared by `cosine`, got `{got}`. use a model that normalizes its vectors")]
+    #[error(
+        "model `{model}`: expected vectors compared by `cosine`, got `{got}`. use a model that normalizes its vectors"
+    )]
     Metric {
         /// The model.
         model: String,
@@ -173,7 +181,9 @@ pub enum Error {
         key: String,
     },
     /// A graph that repair could not make whole; a fault of this program.
-    #[error("{unreachable} of {vectors} vectors cannot be reached after the repair; the index is unchanged. report this as a fault")]
+    #[error(
+        "{unreachable} of {vectors} vectors cannot be reached after the repair; the index is unchanged. report this as a fault"
+    )]
     Unreachable {
         /// Nodes not reached.
         unreachable: u64,

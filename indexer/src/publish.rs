@@ -21,12 +21,7 @@ pub const SHARDS_DIR: &str = "shards";
 /// Moves `built` under `shards/` and publishes them as the next generation.
 ///
 /// Where it fails before `CURRENT` is moved, it takes back what it did.
-pub(crate) fn publish(
-    index: &Path,
-    lock: &WriteLock,
-    model: &ModelRecord,
-    built: &[Built],
-) -> Result<Manifest, Error> {
+pub(crate) fn publish(index: &Path, lock: &WriteLock, model: &ModelRecord, built: &[Built]) -> Result<Manifest, Error> {
     let newest = manifest::generations(index)?.last().copied();
     // After a roll-back `CURRENT` is older than the newest generation, which must not be overwritten.
     let generation = newest.max(manifest::current_generation(index)?).unwrap_or(0) + 1;

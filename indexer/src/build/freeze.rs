@@ -44,17 +44,11 @@ pub fn freeze(lists: &Lists, rows: &dyn VectorRows, params: &BuildParams) -> Gra
 }
 
 fn freeze_layer(lists: &Lists, rows: &dyn VectorRows, layer: u8, cap: usize) -> Layer {
-    let nodes: Vec<u32> = (0..lists.levels.len() as u32)
-        .filter(|&node| lists.levels[node as usize] >= layer)
-        .collect();
-    let mut candidates: Vec<Vec<u32>> =
-        nodes.par_iter().map(|&node| targets(lists, node, layer)).collect();
+    let nodes: Vec<u32> = (0..lists.levels.len() as u32).filter(|&node| lists.levels[node as usize] >= layer).collect();
+    let mut candidates: Vec<Vec<u32>> = nodes.par_iter().map(|&node| targets(lists, node, layer)).collect();
     symmetrise(&nodes, &mut candidates);
-    let kept: Vec<Vec<u32>> = nodes
-        .par_iter()
-        .zip(&candidates)
-        .map(|(&node, candidates)| select(rows, node, candidates, cap))
-        .collect();
+    let kept: Vec<Vec<u32>> =
+        nodes.par_iter().zip(&candidates).map(|(&node, candidates)| select(rows, node, candidates, cap)).collect();
     Layer::from_lists(nodes, &kept)
 }
 

@@ -79,10 +79,7 @@ mod tests {
         let refused = [
             (BuildParams { m: 257, ..good }, "`m` must be between 2 and 256: 257"),
             (BuildParams { m: 1, ..good }, "`m` must be between 2 and 256: 1"),
-            (
-                BuildParams { ef_construction: 0, ..good },
-                "`ef-construction` must be between 1 and 10000: 0",
-            ),
+            (BuildParams { ef_construction: 0, ..good }, "`ef-construction` must be between 1 and 10000: 0"),
             (BuildParams { threads: 0, ..good }, "`threads` must be between 1 and 1024: 0"),
         ];
         for (params, message) in refused {

@@ -52,9 +52,7 @@ struct RowDistance<'a> {
 impl Distance<u32> for RowDistance<'_> {
     fn eval(&self, left: &[u32], right: &[u32]) -> f32 {
         match (left, right) {
-            (&[left], &[right]) => {
-                (1.0 - (self.dot)(self.rows.row(left), self.rows.row(right))).max(0.0)
-            }
+            (&[left], &[right]) => (1.0 - (self.dot)(self.rows.row(left), self.rows.row(right))).max(0.0),
             _ => f32::MAX,
         }
     }
@@ -128,8 +126,7 @@ fn insert_all<'a>(
 fn export(graph: &Hnsw<'_, u32, RowDistance<'_>>, n: usize) -> Lists {
     let points = graph.get_point_indexation();
     let top = usize::from(points.get_max_level_observed());
-    let points: Vec<Arc<Point<'_, u32>>> =
-        (0..=top).flat_map(|layer| points.get_layer_iterator(layer)).collect();
+    let points: Vec<Arc<Point<'_, u32>>> = (0..=top).flat_map(|layer| points.get_layer_iterator(layer)).collect();
     let exported: Vec<(usize, u8, Vec<Link>)> = points
         .par_iter()
         .map(|point| {

@@ -18,9 +18,9 @@ pub mod hnsw_rs;
 pub mod order;
 pub mod repair;
 pub mod select;
-pub mod validate;
 #[cfg(test)]
 mod synthetic;
+pub mod validate;
 
 pub use certify::certify;
 pub use freeze::freeze;

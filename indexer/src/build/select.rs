@@ -9,10 +9,8 @@ use dyad_index::search::VectorRows;
 /// Candidates must be distinct and not `node` itself. The result is ordered by (score descending, node ascending).
 pub fn select(rows: &dyn VectorRows, node: u32, candidates: &[u32], cap: usize) -> Vec<u32> {
     let row = rows.row(node);
-    let mut scored: Vec<(f32, u32)> = candidates
-        .iter()
-        .map(|&candidate| (kernels::dot(row, rows.row(candidate)), candidate))
-        .collect();
+    let mut scored: Vec<(f32, u32)> =
+        candidates.iter().map(|&candidate| (kernels::dot(row, rows.row(candidate)), candidate)).collect();
     scored.sort_unstable_by(nearest_first);
     if scored.len() > cap {
         scored = diverse(rows, &scored, cap);
@@ -39,8 +37,8 @@ fn diverse(rows: &dyn VectorRows, sorted: &[(f32, u32)], cap: usize) -> Vec<(f32
         }
     }
     if std::env::var("X_NOFILL").is_err() {
-    let free = cap - kept.len();
-    kept.extend(passed_over.into_iter().take(free));
+        let free = cap - kept.len();
+        kept.extend(passed_over.into_iter().take(free));
     }
     kept.sort_unstable_by(nearest_first);
     kept

@@ -35,7 +35,10 @@ pub(super) fn watch() -> anyhow::Result<&'static AtomicBool> {
     Ok(&CANCEL)
 }
 
-#[expect(clippy::exit, reason = "the second signal must end the process whatever the job does; the next build cleans up")]
+#[expect(
+    clippy::exit,
+    reason = "the second signal must end the process whatever the job does; the next build cleans up"
+)]
 fn end() {
     std::process::exit(i32::from(INTERRUPTED));
 }

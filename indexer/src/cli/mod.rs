@@ -44,7 +44,7 @@ enum Command {
 
 pub(crate) fn run() -> ExitCode {
     let arguments = Arguments::parse();
-    dyad_proto::service::telemetry::init_logs();
+    dyad_proto::service::init_logs();
     let result = match arguments.command {
         Command::Build(arguments) => build::run(arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),

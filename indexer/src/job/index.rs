@@ -67,8 +67,7 @@ pub fn build_index(
     fs_err::create_dir_all(&config.index)?;
     let lock = WriteLock::acquire(&config.index)?;
     let workspace = Workspace::create(&config.index, &lock)?;
-    let plan =
-        Plan { documents: source.documents(), dim: model.dim, shards: config.shards, m: config.params.m };
+    let plan = Plan { documents: source.documents(), dim: model.dim, shards: config.shards, m: config.params.m };
     progress.note(&format!("plan: {plan}"));
 
     let pass = Pass { workspace: workspace.path(), model: &model, shards: config.shards, progress, cancel };

@@ -24,5 +24,5 @@ mod spool;
 mod workspace;
 
 pub use index::{BuildConfig, Summary, build_index};
-pub(crate) use shard::Built;
 pub use progress::{Progress, Silent, Unit};
+pub(crate) use shard::Built;

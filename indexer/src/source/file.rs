@@ -67,13 +67,9 @@ impl VectorSource for FileSource {
             (Some(document), Some((key, row))) if document.value.key == key => {
                 Ok(Some(Embedded { document: document.value, row }))
             }
-            (Some(document), Some((key, _))) => Err(Error::KeysOutOfStep {
-                dir,
-                row,
-                line: document.line,
-                expected: document.value.key,
-                got: key,
-            }),
+            (Some(document), Some((key, _))) => {
+                Err(Error::KeysOutOfStep { dir, row, line: document.line, expected: document.value.key, got: key })
+            }
         }
     }
 }

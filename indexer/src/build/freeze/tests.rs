@@ -18,9 +18,8 @@ fn params(m: usize) -> BuildParams {
 /// Whether a link of the layer joins two nodes, straight from the definition.
 fn joined(lists: &Lists, layer: u8, one: u32, other: u32) -> bool {
     let reaches = |node: u32| lists.levels[node as usize] >= layer;
-    let lists_it = |from: u32, to: u32| {
-        lists.links[from as usize].iter().any(|link| link.target == to && link.layer >= layer)
-    };
+    let lists_it =
+        |from: u32, to: u32| lists.links[from as usize].iter().any(|link| link.target == to && link.layer >= layer);
     one != other && reaches(one) && reaches(other) && (lists_it(one, other) || lists_it(other, one))
 }
 
@@ -29,8 +28,7 @@ fn assert_matches_oracle(lists: &Lists, graph: &Graph) {
     graph.validate(n as usize).unwrap();
     for layer in 0..graph.layers.len() {
         for node in 0..n {
-            let expected: BTreeSet<u32> =
-                (0..n).filter(|&other| joined(lists, layer as u8, node, other)).collect();
+            let expected: BTreeSet<u32> = (0..n).filter(|&other| joined(lists, layer as u8, node, other)).collect();
             let got: BTreeSet<u32> = graph.neighbours(layer, node).iter().copied().collect();
             assert_eq!(got, expected, "layer {layer}, node {node}");
             assert_eq!(got.len(), graph.neighbours(layer, node).len(), "duplicates at {layer}, {node}");

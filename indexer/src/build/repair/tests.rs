@@ -114,8 +114,7 @@ fn any_graph() -> impl Strategy<Value = (Graph, usize, u64)> {
             let nodes: Vec<u32> = (0..n as u32).step_by(3).collect();
             let upper: Vec<Vec<u32>> =
                 nodes.iter().zip(&upper).map(|(&node, links)| own(node, links, |link| link % 3 == 0)).collect();
-            let layers =
-                vec![Layer::from_lists((0..n as u32).collect(), &lowest), Layer::from_lists(nodes, &upper)];
+            let layers = vec![Layer::from_lists((0..n as u32).collect(), &lowest), Layer::from_lists(nodes, &upper)];
             (Graph { entry: 0, layers }, m, seed % 1_000)
         })
     })
