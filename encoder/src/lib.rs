@@ -1,1 +1,26 @@
-//! placeholder
+//! Towers, model directories, the embedding job and the embedding service; the only crate with libtorch.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`bundle`] | a model directory: layout, weights, fingerprint |
+//! | [`cli`] | the commands of the binary |
+//! | [`device`] | cpu or cuda, number type, threads |
+//! | [`tokenize`] | text to tokens to batches |
+//! | [`tower`] | the network |
+//! | [`serve`] | one model for many callers: in process and over gRPC |
+//! | [`error`] | why a model cannot be opened or run |
+
+#![forbid(unsafe_code)]
+
+pub mod bundle;
+pub mod cli;
+pub mod device;
+pub mod error;
+pub mod serve;
+pub mod tokenize;
+pub mod tower;
+
+pub use bundle::{Encoder, ModelInfo};
+pub use device::{Compute, Device, Dtype};
+pub use error::Error;
+pub use tower::Tower;

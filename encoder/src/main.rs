@@ -1,2 +1,25 @@
-//! placeholder
-fn main() {}
+//! `dyad-encoder`: embeds corpora and serves models.
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use dyad_encoder::cli::Cli;
+
+fn main() -> ExitCode {
+    dyad_proto::service::init_logs();
+    match Cli::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to tell when standard error is closed.
+            let _ = writeln!(std::io::stderr().lock(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whoever read our output has had enough, as in `dyad-encoder encode ... | head`.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).any(|cause| cause.kind() == ErrorKind::BrokenPipe)
+}

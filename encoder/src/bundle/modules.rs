@@ -1,0 +1,161 @@
+//! Settings of the modules after the transformer: `N_Pooling/config.json` and `N_Dense/config.json`.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::layout::module_settings;
+use crate::error::Error;
+
+/// How token vectors become one vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PoolingMode {
+    /// The first token's vector.
+    Cls,
+    /// The largest value per dimension.
+    Max,
+    /// The mean over the tokens.
+    Mean,
+}
+
+impl PoolingMode {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cls => "cls",
+            Self::Max => "max",
+            Self::Mean => "mean",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        [Self::Cls, Self::Max, Self::Mean].into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+/// The flags of the classic form, in the order in which their vectors are concatenated.
+const CLASSIC_FLAGS: [(&str, &str); 6] = [
+    ("pooling_mode_cls_token", "cls"),
+    ("pooling_mode_max_tokens", "max"),
+    ("pooling_mode_mean_tokens", "mean"),
+    ("pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"),
+    ("pooling_mode_weightedmean_tokens", "weightedmean"),
+    ("pooling_mode_lasttoken", "lasttoken"),
+];
+
+/// Settings of a `Pooling` module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PoolingConfig {
+    /// The vectors of several modes are concatenated in this order.
+    pub(crate) modes: Vec<PoolingMode>,
+    /// Whether the prompt's tokens take part.
+    pub(crate) include_prompt: bool,
+}
+
+impl PoolingConfig {
+    /// What a model without a pooling module gets.
+    pub(crate) fn mean() -> Self {
+        Self { modes: vec![PoolingMode::Mean], include_prompt: true }
+    }
+
+    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
+        let settings = module_settings(folder)?;
+        let names: Vec<&str> = match settings.get("pooling_mode") {
+            Some(Value::String(name)) => vec![name],
+            Some(Value::Array(names)) if !names.is_empty() => names
+                .iter()
+                .map(|name| name.as_str().ok_or_else(|| settings.wrong("pooling_mode", "a name or a list of names")))
+                .collect::<Result<_, _>>()?,
+            Some(_) => return Err(settings.wrong("pooling_mode", "a name or a list of names")),
+            None => {
+                let mut names = Vec::new();
+                for (flag, name) in CLASSIC_FLAGS {
+                    if settings.flag(flag)?.unwrap_or(false) {
+                        names.push(name);
+                    }
+                }
+                if names.is_empty() { vec!["mean"] } else { names }
+            }
+        };
+        let modes = names
+            .into_iter()
+            .map(|name| {
+                PoolingMode::from_name(name)
+                    .ok_or_else(|| settings.unsupported("pooling", "`cls`, `max` and `mean`", name))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self { modes, include_prompt: settings.flag("include_prompt")?.unwrap_or(true) })
+    }
+
+    pub(crate) fn fact(&self) -> Value {
+        let names: Vec<&str> = self.modes.iter().map(|mode| mode.name()).collect();
+        json!({ "pooling": names, "include_prompt": self.include_prompt })
+    }
+}
+
+/// What follows a dense layer, by the last part of its torch class path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Activation {
+    Identity,
+    Tanh,
+    Relu,
+    Gelu,
+}
+
+impl Activation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Identity => "Identity",
+            Self::Tanh => "Tanh",
+            Self::Relu => "ReLU",
+            Self::Gelu => "GELU",
+        }
+    }
+}
+
+/// Settings of a `Dense` module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DenseConfig {
+    pub(crate) in_features: usize,
+    pub(crate) out_features: usize,
+    pub(crate) bias: bool,
+    pub(crate) activation: Activation,
+}
+
+impl DenseConfig {
+    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
+        let settings = module_settings(folder)?;
+        let class = settings.text("activation_function")?.unwrap_or("torch.nn.modules.activation.Tanh");
+        let activation = [Activation::Identity, Activation::Tanh, Activation::Relu, Activation::Gelu]
+            .into_iter()
+            .find(|activation| {
+                class.starts_with("torch.nn.") && class.rsplit('.').next() == Some(activation.name())
+            })
+            .ok_or_else(|| {
+                settings.unsupported("activation", "torch.nn's `Identity`, `Tanh`, `ReLU` and `GELU`", class)
+            })?;
+        for field in ["module_input_name", "module_output_name"] {
+            let name = settings.text(field)?.unwrap_or("sentence_embedding");
+            if name != "sentence_embedding" {
+                return Err(settings.unsupported("dense input or output", "`sentence_embedding`", name));
+            }
+        }
+        if settings.flag("use_residual")?.unwrap_or(false) {
+            return Err(settings.unsupported("residual", "`use_residual: false`", "true"));
+        }
+        Ok(Self {
+            in_features: settings.positive("in_features")?,
+            out_features: settings.positive("out_features")?,
+            bias: settings.flag("bias")?.unwrap_or(true),
+            activation,
+        })
+    }
+
+    pub(crate) fn fact(&self) -> Value {
+        json!({ "dense": {
+            "in_features": self.in_features,
+            "out_features": self.out_features,
+            "bias": self.bias,
+            "activation": self.activation.name(),
+        } })
+    }
+}

@@ -1,0 +1,44 @@
+//! The commands of `dyad-encoder`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `embed.rs` | a corpus to an embeddings directory |
+//! | `serve.rs` | the gRPC service |
+//! | `encode.rs` | a few texts to JSON |
+//! | `model.rs` | options that all of them take |
+
+mod embed;
+mod encode;
+mod model;
+mod serve;
+
+use clap::{Parser, Subcommand};
+
+/// Embeds text with a sentence-transformers model.
+#[derive(Debug, Parser)]
+#[command(name = "dyad-encoder", version, about, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Embed a corpus into a directory; run again after an interruption to go on.
+    Embed(embed::Options),
+    /// Serve a model over gRPC.
+    Serve(serve::Options),
+    /// Embed the texts given and print one JSON object per text.
+    Encode(encode::Options),
+}
+
+impl Cli {
+    /// Runs the command.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Embed(options) => embed::run(&options),
+            Command::Serve(options) => serve::run(options),
+            Command::Encode(options) => encode::run(&options),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Where and in which number type a model runs: device, dtype, threads.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::Error;
+
+/// The device that holds the weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Device {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// An NVIDIA GPU by its number, from 0.
+    Cuda(usize),
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
+        }
+    }
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(0)),
+            _ => name
+                .strip_prefix("cuda:")
+                .and_then(|number| number.parse().ok())
+                .map(Self::Cuda)
+                .ok_or_else(|| format!("device must be `cpu`, `cuda` or `cuda:N`, got: {name}")),
+        }
+    }
+}
+
+/// The number type of weights and activations. Pooling and normalisation always run in f32, and vectors are f32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dtype {
+    /// 32-bit float: the reference.
+    #[default]
+    F32,
+    /// bfloat16: f32's range, 8 bits of precision.
+    Bf16,
+    /// IEEE half precision: 11 bits of precision, overflows above 65504.
+    F16,
+}
+
+impl Dtype {
+    pub(crate) fn kind(self) -> tch::Kind {
+        match self {
+            Self::F32 => tch::Kind::Float,
+            Self::Bf16 => tch::Kind::BFloat16,
+            Self::F16 => tch::Kind::Half,
+        }
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        })
+    }
+}
+
+impl FromStr for Dtype {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "f32" => Ok(Self::F32),
+            "bf16" => Ok(Self::Bf16),
+            "f16" => Ok(Self::F16),
+            _ => Err(format!("dtype must be `f32`, `bf16` or `f16`, got: {name}")),
+        }
+    }
+}
+
+/// Where and how a model computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Compute {
+    /// Device of the weights.
+    pub device: Device,
+    /// Number type of the weights.
+    pub dtype: Dtype,
+    /// Threads of one operator on the CPU; `None` lets libtorch take one per core.
+    pub threads: Option<usize>,
+}
+
+impl Compute {
+    /// Checks that the device is there and sets the calling thread's operator threads.
+    ///
+    /// OpenMP keeps the thread count per calling thread, so this must run on the thread that owns the model.
+    pub(crate) fn prepare(&self) -> Result<(), Error> {
+        if let Some(threads) = self.threads {
+            tch::set_num_threads(i32::try_from(threads.max(1)).unwrap_or(i32::MAX));
+        }
+        let Device::Cuda(number) = self.device else { return Ok(()) };
+        let refuse = |reason: String| Err(Error::Device { device: self.device.to_string(), reason });
+        if !tch::utils::has_cuda() {
+            return refuse("this libtorch was built without CUDA, or its CUDA libraries are not installed. Fetch them with `deploy/libtorch.sh --cuda`, or use `--device cpu`".into());
+        }
+        let present = tch::Cuda::device_count();
+        if i64::try_from(number).map_or(true, |number| number >= present) {
+            return refuse(format!("the driver shows {present} CUDA devices, counted from 0"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn torch_device(&self) -> tch::Device {
+        match self.device {
+            Device::Cpu => tch::Device::Cpu,
+            Device::Cuda(number) => tch::Device::Cuda(number),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_printed() {
+        for device in [Device::Cpu, Device::Cuda(0), Device::Cuda(7)] {
+            assert_eq!(device.to_string().parse(), Ok(device));
+        }
+        assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
+        for dtype in [Dtype::F32, Dtype::Bf16, Dtype::F16] {
+            assert_eq!(dtype.to_string().parse(), Ok(dtype));
+        }
+    }
+
+    #[test]
+    fn other_names_are_refused_with_the_choices() {
+        for name in ["", "gpu", "cuda:", "cuda:-1", "cuda:x"] {
+            let message = name.parse::<Device>().unwrap_err();
+            assert!(message.contains("`cuda:N`") && message.ends_with(name), "{message}");
+        }
+        assert!("f64".parse::<Dtype>().unwrap_err().ends_with("got: f64"));
+    }
+
+    #[test]
+    fn a_gpu_that_is_not_there_is_refused_by_name() {
+        let compute = Compute { device: Device::Cuda(63), ..Compute::default() };
+        assert!(compute.prepare().unwrap_err().to_string().contains("`cuda:63`"));
+    }
+}

@@ -1,0 +1,154 @@
+//! Why a model cannot be opened or run. Every variant names the file, what is wrong with it and what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Failure to open a model directory or to run its network.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The model's path is no directory.
+    #[error("no model directory at `{}`. Fetch one with `deploy/model.sh NAME DIR`, or correct the path", path.display())]
+    NoDirectory {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// A file that the model needs is not there.
+    #[error("model file `{}` is missing. {fix}", path.display())]
+    MissingFile {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What brings it.
+        fix: &'static str,
+    },
+    /// A file cannot be read; the message carries its path.
+    #[error("cannot read the model: {0}")]
+    Io(#[from] io::Error),
+    /// A configuration file is not JSON, or not of the expected shape.
+    #[error("`{}` is not valid: {source}. Fetch the model again", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Line, column and reason.
+        source: serde_json::Error,
+    },
+    /// A configuration field holds a value that cannot be.
+    #[error("`{}`: field `{field}` must be {expected}, got: {got}", path.display())]
+    Field {
+        /// The file.
+        path: PathBuf,
+        /// Name of the field.
+        field: &'static str,
+        /// What would be right.
+        expected: String,
+        /// What the file says.
+        got: String,
+    },
+    /// A sound configuration that this crate cannot run.
+    #[error("`{}`: {what} is not supported, only {supported}: {got}", path.display())]
+    Unsupported {
+        /// The file that asks for it.
+        path: PathBuf,
+        /// The kind of thing: module, activation, model type.
+        what: &'static str,
+        /// What this crate runs instead.
+        supported: &'static str,
+        /// The name in the file.
+        got: String,
+    },
+    /// A weights file that is cut short or damaged.
+    #[error("`{}` is not a whole safetensors file: {reason}. Fetch the model again and compare its checksum", path.display())]
+    Weights {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        reason: String,
+    },
+    /// The architecture needs a tensor that the file lacks.
+    #[error("`{}` lacks tensor `{tensor}`. The weights belong to another architecture than `config.json` says", path.display())]
+    MissingTensor {
+        /// The weights file.
+        path: PathBuf,
+        /// Name of the tensor.
+        tensor: String,
+    },
+    /// The file has tensors that the architecture has no place for.
+    #[error("`{}` holds tensors that the model has no place for. The weights belong to another architecture than `config.json` says. Unexpected tensors: {}", path.display(), tensors.join(", "))]
+    UnexpectedTensors {
+        /// The weights file.
+        path: PathBuf,
+        /// The first few names.
+        tensors: Vec<String>,
+    },
+    /// A tensor's shape contradicts the configuration.
+    #[error("`{}`: tensor `{tensor}` must have the shape {expected} that `config.json` asks for, got: {got}", path.display())]
+    TensorShape {
+        /// The weights file.
+        path: PathBuf,
+        /// Name of the tensor.
+        tensor: String,
+        /// Shape by the configuration.
+        expected: String,
+        /// Shape in the file.
+        got: String,
+    },
+    /// A tensor's number type cannot be used as a weight.
+    #[error("`{}`: tensor `{tensor}` must be F32, F16 or BF16, got: {got}", path.display())]
+    TensorDtype {
+        /// The weights file.
+        path: PathBuf,
+        /// Name of the tensor.
+        tensor: String,
+        /// Its number type.
+        got: String,
+    },
+    /// The tokenizer's files cannot be used.
+    #[error("tokenizer `{}` cannot be used: {reason}", path.display())]
+    Tokenizer {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A text could not be split into tokens.
+    #[error("text cannot be tokenized: {reason}")]
+    Tokenize {
+        /// The tokenizer's message.
+        reason: String,
+    },
+    /// The device asked for is not there.
+    #[error("device `{device}` is not available: {reason}")]
+    Device {
+        /// As asked for.
+        device: String,
+        /// What is there, and what to do.
+        reason: String,
+    },
+    /// libtorch refused an operation.
+    #[error("libtorch failed while {action}: {source}")]
+    Torch {
+        /// What was being done.
+        action: &'static str,
+        /// libtorch's message.
+        source: tch::TchError,
+    },
+    /// The network produced NaN or infinity.
+    #[error("the model gave a vector that is not finite. Use `--dtype f32` or `bf16`; if it stays, the weights are damaged")]
+    NotFinite,
+    /// The operating system gave no thread.
+    #[error("cannot start thread `{name}`: {source}")]
+    Thread {
+        /// Name of the thread.
+        name: &'static str,
+        /// The system's message.
+        source: io::Error,
+    },
+    /// The thread that owns the model ended before the model was open.
+    #[error("the thread that opens the model ended early; its panic message stands in the log above")]
+    ThreadLost,
+}
+
+/// Attaches what was being done to a libtorch error.
+pub(crate) fn torch(action: &'static str) -> impl FnOnce(tch::TchError) -> Error {
+    move |source| Error::Torch { action, source }
+}

@@ -1,0 +1,144 @@
+//! Waiting requests and the batch that is cut next. Pure data: no clock, no thread, no channel.
+//!
+//! The request at the front gives the batch its width: the longest of its texts that still wait. The batch is filled, within
+//! the budget, with the longest texts of the same tower that are not longer than that and at least half as long (so that
+//! at most half of a batch is padding), whichever request they belong to. Then the front request goes to the back if
+//! it still waits: one question behind a thousand passages waits for one batch, not for all of them.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::tokenize::{Budget, Tokens};
+use crate::tower::Tower;
+
+/// Texts looked at for one batch at most; keeps a cut cheap however long the queue is.
+const WINDOW_TEXTS: usize = 4096;
+
+/// A tokenized request.
+#[derive(Debug)]
+pub(crate) struct Request<R> {
+    pub(crate) tower: Tower,
+    pub(crate) texts: Vec<Tokens>,
+    pub(crate) deadline: Instant,
+    /// Where the vectors go; shared by the pieces that the request is cut into.
+    pub(crate) reply: R,
+}
+
+/// One text of a batch.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Piece<R> {
+    pub(crate) reply: R,
+    /// Place of the text in its request.
+    pub(crate) position: usize,
+    pub(crate) tokens: Tokens,
+}
+
+/// Texts to embed together, longest first.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Cut<R> {
+    pub(crate) tower: Tower,
+    pub(crate) pieces: Vec<Piece<R>>,
+}
+
+#[derive(Debug)]
+struct Waiting<R> {
+    tower: Tower,
+    /// Shortest first; of equal ones the later text first, so that texts leave from the end in order.
+    pending: Vec<(usize, Tokens)>,
+    deadline: Instant,
+    reply: R,
+}
+
+/// Requests in the order of their turn.
+#[derive(Debug)]
+pub(crate) struct Queue<R> {
+    waiting: VecDeque<Waiting<R>>,
+}
+
+impl<R: Clone> Queue<R> {
+    pub(crate) fn new() -> Self {
+        Self { waiting: VecDeque::new() }
+    }
+
+    /// Puts a request at the end. Its texts are cut longest first.
+    pub(crate) fn push(&mut self, request: Request<R>) {
+        let Request { tower, texts, deadline, reply } = request;
+        let mut pending: Vec<(usize, Tokens)> = texts.into_iter().enumerate().collect();
+        pending.sort_by_key(|(position, tokens)| (tokens.ids.len(), std::cmp::Reverse(*position)));
+        if !pending.is_empty() {
+            self.waiting.push_back(Waiting { tower, pending, deadline, reply });
+        }
+    }
+
+    /// Takes out the requests whose deadline has passed and those whose caller went away.
+    pub(crate) fn drop_dead(&mut self, now: Instant, is_gone: impl Fn(&R) -> bool) -> Vec<R> {
+        let mut dead = Vec::new();
+        self.waiting.retain(|request| {
+            let keep = request.deadline > now && !is_gone(&request.reply);
+            if !keep {
+                dead.push(request.reply.clone());
+            }
+            keep
+        });
+        dead
+    }
+
+    /// Takes out everything.
+    pub(crate) fn drain(&mut self) -> Vec<R> {
+        self.waiting.drain(..).map(|request| request.reply).collect()
+    }
+
+    /// Cuts the next batch, or nothing where nothing waits.
+    pub(crate) fn cut(&mut self, budget: Budget) -> Option<Cut<R>> {
+        let front = self.waiting.front()?;
+        let (tower, width) = (front.tower, front.pending.last().map_or(0, |(_, tokens)| tokens.ids.len()));
+        let shares = self.shares(tower, width, budget);
+
+        let mut pieces: Vec<Piece<R>> = Vec::new();
+        for (request, share) in self.waiting.iter_mut().zip(shares) {
+            // The chosen texts of a request lie side by side in its order of length.
+            let chosen = request.pending.drain(share).rev();
+            pieces.extend(chosen.map(|(position, tokens)| Piece { reply: request.reply.clone(), position, tokens }));
+        }
+        pieces.sort_by_key(|piece| std::cmp::Reverse(piece.tokens.ids.len()));
+        if let Some(front) = self.waiting.pop_front() {
+            self.waiting.push_back(front);
+        }
+        self.waiting.retain(|request| !request.pending.is_empty());
+        Some(Cut { tower, pieces })
+    }
+
+    /// Which texts of each request go into a batch of this width: ranges of `pending`, one per request from the front.
+    fn shares(&self, tower: Tower, width: usize, budget: Budget) -> Vec<std::ops::Range<usize>> {
+        let shortest = width.div_ceil(2);
+        let mut candidates: Vec<(usize, usize)> = Vec::new();
+        let mut shares = Vec::new();
+        for (turn, request) in self.waiting.iter().enumerate() {
+            if candidates.len() >= WINDOW_TEXTS {
+                break;
+            }
+            let longer = request.pending.partition_point(|(_, tokens)| tokens.ids.len() <= width);
+            shares.push(longer..longer);
+            if request.tower == tower {
+                let lengths = request.pending.iter().take(longer).rev().map(|(_, tokens)| tokens.ids.len());
+                let room = WINDOW_TEXTS - candidates.len();
+                candidates.extend(lengths.take_while(|&length| length >= shortest).take(room).map(|length| (length, turn)));
+            }
+        }
+        // Stable: of equal lengths the request whose turn is sooner goes first, and the front's longest is always in.
+        candidates.sort_by_key(|&(length, _)| std::cmp::Reverse(length));
+        for (taken, (_, turn)) in candidates.into_iter().enumerate() {
+            if !budget.fits(taken + 1, width) {
+                break;
+            }
+            if let Some(share) = shares.get_mut(turn) {
+                share.start -= 1;
+            }
+        }
+        shares
+    }
+}
+
+#[cfg(test)]
+#[path = "queue/tests.rs"]
+mod tests;

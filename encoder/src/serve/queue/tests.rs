@@ -1,0 +1,133 @@
+//! The queue against its promises: order, budget, padding, fairness, nothing lost.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const BUDGET: Budget = Budget { tokens: 40, rows: 4 };
+
+fn request(name: &'static str, tower: Tower, lengths: &[usize], deadline: Instant) -> Request<&'static str> {
+    let texts = lengths.iter().map(|&length| Tokens { ids: vec![1; length], truncated: false }).collect();
+    Request { tower, texts, deadline, reply: name }
+}
+
+fn far() -> Instant {
+    Instant::now() + Duration::from_hours(1)
+}
+
+/// Name, position and length of each piece.
+fn shape(cut: &Cut<&'static str>) -> Vec<(&'static str, usize, usize)> {
+    cut.pieces.iter().map(|piece| (piece.reply, piece.position, piece.tokens.ids.len())).collect()
+}
+
+#[test]
+fn an_empty_queue_has_no_batch() {
+    let mut queue: Queue<&str> = Queue::new();
+    assert_eq!(queue.cut(BUDGET), None);
+    queue.push(request("a", Tower::Answer, &[], far()));
+    assert_eq!(queue.cut(BUDGET), None);
+}
+
+#[test]
+fn the_longest_go_first_and_equal_ones_in_order() {
+    let mut queue = Queue::new();
+    queue.push(request("a", Tower::Answer, &[8, 10, 10, 9, 1], far()));
+    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 1, 10), ("a", 2, 10), ("a", 3, 9), ("a", 0, 8)]);
+    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 4, 1)]);
+    assert_eq!(queue.cut(BUDGET), None);
+}
+
+#[test]
+fn requests_share_a_batch_where_lengths_are_alike() {
+    let mut queue = Queue::new();
+    queue.push(request("a", Tower::Answer, &[10], far()));
+    queue.push(request("b", Tower::Answer, &[30, 9, 4], far()));
+    queue.push(request("c", Tower::Question, &[10], far()));
+    queue.push(request("d", Tower::Answer, &[10], far()));
+    // 30 is longer than the front's 10, 4 is shorter than half of it, c is of the other tower.
+    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 0, 10), ("d", 0, 10), ("b", 1, 9)]);
+    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("b", 0, 30)]);
+    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("c", 0, 10)]);
+    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("b", 2, 4)]);
+    assert_eq!(queue.cut(BUDGET), None);
+}
+
+#[test]
+fn one_question_behind_a_thousand_passages_waits_for_one_batch() {
+    let mut queue = Queue::new();
+    queue.push(request("bulk", Tower::Answer, &[20; 1000], far()));
+    queue.push(request("question", Tower::Question, &[5], far()));
+    assert!(shape(&queue.cut(BUDGET).unwrap()).iter().all(|(name, ..)| *name == "bulk"));
+    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("question", 0, 5)]);
+}
+
+#[test]
+fn a_text_above_the_budget_goes_alone() {
+    let mut queue = Queue::new();
+    queue.push(request("a", Tower::Answer, &[100, 99], far()));
+    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 0, 100)]);
+    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 1, 99)]);
+}
+
+#[test]
+fn dead_requests_leave_and_are_named() {
+    let now = Instant::now();
+    let mut queue = Queue::new();
+    queue.push(request("late", Tower::Answer, &[5], now));
+    queue.push(request("gone", Tower::Answer, &[5], far()));
+    queue.push(request("alive", Tower::Answer, &[5], far()));
+    assert_eq!(queue.drop_dead(now, |name| *name == "gone"), ["late", "gone"]);
+    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("alive", 0, 5)]);
+    queue.push(request("rest", Tower::Answer, &[5], far()));
+    assert_eq!(queue.drain(), ["rest"]);
+    assert_eq!(queue.cut(BUDGET), None);
+}
+
+proptest! {
+    #[test]
+    fn every_text_leaves_once_within_budget_and_padding(
+        requests in proptest::collection::vec(
+            (any::<bool>(), proptest::collection::vec(1usize..120, 1..40)), 1..12),
+        tokens in 1usize..400, rows in 1usize..20,
+    ) {
+        const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+        let budget = Budget { tokens, rows };
+        let mut queue = Queue::new();
+        let mut expected = Vec::new();
+        for ((question, lengths), name) in requests.iter().zip(NAMES) {
+            let tower = if *question { Tower::Question } else { Tower::Answer };
+            queue.push(request(name, tower, lengths, far()));
+            expected.extend(lengths.iter().enumerate().map(|(position, &length)| (name, position, length)));
+        }
+        let mut seen = Vec::new();
+        while let Some(cut) = queue.cut(budget) {
+            let pieces = shape(&cut);
+            prop_assert!(!pieces.is_empty());
+            let width = pieces[0].2;
+            prop_assert!(pieces.len() == 1 || (pieces.len() <= rows && pieces.len() * width <= tokens));
+            prop_assert!(pieces.iter().all(|&(_, _, length)| length <= width && length * 2 >= width));
+            seen.extend(pieces);
+        }
+        seen.sort_unstable();
+        expected.sort_unstable();
+        prop_assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn every_request_is_served_each_round(counts in proptest::collection::vec(1usize..50, 1..8)) {
+        const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let mut queue = Queue::new();
+        for (&count, name) in counts.iter().zip(NAMES) {
+            queue.push(request(name, Tower::Answer, &vec![10; count], far()));
+        }
+        let mut served: Vec<&str> = Vec::new();
+        for _ in 0..counts.len() {
+            if let Some(cut) = queue.cut(BUDGET) {
+                served.extend(cut.pieces.iter().map(|piece| piece.reply));
+            }
+        }
+        prop_assert!(NAMES.iter().take(counts.len()).all(|name| served.contains(name)));
+    }
+}

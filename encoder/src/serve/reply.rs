@@ -1,0 +1,180 @@
+//! A request's vectors as they come together, and the ways in which they may not.
+
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::admission::Permit;
+use crate::error::Error;
+
+/// Vectors of one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Encoded {
+    /// Row-major, one row of `dim` values per text in the order of the texts, each of unit length.
+    pub vectors: Vec<f32>,
+    /// Values per row.
+    pub dim: usize,
+    /// Tokens per text after truncation, special tokens included.
+    pub tokens: Vec<u32>,
+    /// Texts that were cut at the model's longest input.
+    pub truncated: u32,
+    /// Waiting for admission, a tokenizer thread and the model, in microseconds.
+    pub queue_us: u64,
+    /// Tokenizing, in microseconds.
+    pub tokenize_us: u64,
+    /// Forward passes of the batches that this request was in, in microseconds.
+    pub embed_us: u64,
+}
+
+/// Why texts were not embedded.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// Nothing to embed.
+    #[error("`texts` is empty. Send at least one text")]
+    NoTexts,
+    /// A text without a visible character.
+    #[error("`texts[{position}]` is empty. Leave it out or send its title")]
+    EmptyText {
+        /// Its place in the request.
+        position: usize,
+    },
+    /// More waits already than may.
+    #[error("the queue is full: {waiting} tokens wait, {needed} more would pass the limit of {limit}. Try again later with back-off, send fewer texts at once, or raise `--queue-tokens`")]
+    QueueFull {
+        /// Tokens that the request can have at most.
+        needed: usize,
+        /// Tokens admitted and not answered.
+        waiting: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The request alone is larger than the queue.
+    #[error("the request can have {needed} tokens, the queue holds {limit}. Send fewer texts at once, or raise `--queue-tokens`")]
+    TooLarge {
+        /// Tokens that the request can have at most.
+        needed: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The deadline passed first.
+    #[error("the deadline passed after {waited_ms} ms. Allow more time, send fewer texts at once, or add encoders")]
+    Deadline {
+        /// Time since the request came.
+        waited_ms: u64,
+    },
+    /// The thread that owns the model has ended.
+    #[error("the model has stopped. Start the process again; its log says why")]
+    Stopped,
+    /// The tokenizer or the network failed.
+    #[error("{0}")]
+    Model(Arc<Error>),
+}
+
+/// What a request's receiver gets.
+pub(crate) type Outcome = Result<Encoded, EncodeError>;
+
+/// Whoever waits for a reply.
+#[derive(Debug)]
+pub(crate) enum Receiver {
+    Task(oneshot::Sender<Outcome>),
+    Thread(SyncSender<Outcome>),
+}
+
+#[derive(Debug)]
+struct Assembly {
+    encoded: Encoded,
+    missing: usize,
+    queued: Instant,
+    started: bool,
+    receiver: Receiver,
+    /// The request's share of the queue, given back with the reply.
+    _permit: Permit,
+}
+
+/// A reply under way; empty once it is sent.
+#[derive(Debug)]
+pub(crate) struct Reply(Mutex<Option<Assembly>>);
+
+impl Reply {
+    /// A reply that lacks all its vectors. `encoded` holds tokens and timings so far.
+    pub(crate) fn new(encoded: Encoded, queued: Instant, receiver: Receiver, permit: Permit) -> Self {
+        let missing = encoded.tokens.len();
+        Self(Mutex::new(Some(Assembly { encoded, missing, queued, started: false, receiver, _permit: permit })))
+    }
+
+    /// Whether nobody waits any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => true,
+            Some(Assembly { receiver: Receiver::Task(sender), .. }) => sender.is_closed(),
+            Some(Assembly { receiver: Receiver::Thread(_), .. }) => false,
+        }
+    }
+
+    /// Notes that a batch with rows of this request begins: the first one ends its time in the queue.
+    pub(crate) fn begin(&self, now: Instant) {
+        if let Some(assembly) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            if !assembly.started {
+                assembly.started = true;
+                assembly.encoded.queue_us += micros(now.saturating_duration_since(assembly.queued));
+            }
+        }
+    }
+
+    /// Adds the time of a batch with rows of this request.
+    pub(crate) fn spent(&self, forward: Duration) {
+        if let Some(assembly) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            assembly.encoded.embed_us += micros(forward);
+        }
+    }
+
+    /// Puts a row into its place and sends the reply with the last one.
+    pub(crate) fn fill(&self, position: usize, row: &[f32]) {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(assembly) = &mut *slot else { return };
+        let start = position * assembly.encoded.dim;
+        if let Some(place) = assembly.encoded.vectors.get_mut(start..start + row.len()) {
+            place.copy_from_slice(row);
+        }
+        assembly.missing = assembly.missing.saturating_sub(1);
+        if assembly.missing == 0 {
+            if let Some(assembly) = slot.take() {
+                assembly.receiver.send(Ok(assembly.encoded));
+            }
+        }
+    }
+
+    /// Says that the deadline has passed, unless the reply is sent already.
+    pub(crate) fn expire(&self) {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(assembly) = slot.take() {
+            let waited_ms = u64::try_from(assembly.queued.elapsed().as_millis()).unwrap_or(u64::MAX);
+            assembly.receiver.send(Err(EncodeError::Deadline { waited_ms }));
+        }
+    }
+
+    /// Sends an error, unless the reply is sent already.
+    pub(crate) fn fail(&self, error: EncodeError) {
+        if let Some(assembly) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            assembly.receiver.send(Err(error));
+        }
+    }
+}
+
+impl Receiver {
+    /// Sends the outcome; a receiver that went away has no use for it.
+    pub(crate) fn send(self, outcome: Outcome) {
+        match self {
+            Self::Task(sender) => drop(sender.send(outcome)),
+            Self::Thread(sender) => drop(sender.try_send(outcome)),
+        }
+    }
+}
+
+/// Whole microseconds.
+pub(crate) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

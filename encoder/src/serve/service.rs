@@ -1,0 +1,179 @@
+//! gRPC over a [`Handle`]: `Info`, `Encode`, `EncodeStream`.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use dyad_proto::{v1, validate, vector};
+use futures_util::{Stream, StreamExt};
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::handle::Handle;
+use super::reply::{EncodeError, Encoded};
+use crate::bundle::ModelInfo;
+use crate::error::Error;
+use crate::tower::Tower;
+
+/// Requests of one stream that are under way at once: one at the model, the others ready behind it.
+const STREAM_WINDOW: usize = 4;
+
+/// For callers that send no deadline.
+const LONGEST: Duration = Duration::from_mins(10);
+
+/// The encoder service of one model.
+#[derive(Debug, Clone)]
+pub struct EncoderService {
+    handle: Handle,
+}
+
+impl EncoderService {
+    /// Serves a running model.
+    pub fn new(handle: Handle) -> Self {
+        Self { handle }
+    }
+}
+
+type Replies = Pin<Box<dyn Stream<Item = Result<v1::EncodeResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl v1::encoder_server::Encoder for EncoderService {
+    async fn info(&self, _: Request<v1::InfoRequest>) -> Result<Response<v1::InfoResponse>, Status> {
+        Ok(Response::new(v1::InfoResponse { model: Some(model_info(self.handle.info())) }))
+    }
+
+    async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
+        let (came, deadline) = (Instant::now(), deadline(request.metadata()));
+        let request = request.into_inner();
+        let tower = checked(&request)?;
+        let encoded = self.handle.encode(tower, request.texts, deadline).await.map_err(status)?;
+        Ok(Response::new(response(&self.handle, request.id, came, encoded)))
+    }
+
+    type EncodeStreamStream = Replies;
+
+    async fn encode_stream(&self, request: Request<Streaming<v1::EncodeRequest>>) -> Result<Response<Replies>, Status> {
+        // A deadline that the caller sends is for the whole stream; without one each request has its own.
+        let whole = timeout(request.metadata()).map(|timeout| Instant::now() + timeout);
+        let handle = self.handle.clone();
+        let replies = request.into_inner().map(move |request| {
+            let handle = handle.clone();
+            async move {
+                let (came, request) = (Instant::now(), request?);
+                let tower = checked(&request)?;
+                let deadline = whole.unwrap_or(came + LONGEST);
+                // A stream is slowed down instead of refused.
+                let encoded = handle.encode_patiently(tower, request.texts, deadline).await.map_err(status)?;
+                Ok(response(&handle, request.id, came, encoded))
+            }
+        });
+        Ok(Response::new(Box::pin(replies.buffered(STREAM_WINDOW))))
+    }
+}
+
+/// A model as the wire describes it.
+pub(crate) fn model_info(info: &ModelInfo) -> v1::ModelInfo {
+    v1::ModelInfo {
+        name: info.name.clone(),
+        fingerprint: info.fingerprint.clone(),
+        dim: info.dim as u32,
+        metric: v1::Metric::Cosine.into(),
+        max_tokens: info.max_tokens as u32,
+        device: info.device.to_string(),
+        dtype: info.dtype.to_string(),
+    }
+}
+
+fn checked(request: &v1::EncodeRequest) -> Result<Tower, Status> {
+    validate::encode_request(request)?;
+    match request.tower() {
+        v1::Tower::Question => Ok(Tower::Question),
+        v1::Tower::Answer => Ok(Tower::Answer),
+        v1::Tower::Unspecified => Err(Status::invalid_argument("tower: expected TOWER_QUESTION or TOWER_ANSWER")),
+    }
+}
+
+fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::EncodeResponse {
+    v1::EncodeResponse {
+        id,
+        dim: encoded.dim as u32,
+        vectors: vector::pack(&encoded.vectors),
+        tokens: encoded.tokens,
+        truncated: encoded.truncated,
+        timings: Some(v1::Timings {
+            total_us: super::reply::micros(came.elapsed()),
+            queue_us: encoded.queue_us,
+            tokenize_us: encoded.tokenize_us,
+            embed_us: encoded.embed_us,
+            ..v1::Timings::default()
+        }),
+        fingerprint: handle.info().fingerprint.clone(),
+    }
+}
+
+fn status(error: EncodeError) -> Status {
+    let message = error.to_string();
+    match error {
+        EncodeError::NoTexts | EncodeError::EmptyText { .. } => Status::invalid_argument(message),
+        EncodeError::QueueFull { .. } | EncodeError::TooLarge { .. } => Status::resource_exhausted(message),
+        EncodeError::Deadline { .. } => Status::deadline_exceeded(message),
+        EncodeError::Stopped => Status::unavailable(message),
+        EncodeError::Model(error) => match &*error {
+            Error::Tokenize { .. } => Status::invalid_argument(message),
+            _ => Status::internal(message),
+        },
+    }
+}
+
+fn deadline(metadata: &MetadataMap) -> Instant {
+    Instant::now() + timeout(metadata).unwrap_or(LONGEST)
+}
+
+/// The caller's `grpc-timeout`, less what the reply needs to say so itself: the transport ends late calls without words.
+fn timeout(metadata: &MetadataMap) -> Option<Duration> {
+    let timeout = parse_timeout(metadata.get("grpc-timeout")?.to_str().ok()?)?.min(LONGEST);
+    Some(timeout - (timeout / 20).min(Duration::from_millis(50)))
+}
+
+/// At most eight digits and a unit, as the gRPC protocol has it.
+fn parse_timeout(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = digits.parse().ok()?;
+    match unit {
+        "H" => Some(Duration::from_secs(number * 3600)),
+        "M" => Some(Duration::from_secs(number * 60)),
+        "S" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_millis(number)),
+        "u" => Some(Duration::from_micros(number)),
+        "n" => Some(Duration::from_nanos(number)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_as_the_protocol_writes_them() {
+        assert_eq!(parse_timeout("5S"), Some(Duration::from_secs(5)));
+        assert_eq!(parse_timeout("99999999m"), Some(Duration::from_millis(99_999_999)));
+        assert_eq!(parse_timeout("2H"), Some(Duration::from_hours(2)));
+        assert_eq!(parse_timeout("7u"), Some(Duration::from_micros(7)));
+        for wrong in ["", "S", "5", "-5S", "+5S", "5s", "123456789m", "5\u{e9}"] {
+            assert_eq!(parse_timeout(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_reply_comes_before_the_transport_gives_up() {
+        let mut metadata = MetadataMap::new();
+        assert_eq!(timeout(&metadata), None);
+        metadata.insert("grpc-timeout", "100m".parse().unwrap());
+        assert_eq!(timeout(&metadata), Some(Duration::from_millis(95)));
+        metadata.insert("grpc-timeout", "9000S".parse().unwrap());
+        assert_eq!(timeout(&metadata), Some(LONGEST - Duration::from_millis(50)));
+    }
+}

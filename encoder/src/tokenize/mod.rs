@@ -1,0 +1,17 @@
+//! Text to tokens, and tokens to batches. Runs off the thread that owns the model.
+//!
+//! | file | what |
+//! |---|---|
+//! | `tokenizer.rs` | `tokenizer.json` or `vocab.txt`, prompts, truncation |
+//! | `prompt.rs` | what stands before a text, and how many tokens it takes |
+//! | `batch.rs` | length-sorted batches under a token budget |
+
+mod batch;
+mod prompt;
+mod tokenizer;
+
+pub(crate) use batch::plan;
+pub use batch::{Batch, Budget};
+pub(crate) use prompt::Prompt;
+pub(crate) use tokenizer::TokenizerSettings;
+pub use tokenizer::{Tokenizer, Tokens};

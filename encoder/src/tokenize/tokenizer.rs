@@ -1,0 +1,225 @@
+//! `tokenizer.json` or `vocab.txt`, prompts, truncation.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokenizers::models::wordpiece::WordPiece;
+use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
+use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
+use tokenizers::processors::bert::BertProcessing;
+use tokenizers::{AddedToken, PostProcessor, TruncationParams};
+
+use super::Prompt;
+use crate::bundle::{Hex, JsonFile, Prompts, read_value, sorted};
+use crate::error::Error;
+use crate::tower::Tower;
+
+/// A text as the network reads it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Token ids, special tokens included.
+    pub ids: Vec<u32>,
+    /// Whether the text was longer than the model reads.
+    pub truncated: bool,
+}
+
+/// What the tokenizer needs to know from the model's settings.
+#[derive(Debug)]
+pub(crate) struct TokenizerSettings<'a> {
+    pub(crate) max_tokens: usize,
+    pub(crate) lower_case: bool,
+    pub(crate) prompts: &'a Prompts,
+    pub(crate) vocab_size: usize,
+}
+
+/// Splits texts of both towers. Shared between threads.
+#[derive(Debug)]
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    lower_case: bool,
+    question: Prompt,
+    answer: Prompt,
+    padding: u32,
+    digest: String,
+}
+
+impl Tokenizer {
+    /// Opens `tokenizer.json` in `folder`, or builds WordPiece from `vocab.txt`.
+    ///
+    /// The digest covers the file with sorted keys, without the truncation and padding that the last user left in it,
+    /// and the settings of `tokenizer_config.json` that change tokens.
+    pub(crate) fn open(folder: &Path, settings: &TokenizerSettings<'_>) -> Result<Self, Error> {
+        let overrides = NormalizerOverrides::read(folder)?;
+        let path = folder.join("tokenizer.json");
+        let (mut inner, mut facts, path) = match read_value(&path)? {
+            Some(value) => (from_json(&path, &value)?, value, path),
+            None => {
+                let path = folder.join("vocab.txt");
+                let (inner, facts) = from_vocabulary(&path)?;
+                (inner, facts, path)
+            }
+        };
+        let refuse = |reason: String| Error::Tokenizer { path: path.clone(), reason };
+        if let Value::Object(fields) = &mut facts {
+            fields.shift_remove("truncation");
+            fields.shift_remove("padding");
+        }
+        overrides.apply(&mut inner);
+        let digest = Sha256::digest(json!([sorted(&facts), overrides.fact()]).to_string().as_bytes());
+
+        let special = inner.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
+        if settings.max_tokens <= special {
+            let reason = format!("a longest input of {} tokens leaves none for the text", settings.max_tokens);
+            return Err(refuse(reason));
+        }
+        let largest = inner.get_vocab(true).into_values().max().unwrap_or(0);
+        if largest as usize >= settings.vocab_size {
+            return Err(refuse(format!(
+                "it has token id {largest}, the model's table has {} rows. Fetch both from one place",
+                settings.vocab_size
+            )));
+        }
+        let padding = inner.get_padding().map_or_else(|| inner.token_to_id("[PAD]"), |padding| Some(padding.pad_id));
+        let truncation = TruncationParams { max_length: settings.max_tokens, ..TruncationParams::default() };
+        inner.with_padding(None).with_truncation(Some(truncation)).map_err(|error| refuse(error.to_string()))?;
+        let mut tokenizer = Self {
+            inner,
+            lower_case: settings.lower_case,
+            question: Prompt::default(),
+            answer: Prompt::default(),
+            padding: padding.filter(|&id| (id as usize) < settings.vocab_size).unwrap_or(0),
+            digest: Hex(digest.into()).to_string(),
+        };
+        tokenizer.question = tokenizer.measure(settings.prompts.of(Tower::Question))?;
+        tokenizer.answer = tokenizer.measure(settings.prompts.of(Tower::Answer))?;
+        for tower in [Tower::Question, Tower::Answer] {
+            let used = tokenizer.prompt(tower).tokens;
+            if used + special > settings.max_tokens {
+                let reason = format!("the {tower} prompt fills the longest input of {} tokens", settings.max_tokens);
+                return Err(refuse(reason));
+            }
+        }
+        Ok(tokenizer)
+    }
+
+    /// Splits one text of a tower: prompt before it, special tokens around it, cut at the model's longest input.
+    pub fn encode(&self, tower: Tower, text: &str) -> Result<Tokens, Error> {
+        let prompt = &self.prompt(tower).text;
+        if prompt.is_empty() { self.split(text) } else { self.split(&format!("{prompt}{text}")) }
+    }
+
+    pub(crate) fn prompt(&self, tower: Tower) -> &Prompt {
+        match tower {
+            Tower::Question => &self.question,
+            Tower::Answer => &self.answer,
+        }
+    }
+
+    /// Id that fills up rows.
+    pub(crate) fn padding(&self) -> u32 {
+        self.padding
+    }
+
+    /// SHA-256 over what decides the tokens.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    fn split(&self, text: &str) -> Result<Tokens, Error> {
+        let failed = |error: tokenizers::Error| Error::Tokenize { reason: error.to_string() };
+        let encoding = if self.lower_case {
+            self.inner.encode_fast(text.to_lowercase(), true)
+        } else {
+            self.inner.encode_fast(text, true)
+        }
+        .map_err(failed)?;
+        Ok(Tokens { truncated: !encoding.get_overflowing().is_empty(), ids: encoding.get_ids().to_vec() })
+    }
+
+    fn measure(&self, prompt: &str) -> Result<Prompt, Error> {
+        if prompt.is_empty() {
+            return Ok(Prompt::default());
+        }
+        let tokens = self.split(prompt)?;
+        let is_special = |id: &u32| {
+            let added = self.inner.get_added_vocabulary();
+            self.inner.id_to_token(*id).is_some_and(|token| added.is_special_token(&token))
+        };
+        let trailing = usize::from(tokens.ids.last().is_some_and(is_special));
+        Ok(Prompt { text: prompt.to_owned(), tokens: tokens.ids.len() - trailing })
+    }
+}
+
+fn from_json(path: &Path, value: &Value) -> Result<tokenizers::Tokenizer, Error> {
+    // Through a string: the tokenizer's own reader borrows from its input.
+    tokenizers::Tokenizer::from_bytes(value.to_string())
+        .map_err(|error| Error::Tokenizer { path: path.to_owned(), reason: error.to_string() })
+}
+
+/// BERT's tokenizer from its word list: one token per line, ids from 0.
+fn from_vocabulary(path: &Path) -> Result<(tokenizers::Tokenizer, Value), Error> {
+    if !path.is_file() {
+        let fix = "The model needs `tokenizer.json`, or `vocab.txt` for WordPiece. Fetch the whole model directory again";
+        return Err(Error::MissingFile { path: path.with_file_name("tokenizer.json"), fix });
+    }
+    let refuse = |reason: String| Error::Tokenizer { path: path.to_owned(), reason };
+    let bytes = fs_err::read(path)?;
+    let vocabulary = WordPiece::read_bytes(&bytes).map_err(|error| refuse(error.to_string()))?;
+    let id = |token: &str| {
+        vocabulary.get(token).copied().map(|id| (token.to_owned(), id)).ok_or_else(|| {
+            refuse(format!("a line that reads `{token}` is missing"))
+        })
+    };
+    let (separator, class) = (id("[SEP]")?, id("[CLS]")?);
+    for token in ["[PAD]", "[UNK]"] {
+        id(token)?;
+    }
+    let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(|token| AddedToken::from(token, true));
+    let model = WordPiece::builder()
+        .vocab(vocabulary)
+        .unk_token("[UNK]".into())
+        .build()
+        .map_err(|error| refuse(error.to_string()))?;
+    let mut tokenizer = tokenizers::Tokenizer::new(model);
+    tokenizer
+        .with_normalizer(Some(BertNormalizer::default()))
+        .with_pre_tokenizer(Some(BertPreTokenizer))
+        .with_post_processor(Some(BertProcessing::new(separator, class)));
+    tokenizer.add_special_tokens(&special);
+    Ok((tokenizer, json!({ "vocab.txt": Hex(Sha256::digest(&bytes).into()).to_string() })))
+}
+
+/// What `tokenizer_config.json` says about BERT's normaliser; transformers lets it win over `tokenizer.json`.
+#[derive(Debug, Default)]
+struct NormalizerOverrides {
+    lowercase: Option<bool>,
+    strip_accents: Option<bool>,
+    handle_chinese_chars: Option<bool>,
+}
+
+impl NormalizerOverrides {
+    fn read(folder: &Path) -> Result<Self, Error> {
+        let Some(settings) = JsonFile::open_if_present(&folder.join("tokenizer_config.json"))? else {
+            return Ok(Self::default());
+        };
+        Ok(Self {
+            lowercase: settings.flag("do_lower_case")?,
+            strip_accents: settings.flag("strip_accents")?,
+            handle_chinese_chars: settings.flag("tokenize_chinese_chars")?,
+        })
+    }
+
+    fn apply(&self, tokenizer: &mut tokenizers::Tokenizer) {
+        let Some(NormalizerWrapper::BertNormalizer(normalizer)) = tokenizer.get_normalizer() else { return };
+        let mut normalizer = *normalizer;
+        normalizer.lowercase = self.lowercase.unwrap_or(normalizer.lowercase);
+        normalizer.strip_accents = self.strip_accents.or(normalizer.strip_accents);
+        normalizer.handle_chinese_chars = self.handle_chinese_chars.unwrap_or(normalizer.handle_chinese_chars);
+        tokenizer.with_normalizer(Some(normalizer));
+    }
+
+    fn fact(&self) -> Value {
+        json!([self.lowercase, self.strip_accents, self.handle_chinese_chars])
+    }
+}

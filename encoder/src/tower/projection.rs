@@ -1,0 +1,33 @@
+//! `Dense` modules: an affine map and an activation, in f32 on the pooled vectors.
+
+use tch::{Kind, TchError, Tensor};
+
+use super::linear::Linear;
+use crate::bundle::{Activation, DenseConfig, WeightsFile};
+use crate::error::Error;
+
+#[derive(Debug)]
+pub(crate) struct Dense {
+    linear: Linear,
+    kind: Kind,
+    activation: Activation,
+}
+
+impl Dense {
+    /// Reads `linear.weight` and, if configured, `linear.bias`; `kind` is the network's dtype.
+    pub(crate) fn load(file: &mut WeightsFile, config: &DenseConfig, kind: Kind) -> Result<Self, Error> {
+        let linear = Linear::load_with(file, "linear", config.in_features, config.out_features, config.bias)?;
+        Ok(Self { linear, kind, activation: config.activation })
+    }
+
+    /// `[b, in] -> [b, out]`, f32 in and out.
+    pub(crate) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
+        let output = self.linear.forward(&input.f_to_kind(self.kind)?)?.f_to_kind(Kind::Float)?;
+        match self.activation {
+            Activation::Identity => Ok(output),
+            Activation::Tanh => output.f_tanh(),
+            Activation::Relu => output.f_relu(),
+            Activation::Gelu => output.f_gelu("none"),
+        }
+    }
+}
