@@ -46,8 +46,8 @@ pub enum Error {
     },
     /// Answers with a part missing.
     #[error(
-        "`{url}` gave degraded answers to {degraded} of {asked} questions in mode {system}, query `{query}` first: {reason}. \
-         Restore the server, then measure again"
+        "`{url}` gave degraded answers to {degraded} of {asked} questions in mode {system}, query `{query}` first: \
+         {reason}. Restore the server, then measure again"
     )]
     Degraded {
         /// The server.
