@@ -1,53 +1,79 @@
-"""Metrics of a TREC run by trec_eval itself, through pytrec_eval: trec_metrics.py QRELS RUN prints JSON.
+#!/usr/bin/env python3
+"""Ranking metrics by trec_eval itself, through pytrec_eval (pip install pytrec_eval-terrier).
 
-QRELS is BEIR's: query-id, corpus-id, score between tabs, with a header line. RUN is qid, Q0, docno, rank, sim, tag.
-`queries` holds the values of each query, `means` their means, over all judged queries; one without results counts 0
-(trec_eval -c). Needs pytrec_eval-terrier 0.5.11 (pip install pytrec_eval-terrier==0.5.11).
+    trec_metrics.py --qrels FILE --run FILE [--run FILE ...] [--answered] [--per-query]
+
+Prints JSON: for each run its number of queries and the mean of each metric, by default over all judged queries (a query
+without results counts 0, trec_eval's -c), with --answered over those that have results (trec_eval's own default).
+Judgements are BEIR's (query-id, corpus-id, score between tabs, with a header) or TREC's (qid iter docno rel).
 """
 
 import argparse
-import csv
 import json
 import sys
 
 import pytrec_eval
 
-MEASURES = {"recip_rank", "P.1", "recall.1,5,10,100", "ndcg_cut.10", "map", "success.5"}
-NAMES = (
-    *("recip_rank", "P_1", "recall_1", "recall_5", "recall_10", "recall_100"),
-    *("ndcg_cut_10", "map", "success_5"),
-)
+MEASURES = {"recip_rank", "map", "P.1,5,10", "recall.1,5,10,100", "ndcg_cut.1,5,10,100", "success.1,5,10"}
 
 
 def read_qrels(path):
-    """Query to document to grade."""
+    """query -> document -> grade."""
     qrels = {}
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        header = next(rows)
-        if len(header) != 3 or header[2] != "score":
-            sys.exit(f"error: {path}: expected the header query-id, corpus-id, score, got {header}")
-        for query, document, grade in rows:
-            qrels.setdefault(query, {})[document] = int(grade)
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            columns = line.rstrip("\r\n").split("\t")
+            if number == 0 and len(columns) == 3 and columns[2] == "score":
+                continue
+            query, key, grade = columns if len(columns) == 3 else (line.split()[i] for i in (0, 2, 3))
+            qrels.setdefault(query, {})[key] = int(grade)
     return qrels
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("qrels")
-    parser.add_argument("run")
-    arguments = parser.parse_args()
+def read_run(path):
+    """query -> document -> score."""
+    run = {}
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            query, _, key, _, score, _ = line.split()
+            run.setdefault(query, {})[key] = float(score)
+    return run
 
+
+def evaluate(qrels, run, answered):
+    """query -> metric -> value."""
+    queries = pytrec_eval.RelevanceEvaluator(qrels, MEASURES).evaluate(run)
+    if not answered:
+        # With every judged query in the run, an empty one at least, trec_eval's mean is that of -c.
+        names = pytrec_eval.RelevanceEvaluator({"q": {"d": 1}}, MEASURES).evaluate({"q": {"d": 1.0}})["q"]
+        for query in qrels.keys() - queries.keys():
+            queries[query] = dict.fromkeys(names, 0.0)
+    return {query: queries[query] for query in sorted(queries)}
+
+
+def summary(queries, per_query):
+    """The mean of each metric, and where asked the values behind it."""
+    names = sorted({name for values in queries.values() for name in values})
+    means = {name: sum(values[name] for values in queries.values()) / len(queries) for name in names}
+    result = {"queries": len(queries), "metrics": means}
+    if per_query:
+        result["per_query"] = queries
+    return result
+
+
+def main():
+    """Reads, computes, prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--qrels", required=True)
+    parser.add_argument("--run", required=True, action="append")
+    parser.add_argument("--answered", action="store_true", help="mean over the queries that have results only")
+    parser.add_argument("--per-query", action="store_true", help="also print the values of each query")
+    arguments = parser.parse_args()
     qrels = read_qrels(arguments.qrels)
-    with open(arguments.run, encoding="utf-8") as file:
-        run = pytrec_eval.parse_run(file)
-    answered = pytrec_eval.RelevanceEvaluator(qrels, MEASURES).evaluate(run)
-    queries = {}
-    for query in sorted(qrels):
-        values = answered.get(query, {})
-        queries[query] = {name: values.get(name, 0.0) for name in NAMES}
-    means = {name: sum(values[name] for values in queries.values()) / len(queries) for name in NAMES}
-    json.dump({"queries": queries, "means": means}, sys.stdout, indent=1)
+    result = {}
+    for path in arguments.run:
+        result[path] = summary(evaluate(qrels, read_run(path), arguments.answered), arguments.per_query)
+    json.dump(result, sys.stdout, indent=1, sort_keys=True)
     print()
 
 

@@ -71,11 +71,14 @@ impl Encoder {
             facts.fact(&format!("prompt {tower}"), &json!(layout.prompts.of(tower)));
         }
         for module in &layout.modules {
-            facts.fact("module", &match module {
-                Module::Pooling(pooling) => pooling.fact(),
-                Module::Dense(_, dense) => dense.fact(),
-                Module::Normalize => json!("normalize"),
-            });
+            facts.fact(
+                "module",
+                &match module {
+                    Module::Pooling(pooling) => pooling.fact(),
+                    Module::Dense(_, dense) => dense.fact(),
+                    Module::Normalize => json!("normalize"),
+                },
+            );
         }
         facts.fact("truncate_dim", &json!(layout.truncate_dim));
 
@@ -86,7 +89,10 @@ impl Encoder {
         let normalizes = layout.modules.last() == Some(&Module::Normalize) && layout.truncate_dim.is_none();
         if let Some(similarity) = layout.similarity.as_deref().filter(|&similarity| similarity != "cosine") {
             if !normalizes {
-                tracing::warn!(similarity, "the model was made for another similarity; its vectors are normalised here and compared by cosine");
+                tracing::warn!(
+                    similarity,
+                    "the model was made for another similarity; its vectors are normalised here and compared by cosine"
+                );
             }
         }
         let info = ModelInfo {
@@ -201,7 +207,11 @@ fn open_weights(folder: &Path, compute: Compute, rename: impl Fn(&str) -> String
 /// Checkpoints with a task head carry a prefix, and those converted from TensorFlow call scale and shift gamma and beta.
 fn transformer_name(stored: &str) -> String {
     let name = ["bert.", "roberta."].iter().find_map(|prefix| stored.strip_prefix(prefix)).unwrap_or(stored);
-    match name.strip_suffix(".gamma").map(|stem| (stem, "weight")).or(name.strip_suffix(".beta").map(|stem| (stem, "bias"))) {
+    match name
+        .strip_suffix(".gamma")
+        .map(|stem| (stem, "weight"))
+        .or(name.strip_suffix(".beta").map(|stem| (stem, "bias")))
+    {
         Some((stem, part)) => format!("{stem}.{part}"),
         None => name.to_owned(),
     }

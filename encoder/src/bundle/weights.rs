@@ -59,8 +59,8 @@ impl WeightsFile {
         }
         let mut header = vec![0; header_bytes as usize];
         file.read_exact(&mut header)?;
-        let metadata: Metadata = serde_json::from_slice(&header)
-            .map_err(|error| broken(format!("its header cannot be read: {error}")))?;
+        let metadata: Metadata =
+            serde_json::from_slice(&header).map_err(|error| broken(format!("its header cannot be read: {error}")))?;
         let data = LENGTH_BYTES + header_bytes;
         let expected = data.saturating_add(metadata.data_len() as u64);
         if expected != file_bytes {
