@@ -69,10 +69,7 @@ impl Fingerprint {
         for tensor in tensors {
             let lengths: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
             let shape = lengths.join(", ");
-            self.0.push_str(&format!(
-                "tensor {file} {} {} [{shape}] {}\n",
-                tensor.name, tensor.dtype, tensor.sha256
-            ));
+            self.0.push_str(&format!("tensor {file} {} {} [{shape}] {}\n", tensor.name, tensor.dtype, tensor.sha256));
         }
     }
 

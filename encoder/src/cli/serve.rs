@@ -43,8 +43,7 @@ pub(crate) fn run(options: Options) -> anyhow::Result<()> {
 
         let health = Health::new().serving::<EncoderServer<EncoderService>>().await;
         let routes = Routes::new(service::encoder(EncoderService::new(handle.clone())));
-        let config =
-            ServerConfig { drain: std::time::Duration::from_secs(options.drain_s), ..ServerConfig::default() };
+        let config = ServerConfig { drain: std::time::Duration::from_secs(options.drain_s), ..ServerConfig::default() };
         let model = handle.clone();
         let stop = async move {
             tokio::select! {

@@ -42,7 +42,9 @@ pub enum EncodeError {
         position: usize,
     },
     /// More waits already than may.
-    #[error("the queue is full: {waiting} tokens wait, {needed} more would pass the limit of {limit}. Try again later with back-off, send fewer texts at once, or raise `--queue-tokens`")]
+    #[error(
+        "the queue is full: {waiting} tokens wait, {needed} more would pass the limit of {limit}. Try again later with back-off, send fewer texts at once, or raise `--queue-tokens`"
+    )]
     QueueFull {
         /// Tokens that the request can have at most.
         needed: usize,
@@ -52,7 +54,9 @@ pub enum EncodeError {
         limit: usize,
     },
     /// The request alone is larger than the queue.
-    #[error("the request can have {needed} tokens, the queue holds {limit}. Send fewer texts at once, or raise `--queue-tokens`")]
+    #[error(
+        "the request can have {needed} tokens, the queue holds {limit}. Send fewer texts at once, or raise `--queue-tokens`"
+    )]
     TooLarge {
         /// Tokens that the request can have at most.
         needed: usize,

@@ -93,9 +93,7 @@ pub(crate) fn plan(lengths: &[usize], budget: Budget) -> Vec<Vec<usize>> {
     let mut batches: Vec<Vec<usize>> = Vec::new();
     for position in order {
         match batches.last_mut() {
-            Some(batch)
-                if batch.first().is_some_and(|&longest| budget.fits(batch.len() + 1, length(longest))) =>
-            {
+            Some(batch) if batch.first().is_some_and(|&longest| budget.fits(batch.len() + 1, length(longest))) => {
                 batch.push(position);
             }
             _ => batches.push(vec![position]),

@@ -160,16 +160,19 @@ fn from_json(path: &Path, value: &Value) -> Result<tokenizers::Tokenizer, Error>
 /// BERT's tokenizer from its word list: one token per line, ids from 0.
 fn from_vocabulary(path: &Path) -> Result<(tokenizers::Tokenizer, Value), Error> {
     if !path.is_file() {
-        let fix = "The model needs `tokenizer.json`, or `vocab.txt` for WordPiece. Fetch the whole model directory again";
+        let fix =
+            "The model needs `tokenizer.json`, or `vocab.txt` for WordPiece. Fetch the whole model directory again";
         return Err(Error::MissingFile { path: path.with_file_name("tokenizer.json"), fix });
     }
     let refuse = |reason: String| Error::Tokenizer { path: path.to_owned(), reason };
     let bytes = fs_err::read(path)?;
     let vocabulary = WordPiece::read_bytes(&bytes).map_err(|error| refuse(error.to_string()))?;
     let id = |token: &str| {
-        vocabulary.get(token).copied().map(|id| (token.to_owned(), id)).ok_or_else(|| {
-            refuse(format!("a line that reads `{token}` is missing"))
-        })
+        vocabulary
+            .get(token)
+            .copied()
+            .map(|id| (token.to_owned(), id))
+            .ok_or_else(|| refuse(format!("a line that reads `{token}` is missing")))
     };
     let (separator, class) = (id("[SEP]")?, id("[CLS]")?);
     for token in ["[PAD]", "[UNK]"] {
