@@ -127,19 +127,33 @@ impl Encoder {
 
     /// Embeds any number of texts in length-sorted batches; the rows keep the order of `texts`.
     pub fn embed_all(&self, tower: Tower, texts: &[Tokens], budget: Budget) -> Result<Vec<f32>, Error> {
+        self.embed_while(tower, texts, budget, |_| true).map(Option::unwrap_or_default)
+    }
+
+    /// As [`Encoder::embed_all`], asking `go_on` after each batch with its number of tokens; nothing once it says no.
+    pub(crate) fn embed_while(
+        &self,
+        tower: Tower,
+        texts: &[Tokens],
+        budget: Budget,
+        mut go_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Vec<f32>>, Error> {
+        let dim = self.info.dim;
         let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
-        let mut vectors = vec![0.0; texts.len() * self.info.dim];
+        let mut vectors = vec![0.0; texts.len() * dim];
         for positions in plan(&lengths, budget) {
             let batch: Vec<&Tokens> = positions.iter().filter_map(|&position| texts.get(position)).collect();
             let rows = self.embed(tower, &batch)?;
-            for (&position, row) in positions.iter().zip(rows.chunks_exact(self.info.dim)) {
-                let start = position * self.info.dim;
-                if let Some(place) = vectors.get_mut(start..start + self.info.dim) {
+            for (&position, row) in positions.iter().zip(rows.chunks_exact(dim)) {
+                if let Some(place) = vectors.get_mut(position * dim..(position + 1) * dim) {
                     place.copy_from_slice(row);
                 }
             }
+            if !go_on(batch.iter().map(|text| text.ids.len()).sum()) {
+                return Ok(None);
+            }
         }
-        Ok(vectors)
+        Ok(Some(vectors))
     }
 }
 

@@ -79,11 +79,6 @@ impl WeightsFile {
         Ok(Self { path: path.to_owned(), file, stored, taken: BTreeSet::new(), digests: Vec::new(), compute })
     }
 
-    /// Whether the file holds this tensor.
-    pub(crate) fn contains(&self, name: &str) -> bool {
-        self.stored.contains_key(name)
-    }
-
     /// Reads one tensor of exactly this shape onto the device, in the dtype that the model runs in.
     pub(crate) fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
         let Some(stored) = self.stored.get(name).cloned() else {

@@ -202,11 +202,15 @@ impl Handle {
         let dim = self.running.info.dim;
         self.running.splitters.spawn(move || {
             let started = Instant::now();
-            let split: Result<Vec<Tokens>, Error> =
-                texts.into_par_iter().map(|text| tokenizer.encode(tower, &text)).collect();
-            let texts = match split {
+            let split = |text: String| {
+                if Instant::now() >= deadline {
+                    return Err(late(came));
+                }
+                tokenizer.encode(tower, &text).map_err(|error| EncodeError::Model(Arc::new(error)))
+            };
+            let texts: Vec<Tokens> = match texts.into_par_iter().map(split).collect() {
                 Ok(texts) => texts,
-                Err(error) => return receiver.send(Err(EncodeError::Model(Arc::new(error)))),
+                Err(error) => return receiver.send(Err(error)),
             };
             let tokens: Vec<u32> = texts.iter().map(|text| text.ids.len() as u32).collect();
             permit.shrink(tokens.iter().map(|&count| count as usize).sum());
