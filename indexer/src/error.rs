@@ -39,7 +39,7 @@ pub enum Error {
     Dimension {
         /// The document.
         key: String,
-        /// Row, from 1.
+        /// Row, from 0.
         row: u64,
         /// The model's dimension.
         expected: usize,
@@ -53,7 +53,7 @@ pub enum Error {
     NonFinite {
         /// The document.
         key: String,
-        /// Row, from 1.
+        /// Row, from 0.
         row: u64,
         /// First bad value, from 0.
         position: usize,
@@ -65,17 +65,17 @@ pub enum Error {
     ZeroVector {
         /// The document.
         key: String,
-        /// Row, from 1.
+        /// Row, from 0.
         row: u64,
     },
     /// A row that is not of unit length.
     #[error(
-        "vector of document `{key}` (row {row}) has length {length}, and cosine needs unit vectors. embed with a model that normalizes"
+        "vector of document `{key}` (row {row}) has length {length:.3}, and cosine needs unit vectors. embed with a model that normalizes"
     )]
     NotUnit {
         /// The document.
         key: String,
-        /// Row, from 1.
+        /// Row, from 0.
         row: u64,
         /// Its length.
         length: f32,
@@ -151,7 +151,7 @@ pub enum Error {
     KeysOutOfStep {
         /// The embeddings directory.
         dir: PathBuf,
-        /// Row, from 1.
+        /// Row, from 0.
         row: u64,
         /// Line of the corpus, from 1.
         line: u64,
@@ -165,7 +165,7 @@ pub enum Error {
     RowsMissing {
         /// The embeddings directory.
         dir: PathBuf,
-        /// Row, from 1.
+        /// Row, from 0.
         row: u64,
         /// The first document without a vector.
         key: String,
@@ -175,7 +175,7 @@ pub enum Error {
     RowsLeft {
         /// The embeddings directory.
         dir: PathBuf,
-        /// Row, from 1.
+        /// Row, from 0.
         row: u64,
         /// Key of the first vector without a document.
         key: String,

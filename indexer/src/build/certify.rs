@@ -36,9 +36,11 @@ pub fn certify(
     let depth = rows.len().saturating_sub(1).min(100);
     let exact: Vec<Vec<Scored>> = sample
         .par_iter()
-        .map(|&node| match cancel.load(Ordering::Relaxed) {
-            false => Ok(others(flat(rows, rows.row(node), depth + 1), node, depth)),
-            true => Err(Error::Cancelled),
+        .map(|&node| {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+            Ok(others(flat(rows, rows.row(node), depth + 1), node, depth))
         })
         .collect::<Result<_, Error>>()?;
     Ok(Certificate {

@@ -81,6 +81,3 @@ fn symmetrise(nodes: &[u32], candidates: &mut [Vec<u32>]) {
         links.dedup();
     });
 }
-
-#[cfg(test)]
-mod tests;

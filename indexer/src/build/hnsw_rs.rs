@@ -44,7 +44,7 @@ const MAX_POINTS: usize = i32::MAX as usize;
 pub struct HnswRs;
 
 /// Cosine distance of two nodes; the crate's "vectors" are one node number each.
-struct RowDistance<'a> {
+pub(super) struct RowDistance<'a> {
     rows: &'a dyn VectorRows,
     dot: fn(&[f32], &[f32]) -> f32,
 }
@@ -71,7 +71,7 @@ impl GraphBuilder for HnswRs {
         cancel: &AtomicBool,
     ) -> Result<Graph, Error> {
         params.validate()?;
-        if rows.len() == 0 {
+        if rows.is_empty() {
             return Err(Error::NoVectors);
         }
         if rows.len() > MAX_POINTS {
@@ -93,7 +93,8 @@ impl GraphBuilder for HnswRs {
     }
 }
 
-fn insert_all<'a>(
+/// The crate's graph of all rows. Also what tests compare the frozen graph with.
+pub(super) fn insert_all<'a>(
     rows: &'a dyn VectorRows,
     params: &BuildParams,
     progress: &dyn Progress,
@@ -123,7 +124,7 @@ fn insert_all<'a>(
 }
 
 /// The crate's lists, by node.
-fn export(graph: &Hnsw<'_, u32, RowDistance<'_>>, n: usize) -> Lists {
+pub(super) fn export(graph: &Hnsw<'_, u32, RowDistance<'_>>, n: usize) -> Lists {
     let points = graph.get_point_indexation();
     let top = usize::from(points.get_max_level_observed());
     let points: Vec<Arc<Point<'_, u32>>> = (0..=top).flat_map(|layer| points.get_layer_iterator(layer)).collect();
@@ -144,6 +145,3 @@ fn export(graph: &Hnsw<'_, u32, RowDistance<'_>>, n: usize) -> Lists {
     }
     lists
 }
-
-#[cfg(test)]
-mod tests;

@@ -18,11 +18,12 @@ pub mod hnsw_rs;
 pub mod order;
 pub mod repair;
 pub mod select;
-#[cfg(test)]
-mod synthetic;
 pub mod validate;
 
 pub use certify::certify;
 pub use freeze::freeze;
 pub use graph::{BuildParams, GraphBuilder};
 pub use repair::{Repaired, repair};
+
+#[cfg(test)]
+mod tests;

@@ -215,6 +215,3 @@ impl Sea {
         self.links_added += 1;
     }
 }
-
-#[cfg(test)]
-mod tests;

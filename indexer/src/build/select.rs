@@ -11,14 +11,14 @@ pub fn select(rows: &dyn VectorRows, node: u32, candidates: &[u32], cap: usize) 
     let row = rows.row(node);
     let mut scored: Vec<(f32, u32)> =
         candidates.iter().map(|&candidate| (kernels::dot(row, rows.row(candidate)), candidate)).collect();
-    scored.sort_unstable_by(nearest_first);
+    scored.sort_unstable_by(|left, right| nearest_first(*left, *right));
     if scored.len() > cap {
         scored = diverse(rows, &scored, cap);
     }
     scored.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-fn nearest_first(left: &(f32, u32), right: &(f32, u32)) -> std::cmp::Ordering {
+fn nearest_first(left: (f32, u32), right: (f32, u32)) -> std::cmp::Ordering {
     right.0.total_cmp(&left.0).then(left.1.cmp(&right.1))
 }
 
@@ -36,10 +36,8 @@ fn diverse(rows: &dyn VectorRows, sorted: &[(f32, u32)], cap: usize) -> Vec<(f32
             passed_over.push((score, candidate));
         }
     }
-    if std::env::var("X_NOFILL").is_err() {
-        let free = cap - kept.len();
-        kept.extend(passed_over.into_iter().take(free));
-    }
-    kept.sort_unstable_by(nearest_first);
+    let free = cap - kept.len();
+    kept.extend(passed_over.into_iter().take(free));
+    kept.sort_unstable_by(|left, right| nearest_first(*left, *right));
     kept
 }

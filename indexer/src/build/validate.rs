@@ -24,25 +24,28 @@ impl RowCheck {
 
     /// Refuses a row that cosine similarity has no meaning for, naming its key; stretches one that is nearly of unit length.
     pub fn check(&mut self, key: &str, row: &mut [f32]) -> Result<(), Error> {
+        let number = self.rows;
         self.rows += 1;
         let key = || key.to_owned();
         if row.len() != self.dim {
-            return Err(Error::Dimension { key: key(), row: self.rows, expected: self.dim, got: row.len() });
+            return Err(Error::Dimension { key: key(), row: number, expected: self.dim, got: row.len() });
         }
         if let Some(position) = row.iter().position(|value| !value.is_finite()) {
-            return Err(Error::NonFinite { key: key(), row: self.rows, position });
+            return Err(Error::NonFinite { key: key(), row: number, position });
         }
         // In f64, so that large values cannot overflow on the way.
         let length = row.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt() as f32;
         if length < f32::MIN_POSITIVE {
-            return Err(Error::ZeroVector { key: key(), row: self.rows });
+            return Err(Error::ZeroVector { key: key(), row: number });
         }
         let deviation = (length - 1.0).abs();
         if deviation > TOLERANCE {
-            return Err(Error::NotUnit { key: key(), row: self.rows, length });
+            return Err(Error::NotUnit { key: key(), row: number, length });
         }
         if deviation > EXACT {
-            row.iter_mut().for_each(|value| *value /= length);
+            for value in row.iter_mut() {
+                *value /= length;
+            }
             self.renormalised += 1;
             self.largest_deviation = self.largest_deviation.max(deviation);
         }
@@ -89,13 +92,13 @@ mod tests {
     #[test]
     fn bad_rows_are_refused_by_key() {
         let refused = |row: &mut [f32]| RowCheck::new(2).check("k7", row).unwrap_err().to_string();
-        assert_eq!(refused(&mut [1.0]), "vector of document `k7` (row 1): expected 2 values, got 1");
+        assert_eq!(refused(&mut [1.0]), "vector of document `k7` (row 0): expected 2 values, got 1");
         assert_eq!(
             refused(&mut [0.0, f32::NAN]),
-            "vector of document `k7` (row 1): value 1 is not a finite number. embed the document again"
+            "vector of document `k7` (row 0): value 1 is not a finite number. embed the document again"
         );
-        assert!(refused(&mut [0.0, 0.0]).starts_with("vector of document `k7` (row 1) is zero"));
-        assert!(refused(&mut [3.0, 4.0]).starts_with("vector of document `k7` (row 1) has length 5,"));
+        assert!(refused(&mut [0.0, 0.0]).starts_with("vector of document `k7` (row 0) is zero"));
+        assert!(refused(&mut [3.0, 4.0]).starts_with("vector of document `k7` (row 0) has length 5.000,"));
         assert!(refused(&mut [3e30, 4e30]).contains("has length"));
     }
 }

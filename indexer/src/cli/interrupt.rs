@@ -37,6 +37,7 @@ pub(super) fn watch() -> anyhow::Result<&'static AtomicBool> {
 
 #[expect(
     clippy::exit,
+    clippy::disallowed_methods,
     reason = "the second signal must end the process whatever the job does; the next build cleans up"
 )]
 fn end() {

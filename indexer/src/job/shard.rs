@@ -98,10 +98,10 @@ impl Workshop<'_> {
 fn files(dir: &Path) -> Result<Vec<FileEntry>, Error> {
     let mut names = vec![DENSE_FILE.to_owned()];
     for entry in fs_err::read_dir(dir.join(TEXT_DIR))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
+        let entry = entry?;
         // Lock files of tantivy hold nothing, and come and go.
-        if !name.ends_with(".lock") {
-            names.push(format!("{TEXT_DIR}/{name}"));
+        if entry.path().extension().is_none_or(|extension| extension != "lock") {
+            names.push(format!("{TEXT_DIR}/{}", entry.file_name().to_string_lossy()));
         }
     }
     names.sort_unstable();

@@ -58,8 +58,8 @@ impl VectorSource for FileSource {
         }
         let document = corpus.next().transpose()?;
         let embedding = self.reader.next().transpose()?;
-        self.row += 1;
         let (dir, row) = (self.dir.clone(), self.row);
+        self.row += 1;
         match (document, embedding) {
             (None, None) => Ok(None),
             (Some(document), None) => Err(Error::RowsMissing { dir, row, key: document.value.key }),

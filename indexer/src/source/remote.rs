@@ -13,6 +13,7 @@ use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
 use dyad_proto::{limits, v1, vector};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+use tonic::Code;
 
 use super::{Documents, Embedded, VectorSource};
 use crate::error::Error;
@@ -108,7 +109,7 @@ impl RemoteSource {
                 texts: documents.iter().map(|document| document.passage().into_owned()).collect(),
             };
             let client = self.client.clone();
-            let reply = self.runtime.spawn(async move { client.encode(request).await });
+            let reply = self.runtime.spawn(encode(client, request));
             self.pending.push_back(Batch { id: self.next_id, documents, reply });
         }
         Ok(())
@@ -173,6 +174,16 @@ impl RemoteSource {
         let rows = rows.chunks_exact(dim).map(<[f32]>::to_vec);
         self.ready.extend(batch.documents.into_iter().zip(rows).map(|(document, row)| Embedded { document, row }));
         Ok(())
+    }
+}
+
+/// One batch, with the client's deadline and retries.
+async fn encode(client: EncoderClient, request: v1::EncodeRequest) -> Result<v1::EncodeResponse, ClientError> {
+    match client.encode(request.clone()).await {
+        // A connection that breaks under a call arrives as `Unknown`. The next call connects anew, or finds that nobody
+        // answers and says so.
+        Err(ClientError::Refused { code: Code::Unknown, .. }) => client.encode(request).await,
+        reply => reply,
     }
 }
 

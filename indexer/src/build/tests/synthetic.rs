@@ -30,7 +30,9 @@ impl Rows {
         let mut rows = Self { values, dim };
         for row in rows.values.chunks_exact_mut(dim) {
             let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
-            row.iter_mut().for_each(|value| *value /= length);
+            for value in row {
+                *value /= length;
+            }
         }
         rows
     }

@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::*;
-use crate::build::synthetic::Rows;
+use super::synthetic::Rows;
+use crate::build::BuildParams;
+use crate::build::repair::{Repaired, repair};
+use dyad_index::{Graph, Layer};
 
 fn params(m: usize) -> BuildParams {
     BuildParams { m, ef_construction: 10, seed: 0, threads: 1 }

@@ -2,11 +2,16 @@
 
 use proptest::prelude::*;
 
-use dyad_index::search::{Scratch, SearchParams, flat, walk};
+use std::sync::atomic::AtomicBool;
 
-use super::*;
+use dyad_index::search::{Scratch, SearchParams, VectorRows, flat, walk};
+
+use super::synthetic::Rows;
+use crate::build::freeze::freeze;
+use crate::build::hnsw_rs::{HnswRs, export, insert_all};
 use crate::build::repair::{Repaired, repair};
-use crate::build::synthetic::Rows;
+use crate::build::{BuildParams, GraphBuilder as _};
+use crate::error::Error;
 use crate::job::progress::Silent;
 
 static RUN: AtomicBool = AtomicBool::new(false);
@@ -40,7 +45,7 @@ impl VectorRows for First<'_> {
 fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
     let rows = First(all, n);
     let own = insert_all(&rows, params, &Silent, &RUN).unwrap();
-    let frozen = freeze::freeze(&export(&own, n), &rows, params);
+    let frozen = freeze(&export(&own, n), &rows, params);
     let repaired = repair(frozen, &rows, params);
     assert!(repaired.graph.reachable().iter().all(|reached| *reached));
     let questions: Vec<u32> = (n as u32..all.len() as u32).collect();
