@@ -11,7 +11,7 @@ use dyad_index::{BuildRecord, Certificate, ModelRecord};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::plan::Bytes;
+use crate::plan::{Bytes, Shards};
 use crate::publish::SHARDS_DIR;
 
 /// One generation.
@@ -126,7 +126,7 @@ impl fmt::Display for Report {
         writeln!(f, "created       {} s since the epoch, by {}", self.created_unix_s, self.tool)?;
         writeln!(f, "model         {}, {} values, {} tokens", self.model.name, self.model.dim, self.model.max_tokens)?;
         writeln!(f, "fingerprint   {}", self.model.fingerprint)?;
-        writeln!(f, "documents     {} in {} shards", self.documents, self.shards.len())?;
+        writeln!(f, "documents     {} in {}", self.documents, Shards(self.shards.len()))?;
         writeln!(
             f,
             "memory        {} of vectors and graphs are mapped, of which {} are touched by every question; {} of text",

@@ -8,7 +8,7 @@
 //! | `ef_construction` 0 unwraps an empty heap | same |
 //! | distances below 0 fail an assertion, NaN panics while sorting | `max(0, 1 - dot)`, and `f32::max` turns NaN into 0; rows are validated before |
 //! | it copies every vector | it is given node numbers for points, and its distance looks the rows up |
-//! | two first points inserted at once are both taken for the entry point and stay unlinked | one thread inserts the first [`SERIAL_START`] |
+//! | two first points inserted at once are both taken for the entry point and stay unlinked | one thread inserts the first 1,024 |
 //! | levels come from a generator with a fixed seed | the order of insertion is what our seed decides |
 //! | its entry point is private | freezing takes a node of the highest layer |
 //! | a reverse link evicts the farthest link of a full list, so that nodes lose their last incoming link | freezing makes links symmetric again, repair links what is left |

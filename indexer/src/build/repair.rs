@@ -4,19 +4,21 @@
 //!
 //! 1. walk the layer from the entry point; the links by which nodes were first met form a spanning tree;
 //! 2. take an unreached node, and all unreached nodes that its links lead to: an *island*;
-//! 3. for the first [`ANCHORS`] nodes of the island, search the reached part for the nearest nodes, and link one of
+//! 3. for the first 16 nodes of the island, search the reached part for the nearest nodes, and link one of
 //!    them to the node: in a free slot, or in place of a link that is not in the tree. Dropping such a link unreaches
 //!    nobody, because the tree alone reaches everybody;
 //! 4. the island joins the tree; go on until no node is left.
 //!
 //! There is always a slot: `t` reached nodes hold `t * cap >= 4t` slots, and the tree takes `t - 1` of them.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dyad_index::search::{GraphLinks, Scratch, SearchParams, VectorRows, walk};
 use dyad_index::{Graph, Layer, Scored};
 
 use super::graph::BuildParams;
+use crate::error::Error;
 
 /// Nodes of one island that are linked from outside. Small islands are linked at every node, large ones are explored
 /// from many sides, and the upper layers lead into them as well.
@@ -38,7 +40,14 @@ pub struct Repaired {
 }
 
 /// Makes every node of every layer reachable from the entry point, keeping each node's links within its cap.
-pub fn repair(graph: Graph, rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
+///
+/// Returns [`Error::Cancelled`] soon after `cancel` turns true.
+pub fn repair(
+    graph: Graph,
+    rows: &dyn VectorRows,
+    params: &BuildParams,
+    cancel: &AtomicBool,
+) -> Result<Repaired, Error> {
     let entry = graph.entry;
     let mut scratch = Scratch::new();
     let (mut unreachable_before, mut links_added) = (0, 0);
@@ -47,12 +56,12 @@ pub fn repair(graph: Graph, rows: &dyn VectorRows, params: &BuildParams) -> Repa
         let mut sea = Sea::new(layer, entry, params.cap(number));
         // Layer 0 comes last, and its count is the one that is kept.
         unreachable_before = sea.reached.iter().filter(|parent| **parent == NONE).count() as u64;
-        sea.join_islands(rows, &mut scratch);
+        sea.join_islands(rows, &mut scratch, cancel)?;
         links_added += sea.links_added;
         layers.push(Layer::from_lists(sea.nodes, &sea.lists));
     }
     layers.reverse();
-    Repaired { graph: Graph { entry, layers }, unreachable_before, links_added }
+    Ok(Repaired { graph: Graph { entry, layers }, unreachable_before, links_added })
 }
 
 /// One layer under repair. Places are positions in `nodes`; links are nodes, as in the graph.
@@ -114,10 +123,13 @@ impl Sea {
         }
     }
 
-    fn join_islands(&mut self, rows: &dyn VectorRows, scratch: &mut Scratch) {
+    fn join_islands(&mut self, rows: &dyn VectorRows, scratch: &mut Scratch, cancel: &AtomicBool) -> Result<(), Error> {
         for place in 0..self.nodes.len() {
             if self.reached[place] != NONE {
                 continue;
+            }
+            if cancel.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
             }
             // All searches come before any link, so that none of them finds the island itself.
             let anchors: Vec<(usize, Vec<Scored>)> = self
@@ -127,7 +139,7 @@ impl Sea {
                 .collect();
             for (anchor, nearest) in anchors {
                 if self.reached[anchor] == NONE {
-                    if let Some(from) = self.any_slot(&nearest) {
+                    if let Some(from) = self.any_slot(&nearest, anchor) {
                         self.link(from, anchor);
                         self.reached[anchor] = from as u32;
                         self.spread(anchor);
@@ -142,6 +154,7 @@ impl Sea {
                 }
             }
         }
+        Ok(())
     }
 
     /// The first [`ANCHORS`] places of the island around `place`, nearest in links first.
@@ -174,20 +187,22 @@ impl Sea {
         hits.iter().filter_map(|hit| self.place(hit.node)).find(|&place| self.has_slot(place))
     }
 
-    /// The same; where all are full of tree links, the first place with a slot that links lead to from them.
-    /// A leaf of the tree has one, so there always is one.
-    fn any_slot(&self, hits: &[Scored]) -> Option<usize> {
-        let mut queue: VecDeque<usize> = hits.iter().filter_map(|hit| self.place(hit.node)).collect();
-        let mut seen: HashSet<usize> = queue.iter().copied().collect();
-        while let Some(place) = queue.pop_front() {
-            if self.has_slot(place) {
-                return Some(place);
-            }
-            for link in &self.lists[place] {
-                queue.extend(self.place(*link).filter(|next| seen.insert(*next)));
-            }
+    /// The same; where all are full of tree links, the first place with a slot on a way down the tree. A leaf has one,
+    /// so there always is one. The way is chosen by the digits of `anchor`, which spreads anchors over the tree: always
+    /// the same way would make the tree a list, and many equal vectors a matter of hours.
+    fn any_slot(&self, hits: &[Scored], anchor: usize) -> Option<usize> {
+        let near = self.near_slot(hits);
+        if near.is_some() {
+            return near;
         }
-        None
+        let mut place = self.place(hits.first()?.node)?;
+        let mut digits = anchor;
+        while !self.has_slot(place) {
+            let links = &self.lists[place];
+            place = self.place(*links.get(digits % links.len())?)?;
+            digits /= links.len();
+        }
+        Some(place)
     }
 
     fn has_slot(&self, place: usize) -> bool {

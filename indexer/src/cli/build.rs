@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use dyad_corpus::ReadOptions;
 use dyad_indexer::build::BuildParams;
 use dyad_indexer::job::{BuildConfig, Summary, build_index};
+use dyad_indexer::plan::Shards;
 use dyad_indexer::source::{FileSource, RemoteConfig, RemoteSource, VectorSource};
 use dyad_proto::client::ClientConfig;
 
@@ -114,11 +115,11 @@ fn close(config: &BuildConfig, summary: &Summary, took: Duration) -> io::Result<
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "built generation {} of `{}`: {} documents in {} shards, {:.1} s",
+        "built generation {} of `{}`: {} documents in {}, {:.1} s",
         manifest.generation,
         config.index.display(),
         manifest.documents(),
-        manifest.shards.len(),
+        Shards(manifest.shards.len()),
         took.as_secs_f64()
     )?;
     for (shard, certificate) in manifest.shards.iter().zip(&summary.certificates) {

@@ -53,8 +53,7 @@ impl Workshop<'_> {
         self.progress.begin(&format!("graph{label}"), Unit::Documents, Some(n));
         let graph = self.builder.build(&rows, self.params, self.progress, self.cancel);
         self.progress.finish();
-        let repaired = repair(graph?, &rows, self.params);
-        self.check_cancel()?;
+        let repaired = repair(graph?, &rows, self.params, self.cancel)?;
         self.progress.begin(&format!("certificate{label}"), Unit::Documents, None);
         let certificate = certify(&repaired, &rows, self.params.seed, self.cancel);
         self.progress.finish();

@@ -109,7 +109,7 @@ impl RemoteSource {
                 texts: documents.iter().map(|document| document.passage().into_owned()).collect(),
             };
             let client = self.client.clone();
-            let reply = self.runtime.spawn(encode(client, request));
+            let reply = self.runtime.spawn(encode(client, request, self.config.client.clone()));
             self.pending.push_back(Batch { id: self.next_id, documents, reply });
         }
         Ok(())
@@ -177,13 +177,24 @@ impl RemoteSource {
     }
 }
 
-/// One batch, with the client's deadline and retries.
-async fn encode(client: EncoderClient, request: v1::EncodeRequest) -> Result<v1::EncodeResponse, ClientError> {
-    match client.encode(request.clone()).await {
-        // A connection that breaks under a call arrives as `Unknown`. The next call connects anew, or finds that nobody
-        // answers and says so.
-        Err(ClientError::Refused { code: Code::Unknown, .. }) => client.encode(request).await,
-        reply => reply,
+/// One batch, with the client's deadline and retries. On top of these, a connection that breaks under a call (which
+/// arrives under several codes) is tried anew: the next call connects again, or finds that nobody answers and says so.
+async fn encode(
+    client: EncoderClient,
+    request: v1::EncodeRequest,
+    config: ClientConfig,
+) -> Result<v1::EncodeResponse, ClientError> {
+    let mut tries_left = config.attempts.saturating_sub(1);
+    loop {
+        match client.encode(request.clone()).await {
+            Err(ClientError::Refused { code: Code::Unknown | Code::Cancelled | Code::Internal, .. })
+                if tries_left > 0 =>
+            {
+                tries_left -= 1;
+                tokio::time::sleep(config.first_wait).await;
+            }
+            reply => return reply,
+        }
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use dyad_index::Graph;
+use dyad_index::search::VectorRows as _;
 use proptest::prelude::*;
 
 use super::synthetic::Rows;
 use crate::build::BuildParams;
 use crate::build::freeze::{Link, Lists, freeze};
-use dyad_index::Graph;
-use dyad_index::search::VectorRows as _;
 
 fn link(layer: u8, target: u32) -> Link {
     Link { layer, target }

@@ -1,10 +1,9 @@
 //! The builder on synthetic and real vectors: recall beside the crate's own search, reachability, reproducibility.
 
-use proptest::prelude::*;
-
 use std::sync::atomic::AtomicBool;
 
 use dyad_index::search::{Scratch, SearchParams, VectorRows, flat, walk};
+use proptest::prelude::*;
 
 use super::synthetic::Rows;
 use crate::build::freeze::freeze;
@@ -21,7 +20,7 @@ fn params(threads: usize) -> BuildParams {
 }
 
 fn build(rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
-    repair(HnswRs.build(rows, params, &Silent, &RUN).unwrap(), rows, params)
+    repair(HnswRs.build(rows, params, &Silent, &RUN).unwrap(), rows, params, &RUN).unwrap()
 }
 
 /// All rows behind the first `n` are questions. They are rows too, because the crate's distance looks numbers up.
@@ -46,7 +45,7 @@ fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
     let rows = First(all, n);
     let own = insert_all(&rows, params, &Silent, &RUN).unwrap();
     let frozen = freeze(&export(&own, n), &rows, params);
-    let repaired = repair(frozen, &rows, params);
+    let repaired = repair(frozen, &rows, params, &RUN).unwrap();
     assert!(repaired.graph.reachable().iter().all(|reached| *reached));
     let questions: Vec<u32> = (n as u32..all.len() as u32).collect();
     let mut scratch = Scratch::new();

@@ -1,14 +1,22 @@
 //! Repair on hand-made hard graphs and on random ones: all reached, caps kept.
 
+use std::sync::atomic::AtomicBool;
+
+use dyad_index::search::VectorRows;
+use dyad_index::{Graph, Layer};
 use proptest::prelude::*;
 
 use super::synthetic::Rows;
 use crate::build::BuildParams;
-use crate::build::repair::{Repaired, repair};
-use dyad_index::{Graph, Layer};
+use crate::build::repair::{Repaired, repair as repair_unless};
+use crate::error::Error;
 
 fn params(m: usize) -> BuildParams {
     BuildParams { m, ef_construction: 10, seed: 0, threads: 1 }
+}
+
+fn repair(graph: Graph, rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
+    repair_unless(graph, rows, params, &AtomicBool::new(false)).unwrap()
 }
 
 fn single_layer(lists: &[Vec<u32>]) -> Graph {
@@ -91,6 +99,32 @@ fn orphans_are_linked_even_where_every_slot_is_taken() {
     let repaired = repair(single_layer(&lists), &rows, &params(2));
     assert_eq!(repaired.unreachable_before, 32);
     assert_sound(&repaired, 41, &params(2));
+}
+
+#[test]
+fn thousands_of_equal_vectors_take_no_time_and_stay_shallow() {
+    let n = 6_000;
+    let rows = Rows::duplicated(n, 4, 1, 3);
+    let repaired = repair(single_layer(&vec![vec![]; n]), &rows, &params(4));
+    assert_eq!(repaired.unreachable_before, n as u64 - 1);
+    assert_sound(&repaired, n, &params(4));
+    // Steps from the entry point to the farthest node.
+    let (mut seen, mut front, mut steps) = (vec![false; n], vec![0u32], 0);
+    seen[0] = true;
+    while !front.is_empty() {
+        let links = front.iter().flat_map(|node| repaired.graph.neighbours(0, *node));
+        front = links.copied().filter(|next| !std::mem::replace(&mut seen[*next as usize], true)).collect();
+        steps += 1;
+    }
+    assert!(steps < 40, "{steps}");
+}
+
+#[test]
+fn a_repair_can_be_cancelled() {
+    let rows = Rows::clustered(2, 4, 2, 0.1, 0);
+    let graph = single_layer(&[vec![], vec![]]);
+    let result = repair_unless(graph, &rows, &params(4), &AtomicBool::new(true));
+    assert!(matches!(result, Err(Error::Cancelled)));
 }
 
 #[test]
