@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::plan::{Bytes, Shards};
-use crate::publish::SHARDS_DIR;
+use dyad_index::manifest::SHARDS_DIR;
 
 /// One generation.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -8,7 +8,7 @@ use dyad_index::manifest;
 use dyad_index::storage::WriteLock;
 
 use crate::error::Error;
-use crate::publish::SHARDS_DIR;
+use dyad_index::manifest::SHARDS_DIR;
 
 /// The one name that builds use: the lock admits one of them at a time.
 const BUILDING_DIR: &str = ".building";
