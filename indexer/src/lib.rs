@@ -1,1 +1,34 @@
-//! placeholder
+//! How a dyad index is made and kept: a corpus and its vectors in, a published generation out.
+//!
+//! ```text
+//! corpus ──┐
+//!          ├─ source ─> job (one pass, spooled by shard) ─> build (one graph per shard) ─> publish
+//! vectors ─┘
+//! ```
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`source`] | vectors for documents: from files, or from an encoder service |
+//! | [`plan`] | what a build will take, said before it starts |
+//! | [`build`] | one shard's graph: insert, freeze, repair, certify |
+//! | [`job`] | the whole build of an index |
+//! | [`publish`] | shards into place, and the pointer moved |
+//! | [`inspect`], [`verify`](mod@verify) | what is in an index, and whether it is sound |
+//! | [`error`] | what can go wrong |
+//!
+//! What an index *is* lies in `dyad-index`; the crate `hnsw_rs` is named in one file, `build/hnsw_rs.rs`.
+#![forbid(unsafe_code)]
+
+pub mod build;
+pub mod error;
+pub mod inspect;
+pub mod job;
+pub mod plan;
+pub mod publish;
+pub mod source;
+pub mod verify;
+
+pub use error::Error;
+
+/// This program and its version, as written into what it makes.
+pub const TOOL: &str = concat!("dyad-indexer ", env!("CARGO_PKG_VERSION"));

@@ -1,2 +1,9 @@
-//! placeholder
-fn main() {}
+//! `dyad-indexer`: build, inspect and verify an index.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

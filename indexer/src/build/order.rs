@@ -1,0 +1,42 @@
+//! Seeded choices: an order of all nodes and a sample of them, the same on every machine and thread count.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The nodes `0..n` in the order of a seeded hash of their number; ties cannot reorder them (the number decides).
+pub fn shuffled(n: usize, seed: u64) -> Vec<u32> {
+    let mut keyed: Vec<(u64, u32)> =
+        (0..n as u32).map(|node| (xxh3_64_with_seed(&node.to_le_bytes(), seed), node)).collect();
+    keyed.sort_unstable();
+    keyed.into_iter().map(|(_, node)| node).collect()
+}
+
+/// At most `wanted` different nodes of `0..n`, ascending.
+pub fn sample(n: usize, wanted: usize, seed: u64) -> Vec<u32> {
+    let mut chosen = shuffled(n, seed);
+    chosen.truncate(wanted);
+    chosen.sort_unstable();
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_holds_every_node_once_and_depends_on_the_seed() {
+        let (one, other) = (shuffled(1_000, 1), shuffled(1_000, 2));
+        assert_eq!(one, shuffled(1_000, 1));
+        assert_ne!(one, other);
+        let mut sorted = one;
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..1_000).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn a_sample_is_ascending_distinct_and_never_larger_than_the_set() {
+        let chosen = sample(1_000, 100, 7);
+        assert_eq!(chosen.len(), 100);
+        assert!(chosen.is_sorted_by(|left, right| left < right));
+        assert_eq!(sample(5, 100, 7), [0, 1, 2, 3, 4]);
+    }
+}

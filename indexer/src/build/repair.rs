@@ -1,0 +1,232 @@
+//! Links to nodes that no walk can reach.
+//!
+//! A node is reached when layer links lead from the entry point to it. Per layer, from the highest down:
+//!
+//! 1. walk the layer from the entry point; the links by which nodes were first met form a spanning tree;
+//! 2. take an unreached node, and all unreached nodes that its links lead to: an *island*;
+//! 3. for the first 16 nodes of the island, search the reached part for the nearest nodes, and link one of
+//!    them to the node: in a free slot, or in place of a link that is not in the tree. Dropping such a link unreaches
+//!    nobody, because the tree alone reaches everybody;
+//! 4. the island joins the tree; go on until no node is left.
+//!
+//! There is always a slot: `t` reached nodes hold `t * cap >= 4t` slots, and the tree takes `t - 1` of them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dyad_index::search::{GraphLinks, Scratch, SearchParams, VectorRows, walk};
+use dyad_index::{Graph, Layer, Scored};
+
+use super::graph::BuildParams;
+use crate::error::Error;
+
+/// Nodes of one island that are linked from outside. Small islands are linked at every node, large ones are explored
+/// from many sides, and the upper layers lead into them as well.
+const ANCHORS: usize = 16;
+/// Beam width of the search for a linking node.
+const BEAM: usize = 64;
+/// Parent of nodes not reached yet.
+const NONE: u32 = u32::MAX;
+
+/// A graph whose nodes are all reachable, and what it took.
+#[derive(Debug)]
+pub struct Repaired {
+    /// The graph.
+    pub graph: Graph,
+    /// Nodes of layer 0 that could not be reached before.
+    pub unreachable_before: u64,
+    /// Links added on all layers.
+    pub links_added: u64,
+}
+
+/// Makes every node of every layer reachable from the entry point, keeping each node's links within its cap.
+///
+/// Returns [`Error::Cancelled`] soon after `cancel` turns true.
+pub fn repair(
+    graph: Graph,
+    rows: &dyn VectorRows,
+    params: &BuildParams,
+    cancel: &AtomicBool,
+) -> Result<Repaired, Error> {
+    let entry = graph.entry;
+    let mut scratch = Scratch::new();
+    let (mut unreachable_before, mut links_added) = (0, 0);
+    let mut layers = Vec::with_capacity(graph.layers.len());
+    for (number, layer) in graph.layers.into_iter().enumerate().rev() {
+        let mut sea = Sea::new(layer, entry, params.cap(number));
+        // Layer 0 comes last, and its count is the one that is kept.
+        unreachable_before = sea.reached.iter().filter(|parent| **parent == NONE).count() as u64;
+        sea.join_islands(rows, &mut scratch, cancel)?;
+        links_added += sea.links_added;
+        layers.push(Layer::from_lists(sea.nodes, &sea.lists));
+    }
+    layers.reverse();
+    Ok(Repaired { graph: Graph { entry, layers }, unreachable_before, links_added })
+}
+
+/// One layer under repair. Places are positions in `nodes`; links are nodes, as in the graph.
+struct Sea {
+    entry: u32,
+    cap: usize,
+    nodes: Vec<u32>,
+    lists: Vec<Vec<u32>>,
+    /// By place: the place that the tree reaches it from (the entry point: itself), or [`NONE`].
+    reached: Vec<u32>,
+    links_added: u64,
+}
+
+impl GraphLinks for Sea {
+    fn entry(&self) -> u32 {
+        self.entry
+    }
+
+    fn max_layer(&self) -> usize {
+        0
+    }
+
+    fn links(&self, _layer: usize, node: u32) -> &[u32] {
+        self.place(node).and_then(|place| self.lists.get(place)).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Sea {
+    fn new(layer: Layer, entry: u32, cap: usize) -> Self {
+        let lists = layer.nodes.iter().map(|&node| layer.neighbours(node).to_vec()).collect();
+        let reached = vec![NONE; layer.nodes.len()];
+        let mut sea = Self { entry, cap, nodes: layer.nodes, lists, reached, links_added: 0 };
+        if let Some(root) = sea.place(entry) {
+            sea.reached[root] = root as u32;
+            sea.spread(root);
+        }
+        sea
+    }
+
+    fn place(&self, node: u32) -> Option<usize> {
+        // Layer 0 holds every node, so a node is its own place there.
+        if self.nodes.get(node as usize) == Some(&node) {
+            return Some(node as usize);
+        }
+        self.nodes.binary_search(&node).ok()
+    }
+
+    /// Extends the tree from a reached place to all that its links lead to.
+    fn spread(&mut self, from: usize) {
+        let mut queue = VecDeque::from([from]);
+        while let Some(place) = queue.pop_front() {
+            for at in 0..self.lists[place].len() {
+                let Some(next) = self.place(self.lists[place][at]) else { continue };
+                if self.reached[next] == NONE {
+                    self.reached[next] = place as u32;
+                    queue.push_back(next);
+                }
+            }
+        }
+    }
+
+    fn join_islands(&mut self, rows: &dyn VectorRows, scratch: &mut Scratch, cancel: &AtomicBool) -> Result<(), Error> {
+        for place in 0..self.nodes.len() {
+            if self.reached[place] != NONE {
+                continue;
+            }
+            if cancel.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+            // All searches come before any link, so that none of them finds the island itself.
+            let anchors: Vec<(usize, Vec<Scored>)> = self
+                .island(place)
+                .into_iter()
+                .map(|anchor| (anchor, self.nearest_reached(anchor, rows, scratch)))
+                .collect();
+            for (anchor, nearest) in anchors {
+                if self.reached[anchor] == NONE {
+                    if let Some(from) = self.any_slot(&nearest, anchor) {
+                        self.link(from, anchor);
+                        self.reached[anchor] = from as u32;
+                        self.spread(anchor);
+                    }
+                } else if let Some(from) = self.near_slot(&nearest) {
+                    self.link(from, anchor);
+                }
+                if let Some(nearest) = nearest.first().and_then(|hit| self.place(hit.node))
+                    && self.lists[anchor].len() < self.cap
+                {
+                    self.link(anchor, nearest);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The first [`ANCHORS`] places of the island around `place`, nearest in links first.
+    fn island(&self, place: usize) -> Vec<usize> {
+        let mut island = vec![place];
+        let mut next = 0;
+        while next < island.len() && island.len() < ANCHORS {
+            for link in &self.lists[island[next]] {
+                if let Some(other) = self.place(*link)
+                    && self.reached[other] == NONE
+                    && !island.contains(&other)
+                {
+                    island.push(other);
+                }
+            }
+            next += 1;
+        }
+        island.truncate(ANCHORS);
+        island
+    }
+
+    /// Reached nodes near `place`, nearest first: a walk along this layer meets no others.
+    fn nearest_reached(&self, place: usize, rows: &dyn VectorRows, scratch: &mut Scratch) -> Vec<Scored> {
+        let params = SearchParams { k: BEAM, ef: BEAM };
+        walk(rows, self, rows.row(self.nodes[place]), &params, scratch).hits
+    }
+
+    /// The nearest of `hits` that can take a link.
+    fn near_slot(&self, hits: &[Scored]) -> Option<usize> {
+        hits.iter().filter_map(|hit| self.place(hit.node)).find(|&place| self.has_slot(place))
+    }
+
+    /// The same; where all are full of tree links, the first place with a slot on a way down the tree. A leaf has one,
+    /// so there always is one. The way is chosen by the digits of `anchor`, which spreads anchors over the tree: always
+    /// the same way would make the tree a list, and many equal vectors a matter of hours.
+    fn any_slot(&self, hits: &[Scored], anchor: usize) -> Option<usize> {
+        let near = self.near_slot(hits);
+        if near.is_some() {
+            return near;
+        }
+        let mut place = self.place(hits.first()?.node)?;
+        let mut digits = anchor;
+        while !self.has_slot(place) {
+            let links = &self.lists[place];
+            place = self.place(*links.get(digits % links.len())?)?;
+            digits /= links.len();
+        }
+        Some(place)
+    }
+
+    fn has_slot(&self, place: usize) -> bool {
+        self.lists[place].len() < self.cap || self.spare_link(place).is_some()
+    }
+
+    /// Index of the last link of `place` that is not in the tree. Lists begin nearest first.
+    fn spare_link(&self, place: usize) -> Option<usize> {
+        self.lists[place]
+            .iter()
+            .rposition(|&link| self.place(link).is_some_and(|next| self.reached[next] != place as u32))
+    }
+
+    /// Links `from` to `to` in a free slot, or in place of a spare link.
+    fn link(&mut self, from: usize, to: usize) {
+        let node = self.nodes[to];
+        if from == to || self.lists[from].contains(&node) {
+            return;
+        }
+        if self.lists[from].len() >= self.cap {
+            let Some(spare) = self.spare_link(from) else { return };
+            self.lists[from].remove(spare);
+        }
+        self.lists[from].push(node);
+        self.links_added += 1;
+    }
+}

@@ -1,0 +1,157 @@
+//! The builder on synthetic and real vectors: recall beside the crate's own search, reachability, reproducibility.
+
+use std::sync::atomic::AtomicBool;
+
+use dyad_index::search::{Scratch, SearchParams, VectorRows, flat, walk};
+use proptest::prelude::*;
+
+use super::synthetic::Rows;
+use crate::build::freeze::freeze;
+use crate::build::hnsw_rs::{HnswRs, export, insert_all};
+use crate::build::repair::{Repaired, repair};
+use crate::build::{BuildParams, GraphBuilder as _};
+use crate::error::Error;
+use crate::job::progress::Silent;
+
+static RUN: AtomicBool = AtomicBool::new(false);
+
+fn params(threads: usize) -> BuildParams {
+    BuildParams { m: 16, ef_construction: 100, seed: 7, threads }
+}
+
+fn build(rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
+    repair(HnswRs.build(rows, params, &Silent, &RUN).unwrap(), rows, params, &RUN).unwrap()
+}
+
+/// All rows behind the first `n` are questions. They are rows too, because the crate's distance looks numbers up.
+struct First<'a>(&'a Rows, usize);
+
+impl VectorRows for First<'_> {
+    fn dim(&self) -> usize {
+        self.0.dim()
+    }
+
+    fn len(&self) -> usize {
+        self.1
+    }
+
+    fn row(&self, node: u32) -> &[f32] {
+        self.0.row(node)
+    }
+}
+
+/// Recall@10 of the frozen graph must be at least that of the crate's own search at every `ef`.
+fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
+    let rows = First(all, n);
+    let own = insert_all(&rows, params, &Silent, &RUN).unwrap();
+    let frozen = freeze(&export(&own, n), &rows, params);
+    let repaired = repair(frozen, &rows, params, &RUN).unwrap();
+    assert!(repaired.graph.reachable().iter().all(|reached| *reached));
+    let questions: Vec<u32> = (n as u32..all.len() as u32).collect();
+    let mut scratch = Scratch::new();
+    for ef in [10, 16, 32, 64, 128] {
+        let (mut by_crate, mut by_us) = (0, 0);
+        for &question in &questions {
+            let exact: Vec<u32> = flat(&rows, all.row(question), 10).iter().map(|hit| hit.node).collect();
+            let hits = own.search(&[question], 10, ef);
+            by_crate += hits.iter().filter(|hit| exact.contains(&(hit.d_id as u32))).count();
+            let hits = walk(&rows, &repaired.graph, all.row(question), &SearchParams { k: 10, ef }, &mut scratch).hits;
+            by_us += hits.iter().take(10).filter(|hit| exact.contains(&hit.node)).count();
+        }
+        let share = |found: usize| found as f64 / (10 * questions.len()) as f64;
+        println!("ef {ef}: recall@10 {:.4} frozen, {:.4} by hnsw_rs", share(by_us), share(by_crate));
+        assert!(by_us >= by_crate, "ef {ef}: {by_us} of {}, hnsw_rs {by_crate}", 10 * questions.len());
+    }
+}
+
+#[test]
+fn recall_is_no_worse_than_the_crates_own_on_clusters() {
+    assert_no_worse_than_the_crate(&Rows::clustered(4_300, 32, 60, 0.6, 3), 4_000, &params(1));
+}
+
+#[test]
+fn recall_is_no_worse_than_the_crates_own_on_real_embeddings() {
+    let Some(data) = std::env::var_os("DYAD_DATA") else {
+        println!("skipped: DYAD_DATA is not set");
+        return;
+    };
+    let (n, dim) = (10_000, 384);
+    let file = fs_err::read(std::path::Path::new(&data).join("minilm-vectors/base.f16.npy")).unwrap();
+    // npy 1.0: 128 bytes of header, then rows of little-endian f16. The 2,000 rows behind the first n are the
+    // questions: with a few hundred the difference drowns in the noise.
+    let values = file[128..].chunks_exact(2).take((n + 2000) * dim).map(|pair| half([pair[0], pair[1]])).collect();
+    assert_no_worse_than_the_crate(&Rows::new(values, dim), n, &params(1));
+}
+
+/// A normal half-precision float (IEEE 754 binary16) or zero; subnormals become zero.
+fn half(bytes: [u8; 2]) -> f32 {
+    let bits = u32::from(u16::from_le_bytes(bytes));
+    let (sign, exponent, fraction) = ((bits >> 15) << 31, (bits >> 10) & 31, bits & 1023);
+    if exponent == 0 { 0.0 } else { f32::from_bits(sign | ((exponent + 112) << 23) | (fraction << 13)) }
+}
+
+#[test]
+fn one_thread_builds_the_same_graph_again_and_the_seed_matters() {
+    let rows = Rows::clustered(1_500, 16, 20, 0.4, 1);
+    let once = build(&rows, &params(1));
+    assert_eq!(once.graph, build(&rows, &params(1)).graph);
+    assert_ne!(once.graph, build(&rows, &BuildParams { seed: 8, ..params(1) }).graph);
+}
+
+#[test]
+fn threads_insert_every_row() {
+    let rows = Rows::clustered(3_000, 16, 20, 0.4, 1);
+    let repaired = build(&rows, &params(3));
+    repaired.graph.validate(3_000).unwrap();
+    assert!(repaired.graph.reachable().iter().all(|reached| *reached));
+}
+
+#[test]
+fn the_largest_m_and_the_smallest_graphs() {
+    for n in [1, 2, 3] {
+        for m in [2, 256] {
+            let rows = Rows::clustered(n, 4, 2, 0.3, 1);
+            let repaired = build(&rows, &BuildParams { m, ef_construction: 1, ..params(2) });
+            repaired.graph.validate(n).unwrap();
+            assert!(repaired.graph.reachable().iter().all(|reached| *reached));
+        }
+    }
+}
+
+#[test]
+fn bad_input_and_cancelling_are_errors() {
+    let rows = Rows::clustered(10, 4, 2, 0.3, 1);
+    let run = |params: BuildParams, cancel: bool, n: usize| {
+        HnswRs.build(&rows.first(n), &params, &Silent, &AtomicBool::new(cancel)).unwrap_err()
+    };
+    assert!(matches!(run(BuildParams { m: 300, ..params(1) }, false, 10), Error::Parameter { name: "m", .. }));
+    assert!(matches!(run(params(1), false, 0), Error::NoVectors));
+    assert!(matches!(run(params(1), true, 10), Error::Cancelled));
+    assert!(matches!(run(params(2), true, 10), Error::Cancelled));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Few distinct values, tight clusters far apart, tiny M: what orphans nodes.
+    #[test]
+    fn every_vector_is_reachable_on_hard_sets(
+        n in 1usize..400,
+        clusters in 1usize..12,
+        spread in prop::sample::select(vec![0.0f32, 1e-4, 0.05, 0.5]),
+        m in 2usize..8,
+        threads in 1usize..3,
+        seed in 0u64..1_000,
+    ) {
+        let rows = Rows::clustered(n, 8, clusters, spread, seed);
+        let params = BuildParams { m, ef_construction: 8, seed, threads };
+        let repaired = build(&rows, &params);
+        repaired.graph.validate(n).unwrap();
+        prop_assert!(repaired.graph.reachable().iter().all(|reached| *reached));
+        for (number, layer) in repaired.graph.layers.iter().enumerate() {
+            for &node in &layer.nodes {
+                prop_assert!(layer.neighbours(node).len() <= params.cap(number));
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What a row must be before a graph is built of it: finite, of the right dimension, of unit length.
+
+use crate::error::Error;
+
+/// Rows this close to length 1 are left as they are: f32 arithmetic does no better.
+const EXACT: f32 = 1e-5;
+/// Rows this close are stretched to length 1: f16 storage is off by up to 5e-4 per value.
+const TOLERANCE: f32 = 1e-2;
+
+/// Checks rows one after another and counts what it changed.
+#[derive(Debug, Clone)]
+pub struct RowCheck {
+    dim: usize,
+    rows: u64,
+    renormalised: u64,
+    largest_deviation: f32,
+}
+
+impl RowCheck {
+    /// Expects rows of `dim` values.
+    pub fn new(dim: usize) -> Self {
+        Self { dim, rows: 0, renormalised: 0, largest_deviation: 0.0 }
+    }
+
+    /// Refuses a row that cosine similarity has no meaning for, naming its key; stretches one that is nearly of unit length.
+    pub fn check(&mut self, key: &str, row: &mut [f32]) -> Result<(), Error> {
+        let number = self.rows;
+        self.rows += 1;
+        let key = || key.to_owned();
+        if row.len() != self.dim {
+            return Err(Error::Dimension { key: key(), row: number, expected: self.dim, got: row.len() });
+        }
+        if let Some(position) = row.iter().position(|value| !value.is_finite()) {
+            return Err(Error::NonFinite { key: key(), row: number, position });
+        }
+        // In f64, so that large values cannot overflow on the way.
+        let length = row.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt() as f32;
+        if length < f32::MIN_POSITIVE {
+            return Err(Error::ZeroVector { key: key(), row: number });
+        }
+        let deviation = (length - 1.0).abs();
+        if deviation > TOLERANCE {
+            return Err(Error::NotUnit { key: key(), row: number, length });
+        }
+        if deviation > EXACT {
+            for value in row.iter_mut() {
+                *value /= length;
+            }
+            self.renormalised += 1;
+            self.largest_deviation = self.largest_deviation.max(deviation);
+        }
+        Ok(())
+    }
+
+    /// What was changed, for people; nothing where nothing was.
+    pub fn note(&self) -> Option<String> {
+        (self.renormalised > 0).then(|| {
+            format!(
+                "{} of {} vectors were not exactly of unit length and were stretched to it (largest deviation {:.1e})",
+                self.renormalised, self.rows, self.largest_deviation
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_rows_pass_untouched() {
+        let mut check = RowCheck::new(2);
+        let mut row = [0.6, 0.8];
+        check.check("a", &mut row).unwrap();
+        assert_eq!(row.map(f32::to_bits), [0.6f32, 0.8].map(f32::to_bits));
+        assert_eq!(check.note(), None);
+    }
+
+    #[test]
+    fn rows_within_tolerance_are_stretched_and_counted() {
+        let mut check = RowCheck::new(2);
+        let mut row = [0.6006, 0.8008];
+        check.check("a", &mut row).unwrap();
+        assert!((row[0] - 0.6).abs() < 1e-6 && (row[1] - 0.8).abs() < 1e-6);
+        check.check("b", &mut [1.0, 0.0]).unwrap();
+        assert_eq!(
+            check.note().unwrap(),
+            "1 of 2 vectors were not exactly of unit length and were stretched to it (largest deviation 1.0e-3)"
+        );
+    }
+
+    #[test]
+    fn bad_rows_are_refused_by_key() {
+        let refused = |row: &mut [f32]| RowCheck::new(2).check("k7", row).unwrap_err().to_string();
+        assert_eq!(refused(&mut [1.0]), "vector of document `k7` (row 0): expected 2 values, got 1");
+        assert_eq!(
+            refused(&mut [0.0, f32::NAN]),
+            "vector of document `k7` (row 0): value 1 is not a finite number. embed the document again"
+        );
+        assert!(refused(&mut [0.0, 0.0]).starts_with("vector of document `k7` (row 0) is zero"));
+        assert!(refused(&mut [3.0, 4.0]).starts_with("vector of document `k7` (row 0) has length 5.000,"));
+        assert!(refused(&mut [3e30, 4e30]).contains("has length"));
+    }
+}

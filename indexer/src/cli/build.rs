@@ -1,0 +1,138 @@
+//! `dyad-indexer build`: arguments, the choice of a source, the closing line.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use dyad_corpus::ReadOptions;
+use dyad_indexer::build::BuildParams;
+use dyad_indexer::job::{BuildConfig, Summary, build_index};
+use dyad_indexer::plan::Shards;
+use dyad_indexer::source::{FileSource, RemoteConfig, RemoteSource, VectorSource};
+use dyad_proto::client::ClientConfig;
+
+use super::bar::Bar;
+use super::interrupt;
+
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder"]))]
+pub(super) struct Arguments {
+    /// Documents: a .jsonl or .tsv file (plain, .gz, .zst), a BEIR folder, or `-` for standard input
+    #[arg(long, value_name = "PATH")]
+    corpus: PathBuf,
+    /// Directory of the index; created where it does not exist, else the next generation is added
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// Vectors that `dyad-encoder embed` has made of this corpus
+    #[arg(long, value_name = "DIR")]
+    embeddings: Option<PathBuf>,
+    /// Encoder service that embeds while the index is built, http://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    encoder: Option<String>,
+    /// Shards; more shards take less memory to build, one is fastest to search
+    #[arg(long, default_value_t = 1)]
+    shards: usize,
+    /// Links per node on the upper layers, twice as many on layer 0
+    #[arg(long, default_value_t = 16)]
+    m: usize,
+    /// Beam width of insertion: larger makes a better graph, slower
+    #[arg(long, default_value_t = 200)]
+    ef_construction: usize,
+    /// Threads that build; all by default. With 1 the graph is the same on every run
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Decides the order of insertion and the documents of the certificate
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Form of the corpus; told by its name by default
+    #[arg(long, value_enum, default_value_t = Format::Auto)]
+    format: Format,
+    /// Texts per call to the encoder service
+    #[arg(long, default_value_t = 256)]
+    batch_texts: usize,
+    /// Deadline of one call to the encoder service, in seconds
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout_s: u64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    Auto,
+    Jsonl,
+    Tsv,
+    Beir,
+}
+
+impl From<Format> for dyad_corpus::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Auto => Self::Auto,
+            Format::Jsonl => Self::Jsonl,
+            Format::Tsv => Self::Tsv,
+            Format::Beir => Self::Beir,
+        }
+    }
+}
+
+pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let cancel = interrupt::watch()?;
+    let mut source: Box<dyn VectorSource> = match (&arguments.embeddings, &arguments.encoder) {
+        (Some(dir), _) => Box::new(FileSource::open(dir)?),
+        (None, Some(url)) => {
+            let client =
+                ClientConfig { call_timeout: Duration::from_secs(arguments.timeout_s), ..ClientConfig::default() };
+            let config = RemoteConfig { batch_texts: arguments.batch_texts, client, ..RemoteConfig::default() };
+            Box::new(RemoteSource::connect(url, config)?)
+        }
+        (None, None) => anyhow::bail!("one of `--embeddings` and `--encoder` is needed"),
+    };
+    let threads = match arguments.threads {
+        Some(threads) => threads,
+        None => std::thread::available_parallelism()?.get(),
+    };
+    let config = BuildConfig {
+        corpus: arguments.corpus,
+        read: ReadOptions { format: arguments.format.into(), ..ReadOptions::default() },
+        index: arguments.index,
+        shards: arguments.shards,
+        params: BuildParams {
+            m: arguments.m,
+            ef_construction: arguments.ef_construction,
+            seed: arguments.seed,
+            threads,
+        },
+    };
+    let summary = build_index(&config, source.as_mut(), &Bar::new(), cancel)?;
+    close(&config, &summary, started.elapsed())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn close(config: &BuildConfig, summary: &Summary, took: Duration) -> io::Result<()> {
+    let manifest = &summary.manifest;
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "built generation {} of `{}`: {} documents in {}, {:.1} s",
+        manifest.generation,
+        config.index.display(),
+        manifest.documents(),
+        Shards(manifest.shards.len()),
+        took.as_secs_f64()
+    )?;
+    for (shard, certificate) in manifest.shards.iter().zip(&summary.certificates) {
+        let at = |ef| certificate.recall.iter().find(|point| point.ef == ef).map_or(0.0, |point| point.recall_at_10);
+        writeln!(
+            out,
+            "shard {}: {} documents, all reachable ({} after repair); recall@10 {:.4} at ef 64, {:.4} at ef 128",
+            shard.id,
+            shard.documents,
+            certificate.unreachable_before_repair,
+            at(64),
+            at(128)
+        )?;
+    }
+    out.flush()
+}

@@ -1,0 +1,32 @@
+//! `dyad-indexer verify`: problems to standard output, one per line; the exit code says whether there are any.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use dyad_indexer::plan::Bytes;
+use dyad_indexer::verify::verify;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Directory of the index
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let findings = verify(&arguments.index)?;
+    let read = format!("generation {}, {} files, {} read", findings.generation, findings.files, Bytes(findings.bytes));
+    let mut out = io::stdout().lock();
+    for problem in &findings.problems {
+        writeln!(out, "{problem}")?;
+    }
+    let sound = findings.problems.is_empty();
+    match findings.problems.len() {
+        0 => writeln!(out, "sound: {read}")?,
+        1 => writeln!(out, "not sound: 1 problem in {read}")?,
+        problems => writeln!(out, "not sound: {problems} problems in {read}")?,
+    }
+    out.flush()?;
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,196 @@
+//! What can go wrong while an index is made: one variant per fix, each naming what to change.
+
+use std::path::PathBuf;
+
+/// Failure of making, inspecting or verifying an index. The index on disk is unchanged whenever one is returned.
+///
+/// Causes are in `source()` and not in the text: print the whole chain.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A build parameter outside of its limits.
+    #[error("`{name}` must be between {low} and {high}: {got}")]
+    Parameter {
+        /// The parameter's name on the command line.
+        name: &'static str,
+        /// Smallest value taken.
+        low: usize,
+        /// Largest value taken.
+        high: usize,
+        /// The value given.
+        got: usize,
+    },
+    /// The job was cancelled from outside.
+    #[error("cancelled; the index is unchanged")]
+    Cancelled,
+    /// More vectors than one shard can hold.
+    #[error("a shard holds at most {limit} vectors. build with more `--shards`: {got}")]
+    TooManyVectors {
+        /// Vectors that one shard can hold.
+        limit: usize,
+        /// Vectors given.
+        got: usize,
+    },
+    /// There is nothing to build a graph of.
+    #[error("there are no vectors to build a graph of")]
+    NoVectors,
+    /// A row of another length than the model's dimension.
+    #[error("vector of document `{key}` (row {row}): expected {expected} values, got {got}")]
+    Dimension {
+        /// The document.
+        key: String,
+        /// Row, from 0.
+        row: u64,
+        /// The model's dimension.
+        expected: usize,
+        /// The row's.
+        got: usize,
+    },
+    /// A row with NaN or infinity.
+    #[error(
+        "vector of document `{key}` (row {row}): value {position} is not a finite number. embed the document again"
+    )]
+    NonFinite {
+        /// The document.
+        key: String,
+        /// Row, from 0.
+        row: u64,
+        /// First bad value, from 0.
+        position: usize,
+    },
+    /// A row of zeros has no direction.
+    #[error(
+        "vector of document `{key}` (row {row}) is zero, so that it has no cosine with anything. embed the document again"
+    )]
+    ZeroVector {
+        /// The document.
+        key: String,
+        /// Row, from 0.
+        row: u64,
+    },
+    /// A row that is not of unit length.
+    #[error(
+        "vector of document `{key}` (row {row}) has length {length:.3}, and cosine needs unit vectors. embed with a model that normalizes"
+    )]
+    NotUnit {
+        /// The document.
+        key: String,
+        /// Row, from 0.
+        row: u64,
+        /// Its length.
+        length: f32,
+    },
+    /// Worker threads could not be started.
+    #[error("cannot start {threads} threads")]
+    Threads {
+        /// Threads asked for.
+        threads: usize,
+        /// Why.
+        source: rayon::ThreadPoolBuildError,
+    },
+    /// The operating system refused; its message names the path.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// From the corpus, or from an embeddings directory.
+    #[error(transparent)]
+    Corpus(#[from] dyad_corpus::Error),
+    /// The encoder service cannot be used at all.
+    #[error(transparent)]
+    Service(#[from] dyad_proto::client::ClientError),
+    /// The encoder service failed in the middle.
+    #[error("documents `{first}` to `{last}` could not be embedded; the index is unchanged")]
+    Encoder {
+        /// First document of the batch.
+        first: String,
+        /// Last document of the batch.
+        last: String,
+        /// Why; it names the service.
+        source: dyad_proto::client::ClientError,
+    },
+    /// The encoder service has another model than when the build began.
+    #[error(
+        "`{url}` changed its model during the build: expected fingerprint {expected}, got {got}. build again with one model"
+    )]
+    ModelChanged {
+        /// The service.
+        url: String,
+        /// At the beginning.
+        expected: String,
+        /// Now.
+        got: String,
+    },
+    /// A model whose vectors are compared in another way.
+    #[error(
+        "model `{model}`: expected vectors compared by `cosine`, got `{got}`. use a model that normalizes its vectors"
+    )]
+    Metric {
+        /// The model.
+        model: String,
+        /// Its metric.
+        got: String,
+    },
+    /// Vectors of the wrong tower.
+    #[error(
+        "embeddings in `{}`: expected tower `{expected}`, got `{got}`. embed the corpus with `dyad-encoder embed --tower {expected}`",
+        dir.display()
+    )]
+    Tower {
+        /// The embeddings directory.
+        dir: PathBuf,
+        /// The tower of documents.
+        expected: &'static str,
+        /// The tower found.
+        got: String,
+    },
+    /// Document and vector do not belong together.
+    #[error(
+        "embeddings in `{}` are out of step with the corpus at row {row}: expected key `{expected}` (corpus line {line}), \
+         got `{got}`. embed this very corpus",
+        dir.display()
+    )]
+    KeysOutOfStep {
+        /// The embeddings directory.
+        dir: PathBuf,
+        /// Row, from 0.
+        row: u64,
+        /// Line of the corpus, from 1.
+        line: u64,
+        /// Key of the document.
+        expected: String,
+        /// Key of the vector.
+        got: String,
+    },
+    /// Fewer vectors than documents.
+    #[error("embeddings in `{}` end before row {row}, document `{key}`. embed this very corpus", dir.display())]
+    RowsMissing {
+        /// The embeddings directory.
+        dir: PathBuf,
+        /// Row, from 0.
+        row: u64,
+        /// The first document without a vector.
+        key: String,
+    },
+    /// More vectors than documents.
+    #[error("embeddings in `{}` go on after the corpus: row {row}, key `{key}`. embed this very corpus", dir.display())]
+    RowsLeft {
+        /// The embeddings directory.
+        dir: PathBuf,
+        /// Row, from 0.
+        row: u64,
+        /// Key of the first vector without a document.
+        key: String,
+    },
+    /// A graph that repair could not make whole; a fault of this program.
+    #[error(
+        "{unreachable} of {vectors} vectors cannot be reached after the repair; the index is unchanged. report this as a fault"
+    )]
+    Unreachable {
+        /// Nodes not reached.
+        unreachable: u64,
+        /// All nodes.
+        vectors: u64,
+    },
+    /// From the index format.
+    #[error(transparent)]
+    Index(#[from] dyad_index::Error),
+}

@@ -1,0 +1,179 @@
+//! What is in an index: generation, model, shards, sections, build parameters, certificates, memory.
+//!
+//! Reads the manifest, and of each shard what opening reads; bulk data is not touched, so it is quick at any size.
+
+use std::fmt;
+use std::path::Path;
+
+use dyad_index::manifest::{self, Manifest, ShardEntry};
+use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
+use dyad_index::{BuildRecord, Certificate, ModelRecord};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::plan::{Bytes, Shards};
+use crate::publish::SHARDS_DIR;
+
+/// One generation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Of the current manifest.
+    pub generation: u64,
+    /// Seconds since the epoch at which it was published.
+    pub created_unix_s: u64,
+    /// Program and version that published it.
+    pub tool: String,
+    /// Of all vectors.
+    pub model: ModelRecord,
+    /// Documents of all shards.
+    pub documents: u64,
+    /// Bytes of vectors and graphs; a searcher maps them, and is fastest where they stay in memory.
+    pub dense_bytes: u64,
+    /// Of these, bytes of graphs and keys, which every question touches.
+    pub hot_bytes: u64,
+    /// Bytes of the text indexes.
+    pub text_bytes: u64,
+    /// Generations on disk, ascending.
+    pub generations: Vec<u64>,
+    /// In the manifest's order.
+    pub shards: Vec<ShardReport>,
+}
+
+/// One shard.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ShardReport {
+    /// Its directory's name.
+    pub id: String,
+    /// Documents.
+    pub documents: u64,
+    /// How its graph was made.
+    pub build: BuildRecord,
+    /// Of `dense.dyad`, in file order.
+    pub sections: Vec<SectionReport>,
+    /// Nodes and links, lowest layer first.
+    pub layers: Vec<LayerReport>,
+    /// Bytes of its text index.
+    pub text_bytes: u64,
+    /// What the build measured.
+    pub certificate: Certificate,
+}
+
+/// One section of `dense.dyad`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SectionReport {
+    /// As in the byte specification.
+    pub name: &'static str,
+    /// From the start of the file.
+    pub offset: u64,
+    /// Length.
+    pub bytes: u64,
+}
+
+/// One layer of a graph.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LayerReport {
+    /// Nodes.
+    pub nodes: usize,
+    /// Links of all nodes.
+    pub links: usize,
+}
+
+/// Looks into the current generation of an index.
+pub fn inspect(index: &Path) -> Result<Report, Error> {
+    let Manifest { generation, created_unix_s, tool, model, shards, .. } = manifest::current(index)?;
+    let shards: Vec<ShardReport> =
+        shards.iter().map(|entry| inspect_shard(index, entry)).collect::<Result<_, Error>>()?;
+    let sections = |of: &dyn Fn(&SectionReport) -> bool| -> u64 {
+        shards.iter().flat_map(|shard| &shard.sections).filter(|section| of(section)).map(|section| section.bytes).sum()
+    };
+    Ok(Report {
+        generation,
+        created_unix_s,
+        tool,
+        model,
+        documents: shards.iter().map(|shard| shard.documents).sum(),
+        dense_bytes: sections(&|_| true),
+        hot_bytes: sections(&|section| matches!(section.name, "GRAPH" | "KEYS")),
+        text_bytes: shards.iter().map(|shard| shard.text_bytes).sum(),
+        generations: manifest::generations(index)?,
+        shards,
+    })
+}
+
+fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error> {
+    let shard = DenseShard::open(&index.join(SHARDS_DIR).join(&entry.id).join(DENSE_FILE))?;
+    let sections = shard.header().sections.iter().map(|section| SectionReport {
+        name: section.kind.name(),
+        offset: section.offset,
+        bytes: section.len,
+    });
+    let text = entry.files.iter().filter(|file| file.path.starts_with(TEXT_DIR));
+    Ok(ShardReport {
+        id: entry.id.clone(),
+        documents: entry.documents,
+        build: shard.meta().build.clone(),
+        sections: sections.collect(),
+        layers: shard.graph().counts().into_iter().map(|(nodes, links)| LayerReport { nodes, links }).collect(),
+        text_bytes: text.map(|file| file.bytes).sum(),
+        certificate: shard.certificate().clone(),
+    })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let generations: Vec<String> = self.generations.iter().map(u64::to_string).collect();
+        writeln!(f, "generation    {} (on disk: {})", self.generation, generations.join(", "))?;
+        writeln!(f, "created       {} s since the epoch, by {}", self.created_unix_s, self.tool)?;
+        writeln!(f, "model         {}, {} values, {} tokens", self.model.name, self.model.dim, self.model.max_tokens)?;
+        writeln!(f, "fingerprint   {}", self.model.fingerprint)?;
+        writeln!(f, "documents     {} in {}", self.documents, Shards(self.shards.len()))?;
+        writeln!(
+            f,
+            "memory        {} of vectors and graphs are mapped, of which {} are touched by every question; {} of text",
+            Bytes(self.dense_bytes),
+            Bytes(self.hot_bytes),
+            Bytes(self.text_bytes)
+        )?;
+        self.shards.iter().try_for_each(|shard| shard.fmt(f))
+    }
+}
+
+impl fmt::Display for ShardReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { build, certificate, .. } = self;
+        writeln!(f, "\nshard {}", self.id)?;
+        writeln!(f, "  documents   {}", self.documents)?;
+        writeln!(
+            f,
+            "  build       {} m={} ef_construction={} seed={} threads={}, {}",
+            build.builder, build.m, build.ef_construction, build.seed, build.threads, build.tool
+        )?;
+        for (number, layer) in self.layers.iter().enumerate() {
+            let mean = layer.links as f64 / layer.nodes.max(1) as f64;
+            writeln!(f, "  layer {number}     {} nodes, {} links, {mean:.1} per node", layer.nodes, layer.links)?;
+        }
+        for section in &self.sections {
+            writeln!(f, "  {:<11} {} at {}", section.name, Bytes(section.bytes), section.offset)?;
+        }
+        writeln!(f, "  text        {}", Bytes(self.text_bytes))?;
+        writeln!(
+            f,
+            "  reachable   {} of {}; {} were not before the repair, which added {} links",
+            certificate.vectors - certificate.unreachable.min(certificate.vectors),
+            certificate.vectors,
+            certificate.unreachable_before_repair,
+            certificate.links_added
+        )?;
+        writeln!(f, "  certificate {} documents searched for, each left out of its own hits", certificate.queries)?;
+        writeln!(f, "       ef   recall@10  recall@100  inner products")?;
+        for point in &certificate.recall {
+            let at_100 = point.recall_at_100.map_or_else(|| "-".to_owned(), |recall| format!("{recall:.4}"));
+            writeln!(
+                f,
+                "    {:>5}   {:>9.4}  {at_100:>10}  {:>14.0}",
+                point.ef, point.recall_at_10, point.distance_computations
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! The order of the steps: inputs, lock, plan, one pass, one shard after another, publish.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dyad_corpus::{CorpusReader, ReadOptions};
+use dyad_index::manifest::Manifest;
+use dyad_index::storage::WriteLock;
+use dyad_index::{Certificate, ModelRecord};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::progress::{Progress, Unit};
+use super::shard::Workshop;
+use super::spool::{Spool, Spooled};
+use super::workspace::Workspace;
+use crate::build::hnsw_rs::HnswRs;
+use crate::build::validate::RowCheck;
+use crate::build::{BuildParams, GraphBuilder};
+use crate::error::Error;
+use crate::plan::Plan;
+use crate::publish::publish;
+use crate::source::VectorSource;
+
+/// Most shards of a build: each holds a file and a text index open during the pass.
+const SHARDS: std::ops::RangeInclusive<usize> = 1..=256;
+
+/// One build of an index.
+#[derive(Debug, Clone)]
+pub struct BuildConfig {
+    /// File or folder of documents; `-` is standard input.
+    pub corpus: PathBuf,
+    /// How to read it.
+    pub read: ReadOptions,
+    /// The index's directory; it is created where it does not exist.
+    pub index: PathBuf,
+    /// Shards; documents go to one by a hash of their key. Shards that get none are left out.
+    pub shards: usize,
+    /// Of each shard's graph.
+    pub params: BuildParams,
+}
+
+/// What a build published.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// The new generation.
+    pub manifest: Manifest,
+    /// By shard, in the manifest's order.
+    pub certificates: Vec<Certificate>,
+}
+
+/// Builds and publishes the next generation from a corpus and its vectors.
+///
+/// Whatever fails, or where `cancel` turns true, the index is as it was before.
+pub fn build_index(
+    config: &BuildConfig,
+    source: &mut dyn VectorSource,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<Summary, Error> {
+    config.params.validate()?;
+    if !SHARDS.contains(&config.shards) {
+        let (low, high) = (*SHARDS.start(), *SHARDS.end());
+        return Err(Error::Parameter { name: "shards", low, high, got: config.shards });
+    }
+    let mut corpus = CorpusReader::open(&config.corpus, &config.read)?;
+    let model = source.model().clone();
+    fs_err::create_dir_all(&config.index)?;
+    let lock = WriteLock::acquire(&config.index)?;
+    let workspace = Workspace::create(&config.index, &lock)?;
+    let plan = Plan { documents: source.documents(), dim: model.dim, shards: config.shards, m: config.params.m };
+    progress.note(&format!("plan: {plan}"));
+
+    let pass = Pass { workspace: workspace.path(), model: &model, shards: config.shards, progress, cancel };
+    let spooled = pass.run(&mut corpus, source)?;
+
+    let builder: &dyn GraphBuilder = &HnswRs;
+    let workshop = Workshop { model: &model, builder, params: &config.params, progress, cancel };
+    let threads = config.params.threads;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(|source| Error::Threads { threads, source })?;
+    let count = spooled.len();
+    let mut built = Vec::with_capacity(count);
+    for (number, shard) in spooled.into_iter().enumerate() {
+        let label = if count == 1 { String::new() } else { format!(" {}/{count}", number + 1) };
+        built.push(pool.install(|| workshop.finish(shard, &label))?);
+    }
+    let manifest = publish(&config.index, &lock, &model, &built)?;
+    Ok(Summary { manifest, certificates: built.into_iter().map(|shard| shard.certificate).collect() })
+}
+
+/// The one pass over corpus and vectors.
+struct Pass<'a> {
+    workspace: &'a Path,
+    model: &'a ModelRecord,
+    shards: usize,
+    progress: &'a dyn Progress,
+    cancel: &'a AtomicBool,
+}
+
+impl Pass<'_> {
+    fn run(&self, corpus: &mut CorpusReader, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
+        // An encoder service does not know how many documents will come; the corpus knows its bytes.
+        match source.documents() {
+            Some(documents) => self.progress.begin("documents", Unit::Documents, Some(documents)),
+            None => self.progress.begin("documents", Unit::Bytes, corpus.total_bytes()),
+        }
+        let spooled = self.spool_all(corpus, source);
+        self.progress.finish();
+        spooled
+    }
+
+    fn spool_all(&self, corpus: &mut CorpusReader, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
+        let by_bytes = source.documents().is_none();
+        let mut check = RowCheck::new(self.model.dim);
+        let mut spools: Vec<Option<Spool>> = (0..self.shards).map(|_| None).collect();
+        let mut bytes_seen = 0;
+        while let Some(mut embedded) = source.pull(corpus, self.cancel)? {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+            check.check(&embedded.document.key, &mut embedded.row)?;
+            // xxh3 is a fixed function: a key goes to the same shard on every machine and in every release.
+            let number = (xxh3_64(embedded.document.key.as_bytes()) % self.shards as u64) as usize;
+            if let Some(slot) = spools.get_mut(number) {
+                let spool = match slot {
+                    Some(spool) => spool,
+                    None => slot.insert(Spool::create(self.workspace, number)?),
+                };
+                spool.add(embedded.document, &embedded.row)?;
+            }
+            let bytes = corpus.bytes_read();
+            self.progress.advance(if by_bytes { bytes - bytes_seen } else { 1 });
+            bytes_seen = bytes;
+        }
+        if let Some(note) = check.note() {
+            self.progress.note(&note);
+        }
+        spools.into_iter().flatten().map(Spool::close).collect()
+    }
+}

@@ -1,0 +1,28 @@
+//! The whole build of an index: one pass over corpus and vectors, then one shard after another, then one publish.
+//!
+//! ```text
+//! INDEX/.building/           the job's own directory; whatever a killed build left there is removed by the next
+//!   shard-0000.rows          f32 rows in node order, mapped while the graph is built, then removed
+//!   shard-0000/text/         tantivy; document i is node i
+//!   shard-0000/dense.dyad    written last; then the directory is complete and waits for the publish
+//! ```
+//!
+//! Memory: one shard's graph at a time; the terms of all texts and the keys of all documents; never the vectors.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `index.rs` | the order of the steps |
+//! | `spool.rs` | documents and vectors of one shard, set down as they come |
+//! | `shard.rs` | a spooled shard -> a complete shard directory |
+//! | `workspace.rs` | the job's directory, and what killed builds left |
+//! | `progress.rs` | the trait that stages report to |
+
+mod index;
+pub mod progress;
+mod shard;
+mod spool;
+mod workspace;
+
+pub use index::{BuildConfig, Summary, build_index};
+pub use progress::{Progress, Silent, Unit};
+pub(crate) use shard::Built;

@@ -1,0 +1,33 @@
+//! How far a job is: the trait that stages report to, and a reporter that says nothing.
+
+/// What a stage counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Documents, or their vectors.
+    Documents,
+    /// Bytes of the corpus on disk.
+    Bytes,
+}
+
+/// Receives the progress of a job's stages, which follow one another. Called from any thread.
+pub trait Progress: Sync {
+    /// A stage begins; `total` steps are expected where that is known.
+    fn begin(&self, stage: &str, unit: Unit, total: Option<u64>);
+    /// `steps` more steps of the stage are done.
+    fn advance(&self, steps: u64);
+    /// The stage is over, or will not be finished.
+    fn finish(&self);
+    /// Something worth a line that is not an error.
+    fn note(&self, text: &str);
+}
+
+/// Reports nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&self, _stage: &str, _unit: Unit, _total: Option<u64>) {}
+    fn advance(&self, _steps: u64) {}
+    fn finish(&self) {}
+    fn note(&self, _text: &str) {}
+}

@@ -1,0 +1,69 @@
+//! Documents and vectors of one shard, set down as they come: the order of arrival is the order of nodes.
+
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use dyad_corpus::Document;
+use dyad_index::lexical::{TextDocument, TextWriter};
+use dyad_index::shard::TEXT_DIR;
+use dyad_proto::vector;
+
+use crate::error::Error;
+
+/// A shard that still takes documents.
+#[derive(Debug)]
+pub(super) struct Spool {
+    dir: PathBuf,
+    rows_path: PathBuf,
+    rows: BufWriter<fs_err::File>,
+    keys: Vec<String>,
+    text: TextWriter,
+}
+
+/// A shard with all of its documents; its text index is complete.
+#[derive(Debug)]
+pub(super) struct Spooled {
+    /// The shard's directory to be.
+    pub(super) dir: PathBuf,
+    /// Rows of f32.
+    pub(super) rows_path: PathBuf,
+    /// Key of each node.
+    pub(super) keys: Vec<String>,
+}
+
+impl Spool {
+    pub(super) fn create(workspace: &Path, number: usize) -> Result<Self, Error> {
+        let dir = workspace.join(format!("shard-{number:04}"));
+        let rows_path = workspace.join(format!("shard-{number:04}.rows"));
+        fs_err::create_dir(&dir)?;
+        Ok(Self {
+            rows: BufWriter::with_capacity(1 << 18, fs_err::File::create(&rows_path)?),
+            text: TextWriter::create(&dir.join(TEXT_DIR))?,
+            keys: Vec::new(),
+            dir,
+            rows_path,
+        })
+    }
+
+    pub(super) fn add(&mut self, document: Document, row: &[f32]) -> Result<(), Error> {
+        let metadata = match &document.metadata {
+            Some(metadata) => serde_json::to_string(metadata).map_err(std::io::Error::from)?,
+            None => String::new(),
+        };
+        self.text.add(TextDocument {
+            key: &document.key,
+            title: &document.title,
+            text: &document.text,
+            metadata_json: &metadata,
+        })?;
+        self.rows.write_all(&vector::pack(row))?;
+        self.keys.push(document.key);
+        Ok(())
+    }
+
+    pub(super) fn close(mut self) -> Result<Spooled, Error> {
+        self.rows.flush()?;
+        self.text.finish()?;
+        Ok(Spooled { dir: self.dir, rows_path: self.rows_path, keys: self.keys })
+    }
+}

@@ -1,0 +1,135 @@
+//! Complete shards into place, then the pointer: a crash at any point leaves the generation before whole.
+//!
+//! Shards are named by generation, number and content: no name is used twice, so nothing that an existing generation
+//! names is ever touched.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use dyad_index::ModelRecord;
+use dyad_index::manifest::{self, FileEntry, MANIFEST_VERSION, Manifest, ShardEntry};
+use dyad_index::storage::{WriteLock, sync_dir};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::TOOL;
+use crate::error::Error;
+use crate::job::Built;
+
+/// Directory of all shards of all generations.
+pub const SHARDS_DIR: &str = "shards";
+
+/// Moves `built` under `shards/` and publishes them as the next generation.
+///
+/// Where it fails before `CURRENT` is moved, it takes back what it did.
+pub(crate) fn publish(index: &Path, lock: &WriteLock, model: &ModelRecord, built: &[Built]) -> Result<Manifest, Error> {
+    let newest = manifest::generations(index)?.last().copied();
+    // After a roll-back `CURRENT` is older than the newest generation, which must not be overwritten.
+    let generation = newest.max(manifest::current_generation(index)?).unwrap_or(0) + 1;
+    let mut moved = Vec::with_capacity(built.len());
+    let published = move_and_point(index, lock, model, built, generation, &mut moved);
+    if published.is_err() && manifest::current_generation(index).ok().flatten() != Some(generation) {
+        take_back(index, generation, &moved);
+    }
+    published
+}
+
+fn move_and_point(
+    index: &Path,
+    lock: &WriteLock,
+    model: &ModelRecord,
+    built: &[Built],
+    generation: u64,
+    moved: &mut Vec<PathBuf>,
+) -> Result<Manifest, Error> {
+    let shards_dir = index.join(SHARDS_DIR);
+    fs_err::create_dir_all(&shards_dir)?;
+    let mut shards = Vec::with_capacity(built.len());
+    for (number, shard) in built.iter().enumerate() {
+        let id = format!("{generation:06}-{number:04}-{:016x}", content_hash(&shard.files));
+        let path = shards_dir.join(&id);
+        fs_err::rename(&shard.dir, &path)?;
+        moved.push(path);
+        shards.push(ShardEntry { id, documents: shard.documents, files: shard.files.clone() });
+    }
+    sync_dir(&shards_dir)?;
+    sync_dir(index)?;
+    let manifest = Manifest {
+        format_version: MANIFEST_VERSION,
+        generation,
+        created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        tool: TOOL.to_owned(),
+        model: model.clone(),
+        shards,
+    };
+    manifest::publish(index, &manifest, lock)?;
+    Ok(manifest)
+}
+
+/// The manifest goes first: a manifest without its shards would be worse than shards without a manifest.
+fn take_back(index: &Path, generation: u64, moved: &[PathBuf]) {
+    let manifest = index.join(format!("manifest-{generation:06}.json"));
+    let removed = if manifest.exists() { fs_err::remove_file(manifest) } else { Ok(()) };
+    let removed = removed.and_then(|()| moved.iter().try_for_each(fs_err::remove_dir_all));
+    if let Err(error) = removed {
+        tracing::warn!("{error}; the next build will remove it");
+    }
+}
+
+fn content_hash(files: &[FileEntry]) -> u64 {
+    let mut hash = Xxh3::new();
+    for file in files {
+        hash.update(file.path.as_bytes());
+        hash.update(&file.bytes.to_le_bytes());
+        hash.update(&file.crc32c.to_le_bytes());
+    }
+    hash.digest()
+}
+
+#[cfg(test)]
+mod tests {
+    use dyad_index::{Certificate, Metric};
+
+    use super::*;
+
+    fn model() -> ModelRecord {
+        ModelRecord { name: "m".into(), fingerprint: "f".into(), dim: 2, metric: Metric::Cosine, max_tokens: 8 }
+    }
+
+    fn built(index: &Path, name: &str) -> Built {
+        let dir = index.join(name);
+        fs_err::create_dir_all(&dir).unwrap();
+        fs_err::write(dir.join("dense.dyad"), name).unwrap();
+        let files = vec![FileEntry { path: "dense.dyad".into(), bytes: name.len() as u64, crc32c: 1 }];
+        Built { dir, documents: 1, files, certificate: Certificate::default() }
+    }
+
+    #[test]
+    fn generations_follow_the_newest_even_after_a_roll_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = dir.path();
+        let lock = WriteLock::acquire(index).unwrap();
+        for expected in 1..=2 {
+            let manifest = publish(index, &lock, &model(), &[built(index, "x")]).unwrap();
+            assert_eq!(manifest.generation, expected);
+        }
+        manifest::point_to(index, 1, &lock).unwrap();
+        assert_eq!(publish(index, &lock, &model(), &[built(index, "x")]).unwrap().generation, 3);
+        assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 3);
+        assert_eq!(manifest::current_generation(index).unwrap(), Some(3));
+    }
+
+    #[test]
+    fn a_failure_takes_back_what_was_moved() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = dir.path();
+        let lock = WriteLock::acquire(index).unwrap();
+        publish(index, &lock, &model(), &[built(index, "x")]).unwrap();
+        let good = built(index, "y");
+        let mut missing = built(index, "z");
+        missing.dir = index.join("nowhere");
+        assert!(publish(index, &lock, &model(), &[good, missing]).is_err());
+        assert_eq!(manifest::current(index).unwrap().generation, 1);
+        assert_eq!(manifest::generations(index).unwrap(), [1]);
+        assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 1);
+    }
+}

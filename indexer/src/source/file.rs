@@ -1,0 +1,75 @@
+//! Vectors from an embeddings directory: row i belongs to document i, and the keys prove it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dyad_corpus::embeddings::EmbeddingsReader;
+use dyad_index::{Metric, ModelRecord};
+
+use super::{Documents, Embedded, VectorSource};
+use crate::error::Error;
+
+/// The tower that embeds documents.
+const TOWER: &str = "answer";
+
+/// Reads an embeddings directory beside the corpus.
+#[derive(Debug)]
+pub struct FileSource {
+    dir: PathBuf,
+    reader: EmbeddingsReader,
+    model: ModelRecord,
+    row: u64,
+}
+
+impl FileSource {
+    /// Opens a complete directory that the answer tower has made.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        let reader = EmbeddingsReader::open(dir)?;
+        if reader.tower() != TOWER {
+            return Err(Error::Tower { dir: dir.to_owned(), expected: TOWER, got: reader.tower().to_owned() });
+        }
+        let model = reader.model();
+        if model.metric != "cosine" {
+            return Err(Error::Metric { model: model.name.clone(), got: model.metric.clone() });
+        }
+        let model = ModelRecord {
+            name: model.name.clone(),
+            fingerprint: model.fingerprint.clone(),
+            dim: model.dim,
+            metric: Metric::Cosine,
+            max_tokens: model.max_tokens,
+        };
+        Ok(Self { dir: dir.to_owned(), reader, model, row: 0 })
+    }
+}
+
+impl VectorSource for FileSource {
+    fn model(&self) -> &ModelRecord {
+        &self.model
+    }
+
+    fn documents(&self) -> Option<u64> {
+        Some(self.reader.rows())
+    }
+
+    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &AtomicBool) -> Result<Option<Embedded>, Error> {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        let document = corpus.next().transpose()?;
+        let embedding = self.reader.next().transpose()?;
+        let (dir, row) = (self.dir.clone(), self.row);
+        self.row += 1;
+        match (document, embedding) {
+            (None, None) => Ok(None),
+            (Some(document), None) => Err(Error::RowsMissing { dir, row, key: document.value.key }),
+            (None, Some((key, _))) => Err(Error::RowsLeft { dir, row, key }),
+            (Some(document), Some((key, row))) if document.value.key == key => {
+                Ok(Some(Embedded { document: document.value, row }))
+            }
+            (Some(document), Some((key, _))) => {
+                Err(Error::KeysOutOfStep { dir, row, line: document.line, expected: document.value.key, got: key })
+            }
+        }
+    }
+}

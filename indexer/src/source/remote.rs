@@ -1,0 +1,226 @@
+//! Vectors from an encoder service: several batches in flight, answers taken in the order of the questions.
+//!
+//! Each batch is one call with a deadline and bounded retries (by the client), so that a service that restarts costs
+//! one batch and not the build. A service that stays away ends the build with an error that names it and the documents.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dyad_corpus::Document;
+use dyad_index::{Metric, ModelRecord};
+use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
+use dyad_proto::{limits, v1, vector};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tonic::Code;
+
+use super::{Documents, Embedded, VectorSource};
+use crate::error::Error;
+
+/// How often a wait looks at the cancel flag.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// Text of one batch, well below the message limit.
+const MAX_BATCH_BYTES: usize = limits::MAX_MESSAGE_BYTES / 4;
+
+/// How to use an encoder service.
+#[derive(Debug, Clone)]
+pub struct RemoteConfig {
+    /// Most texts per batch, 1 to [`limits::MAX_TEXTS`].
+    pub batch_texts: usize,
+    /// Batches that may be under way at once.
+    pub in_flight: usize,
+    /// Deadlines and retries of each call.
+    pub client: ClientConfig,
+}
+
+impl Default for RemoteConfig {
+    fn default() -> Self {
+        Self { batch_texts: 256, in_flight: 4, client: ClientConfig::default() }
+    }
+}
+
+/// Sends documents to an encoder service.
+#[derive(Debug)]
+pub struct RemoteSource {
+    client: EncoderClient,
+    config: RemoteConfig,
+    model: ModelRecord,
+    next_id: u64,
+    /// The document that did not fit into the last batch.
+    carried: Option<Document>,
+    pending: VecDeque<Batch>,
+    /// Documents of answered batches, in order.
+    ready: VecDeque<Embedded>,
+    // Last, so that it outlives what runs on it.
+    runtime: Runtime,
+}
+
+#[derive(Debug)]
+struct Batch {
+    id: u64,
+    documents: Vec<Document>,
+    reply: JoinHandle<Result<v1::EncodeResponse, ClientError>>,
+}
+
+impl RemoteSource {
+    /// Connects and asks for the model.
+    pub fn connect(url: &str, config: RemoteConfig) -> Result<Self, Error> {
+        let batch_limit = 1..=limits::MAX_TEXTS;
+        if !batch_limit.contains(&config.batch_texts) {
+            return Err(Error::Parameter {
+                name: "batch-texts",
+                low: *batch_limit.start(),
+                high: *batch_limit.end(),
+                got: config.batch_texts,
+            });
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let (client, info) = runtime.block_on(async {
+            let client = EncoderClient::connect(url, config.client.clone()).await?;
+            let info = client.info().await?;
+            Ok::<_, ClientError>((client, info))
+        })?;
+        if info.metric() != v1::Metric::Cosine {
+            return Err(Error::Metric { model: info.name.clone(), got: info.metric().as_str_name().to_owned() });
+        }
+        let model = ModelRecord {
+            name: info.name,
+            fingerprint: info.fingerprint,
+            dim: info.dim as usize,
+            metric: Metric::Cosine,
+            max_tokens: info.max_tokens as usize,
+        };
+        let (pending, ready) = (VecDeque::new(), VecDeque::new());
+        Ok(Self { client, config, model, next_id: 0, carried: None, pending, ready, runtime })
+    }
+
+    /// Sends batches until the window is full or the corpus at its end.
+    fn fill(&mut self, corpus: &mut Documents<'_>) -> Result<(), Error> {
+        while self.pending.len() < self.config.in_flight.max(1) {
+            let documents = self.next_batch(corpus)?;
+            if documents.is_empty() {
+                break;
+            }
+            self.next_id += 1;
+            let request = v1::EncodeRequest {
+                id: self.next_id,
+                tower: v1::Tower::Answer.into(),
+                texts: documents.iter().map(|document| document.passage().into_owned()).collect(),
+            };
+            let client = self.client.clone();
+            let reply = self.runtime.spawn(encode(client, request, self.config.client.clone()));
+            self.pending.push_back(Batch { id: self.next_id, documents, reply });
+        }
+        Ok(())
+    }
+
+    fn next_batch(&mut self, corpus: &mut Documents<'_>) -> Result<Vec<Document>, Error> {
+        let (mut documents, mut bytes) = (Vec::new(), 0);
+        while documents.len() < self.config.batch_texts {
+            let document = match self.carried.take() {
+                Some(document) => document,
+                None => match corpus.next().transpose()? {
+                    Some(document) => document.value,
+                    None => break,
+                },
+            };
+            bytes += document.passage().len();
+            if bytes > MAX_BATCH_BYTES && !documents.is_empty() {
+                self.carried = Some(document);
+                break;
+            }
+            documents.push(document);
+        }
+        Ok(documents)
+    }
+
+    /// Waits for the oldest batch.
+    fn take(&mut self, mut batch: Batch, cancel: &AtomicBool) -> Result<(), Error> {
+        let joined = loop {
+            if cancel.load(Ordering::Relaxed) {
+                batch.reply.abort();
+                return Err(Error::Cancelled);
+            }
+            let wait = async { tokio::time::timeout(CANCEL_POLL, &mut batch.reply).await };
+            if let Ok(joined) = self.runtime.block_on(wait) {
+                break joined;
+            }
+        };
+        let named = |source| Error::Encoder {
+            first: batch.documents.first().map(|document| document.key.clone()).unwrap_or_default(),
+            last: batch.documents.last().map(|document| document.key.clone()).unwrap_or_default(),
+            source,
+        };
+        let contract = |reason| ClientError::Contract { url: self.client.url().to_owned(), reason };
+        let reply = joined.map_err(|error| named(contract(error.to_string())))?.map_err(named)?;
+        if reply.fingerprint != self.model.fingerprint {
+            return Err(Error::ModelChanged {
+                url: self.client.url().to_owned(),
+                expected: self.model.fingerprint.clone(),
+                got: reply.fingerprint,
+            });
+        }
+        let dim = self.model.dim;
+        if (reply.id, reply.dim as usize) != (batch.id, dim) {
+            let reason = format!(
+                "expected reply {} with vectors of {dim} values, got reply {} with {}",
+                batch.id, reply.id, reply.dim
+            );
+            return Err(named(contract(reason)));
+        }
+        let rows = vector::unpack(&reply.vectors, batch.documents.len(), dim, "vectors")
+            .map_err(|error| named(contract(error.to_string())))?;
+        let rows = rows.chunks_exact(dim).map(<[f32]>::to_vec);
+        self.ready.extend(batch.documents.into_iter().zip(rows).map(|(document, row)| Embedded { document, row }));
+        Ok(())
+    }
+}
+
+/// One batch, with the client's deadline and retries. On top of these, a connection that breaks under a call (which
+/// arrives under several codes) is tried anew: the next call connects again, or finds that nobody answers and says so.
+async fn encode(
+    client: EncoderClient,
+    request: v1::EncodeRequest,
+    config: ClientConfig,
+) -> Result<v1::EncodeResponse, ClientError> {
+    let mut tries_left = config.attempts.saturating_sub(1);
+    loop {
+        match client.encode(request.clone()).await {
+            Err(ClientError::Refused { code: Code::Unknown | Code::Cancelled | Code::Internal, .. })
+                if tries_left > 0 =>
+            {
+                tries_left -= 1;
+                tokio::time::sleep(config.first_wait).await;
+            }
+            reply => return reply,
+        }
+    }
+}
+
+impl VectorSource for RemoteSource {
+    fn model(&self) -> &ModelRecord {
+        &self.model
+    }
+
+    fn documents(&self) -> Option<u64> {
+        None
+    }
+
+    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &AtomicBool) -> Result<Option<Embedded>, Error> {
+        while self.ready.is_empty() {
+            self.fill(corpus)?;
+            let Some(oldest) = self.pending.pop_front() else { return Ok(None) };
+            self.take(oldest, cancel)?;
+        }
+        Ok(self.ready.pop_front())
+    }
+}
+
+impl Drop for RemoteSource {
+    fn drop(&mut self) {
+        for batch in &self.pending {
+            batch.reply.abort();
+        }
+    }
+}

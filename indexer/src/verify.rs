@@ -1,0 +1,147 @@
+//! Whether an index is sound: every byte read, every invariant checked, each problem named by file and section.
+
+use std::path::Path;
+
+use dyad_index::manifest::{self, FileEntry, Manifest, ShardEntry};
+use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
+use dyad_index::storage::crc32c_of_file;
+use dyad_index::{ModelRecord, lexical::TextShard};
+
+use crate::error::Error;
+use crate::publish::SHARDS_DIR;
+
+/// Differences between vectors and texts that are listed one by one.
+const MAX_LISTED: usize = 10;
+
+/// What a verification found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// The generation checked.
+    pub generation: u64,
+    /// Files read.
+    pub files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// One line per problem; empty when the index is sound.
+    pub problems: Vec<String>,
+}
+
+impl Findings {
+    fn note(&mut self, problem: impl std::fmt::Display) {
+        self.problems.push(problem.to_string());
+    }
+
+    fn differ(&mut self, path: &Path, part: &str, expected: &str, got: &str) {
+        self.note(format!("`{}`, {part}: expected {expected}, got {got}", path.display()));
+    }
+}
+
+/// Checks the current generation of an index. Damage is a finding; an index that is not there, or whose manifest cannot
+/// be read, is an error.
+pub fn verify(index: &Path) -> Result<Findings, Error> {
+    let Manifest { generation, model, shards, .. } = manifest::current(index)?;
+    let mut findings = Findings { generation, ..Findings::default() };
+    for entry in &shards {
+        verify_shard(&index.join(SHARDS_DIR).join(&entry.id), entry, &model, &mut findings);
+    }
+    Ok(findings)
+}
+
+fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, findings: &mut Findings) {
+    let before = findings.problems.len();
+    for file in entry.files.iter().filter(|file| file.path != DENSE_FILE) {
+        check_file(dir, file, findings);
+    }
+    // A reader of damaged text files may go anywhere, so they are opened only where all checksums hold.
+    let text_path = dir.join(TEXT_DIR);
+    let text = (findings.problems.len() == before).then(|| TextShard::open(&text_path));
+    let dense_path = dir.join(DENSE_FILE);
+    let dense = verify_dense(&dense_path, entry, model, findings);
+    match (text, dense) {
+        (Some(Err(error)), _) => findings.note(error),
+        (Some(Ok(text)), dense) => {
+            if text.len() as u64 != entry.documents {
+                findings.differ(&text_path, "documents", &entry.documents.to_string(), &text.len().to_string());
+            } else if let Some(dense) = dense {
+                compare_keys(&dense, &text, &text_path, findings);
+            }
+        }
+        (None, _) => {}
+    }
+}
+
+/// Length and checksum of a file against the manifest; says whether they hold.
+fn check_file(dir: &Path, file: &FileEntry, findings: &mut Findings) -> bool {
+    let path = dir.join(&file.path);
+    let (bytes, crc32c) = match crc32c_of_file(&path) {
+        Ok(read) => read,
+        Err(error) => {
+            findings.note(error);
+            return false;
+        }
+    };
+    findings.files += 1;
+    findings.bytes += bytes;
+    if bytes != file.bytes {
+        findings.differ(&path, "length", &format!("{} bytes", file.bytes), &format!("{bytes} bytes"));
+        return false;
+    }
+    if crc32c != file.crc32c {
+        findings.differ(&path, "checksum of the file", &format!("{:08x}", file.crc32c), &format!("{crc32c:08x}"));
+        return false;
+    }
+    true
+}
+
+/// Checks `dense.dyad` by section, so that damage is named closely. Gives the shard back where it is sound.
+fn verify_dense(path: &Path, entry: &ShardEntry, model: &ModelRecord, findings: &mut Findings) -> Option<DenseShard> {
+    let Some(file) = entry.files.iter().find(|file| file.path == DENSE_FILE) else {
+        findings.differ(path, "manifest", "an entry for the file", "none");
+        return None;
+    };
+    let mut whole = Findings::default();
+    let intact = check_file(path.parent()?, file, &mut whole);
+    findings.files += whole.files;
+    findings.bytes += whole.bytes;
+    let shard = match DenseShard::open(path) {
+        Ok(shard) => shard,
+        Err(error) => {
+            findings.note(error);
+            return None;
+        }
+    };
+    let problems = shard.verify().problems;
+    let sections_are_sound = problems.is_empty();
+    findings.problems.extend(problems);
+    if sections_are_sound && !intact {
+        // Damage between the sections, or a whole file of another build.
+        findings.problems.extend(whole.problems);
+    }
+    let before = findings.problems.len();
+    if shard.meta().model != *model {
+        findings.differ(path, "META, model", &model.fingerprint, &shard.meta().model.fingerprint);
+    }
+    if shard.len() as u64 != entry.documents {
+        findings.differ(path, "vectors", &entry.documents.to_string(), &shard.len().to_string());
+    }
+    (sections_are_sound && intact && findings.problems.len() == before).then_some(shard)
+}
+
+/// Document i of the text must be node i of the vectors.
+fn compare_keys(dense: &DenseShard, text: &TextShard, text_path: &Path, findings: &mut Findings) {
+    let (keys, mut different) = (dense.keys(), 0);
+    for node in 0..dense.len() as u32 {
+        let problem = match text.document(node) {
+            Ok(document) if document.key == keys.key(node) => continue,
+            Ok(document) => format!("expected key `{}`, got `{}`", keys.key(node), document.key),
+            Err(error) => error.to_string(),
+        };
+        different += 1;
+        if different <= MAX_LISTED {
+            findings.note(format!("`{}`, document {node}: {problem}", text_path.display()));
+        }
+    }
+    if different > MAX_LISTED {
+        findings.note(format!("`{}`: {different} documents differ from the vectors' keys", text_path.display()));
+    }
+}

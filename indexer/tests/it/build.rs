@@ -1,0 +1,145 @@
+//! Good builds: everything is there, searchable, sound, and the next build is the next generation.
+
+use dyad_corpus::embeddings::VectorType;
+use dyad_index::lexical::Question;
+use dyad_index::snapshot::Effort;
+use dyad_index::{Snapshot, manifest};
+use dyad_indexer::inspect::inspect;
+use dyad_indexer::job::build_index;
+use dyad_indexer::source::FileSource;
+use dyad_indexer::verify::verify;
+
+use crate::fixture::{DIM, Fixture, RUN, Recorder, document, header, row_of};
+
+#[test]
+fn every_document_is_found_by_its_vector_and_by_its_words() {
+    let fixture = Fixture::new(300);
+    let summary = fixture.build().unwrap();
+    assert_eq!((summary.manifest.generation, summary.manifest.documents()), (1, 300));
+    assert_eq!(summary.manifest.shards.len(), 2);
+    assert!(summary.certificates.iter().all(|certificate| certificate.unreachable == 0));
+
+    let snapshot = Snapshot::open(&fixture.index()).unwrap();
+    for number in 0..300 {
+        let document = document(number);
+        let hits = snapshot.search_dense(&row_of(&document.passage()), 1, Effort::Walk { ef: 64 }).unwrap().hits;
+        assert_eq!(hits[0].key, document.key);
+        let stored = snapshot.document(hits[0].shard, hits[0].node).unwrap();
+        assert_eq!((stored.title, stored.text), (document.title, document.text));
+        let metadata = document.metadata.map(|metadata| serde_json::to_string(&metadata).unwrap());
+        assert_eq!(stored.metadata_json, metadata.unwrap_or_default());
+    }
+    let hits = snapshot.search_text(&Question::new("document 123"), 1).unwrap().hits;
+    assert_eq!(hits[0].key, "doc-0123");
+
+    let findings = verify(&fixture.index()).unwrap();
+    assert_eq!(findings.problems, [""; 0]);
+    assert!(findings.bytes > 0);
+    assert!(!fixture.index().join(".building").exists());
+}
+
+#[test]
+fn documents_go_to_shards_by_a_hash_of_their_key() {
+    let fixture = Fixture::new(120);
+    let summary = fixture.build().unwrap();
+    let snapshot = Snapshot::open(&fixture.index()).unwrap();
+    for number in 0..120 {
+        let key = document(number).key;
+        let expected = (xxhash_rust::xxh3::xxh3_64(key.as_bytes()) % 2) as usize;
+        assert_eq!(snapshot.find(&key).unwrap().0, expected);
+    }
+    assert!(summary.manifest.shards.iter().all(|shard| shard.documents > 30));
+}
+
+#[test]
+fn few_documents_leave_shards_out() {
+    for n in [1, 2, 5] {
+        let fixture = Fixture::new(n);
+        let mut config = fixture.config();
+        config.shards = 64;
+        let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
+        let summary = build_index(&config, &mut source, &dyad_indexer::job::Silent, &RUN).unwrap();
+        assert_eq!(summary.manifest.documents(), n as u64);
+        assert!(summary.manifest.shards.len() <= n);
+        assert_eq!(verify(&fixture.index()).unwrap().problems, [""; 0]);
+    }
+}
+
+#[test]
+fn one_thread_writes_the_same_vectors_and_graph_again() {
+    let dense = |fixture: &Fixture| {
+        fixture.build().unwrap();
+        let files = fixture.files();
+        let dense = files.into_iter().filter(|(path, _)| path.ends_with("dense.dyad"));
+        dense.map(|(_, bytes)| bytes).collect::<Vec<_>>()
+    };
+    let once = dense(&Fixture::new(200));
+    assert_eq!(once.len(), 2);
+    assert!(once == dense(&Fixture::new(200)));
+}
+
+#[test]
+fn a_second_build_is_generation_2_and_leaves_generation_1_as_it_was() {
+    let fixture = Fixture::new(80);
+    fixture.build().unwrap();
+    let before = fixture.files();
+    assert_eq!(fixture.build().unwrap().manifest.generation, 2);
+    let after = fixture.files();
+    for (path, bytes) in before.iter().filter(|(path, _)| !path.ends_with("CURRENT")) {
+        assert!(after.get(path) == Some(bytes), "{}", path.display());
+    }
+    assert_eq!(manifest::generations(&fixture.index()).unwrap(), [1, 2]);
+    Snapshot::open_manifest(&fixture.index(), manifest::load(&fixture.index(), 1).unwrap()).unwrap();
+    assert_eq!(inspect(&fixture.index()).unwrap().generation, 2);
+}
+
+#[test]
+fn leftovers_of_a_killed_build_are_removed() {
+    let fixture = Fixture::new(40);
+    fixture.build().unwrap();
+    let index = fixture.index();
+    fs_err::create_dir_all(index.join(".building/shard-0000/text")).unwrap();
+    fs_err::write(index.join(".building/shard-0000.rows"), "half").unwrap();
+    fs_err::create_dir_all(index.join("shards/000002-0000-dead")).unwrap();
+    fixture.build().unwrap();
+    assert!(!index.join(".building").exists());
+    assert!(!index.join("shards/000002-0000-dead").exists());
+    assert_eq!(fs_err::read_dir(index.join("shards")).unwrap().count(), 4);
+}
+
+#[test]
+fn half_precision_is_stretched_to_unit_length_and_said() {
+    let fixture = Fixture::new(0);
+    let documents = crate::fixture::documents(50);
+    fixture.write_corpus(&documents);
+    let mut half = header();
+    half.vectors = VectorType::F16;
+    fixture.write_embeddings("half", half, &documents);
+    let mut source = FileSource::open(&fixture.path("half")).unwrap();
+    let recorder = Recorder::new(&|_| {});
+    build_index(&fixture.config(), &mut source, &recorder, &RUN).unwrap();
+    let lines = recorder.lines.into_inner().unwrap();
+    assert_eq!(lines[1..2], ["documents"]);
+    assert!(lines[0].starts_with(&format!("plan: 50 documents of {DIM} values in 2 shards")), "{}", lines[0]);
+    assert!(lines.iter().any(|line| line.contains("of 50 vectors were not exactly of unit length")), "{lines:?}");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("graph ")).count(), 2);
+    assert_eq!(verify(&fixture.index()).unwrap().problems, [""; 0]);
+}
+
+#[test]
+fn a_report_names_what_is_in_the_index() {
+    let fixture = Fixture::new(150);
+    fixture.build().unwrap();
+    let report = inspect(&fixture.index()).unwrap();
+    assert_eq!((report.documents, report.model.name.as_str()), (150, "hash"));
+    let names: Vec<_> = report.shards[0].sections.iter().map(|section| section.name).collect();
+    assert_eq!(names, ["META", "VECTORS", "GRAPH", "KEYS", "CERTIFICATE"]);
+    assert_eq!(report.shards[0].build.builder, "hnsw_rs");
+    assert_eq!(report.shards[0].layers[0].nodes as u64, report.shards[0].documents);
+    let efs: Vec<_> = report.shards[0].certificate.recall.iter().map(|point| point.ef).collect();
+    assert_eq!(efs, [16, 32, 64, 128, 256, 512]);
+    let text = report.to_string();
+    for part in ["generation    1", "fingerprint   f00d", "documents     150 in 2 shards", "VECTORS", "recall@10"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}

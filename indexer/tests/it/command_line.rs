@@ -1,0 +1,114 @@
+//! The binary: output, exit codes, Ctrl-C.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Output, Stdio};
+
+use crate::fixture::{Fixture, document};
+
+fn dyad_indexer() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-indexer"));
+    command.env_remove("RUST_LOG");
+    command
+}
+
+fn build(fixture: &Fixture, more: &[&str]) -> Output {
+    dyad_indexer()
+        .arg("build")
+        .arg("--corpus")
+        .arg(fixture.path("corpus.jsonl"))
+        .arg("--index")
+        .arg(fixture.index())
+        .arg("--embeddings")
+        .arg(fixture.path("embeddings"))
+        .args(more)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn build_inspect_verify() {
+    let fixture = Fixture::new(70);
+    let built = build(&fixture, &["--shards", "2", "--threads", "2"]);
+    assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
+    let out = text(&built.stdout);
+    assert!(out.contains("built generation 1 of") && out.contains("70 documents in 2 shards"), "{out}");
+    assert!(text(&built.stderr).contains("plan: 70 documents of 24 values"), "{}", text(&built.stderr));
+
+    let run = |command: &str, more: &[&str]| {
+        dyad_indexer().arg(command).arg("--index").arg(fixture.index()).args(more).output().unwrap()
+    };
+    let inspected = run("inspect", &[]);
+    assert!(text(&inspected.stdout).contains("certificate"), "{}", text(&inspected.stdout));
+    let json: serde_json::Value = serde_json::from_slice(&run("inspect", &["--json"]).stdout).unwrap();
+    assert_eq!(json["documents"], 70);
+    assert_eq!(json["model"]["metric"], "cosine");
+    assert_eq!(json["shards"][0]["certificate"]["unreachable"], 0);
+
+    let verified = run("verify", &[]);
+    assert_eq!(verified.status.code(), Some(0));
+    assert!(text(&verified.stdout).starts_with("sound: generation 1, "), "{}", text(&verified.stdout));
+    let dense = fixture.files().into_keys().find(|path| path.ends_with("dense.dyad")).unwrap();
+    let mut bytes = fs_err::read(&dense).unwrap();
+    bytes[600] ^= 1;
+    fs_err::write(&dense, bytes).unwrap();
+    let verified = run("verify", &[]);
+    assert_eq!(verified.status.code(), Some(1));
+    let out = text(&verified.stdout);
+    assert!(out.contains("META") && out.contains("not sound: 1 problem in generation 1"), "{out}");
+}
+
+#[test]
+fn failures_exit_with_1_and_usage_with_2() {
+    let fixture = Fixture::new(10);
+    assert_eq!(build(&fixture, &["--m", "300"]).status.code(), Some(2));
+    assert_eq!(build(&fixture, &["--encoder", "http://127.0.0.1:9"]).status.code(), Some(2), "two sources");
+    assert_eq!(dyad_indexer().arg("build").output().unwrap().status.code(), Some(2));
+    let missing = dyad_indexer().args(["inspect", "--index", "/nonexistent"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("error: `/nonexistent` holds no index"), "{}", text(&missing.stderr));
+    fs_err::write(fixture.path("corpus.jsonl"), "{").unwrap();
+    let broken = build(&fixture, &[]);
+    assert_eq!(broken.status.code(), Some(1));
+    assert!(text(&broken.stderr).contains("corpus.jsonl:1: not a JSON object"), "{}", text(&broken.stderr));
+}
+
+#[test]
+fn ctrl_c_cancels_cleanly() {
+    let fixture = Fixture::new(50);
+    fixture.build().unwrap();
+    let before = fixture.files();
+    let mut child = dyad_indexer()
+        .args(["build", "--corpus", "-", "--index"])
+        .arg(fixture.index())
+        .arg("--embeddings")
+        .arg(fixture.path("embeddings"))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut write = |number: usize| {
+        let document = document(number);
+        let line = serde_json::json!({ "_id": document.key, "title": document.title, "text": document.text });
+        writeln!(input, "{line}").unwrap();
+        input.flush().unwrap();
+    };
+    (0..10).for_each(&mut write);
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(log.any(|line| line.contains("plan:")));
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    assert!(log.any(|line| line.contains("stopping and cleaning up")));
+    // The pass looks at the flag with every document.
+    write(10);
+    write(11);
+    assert!(log.any(|line| line.contains("error: cancelled; the index is unchanged")));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(fixture.files() == before);
+    assert!(!fixture.index().join(".building").exists());
+}

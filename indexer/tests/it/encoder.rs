@@ -1,0 +1,221 @@
+//! Builds that embed through an encoder service, which answers out of order, is full, changes, or dies.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use dyad_indexer::source::{RemoteConfig, RemoteSource};
+use dyad_indexer::verify::verify;
+use dyad_indexer::{Error, job};
+use dyad_proto::client::ClientConfig;
+use dyad_proto::service::{self, Health, ServerConfig};
+use dyad_proto::v1::encoder_server::{Encoder, EncoderServer};
+use dyad_proto::{v1, vector};
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+use tokio_stream::Stream;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::fixture::{DIM, Fixture, row_of};
+
+/// What the service does with call number `n` (from 0).
+#[derive(Clone, Copy)]
+enum Mood {
+    Well,
+    /// Later calls are answered first.
+    OutOfOrder,
+    /// The first calls are refused as too much.
+    Full,
+    /// The process is gone after this many calls.
+    Dies(usize),
+    /// Another model after this many calls.
+    Changes(usize),
+    /// One vector too few.
+    Short,
+    /// Answers never.
+    Hangs,
+}
+
+struct Fake {
+    mood: Mood,
+    calls: AtomicUsize,
+    die: Arc<Notify>,
+}
+
+#[tonic::async_trait]
+impl Encoder for Fake {
+    async fn info(&self, _: Request<v1::InfoRequest>) -> Result<Response<v1::InfoResponse>, Status> {
+        let model = v1::ModelInfo {
+            name: "hash".into(),
+            fingerprint: "f00d".into(),
+            dim: DIM as u32,
+            metric: v1::Metric::Cosine.into(),
+            max_tokens: 64,
+            ..Default::default()
+        };
+        Ok(Response::new(v1::InfoResponse { model: Some(model) }))
+    }
+
+    async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
+        let request = request.into_inner();
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(request.tower(), v1::Tower::Answer);
+        let mut fingerprint = "f00d";
+        match self.mood {
+            Mood::OutOfOrder => tokio::time::sleep(Duration::from_millis(40 - 10 * (call as u64 % 4))).await,
+            Mood::Full if call < 4 => return Err(Status::resource_exhausted("the queue is full")),
+            Mood::Dies(after) if call >= after => {
+                self.die.notify_one();
+                std::future::pending::<()>().await;
+            }
+            Mood::Changes(after) if call >= after => fingerprint = "beef",
+            Mood::Hangs => std::future::pending::<()>().await,
+            Mood::Well | Mood::Full | Mood::Dies(_) | Mood::Changes(_) | Mood::Short => {}
+        }
+        let mut rows: Vec<f32> = request.texts.iter().flat_map(|text| row_of(text)).collect();
+        if matches!(self.mood, Mood::Short) {
+            rows.truncate(rows.len() - DIM);
+        }
+        Ok(Response::new(v1::EncodeResponse {
+            id: request.id,
+            dim: DIM as u32,
+            vectors: vector::pack(&rows),
+            fingerprint: fingerprint.into(),
+            ..Default::default()
+        }))
+    }
+
+    type EncodeStreamStream = Pin<Box<dyn Stream<Item = Result<v1::EncodeResponse, Status>> + Send>>;
+
+    async fn encode_stream(
+        &self,
+        _: Request<Streaming<v1::EncodeRequest>>,
+    ) -> Result<Response<Self::EncodeStreamStream>, Status> {
+        Err(Status::unimplemented("not asked for here"))
+    }
+}
+
+struct Running {
+    url: String,
+    die: Arc<Notify>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.die.notify_one();
+    }
+}
+
+fn start(mood: Mood) -> Running {
+    let runtime = Runtime::new().unwrap();
+    let die = Arc::new(Notify::new());
+    let fake = Fake { mood, calls: AtomicUsize::new(0), die: die.clone() };
+    let url = runtime.block_on(async {
+        let listener = service::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let routes = Routes::new(service::encoder(fake));
+        let health = Health::new().serving::<EncoderServer<Fake>>().await;
+        tokio::spawn(service::serve(listener, routes, health, std::future::pending(), ServerConfig::default()));
+        url
+    });
+    let running = Running { url, die: die.clone() };
+    std::thread::spawn(move || {
+        runtime.block_on(die.notified());
+        // Listener and connections close, as at the end of a process.
+        runtime.shutdown_background();
+    });
+    running
+}
+
+fn connect(url: &str) -> Result<RemoteSource, Error> {
+    let client = ClientConfig {
+        attempts: 3,
+        first_wait: Duration::from_millis(10),
+        call_timeout: Duration::from_secs(20),
+        ..ClientConfig::default()
+    };
+    RemoteSource::connect(url, RemoteConfig { batch_texts: 16, in_flight: 4, client })
+}
+
+/// Builds generation 1 from files, then fails to build generation 2 from the service.
+fn refused(mood: Mood) -> String {
+    let fixture = Fixture::new(200);
+    fixture.build().unwrap();
+    let before = fixture.files();
+    let server = start(mood);
+    let error = anyhow::Error::from(fixture.build_from(&mut connect(&server.url).unwrap()).unwrap_err());
+    assert!(fixture.files() == before);
+    let text = format!("{error:#}");
+    assert!(text.contains(&server.url), "{text}");
+    text
+}
+
+#[test]
+fn an_index_is_the_same_from_a_service_as_from_files() {
+    let from_files = Fixture::new(200);
+    from_files.build().unwrap();
+    let dense = |fixture: &Fixture| {
+        let files = fixture.files().into_iter().filter(|(path, _)| path.ends_with("dense.dyad"));
+        files.map(|(_, bytes)| bytes).collect::<Vec<_>>()
+    };
+    for mood in [Mood::Well, Mood::OutOfOrder, Mood::Full] {
+        let fixture = Fixture::new(200);
+        let server = start(mood);
+        fixture.build_from(&mut connect(&server.url).unwrap()).unwrap();
+        assert_eq!(verify(&fixture.index()).unwrap().problems, [""; 0]);
+        assert!(dense(&fixture) == dense(&from_files));
+    }
+}
+
+#[test]
+fn a_service_that_dies_in_the_middle_is_named_with_the_documents() {
+    let error = refused(Mood::Dies(5));
+    // Which batch it is depends on which answers were still under way.
+    assert!(error.contains("documents `doc-00") && error.contains("could not be embedded"), "{error}");
+    assert!(error.contains("no server answers at"), "{error}");
+}
+
+#[test]
+fn a_service_that_changes_its_model_is_refused() {
+    let error = refused(Mood::Changes(3));
+    assert!(error.contains("expected fingerprint f00d, got beef"), "{error}");
+}
+
+#[test]
+fn a_service_that_answers_too_little_is_refused() {
+    let error = refused(Mood::Short);
+    assert!(error.contains("documents `doc-0000` to `doc-0015`"), "{error}");
+    assert!(error.contains("16 vectors of 24"), "{error}");
+}
+
+#[test]
+fn a_service_that_is_not_there_creates_no_index() {
+    let error = connect("http://127.0.0.1:9").unwrap_err().to_string();
+    assert!(error.contains("no server answers at `http://127.0.0.1:9` (3 tries)"), "{error}");
+}
+
+#[test]
+fn waiting_for_a_service_can_be_cancelled() {
+    let fixture = Fixture::new(50);
+    let server = start(Mood::Hangs);
+    let cancel = AtomicBool::new(false);
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            cancel.store(true, Ordering::Relaxed);
+        });
+        let mut source = connect(&server.url).unwrap();
+        job::build_index(&fixture.config(), &mut source, &job::Silent, &cancel).unwrap_err()
+    });
+    assert!(matches!(error, Error::Cancelled), "{error}");
+    assert!(fixture.files().is_empty());
+}
+
+#[test]
+fn batches_are_limited_by_name() {
+    let config = RemoteConfig { batch_texts: 5_000, ..RemoteConfig::default() };
+    let error = RemoteSource::connect("http://127.0.0.1:9", config).unwrap_err().to_string();
+    assert_eq!(error, "`batch-texts` must be between 1 and 1024: 5000");
+}

@@ -1,0 +1,173 @@
+//! A directory with a corpus, its embeddings and an index to be.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
+use dyad_corpus::{Document, ReadOptions};
+use dyad_indexer::Error;
+use dyad_indexer::build::BuildParams;
+use dyad_indexer::job::{BuildConfig, Progress, Silent, Summary, Unit, build_index};
+use dyad_indexer::source::{FileSource, VectorSource};
+use tempfile::TempDir;
+
+pub(crate) const DIM: usize = 24;
+pub(crate) static RUN: AtomicBool = AtomicBool::new(false);
+
+pub(crate) struct Fixture {
+    dir: TempDir,
+}
+
+pub(crate) fn document(number: usize) -> Document {
+    let metadata = number
+        .is_multiple_of(3)
+        .then(|| serde_json::json!({ "number": number, "source": "tests" }).as_object().cloned().unwrap());
+    Document {
+        key: format!("doc-{number:04}"),
+        title: if number.is_multiple_of(2) { format!("Title {number}") } else { String::new() },
+        text: format!("text of document {number} about subject {}", number % 7),
+        metadata,
+    }
+}
+
+pub(crate) fn documents(n: usize) -> Vec<Document> {
+    (0..n).map(document).collect()
+}
+
+/// A unit vector that depends on a text only.
+pub(crate) fn row_of(text: &str) -> Vec<f32> {
+    let value = |at: usize| {
+        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(text.as_bytes(), at as u64);
+        (hash >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    };
+    let row: Vec<f32> = (0..DIM).map(value).collect();
+    let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
+    row.into_iter().map(|value| value / length).collect()
+}
+
+pub(crate) fn header() -> Header {
+    Header {
+        model: ModelRecord {
+            name: "hash".into(),
+            fingerprint: "f00d".into(),
+            dim: DIM,
+            metric: "cosine".into(),
+            max_tokens: 64,
+        },
+        tower: "answer".into(),
+        vectors: VectorType::F32,
+        part_rows: 64,
+    }
+}
+
+fn line_of(document: &Document) -> String {
+    let mut line = serde_json::json!({ "_id": document.key, "title": document.title, "text": document.text });
+    if let Some(metadata) = &document.metadata {
+        line["metadata"] = metadata.clone().into();
+    }
+    line.to_string()
+}
+
+impl Fixture {
+    /// Documents and their vectors.
+    pub(crate) fn new(n: usize) -> Self {
+        let fixture = Self { dir: tempfile::tempdir().unwrap() };
+        fixture.write_corpus(&documents(n));
+        fixture.write_embeddings("embeddings", header(), &documents(n));
+        fixture
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn index(&self) -> PathBuf {
+        self.path("index")
+    }
+
+    pub(crate) fn write_corpus(&self, documents: &[Document]) {
+        let mut text = String::new();
+        for document in documents {
+            writeln!(text, "{}", line_of(document)).unwrap();
+        }
+        fs_err::write(self.path("corpus.jsonl"), text).unwrap();
+    }
+
+    pub(crate) fn write_embeddings(&self, name: &str, header: Header, documents: &[Document]) {
+        let mut writer = EmbeddingsWriter::open(&self.path(name), header).unwrap();
+        for document in documents {
+            writer.push(&document.key, &row_of(&document.passage()), document).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+
+    pub(crate) fn config(&self) -> BuildConfig {
+        BuildConfig {
+            corpus: self.path("corpus.jsonl"),
+            read: ReadOptions::default(),
+            index: self.index(),
+            shards: 2,
+            params: BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 1 },
+        }
+    }
+
+    pub(crate) fn build(&self) -> Result<Summary, Error> {
+        let mut source = FileSource::open(&self.path("embeddings"))?;
+        self.build_from(&mut source)
+    }
+
+    pub(crate) fn build_from(&self, source: &mut dyn VectorSource) -> Result<Summary, Error> {
+        build_index(&self.config(), source, &Silent, &RUN)
+    }
+
+    /// Every file of the index but the lock, with its content.
+    pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        if self.index().exists() {
+            collect(&self.index(), &mut files);
+        }
+        files.retain(|path, _| !path.ends_with("LOCK") && path.extension().is_none_or(|extension| extension != "lock"));
+        files
+    }
+}
+
+fn collect(dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for entry in fs_err::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else {
+            files.insert(path.clone(), fs_err::read(&path).unwrap());
+        }
+    }
+}
+
+/// Remembers stages and notes; acts when a stage begins.
+pub(crate) struct Recorder<'a> {
+    pub(crate) lines: Mutex<Vec<String>>,
+    pub(crate) at_stage: &'a (dyn Fn(&str) + Sync),
+}
+
+impl Recorder<'_> {
+    pub(crate) fn new(at_stage: &(dyn Fn(&str) + Sync)) -> Recorder<'_> {
+        Recorder { lines: Mutex::default(), at_stage }
+    }
+}
+
+impl Progress for Recorder<'_> {
+    fn begin(&self, stage: &str, _unit: Unit, _total: Option<u64>) {
+        self.lines.lock().unwrap().push(stage.to_owned());
+        (self.at_stage)(stage);
+    }
+
+    fn advance(&self, _steps: u64) {}
+
+    fn finish(&self) {}
+
+    fn note(&self, text: &str) {
+        self.lines.lock().unwrap().push(text.to_owned());
+    }
+}

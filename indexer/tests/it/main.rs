@@ -1,0 +1,9 @@
+//! Whole builds of small indexes: what is published, what is refused, and that a refusal changes nothing.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod build;
+mod command_line;
+mod damage;
+mod encoder;
+mod fixture;
+mod refusals;

@@ -1,0 +1,232 @@
+//! Bad input: each error names what is wrong and where, and the index stays as it was.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dyad_corpus::Document;
+use dyad_index::storage::WriteLock;
+use dyad_index::{Metric, ModelRecord};
+use dyad_indexer::Error;
+use dyad_indexer::job::{Silent, build_index};
+use dyad_indexer::source::{Documents, Embedded, FileSource, VectorSource};
+
+use crate::fixture::{DIM, Fixture, RUN, Recorder, documents, header, row_of};
+
+/// Builds generation 1, changes the input, and expects the next build to fail and to leave every file as it was.
+fn refused(change: impl FnOnce(&Fixture)) -> String {
+    let fixture = Fixture::new(90);
+    fixture.build().unwrap();
+    let before = fixture.files();
+    change(&fixture);
+    let error = anyhow::Error::from(fixture.build().unwrap_err());
+    assert!(fixture.files() == before, "{error:#}");
+    format!("{error:#}")
+}
+
+/// The same with vectors made on the spot.
+fn refused_rows(make: impl Fn(usize, &mut Vec<f32>)) -> String {
+    let fixture = Fixture::new(90);
+    fixture.build().unwrap();
+    let before = fixture.files();
+    let mut source = Made { model: model(), number: 0, make };
+    let error = fixture.build_from(&mut source).unwrap_err();
+    assert!(fixture.files() == before, "{error}");
+    error.to_string()
+}
+
+fn model() -> ModelRecord {
+    let (name, fingerprint) = ("hash".into(), "f00d".into());
+    ModelRecord { name, fingerprint, dim: DIM, metric: Metric::Cosine, max_tokens: 64 }
+}
+
+struct Made<F> {
+    model: ModelRecord,
+    number: usize,
+    make: F,
+}
+
+impl<F: Fn(usize, &mut Vec<f32>)> VectorSource for Made<F> {
+    fn model(&self) -> &ModelRecord {
+        &self.model
+    }
+
+    fn documents(&self) -> Option<u64> {
+        None
+    }
+
+    fn pull(&mut self, corpus: &mut Documents<'_>, _: &AtomicBool) -> Result<Option<Embedded>, Error> {
+        let Some(document) = corpus.next().transpose()? else { return Ok(None) };
+        let mut row = row_of(&document.value.passage());
+        (self.make)(self.number, &mut row);
+        self.number += 1;
+        Ok(Some(Embedded { document: document.value, row }))
+    }
+}
+
+fn assert_names(error: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(error.contains(part), "`{part}` in: {error}");
+    }
+}
+
+fn append(fixture: &Fixture, line: &str) {
+    let path = fixture.path("corpus.jsonl");
+    let text = fs_err::read_to_string(&path).unwrap();
+    fs_err::write(path, format!("{text}{line}\n")).unwrap();
+}
+
+#[test]
+fn a_broken_line_of_the_corpus() {
+    let error = refused(|fixture| append(fixture, "{\"_id\": \"x\", "));
+    assert_names(&error, &["corpus.jsonl:91: not a JSON object"]);
+}
+
+#[test]
+fn duplicate_keys_and_empty_texts() {
+    let error = refused(|fixture| append(fixture, r#"{"_id": "doc-0007", "text": "again"}"#));
+    assert_names(&error, &["corpus.jsonl:91: key `doc-0007` was already used on line 8"]);
+    let error = refused(|fixture| append(fixture, r#"{"_id": "x", "text": "  "}"#));
+    assert_names(&error, &["corpus.jsonl:91: the text of key `x` is empty"]);
+}
+
+#[test]
+fn an_empty_corpus_and_a_missing_one() {
+    let error = refused(|fixture| fixture.write_corpus(&[]));
+    assert_names(&error, &["corpus.jsonl", "holds no documents"]);
+    let error = refused(|fixture| fs_err::remove_file(fixture.path("corpus.jsonl")).unwrap());
+    assert_names(&error, &["corpus.jsonl", "No such file"]);
+}
+
+#[test]
+fn rows_that_cannot_be_compared() {
+    let error = refused_rows(|number, row| row[3] = if number == 70 { f32::NAN } else { row[3] });
+    assert_names(&error, &["document `doc-0070` (row 70): value 3 is not a finite number"]);
+    let error = refused_rows(|number, row| row.truncate(DIM - usize::from(number == 5)));
+    assert_names(&error, &["document `doc-0005` (row 5): expected 24 values, got 23"]);
+    let error = refused_rows(|number, row| row.iter_mut().for_each(|value| *value *= f32::from(u8::from(number != 8))));
+    assert_names(&error, &["document `doc-0008` (row 8) is zero"]);
+    let error = refused_rows(|_, row| row.iter_mut().for_each(|value| *value *= 2.0));
+    assert_names(&error, &["document `doc-0000` (row 0) has length 2", "cosine needs unit vectors"]);
+}
+
+#[test]
+fn embeddings_that_are_not_the_corpus() {
+    let rewrite = |fixture: &Fixture, documents: &[Document]| {
+        fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
+        fixture.write_embeddings("embeddings", header(), documents);
+    };
+    let error = refused(|fixture| {
+        let mut swapped = documents(90);
+        swapped.swap(40, 41);
+        rewrite(fixture, &swapped);
+    });
+    assert_names(&error, &["out of step", "row 40", "expected key `doc-0040` (corpus line 41), got `doc-0041`"]);
+    let error = refused(|fixture| rewrite(fixture, &documents(80)));
+    assert_names(&error, &["end before row 80, document `doc-0080`"]);
+    let error = refused(|fixture| rewrite(fixture, &documents(91)));
+    assert_names(&error, &["go on after the corpus: row 90, key `doc-0090`"]);
+}
+
+#[test]
+fn embeddings_that_cannot_be_used() {
+    let error = refused(|fixture| {
+        let path = fixture.path("embeddings/embeddings.json");
+        let text = fs_err::read_to_string(&path).unwrap().replace("\"complete\": true", "\"complete\": false");
+        fs_err::write(path, text).unwrap();
+    });
+    assert_names(&error, &["the set is not complete: 90 rows so far"]);
+    let error = refused(|fixture| {
+        let path = fixture.path("embeddings/part-000001.npy");
+        let mut bytes = fs_err::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs_err::write(path, bytes).unwrap();
+    });
+    assert_names(&error, &["part-000001.npy", "checksum"]);
+    let error = refused(|fixture| {
+        fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
+        let mut questions = header();
+        questions.tower = "question".into();
+        fixture.write_embeddings("embeddings", questions, &documents(90));
+    });
+    assert_names(&error, &["expected tower `answer`, got `question`"]);
+    let error = refused(|fixture| {
+        fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
+        let mut dot = header();
+        dot.model.metric = "dot".into();
+        fixture.write_embeddings("embeddings", dot, &documents(90));
+    });
+    assert_names(&error, &["model `hash`", "got `dot`"]);
+}
+
+#[test]
+fn parameters_out_of_range_create_nothing() {
+    let fixture = Fixture::new(10);
+    let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
+    let mut config = fixture.config();
+    config.params.m = 257;
+    let error = build_index(&config, &mut source, &Silent, &RUN).unwrap_err();
+    assert_names(&error.to_string(), &["`m` must be between 2 and 256: 257"]);
+    config = fixture.config();
+    config.shards = 0;
+    let error = build_index(&config, &mut source, &Silent, &RUN).unwrap_err();
+    assert_names(&error.to_string(), &["`shards` must be between 1 and 256: 0"]);
+    assert!(!fixture.index().exists());
+}
+
+#[test]
+fn a_held_lock_names_its_holder() {
+    let fixture = Fixture::new(10);
+    fixture.build().unwrap();
+    let before = fixture.files();
+    let lock = WriteLock::acquire(&fixture.index()).unwrap();
+    let error = fixture.build().unwrap_err().to_string();
+    assert_names(&error, &["is being written by process", &std::process::id().to_string()]);
+    assert!(fixture.files() == before);
+    drop(lock);
+    fixture.build().unwrap();
+}
+
+#[test]
+fn a_first_build_that_fails_publishes_nothing() {
+    let fixture = Fixture::new(20);
+    append(&fixture, "broken");
+    fixture.build().unwrap_err();
+    assert!(fixture.files().is_empty(), "{:?}", fixture.files().keys());
+}
+
+#[test]
+fn cancelling_in_any_stage_changes_nothing() {
+    let fixture = Fixture::new(60);
+    fixture.build().unwrap();
+    let before = fixture.files();
+    for stage in ["documents", "graph 1/2", "certificate 1/2", "graph 2/2", "certificate 2/2"] {
+        let cancel = AtomicBool::new(false);
+        let at_stage = |begun: &str| cancel.store(begun == stage || cancel.load(Ordering::Relaxed), Ordering::Relaxed);
+        let recorder = Recorder::new(&at_stage);
+        let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
+        let error = build_index(&fixture.config(), &mut source, &recorder, &cancel).unwrap_err();
+        assert!(matches!(error, Error::Cancelled), "{stage}: {error}");
+        assert_eq!(recorder.lines.into_inner().unwrap().last().map(String::as_str), Some(stage));
+        assert!(fixture.files() == before, "{stage}");
+    }
+    assert_eq!(fixture.build().unwrap().manifest.generation, 2);
+}
+
+#[test]
+fn an_index_of_a_newer_release_is_not_touched() {
+    let fixture = Fixture::new(10);
+    fixture.build().unwrap();
+    let index = fixture.index();
+    let text = fs_err::read_to_string(index.join("manifest-000001.json")).unwrap();
+    fs_err::write(index.join("manifest-000001.json"), text.replace("\"format_version\": 1", "\"format_version\": 9"))
+        .unwrap();
+    // The pointer's checksum no longer fits, so reading is refused before the version is looked at.
+    assert_names(&dyad_indexer::verify::verify(&index).unwrap_err().to_string(), &["checksum in `CURRENT`"]);
+    let lock = WriteLock::acquire(&index).unwrap();
+    let error = dyad_index::manifest::point_to(&index, 1, &lock).unwrap_err().to_string();
+    assert_names(&error, &["format version 9", "reads up to 1"]);
+    drop(lock);
+    // A build goes on with generation 2 and keeps the shards that it cannot know to be unused.
+    let shards = fs_err::read_dir(index.join("shards")).unwrap().count();
+    assert_eq!(fixture.build().unwrap().manifest.generation, 2);
+    assert_eq!(fs_err::read_dir(index.join("shards")).unwrap().count(), 2 * shards);
+}

@@ -1,0 +1,82 @@
+//! The binary as a user runs it.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Output, Stdio};
+
+use crate::fixture::{encoder, searcher, write_index};
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_dyad-searcher")).args(arguments).env("RUST_LOG", "error").output().unwrap()
+}
+
+async fn run_beside(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    let output = tokio::task::spawn_blocking(move || run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()));
+    let output = output.await.unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn query_prints_a_table_or_json() {
+    let server = searcher().await;
+    let (code, out, _) =
+        run_beside(&["query", "--server", &server.url, "--mode", "bm25", "--k", "3", "number 37"]).await;
+    assert_eq!(code, Some(0));
+    assert!(
+        out.contains("rank") && out.contains("doc-37") && out.contains("Title: the silent mountain number 37"),
+        "{out}"
+    );
+
+    let (_, out, _) = run_beside(&["query", "--server", &server.url, "--mode", "compare", "number 37"]).await;
+    assert!(out.contains("overlap@10") && out.contains("hybrid") && out.contains("ms: tokenize"), "{out}");
+
+    let (_, out, _) = run_beside(&["query", "--server", &server.url, "--json", "-k", "2", "number 37"]).await;
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((json["mode"].as_str(), json["hits"].as_array().unwrap().len()), (Some("hybrid"), 2));
+    assert_eq!(json["hits"][0]["document"]["metadata"]["lang"], "en");
+
+    let (code, out, _) = run_beside(&["explain", "--server", &server.url, "--key", "doc-37", "number 37"]).await;
+    assert!(code == Some(0) && out.contains("dense, exact   rank"), "{out}");
+    let (code, out, _) = run_beside(&["admin", "--server", &server.url, "verify"]).await;
+    assert!(code == Some(0) && out.starts_with("sound: "), "{out}");
+    let (code, out, _) = run_beside(&["admin", "--server", &server.url, "status"]).await;
+    assert!(code == Some(0) && out.contains("60 documents") && out.contains("f00d"), "{out}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_use_is_exit_code_2_and_failure_is_1() {
+    assert_eq!(run_beside(&["query", "--mode", "sideways", "q"]).await.0, Some(2));
+    let (code, _, error) = run_beside(&["query", "--k", "0", "q"]).await;
+    assert!(code == Some(2) && error.contains("`k`: expected 1 to 10000, got 0"), "{error}");
+    let (code, _, error) = run_beside(&["query", "--server", "http://127.0.0.1:1", "q"]).await;
+    assert!(code == Some(1) && error.contains("no server answers at `http://127.0.0.1:1`"), "{error}");
+    assert_eq!(run_beside(&["--version"]).await.0, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
+    let index = tempfile::tempdir().unwrap();
+    write_index(index.path(), 1, "f00d");
+    let tower = encoder("f00d").await;
+    let directory = index.path().to_str().unwrap().to_owned();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_dyad-searcher"))
+        .args(["serve", "--index", &directory, "--question-tower", &tower.url, "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let out = server.stdout.take().unwrap();
+    let line = tokio::task::spawn_blocking(move || BufReader::new(out).lines().next().unwrap().unwrap()).await.unwrap();
+    let address = line.strip_prefix("listening on ").unwrap().to_owned();
+    let (code, out, error) = run_beside(&["query", "--server", &format!("http://{address}"), "number 5"]).await;
+    assert!(code == Some(0) && out.contains("doc-05"), "{out}{error}");
+
+    // The same port again is refused, with the way out.
+    let again = ["serve", "--index", &directory, "--question-tower", &tower.url, "--listen", &address];
+    let (code, _, error) = run_beside(&again).await;
+    assert!(code == Some(1) && error.contains("choose another one with `--listen`"), "{error}");
+
+    assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
+    let status = tokio::task::spawn_blocking(move || server.wait().unwrap()).await.unwrap();
+    assert_eq!(status.code(), Some(0));
+}

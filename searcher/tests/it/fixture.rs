@@ -1,0 +1,224 @@
+//! A small index, a searcher over it, and an encoder service that hashes words into vectors.
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dyad_index::lexical::{TextDocument, TextWriter};
+use dyad_index::manifest::{self, FileEntry, Manifest, ShardEntry};
+use dyad_index::search::DenseRows;
+use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
+use dyad_index::storage::{WriteLock, crc32c_of_file};
+use dyad_index::{BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord};
+use dyad_proto::client::{AdminClient, ClientConfig, SearcherClient};
+use dyad_proto::service::{self, Health, ServerConfig};
+use dyad_proto::v1::encoder_server::{Encoder, EncoderServer};
+use dyad_proto::{v1, validate, vector};
+use dyad_searcher::question::QuestionTower;
+use dyad_searcher::run::EngineConfig;
+use dyad_searcher::{Engine, Error};
+use tokio::sync::oneshot;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status, Streaming};
+
+pub(crate) const DIM: usize = 24;
+pub(crate) const DOCUMENTS: usize = 60;
+
+pub(crate) fn model(fingerprint: &str) -> ModelRecord {
+    let (name, fingerprint) = ("words".to_owned(), fingerprint.to_owned());
+    ModelRecord { name, fingerprint, dim: DIM, metric: Metric::Cosine, max_tokens: 64 }
+}
+
+/// A unit vector whose values count hashed words.
+pub(crate) fn embed(text: &str) -> Vec<f32> {
+    let mut values = [0.01; DIM];
+    for word in text.to_lowercase().split_whitespace() {
+        let hash = word
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        values[(hash >> 32) as usize % DIM] += 1.0;
+    }
+    let norm = values.iter().map(|value| value * value).sum::<f32>().sqrt();
+    values.iter().map(|value| value / norm).collect()
+}
+
+/// Key and text of every document.
+pub(crate) fn documents() -> Vec<(String, String)> {
+    let things = ["river", "mountain", "planet", "composer", "metal", "bird"];
+    let words = ["old", "deep", "bright", "famous", "heavy", "quick", "silent", "northern", "curious", "golden"];
+    (0..DOCUMENTS)
+        .map(|i| (format!("doc-{i:02}"), format!("the {} {} number {i}", words[i / 6], things[i % 6])))
+        .collect()
+}
+
+/// Every node linked with every other: what a walk finds is then exact.
+fn complete_graph(n: usize) -> Graph {
+    let lists: Vec<Vec<u32>> =
+        (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();
+    Graph { entry: 0, layers: vec![Layer::from_lists((0..n as u32).collect(), &lists)] }
+}
+
+/// Writes generation `generation` with two shards.
+pub(crate) fn write_index(index: &Path, generation: u64, fingerprint: &str) {
+    let lock = WriteLock::acquire(index).unwrap();
+    let meta = ShardMeta {
+        model: model(fingerprint),
+        build: BuildRecord {
+            builder: "complete".into(),
+            m: 0,
+            ef_construction: 0,
+            seed: 0,
+            threads: 1,
+            tool: "test".into(),
+        },
+    };
+    let mut shards = Vec::new();
+    for part in 0..2 {
+        let id = format!("g{generation}-{part}");
+        let dir = index.join("shards").join(&id);
+        fs_err::create_dir_all(&dir).unwrap();
+        let mine: Vec<_> = documents().into_iter().skip(part).step_by(2).collect();
+        let mut text = TextWriter::create(&dir.join(TEXT_DIR)).unwrap();
+        for (key, body) in &mine {
+            text.add(TextDocument { key, title: "Title", text: body, metadata_json: "{\"lang\":\"en\"}" }).unwrap();
+        }
+        text.finish().unwrap();
+        let values: Vec<f32> = mine.iter().flat_map(|(_, text)| embed(text)).collect();
+        let input = ShardInput {
+            meta: &meta,
+            vectors: &DenseRows::new(&values, DIM),
+            graph: &complete_graph(mine.len()),
+            keys: &mine.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(),
+            certificate: &Certificate::default(),
+        };
+        shard::write(&dir.join(DENSE_FILE), &input).unwrap();
+        let names = fs_err::read_dir(dir.join(TEXT_DIR)).unwrap();
+        let mut names: Vec<_> =
+            names.map(|name| format!("{TEXT_DIR}/{}", name.unwrap().file_name().to_string_lossy())).collect();
+        names.push(DENSE_FILE.to_owned());
+        let file = |path: String| {
+            let (bytes, crc32c) = crc32c_of_file(&dir.join(&path)).unwrap();
+            FileEntry { path, bytes, crc32c }
+        };
+        shards.push(ShardEntry { id, documents: mine.len() as u64, files: names.into_iter().map(file).collect() });
+    }
+    let model = model(fingerprint);
+    let manifest = Manifest { format_version: 1, generation, created_unix_s: 1, tool: "test".into(), model, shards };
+    manifest::publish(index, &manifest, &lock).unwrap();
+}
+
+/// The stand-in for an encoder service.
+struct Words {
+    fingerprint: String,
+    broken: Arc<AtomicBool>,
+}
+
+#[tonic::async_trait]
+impl Encoder for Words {
+    async fn info(&self, _: Request<v1::InfoRequest>) -> Result<Response<v1::InfoResponse>, Status> {
+        let model = v1::ModelInfo {
+            name: "words".into(),
+            fingerprint: self.fingerprint.clone(),
+            dim: DIM as u32,
+            metric: v1::Metric::Cosine.into(),
+            max_tokens: 64,
+            ..Default::default()
+        };
+        Ok(Response::new(v1::InfoResponse { model: Some(model) }))
+    }
+
+    async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
+        let request = request.into_inner();
+        validate::encode_request(&request)?;
+        if self.broken.load(Ordering::SeqCst) {
+            return Err(Status::internal("the model is out of memory"));
+        }
+        if request.texts.iter().any(|text| text.contains("sleep")) {
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        }
+        let values: Vec<f32> = request.texts.iter().flat_map(|text| embed(text)).collect();
+        let (dim, vectors, fingerprint) = (DIM as u32, vector::pack(&values), self.fingerprint.clone());
+        Ok(Response::new(v1::EncodeResponse { id: request.id, dim, vectors, fingerprint, ..Default::default() }))
+    }
+
+    type EncodeStreamStream = Pin<Box<dyn futures_util::Stream<Item = Result<v1::EncodeResponse, Status>> + Send>>;
+
+    async fn encode_stream(
+        &self,
+        _: Request<Streaming<v1::EncodeRequest>>,
+    ) -> Result<Response<Self::EncodeStreamStream>, Status> {
+        Err(Status::unimplemented("a searcher does not stream"))
+    }
+}
+
+/// An encoder service that ends when dropped.
+pub(crate) struct EncoderService {
+    pub(crate) url: String,
+    pub(crate) broken: Arc<AtomicBool>,
+    _stop: oneshot::Sender<()>,
+}
+
+pub(crate) async fn encoder(fingerprint: &str) -> EncoderService {
+    let listener = service::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let broken = Arc::new(AtomicBool::new(false));
+    let words = Words { fingerprint: fingerprint.to_owned(), broken: Arc::clone(&broken) };
+    let health = Health::new().serving::<EncoderServer<Words>>().await;
+    let shutdown = async { drop(stopped.await) };
+    tokio::spawn(service::serve(
+        listener,
+        Routes::new(service::encoder(words)),
+        health,
+        shutdown,
+        ServerConfig::default(),
+    ));
+    EncoderService { url, broken, _stop: stop }
+}
+
+/// A searcher over a fresh index.
+pub(crate) struct Searcher {
+    pub(crate) index: tempfile::TempDir,
+    pub(crate) url: String,
+    pub(crate) client: SearcherClient,
+    pub(crate) encoder: EncoderService,
+    pub(crate) engine: Arc<Engine>,
+    _stop: oneshot::Sender<()>,
+}
+
+pub(crate) async fn open(index: &Path, encoder: &EncoderService, config: EngineConfig) -> Result<Engine, Error> {
+    Engine::open(index, QuestionTower::connect(&encoder.url).await?, config)
+}
+
+pub(crate) async fn searcher() -> Searcher {
+    searcher_with(EngineConfig::default()).await
+}
+
+pub(crate) async fn searcher_with(config: EngineConfig) -> Searcher {
+    let index = tempfile::tempdir().unwrap();
+    write_index(index.path(), 1, "f00d");
+    let encoder = encoder("f00d").await;
+    let engine = Arc::new(open(index.path(), &encoder, config).await.unwrap());
+    let listener = service::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let shutdown = async { drop(stopped.await) };
+    tokio::spawn(dyad_searcher::service::serve(listener, Arc::clone(&engine), shutdown, ServerConfig::default()));
+    let client = SearcherClient::connect(&url, ClientConfig::default()).await.unwrap();
+    Searcher { index, url, client, encoder, engine, _stop: stop }
+}
+
+impl Searcher {
+    pub(crate) async fn admin(&self) -> AdminClient {
+        AdminClient::connect(&self.url, ClientConfig::default()).await.unwrap()
+    }
+}
+
+pub(crate) fn request(mode: v1::Mode, query: &str, k: u32) -> v1::SearchRequest {
+    v1::SearchRequest { query: query.into(), mode: mode.into(), k, ..Default::default() }
+}
+
+pub(crate) fn keys(hits: &[v1::Hit]) -> Vec<&str> {
+    hits.iter().map(|hit| hit.key.as_str()).collect()
+}

@@ -1,0 +1,8 @@
+//! A whole searcher over a small index, with a stand-in for the encoder service: asked through gRPC and the command line.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod admin;
+mod command_line;
+mod fixture;
+mod refusals;
+mod search;

@@ -1,0 +1,89 @@
+//! Bad requests, the wrong model, and an encoder that fails or goes.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use dyad_proto::v1;
+use dyad_proto::v1::Mode;
+use dyad_searcher::run::EngineConfig;
+
+use crate::fixture::{encoder, open, request, searcher, searcher_with, write_index};
+
+#[tokio::test]
+async fn bad_requests_name_the_field() {
+    let server = searcher().await;
+    let refused = async |request: v1::SearchRequest| server.client.search(request).await.unwrap_err().to_string();
+    assert!(refused(request(Mode::Dense, "q", 0)).await.contains("`k`: expected 1 to 10000, got 0"));
+    assert!(refused(request(Mode::Dense, "q", 1_000_000)).await.contains("got 1000000"));
+    assert!(refused(request(Mode::Dense, " ", 1)).await.contains("`query`: expected text"));
+    assert!(
+        refused(request(Mode::Dense, &"x".repeat(1_000_000), 1)).await.contains("at most 32768 bytes, got 1000000")
+    );
+    assert!(refused(v1::SearchRequest { mode: 99, ..request(Mode::Dense, "q", 1) }).await.contains("`mode`"));
+    let batch = v1::SearchBatchRequest { requests: vec![request(Mode::Dense, "q", 1), request(Mode::Dense, "q", 0)] };
+    assert!(server.client.search_batch(batch).await.unwrap_err().to_string().contains("`requests[1].k`"));
+}
+
+#[tokio::test]
+async fn k_beyond_the_corpus_returns_all_of_it() {
+    let server = searcher().await;
+    let reply = server.client.search(request(Mode::Dense, "river", 10_000)).await.unwrap();
+    assert_eq!(reply.hits.len(), 60);
+}
+
+#[tokio::test]
+async fn a_tower_of_another_model_is_refused_with_both_names() {
+    let index = tempfile::tempdir().unwrap();
+    write_index(index.path(), 1, "f00d");
+    let other = encoder("beef").await;
+    let error = open(index.path(), &other, EngineConfig::default()).await.unwrap_err().to_string();
+    assert!(error.contains("`words` (fingerprint f00d, 24 values)"), "{error}");
+    assert!(error.contains("the tower is `words` (fingerprint beef, 24 values)"), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_vector_hybrid_answers_from_bm25_and_says_so() {
+    let server = searcher().await;
+    server.encoder.broken.store(true, Ordering::SeqCst);
+    let error = server.client.search(request(Mode::Dense, "river", 3)).await.unwrap_err().to_string();
+    assert!(error.contains("question tower") && error.contains("out of memory"), "{error}");
+    for mode in [Mode::Hybrid, Mode::Compare] {
+        let reply = server.client.search(request(mode, "number 12", 3)).await.unwrap();
+        assert!(reply.degraded && reply.degraded_reason.contains("out of memory"), "{}", reply.degraded_reason);
+        let hits = reply.comparison.map_or(reply.hits, |all| {
+            assert!(all.dense.is_empty());
+            all.hybrid
+        });
+        assert_eq!((hits[0].key.as_str(), hits[0].dense), ("doc-12", None));
+    }
+    server.encoder.broken.store(false, Ordering::SeqCst);
+    assert!(!server.client.search(request(Mode::Hybrid, "number 12", 3)).await.unwrap().degraded);
+}
+
+#[tokio::test]
+async fn an_index_that_is_not_there_is_named_with_the_way_to_make_one() {
+    let (index, tower) = (tempfile::tempdir().unwrap(), encoder("f00d").await);
+    let error = open(index.path(), &tower, EngineConfig::default()).await.unwrap_err().to_string();
+    assert!(error.contains("holds no index") && error.contains("dyad-indexer build"), "{error}");
+}
+
+#[tokio::test]
+async fn more_requests_than_allowed_are_refused() {
+    let server = searcher_with(EngineConfig { max_requests: 1, ..EngineConfig::default() }).await;
+    let many = (0..50).map(|_| server.engine.search(request(Mode::Hybrid, "river", 3), None));
+    let results = futures_util::future::join_all(many).await;
+    let busy = results.iter().filter(|result| matches!(result, Err(dyad_searcher::Error::Busy { limit: 1 }))).count();
+    assert!(busy > 0 && results.iter().any(Result::is_ok), "{busy} of 50 were refused");
+    assert!(server.engine.search(request(Mode::Hybrid, "river", 3), None).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_deadline_is_kept_when_the_tower_is_slow() {
+    let server = searcher().await;
+    let time = Some(Duration::from_millis(60));
+    let error = server.engine.search(request(Mode::Dense, "sleep number 4", 3), time).await.unwrap_err();
+    assert!(matches!(error, dyad_searcher::Error::Tower { transient: true, .. }), "{error}");
+    let answer = server.engine.search(request(Mode::Hybrid, "sleep number 4", 3), time).await.unwrap();
+    assert_eq!(answer.hits[0].key, "doc-04");
+    assert!(answer.degraded.unwrap().contains("no question vector") && answer.timings.total_us < 400_000);
+}

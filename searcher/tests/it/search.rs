@@ -1,0 +1,140 @@
+//! Every mode against its definition.
+
+use dyad_proto::v1;
+use dyad_proto::v1::Mode;
+use tokio_stream::StreamExt as _;
+
+use crate::fixture::{documents, embed, keys, request, searcher};
+
+/// Documents by inner product with a question, ties by key.
+fn nearest(query: &str) -> Vec<(String, f32)> {
+    let question = embed(query);
+    let score = |text: &str| embed(text).iter().zip(&question).map(|(a, b)| a * b).sum::<f32>();
+    let mut scored: Vec<_> = documents().into_iter().map(|(key, text)| (key, score(&text))).collect();
+    scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    scored
+}
+
+#[tokio::test]
+async fn dense_hits_are_the_nearest_vectors_with_their_documents() {
+    let server = searcher().await;
+    let query = "the bright planet";
+    for exact in [false, true] {
+        let reply = server.client.search(v1::SearchRequest { exact, ..request(Mode::Dense, query, 5) }).await.unwrap();
+        let expected = nearest(query);
+        for (hit, (_, score)) in reply.hits.iter().zip(&expected) {
+            assert!((hit.score - score).abs() < 1e-5);
+            assert_eq!(hit.dense.unwrap().rank, hit.rank);
+            assert!(hit.bm25.is_none());
+            let (key, text) = documents().into_iter().find(|(key, _)| *key == hit.key).unwrap();
+            let document = hit.document.as_ref().unwrap();
+            assert_eq!((&document.key, &document.text, document.title.as_str()), (&key, &text, "Title"));
+            assert_eq!(document.metadata_json, "{\"lang\":\"en\"}");
+        }
+        assert_eq!((reply.hits.len(), reply.generation, reply.fingerprint.as_str()), (5, 1, "f00d"));
+        assert_eq!((reply.ef, reply.distance_computations), (if exact { 0 } else { 128 }, 60));
+        assert!(reply.timings.unwrap().total_us > 0 && !reply.degraded);
+    }
+}
+
+#[tokio::test]
+async fn bm25_finds_the_word_and_needs_no_vector() {
+    let server = searcher().await;
+    server.encoder.broken.store(true, std::sync::atomic::Ordering::SeqCst);
+    let reply = server.client.search(request(Mode::Bm25, "number 37", 3)).await.unwrap();
+    assert_eq!(reply.hits[0].key, "doc-37");
+    assert_eq!(reply.hits[0].bm25.unwrap().rank, 1);
+    assert_eq!((reply.ef, reply.distance_computations, reply.degraded), (0, 0, false));
+}
+
+#[tokio::test]
+async fn hybrid_is_the_fusion_of_both_rankings() {
+    let server = searcher().await;
+    let query = "silent golden composer 46";
+    let ask = |mode| server.client.search(v1::SearchRequest { keys_only: true, ..request(mode, query, 60) });
+    let (dense, bm25) = (ask(Mode::Dense).await.unwrap(), ask(Mode::Bm25).await.unwrap());
+    let hybrid = ask(Mode::Hybrid).await.unwrap();
+    let part = |hits: &[v1::Hit], key: &str| {
+        hits.iter().find(|hit| hit.key == key).map_or(0.0, |hit| 1.0 / (60.0 + f64::from(hit.rank)))
+    };
+    let sum = |key: &str| part(&dense.hits, key) + part(&bm25.hits, key);
+    let mut expected: Vec<(String, f64)> = documents().into_iter().map(|(key, _)| (key.clone(), sum(&key))).collect();
+    expected.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    assert_eq!(keys(&hybrid.hits), expected.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>());
+    for hit in &hybrid.hits {
+        assert!((f64::from(hit.score) - sum(&hit.key)).abs() < 1e-7);
+        assert!(hit.document.is_none(), "keys_only");
+        assert_eq!(
+            hit.dense.map(|place| place.rank),
+            dense.hits.iter().find(|other| other.key == hit.key).map(|hit| hit.rank)
+        );
+    }
+}
+
+#[tokio::test]
+async fn compare_holds_what_the_three_modes_answer() {
+    let server = searcher().await;
+    let query = "old river number 0";
+    let reply = server.client.search(request(Mode::Compare, query, 7)).await.unwrap();
+    let all = reply.comparison.unwrap();
+    assert!(reply.hits.is_empty());
+    for (mode, hits) in [(Mode::Dense, &all.dense), (Mode::Bm25, &all.bm25), (Mode::Hybrid, &all.hybrid)] {
+        let alone = server.client.search(request(mode, query, 7)).await.unwrap();
+        assert_eq!(keys(hits), keys(&alone.hits), "{mode:?}");
+    }
+    let shared = keys(&all.dense).iter().filter(|key| keys(&all.bm25).contains(key)).count();
+    assert!((all.overlap_dense_bm25 - shared as f32 / 7.0).abs() < 1e-6);
+    let timings = reply.timings.unwrap();
+    assert!(timings.total_us >= timings.dense_us.max(timings.bm25_us));
+}
+
+#[tokio::test]
+async fn batches_and_streams_answer_as_single_requests_do() {
+    let server = searcher().await;
+    let modes = [Mode::Dense, Mode::Bm25, Mode::Hybrid, Mode::Compare];
+    let requests: Vec<_> = (0..40u64)
+        .map(|id| v1::SearchRequest { id, ..request(modes[id as usize % 4], &format!("quick bird number {id}"), 4) })
+        .collect();
+    let batch = v1::SearchBatchRequest { requests: requests.clone() };
+    let batch = server.client.search_batch(batch).await.unwrap().responses;
+    let mut stream = server.client.search_stream(tokio_stream::iter(requests.clone())).await.unwrap();
+    for (request, from_batch) in requests.into_iter().zip(batch) {
+        let from_stream = stream.next().await.unwrap().unwrap();
+        assert_eq!(from_stream.id, request.id);
+        let single = server.client.search(request).await.unwrap();
+        for other in [from_batch, from_stream.response.unwrap()] {
+            assert_eq!((&other.hits, &other.comparison, other.mode), (&single.hits, &single.comparison, single.mode));
+        }
+    }
+}
+
+#[tokio::test]
+async fn documents_come_by_key_and_missing_ones_are_named() {
+    let server = searcher().await;
+    let wanted = ["doc-59", "absent", "doc-00"].map(String::from).to_vec();
+    let reply = server.client.get_documents(v1::GetDocumentsRequest { keys: wanted }).await.unwrap();
+    assert_eq!(reply.documents.iter().map(|document| document.key.as_str()).collect::<Vec<_>>(), ["doc-59", "doc-00"]);
+    assert_eq!(reply.missing, ["absent"]);
+}
+
+#[tokio::test]
+async fn an_explanation_gives_the_true_places() {
+    let server = searcher().await;
+    let query = "northern metal number 46";
+    let dense =
+        server.client.search(v1::SearchRequest { exact: true, ..request(Mode::Dense, query, 60) }).await.unwrap();
+    let bm25 = server.client.search(request(Mode::Bm25, query, 60)).await.unwrap();
+    for hit in [&dense.hits[0], &dense.hits[17], &dense.hits[59]] {
+        let asked = v1::ExplainRequest { query: query.into(), key: hit.key.clone(), ef: 60 };
+        let reply = server.client.explain(asked).await.unwrap();
+        assert_eq!(reply.dense_exact.unwrap().rank, hit.rank);
+        assert_eq!(reply.dense_graph.unwrap().rank, hit.rank);
+        let place = bm25.hits.iter().find(|other| other.key == hit.key).map(|hit| hit.rank);
+        assert_eq!(reply.bm25.map(|place| place.rank), place);
+        assert_eq!(reply.bm25_explanation_json.is_empty(), place.is_none());
+        assert_eq!(reply.terms, ["northern", "metal", "number", "46"]);
+    }
+    let absent = v1::ExplainRequest { query: query.into(), key: "absent".into(), ef: 0 };
+    let error = server.client.explain(absent).await.unwrap_err().to_string();
+    assert!(error.contains("no document with the key `absent`"), "{error}");
+}
