@@ -110,10 +110,10 @@ impl Layout {
                 break;
             }
         }
-        if self.max_tokens.is_none() {
-            if let Some(settings) = JsonFile::open_if_present(&self.transformer.join("tokenizer_config.json"))? {
-                self.max_tokens = settings.count("model_max_length")?;
-            }
+        if self.max_tokens.is_none()
+            && let Some(settings) = JsonFile::open_if_present(&self.transformer.join("tokenizer_config.json"))?
+        {
+            self.max_tokens = settings.count("model_max_length")?;
         }
         Ok(())
     }

@@ -87,13 +87,14 @@ impl Encoder {
             facts.tensors(&file, records);
         }
         let normalizes = layout.modules.last() == Some(&Module::Normalize) && layout.truncate_dim.is_none();
-        if let Some(similarity) = layout.similarity.as_deref().filter(|&similarity| similarity != "cosine") {
-            if !normalizes {
-                tracing::warn!(
-                    similarity,
-                    "the model was made for another similarity; its vectors are normalised here and compared by cosine"
-                );
-            }
+        if let Some(similarity) = layout.similarity.as_deref()
+            && similarity != "cosine"
+            && !normalizes
+        {
+            tracing::warn!(
+                similarity,
+                "the model was made for another similarity; here its vectors are normalised and compared by cosine"
+            );
         }
         let info = ModelInfo {
             name: name_of(directory),

@@ -131,7 +131,7 @@ fn deadline(metadata: &MetadataMap) -> Instant {
 /// The caller's `grpc-timeout`, less what the reply needs to say so itself: the transport ends late calls without words.
 fn timeout(metadata: &MetadataMap) -> Option<Duration> {
     let timeout = parse_timeout(metadata.get("grpc-timeout")?.to_str().ok()?)?.min(LONGEST);
-    Some(timeout - (timeout / 20).min(Duration::from_millis(50)))
+    Some(timeout.saturating_sub((timeout / 20).min(Duration::from_millis(50))))
 }
 
 /// At most eight digits and a unit, as the gRPC protocol has it.
@@ -174,6 +174,6 @@ mod tests {
         metadata.insert("grpc-timeout", "100m".parse().unwrap());
         assert_eq!(timeout(&metadata), Some(Duration::from_millis(95)));
         metadata.insert("grpc-timeout", "9000S".parse().unwrap());
-        assert_eq!(timeout(&metadata), Some(LONGEST - Duration::from_millis(50)));
+        assert_eq!(timeout(&metadata), Some(LONGEST.saturating_sub(Duration::from_millis(50))));
     }
 }

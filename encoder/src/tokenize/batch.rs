@@ -17,7 +17,7 @@ pub struct Budget {
 
 impl Budget {
     /// What ran fastest on CPUs: larger batches leave the caches (see `benches/peers/st_reference.py` for the peer).
-    pub const CPU: Self = Self { tokens: 2048, rows: 64 };
+    pub const CPU: Self = Self { tokens: 2048, rows: 256 };
     /// Large enough to fill a GPU.
     pub const GPU: Self = Self { tokens: 65_536, rows: 1024 };
 

@@ -52,13 +52,12 @@ impl Tokenizer {
     pub(crate) fn open(folder: &Path, settings: &TokenizerSettings<'_>) -> Result<Self, Error> {
         let overrides = NormalizerOverrides::read(folder)?;
         let path = folder.join("tokenizer.json");
-        let (mut inner, mut facts, path) = match read_value(&path)? {
-            Some(value) => (from_json(&path, &value)?, value, path),
-            None => {
-                let path = folder.join("vocab.txt");
-                let (inner, facts) = from_vocabulary(&path)?;
-                (inner, facts, path)
-            }
+        let (mut inner, mut facts, path) = if let Some(value) = read_value(&path)? {
+            (from_json(&path, &value)?, value, path)
+        } else {
+            let path = folder.join("vocab.txt");
+            let (inner, facts) = from_vocabulary(&path)?;
+            (inner, facts, path)
         };
         let refuse = |reason: String| Error::Tokenizer { path: path.clone(), reason };
         if let Value::Object(fields) = &mut facts {

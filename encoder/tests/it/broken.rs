@@ -16,8 +16,11 @@ fn assert_says(message: &str, parts: &[&str]) {
     }
 }
 
-/// Rewrites a weights file through a change of its tensors: name -> (dtype, shape, bytes).
-fn rewrite(path: &Path, change: impl FnOnce(&mut HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>)) {
+/// Name to number type, shape and bytes.
+type Tensors = HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
+
+/// Rewrites a weights file through a change of its tensors.
+fn rewrite(path: &Path, change: impl FnOnce(&mut Tensors)) {
     let bytes = fs_err::read(path).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let mut tensors = file
@@ -86,7 +89,7 @@ fn a_flipped_byte_in_the_header_never_panics() {
 
 #[test]
 fn weights_of_another_architecture_are_refused_tensor_by_tensor() {
-    let weights = |change: fn(&mut HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>)| {
+    let weights = |change: fn(&mut Tensors)| {
         let folder = copy("classic-mean");
         rewrite(&folder.path().join("model.safetensors"), change);
         refusal(folder.path())
@@ -121,7 +124,7 @@ fn what_an_encoder_does_not_use_may_be_there() {
                     name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
                 (if name.starts_with("cls.") { name } else { format!("bert.{name}") }, tensor)
             })
-            .collect::<HashMap<_, _>>();
+            .collect::<Tensors>();
         *tensors = renamed;
     });
     assert_eq!(open(folder.path()).info().fingerprint, name);

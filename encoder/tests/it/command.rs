@@ -22,8 +22,8 @@ fn text(bytes: &[u8]) -> String {
 
 fn corpus(root: &Path) -> String {
     let path = root.join("corpus.tsv");
-    let lines: String = (0..40).map(|number| format!("k{number}\tthe river {number} of the king\n")).collect();
-    fs_err::write(&path, lines).unwrap();
+    let lines: Vec<String> = (0..40).map(|number| format!("k{number}\tthe river {number} of the king")).collect();
+    fs_err::write(&path, lines.join("\n")).unwrap();
     path.display().to_string()
 }
 

@@ -103,7 +103,7 @@ const CHANGES: [Change; 12] = [
     }),
     ("answer prompt", |root| {
         edit(&root.join("config_sentence_transformers.json"), |settings| {
-            settings["prompts"] = json!({"document": "a"})
+            settings["prompts"] = json!({"document": "a"});
         });
     }),
 ];

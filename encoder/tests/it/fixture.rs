@@ -47,8 +47,13 @@ pub(crate) fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
     fs_err::write(path, value.to_string()).unwrap();
 }
 
+/// Tests run side by side, so one thread each is fastest.
+fn one_thread() -> Compute {
+    Compute { threads: Some(1), ..Compute::default() }
+}
+
 pub(crate) fn open(directory: &Path) -> Encoder {
-    Encoder::open(directory, &Compute::default()).unwrap()
+    Encoder::open(directory, &one_thread()).unwrap()
 }
 
 /// The message of a directory that must not open.

@@ -1,5 +1,5 @@
 //! The crate from outside: tiny checkpoints against sentence-transformers, broken models, the job, the service.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod broken;
 mod command;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use dyad_encoder::serve::{EncodeError, EncoderService, Handle, Options};
 use dyad_encoder::tokenize::Budget;
-use dyad_encoder::{Error, Tower};
+use dyad_encoder::{Compute, Error, Tower};
 use dyad_proto::client::{ClientConfig, EncoderClient};
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::encoder_server::{Encoder as _, EncoderServer};
@@ -20,6 +20,11 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_mins(1)
 }
 
+/// Many tests share few cores, and one thread is enough for a tiny model.
+fn one_thread() -> Options {
+    Options::new(Compute { threads: Some(1), ..Compute::default() })
+}
+
 fn handle(options: Options) -> Handle {
     Handle::start(&tiny("classic-prompt-left-out"), options).unwrap()
 }
@@ -31,7 +36,7 @@ fn texts(count: usize) -> Vec<String> {
 
 #[tokio::test]
 async fn a_handle_gives_the_vectors_of_the_model() {
-    let handle = handle(Options::default());
+    let handle = handle(one_thread());
     let expected = embed(&open(&tiny("classic-prompt-left-out")), Tower::Question, &texts(40));
     let encoded = handle.encode(Tower::Question, texts(40), soon()).await.unwrap();
     assert_eq!((encoded.dim, encoded.tokens.len(), encoded.truncated), (36, 40, 0));
@@ -47,8 +52,7 @@ async fn a_handle_gives_the_vectors_of_the_model() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_callers_get_their_own_vectors() {
-    let mut options = Options::default();
-    options.budget = Budget { tokens: 64, rows: 4 };
+    let options = Options { budget: Budget { tokens: 64, rows: 4 }, ..one_thread() };
     let handle = handle(options);
     let encoder = open(&tiny("classic-prompt-left-out"));
     let callers: Vec<_> = (1..30)
@@ -66,8 +70,7 @@ async fn many_callers_get_their_own_vectors() {
 
 #[tokio::test]
 async fn what_cannot_be_embedded_is_refused_with_the_reason() {
-    let mut options = Options::default();
-    options.queue_tokens = 100;
+    let options = Options { queue_tokens: 100, ..one_thread() };
     let handle = handle(options);
     let refusal = async |texts: &[&str], deadline| {
         let texts = texts.iter().map(ToString::to_string).collect();
@@ -82,8 +85,7 @@ async fn what_cannot_be_embedded_is_refused_with_the_reason() {
 
 #[tokio::test]
 async fn a_full_queue_refuses_and_then_recovers() {
-    let mut options = Options::default();
-    options.queue_tokens = 60;
+    let options = Options { queue_tokens: 60, ..one_thread() };
     let handle = handle(options);
     let calls = (0..100).map(|_| handle.encode(Tower::Answer, texts(2), soon()));
     let outcomes = future::join_all(calls).await;
@@ -98,8 +100,7 @@ async fn a_full_queue_refuses_and_then_recovers() {
 
 #[tokio::test]
 async fn callers_who_went_away_leave_no_trace() {
-    let mut options = Options::default();
-    options.queue_tokens = 2000;
+    let options = Options { queue_tokens: 2000, ..one_thread() };
     let handle = handle(options);
     for _ in 0..50 {
         let call = handle.encode_patiently(Tower::Answer, texts(50), soon());
@@ -112,7 +113,7 @@ async fn callers_who_went_away_leave_no_trace() {
 
 #[tokio::test]
 async fn the_model_ends_with_its_last_handle() {
-    let handle = handle(Options::default());
+    let handle = handle(one_thread());
     assert!(!handle.has_ended());
     let ended = {
         let handle = handle.clone();
@@ -146,7 +147,7 @@ fn request(id: u64, tower: v1::Tower, texts: Vec<String>) -> v1::EncodeRequest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_service_answers_like_the_model() {
-    let handle = handle(Options::default());
+    let handle = handle(one_thread());
     let fingerprint = handle.info().fingerprint.clone();
     let server = serve(handle).await;
     let info = server.client.info().await.unwrap();
@@ -167,8 +168,7 @@ async fn the_service_answers_like_the_model() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_keeps_its_order_and_is_slowed_down_instead_of_refused() {
-    let mut options = Options::default();
-    options.queue_tokens = 500;
+    let options = Options { queue_tokens: 500, ..one_thread() };
     let server = serve(handle(options)).await;
     let encoder = open(&tiny("classic-prompt-left-out"));
     let counts: Vec<usize> = (0..60).map(|id| 1 + (id * 7) % 13).collect();
@@ -185,8 +185,7 @@ async fn a_stream_keeps_its_order_and_is_slowed_down_instead_of_refused() {
 
 #[tokio::test]
 async fn errors_have_the_codes_of_grpc() {
-    let mut options = Options::default();
-    options.queue_tokens = 100;
+    let options = Options { queue_tokens: 100, ..one_thread() };
     let service = EncoderService::new(handle(options));
     let code = async |request: v1::EncodeRequest, timeout: Option<&str>| {
         let mut request = Request::new(request);
