@@ -1,6 +1,6 @@
 //! The job: resume, embed, finish.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, Summary, Ve
 use dyad_corpus::{CorpusReader, ReadOptions};
 
 use super::progress::Progress;
-use super::resume::{Resumed, resume};
+use super::resume::{Resumed, is_stream, resume};
 use super::windows::{Window, read_ahead};
 use crate::bundle::Encoder;
 use crate::error::Error;
@@ -75,8 +75,10 @@ pub enum JobError {
     /// The model failed.
     #[error(transparent)]
     Model(#[from] Error),
-    /// Standard input gave other documents than the run that is resumed.
-    #[error("standard input differs from the earlier run in part {part}. Remove the output directory, or give a file")]
+    /// Standard input or a pipe gave other documents than the run that is resumed.
+    #[error(
+        "the corpus differs from the earlier run in part {part}, and a stream cannot be read twice. Remove the output directory, or give a file"
+    )]
     ChangedInput {
         /// Number of the part, from 0.
         part: usize,
@@ -97,7 +99,7 @@ pub enum JobError {
 impl EmbedJob {
     /// Runs until the corpus ends, an error, or `interrupted`. What whole parts hold is kept in any case.
     pub fn run(&self, encoder: &Encoder, interrupted: &AtomicBool) -> Result<Outcome, JobError> {
-        if self.corpus != Path::new("-") {
+        if !is_stream(&self.corpus) {
             // A corpus that cannot be read or is empty leaves no directory behind.
             CorpusReader::open(&self.corpus, &self.read)?.next().transpose()?;
         }
@@ -116,10 +118,10 @@ impl EmbedJob {
         let windows = read_ahead(reader, encoder.tokenizer(), self.tower)?;
         loop {
             if interrupted.load(Ordering::Relaxed) {
-                return Err(self.interrupted(&writer, &progress));
+                return Err(self.interrupted(&writer));
             }
             let window = match windows.recv_timeout(LOOK) {
-                Ok(window) => window.inspect_err(|_| progress.clear())?,
+                Ok(window) => window?,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Err(JobError::ReaderLost),
             };
@@ -127,10 +129,9 @@ impl EmbedJob {
             truncated += window.tokens.iter().filter(|tokens| tokens.truncated).count() as u64;
             embedded += window.documents.len() as u64;
             if !self.embed(encoder, &window, &mut writer, &mut progress, interrupted)? {
-                return Err(self.interrupted(&writer, &progress));
+                return Err(self.interrupted(&writer));
             }
         }
-        progress.clear();
         if embedded == 0 && was_complete && parts_dropped == 0 {
             return Ok(Outcome::NothingToDo { documents: kept });
         }
@@ -161,8 +162,7 @@ impl EmbedJob {
         Ok(true)
     }
 
-    fn interrupted(&self, writer: &EmbeddingsWriter, progress: &Progress) -> JobError {
-        progress.clear();
+    fn interrupted(&self, writer: &EmbeddingsWriter) -> JobError {
         let rows = writer.finished_parts().iter().map(|part| part.rows).sum();
         JobError::Interrupted { rows, out: self.out.clone() }
     }

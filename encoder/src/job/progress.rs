@@ -66,11 +66,6 @@ impl Progress {
         self.started.elapsed()
     }
 
-    /// Takes the bar away.
-    pub(crate) fn clear(&self) {
-        self.bar.finish_and_clear();
-    }
-
     fn position(&self) -> u64 {
         let (begin, end, tokens, done) = self.window;
         begin + (end.saturating_sub(begin) as f64 * (done as f64 / tokens as f64).min(1.0)) as u64
@@ -91,6 +86,13 @@ impl Progress {
         let (done, total) = (self.position().saturating_sub(self.first_byte), self.total_bytes?);
         let left = total.saturating_sub(self.position());
         if done == 0 { None } else { Duration::try_from_secs_f64(seconds * left as f64 / done as f64).ok() }
+    }
+}
+
+/// However the job ends, what it says next stands on a line of its own.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }
 

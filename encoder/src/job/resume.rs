@@ -17,6 +17,11 @@ pub(crate) struct Resumed {
     pub(crate) parts_dropped: usize,
 }
 
+/// Standard input or a pipe: what is read from it once cannot be read again.
+pub(crate) fn is_stream(corpus: &Path) -> bool {
+    corpus == Path::new("-") || (corpus.exists() && !corpus.is_file() && !corpus.is_dir())
+}
+
 /// Opens the corpus and reads past what the writer already has. Parts made of text that has changed, and all after them,
 /// are dropped from the writer.
 pub(crate) fn resume(
@@ -55,7 +60,7 @@ pub(crate) fn resume(
     if ahead.is_some() {
         kept -= 1;
     }
-    if corpus == Path::new("-") {
+    if is_stream(corpus) {
         return Err(JobError::ChangedInput { part: kept });
     }
     writer.truncate(kept)?;

@@ -45,7 +45,7 @@ impl Default for Options {
     }
 }
 
-/// A running model. Clones share it; when the last one is dropped, the model ends after the batch it is at.
+/// A running model. Clones share it; dropping the last one waits for the batch that the model is at and ends it.
 #[derive(Debug, Clone)]
 pub struct Handle {
     running: Arc<Running>,

@@ -47,8 +47,8 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// Opens `tokenizer.json` in `folder`, or builds WordPiece from `vocab.txt`.
     ///
-    /// The digest covers the file with sorted keys, without the truncation and padding that the last user left in it,
-    /// and the settings of `tokenizer_config.json` that change tokens.
+    /// The digest covers the file with sorted keys, without the truncation and padding that the last user left in it, and
+    /// with the normaliser that `tokenizer_config.json` makes of it.
     pub(crate) fn open(folder: &Path, settings: &TokenizerSettings<'_>) -> Result<Self, Error> {
         let overrides = NormalizerOverrides::read(folder)?;
         let path = folder.join("tokenizer.json");
@@ -60,12 +60,15 @@ impl Tokenizer {
             (inner, facts, path)
         };
         let refuse = |reason: String| Error::Tokenizer { path: path.clone(), reason };
+        let normalizer = overrides.apply(&mut inner);
         if let Value::Object(fields) = &mut facts {
             fields.shift_remove("truncation");
             fields.shift_remove("padding");
+            if let Some(normalizer) = normalizer {
+                fields.insert("normalizer".into(), normalizer);
+            }
         }
-        overrides.apply(&mut inner);
-        let digest = Sha256::digest(json!([sorted(&facts), overrides.fact()]).to_string().as_bytes());
+        let digest = Sha256::digest(sorted(&facts).to_string().as_bytes());
 
         let special = inner.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
         if settings.max_tokens <= special {
@@ -212,16 +215,20 @@ impl NormalizerOverrides {
         })
     }
 
-    fn apply(&self, tokenizer: &mut tokenizers::Tokenizer) {
-        let Some(NormalizerWrapper::BertNormalizer(normalizer)) = tokenizer.get_normalizer() else { return };
+    /// Changes the tokenizer, and gives the normaliser that came out of it; nothing where it is not BERT's.
+    fn apply(&self, tokenizer: &mut tokenizers::Tokenizer) -> Option<Value> {
+        let Some(NormalizerWrapper::BertNormalizer(normalizer)) = tokenizer.get_normalizer() else { return None };
         let mut normalizer = *normalizer;
         normalizer.lowercase = self.lowercase.unwrap_or(normalizer.lowercase);
         normalizer.strip_accents = self.strip_accents.or(normalizer.strip_accents);
         normalizer.handle_chinese_chars = self.handle_chinese_chars.unwrap_or(normalizer.handle_chinese_chars);
         tokenizer.with_normalizer(Some(normalizer));
-    }
-
-    fn fact(&self) -> Value {
-        json!([self.lowercase, self.strip_accents, self.handle_chinese_chars])
+        Some(json!({
+            "type": "BertNormalizer",
+            "clean_text": normalizer.clean_text,
+            "handle_chinese_chars": normalizer.handle_chinese_chars,
+            "strip_accents": normalizer.strip_accents,
+            "lowercase": normalizer.lowercase,
+        }))
     }
 }

@@ -13,7 +13,7 @@ fn lines(path: &Path) -> Vec<String> {
     fs_err::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Made by `.venv/bin/python benches/peers/st_reference.py golden --model MODEL --out encoder/tests/golden` with
+/// Made by `.venv/bin/python benches/peers/st_reference.py --what golden --model MODEL --out encoder/tests/golden` with
 /// all-MiniLM-L6-v2, whose weights have SHA-256 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db.
 #[test]
 fn odd_texts_get_the_vectors_of_sentence_transformers() {
@@ -60,7 +60,7 @@ fn real_texts(data: &Path, keys: &[String]) -> Vec<(Tower, String)> {
 }
 
 /// Compares every fourth of the thousand, so that four processes share the work. The reference is made by
-/// `st_reference.py real` (see its head for the commands).
+/// `st_reference.py` (see its head for the commands).
 fn compare_a_quarter(test: &str, quarter: usize) {
     let paths = (real_model(test), path_of("DYAD_DATA", test), path_of("DYAD_ST_REFERENCE", test));
     let (Some(model), Some(data), Some(reference)) = paths else { return };
