@@ -57,7 +57,7 @@ impl Lines {
                 (io::ErrorKind::UnexpectedEof, Some(compression)) => {
                     Error::CutShort { path, line: self.line, compression }
                 }
-                _ => Error::Read { path, line: self.line, source },
+                _ => Error::Read { path, line: self.line, reason: source },
             });
         }
         if self.buffer.is_empty() {
