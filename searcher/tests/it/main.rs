@@ -4,5 +4,7 @@
 mod admin;
 mod command_line;
 mod fixture;
+#[cfg(feature = "torch")]
+mod local;
 mod refusals;
 mod search;
