@@ -24,7 +24,7 @@ pub enum Error {
     #[error("cancelled; the index is unchanged")]
     Cancelled,
     /// More vectors than one shard can hold.
-    #[error("a shard holds at most {limit} vectors. build with more `--shards`: {got}")]
+    #[error("a shard holds at most {limit} vectors, got {got}. Build with more `--shards`")]
     TooManyVectors {
         /// Vectors that one shard can hold.
         limit: usize,
@@ -48,7 +48,7 @@ pub enum Error {
     },
     /// A row with NaN or infinity.
     #[error(
-        "vector of document `{key}` (row {row}): value {position} is not a finite number. embed the document again"
+        "vector of document `{key}` (row {row}): value {position} is not a finite number. Embed the document again"
     )]
     NonFinite {
         /// The document.
@@ -60,7 +60,7 @@ pub enum Error {
     },
     /// A row of zeros has no direction.
     #[error(
-        "vector of document `{key}` (row {row}) is zero, so that it has no cosine with anything. embed the document again"
+        "vector of document `{key}` (row {row}) is zero, so that it has no cosine with anything. Embed the document again"
     )]
     ZeroVector {
         /// The document.
@@ -70,7 +70,7 @@ pub enum Error {
     },
     /// A row that is not of unit length.
     #[error(
-        "vector of document `{key}` (row {row}) has length {length:.3}, and cosine needs unit vectors. embed with a model that normalizes"
+        "vector of document `{key}` (row {row}) has length {length:.3}, and cosine needs unit vectors. Embed with a model that normalizes"
     )]
     NotUnit {
         /// The document.
@@ -109,7 +109,7 @@ pub enum Error {
     },
     /// The encoder service has another model than when the build began.
     #[error(
-        "`{url}` changed its model during the build: expected fingerprint {expected}, got {got}. build again with one model"
+        "`{url}` changed its model during the build: expected fingerprint {expected}, got {got}. Build again with one model"
     )]
     ModelChanged {
         /// The service.
@@ -121,7 +121,7 @@ pub enum Error {
     },
     /// A model whose vectors are compared in another way.
     #[error(
-        "model `{model}`: expected vectors compared by `cosine`, got `{got}`. use a model that normalizes its vectors"
+        "model `{model}`: expected vectors compared by `cosine`, got `{got}`. Use a model that normalizes its vectors"
     )]
     Metric {
         /// The model.
@@ -131,7 +131,7 @@ pub enum Error {
     },
     /// Vectors of the wrong tower.
     #[error(
-        "embeddings in `{}`: expected tower `{expected}`, got `{got}`. embed the corpus with `dyad-encoder embed --tower {expected}`",
+        "embeddings in `{}`: expected tower `{expected}`, got `{got}`. Embed the corpus with `dyad-encoder embed --tower {expected}`",
         dir.display()
     )]
     Tower {
@@ -145,7 +145,7 @@ pub enum Error {
     /// Document and vector do not belong together.
     #[error(
         "embeddings in `{}` are out of step with the corpus at row {row}: expected key `{expected}` (corpus line {line}), \
-         got `{got}`. embed this very corpus",
+         got `{got}`. Embed this very corpus",
         dir.display()
     )]
     KeysOutOfStep {
@@ -161,7 +161,7 @@ pub enum Error {
         got: String,
     },
     /// Fewer vectors than documents.
-    #[error("embeddings in `{}` end before row {row}, document `{key}`. embed this very corpus", dir.display())]
+    #[error("embeddings in `{}` end before row {row}, document `{key}`. Embed this very corpus", dir.display())]
     RowsMissing {
         /// The embeddings directory.
         dir: PathBuf,
@@ -171,7 +171,7 @@ pub enum Error {
         key: String,
     },
     /// More vectors than documents.
-    #[error("embeddings in `{}` go on after the corpus: row {row}, key `{key}`. embed this very corpus", dir.display())]
+    #[error("embeddings in `{}` go on after the corpus: row {row}, key `{key}`. Embed this very corpus", dir.display())]
     RowsLeft {
         /// The embeddings directory.
         dir: PathBuf,
@@ -182,7 +182,7 @@ pub enum Error {
     },
     /// A graph that repair could not make whole; a fault of this program.
     #[error(
-        "{unreachable} of {vectors} vectors cannot be reached after the repair; the index is unchanged. report this as a fault"
+        "{unreachable} of {vectors} vectors cannot be reached after the repair; the index is unchanged. Report this as a fault"
     )]
     Unreachable {
         /// Nodes not reached.

@@ -28,13 +28,13 @@ impl Plan {
         let row = self.dim.next_multiple_of(16) as u64 * 4;
         // Layer 0 is nearly full; the layers above add 1/(m-1) of their own links; offsets take 8 bytes.
         let links = 4 * (2 * self.m as u64 + 1) + 8;
-        documents * (row + links)
+        documents.saturating_mul(row + links)
     }
 
     /// Bytes of the graph builder for the largest shard. Vectors are mapped, and not counted.
     pub fn builder_bytes(&self, documents: u64) -> u64 {
         let shard = documents.div_ceil(self.shards.max(1) as u64);
-        shard * (BUILDER_NODE_BYTES + 2 * self.m as u64 * BUILDER_LINK_BYTES)
+        shard.saturating_mul(BUILDER_NODE_BYTES + 2 * self.m as u64 * BUILDER_LINK_BYTES)
     }
 }
 

@@ -42,7 +42,7 @@ fn move_and_point(
     fs_err::create_dir_all(&shards_dir)?;
     let mut shards = Vec::with_capacity(built.len());
     for (number, shard) in built.iter().enumerate() {
-        let id = format!("{generation:06}-{number:04}-{:016x}", content_hash(&shard.files));
+        let id = shard_id(generation, number, &shard.files);
         let path = shards_dir.join(&id);
         fs_err::rename(&shard.dir, &path)?;
         moved.push(path);
@@ -70,6 +70,19 @@ fn take_back(index: &Path, generation: u64, moved: &[PathBuf]) {
     if let Err(error) = removed {
         tracing::warn!("{error}; the next build will remove it");
     }
+}
+
+fn shard_id(generation: u64, number: usize, files: &[FileEntry]) -> String {
+    format!("{generation:06}-{number:04}-{:016x}", content_hash(files))
+}
+
+/// Whether a name under `shards/` has the form that this file gives.
+pub(crate) fn is_shard_id(name: &str) -> bool {
+    let parts: Vec<&str> = name.split('-').collect();
+    let [generation, number, hash] = parts[..] else { return false };
+    let digits = |part: &str, least: usize| part.len() >= least && part.bytes().all(|byte| byte.is_ascii_digit());
+    let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    digits(generation, 6) && digits(number, 4) && hash.len() == 16 && hash.bytes().all(hex)
 }
 
 fn content_hash(files: &[FileEntry]) -> u64 {
@@ -113,6 +126,19 @@ mod tests {
         assert_eq!(publish(index, &lock, &model(), &[built(index, "x")]).unwrap().generation, 3);
         assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 3);
         assert_eq!(manifest::current_generation(index).unwrap(), Some(3));
+    }
+
+    #[test]
+    fn names_of_shards_are_told_from_others() {
+        for generation in [1, 1_234_567] {
+            let id = shard_id(generation, 12, &[]);
+            assert!(is_shard_id(&id), "{id}");
+        }
+        for other in
+            ["", "a", "000001-0000", "000001-0000-xyz", "000001-0000-0123456789ABCDEF", "00001-0000-0123456789abcdef"]
+        {
+            assert!(!is_shard_id(other), "{other}");
+        }
     }
 
     #[test]

@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(refused(&mut [1.0]), "vector of document `k7` (row 0): expected 2 values, got 1");
         assert_eq!(
             refused(&mut [0.0, f32::NAN]),
-            "vector of document `k7` (row 0): value 1 is not a finite number. embed the document again"
+            "vector of document `k7` (row 0): value 1 is not a finite number. Embed the document again"
         );
         assert!(refused(&mut [0.0, 0.0]).starts_with("vector of document `k7` (row 0) is zero"));
         assert!(refused(&mut [3.0, 4.0]).starts_with("vector of document `k7` (row 0) has length 5.000,"));

@@ -79,7 +79,13 @@ impl Progress for Bar {
     }
 
     fn note(&self, text: &str) {
-        tracing::info!("{text}");
+        let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stage) = stage.as_ref() {
+            // The bar steps aside for the line.
+            stage.bar.suspend(|| tracing::info!("{text}"));
+        } else {
+            tracing::info!("{text}");
+        }
     }
 }
 

@@ -54,11 +54,8 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn report(error: &anyhow::Error) -> ExitCode {
-    let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-    };
-    // Whoever reads our output has seen enough.
-    if error.chain().any(broken_pipe) {
+    // Only printing fails with a bare I/O error. Whoever reads our output has seen enough.
+    if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
     // Where even standard error is gone, the exit code still tells.

@@ -131,7 +131,7 @@ impl Pass<'_> {
                 spool.add(embedded.document, &embedded.row)?;
             }
             let bytes = corpus.bytes_read();
-            self.progress.advance(if by_bytes { bytes - bytes_seen } else { 1 });
+            self.progress.advance(if by_bytes { bytes.saturating_sub(bytes_seen) } else { 1 });
             bytes_seen = bytes;
         }
         if let Some(note) = check.note() {

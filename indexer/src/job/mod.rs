@@ -1,7 +1,7 @@
 //! The whole build of an index: one pass over corpus and vectors, then one shard after another, then one publish.
 //!
 //! ```text
-//! INDEX/.building/           the job's own directory; whatever a killed build left there is removed by the next
+//! INDEX/.dyad-building/      the job's own directory; whatever a killed build left there is removed by the next
 //!   shard-0000.rows          f32 rows in node order, mapped while the graph is built, then removed
 //!   shard-0000/text/         tantivy; document i is node i
 //!   shard-0000/dense.dyad    written last; then the directory is complete and waits for the publish

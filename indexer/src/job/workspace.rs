@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use dyad_index::manifest;
+use dyad_index::manifest::{self, SHARDS_DIR};
 use dyad_index::storage::WriteLock;
 
 use crate::error::Error;
-use dyad_index::manifest::SHARDS_DIR;
+use crate::publish::is_shard_id;
 
 /// The one name that builds use: the lock admits one of them at a time.
-const BUILDING_DIR: &str = ".building";
-/// Mark of files that were to replace another one (see `dyad_index::storage::write_atomic`).
+const BUILDING_DIR: &str = ".dyad-building";
+/// Beginnings of files that were to replace another one (see `dyad_index::storage::write_atomic`).
+const REPLACED: [&str; 2] = ["CURRENT", "manifest-"];
+/// What such a name goes on with before it has its final form.
 const TEMPORARY_MARK: &str = ".tmp-";
 
 /// An empty directory that disappears with the value.
@@ -53,7 +55,10 @@ fn remove_leftovers(index: &Path) -> Result<(), Error> {
         if name == BUILDING_DIR {
             tracing::info!("removing what an unfinished build left in `{}`", entry.path().display());
             fs_err::remove_dir_all(entry.path())?;
-        } else if name.to_string_lossy().contains(TEMPORARY_MARK) {
+            continue;
+        }
+        let name = name.to_string_lossy();
+        if name.contains(TEMPORARY_MARK) && REPLACED.iter().any(|start| name.starts_with(start)) {
             fs_err::remove_file(entry.path())?;
         }
     }
@@ -74,7 +79,10 @@ fn remove_unnamed_shards(index: &Path) -> Result<(), Error> {
     };
     for entry in shards {
         let entry = entry?;
-        if !named.contains(entry.file_name().to_string_lossy().as_ref()) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // Whatever else somebody keeps there is not ours to remove.
+        if is_shard_id(&name) && !named.contains(name.as_ref()) {
             tracing::info!("removing `{}`, which no generation names", entry.path().display());
             fs_err::remove_dir_all(entry.path())?;
         }
@@ -95,16 +103,18 @@ mod tests {
             fs_err::create_dir_all(path.parent().unwrap()).unwrap();
             fs_err::write(path, "x").unwrap();
         };
-        write(".building/shard-0000.rows");
+        let (shard, foreign) = ("shards/000001-0000-0123456789abcdef", "shards/photographs");
+        write(".dyad-building/shard-0000.rows");
         write("CURRENT.tmp-4711");
-        write("shards/000001-0000-aa/dense.dyad");
-        write("notes.txt");
+        write(&format!("{shard}/dense.dyad"));
+        write(&format!("{foreign}/a.png"));
+        write("notes.tmp-1");
         let lock = WriteLock::acquire(index).unwrap();
         let workspace = Workspace::create(index, &lock).unwrap();
         assert!(fs_err::read_dir(workspace.path()).unwrap().next().is_none());
         assert!(!index.join("CURRENT.tmp-4711").exists());
-        assert!(!index.join("shards/000001-0000-aa").exists());
-        assert!(index.join("notes.txt").exists());
+        assert!(!index.join(shard).exists());
+        assert!(index.join(foreign).exists() && index.join("notes.tmp-1").exists());
         let path = workspace.path().to_owned();
         drop(workspace);
         assert!(!path.exists());
@@ -113,9 +123,13 @@ mod tests {
     #[test]
     fn an_unreadable_manifest_protects_every_shard() {
         let dir = tempfile::tempdir().unwrap();
-        fs_err::create_dir_all(dir.path().join("shards/a")).unwrap();
+        let shard = dir.path().join("shards/000001-0000-0123456789abcdef");
+        fs_err::create_dir_all(&shard).unwrap();
         fs_err::write(dir.path().join("manifest-000009.json"), r#"{"format_version":99}"#).unwrap();
         remove_leftovers(dir.path()).unwrap();
-        assert!(dir.path().join("shards/a").exists());
+        assert!(shard.exists());
+        fs_err::remove_file(dir.path().join("manifest-000009.json")).unwrap();
+        remove_leftovers(dir.path()).unwrap();
+        assert!(!shard.exists());
     }
 }

@@ -35,7 +35,7 @@ fn every_document_is_found_by_its_vector_and_by_its_words() {
     let findings = verify(&fixture.index()).unwrap();
     assert_eq!(findings.problems, [""; 0]);
     assert!(findings.bytes > 0);
-    assert!(!fixture.index().join(".building").exists());
+    assert!(!fixture.index().join(".dyad-building").exists());
 }
 
 #[test]
@@ -98,12 +98,12 @@ fn leftovers_of_a_killed_build_are_removed() {
     let fixture = Fixture::new(40);
     fixture.build().unwrap();
     let index = fixture.index();
-    fs_err::create_dir_all(index.join(".building/shard-0000/text")).unwrap();
-    fs_err::write(index.join(".building/shard-0000.rows"), "half").unwrap();
-    fs_err::create_dir_all(index.join("shards/000002-0000-dead")).unwrap();
+    fs_err::create_dir_all(index.join(".dyad-building/shard-0000/text")).unwrap();
+    fs_err::write(index.join(".dyad-building/shard-0000.rows"), "half").unwrap();
+    fs_err::create_dir_all(index.join("shards/000002-0000-00000000deadbeef")).unwrap();
     fixture.build().unwrap();
-    assert!(!index.join(".building").exists());
-    assert!(!index.join("shards/000002-0000-dead").exists());
+    assert!(!index.join(".dyad-building").exists());
+    assert!(!index.join("shards/000002-0000-00000000deadbeef").exists());
     assert_eq!(fs_err::read_dir(index.join("shards")).unwrap().count(), 4);
 }
 

@@ -1,7 +1,7 @@
 //! The binary: output, exit codes, Ctrl-C.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use crate::fixture::{Fixture, document};
 
@@ -76,12 +76,9 @@ fn failures_exit_with_1_and_usage_with_2() {
     assert!(text(&broken.stderr).contains("corpus.jsonl:1: not a JSON object"), "{}", text(&broken.stderr));
 }
 
-#[test]
-fn ctrl_c_cancels_cleanly() {
-    let fixture = Fixture::new(50);
-    fixture.build().unwrap();
-    let before = fixture.files();
-    let mut child = dyad_indexer()
+/// A build that reads its corpus from the test.
+fn start_build(fixture: &Fixture) -> Child {
+    dyad_indexer()
         .args(["build", "--corpus", "-", "--index"])
         .arg(fixture.index())
         .arg("--embeddings")
@@ -90,25 +87,54 @@ fn ctrl_c_cancels_cleanly() {
         .stderr(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+fn write(input: &mut ChildStdin, number: usize) {
+    let document = document(number);
+    let line = serde_json::json!({ "_id": document.key, "title": document.title, "text": document.text });
+    writeln!(input, "{line}").unwrap();
+    input.flush().unwrap();
+}
+
+fn interrupt(child: &Child) {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn ctrl_c_cancels_cleanly() {
+    let fixture = Fixture::new(50);
+    fixture.build().unwrap();
+    let before = fixture.files();
+    let mut child = start_build(&fixture);
     let mut input = child.stdin.take().unwrap();
-    let mut write = |number: usize| {
-        let document = document(number);
-        let line = serde_json::json!({ "_id": document.key, "title": document.title, "text": document.text });
-        writeln!(input, "{line}").unwrap();
-        input.flush().unwrap();
-    };
-    (0..10).for_each(&mut write);
+    (0..10).for_each(|number| write(&mut input, number));
     let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(log.any(|line| line.contains("plan:")));
-    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(interrupted.success());
+    interrupt(&child);
     assert!(log.any(|line| line.contains("stopping and cleaning up")));
     // The pass looks at the flag with every document.
-    write(10);
-    write(11);
+    write(&mut input, 10);
     assert!(log.any(|line| line.contains("error: cancelled; the index is unchanged")));
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(fixture.files() == before);
-    assert!(!fixture.index().join(".building").exists());
+    assert!(!fixture.index().join(".dyad-building").exists());
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once_and_the_next_build_cleans_up() {
+    let fixture = Fixture::new(50);
+    let mut child = start_build(&fixture);
+    // Kept open: the build waits for the next document.
+    let mut input = child.stdin.take().unwrap();
+    write(&mut input, 0);
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(log.any(|line| line.contains("plan:")));
+    interrupt(&child);
+    assert!(log.any(|line| line.contains("stopping and cleaning up")));
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(fixture.index().join(".dyad-building").exists());
+    assert_eq!(fixture.build().unwrap().manifest.generation, 1);
+    assert!(!fixture.index().join(".dyad-building").exists());
 }

@@ -18,8 +18,9 @@ async fn questions_get_unit_vectors_and_like_questions_are_near() {
     let tower = QuestionTower::load(Path::new(&model), options()).await.unwrap();
     let dim = tower.model().dim;
     assert_eq!(tower.model().fingerprint.len(), 64);
-    let questions = ["Who won Super Bowl 50?", "which team were the champions of super bowl 50", "How do plants make sugar?"];
-    let embedded = tower.embed(questions.map(String::from).to_vec(), Duration::from_secs(60)).await.unwrap();
+    let questions =
+        ["Who won Super Bowl 50?", "which team were the champions of super bowl 50", "How do plants make sugar?"];
+    let embedded = tower.embed(questions.map(String::from).to_vec(), Duration::from_mins(1)).await.unwrap();
     let rows: Vec<&[f32]> = embedded.vectors.chunks_exact(dim).collect();
     let dot = |a: usize, b: usize| rows[a].iter().zip(rows[b]).map(|(x, y)| x * y).sum::<f32>();
     for row in 0..3 {
