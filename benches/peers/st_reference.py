@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 """Vectors by Python sentence-transformers: the reference that dyad-encoder is held against.
 
-Set up (CPU is enough; the wheel of torch 2.11.0 loads its CUDA libraries at import, so they have to be there, 3 GB):
+`deploy/venv.sh` makes the environment. From the root of the repository:
 
-    python3 -m venv .venv && .venv/bin/pip install torch==2.11.0 sentence-transformers==6.2.0
-
-Then, from the root of the repository:
-
-    .venv/bin/python benches/peers/st_reference.py real --model MODEL --data "$DYAD_DATA" --out /tmp/st-reference
+    .venv/bin/python benches/peers/st_reference.py --model MODEL --data "$DYAD_DATA" --out /tmp/st-reference
     DYAD_MODEL=MODEL DYAD_ST_REFERENCE=/tmp/st-reference cargo nextest run -p dyad-encoder parity
 
-`real` writes `vectors.npy` (f32, [1000, dim]) and `keys.jsonl` (one JSON string per line: SET/KIND/KEY), by a fixed
-selection: 500 documents of scifact, 250 candidates and 250 questions of reqa-squad, evenly spaced in file order.
-`golden --model MODEL --out encoder/tests/golden` writes the committed texts and vectors, and `speed --model MODEL --data
-BEIR_FOLDER` times sentence-transformers on a corpus (texts per second, without loading).
+writes `vectors.npy` (f32, [1000, dim]) and `keys.jsonl` (one JSON string per line: SET/KIND/KEY) by a fixed selection: 500
+documents of scifact, 250 candidates and 250 questions of reqa-squad, evenly spaced in file order; then compares.
+
+    .venv/bin/python benches/peers/st_reference.py --what golden --model MODEL --out encoder/tests/golden
+
+writes the committed vectors of a few short, long and odd texts, and
+
+    .venv/bin/python benches/peers/st_reference.py --what speed --model MODEL --data BEIR_FOLDER
+
+times sentence-transformers on a corpus, without loading.
 """
 
 import argparse
@@ -59,8 +61,9 @@ def open_text(path: pathlib.Path):
 
 
 def rows(data: pathlib.Path, name: str, kind: str) -> list[tuple[str, str]]:
-    """All (key, text) of DATA/NAME/KIND.jsonl.gz; documents as BEIR joins them."""
-    with open_text(data / name / f"{kind}.jsonl.gz") as lines:
+    """All (key, text) of DATA/NAME/KIND.jsonl[.gz]; documents as BEIR joins them."""
+    plain = data / name / f"{kind}.jsonl"
+    with open_text(plain if plain.exists() else plain.with_suffix(".jsonl.gz")) as lines:
         read = [json.loads(line) for line in lines]
     return [(row["_id"], f"{row.get('title', '')} {row['text']}".strip()) for row in read]
 
@@ -99,33 +102,31 @@ def golden(arguments: argparse.Namespace) -> None:
 def speed(arguments: argparse.Namespace) -> None:
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    path = next(arguments.data.glob("corpus.jsonl*"))
-    texts = [text for _, text in rows(path.parent.parent, path.parent.name, "corpus")][: arguments.limit]
+    folder = arguments.data.resolve()
+    texts = [text for _, text in rows(folder.parent, folder.name, "corpus")][: arguments.limit]
     model = SentenceTransformer(str(arguments.model), device="cpu")
     model.encode_document(texts[:64])
-    start = time.perf_counter()
+    start, start_cpu = time.perf_counter(), time.process_time()
     model.encode_document(texts, batch_size=arguments.batch_size, normalize_embeddings=True)
-    seconds = time.perf_counter() - start
-    print(f"{len(texts)} texts in {seconds:.2f} s: {len(texts) / seconds:.1f} texts/s, {torch.get_num_threads()} threads")
+    seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
+    speed = f"{len(texts) / seconds:.1f} texts/s with {torch.get_num_threads()} threads"
+    print(f"{len(texts)} texts in {seconds:.2f} s ({cpu:.2f} s of processor time): {speed}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    for run, needs_data in [(real, True), (golden, False), (speed, True)]:
-        command = commands.add_parser(run.__name__)
-        command.set_defaults(run=run)
-        command.add_argument("--model", type=pathlib.Path, required=True)
-        if needs_data:
-            command.add_argument("--data", type=pathlib.Path, required=True)
-        if run is speed:
-            command.add_argument("--batch-size", type=int, default=32)
-            command.add_argument("--threads", type=int)
-            command.add_argument("--limit", type=int)
-        else:
-            command.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--what", choices=["real", "golden", "speed"], default="real")
+    parser.add_argument("--model", type=pathlib.Path, required=True)
+    parser.add_argument("--data", type=pathlib.Path, help="$DYAD_DATA for real, a BEIR folder for speed")
+    parser.add_argument("--out", type=pathlib.Path, help="folder to write into, for real and golden")
+    parser.add_argument("--threads", type=int, help="for speed")
+    parser.add_argument("--batch-size", type=int, default=32, help="for speed")
+    parser.add_argument("--limit", type=int, help="texts at most, for speed")
     arguments = parser.parse_args()
-    arguments.run(arguments)
+    for option, needed in [("data", arguments.what != "golden"), ("out", arguments.what != "speed")]:
+        if needed and getattr(arguments, option) is None:
+            parser.error(f"--what {arguments.what} needs --{option}")
+    {"real": real, "golden": golden, "speed": speed}[arguments.what](arguments)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 
     .venv/bin/python benches/peers/st_tiny.py --out encoder/tests/golden/tiny
 
-(environment as in st_reference.py). A few thousand random weights each, drawn with a fixed seed, so that the whole
+(`deploy/venv.sh` makes the environment). A few thousand random weights each, drawn with a fixed seed, so that the whole
 reader and network is tested where no model can be fetched. Each folder is a model directory plus `vectors.json`.
 """
 

@@ -1,2 +1,5 @@
-//! placeholder
-fn main() {}
+//! `dyad-bench`: see [`dyad_bench::cli`].
+
+fn main() -> std::process::ExitCode {
+    dyad_bench::cli::main()
+}

@@ -133,7 +133,9 @@ pub enum Error {
         source: tch::TchError,
     },
     /// The network produced NaN or infinity.
-    #[error("the model gave a vector that is not finite. Use `--dtype f32` or `bf16`; if it stays, the weights are damaged")]
+    #[error(
+        "the model gave a vector that is not finite. Use `--dtype f32` or `bf16`; if it stays, the weights are damaged"
+    )]
     NotFinite,
     /// The operating system gave no thread.
     #[error("cannot start thread `{name}`: {source}")]

@@ -13,7 +13,7 @@
 //! | [`build`] | one shard's graph: insert, freeze, repair, certify |
 //! | [`job`] | the whole build of an index |
 //! | [`publish`] | shards into place, and the pointer moved |
-//! | [`inspect`], [`verify`](mod@verify) | what is in an index, and whether it is sound |
+//! | [`inspect`] | what is in an index (whether it is sound says `dyad_index::verify`) |
 //! | [`error`] | what can go wrong |
 //!
 //! What an index *is* lies in `dyad-index`; the crate `hnsw_rs` is named in one file, `build/hnsw_rs.rs`.
@@ -26,7 +26,6 @@ pub mod job;
 pub mod plan;
 pub mod publish;
 pub mod source;
-pub mod verify;
 
 pub use error::Error;
 

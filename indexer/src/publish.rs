@@ -7,16 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use dyad_index::ModelRecord;
-use dyad_index::manifest::{self, FileEntry, MANIFEST_VERSION, Manifest, ShardEntry};
+use dyad_index::manifest::{self, FileEntry, MANIFEST_VERSION, Manifest, SHARDS_DIR, ShardEntry};
 use dyad_index::storage::{WriteLock, sync_dir};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::TOOL;
 use crate::error::Error;
 use crate::job::Built;
-
-/// Directory of all shards of all generations.
-pub const SHARDS_DIR: &str = "shards";
 
 /// Moves `built` under `shards/` and publishes them as the next generation.
 ///

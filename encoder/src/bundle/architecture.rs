@@ -30,7 +30,7 @@ pub(crate) struct BertConfig {
     pub(crate) type_rows: usize,
     pub(crate) layer_norm_eps: f64,
     pub(crate) activation: HiddenActivation,
-    /// Row of the position table that the first token uses: 0 in BERT, padding id + 1 in the RoBERTa family.
+    /// Row of the position table that the first token uses: 0 in BERT, padding id + 1 in the `roberta` family.
     pub(crate) first_position: usize,
 }
 

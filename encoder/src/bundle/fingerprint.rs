@@ -60,7 +60,7 @@ impl Fingerprint {
 
     /// Adds a line; JSON values escape line ends, so no fact can imitate another.
     pub(crate) fn fact(&mut self, name: &str, value: &Value) {
-        self.0.push_str(&format!("{name} {value}\n"));
+        self.0.extend([name, " ", &value.to_string(), "\n"]);
     }
 
     /// Adds the tensors of one file, sorted by name.
@@ -69,10 +69,8 @@ impl Fingerprint {
         for tensor in tensors {
             let lengths: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
             let shape = lengths.join(", ");
-            self.0.push_str(&format!(
-                "tensor {file} {} {} [{shape}] {}\n",
-                tensor.name, tensor.dtype, tensor.sha256
-            ));
+            let TensorRecord { name, dtype, sha256, .. } = tensor;
+            self.0.extend(["tensor ", file, " ", &name, " ", &dtype, " [", &shape, "] ", &sha256, "\n"]);
         }
     }
 

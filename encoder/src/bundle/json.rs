@@ -34,10 +34,6 @@ impl JsonFile {
         Self::open_if_present(path)?.ok_or_else(|| Error::MissingFile { path: path.to_owned(), fix })
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The field, with `null` counting as absent.
     pub(crate) fn get(&self, field: &str) -> Option<&Value> {
         self.fields.get(field).filter(|value| !value.is_null())

@@ -110,10 +110,10 @@ impl Layout {
                 break;
             }
         }
-        if self.max_tokens.is_none() {
-            if let Some(settings) = JsonFile::open_if_present(&self.transformer.join("tokenizer_config.json"))? {
-                self.max_tokens = settings.count("model_max_length")?;
-            }
+        if self.max_tokens.is_none()
+            && let Some(settings) = JsonFile::open_if_present(&self.transformer.join("tokenizer_config.json"))?
+        {
+            self.max_tokens = settings.count("model_max_length")?;
         }
         Ok(())
     }
@@ -126,9 +126,7 @@ fn read_modules(root: &Path, path: &Path, value: &Value) -> Result<(PathBuf, Vec
         expected: expected.into(),
         got,
     };
-    let entries = value
-        .as_array()
-        .ok_or_else(|| wrong("(whole file)", "a list of modules", value.to_string()))?;
+    let entries = value.as_array().ok_or_else(|| wrong("(whole file)", "a list of modules", value.to_string()))?;
     let mut transformer = None;
     let mut modules = Vec::new();
     for (position, entry) in entries.iter().enumerate() {
@@ -139,9 +137,10 @@ fn read_modules(root: &Path, path: &Path, value: &Value) -> Result<(PathBuf, Vec
             })
         };
         let class = text("type")?;
-        let folder = root.join(relative(text("path")?).ok_or_else(|| {
-            wrong("path", "a folder inside the model directory", entry.to_string())
-        })?);
+        let folder = root.join(
+            relative(text("path")?)
+                .ok_or_else(|| wrong("path", "a folder inside the model directory", entry.to_string()))?,
+        );
         match (position, class.rsplit('.').next().unwrap_or(class)) {
             (0, "Transformer") => transformer = Some(folder),
             (1.., "Pooling") => modules.push(Module::Pooling(PoolingConfig::read(&folder)?)),

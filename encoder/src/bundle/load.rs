@@ -71,11 +71,14 @@ impl Encoder {
             facts.fact(&format!("prompt {tower}"), &json!(layout.prompts.of(tower)));
         }
         for module in &layout.modules {
-            facts.fact("module", &match module {
-                Module::Pooling(pooling) => pooling.fact(),
-                Module::Dense(_, dense) => dense.fact(),
-                Module::Normalize => json!("normalize"),
-            });
+            facts.fact(
+                "module",
+                &match module {
+                    Module::Pooling(pooling) => pooling.fact(),
+                    Module::Dense(_, dense) => dense.fact(),
+                    Module::Normalize => json!("normalize"),
+                },
+            );
         }
         facts.fact("truncate_dim", &json!(layout.truncate_dim));
 
@@ -84,10 +87,14 @@ impl Encoder {
             facts.tensors(&file, records);
         }
         let normalizes = layout.modules.last() == Some(&Module::Normalize) && layout.truncate_dim.is_none();
-        if let Some(similarity) = layout.similarity.as_deref().filter(|&similarity| similarity != "cosine") {
-            if !normalizes {
-                tracing::warn!(similarity, "the model was made for another similarity; its vectors are normalised here and compared by cosine");
-            }
+        if let Some(similarity) = layout.similarity.as_deref()
+            && similarity != "cosine"
+            && !normalizes
+        {
+            tracing::warn!(
+                similarity,
+                "the model was made for another similarity; here its vectors are normalised and compared by cosine"
+            );
         }
         let info = ModelInfo {
             name: name_of(directory),
@@ -121,19 +128,33 @@ impl Encoder {
 
     /// Embeds any number of texts in length-sorted batches; the rows keep the order of `texts`.
     pub fn embed_all(&self, tower: Tower, texts: &[Tokens], budget: Budget) -> Result<Vec<f32>, Error> {
+        self.embed_while(tower, texts, budget, |_| true).map(Option::unwrap_or_default)
+    }
+
+    /// As [`Encoder::embed_all`], asking `go_on` after each batch with its number of tokens; nothing once it says no.
+    pub(crate) fn embed_while(
+        &self,
+        tower: Tower,
+        texts: &[Tokens],
+        budget: Budget,
+        mut go_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Vec<f32>>, Error> {
+        let dim = self.info.dim;
         let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
-        let mut vectors = vec![0.0; texts.len() * self.info.dim];
+        let mut vectors = vec![0.0; texts.len() * dim];
         for positions in plan(&lengths, budget) {
             let batch: Vec<&Tokens> = positions.iter().filter_map(|&position| texts.get(position)).collect();
             let rows = self.embed(tower, &batch)?;
-            for (&position, row) in positions.iter().zip(rows.chunks_exact(self.info.dim)) {
-                let start = position * self.info.dim;
-                if let Some(place) = vectors.get_mut(start..start + self.info.dim) {
+            for (&position, row) in positions.iter().zip(rows.chunks_exact(dim)) {
+                if let Some(place) = vectors.get_mut(position * dim..(position + 1) * dim) {
                     place.copy_from_slice(row);
                 }
             }
+            if !go_on(batch.iter().map(|text| text.ids.len()).sum()) {
+                return Ok(None);
+            }
         }
-        Ok(vectors)
+        Ok(Some(vectors))
     }
 }
 
@@ -201,7 +222,11 @@ fn open_weights(folder: &Path, compute: Compute, rename: impl Fn(&str) -> String
 /// Checkpoints with a task head carry a prefix, and those converted from TensorFlow call scale and shift gamma and beta.
 fn transformer_name(stored: &str) -> String {
     let name = ["bert.", "roberta."].iter().find_map(|prefix| stored.strip_prefix(prefix)).unwrap_or(stored);
-    match name.strip_suffix(".gamma").map(|stem| (stem, "weight")).or(name.strip_suffix(".beta").map(|stem| (stem, "bias"))) {
+    match name
+        .strip_suffix(".gamma")
+        .map(|stem| (stem, "weight"))
+        .or(name.strip_suffix(".beta").map(|stem| (stem, "bias")))
+    {
         Some((stem, part)) => format!("{stem}.{part}"),
         None => name.to_owned(),
     }

@@ -127,9 +127,7 @@ impl DenseConfig {
         let class = settings.text("activation_function")?.unwrap_or("torch.nn.modules.activation.Tanh");
         let activation = [Activation::Identity, Activation::Tanh, Activation::Relu, Activation::Gelu]
             .into_iter()
-            .find(|activation| {
-                class.starts_with("torch.nn.") && class.rsplit('.').next() == Some(activation.name())
-            })
+            .find(|activation| class.starts_with("torch.nn.") && class.rsplit('.').next() == Some(activation.name()))
             .ok_or_else(|| {
                 settings.unsupported("activation", "torch.nn's `Identity`, `Tanh`, `ReLU` and `GELU`", class)
             })?;

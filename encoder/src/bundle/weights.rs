@@ -59,8 +59,8 @@ impl WeightsFile {
         }
         let mut header = vec![0; header_bytes as usize];
         file.read_exact(&mut header)?;
-        let metadata: Metadata = serde_json::from_slice(&header)
-            .map_err(|error| broken(format!("its header cannot be read: {error}")))?;
+        let metadata: Metadata =
+            serde_json::from_slice(&header).map_err(|error| broken(format!("its header cannot be read: {error}")))?;
         let data = LENGTH_BYTES + header_bytes;
         let expected = data.saturating_add(metadata.data_len() as u64);
         if expected != file_bytes {
@@ -77,11 +77,6 @@ impl WeightsFile {
             }
         }
         Ok(Self { path: path.to_owned(), file, stored, taken: BTreeSet::new(), digests: Vec::new(), compute })
-    }
-
-    /// Whether the file holds this tensor.
-    pub(crate) fn contains(&self, name: &str) -> bool {
-        self.stored.contains_key(name)
     }
 
     /// Reads one tensor of exactly this shape onto the device, in the dtype that the model runs in.

@@ -1,4 +1,116 @@
-//! x
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {}
-pub(crate) fn run(_: &Options) -> anyhow::Result<()> { Ok(()) }
+//! `dyad-encoder embed`: a corpus to an embeddings directory.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use dyad_corpus::ReadOptions;
+use dyad_corpus::embeddings::VectorType;
+
+use super::model::ModelOptions;
+use crate::bundle::Encoder;
+use crate::job::{EmbedJob, Outcome};
+use crate::tower::Tower;
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    model: ModelOptions,
+    /// question or answer: whose prompt the texts get
+    #[arg(long, default_value_t = Tower::Answer)]
+    tower: Tower,
+    /// JSONL or TSV file (plain, .gz, .zst), BEIR folder, or - for JSONL on standard input
+    #[arg(long, value_name = "PATH")]
+    corpus: PathBuf,
+    /// Directory of the embeddings; holding a part of them already, the job goes on behind it
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Form of the corpus
+    #[arg(long, value_enum, default_value_t = Format::Auto)]
+    format: Format,
+    /// Number type of the stored vectors
+    #[arg(long, value_enum, default_value_t = Vectors::F32)]
+    vectors: Vectors,
+    /// Rows per part: what an interruption can cost
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(1..))]
+    part_rows: u64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    Auto,
+    Jsonl,
+    Tsv,
+    Beir,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Vectors {
+    F32,
+    F16,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let format = match options.format {
+        Format::Auto => dyad_corpus::Format::Auto,
+        Format::Jsonl => dyad_corpus::Format::Jsonl,
+        Format::Tsv => dyad_corpus::Format::Tsv,
+        Format::Beir => dyad_corpus::Format::Beir,
+    };
+    let job = EmbedJob {
+        corpus: options.corpus.clone(),
+        read: ReadOptions { format, ..ReadOptions::default() },
+        tower: options.tower,
+        budget: options.model.budget(),
+        out: options.out.clone(),
+        vectors: match options.vectors {
+            Vectors::F32 => VectorType::F32,
+            Vectors::F16 => VectorType::F16,
+        },
+        part_rows: options.part_rows,
+    };
+    let interrupted = watch_signals()?;
+    let encoder = Encoder::open(&options.model.model, &options.model.compute())?;
+    let outcome = job.run(&encoder, &interrupted)?;
+
+    let mut output = std::io::stdout().lock();
+    let out = options.out.display();
+    match outcome {
+        Outcome::NothingToDo { documents } => {
+            writeln!(output, "nothing to do: {out} holds these {documents} documents, embedded by this model")?;
+        }
+        Outcome::Embedded(report) => {
+            let seconds = report.elapsed.as_secs_f64();
+            let new = report.summary.rows - report.documents_kept;
+            write!(
+                output,
+                "embedded {new} documents ({} tokens, {} cut at {}) in {seconds:.1} s: {:.0} documents/s, {:.0} tokens/s; ",
+                report.tokens,
+                report.documents_truncated,
+                encoder.info().max_tokens,
+                new as f64 / seconds,
+                report.tokens as f64 / seconds
+            )?;
+            writeln!(output, "{} documents in {out}", report.summary.rows)?;
+        }
+    }
+    Ok(())
+}
+
+/// A flag that SIGINT or SIGTERM sets, so that the job ends between two batches with what it has.
+fn watch_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new()
+        .name("dyad-signals".into())
+        .spawn(move || {
+            runtime.block_on(dyad_proto::service::signal());
+            flag.store(true, Ordering::Relaxed);
+        })
+        .context("cannot start the thread that watches for signals")?;
+    Ok(interrupted)
+}

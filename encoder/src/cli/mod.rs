@@ -37,7 +37,7 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Embed(options) => embed::run(&options),
-            Command::Serve(options) => serve::run(options),
+            Command::Serve(options) => serve::run(&options),
             Command::Encode(options) => encode::run(&options),
         }
     }

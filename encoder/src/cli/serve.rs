@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Address to listen on, HOST:PORT; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7700")]
     listen: String,
-    /// Tokens that may wait or be under way; requests on top get RESOURCE_EXHAUSTED
+    /// Tokens that may wait or be under way; requests on top get `RESOURCE_EXHAUSTED`
     #[arg(long, value_name = "N", default_value_t = serve::Options::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]
     queue_tokens: u32,
     /// Seconds that running requests get to finish after SIGINT or SIGTERM
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 }
 
 /// Serves until SIGINT or SIGTERM, or until the model's thread ends.
-pub(crate) fn run(options: Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         // Before the model is opened: an address in use should not cost the time of opening it.
@@ -43,8 +43,7 @@ pub(crate) fn run(options: Options) -> anyhow::Result<()> {
 
         let health = Health::new().serving::<EncoderServer<EncoderService>>().await;
         let routes = Routes::new(service::encoder(EncoderService::new(handle.clone())));
-        let config =
-            ServerConfig { drain: std::time::Duration::from_secs(options.drain_s), ..ServerConfig::default() };
+        let config = ServerConfig { drain: std::time::Duration::from_secs(options.drain_s), ..ServerConfig::default() };
         let model = handle.clone();
         let stop = async move {
             tokio::select! {

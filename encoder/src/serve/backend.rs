@@ -52,7 +52,9 @@ impl Backend {
             state.queue.drain()
         };
         self.wake.notify_all();
-        waiting.iter().for_each(|reply| reply.fail(EncodeError::Stopped));
+        for reply in waiting {
+            reply.fail(EncodeError::Stopped);
+        }
     }
 
     /// Embeds until stopped.
@@ -84,11 +86,16 @@ fn embed(encoder: &Encoder, cut: &Cut<Arc<Reply>>) {
     let mut replies: Vec<&Arc<Reply>> = cut.pieces.iter().map(|piece| &piece.reply).collect();
     replies.sort_by_key(|reply| Arc::as_ptr(reply));
     replies.dedup_by(|a, b| Arc::ptr_eq(a, b));
-    replies.iter().for_each(|reply| reply.begin(started));
+    for reply in &replies {
+        reply.begin(started);
+    }
     let texts: Vec<&Tokens> = cut.pieces.iter().map(|piece| &piece.tokens).collect();
     match encoder.embed(cut.tower, &texts) {
         Ok(vectors) => {
-            replies.iter().for_each(|reply| reply.spent(started.elapsed()));
+            let spent = started.elapsed();
+            for reply in &replies {
+                reply.spent(spent);
+            }
             for (piece, row) in cut.pieces.iter().zip(vectors.chunks_exact(encoder.info().dim)) {
                 piece.reply.fill(piece.position, row);
             }
@@ -96,7 +103,9 @@ fn embed(encoder: &Encoder, cut: &Cut<Arc<Reply>>) {
         Err(error) => {
             tracing::error!(%error, rows = texts.len(), "a batch failed");
             let error = Arc::new(error);
-            replies.iter().for_each(|reply| reply.fail(EncodeError::Model(Arc::clone(&error))));
+            for reply in &replies {
+                reply.fail(EncodeError::Model(Arc::clone(&error)));
+            }
         }
     }
 }

@@ -45,7 +45,7 @@ impl Default for Options {
     }
 }
 
-/// A running model. Clones share it; when the last one is dropped, the model ends after the batch it is at.
+/// A running model. Clones share it; dropping the last one waits for the batch that the model is at and ends it.
 #[derive(Debug, Clone)]
 pub struct Handle {
     running: Arc<Running>,
@@ -202,11 +202,15 @@ impl Handle {
         let dim = self.running.info.dim;
         self.running.splitters.spawn(move || {
             let started = Instant::now();
-            let split: Result<Vec<Tokens>, Error> =
-                texts.into_par_iter().map(|text| tokenizer.encode(tower, &text)).collect();
-            let texts = match split {
+            let split = |text: String| {
+                if Instant::now() >= deadline {
+                    return Err(late(came));
+                }
+                tokenizer.encode(tower, &text).map_err(|error| EncodeError::Model(Arc::new(error)))
+            };
+            let texts: Vec<Tokens> = match texts.into_par_iter().map(split).collect() {
                 Ok(texts) => texts,
-                Err(error) => return receiver.send(Err(EncodeError::Model(Arc::new(error)))),
+                Err(error) => return receiver.send(Err(error)),
             };
             let tokens: Vec<u32> = texts.iter().map(|text| text.ids.len() as u32).collect();
             permit.shrink(tokens.iter().map(|&count| count as usize).sum());

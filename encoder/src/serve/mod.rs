@@ -1,7 +1,7 @@
 //! One model for many callers: a handle in process, and the gRPC service over it.
 //!
 //! ```text
-//! caller -> admission (tokens) -> tokenizer threads -> queue -> batcher -> model thread -> caller
+//! caller -> admission (tokens) -> tokenizer threads -> queue -> batch -> model thread -> caller
 //! ```
 //!
 //! | file | what |

@@ -122,7 +122,8 @@ impl<R: Clone> Queue<R> {
             if request.tower == tower {
                 let lengths = request.pending.iter().take(longer).rev().map(|(_, tokens)| tokens.ids.len());
                 let room = WINDOW_TEXTS - candidates.len();
-                candidates.extend(lengths.take_while(|&length| length >= shortest).take(room).map(|length| (length, turn)));
+                candidates
+                    .extend(lengths.take_while(|&length| length >= shortest).take(room).map(|length| (length, turn)));
             }
         }
         // Stable: of equal lengths the request whose turn is sooner goes first, and the front's longest is always in.

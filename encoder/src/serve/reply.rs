@@ -42,7 +42,9 @@ pub enum EncodeError {
         position: usize,
     },
     /// More waits already than may.
-    #[error("the queue is full: {waiting} tokens wait, {needed} more would pass the limit of {limit}. Try again later with back-off, send fewer texts at once, or raise `--queue-tokens`")]
+    #[error(
+        "the queue is full: {waiting} tokens wait, {needed} more would pass the limit of {limit}. Try again later with back-off, send fewer texts at once, or raise `--queue-tokens`"
+    )]
     QueueFull {
         /// Tokens that the request can have at most.
         needed: usize,
@@ -52,7 +54,9 @@ pub enum EncodeError {
         limit: usize,
     },
     /// The request alone is larger than the queue.
-    #[error("the request can have {needed} tokens, the queue holds {limit}. Send fewer texts at once, or raise `--queue-tokens`")]
+    #[error(
+        "the request can have {needed} tokens, the queue holds {limit}. Send fewer texts at once, or raise `--queue-tokens`"
+    )]
     TooLarge {
         /// Tokens that the request can have at most.
         needed: usize,
@@ -116,11 +120,11 @@ impl Reply {
 
     /// Notes that a batch with rows of this request begins: the first one ends its time in the queue.
     pub(crate) fn begin(&self, now: Instant) {
-        if let Some(assembly) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            if !assembly.started {
-                assembly.started = true;
-                assembly.encoded.queue_us += micros(now.saturating_duration_since(assembly.queued));
-            }
+        if let Some(assembly) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+            && !assembly.started
+        {
+            assembly.started = true;
+            assembly.encoded.queue_us += micros(now.saturating_duration_since(assembly.queued));
         }
     }
 
@@ -140,10 +144,10 @@ impl Reply {
             place.copy_from_slice(row);
         }
         assembly.missing = assembly.missing.saturating_sub(1);
-        if assembly.missing == 0 {
-            if let Some(assembly) = slot.take() {
-                assembly.receiver.send(Ok(assembly.encoded));
-            }
+        if assembly.missing == 0
+            && let Some(assembly) = slot.take()
+        {
+            assembly.receiver.send(Ok(assembly.encoded));
         }
     }
 

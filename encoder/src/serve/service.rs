@@ -53,14 +53,14 @@ impl v1::encoder_server::Encoder for EncoderService {
 
     async fn encode_stream(&self, request: Request<Streaming<v1::EncodeRequest>>) -> Result<Response<Replies>, Status> {
         // A deadline that the caller sends is for the whole stream; without one each request has its own.
-        let whole = timeout(request.metadata()).map(|timeout| Instant::now() + timeout);
+        let whole = timeout(request.metadata()).map(|timeout| Instant::now() + in_time(timeout));
         let handle = self.handle.clone();
         let replies = request.into_inner().map(move |request| {
             let handle = handle.clone();
             async move {
                 let (came, request) = (Instant::now(), request?);
                 let tower = checked(&request)?;
-                let deadline = whole.unwrap_or(came + LONGEST);
+                let deadline = whole.unwrap_or_else(|| came + in_time(LONGEST));
                 // A stream is slowed down instead of refused.
                 let encoded = handle.encode_patiently(tower, request.texts, deadline).await.map_err(status)?;
                 Ok(response(&handle, request.id, came, encoded))
@@ -125,13 +125,17 @@ fn status(error: EncodeError) -> Status {
 }
 
 fn deadline(metadata: &MetadataMap) -> Instant {
-    Instant::now() + timeout(metadata).unwrap_or(LONGEST)
+    Instant::now() + in_time(timeout(metadata).unwrap_or(LONGEST))
 }
 
-/// The caller's `grpc-timeout`, less what the reply needs to say so itself: the transport ends late calls without words.
+/// A little less, so that the reply says itself that it is late: the transport ends late calls without words.
+fn in_time(timeout: Duration) -> Duration {
+    timeout.saturating_sub((timeout / 20).min(Duration::from_millis(50)))
+}
+
+/// The caller's `grpc-timeout`.
 fn timeout(metadata: &MetadataMap) -> Option<Duration> {
-    let timeout = parse_timeout(metadata.get("grpc-timeout")?.to_str().ok()?)?.min(LONGEST);
-    Some(timeout - (timeout / 20).min(Duration::from_millis(50)))
+    Some(parse_timeout(metadata.get("grpc-timeout")?.to_str().ok()?)?.min(LONGEST))
 }
 
 /// At most eight digits and a unit, as the gRPC protocol has it.
@@ -172,8 +176,9 @@ mod tests {
         let mut metadata = MetadataMap::new();
         assert_eq!(timeout(&metadata), None);
         metadata.insert("grpc-timeout", "100m".parse().unwrap());
-        assert_eq!(timeout(&metadata), Some(Duration::from_millis(95)));
+        assert_eq!(timeout(&metadata).map(in_time), Some(Duration::from_millis(95)));
         metadata.insert("grpc-timeout", "9000S".parse().unwrap());
-        assert_eq!(timeout(&metadata), Some(LONGEST - Duration::from_millis(50)));
+        assert_eq!(timeout(&metadata), Some(LONGEST));
+        assert_eq!(LONGEST.saturating_sub(in_time(LONGEST)), Duration::from_millis(50));
     }
 }

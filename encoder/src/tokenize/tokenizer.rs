@@ -47,26 +47,28 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// Opens `tokenizer.json` in `folder`, or builds WordPiece from `vocab.txt`.
     ///
-    /// The digest covers the file with sorted keys, without the truncation and padding that the last user left in it,
-    /// and the settings of `tokenizer_config.json` that change tokens.
+    /// The digest covers the file with sorted keys, without the truncation and padding that the last user left in it, and
+    /// with the normaliser that `tokenizer_config.json` makes of it.
     pub(crate) fn open(folder: &Path, settings: &TokenizerSettings<'_>) -> Result<Self, Error> {
         let overrides = NormalizerOverrides::read(folder)?;
         let path = folder.join("tokenizer.json");
-        let (mut inner, mut facts, path) = match read_value(&path)? {
-            Some(value) => (from_json(&path, &value)?, value, path),
-            None => {
-                let path = folder.join("vocab.txt");
-                let (inner, facts) = from_vocabulary(&path)?;
-                (inner, facts, path)
-            }
+        let (mut inner, mut facts, path) = if let Some(value) = read_value(&path)? {
+            (from_json(&path, &value)?, value, path)
+        } else {
+            let path = folder.join("vocab.txt");
+            let (inner, facts) = from_vocabulary(&path)?;
+            (inner, facts, path)
         };
         let refuse = |reason: String| Error::Tokenizer { path: path.clone(), reason };
+        let normalizer = overrides.apply(&mut inner);
         if let Value::Object(fields) = &mut facts {
             fields.shift_remove("truncation");
             fields.shift_remove("padding");
+            if let Some(normalizer) = normalizer {
+                fields.insert("normalizer".into(), normalizer);
+            }
         }
-        overrides.apply(&mut inner);
-        let digest = Sha256::digest(json!([sorted(&facts), overrides.fact()]).to_string().as_bytes());
+        let digest = Sha256::digest(sorted(&facts).to_string().as_bytes());
 
         let special = inner.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
         if settings.max_tokens <= special {
@@ -160,16 +162,19 @@ fn from_json(path: &Path, value: &Value) -> Result<tokenizers::Tokenizer, Error>
 /// BERT's tokenizer from its word list: one token per line, ids from 0.
 fn from_vocabulary(path: &Path) -> Result<(tokenizers::Tokenizer, Value), Error> {
     if !path.is_file() {
-        let fix = "The model needs `tokenizer.json`, or `vocab.txt` for WordPiece. Fetch the whole model directory again";
+        let fix =
+            "The model needs `tokenizer.json`, or `vocab.txt` for WordPiece. Fetch the whole model directory again";
         return Err(Error::MissingFile { path: path.with_file_name("tokenizer.json"), fix });
     }
     let refuse = |reason: String| Error::Tokenizer { path: path.to_owned(), reason };
     let bytes = fs_err::read(path)?;
     let vocabulary = WordPiece::read_bytes(&bytes).map_err(|error| refuse(error.to_string()))?;
     let id = |token: &str| {
-        vocabulary.get(token).copied().map(|id| (token.to_owned(), id)).ok_or_else(|| {
-            refuse(format!("a line that reads `{token}` is missing"))
-        })
+        vocabulary
+            .get(token)
+            .copied()
+            .map(|id| (token.to_owned(), id))
+            .ok_or_else(|| refuse(format!("a line that reads `{token}` is missing")))
     };
     let (separator, class) = (id("[SEP]")?, id("[CLS]")?);
     for token in ["[PAD]", "[UNK]"] {
@@ -210,16 +215,20 @@ impl NormalizerOverrides {
         })
     }
 
-    fn apply(&self, tokenizer: &mut tokenizers::Tokenizer) {
-        let Some(NormalizerWrapper::BertNormalizer(normalizer)) = tokenizer.get_normalizer() else { return };
+    /// Changes the tokenizer, and gives the normaliser that came out of it; nothing where it is not BERT's.
+    fn apply(&self, tokenizer: &mut tokenizers::Tokenizer) -> Option<Value> {
+        let Some(NormalizerWrapper::BertNormalizer(normalizer)) = tokenizer.get_normalizer() else { return None };
         let mut normalizer = *normalizer;
         normalizer.lowercase = self.lowercase.unwrap_or(normalizer.lowercase);
         normalizer.strip_accents = self.strip_accents.or(normalizer.strip_accents);
         normalizer.handle_chinese_chars = self.handle_chinese_chars.unwrap_or(normalizer.handle_chinese_chars);
         tokenizer.with_normalizer(Some(normalizer));
-    }
-
-    fn fact(&self) -> Value {
-        json!([self.lowercase, self.strip_accents, self.handle_chinese_chars])
+        Some(json!({
+            "type": "BertNormalizer",
+            "clean_text": normalizer.clean_text,
+            "handle_chinese_chars": normalizer.handle_chinese_chars,
+            "strip_accents": normalizer.strip_accents,
+            "lowercase": normalizer.lowercase,
+        }))
     }
 }

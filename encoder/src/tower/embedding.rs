@@ -26,10 +26,7 @@ impl Embedding {
             positions
         } else {
             let types = file.take("embeddings.token_type_embeddings.weight", &[config.type_rows, hidden])?;
-            types
-                .f_get(0)
-                .and_then(|first| positions.f_add(&first))
-                .map_err(torch("adding type embeddings"))?
+            types.f_get(0).and_then(|first| positions.f_add(&first)).map_err(torch("adding type embeddings"))?
         };
         let norm = LayerNorm::load(file, "embeddings.LayerNorm", hidden, config.layer_norm_eps)?;
         Ok(Self { tokens, positions, norm })
@@ -39,8 +36,8 @@ impl Embedding {
     pub(crate) fn forward(&self, ids: &Tensor) -> Result<Tensor, TchError> {
         debug_assert_eq!(ids.kind(), Kind::Int64);
         let (_, tokens) = ids.size2()?;
-        let summed = Tensor::f_embedding(&self.tokens, ids, -1, false, false)?
-            .f_add(&self.positions.f_narrow(0, 0, tokens)?)?;
+        let summed =
+            Tensor::f_embedding(&self.tokens, ids, -1, false, false)?.f_add(&self.positions.f_narrow(0, 0, tokens)?)?;
         self.norm.forward(&summed)
     }
 }

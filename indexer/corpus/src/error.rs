@@ -12,14 +12,14 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The bytes of a file stopped making sense, or could not be read.
-    #[error("cannot read `{}` after line {line}: {source}", path.display())]
+    #[error("cannot read `{}` after line {line}: {reason}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// The last line that was read whole.
         line: u64,
         /// What the decompressor or the operating system said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// A compressed file ends in the middle of its stream.
     #[error(

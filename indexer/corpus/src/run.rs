@@ -51,7 +51,7 @@ fn parse(line: &str) -> Result<(&str, &str, f32), Problem> {
 
 /// Writes a run: queries in key order, hits as they are, ranks from 1, scores with the nine significant digits that an f32
 /// needs to come back unchanged, so that a reader sees exactly the ties that are there. Keys with whitespace and scores that
-/// are not finite are refused before anything is written.
+/// are not finite are refused before anything is written; the file appears whole, under its name, at the end.
 pub fn write(path: &Path, run: &Run, tag: &str) -> Result<(), Error> {
     for (query, hits) in run {
         check_writable("query", query)?;
@@ -62,13 +62,17 @@ pub fn write(path: &Path, run: &Run, tag: &str) -> Result<(), Error> {
             }
         }
     }
-    let mut file = BufWriter::new(fs_err::File::create(path)?);
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let mut file = BufWriter::new(fs_err::File::create(&temporary)?);
     for (query, hits) in run {
         for (index, (key, score)) in hits.iter().enumerate() {
             writeln!(file, "{query} Q0 {key} {} {} {tag}", index + 1, nine_digits(*score))?;
         }
     }
     file.flush()?;
+    drop(file);
+    fs_err::rename(&temporary, path)?;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused. The text names the path (`fs_err`).
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// A file is not what its name says, or its bytes have changed.
     #[error("`{}`, {part}: expected {expected}, got {got}. {hint}", path.display())]
@@ -82,11 +82,11 @@ pub enum Error {
         got: String,
     },
     /// The text index refused.
-    #[error("text index `{}`: {source}", path.display())]
+    #[error("text index `{}`: {reason}", path.display())]
     Text {
         /// Its directory.
         path: PathBuf,
         /// tantivy's reason.
-        source: tantivy::TantivyError,
+        reason: tantivy::TantivyError,
     },
 }

@@ -14,6 +14,7 @@
 //! | [`lexical`] | the tantivy index beside the vectors; BM25 with corpus-wide statistics |
 //! | [`manifest`] | generations and the `CURRENT` pointer |
 //! | [`snapshot`] | one generation, opened: all shards, dense and lexical |
+//! | [`verify`] | every byte of a generation read and checked |
 //!
 //! Scores are inner products or BM25 sums: larger is better. Ties are broken by document key, ascending.
 
@@ -29,6 +30,7 @@ pub mod search;
 pub mod shard;
 pub mod snapshot;
 pub mod storage;
+pub mod verify;
 
 pub use certificate::{Certificate, RecallPoint};
 pub use error::{Error, Result};

@@ -4,8 +4,8 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use dyad_index::verify::verify_current;
 use dyad_indexer::plan::Bytes;
-use dyad_indexer::verify::verify;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -15,7 +15,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let findings = verify(&arguments.index)?;
+    let findings = verify_current(&arguments.index)?;
     let read = format!("generation {}, {} files, {} read", findings.generation, findings.files, Bytes(findings.bytes));
     let mut out = io::stdout().lock();
     for problem in &findings.problems {

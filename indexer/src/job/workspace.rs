@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use dyad_index::manifest;
+use dyad_index::manifest::{self, SHARDS_DIR};
 use dyad_index::storage::WriteLock;
 
 use crate::error::Error;
-use crate::publish::{SHARDS_DIR, is_shard_id};
+use crate::publish::is_shard_id;
 
 /// The one name that builds use: the lock admits one of them at a time.
 const BUILDING_DIR: &str = ".dyad-building";

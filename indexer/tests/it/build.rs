@@ -3,11 +3,11 @@
 use dyad_corpus::embeddings::VectorType;
 use dyad_index::lexical::Question;
 use dyad_index::snapshot::Effort;
+use dyad_index::verify::verify_current as verify;
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::inspect::inspect;
 use dyad_indexer::job::build_index;
 use dyad_indexer::source::FileSource;
-use dyad_indexer::verify::verify;
 
 use crate::fixture::{DIM, Fixture, RUN, Recorder, document, header, row_of};
 

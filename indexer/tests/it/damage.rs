@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use dyad_index::shard::DenseShard;
+use dyad_index::verify::verify_current as verify;
 use dyad_indexer::inspect::inspect;
-use dyad_indexer::verify::verify;
 
 use crate::fixture::Fixture;
 

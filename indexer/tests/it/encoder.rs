@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use dyad_index::verify::verify_current as verify;
 use dyad_indexer::source::{RemoteConfig, RemoteSource};
-use dyad_indexer::verify::verify;
 use dyad_indexer::{Error, job};
 use dyad_proto::client::ClientConfig;
 use dyad_proto::service::{self, Health, ServerConfig};

@@ -220,7 +220,7 @@ fn an_index_of_a_newer_release_is_not_touched() {
     fs_err::write(index.join("manifest-000001.json"), text.replace("\"format_version\": 1", "\"format_version\": 9"))
         .unwrap();
     // The pointer's checksum no longer fits, so reading is refused before the version is looked at.
-    assert_names(&dyad_indexer::verify::verify(&index).unwrap_err().to_string(), &["checksum in `CURRENT`"]);
+    assert_names(&dyad_index::verify::verify_current(&index).unwrap_err().to_string(), &["checksum in `CURRENT`"]);
     let lock = WriteLock::acquire(&index).unwrap();
     let error = dyad_index::manifest::point_to(&index, 1, &lock).unwrap_err().to_string();
     assert_names(&error, &["format version 9", "reads up to 1"]);

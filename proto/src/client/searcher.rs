@@ -1,8 +1,8 @@
 //! Clients of `Searcher` and `Admin`.
 
 use tokio_stream::Stream;
-use tonic::Streaming;
 use tonic::transport::Channel;
+use tonic::{Request, Streaming};
 
 use super::backoff::retry;
 use super::channel::{ClientConfig, ClientError, connect, fits};
@@ -34,7 +34,9 @@ macro_rules! unary {
         pub async fn $name(&self, request: v1::$request) -> Result<v1::$response, ClientError> {
             fits(&self.url, &request)?;
             let call = || {
-                let (mut inner, request) = (self.inner.clone(), request.clone());
+                let mut inner = self.inner.clone();
+                let mut request = Request::new(request.clone());
+                request.set_timeout(self.config.call_timeout);
                 async move { inner.$name(request).await }
             };
             Ok(retry(&self.config, &self.url, call).await?.into_inner())

@@ -20,20 +20,20 @@ use crate::v1;
 #[non_exhaustive]
 pub enum ServeError {
     /// The address is not `HOST:PORT` or cannot be listened on.
-    #[error("cannot listen on `{address}`: {source}. {hint}")]
+    #[error("cannot listen on `{address}`: {reason}. {hint}")]
     Bind {
         /// As given.
         address: String,
         /// The system's reason.
-        source: io::Error,
+        reason: io::Error,
         /// What to do.
         hint: &'static str,
     },
     /// The transport failed.
-    #[error("serving failed: {0}")]
+    #[error("serving failed")]
     Transport(#[from] tonic::transport::Error),
     /// The reflection service could not be built from the compiled `.proto` files.
-    #[error("reflection: {0}")]
+    #[error("reflection cannot be built")]
     Reflection(#[from] tonic_reflection::server::Error),
     /// Requests were still running when the drain deadline passed.
     #[error("requests were still running {0:?} after the signal to stop, and were dropped")]
@@ -86,13 +86,13 @@ impl Default for Health {
 
 /// Listens on `HOST:PORT`; port 0 lets the system choose.
 pub async fn bind(address: &str) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address).await.map_err(|source| {
-        let hint = match source.kind() {
+    TcpListener::bind(address).await.map_err(|reason| {
+        let hint = match reason.kind() {
             io::ErrorKind::AddrInUse => "End the process that holds the port, or choose another one with `--listen`",
             io::ErrorKind::PermissionDenied => "Ports below 1024 need privileges: choose a higher one with `--listen`",
             _ => "`--listen` takes HOST:PORT, for example 127.0.0.1:7700",
         };
-        ServeError::Bind { address: address.to_owned(), source, hint }
+        ServeError::Bind { address: address.to_owned(), reason, hint }
     })
 }
 

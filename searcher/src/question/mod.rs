@@ -38,13 +38,13 @@ pub enum QuestionTower {
     #[cfg(feature = "torch")]
     Local(local::Local),
     /// In an encoder service.
-    Remote(remote::Remote),
+    Remote(Box<remote::Remote>),
 }
 
 impl QuestionTower {
     /// Connects to an encoder service.
     pub async fn connect(url: &str) -> Result<Self> {
-        Ok(Self::Remote(remote::Remote::connect(url).await?))
+        Ok(Self::Remote(Box::new(remote::Remote::connect(url).await?)))
     }
 
     /// Loads a model directory into this process.

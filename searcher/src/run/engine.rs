@@ -235,7 +235,9 @@ impl Engine {
     /// Reads every byte of the served generation; gives the problems found and the bytes read.
     pub async fn verify(&self) -> Result<(Vec<String>, u64)> {
         let snapshot = self.snapshot();
-        spawn(move || snapshot.verify()).await.map_err(|_| Error::Internal)?.map_err(Error::from)
+        let work = spawn(move || dyad_index::verify::verify(snapshot.index(), snapshot.manifest()));
+        let findings = work.await.map_err(|_| Error::Internal)?;
+        Ok((findings.problems, findings.bytes))
     }
 }
 

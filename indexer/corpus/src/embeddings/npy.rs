@@ -17,6 +17,11 @@ pub(super) fn header(rows: u64, dim: usize, vectors: VectorType) -> Vec<u8> {
     [MAGIC, &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat()
 }
 
+/// Whether a finite value stays finite in the file.
+pub(super) fn holds(value: f32, vectors: VectorType) -> bool {
+    vectors == VectorType::F32 || half::f16::from_f32(value).is_finite()
+}
+
 /// Values as they lie in the file.
 pub(super) fn encode(row: &[f32], vectors: VectorType, out: &mut Vec<u8>) {
     match vectors {

@@ -220,8 +220,14 @@ impl Record {
         if record.parts.iter().any(|part| !plain(&part.vectors.name) || !plain(&part.keys.name)) {
             return strange("a part's file is not a plain name");
         }
-        if record.rows != record.parts.iter().map(|part| part.rows).sum::<u64>() {
+        let rows = record.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.rows));
+        if rows != Some(record.rows) {
             return strange("`rows` is not the sum of the parts' rows");
+        }
+        let row_bytes = record.header.model.dim.checked_mul(record.header.vectors.bytes());
+        if row_bytes.and_then(|bytes| record.rows.checked_mul(bytes as u64)).is_none_or(|bytes| bytes > i64::MAX as u64)
+        {
+            return strange("`rows` times `dim` is larger than any file");
         }
         Ok(Some(record))
     }

@@ -119,6 +119,12 @@ fn vectors_that_cannot_be_used_are_refused_with_their_key() {
     assert!(error.contains("row 0 (key `a`) holds a value that is not finite at position 1"), "{error}");
     let error = writer.push("a", &[1.0], &document).unwrap_err().to_string();
     assert!(error.contains("has 1 values, expected 3"), "{error}");
+    writer.push("a", &[70_000.0, 0.0, 0.0], &document).unwrap();
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = EmbeddingsWriter::open(dir.path(), header(VectorType::F16)).unwrap();
+    let error = writer.push("a", &[0.0, 70_000.0, 0.0], &document).unwrap_err().to_string();
+    assert!(error.contains("holds a value that f16 cannot hold at position 1"), "{error}");
 }
 
 /// Every byte of every part is flipped in turn: reading must say so.
@@ -145,6 +151,8 @@ fn a_flipped_byte_anywhere_is_found() {
         ("\"format_version\": 1", "\"format_version\": 2", "format version 2"),
         ("part-000001.npy", "../../secret", "not a plain name"),
         ("\"rows\": 10", "\"rows\": 11", "not the sum"),
+        ("\"rows\": 4", "\"rows\": 18446744073709551615", "not the sum"),
+        ("\"dim\": 3", "\"dim\": 9223372036854775807", "larger than any file"),
         ("{", "[", "damaged"),
     ] {
         fs_err::write(&record, sound.replacen(from, to, 1)).unwrap();

@@ -86,6 +86,9 @@ impl EmbeddingsWriter {
         if let Some(at) = row.iter().position(|value| !value.is_finite()) {
             return refuse_row(format!("holds a value that is not finite at position {at}"));
         }
+        if let Some(at) = row.iter().position(|value| !npy::holds(*value, self.record.header.vectors)) {
+            return refuse_row(format!("holds a value that f16 cannot hold at position {at}. Store f32"));
+        }
         npy::encode(row, self.record.header.vectors, &mut self.vectors);
         serde_json::to_writer(&mut self.keys, key).map_err(std::io::Error::from)?;
         self.keys.push(b'\n');

@@ -38,11 +38,11 @@ impl Evaluation {
 pub fn evaluate(run: &Run, qrels: &Qrels, metrics: &[Metric], average: Average) -> Evaluation {
     let mut queries = BTreeMap::new();
     for (query, judgements) in qrels {
-        let hits = match (run.get(query), average) {
-            (Some(hits), _) => hits.as_slice(),
-            (None, Average::Complete) => &[],
-            (None, Average::Answered) => continue,
-        };
+        // A query without hits leaves no line in a run file: here too it counts as one without results.
+        let hits = run.get(query).map_or(&[][..], Vec::as_slice);
+        if hits.is_empty() && average == Average::Answered {
+            continue;
+        }
         let ranking = Ranking::new(hits, judgements);
         queries.insert(query.clone(), metrics.iter().map(|metric| metric.of(&ranking)).collect::<Vec<f64>>());
     }

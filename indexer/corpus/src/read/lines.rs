@@ -31,17 +31,19 @@ impl Lines {
             if !self.fill()? {
                 return Ok(None);
             }
-            if self.buffer.iter().any(|&byte| byte != b' ') {
+            if self.buffer.iter().skip(self.mark_bytes()).any(|&byte| byte != b' ') {
                 break;
             }
         }
         match std::str::from_utf8(&self.buffer) {
-            Ok(text) => {
-                let text = if self.line == 1 { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text) } else { text };
-                Ok(Some((self.line, text)))
-            }
+            Ok(text) => Ok(Some((self.line, text.get(self.mark_bytes()..).unwrap_or_default()))),
             Err(error) => Err(self.refuse(Problem::NotUtf8 { offset: error.valid_up_to() })),
         }
+    }
+
+    /// Length of the byte order mark at the start of the current line.
+    fn mark_bytes(&self) -> usize {
+        if self.line == 1 && self.buffer.starts_with(BYTE_ORDER_MARK.as_bytes()) { BYTE_ORDER_MARK.len() } else { 0 }
     }
 
     /// Reads one line into the buffer; false at the end of the input.
@@ -55,7 +57,7 @@ impl Lines {
                 (io::ErrorKind::UnexpectedEof, Some(compression)) => {
                     Error::CutShort { path, line: self.line, compression }
                 }
-                _ => Error::Read { path, line: self.line, source },
+                _ => Error::Read { path, line: self.line, reason: source },
             });
         }
         if self.buffer.is_empty() {

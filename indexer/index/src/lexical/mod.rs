@@ -26,7 +26,7 @@ use crate::error::Error;
 
 /// tantivy's error with the directory that it is about.
 fn text_error(path: &std::path::Path) -> impl Fn(tantivy::TantivyError) -> Error + '_ {
-    |source| Error::Text { path: path.to_owned(), source }
+    |reason| Error::Text { path: path.to_owned(), reason }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 mod record;
 mod store;
 
-pub use record::{FileEntry, MANIFEST_VERSION, Manifest, ShardEntry};
+pub use record::{FileEntry, MANIFEST_VERSION, Manifest, SHARDS_DIR, ShardEntry};
 pub use store::{current, current_generation, generations, load, point_to, publish};
 
 #[cfg(test)]

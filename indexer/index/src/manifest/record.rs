@@ -7,6 +7,9 @@ use crate::model::ModelRecord;
 /// Version that this build writes, and the newest that it reads.
 pub const MANIFEST_VERSION: u32 = 1;
 
+/// Directory of the shards inside an index.
+pub const SHARDS_DIR: &str = "shards";
+
 /// One generation of an index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {

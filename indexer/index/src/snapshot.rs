@@ -1,10 +1,4 @@
 //! One generation, opened: every shard's vectors and texts, searched together.
-//!
-//! | file | what lives there |
-//! |---|---|
-//! | `verify.rs` | every byte read, and the parts compared with one another |
-
-mod verify;
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::lexical::{CorpusStatistics, Question, StoredDocument, TextShard};
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Manifest, SHARDS_DIR};
 use crate::model::ModelRecord;
 use crate::search::SearchParams;
 use crate::shard::{DENSE_FILE, DenseShard, Found, TEXT_DIR};
@@ -80,7 +74,7 @@ impl Snapshot {
     pub fn open_manifest(index: &Path, manifest: Manifest) -> Result<Self> {
         let mut shards = Vec::with_capacity(manifest.shards.len());
         for entry in &manifest.shards {
-            let dir = index.join("shards").join(&entry.id);
+            let dir = index.join(SHARDS_DIR).join(&entry.id);
             for file in &entry.files {
                 let path = dir.join(&file.path);
                 let got = fs_err::metadata(&path)?.len();

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use dyad_index::manifest::{self, FileEntry, Manifest, ShardEntry};
-use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
-use dyad_index::storage::crc32c_of_file;
-use dyad_index::{ModelRecord, lexical::TextShard};
-
-use crate::error::Error;
-use crate::publish::SHARDS_DIR;
+use crate::error::Result;
+use crate::lexical::TextShard;
+use crate::manifest::{self, FileEntry, Manifest, SHARDS_DIR, ShardEntry};
+use crate::model::ModelRecord;
+use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
+use crate::storage::crc32c_of_file;
 
 /// Differences between vectors and texts that are listed one by one.
 const MAX_LISTED: usize = 10;
@@ -36,15 +35,20 @@ impl Findings {
     }
 }
 
-/// Checks the current generation of an index. Damage is a finding; an index that is not there, or whose manifest cannot
+/// Checks the generation that `CURRENT` names. Damage is a finding; an index that is not there, or whose manifest cannot
 /// be read, is an error.
-pub fn verify(index: &Path) -> Result<Findings, Error> {
-    let Manifest { generation, model, shards, .. } = manifest::current(index)?;
-    let mut findings = Findings { generation, ..Findings::default() };
-    for entry in &shards {
-        verify_shard(&index.join(SHARDS_DIR).join(&entry.id), entry, &model, &mut findings);
+pub fn verify_current(index: &Path) -> Result<Findings> {
+    Ok(verify(index, &manifest::current(index)?))
+}
+
+/// Checks a generation: its files against the manifest's checksums, every section of the vectors, and that node `i` and
+/// document `i` have the same key.
+pub fn verify(index: &Path, manifest: &Manifest) -> Findings {
+    let mut findings = Findings { generation: manifest.generation, ..Findings::default() };
+    for entry in &manifest.shards {
+        verify_shard(&index.join(SHARDS_DIR).join(&entry.id), entry, &manifest.model, &mut findings);
     }
-    Ok(findings)
+    findings
 }
 
 fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, findings: &mut Findings) {

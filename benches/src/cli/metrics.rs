@@ -1,0 +1,62 @@
+//! `dyad-bench metrics`.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use dyad_corpus::metrics::{Average, Metric, evaluate};
+use dyad_corpus::{qrels, run};
+use serde_json::{Map, Value, json};
+
+/// What is printed, under trec_eval's names.
+const METRICS: [Metric; 9] = [
+    Metric::ReciprocalRank,
+    Metric::Precision(1),
+    Metric::Recall(1),
+    Metric::Recall(5),
+    Metric::Recall(10),
+    Metric::Recall(100),
+    Metric::Ndcg(10),
+    Metric::AveragePrecision,
+    Metric::Success(5),
+];
+
+/// Compute the metrics of a TREC run, as `trec_eval -c` does.
+#[derive(Debug, Args)]
+pub(super) struct Metrics {
+    /// Judgements in BEIR's form (query-id, corpus-id, score) or TREC's (qid, iter, docno, rel); `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    qrels: PathBuf,
+    /// The run: qid, Q0, docno, rank, sim, tag. The order of hits follows from `sim`, as in trec_eval.
+    #[arg(long, value_name = "FILE")]
+    run: PathBuf,
+    /// Print JSON, unrounded.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Metrics {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let (qrels, run) = (qrels::read(&self.qrels)?, run::read(&self.run)?);
+        let evaluation = evaluate(&run, &qrels, &METRICS, Average::Complete);
+        let unanswered = qrels.keys().filter(|query| !run.contains_key(*query)).count();
+        let unjudged = run.keys().filter(|query| !qrels.contains_key(*query)).count();
+        let means = || evaluation.metrics.iter().map(ToString::to_string).zip(evaluation.means.iter().copied());
+
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let metrics: Map<String, Value> = means().map(|(name, mean)| (name, mean.into())).collect();
+            let queries = json!({ "judged": qrels.len(), "unanswered": unanswered, "unjudged": unjudged });
+            writeln!(out, "{:#}", json!({ "average": "complete", "queries": queries, "metrics": metrics }))?;
+            return Ok(());
+        }
+        for (name, mean) in means() {
+            writeln!(out, "{name:<12} {mean:.4}")?;
+        }
+        writeln!(out, "means over all {} judged queries, {unanswered} of them unanswered (trec_eval -c)", qrels.len())?;
+        if unjudged > 0 {
+            writeln!(out, "{unjudged} queries of the run have no judgements and do not count")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! What can go wrong while a served system is measured.
+
+use std::io;
+use std::path::PathBuf;
+
+use dyad_proto::client::ClientError;
+use dyad_proto::validate::Violations;
+
+/// A measurement that was not made. No figures come out of half of one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Questions, judgements or a run that cannot be read or written.
+    #[error(transparent)]
+    Corpus(#[from] dyad_corpus::Error),
+    /// The server cannot be reached, or refused.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The operating system said no; its message names the path.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Judgements of a question that is not there.
+    #[error(
+        "`{}` judges query `{query}`, which `{}` does not hold; queries missing in all: {missing}. \
+         Take both files from the same release of the set",
+        qrels.display(),
+        queries.display()
+    )]
+    MissingQuery {
+        /// The judgements.
+        qrels: PathBuf,
+        /// The questions.
+        queries: PathBuf,
+        /// The first query that is missing, in key order.
+        query: String,
+        /// How many are missing.
+        missing: usize,
+    },
+    /// A question that no server takes.
+    #[error("query `{query}`: {violations}")]
+    Question {
+        /// The query's key.
+        query: String,
+        /// What is wrong with it.
+        violations: Violations,
+    },
+    /// Answers with a part missing.
+    #[error(
+        "`{url}` gave degraded answers to {degraded} of {asked} questions in mode {system}, query `{query}` first: \
+         {reason}. Restore the server, then measure again"
+    )]
+    Degraded {
+        /// The server.
+        url: String,
+        /// The system that was asked.
+        system: String,
+        /// How many answers were degraded.
+        degraded: usize,
+        /// How many questions were asked.
+        asked: usize,
+        /// The first query with a degraded answer.
+        query: String,
+        /// The server's words for it.
+        reason: String,
+    },
+    /// Answers that break the contract.
+    #[error(
+        "`{url}` answered query `{query}` against the contract: {reason}. Check that client and server are of the same release"
+    )]
+    Contract {
+        /// The server.
+        url: String,
+        /// The query.
+        query: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The index was replaced between two answers, so that they do not compare.
+    #[error("`{url}` changed its index during the measurement: expected {expected}, got {got}. Measure again")]
+    IndexChanged {
+        /// The server.
+        url: String,
+        /// What answered first.
+        expected: String,
+        /// What answered later.
+        got: String,
+    },
+}

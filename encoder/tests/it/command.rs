@@ -1,0 +1,141 @@
+//! The binary as people run it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use dyad_proto::client::{ClientConfig, EncoderClient};
+use serde_json::{Value, json};
+
+use crate::fixture::{copy, cosine, embed, open, tiny};
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn corpus(root: &Path) -> String {
+    let path = root.join("corpus.tsv");
+    let lines: Vec<String> = (0..40).map(|number| format!("k{number}\tthe river {number} of the king")).collect();
+    fs_err::write(&path, lines.join("\n")).unwrap();
+    path.display().to_string()
+}
+
+fn embed_corpus(model: &Path, corpus: &str, out: &Path) -> Output {
+    let (model, out) = (model.display().to_string(), out.display().to_string());
+    let arguments =
+        ["embed", "--model", &model, "--tower", "answer", "--corpus", corpus, "--out", &out, "--part-rows", "16"];
+    command(&arguments).output().unwrap()
+}
+
+#[test]
+fn embed_says_what_it_did_and_does_it_once() {
+    let root = tempfile::tempdir().unwrap();
+    let (corpus, out) = (corpus(root.path()), root.path().join("out"));
+    let first = embed_corpus(&tiny("plain"), &corpus, &out);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert!(text(&first.stdout).starts_with("embedded 40 documents ("), "{}", text(&first.stdout));
+    let second = embed_corpus(&tiny("plain"), &corpus, &out);
+    assert!(second.status.success());
+    assert!(text(&second.stdout).starts_with("nothing to do: "), "{}", text(&second.stdout));
+    assert_eq!(dyad_corpus::embeddings::EmbeddingsReader::open(&out).unwrap().rows(), 40);
+}
+
+#[test]
+fn failures_are_one_line_that_names_the_fix() {
+    let root = tempfile::tempdir().unwrap();
+    let corpus = corpus(root.path());
+    let model = copy("plain");
+    fs_err::remove_file(model.path().join("model.safetensors")).unwrap();
+    let failed = embed_corpus(model.path(), &corpus, &root.path().join("out"));
+    assert_eq!(failed.status.code(), Some(1));
+    let message = text(&failed.stderr);
+    assert!(
+        message.starts_with("error: ") && message.contains("model.safetensors") && message.contains("deploy/model.sh"),
+        "{message}"
+    );
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(!root.path().join("out").exists());
+
+    for arguments in [&["embed"][..], &["embed", "--dtype", "f64"], &["serve", "--device", "tpu"], &["unknown"]] {
+        assert_eq!(command(arguments).output().unwrap().status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn encode_prints_one_object_per_text() {
+    let model = tiny("classic-prompt-left-out");
+    let model_path = model.display().to_string();
+    let output =
+        command(&["encode", "--model", &model_path, "--tower", "question", "the river", "a king"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let texts = ["the river".to_owned(), "a king".to_owned()];
+    let expected = embed(&open(&model), dyad_encoder::Tower::Question, &texts);
+    assert_eq!(lines.len(), 2);
+    for ((line, text), expected) in lines.iter().zip(&texts).zip(&expected) {
+        assert_eq!((&line["text"], &line["tower"]), (&json!(text), &json!("question")));
+        let vector: Vec<f32> = serde_json::from_value(line["vector"].clone()).unwrap();
+        assert!(cosine(&vector, expected) > 0.999_999);
+    }
+}
+
+fn signal(name: &str, process: u32) {
+    assert!(Command::new("kill").args([name, &process.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn an_interrupted_embed_keeps_whole_parts() {
+    let root = tempfile::tempdir().unwrap();
+    let (model, out) = (tiny("plain").display().to_string(), root.path().join("out"));
+    let out_path = out.display().to_string();
+    let arguments = ["embed", "--model", &model, "--corpus", "-", "--out", &out_path, "--part-rows", "16"];
+    let mut running = command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = running.stdin.take().unwrap();
+    // A whole window, so that parts are written while the corpus is still open.
+    for number in 0..2100 {
+        writeln!(input, "{}", json!({"_id": format!("k{number}"), "text": "the river"})).unwrap();
+    }
+    input.flush().unwrap();
+    let rows = || {
+        fs_err::read(out.join("embeddings.json")).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
+    };
+    for _ in 0..600 {
+        if rows().is_some_and(|record| record["rows"] == 2048) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    signal("-INT", running.id());
+    let output = running.wait_with_output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("error: interrupted; 2048 documents are kept"), "{message}");
+    drop(input);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serve_says_where_it_listens_and_stops_cleanly() {
+    let model = tiny("plain").display().to_string();
+    let mut running = command(&["serve", "--model", &model, "--listen", "127.0.0.1:0"]).spawn().unwrap();
+    let mut output = BufReader::new(running.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let address = line.strip_prefix("listening on ").unwrap().trim().to_owned();
+    let client = EncoderClient::connect(&format!("http://{address}"), ClientConfig::default()).await.unwrap();
+    assert_eq!(client.info().await.unwrap().name, "plain");
+
+    let taken = command(&["serve", "--model", &model, "--listen", &address]).output().unwrap();
+    let message = text(&taken.stderr);
+    assert!(taken.status.code() == Some(1) && message.contains(&address) && message.contains("--listen"), "{message}");
+
+    drop(client);
+    signal("-TERM", running.id());
+    assert!(running.wait().unwrap().success());
+}

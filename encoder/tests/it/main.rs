@@ -1,0 +1,11 @@
+//! The crate from outside: tiny checkpoints against sentence-transformers, broken models, the job, the service.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+mod broken;
+mod command;
+mod fingerprint;
+mod fixture;
+mod job;
+mod parity;
+mod service;
+mod tiny;
