@@ -5,14 +5,13 @@
 use std::fmt;
 use std::path::Path;
 
-use dyad_index::manifest::{self, Manifest, ShardEntry};
+use dyad_index::manifest::{self, Manifest, SHARDS_DIR, ShardEntry};
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 use dyad_index::{BuildRecord, Certificate, ModelRecord};
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::plan::{Bytes, Shards};
-use dyad_index::manifest::SHARDS_DIR;
 
 /// One generation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
