@@ -16,7 +16,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     model: ModelOptions,
     /// Address to listen on, HOST:PORT; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7700")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7701")]
     listen: String,
     /// Tokens that may wait or be under way; requests on top get `RESOURCE_EXHAUSTED`
     #[arg(long, value_name = "N", default_value_t = serve::Options::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]

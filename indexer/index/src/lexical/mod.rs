@@ -6,11 +6,13 @@
 //! | `analyzer.rs` | text to terms |
 //! | `writer.rs` | one segment, in which document `i` is node `i` of the vectors |
 //! | `reader.rs` | stored fields |
+//! | `read_only.rs` | a directory without locks and writes, for reading |
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
 //! | `bm25.rs` | the best documents of a question, and why |
 
 mod analyzer;
 mod bm25;
+mod read_only;
 mod reader;
 mod schema;
 mod statistics;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tantivy::schema::Value as _;
 use tantivy::{DocAddress, Index, ReloadPolicy, Searcher, TantivyDocument};
 
+use super::read_only::ReadOnlyDirectory;
 use super::schema::{Fields, schema};
 use super::{ANALYZER, analyzer::analyzer, text_error};
 use crate::error::{Error, Result};
@@ -46,7 +47,7 @@ impl TextShard {
             got,
             hint: "Build the index again",
         };
-        let index = Index::open_in_dir(dir).map_err(&failed)?;
+        let index = ReadOnlyDirectory::open(dir).and_then(Index::open).map_err(&failed)?;
         let (expected, fields) = schema();
         if index.schema() != expected {
             return Err(damaged("schema", "the fields of this release".to_owned(), "others".to_owned()));

@@ -139,3 +139,22 @@ fn an_explanation_sums_to_the_score() {
     let absent = Question::new("curacao").explain(&shards[shard], &statistics, node as u32).unwrap();
     assert!(absent.is_none());
 }
+
+#[test]
+fn reading_leaves_the_directory_as_it_was_and_needs_no_right_to_write() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (dir, shards, _) = shards(1);
+    drop(shards);
+    let path = dir.path().join("0");
+    let names = || -> std::collections::BTreeSet<_> {
+        fs_err::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    };
+    let before = names();
+    for entry in fs_err::read_dir(&path).unwrap() {
+        let mode = entry.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o444, 0o444, "everyone may read");
+    }
+    let shard = TextShard::open(&path).unwrap();
+    assert_eq!(shard.document(0).unwrap().key, "k0");
+    assert_eq!(names(), before);
+}

@@ -1,5 +1,7 @@
 //! Writes one segment, in which document `i` is node `i` of the vectors.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use tantivy::directory::MmapDirectory;
@@ -81,6 +83,8 @@ impl TextWriter {
         for entry in fs_err::read_dir(&path)? {
             let entry = entry?;
             if entry.file_type()?.is_file() {
+                // tantivy keeps some of its files to the user who wrote them; a searcher may be another one.
+                fs_err::set_permissions(entry.path(), Permissions::from_mode(0o644))?;
                 fs_err::File::open(entry.path())?.sync_all()?;
             }
         }
