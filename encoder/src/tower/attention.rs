@@ -8,7 +8,7 @@ use crate::error::Error;
 
 #[derive(Debug)]
 pub(crate) struct SelfAttention {
-    /// Query, key and value maps as one: a single large product is faster than three small ones.
+    /// Query, key and value maps as one.
     query_key_value: Linear,
     output: Linear,
     heads: i64,
@@ -18,8 +18,8 @@ pub(crate) struct SelfAttention {
 impl SelfAttention {
     /// Reads `{name}.self.{query,key,value}` and `{name}.output.dense`.
     pub(crate) fn load(file: &mut WeightsFile, name: &str, hidden: usize, heads: usize) -> Result<Self, Error> {
-        let mut part = |which: &str| Linear::load(file, &format!("{name}.self.{which}"), hidden, hidden);
-        let query_key_value = Linear::joined(&[part("query")?, part("key")?, part("value")?])?;
+        let names = ["query", "key", "value"].map(|part| format!("{name}.self.{part}"));
+        let query_key_value = Linear::load_joined(file, &names, hidden, hidden)?;
         let output = Linear::load(file, &format!("{name}.output.dense"), hidden, hidden)?;
         Ok(Self { query_key_value, output, heads: heads as i64, head_size: (hidden / heads) as i64 })
     }
