@@ -16,8 +16,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// On one core, budgets from 256 to 16384 tokens cost the same processor time within 6 % (all-MiniLM-L6-v2, SciFact):
-    /// small enough, then, that a question behind bulk work waits a fraction of a second.
+    /// On one core, budgets from 256 to 4096 tokens cost the same user time within 6 % (all-MiniLM-L6-v2, SciFact; `embed
+    /// --threads 1 --batch-tokens N`): small enough, then, that a question behind bulk work waits a fraction of a second.
     pub const CPU: Self = Self { tokens: 2048, rows: 256 };
     /// Large enough to fill a GPU.
     pub const GPU: Self = Self { tokens: 65_536, rows: 1024 };

@@ -111,10 +111,13 @@ pub async fn serve(
     let health_service = tonic_health::pb::health_server::HealthServer::new(
         tonic_health::server::HealthService::from_health_reporter(reporter.clone()),
     );
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(v1::FILE_DESCRIPTOR_SET)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?;
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    // Python's and other older clients know the first name of the service only.
+    let (reflection, older_reflection) = (reflection().build_v1()?, reflection().build_v1alpha()?);
 
     let drain = config.drain;
     let (begun, drain_begins) = oneshot::channel::<()>();
@@ -134,6 +137,7 @@ pub async fn serve(
         .add_routes(routes)
         .add_service(health_service)
         .add_service(reflection)
+        .add_service(older_reflection)
         .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop);
     let deadline = async move {
         if drain_begins.await.is_err() {
