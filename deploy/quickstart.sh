@@ -48,6 +48,10 @@ splits() {
   echo "${names[*]:-(there are none)}"
 }
 [[ -n $corpus_file ]] || die "no corpus.jsonl (or .gz, .zst) in DATA: $data"
+# Standard Python reads no Zstandard before 3.14; the programs of dyad read it by themselves.
+if [[ $queries_file == *.zst ]] && ! command -v zstd >/dev/null; then
+  die "the three questions come from $queries_file, which needs the program zstd. Install it, or unpack the file"
+fi
 [[ -n $queries_file ]] || die "no queries.jsonl (or .gz, .zst) in DATA: $data"
 
 step 'libtorch' deploy/libtorch.sh

@@ -4,7 +4,8 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use dyad_encoder::cli::Cli;
+use dyad_encoder::cli::{Cli, INTERRUPTED};
+use dyad_encoder::job::JobError;
 
 fn main() -> ExitCode {
     dyad_proto::service::init_logs();
@@ -14,7 +15,8 @@ fn main() -> ExitCode {
         Err(error) => {
             // Nobody is left to tell when standard error is closed.
             let _ = writeln!(std::io::stderr().lock(), "error: {error:#}");
-            ExitCode::FAILURE
+            let interrupted = matches!(error.downcast_ref(), Some(JobError::Interrupted { .. }));
+            if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -160,6 +160,19 @@ pub enum Error {
         /// Key of the vector.
         got: String,
     },
+    /// The keys fit, the texts do not.
+    #[error(
+        "embeddings in `{}`, {part}: the vectors were made of other texts than the corpus has now, up to document `{last}`. \
+         Run `dyad-encoder embed` again: it embeds what has changed", dir.display()
+    )]
+    StaleEmbeddings {
+        /// The embeddings directory.
+        dir: PathBuf,
+        /// File of the part.
+        part: String,
+        /// The part's last document.
+        last: String,
+    },
     /// Fewer vectors than documents.
     #[error("embeddings in `{}` end before row {row}, document `{key}`. Embed this very corpus", dir.display())]
     RowsMissing {

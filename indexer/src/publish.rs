@@ -21,7 +21,9 @@ use crate::job::Built;
 pub(crate) fn publish(index: &Path, lock: &WriteLock, model: &ModelRecord, built: &[Built]) -> Result<Manifest, Error> {
     let newest = manifest::generations(index)?.last().copied();
     // After a roll-back `CURRENT` is older than the newest generation, which must not be overwritten.
-    let generation = newest.max(manifest::current_generation(index)?).unwrap_or(0) + 1;
+    // A pointer that cannot be read is replaced: this build is the way to mend it.
+    let current = manifest::current_generation(index).ok().flatten();
+    let generation = newest.max(current).unwrap_or(0) + 1;
     let mut moved = Vec::with_capacity(built.len());
     let published = move_and_point(index, lock, model, built, generation, &mut moved);
     if published.is_err() && manifest::current_generation(index).ok().flatten() != Some(generation) {

@@ -14,6 +14,8 @@ pub const MAX_EF: u32 = 10_000;
 pub const MAX_RRF_K: u32 = 1_000_000;
 /// Requests in one `SearchBatchRequest`.
 pub const MAX_BATCH: usize = 1024;
+/// Hits that one `SearchBatchRequest` may ask for in all; those of `MODE_COMPARE` count three times.
+pub const MAX_BATCH_HITS: u64 = 200_000;
 /// Keys in one `GetDocumentsRequest`.
 pub const MAX_KEYS: usize = 1024;
 /// Bytes of one message, both ways: 64 MiB. gRPC's usual 4 MiB is too little for 1024 vectors or long hits; foreign

@@ -100,6 +100,16 @@ pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Viol
     for (i, one) in request.requests.iter().enumerate().take(limits::MAX_BATCH) {
         search_fields(&mut check, &format!("requests[{i}]."), one);
     }
+    // A batch is answered as a whole: its hits are in memory together.
+    let lists = |one: &v1::SearchRequest| if one.mode() == v1::Mode::Compare { 3 } else { 1 };
+    let hits: u64 = request.requests.iter().map(|one| u64::from(one.k) * lists(one)).sum();
+    if hits > limits::MAX_BATCH_HITS {
+        let limit = limits::MAX_BATCH_HITS;
+        check.fail(
+            "requests",
+            format!("expected at most {limit} hits in all, got {hits}. Send smaller batches, or a stream"),
+        );
+    }
     check.done()
 }
 
@@ -155,6 +165,9 @@ mod tests {
         let error = search_batch_request(&v1::SearchBatchRequest { requests }).unwrap_err();
         assert_eq!(error.0[0].field, "requests[1].k");
         assert!(search_batch_request(&v1::SearchBatchRequest::default()).is_err());
+        let large = v1::SearchRequest { query: "why".into(), mode: 4, k: 10_000, ..Default::default() };
+        let error = search_batch_request(&v1::SearchBatchRequest { requests: vec![large; 7] }).unwrap_err();
+        assert!(error.to_string().contains("`requests`: expected at most 200000 hits in all, got 210000"), "{error}");
     }
 
     #[test]

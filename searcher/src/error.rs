@@ -43,6 +43,9 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// A verification is under way.
+    #[error("a verification is already under way. Wait for its answer")]
+    Verifying,
     /// The time for the request is over.
     #[error("the deadline of {0:?} passed before the answer was complete")]
     Deadline(Duration),
@@ -64,7 +67,7 @@ impl From<Error> for Status {
             Error::Index(_) => Self::data_loss(text),
             Error::Tower { transient: true, .. } => Self::unavailable(text),
             Error::Tower { transient: false, .. } | Error::Internal => Self::internal(text),
-            Error::Busy { .. } => Self::resource_exhausted(text),
+            Error::Busy { .. } | Error::Verifying => Self::resource_exhausted(text),
             Error::Deadline(_) => Self::deadline_exceeded(text),
         }
     }

@@ -14,6 +14,9 @@ mod serve;
 
 use clap::{Parser, Subcommand};
 
+/// Exit code of an interrupted job, as shells have it: 128 + SIGINT.
+pub const INTERRUPTED: u8 = 130;
+
 /// Embeds text with a sentence-transformers model.
 #[derive(Debug, Parser)]
 #[command(name = "dyad-encoder", version, about, max_term_width = 110)]

@@ -32,6 +32,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     runtime.block_on(async {
         // Before the model is opened: an address in use should not cost the time of opening it.
         let listener = service::bind(&options.listen).await?;
+        // From here on a signal is waited for: one that comes while the model is being opened ends the server cleanly.
+        let signal = service::signal();
         let address = listener.local_addr().context("cannot read the listener's address")?;
         let mut settings = serve::Options::new(options.model.compute());
         settings.budget = options.model.budget();
@@ -47,7 +49,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let model = handle.clone();
         let stop = async move {
             tokio::select! {
-                () = service::signal() => {}
+                () = signal => {}
                 () = model.ended() => tracing::error!("the model has stopped, so the server stops too"),
             }
         };

@@ -115,7 +115,7 @@ fn an_interrupted_embed_keeps_whole_parts() {
     signal("-INT", running.id());
     let output = running.wait_with_output().unwrap();
     let message = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert_eq!(output.status.code(), Some(130), "{message}");
     assert!(message.contains("error: interrupted; 2048 documents are kept"), "{message}");
     drop(input);
 }

@@ -1,9 +1,10 @@
-//! Vectors from an embeddings directory: row i belongs to document i, and the keys prove it.
+//! Vectors from an embeddings directory: row i belongs to document i. The keys prove it row by row, and a digest of the
+//! texts proves part by part that the vectors were made of these very texts.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dyad_corpus::embeddings::EmbeddingsReader;
+use dyad_corpus::embeddings::{EmbeddingsReader, SourceDigest};
 use dyad_index::{Metric, ModelRecord};
 
 use super::{Documents, Embedded, VectorSource};
@@ -19,6 +20,8 @@ pub struct FileSource {
     reader: EmbeddingsReader,
     model: ModelRecord,
     row: u64,
+    /// Of the documents since the last part's end.
+    digest: SourceDigest,
 }
 
 impl FileSource {
@@ -39,7 +42,7 @@ impl FileSource {
             metric: Metric::Cosine,
             max_tokens: model.max_tokens,
         };
-        Ok(Self { dir: dir.to_owned(), reader, model, row: 0 })
+        Ok(Self { dir: dir.to_owned(), reader, model, row: 0, digest: SourceDigest::default() })
     }
 }
 
@@ -65,6 +68,12 @@ impl VectorSource for FileSource {
             (Some(document), None) => Err(Error::RowsMissing { dir, row, key: document.value.key }),
             (None, Some((key, _))) => Err(Error::RowsLeft { dir, row, key }),
             (Some(document), Some((key, row))) if document.value.key == key => {
+                self.digest.add(&document.value);
+                if let Some(part) = self.reader.ended_part()
+                    && std::mem::take(&mut self.digest).hex() != part.source_digest
+                {
+                    return Err(Error::StaleEmbeddings { dir, part: part.vectors.name, last: key });
+                }
                 Ok(Some(Embedded { document: document.value, row }))
             }
             (Some(document), Some((key, _))) => {

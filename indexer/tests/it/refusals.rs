@@ -230,3 +230,30 @@ fn an_index_of_a_newer_release_is_not_touched() {
     assert_eq!(fixture.build().unwrap().manifest.generation, 2);
     assert_eq!(fs_err::read_dir(index.join("shards")).unwrap().count(), 2 * shards);
 }
+
+#[test]
+fn vectors_of_other_texts_under_the_same_keys_are_refused() {
+    let fixture = Fixture::new(150);
+    fixture.build().unwrap();
+    let before = fixture.files();
+    let mut documents = documents(150);
+    documents[100].text.push_str(" and one word more");
+    fixture.write_corpus(&documents);
+    let error = fixture.build().unwrap_err().to_string();
+    // Parts have 64 rows: the changed document is in the second one.
+    assert_names(&error, &["part-000001.npy", "made of other texts", "Run `dyad-encoder embed` again"]);
+    assert!(fixture.files() == before);
+}
+
+#[test]
+fn a_pointer_that_cannot_be_read_is_mended_by_the_next_build() {
+    let fixture = Fixture::new(20);
+    fixture.build().unwrap();
+    fs_err::write(fixture.index().join("CURRENT"), "\u{0}rubbish").unwrap();
+    assert_names(
+        &dyad_index::verify::verify_current(&fixture.index()).unwrap_err().to_string(),
+        &["CURRENT", "content"],
+    );
+    assert_eq!(fixture.build().unwrap().manifest.generation, 2);
+    assert!(dyad_index::verify::verify_current(&fixture.index()).unwrap().problems.is_empty());
+}

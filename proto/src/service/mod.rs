@@ -2,11 +2,13 @@
 //!
 //! | file | what lives there |
 //! |---|---|
+//! | `deadline.rs` | the deadline that a caller sends |
 //! | `limited.rs` | services with dyad's message limits |
 //! | `server.rs` | bind and serve: health, reflection, message limits, drain |
 //! | `shutdown.rs` | signals |
 //! | `telemetry.rs` | logs to stderr |
 
+pub mod deadline;
 mod limited;
 mod server;
 mod shutdown;

@@ -1,16 +1,20 @@
 //! Signals that end a server.
 
+use std::future::Future;
+
 use tokio::signal::unix::{SignalKind, signal as listen};
 
-/// Completes at the first SIGINT or SIGTERM.
-pub async fn signal() {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (listen(SignalKind::interrupt()), listen(SignalKind::terminate()))
-    else {
-        // Without handlers the system's default action still ends the process.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => tracing::info!("interrupted, draining"),
-        _ = terminate.recv() => tracing::info!("terminating, draining"),
+/// Listens for SIGINT and SIGTERM from this call on; the future completes at the first one. Call it inside a tokio runtime.
+pub fn signal() -> impl Future<Output = ()> + Send + 'static {
+    let listening = listen(SignalKind::interrupt()).and_then(|first| Ok((first, listen(SignalKind::terminate())?)));
+    async move {
+        let Ok((mut interrupt, mut terminate)) = listening else {
+            // Without handlers the system's default action still ends the process.
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => tracing::info!("interrupted, draining"),
+            _ = terminate.recv() => tracing::info!("terminating, draining"),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use dyad_proto::client::AdminClient;
@@ -36,7 +37,7 @@ enum Action {
 
 impl Admin {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let client = AdminClient::connect(&self.server.server, self.server.config()).await?;
+        let client = AdminClient::connect(&self.server.server, self.server.config(Duration::from_mins(10))).await?;
         let mut out = std::io::stdout().lock();
         match self.action {
             Action::Status => print_status(&mut out, &client.status(v1::StatusRequest {}).await?)?,

@@ -16,18 +16,16 @@ pub(super) struct Server {
     /// The searcher's URL.
     #[arg(long, default_value = "http://127.0.0.1:7700", env = "DYAD_SERVER")]
     pub(super) server: String,
-    /// Time for one call, in milliseconds.
-    #[arg(long, default_value_t = 10_000)]
-    pub(super) timeout_ms: u64,
+    /// Time for one call, in milliseconds [default: 10000; for `admin` 600000].
+    #[arg(long)]
+    pub(super) timeout_ms: Option<u64>,
 }
 
 impl Server {
-    pub(super) fn config(&self) -> ClientConfig {
-        ClientConfig {
-            call_timeout: Duration::from_millis(self.timeout_ms.max(1)),
-            attempts: 3,
-            ..ClientConfig::default()
-        }
+    /// Few tries, and `time` for each call where none is given.
+    pub(super) fn config(&self, time: Duration) -> ClientConfig {
+        let call_timeout = self.timeout_ms.map_or(time, |ms| Duration::from_millis(ms.max(1)));
+        ClientConfig { call_timeout, attempts: 3, ..ClientConfig::default() }
     }
 }
 
@@ -94,7 +92,7 @@ impl Query {
             writeln!(std::io::stderr(), "error: {violations}")?;
             return Ok(ExitCode::from(2));
         }
-        let client = SearcherClient::connect(&self.server.server, self.server.config()).await?;
+        let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;
         let query = request.query.clone();
         let reply = client.search(request).await?;
         if self.json {
@@ -127,7 +125,7 @@ pub(super) struct Explain {
 
 impl Explain {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let client = SearcherClient::connect(&self.server.server, self.server.config()).await?;
+        let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;
         let request = v1::ExplainRequest { query: self.question.clone(), key: self.key.clone(), ef: self.ef };
         let reply = client.explain(request).await?;
         if self.json {

@@ -8,7 +8,9 @@ use dyad_proto::v1;
 use crate::fusion::DEFAULT_RRF_K;
 
 /// Beam width where the request names none.
-const DEFAULT_EF: usize = 128;
+pub(crate) const DEFAULT_EF: usize = 128;
+/// How much wider than the hits wanted a beam is at least, so that ties at the cut are seen and broken by key.
+const TIE_SLACK: usize = 16;
 /// Hits that each ranking gives to the fusion where the request names no number.
 const DEFAULT_FUSION_DEPTH: usize = 100;
 /// The question tower's share of the deadline in modes that can answer without it.
@@ -68,8 +70,11 @@ impl Plan {
         let k = request.k as usize;
         let fuses = matches!(mode, Mode::Hybrid | Mode::Compare);
         let depth = if fuses { or(request.fusion_depth, DEFAULT_FUSION_DEPTH).max(k) } else { k };
-        let effort =
-            if request.exact { Effort::Exact } else { Effort::Walk { ef: or(request.ef, DEFAULT_EF).max(depth) } };
+        let effort = if request.exact {
+            Effort::Exact
+        } else {
+            Effort::Walk { ef: or(request.ef, DEFAULT_EF).max(depth + TIE_SLACK) }
+        };
         Self {
             mode,
             k,
@@ -122,9 +127,9 @@ mod tests {
             .ef()
         };
         assert_eq!(ef(10, 0, 0), 128);
-        assert_eq!(ef(10, 16, 0), 100);
-        assert_eq!(ef(500, 16, 20), 500);
-        assert_eq!(ef(10, 16, 20), 20);
+        assert_eq!(ef(10, 16, 0), 116);
+        assert_eq!(ef(500, 16, 20), 516);
+        assert_eq!(ef(10, 16, 20), 36);
     }
 
     #[test]

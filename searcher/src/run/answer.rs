@@ -35,8 +35,9 @@ pub struct Compared {
     pub hybrid: Vec<AnswerHit>,
 }
 
-/// Shared keys among two rankings' first `k`, divided by `k`.
+/// Shared keys among two rankings' first `k`, divided by `k`, or by the longer ranking's length where that is smaller.
 pub(crate) fn overlap(a: &[AnswerHit], b: &[AnswerHit], k: usize) -> f32 {
+    let k = k.min(a.len().max(b.len()));
     let keys: std::collections::HashSet<&str> = a.iter().take(k).map(|hit| hit.key.as_str()).collect();
     let shared = b.iter().take(k).filter(|hit| keys.contains(hit.key.as_str())).count();
     shared as f32 / k.max(1) as f32
@@ -108,6 +109,7 @@ mod tests {
         };
         assert!((overlap(&hits("abcd"), &hits("dcxy"), 4) - 0.5).abs() < 1e-6);
         assert!((overlap(&hits("abcd"), &hits("dcxy"), 2) - 0.0).abs() < 1e-6);
-        assert!((overlap(&hits("a"), &hits("a"), 10) - 0.1).abs() < 1e-6);
+        assert!((overlap(&hits("ab"), &hits("a"), 10) - 0.5).abs() < 1e-6);
+        assert!(overlap(&hits(""), &hits(""), 10).abs() < 1e-6);
     }
 }

@@ -11,13 +11,14 @@ use dyad_index::storage::WriteLock;
 use dyad_index::{ModelRecord, manifest};
 use dyad_proto::v1;
 use rayon::prelude::*;
+use tokio::sync::{Mutex, Semaphore};
 
 use super::answer::{Answer, StageTimings};
 use super::explain::{Explanation, explain};
 use super::pool::{Pool, finish, spawn};
 use super::stages::{self, Ranked};
 use crate::error::{Error, Result};
-use crate::plan::{Mode, Plan};
+use crate::plan::{DEFAULT_EF, Mode, Plan};
 use crate::question::{Embedded, QuestionTower};
 
 /// How an engine runs.
@@ -41,6 +42,9 @@ pub struct Engine {
     served: ArcSwap<Snapshot>,
     tower: QuestionTower,
     pool: Pool,
+    /// Held while a generation is opened and swapped in, so that the one asked for last is the one that stays.
+    switching: Mutex<()>,
+    verifying: Semaphore,
     index: PathBuf,
     config: EngineConfig,
 }
@@ -66,7 +70,8 @@ impl Engine {
         let snapshot = Snapshot::open(index)?;
         check_model(&snapshot.manifest().model, tower.model())?;
         let pool = Pool::new(config.max_requests.max(1));
-        Ok(Self { served: ArcSwap::from_pointee(snapshot), tower, pool, index: index.to_owned(), config })
+        let (served, switching) = (ArcSwap::from_pointee(snapshot), Mutex::new(()));
+        Ok(Self { served, tower, pool, switching, verifying: Semaphore::new(1), index: index.to_owned(), config })
     }
 
     /// The generation that is served now.
@@ -84,12 +89,17 @@ impl Engine {
         let started = Instant::now();
         let time = time.unwrap_or(self.config.default_time);
         let deadline = started + time;
-        let permit = self.pool.admit(1)?;
+        // Held by the work itself: what goes on after the client has left still counts.
+        let permit = Arc::new(self.pool.admit(1)?);
         let (snapshot, plan) = (self.snapshot(), Arc::new(Plan::new(&request, time)));
         let query: Arc<str> = request.query.into();
         let text = {
             let (snapshot, plan, query) = (Arc::clone(&snapshot), Arc::clone(&plan), Arc::clone(&query));
-            spawn(move || stages::text(&snapshot, &plan, &query))
+            let permit = Arc::clone(&permit);
+            spawn(move || {
+                let _permit = permit;
+                stages::text(&snapshot, &plan, &query)
+            })
         };
         let mut vectors = self.vectors(&[&plan], vec![query.to_string()]).await?;
         let vector = vectors.remove(0);
@@ -98,13 +108,13 @@ impl Engine {
             let (snapshot, plan) = (Arc::clone(&snapshot), Arc::clone(&plan));
             let values = vector.values.clone();
             spawn(move || {
+                let _permit = permit;
                 let dense = stages::dense(&snapshot, &plan, values.as_deref())?;
                 let computed = dense.0.distance_computations;
                 Ok::<_, Error>((stages::rank(&snapshot, &plan, &dense, &text)?, computed))
             })
         };
         let (ranked, computed) = finish(ranked, deadline, time).await??;
-        drop(permit);
         Ok(answer(&snapshot, &plan, ranked, vector, computed, started))
     }
 
@@ -117,9 +127,14 @@ impl Engine {
         let plans: Vec<Plan> = requests.iter().map(|request| Plan::new(request, time)).collect();
         let queries: Vec<String> = requests.into_iter().map(|request| request.query).collect();
         let vectors = self.vectors(&plans.iter().collect::<Vec<_>>(), queries.clone()).await?;
+        let deadline = started + time;
         let work = spawn(move || {
+            let _permit = permit;
             let items: Vec<_> = plans.into_iter().zip(queries).zip(vectors).collect();
             let one = |((plan, query), vector): ((Plan, String), Vector)| {
+                if Instant::now() > deadline {
+                    return Err(Error::Deadline(time));
+                }
                 let text = stages::text(&snapshot, &plan, &query)?;
                 let dense = stages::dense(&snapshot, &plan, vector.values.as_deref())?;
                 let ranked = stages::rank(&snapshot, &plan, &dense, &text)?;
@@ -127,9 +142,7 @@ impl Engine {
             };
             items.into_par_iter().map(one).collect::<Result<Vec<_>>>()
         });
-        let answers = finish(work, started + time, time).await?;
-        drop(permit);
-        answers
+        finish(work, deadline, time).await?
     }
 
     /// Vectors for the plans that have a dense stage, in one call to the tower. A plan that can answer without one
@@ -173,11 +186,16 @@ impl Engine {
     }
 
     /// Documents by key, in the order asked for, and the keys that the index does not hold.
-    pub async fn documents(&self, keys: Vec<String>) -> Result<(Vec<StoredDocument>, Vec<String>)> {
-        let _permit = self.pool.admit(1)?;
+    pub async fn documents(
+        &self,
+        keys: Vec<String>,
+        time: Option<Duration>,
+    ) -> Result<(Vec<StoredDocument>, Vec<String>)> {
+        let permit = self.pool.admit(1)?;
         let snapshot = self.snapshot();
-        let time = self.config.default_time;
+        let time = time.unwrap_or(self.config.default_time);
         let work = spawn(move || {
+            let _permit = permit;
             let (mut found, mut missing) = (Vec::new(), Vec::new());
             for key in keys {
                 match snapshot.find(&key) {
@@ -190,22 +208,32 @@ impl Engine {
         finish(work, Instant::now() + time, time).await?
     }
 
-    /// Why a document is, or is not, among the hits of a question.
-    pub async fn explain(&self, query: String, key: String, ef: u32) -> Result<(Explanation, u64)> {
-        let _permit = self.pool.admit(1)?;
+    /// Why a document is, or is not, among the hits of a question; and the generation that says so.
+    pub async fn explain(&self, request: v1::ExplainRequest, time: Option<Duration>) -> Result<(Explanation, u64)> {
+        let time = time.unwrap_or(self.config.default_time);
+        let deadline = Instant::now() + time;
+        let permit = self.pool.admit(1)?;
         let snapshot = self.snapshot();
-        let time = self.config.default_time;
+        let v1::ExplainRequest { query, key, ef } = request;
         let vector = self.tower.embed(vec![query.clone()], time).await?.vectors;
-        let ef = if ef == 0 { 128 } else { ef as usize };
+        let ef = if ef == 0 { DEFAULT_EF } else { ef as usize };
         let generation = snapshot.manifest().generation;
-        let work = spawn(move || explain(&snapshot, &query, &vector, &key, ef));
-        Ok((finish(work, Instant::now() + time, time).await??, generation))
+        let work = spawn(move || {
+            let _permit = permit;
+            explain(&snapshot, &query, &vector, &key, ef)
+        });
+        Ok((finish(work, deadline, time).await??, generation))
     }
 
     /// Opens the generation that `CURRENT` names and serves it; gives the old and the new number.
     pub async fn reload(&self) -> Result<(u64, u64)> {
+        let _switching = self.switching.lock().await;
+        self.swap_in_current().await
+    }
+
+    async fn swap_in_current(&self) -> Result<(u64, u64)> {
         let index = self.index.clone();
-        let opened = spawn(move || Snapshot::open(&index));
+        let opened = tokio::task::spawn_blocking(move || Snapshot::open(&index));
         let snapshot = opened.await.map_err(|_| Error::Internal)??;
         check_model(&snapshot.manifest().model, self.tower.model())?;
         let generation = snapshot.manifest().generation;
@@ -216,9 +244,10 @@ impl Engine {
 
     /// Points `CURRENT` at an earlier generation (0: the one before the served) and serves it.
     pub async fn rollback(&self, generation: u64) -> Result<(u64, u64)> {
+        let _switching = self.switching.lock().await;
         let served = self.snapshot().manifest().generation;
         let (index, tower) = (self.index.clone(), self.tower.model().clone());
-        let pointed = spawn(move || {
+        let pointed = tokio::task::spawn_blocking(move || {
             let present = manifest::generations(&index)?;
             let before = present.iter().rev().find(|known| **known < served).copied();
             let wanted = if generation == 0 { before.unwrap_or(0) } else { generation };
@@ -229,13 +258,16 @@ impl Engine {
             Ok::<_, Error>(())
         });
         pointed.await.map_err(|_| Error::Internal)??;
-        self.reload().await
+        self.swap_in_current().await
     }
 
     /// Reads every byte of the served generation; gives the problems found and the bytes read.
     pub async fn verify(&self) -> Result<(Vec<String>, u64)> {
+        // Minutes of reading: on a thread of its own, and one at a time, so that no search waits behind it.
+        let _one = self.verifying.try_acquire().map_err(|_| Error::Verifying)?;
         let snapshot = self.snapshot();
-        let work = spawn(move || dyad_index::verify::verify(snapshot.index(), snapshot.manifest()));
+        let work =
+            tokio::task::spawn_blocking(move || dyad_index::verify::verify(snapshot.index(), snapshot.manifest()));
         let findings = work.await.map_err(|_| Error::Internal)?;
         Ok((findings.problems, findings.bytes))
     }

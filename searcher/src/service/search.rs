@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dyad_proto::service::deadline::{in_time, timeout};
 use dyad_proto::v1::searcher_server::Searcher;
 use dyad_proto::{v1, validate};
 use futures_util::{Stream, StreamExt as _};
@@ -29,26 +30,15 @@ impl SearchService {
     }
 }
 
-/// The client's deadline: `grpc-timeout` is up to eight digits and a unit.
-fn deadline(metadata: &MetadataMap) -> Option<Duration> {
-    let text = metadata.get("grpc-timeout")?.to_str().ok()?;
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let count: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
-    match unit {
-        "H" => Some(Duration::from_secs(count * 3600)),
-        "M" => Some(Duration::from_secs(count * 60)),
-        "S" => Some(Duration::from_secs(count)),
-        "m" => Some(Duration::from_millis(count)),
-        "u" => Some(Duration::from_micros(count)),
-        "n" => Some(Duration::from_nanos(count)),
-        _ => None,
-    }
+/// What the client's deadline leaves.
+fn time(metadata: &MetadataMap) -> Option<Duration> {
+    timeout(metadata).map(in_time)
 }
 
 #[tonic::async_trait]
 impl Searcher for SearchService {
     async fn search(&self, request: Request<v1::SearchRequest>) -> Result<Response<v1::SearchResponse>, Status> {
-        let time = deadline(request.metadata());
+        let time = time(request.metadata());
         let request = request.into_inner();
         validate::search_request(&request)?;
         Ok(Response::new(convert::answer(self.engine.search(request, time).await?)))
@@ -58,7 +48,7 @@ impl Searcher for SearchService {
         &self,
         request: Request<v1::SearchBatchRequest>,
     ) -> Result<Response<v1::SearchBatchResponse>, Status> {
-        let time = deadline(request.metadata());
+        let time = time(request.metadata());
         let request = request.into_inner();
         validate::search_batch_request(&request)?;
         let answers = self.engine.search_batch(request.requests, time).await?;
@@ -89,38 +79,19 @@ impl Searcher for SearchService {
         &self,
         request: Request<v1::GetDocumentsRequest>,
     ) -> Result<Response<v1::GetDocumentsResponse>, Status> {
+        let time = time(request.metadata());
         let request = request.into_inner();
         validate::get_documents_request(&request)?;
-        let (documents, missing) = self.engine.documents(request.keys).await?;
+        let (documents, missing) = self.engine.documents(request.keys, time).await?;
         let documents = documents.into_iter().map(convert::document).collect();
         Ok(Response::new(v1::GetDocumentsResponse { documents, missing }))
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
+        let time = time(request.metadata());
         let request = request.into_inner();
         validate::explain_request(&request)?;
-        let (explanation, generation) = self.engine.explain(request.query, request.key, request.ef).await?;
+        let (explanation, generation) = self.engine.explain(request, time).await?;
         Ok(Response::new(convert::explanation(explanation, generation)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn deadlines_are_read_as_grpc_writes_them() {
-        let read = |text: &str| {
-            let mut metadata = MetadataMap::new();
-            metadata.insert("grpc-timeout", text.parse().unwrap());
-            deadline(&metadata)
-        };
-        assert_eq!(read("250m"), Some(Duration::from_millis(250)));
-        assert_eq!(read("3S"), Some(Duration::from_secs(3)));
-        assert_eq!(read("5000u"), Some(Duration::from_millis(5)));
-        for wrong in ["", "S", "12", "12x", "-1S", "123456789S"] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
-        assert_eq!(deadline(&MetadataMap::new()), None);
     }
 }

@@ -14,12 +14,14 @@ pub struct EmbeddingsReader {
     record: Record,
     parts: IntoIter<Part>,
     open: Option<OpenPart>,
+    ended: Option<Part>,
     row: u64,
     failed: bool,
 }
 
 #[derive(Debug)]
 struct OpenPart {
+    part: Part,
     keys: IntoIter<String>,
     values: Vec<u8>,
     next: usize,
@@ -39,7 +41,7 @@ impl EmbeddingsReader {
             }
         }
         let parts = record.parts.clone().into_iter();
-        Ok(Self { dir: dir.to_owned(), record, parts, open: None, row: 0, failed: false })
+        Ok(Self { dir: dir.to_owned(), record, parts, open: None, ended: None, row: 0, failed: false })
     }
 
     /// The model that made the vectors.
@@ -62,6 +64,11 @@ impl EmbeddingsReader {
         &self.record.header.tower
     }
 
+    /// The part whose last row was just given, so that its [`SourceDigest`](super::SourceDigest) can be compared.
+    pub fn ended_part(&mut self) -> Option<Part> {
+        self.ended.take()
+    }
+
     fn open_part(&self, part: &Part) -> Result<OpenPart, Error> {
         let vectors = self.read(&part.vectors)?;
         let header = npy::header(part.rows, self.dim(), self.record.header.vectors);
@@ -79,7 +86,7 @@ impl EmbeddingsReader {
         if keys.len() as u64 != part.rows {
             return Err(damaged(&self.dir, &part.keys, "lines", part.rows.to_string(), keys.len().to_string()));
         }
-        Ok(OpenPart { keys: keys.into_iter(), values: values.to_vec(), next: 0 })
+        Ok(OpenPart { part: part.clone(), keys: keys.into_iter(), values: values.to_vec(), next: 0 })
     }
 
     /// A file whose checksum is the recorded one.
@@ -101,6 +108,9 @@ impl EmbeddingsReader {
                     let start = open.next * width;
                     open.next += 1;
                     let bytes = open.values.get(start..start + width).unwrap_or(&[]);
+                    if open.next as u64 == open.part.rows {
+                        self.ended = Some(open.part.clone());
+                    }
                     let row = npy::decode(bytes, self.record.header.vectors);
                     return self.check(key, row).map(Some);
                 }

@@ -89,12 +89,13 @@ impl Question {
             return Ok(Vec::new());
         }
         let weight = self.weight(shard, statistics)?;
+        let slack = statistics.bound_slack(shard).map_err(text_error(shard.path()))?;
         let mut best = TopK::new(k);
         for segment in shard.searcher.segment_readers() {
             let mut take = |node, score| {
                 best.offer(TextHit { score, key: key(node), node });
-                // Documents at or below the threshold are skipped; one that ties with the last must still be seen.
-                best.floor().map_or(f32::MIN, |last| last.score.next_down())
+                // Blocks whose bound is at or below the threshold are skipped; one that ties with the last must be seen.
+                best.floor().map_or(f32::MIN, |last| last.score * slack)
             };
             weight.for_each_pruning(f32::MIN, segment, &mut take).map_err(text_error(shard.path()))?;
         }

@@ -1,9 +1,10 @@
 //! An opened text index: stored fields, and access for BM25.
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
 use tantivy::schema::Value as _;
-use tantivy::{DocAddress, Index, ReloadPolicy, Searcher, TantivyDocument};
+use tantivy::{DocAddress, Index, IndexReader, ReloadPolicy, Searcher, TantivyDocument};
 
 use super::read_only::ReadOnlyDirectory;
 use super::schema::{Fields, schema};
@@ -45,16 +46,24 @@ impl TextShard {
             part: part.to_owned(),
             expected,
             got,
-            hint: "Build the index again",
+            hint: "`dyad-indexer verify` says which file. Restore it from a copy, or build the index again",
         };
-        let index = ReadOnlyDirectory::open(dir).and_then(Index::open).map_err(&failed)?;
         let (expected, fields) = schema();
-        if index.schema() != expected {
+        // tantivy trusts the lengths inside of its files, and panics where a damaged one leads out of the map.
+        let opened = std::panic::catch_unwind(AssertUnwindSafe(|| -> tantivy::Result<(bool, Searcher)> {
+            let index = Index::open(ReadOnlyDirectory::open(dir)?)?;
+            index.tokenizers().register(ANALYZER, analyzer());
+            let is_ours = index.schema() == expected;
+            let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+            Ok((is_ours, reader.searcher()))
+        }));
+        let Ok(opened) = opened else {
+            return Err(damaged("files", "those that the build has written".to_owned(), "damaged ones".to_owned()));
+        };
+        let (is_ours, searcher) = opened.map_err(&failed)?;
+        if !is_ours {
             return Err(damaged("schema", "the fields of this release".to_owned(), "others".to_owned()));
         }
-        index.tokenizers().register(ANALYZER, analyzer());
-        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(&failed)?;
-        let searcher = reader.searcher();
         let segments = searcher.segment_readers();
         if segments.len() > 1 || segments.iter().any(tantivy::SegmentReader::has_deletes) {
             return Err(damaged("segments", "one without deletions".to_owned(), segments.len().to_string()));

@@ -110,6 +110,52 @@ fn ties_at_the_cut_go_to_the_smaller_key() {
     assert_eq!(got, ["k000", "k001", "k002"]);
 }
 
+/// Shards whose documents differ much in length, with far more documents than a block: nothing that belongs among the
+/// best may be skipped.
+#[test]
+fn skipping_blocks_loses_nothing_however_unlike_the_shards_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut state = 7u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut shards = Vec::new();
+    for (part, longest) in [(0, 6), (1, 400)] {
+        let path = dir.path().join(part.to_string());
+        let mut writer = TextWriter::create(&path).unwrap();
+        for i in 0..1500 {
+            let words = 1 + random(longest);
+            let text: Vec<String> = (0..words).map(|_| format!("w{}", random(4) * random(30))).collect();
+            let key = format!("{part}-{i:04}");
+            writer.add(TextDocument { key: &key, title: "", text: &text.join(" "), metadata_json: "" }).unwrap();
+        }
+        writer.finish().unwrap();
+        shards.push(TextShard::open(&path).unwrap());
+    }
+    let statistics = CorpusStatistics::new(&shards);
+    for question in ["w0 w1 w2", "w5", "w6 w29 w0", "w12 w18", "w0"] {
+        let question = Question::new(question);
+        for (part, shard) in shards.iter().enumerate() {
+            let keys: Vec<String> = (0..1500).map(|i| format!("{part}-{i:04}")).collect();
+            let mut all = Vec::new();
+            question.each(shard, &statistics, |node, score| all.push((node, score))).unwrap();
+            all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            for k in [1, 7, 40] {
+                let best = question.best(shard, &statistics, k, |node| keys[node as usize].as_str()).unwrap();
+                assert_eq!(best.len(), k.min(all.len()));
+                for (got, expected) in best.iter().zip(&all) {
+                    assert!(
+                        (got.score - expected.1).abs() < 1e-4,
+                        "{:?} k {k}: {got:?} {expected:?}",
+                        question.terms()
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn stored_fields_come_back_by_node() {
     let (_dir, shards, keys) = shards(2);
@@ -157,4 +203,30 @@ fn reading_leaves_the_directory_as_it_was_and_needs_no_right_to_write() {
     let shard = TextShard::open(&path).unwrap();
     assert_eq!(shard.document(0).unwrap().key, "k0");
     assert_eq!(names(), before);
+}
+
+/// Every byte of every file is flipped in turn: opening and reading give an answer or an error.
+#[test]
+fn a_flipped_byte_never_ends_the_process() {
+    let (dir, shards, _) = shards(1);
+    drop(shards);
+    let path = dir.path().join("0");
+    let mut damaged = 0;
+    for entry in fs_err::read_dir(&path).unwrap() {
+        let file = entry.unwrap().path();
+        let sound = fs_err::read(&file).unwrap();
+        // The last bytes hold lengths and offsets, the first ones headers.
+        for at in (0..sound.len()).filter(|at| *at < 64 || at + 96 > sound.len()) {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 0x84;
+            // A new file: the map of an earlier turn must not change.
+            fs_err::remove_file(&file).unwrap();
+            fs_err::write(&file, bytes).unwrap();
+            damaged += usize::from(TextShard::open(&path).is_err());
+        }
+        fs_err::remove_file(&file).unwrap();
+        fs_err::write(&file, sound).unwrap();
+    }
+    assert!(damaged > 0);
+    TextShard::open(&path).unwrap();
 }
