@@ -112,9 +112,12 @@ pub async fn serve(
         tonic_health::server::HealthService::from_health_reporter(reporter.clone()),
     );
     let reflection = || {
-        tonic_reflection::server::Builder::configure()
+        let builder = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(v1::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .with_service_name("grpc.health.v1.Health");
+        // The descriptors know every service of dyad; this server has these.
+        names.iter().fold(builder, |builder, name| builder.with_service_name(*name))
     };
     // Python's and other older clients know the first name of the service only.
     let (reflection, older_reflection) = (reflection().build_v1()?, reflection().build_v1alpha()?);

@@ -139,7 +139,8 @@ async fn health_and_reflection_answer() {
     let request = reflection::ServerReflectionRequest { host: String::new(), message_request };
     let mut replies = client.server_reflection_info(tokio_stream::iter([request])).await.unwrap().into_inner();
     let reply = format!("{:?}", replies.next().await.unwrap().unwrap());
-    assert!(reply.contains("dyad.v1.Encoder") && reply.contains("dyad.v1.Searcher"), "{reply}");
+    assert!(reply.contains("dyad.v1.Encoder") && reply.contains("grpc.health.v1.Health"), "{reply}");
+    assert!(!reply.contains("dyad.v1.Searcher"), "only what is served: {reply}");
 }
 
 #[tokio::test]
