@@ -1,83 +1,65 @@
-//! Inner products, chosen once for the machine.
+//! The inner loops: inner products, distances and sketches, chosen once for the machine.
 //!
 //! | file | what lives there |
 //! |---|---|
+//! | `choose.rs` | which instruction set: detection, and `DYAD_KERNELS` |
 //! | `scalar.rs` | plain Rust: the oracle and the fallback |
-//! | `x86.rs` | AVX2+FMA and AVX-512F, the same loop compiled for wider registers |
+//! | `sketches.rs` | what the kernels of a sketch table share: which rows exist |
+//! | `prefetch.rs` | asking for cache lines ahead of their use |
+//! | `x86/` | AVX2 and AVX-512 |
+//! | `aarch64/` | NEON |
+//!
+//! A function compiled for an instruction set is handed out only by the detection of that set, so a [`Kernels`] is safe to call.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+mod choose;
+mod prefetch;
 mod scalar;
+mod sketches;
+#[cfg(test)]
+mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use std::sync::OnceLock;
+pub use choose::{ENVIRONMENT, UnknownKernels, asked, available, choose, kernels};
+pub use prefetch::{prefetch, prefetch_lines};
+pub use scalar::SCALAR;
 
-/// The kernels of this machine.
+use half::f16;
+
+/// The kernels of one instruction set.
+///
+/// Where two slices differ in length, the shorter counts. Integer results are exact for up to 65,536 values and wrap beyond;
+/// floating sums differ between instruction sets by the order of addition.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernels {
-    /// Name of the instruction set: `scalar`, `avx2` or `avx512`.
+    /// Name of the instruction set: `scalar`, `avx2`, `avx512` or `neon`.
     pub name: &'static str,
-    /// Inner product of two rows; of the shorter length where they differ.
+    /// Inner product of two rows.
     pub dot: fn(&[f32], &[f32]) -> f32,
+    /// Squared Euclidean distance of two rows.
+    pub squared_l2: fn(&[f32], &[f32]) -> f32,
+    /// Inner product of a query and a row of half precision.
+    pub dot_f16: fn(&[f32], &[f16]) -> f32,
+    /// Inner product of a query and a row of bytes (an int8 code + 128).
+    pub dot_i8: fn(&[i8], &[u8]) -> i32,
+    /// [`Kernels::dot_i8`] of one query and four rows, which share the query's loads.
+    pub dot_i8_x4: fn(&[i8], [&[u8]; 4]) -> [i32; 4],
+    /// Inner products of a 4-bit query and sketches of one bit per value.
+    pub sketch: SketchFn,
 }
 
-/// Plain Rust, on every machine: what the others are tested against.
-pub const SCALAR: Kernels = Kernels { name: "scalar", dot: scalar::dot };
-
-/// The fastest kernels that this processor has; found once, at the first call.
-pub fn kernels() -> &'static Kernels {
-    static CHOSEN: OnceLock<Kernels> = OnceLock::new();
-    CHOSEN.get_or_init(|| {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(found) = x86::detect() {
-            return found;
-        }
-        SCALAR
-    })
-}
+/// `(planes, words, lines, stride, ids, out)`: for each id, the weighted number of bits that its sketch shares with the query's planes.
+///
+/// - `planes`: `4 * words` values, plane after plane; plane `p` holds bit `p` of each query value, in two's complement,
+///   so that the weights are 1, 2, 4 and -8.
+/// - `lines`: the table, `stride` values per id, of which the first `words` are the sketch. The rest is not counted.
+/// - `out[i]` is the sum for `ids[i]`, or [`i32::MIN`] where the table has no such row (no row at all where `stride < words`,
+///   `stride == 0` or `planes` is too short). The shorter of `ids` and `out` counts; the rest of `out` stays as it was.
+pub type SketchFn = fn(planes: &[u64], words: usize, lines: &[u64], stride: usize, ids: &[u32], out: &mut [i32]);
 
 /// Inner product of two rows of the same length.
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     (kernels().dot)(a, b)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rows(dim: usize, seed: u64) -> (Vec<f32>, Vec<f32>) {
-        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-        };
-        (0..dim).map(|_| (next(), next())).unzip()
-    }
-
-    /// Every kernel of this machine against an f64 sum, for every dimension 0..=1030 and unaligned starts.
-    #[test]
-    fn dot_agrees_with_the_f64_oracle() {
-        for dim in 0..=1030 {
-            let (a, b) = rows(dim + 1, dim as u64);
-            for start in 0..=usize::from(dim > 0) {
-                let (a, b) = (&a[start..dim], &b[start..dim]);
-                let exact: f64 = a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum();
-                for kernels in [*kernels(), SCALAR] {
-                    let got = f64::from((kernels.dot)(a, b));
-                    assert!(
-                        (got - exact).abs() <= 1e-5 * (1.0 + dim as f64 / 8.0),
-                        "{} at {dim}: {got} {exact}",
-                        kernels.name
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn different_lengths_use_the_shorter() {
-        assert_eq!(dot(&[1.0, 2.0, 3.0], &[4.0, 5.0]).to_bits(), 14.0f32.to_bits());
-        assert_eq!(dot(&[], &[1.0]).to_bits(), 0.0f32.to_bits());
-    }
 }

@@ -1,17 +1,68 @@
-//! Plain Rust inner product: 16 partial sums, so that the compiler may use whatever vectors the target has.
+//! Plain Rust: what the others are tested against, and what runs where none of them can.
 
+use half::f16;
+
+use super::Kernels;
+use super::sketches::Sketches;
+
+/// Plain Rust, on every machine.
+pub const SCALAR: Kernels = Kernels { name: "scalar", dot, squared_l2, dot_f16, dot_i8, dot_i8_x4, sketch };
+
+/// Partial sums, so that the compiler may use whatever vectors the target has.
 const LANES: usize = 16;
 
-pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
+/// Sum of `term(a[i], b[i])` over the shorter length.
+#[inline]
+fn sum<A: Copy, B: Copy>(a: &[A], b: &[B], term: impl Fn(A, B) -> f32) -> f32 {
     let len = a.len().min(b.len());
     let (a_chunks, a_rest) = a[..len].as_chunks::<LANES>();
     let (b_chunks, b_rest) = b[..len].as_chunks::<LANES>();
     let mut sums = [0.0f32; LANES];
     for (x, y) in a_chunks.iter().zip(b_chunks) {
         for lane in 0..LANES {
-            sums[lane] += x[lane] * y[lane];
+            sums[lane] += term(x[lane], y[lane]);
         }
     }
-    let tail: f32 = a_rest.iter().zip(b_rest).map(|(x, y)| x * y).sum();
+    let tail: f32 = a_rest.iter().zip(b_rest).map(|(x, y)| term(*x, *y)).sum();
     sums.iter().sum::<f32>() + tail
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    sum(a, b, |x, y| x * y)
+}
+
+fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
+    sum(a, b, |x, y| (x - y) * (x - y))
+}
+
+fn dot_f16(query: &[f32], row: &[f16]) -> f32 {
+    sum(query, row, |x, y| x * y.to_f32_const())
+}
+
+fn dot_i8(query: &[i8], row: &[u8]) -> i32 {
+    query.iter().zip(row).fold(0i32, |sum, (q, r)| sum.wrapping_add(i32::from(*q) * i32::from(*r)))
+}
+
+fn dot_i8_x4(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
+    rows.map(|row| dot_i8(query, row))
+}
+
+fn sketch(planes: &[u64], words: usize, lines: &[u64], stride: usize, ids: &[u32], out: &mut [i32]) {
+    let table = Sketches::new(planes, words, lines, stride);
+    for (id, out) in ids.iter().zip(out) {
+        *out = table.and_then(|table| table.code(*id).map(|code| weighted_bits(&table, code))).unwrap_or(i32::MIN);
+    }
+}
+
+/// Bits that `code` shares with the four planes, weighted 1, 2, 4 and -8.
+#[expect(clippy::inline_always, reason = "compiled inside its callers, for their instruction sets")]
+#[inline(always)]
+pub(super) fn weighted_bits(table: &Sketches<'_>, code: &[u64]) -> i32 {
+    let [p0, p1, p2, p3] = [0, 1, 2, 3].map(|p| table.plane(p));
+    let mut sum = 0i32;
+    for (i, word) in code.iter().enumerate() {
+        let shared = |plane: &[u64]| (word & plane[i]).count_ones() as i32;
+        sum = sum.wrapping_add(shared(p0) + 2 * shared(p1) + 4 * shared(p2) - 8 * shared(p3));
+    }
+    sum
 }

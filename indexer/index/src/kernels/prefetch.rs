@@ -1,0 +1,40 @@
+//! Asking for cache lines ahead of their use. On processors without such an instruction these do nothing.
+
+/// Bytes of a cache line, on every processor that has kernels of its own here.
+const LINE: usize = 64;
+/// Bytes asked for at most by one call: more would push out what is in use.
+const MOST: usize = 8 << 10;
+
+/// Asks for every line of `bytes`, at most 8 KiB of them.
+#[inline]
+pub fn prefetch(bytes: &[u8]) {
+    let bytes = &bytes[..bytes.len().min(MOST)];
+    for chunk in bytes.chunks(LINE) {
+        line(chunk);
+    }
+    // A slice that does not start on a line may reach into one more.
+    if let Some(end) = bytes.len().checked_sub(1) {
+        line(&bytes[end..]);
+    }
+}
+
+/// Asks for the first line of each row of `stride` bytes; an id outside the table is passed over.
+#[inline]
+pub fn prefetch_lines(table: &[u8], stride: usize, ids: &[u32]) {
+    for id in ids {
+        if let Some(row) = (*id as usize).checked_mul(stride).and_then(|start| table.get(start..)) {
+            line(row);
+        }
+    }
+}
+
+/// Asks for the line in which `bytes` starts.
+#[inline]
+fn line(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    super::x86::prefetch_line(bytes);
+    #[cfg(target_arch = "aarch64")]
+    super::aarch64::prefetch_line(bytes);
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = bytes;
+}

@@ -1,0 +1,35 @@
+//! What the kernels of a sketch table share: which rows exist, and where they lie.
+
+/// A table of sketches with the planes of one query, both known to be long enough.
+#[derive(Clone, Copy)]
+pub(super) struct Sketches<'a> {
+    /// Four planes of `words` values.
+    pub(super) planes: &'a [u64],
+    /// Values of one sketch.
+    pub(super) words: usize,
+    lines: &'a [u64],
+    stride: usize,
+    rows: usize,
+}
+
+impl<'a> Sketches<'a> {
+    /// `None` where no id can have a sketch: too few planes, rows shorter than a sketch, or no row.
+    pub(super) fn new(planes: &'a [u64], words: usize, lines: &'a [u64], stride: usize) -> Option<Self> {
+        let planes = planes.get(..words.checked_mul(4)?)?;
+        let rows = lines.len().checked_div(stride)?;
+        (stride >= words && rows > 0).then_some(Self { planes, words, lines, stride, rows })
+    }
+
+    /// The sketch of `id`: `words` values.
+    #[inline]
+    pub(super) fn code(&self, id: u32) -> Option<&'a [u64]> {
+        let id = id as usize;
+        (id < self.rows).then(|| &self.lines[id * self.stride..][..self.words])
+    }
+
+    /// Plane `p` of the query, `p < 4`.
+    #[inline]
+    pub(super) fn plane(&self, p: usize) -> &'a [u64] {
+        &self.planes[p * self.words..][..self.words]
+    }
+}

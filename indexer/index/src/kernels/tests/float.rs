@@ -1,0 +1,143 @@
+//! Floats against sums in f64, within the rounding that any order of addition may have.
+
+use half::f16;
+
+use super::data::{LENGTHS, LONGEST, Random, STARTS};
+use crate::kernels::{Kernels, available, dot};
+
+/// Terms of a sum, exact enough: products of two f32 are exact in f64.
+fn check(kernels: &Kernels, what: &str, got: f32, terms: impl Iterator<Item = f64>) {
+    let (mut sum, mut size, mut len) = (0.0f64, 0.0f64, 0.0f64);
+    for term in terms {
+        sum += term;
+        size += term.abs();
+        len += 1.0;
+    }
+    // Each product and each addition rounds once: relative to the sizes, or to the smallest number where they vanish.
+    let bound = 2.0 * len * (f64::from(f32::EPSILON) * size + f64::from(f32::from_bits(1)));
+    assert!(
+        (f64::from(got) - sum).abs() <= bound,
+        "{} {what} of {len}: {got} is not {sum} within {bound}",
+        kernels.name
+    );
+}
+
+fn products<'a>(a: &'a [f32], b: &'a [f32]) -> impl Iterator<Item = f64> + 'a {
+    a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y))
+}
+
+fn squares<'a>(a: &'a [f32], b: &'a [f32]) -> impl Iterator<Item = f64> + 'a {
+    // The difference rounds in f32, as every kernel's does.
+    a.iter().zip(b).map(|(x, y)| f64::from(x - y) * f64::from(x - y))
+}
+
+/// Ordinary rows; rows whose products come near the largest and the smallest numbers; rows of denormal numbers and zeros.
+fn rows() -> Vec<(&'static str, Vec<f32>, Vec<f32>)> {
+    let mut random = Random::new(1);
+    let mut row = |value: &dyn Fn(&mut Random) -> f32| (0..LONGEST).map(|_| value(&mut random)).collect::<Vec<f32>>();
+    let ordinary = |random: &mut Random| random.float();
+    let wide = |random: &mut Random| random.float() * [1e17, 1.0, 1e-17, 1e-30, -0.0][random.below(5)];
+    let tiny = |random: &mut Random| f32::from_bits((random.bits() >> 42) as u32) * [1.0, -1.0, 0.0][random.below(3)];
+    let large = |random: &mut Random| random.float() * 5e17;
+    vec![
+        ("ordinary", row(&ordinary), row(&ordinary)),
+        ("wide", row(&wide), row(&wide)),
+        ("tiny", row(&tiny), row(&tiny)),
+        ("tiny by large", row(&tiny), row(&large)),
+        ("large", row(&large), row(&large)),
+    ]
+}
+
+#[test]
+fn products_and_distances_agree_with_f64() {
+    for (what, a, b) in rows() {
+        for kernels in available() {
+            for len in LENGTHS {
+                for start in STARTS {
+                    // The two rows start at different alignments.
+                    let (a, b) = (&a[start..start + len], &b[3 - start..3 - start + len]);
+                    check(&kernels, what, (kernels.dot)(a, b), products(a, b));
+                    check(&kernels, what, (kernels.squared_l2)(a, b), squares(a, b));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn products_with_half_precision_agree_with_f64() {
+    let mut random = Random::new(2);
+    let mut extreme = || match random.below(8) {
+        0 => f16::MAX,
+        1 => f16::MIN,
+        2 => f16::MIN_POSITIVE,
+        3 => f16::from_bits(1),
+        4 => f16::NEG_ZERO,
+        _ => f16::from_f32(random.float()),
+    };
+    let row: Vec<f16> = (0..LONGEST).map(|_| extreme()).collect();
+    for (what, query, _) in rows() {
+        for kernels in available() {
+            for len in LENGTHS {
+                for start in STARTS {
+                    let (query, row) = (&query[start..start + len], &row[3 - start..3 - start + len]);
+                    let wide: Vec<f32> = row.iter().map(|value| value.to_f32()).collect();
+                    check(&kernels, what, (kernels.dot_f16)(query, row), products(query, &wide));
+                }
+            }
+        }
+    }
+}
+
+/// Every half-precision number, alone in its lane, gives itself.
+#[test]
+fn every_half_precision_number_is_read_as_it_is() {
+    let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).filter(|value| value.is_finite()).collect();
+    for kernels in available() {
+        for (i, value) in all.iter().enumerate() {
+            let mut row = [f16::ZERO; 77];
+            row[i % 77] = *value;
+            let got = (kernels.dot_f16)(&[1.0; 77], &row);
+            assert_eq!(got.to_bits() & !(1 << 31), value.to_f32().to_bits() & !(1 << 31), "{} {value:e}", kernels.name);
+            assert!(got == value.to_f32(), "{} {value:e} {got:e}", kernels.name);
+        }
+    }
+}
+
+/// Where a sum has no finite value, the answer has none either: it never turns into an ordinary number.
+#[test]
+fn infinities_and_nan_stay_visible() {
+    for kernels in available() {
+        for len in LENGTHS.skip(1).step_by(13) {
+            for value in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+                let mut a = vec![1.0f32; len];
+                a[len / 2] = value;
+                let b = vec![1.0f32; len];
+                let half: Vec<f16> = a.iter().map(|value| f16::from_f32(*value)).collect();
+                let expected = if value.is_nan() { f32::NAN } else { value };
+                for got in [(kernels.dot)(&a, &b), (kernels.dot_f16)(&b, &half)] {
+                    assert!(got == expected || got.is_nan() && expected.is_nan(), "{} {value} {got}", kernels.name);
+                }
+                assert!(!(kernels.squared_l2)(&a, &b).is_finite(), "{} {value}", kernels.name);
+            }
+            let largest = vec![f32::MAX; len];
+            assert_eq!((kernels.dot)(&largest, &largest), f32::INFINITY, "{}", kernels.name);
+        }
+    }
+}
+
+#[test]
+fn different_lengths_use_the_shorter() {
+    for kernels in available() {
+        assert_eq!((kernels.dot)(&[1.0, 2.0, 3.0], &[4.0, 5.0]).to_bits(), 14.0f32.to_bits());
+        assert_eq!((kernels.dot)(&[], &[1.0]).to_bits(), 0.0f32.to_bits());
+        assert_eq!((kernels.squared_l2)(&[1.0, 2.0], &[4.0, 5.0, 6.0]).to_bits(), 18.0f32.to_bits());
+        assert_eq!((kernels.squared_l2)(&[1.0], &[]).to_bits(), 0.0f32.to_bits());
+        assert_eq!((kernels.dot_f16)(&[3.0, 1.0], &[f16::ONE]).to_bits(), 3.0f32.to_bits());
+        assert_eq!((kernels.dot_f16)(&[], &[f16::ONE]).to_bits(), 0.0f32.to_bits());
+        let (long, short) = (vec![1.0f32; 200], vec![1.0f32; 100]);
+        assert_eq!((kernels.dot)(&long, &short).to_bits(), 100.0f32.to_bits());
+        assert_eq!((kernels.dot_f16)(&short, &vec![f16::ONE; 200]).to_bits(), 100.0f32.to_bits());
+    }
+    assert_eq!(dot(&[1.0, 2.0, 3.0], &[4.0, 5.0]).to_bits(), 14.0f32.to_bits());
+}

@@ -1,0 +1,27 @@
+//! Kernels for AVX2 (with FMA, F16C and POPCNT, which every processor with AVX2 has).
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `float.rs` | inner product and squared distance over f32, inner product with f16 |
+//! | `int8.rs` | inner product of int8 and u8, widened to 16 bits |
+//! | `sketch.rs` | sketches |
+//!
+//! What is left over at the end of a row is copied before zeros, so every length takes the same path.
+
+mod float;
+mod int8;
+mod sketch;
+
+pub(super) use float::{dot, dot_f16, squared_l2};
+pub(super) use int8::{dot_i8, dot_i8_x4};
+pub(super) use sketch::sketch;
+
+/// `rest`, then zeros.
+#[inline]
+fn padded<T: Copy + Default, const LANES: usize>(rest: &[T]) -> [T; LANES] {
+    let mut lanes = [T::default(); LANES];
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane = *value;
+    }
+    lanes
+}

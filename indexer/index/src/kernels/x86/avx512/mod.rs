@@ -1,0 +1,17 @@
+//! Kernels for AVX-512 (F, BW, VL, VNNI, VPOPCNTDQ).
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `float.rs` | inner product and squared distance over f32, inner product with f16 |
+//! | `int8.rs` | inner product of int8 and u8 by VNNI |
+//! | `sketch.rs` | sketches by VPOPCNTDQ, eight ids at a time |
+//!
+//! What is left over at the end of a row is read under a mask, so every length takes the same path.
+
+mod float;
+mod int8;
+mod sketch;
+
+pub(super) use float::{dot, dot_f16, squared_l2};
+pub(super) use int8::{dot_i8, dot_i8_x4};
+pub(super) use sketch::sketch;
