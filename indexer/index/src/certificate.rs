@@ -13,10 +13,63 @@ pub struct Certificate {
     pub links_added: u64,
     /// Nodes unreachable now. A published shard has none.
     pub unreachable: u64,
-    /// Vectors that were searched for to measure recall.
+    /// Questions that recall was measured with.
     pub queries: u64,
+    /// Where they came from.
+    #[serde(default)]
+    pub source: QuerySource,
+    /// Mean exact score by rank, ranks ascending: what turns a beam width into a margin, see [`Self::margin`].
+    #[serde(default)]
+    pub profile: Vec<RankScore>,
     /// Recall and cost for a ladder of beam widths, ascending.
     pub recall: Vec<RecallPoint>,
+}
+
+/// Where the questions of a certificate came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuerySource {
+    /// Documents of the shard, each searched for among the others.
+    #[default]
+    Documents,
+    /// Questions that the build was given.
+    HeldOut,
+}
+
+/// Mean exact score at one rank.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RankScore {
+    /// From 1.
+    pub rank: usize,
+    /// Mean over questions.
+    pub score: f64,
+}
+
+impl Certificate {
+    /// The distance in score between the `k`-th and the `ef`-th nearest of a typical question: a walk that ends when its
+    /// best candidate is worse than the k-th hit by this much has looked at about `ef` candidates, more for hard
+    /// questions, fewer for easy ones. None where the shard is too small to have measured it.
+    pub fn margin(&self, k: usize, ef: usize) -> Option<f32> {
+        let (near, far) = (self.score_at(k as f64)?, self.score_at(ef as f64)?);
+        Some((near - far).max(0.0) as f32)
+    }
+
+    /// Mean score at a rank, by linear interpolation over the logarithm of the rank; none beyond what was measured.
+    fn score_at(&self, rank: f64) -> Option<f64> {
+        let above = self.profile.iter().position(|point| point.rank as f64 >= rank)?;
+        let high = self.profile.get(above)?;
+        let Some(low) = above.checked_sub(1).and_then(|at| self.profile.get(at)) else { return Some(high.score) };
+        let (from, to) = ((low.rank as f64).ln(), (high.rank as f64).ln());
+        let share = ((rank.ln() - from) / (to - from)).clamp(0.0, 1.0);
+        Some(low.score + (high.score - low.score) * share)
+    }
+
+    /// The smallest measured beam width whose recall is at least `target`: recall@10, or recall@100 where more than 10
+    /// hits are wanted. None where no width reaches it.
+    pub fn ef_for(&self, target: f64, k: usize) -> Option<usize> {
+        let recall = |point: &RecallPoint| if k > 10 { point.recall_at_100 } else { Some(point.recall_at_10) };
+        self.recall.iter().find(|point| recall(point).is_some_and(|recall| recall >= target)).map(|point| point.ef)
+    }
 }
 
 /// Recall against the exact scan at one beam width.
@@ -28,6 +81,50 @@ pub struct RecallPoint {
     pub recall_at_10: f64,
     /// Mean share of the 100 nearest that the walk finds; absent where `ef` or the shard is smaller than 100.
     pub recall_at_100: Option<f64>,
-    /// Mean inner products per search.
+    /// Mean scores computed per search: estimates from sketches, int8 rows and vectors together.
     pub distance_computations: f64,
+    /// Of these, mean scores computed from int8 rows and vectors.
+    #[serde(default)]
+    pub scored: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate() -> Certificate {
+        let point = |ef, recall_at_10, recall_at_100| RecallPoint {
+            ef,
+            recall_at_10,
+            recall_at_100,
+            distance_computations: 0.0,
+            scored: 0.0,
+        };
+        let profile = [(1, 0.9), (10, 0.7), (100, 0.5), (1000, 0.4)];
+        Certificate {
+            recall: vec![point(16, 0.9, None), point(128, 0.97, Some(0.8)), point(256, 0.99, Some(0.96))],
+            profile: profile.map(|(rank, score)| RankScore { rank, score }).into(),
+            ..Certificate::default()
+        }
+    }
+
+    #[test]
+    fn a_margin_is_the_fall_of_the_mean_score_between_two_ranks() {
+        let certificate = certificate();
+        assert!((certificate.margin(10, 100).unwrap() - 0.2).abs() < 1e-6);
+        // Half way between 10 and 1000 by logarithm is 100; between 10 and 100 it is 31.6.
+        assert!((certificate.margin(10, 32).unwrap() - 0.1).abs() < 2e-3);
+        assert!(certificate.margin(100, 10).unwrap().abs() < 1e-9);
+        assert_eq!(certificate.margin(10, 1001), None);
+        assert_eq!(Certificate::default().margin(1, 2), None);
+    }
+
+    #[test]
+    fn a_target_picks_the_smallest_width_that_reached_it() {
+        let certificate = certificate();
+        assert_eq!(certificate.ef_for(0.95, 10), Some(128));
+        assert_eq!(certificate.ef_for(0.95, 100), Some(256));
+        assert_eq!(certificate.ef_for(0.9, 10), Some(16));
+        assert_eq!(certificate.ef_for(0.995, 10), None);
+    }
 }

@@ -7,7 +7,9 @@
 //! | [`error`], [`model`], [`certificate`] | errors; records of the model, the build and the measured quality |
 //! | [`kernels`] | inner products, chosen once for the machine |
 //! | [`graph`] | a graph in memory, as a builder makes it |
-//! | [`search`] | the beam walk and the exact scan over anything that gives rows and links |
+//! | [`quant`] | codes: sketches of one bit per value, int8 rows |
+//! | [`layout`] | graph and codes in the order in which they are searched |
+//! | [`search`] | the beam walk over codes, the exact scan, filters |
 //! | [`format`](mod@format) | **the byte specification** of `dense.dyad` and its checked reading |
 //! | [`storage`] | mapping, atomic writes, the writer's lock |
 //! | [`shard`] | one shard: write, open, search, verify |
@@ -23,18 +25,21 @@ pub mod error;
 pub mod format;
 pub mod graph;
 pub mod kernels;
+pub mod layout;
 pub mod lexical;
 pub mod manifest;
 pub mod model;
+pub mod quant;
 pub mod search;
 pub mod shard;
 pub mod snapshot;
 pub mod storage;
 pub mod verify;
 
-pub use certificate::{Certificate, RecallPoint};
+pub use certificate::{Certificate, QuerySource, RankScore, RecallPoint};
 pub use error::{Error, Result};
 pub use graph::{Graph, Layer};
+pub use layout::{Arranged, Layout};
 pub use model::{BuildRecord, Metric, ModelRecord};
 pub use search::{GraphLinks, Scored, SearchParams, VectorRows};
 pub use snapshot::Snapshot;

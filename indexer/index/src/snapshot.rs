@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::lexical::{CorpusStatistics, Question, StoredDocument, TextShard};
 use crate::manifest::{self, Manifest, SHARDS_DIR};
 use crate::model::ModelRecord;
-use crate::search::SearchParams;
+use crate::search::{BeamParams, NodeSet};
 use crate::shard::{DENSE_FILE, DenseShard, Found, TEXT_DIR};
 
 /// One generation. Immutable: readers share it and drop it when they are done.
@@ -47,8 +47,10 @@ pub struct Hit {
 pub struct Hits {
     /// Score descending, then key ascending.
     pub hits: Vec<Hit>,
-    /// Inner products computed.
+    /// Scores computed.
     pub distance_computations: u64,
+    /// The search was told to stop before its end: there may be better hits.
+    pub stopped: bool,
 }
 
 /// A dense search: by the graph with a beam width, or exact.
@@ -61,6 +63,32 @@ pub enum Effort {
     },
     /// Compare with every vector.
     Exact,
+}
+
+impl Shard {
+    /// One shard's part of a dense search, by question.
+    fn found(
+        &self,
+        queries: &[&[f32]],
+        k: usize,
+        effort: Effort,
+        passing: Option<&NodeSet>,
+        stop: Option<&(dyn Fn() -> bool + Sync)>,
+    ) -> Vec<Found<'_>> {
+        match effort {
+            Effort::Exact => queries.iter().map(|query| self.dense.search_exact(query, k, passing)).collect(),
+            Effort::Walk { ef } => {
+                let mut found = vec![Found::default(); queries.len()];
+                let params = BeamParams { passing, stop, ..BeamParams::new(k, ef) };
+                self.dense.search_batch(queries, &params, |number, hits| {
+                    if let Some(slot) = found.get_mut(number) {
+                        *slot = hits;
+                    }
+                });
+                found
+            }
+        }
+    }
 }
 
 impl Snapshot {
@@ -131,25 +159,55 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// The `k` nearest of all shards. `query` holds finite values of the model's dimension.
-    pub fn search_dense(&self, query: &[f32], k: usize, effort: Effort) -> Result<Hits> {
-        if query.len() != self.manifest.model.dim {
-            let (expected, got) = (self.manifest.model.dim.to_string(), query.len().to_string());
+    /// The `k` nearest of all shards. `query` holds finite values of the model's dimension. With `passing`, one set of
+    /// nodes per shard in their order, only those can be hits.
+    pub fn search_dense(
+        &self,
+        query: &[f32],
+        k: usize,
+        effort: Effort,
+        passing: Option<&[NodeSet]>,
+        stop: Option<&(dyn Fn() -> bool + Sync)>,
+    ) -> Result<Hits> {
+        let mut hits = self.search_dense_batch(&[query], k, effort, passing, stop)?;
+        Ok(hits.pop().unwrap_or_default())
+    }
+
+    /// [`Self::search_dense`] for many questions: shards in parallel, and in each of them the questions take turns.
+    pub fn search_dense_batch(
+        &self,
+        queries: &[&[f32]],
+        k: usize,
+        effort: Effort,
+        passing: Option<&[NodeSet]>,
+        stop: Option<&(dyn Fn() -> bool + Sync)>,
+    ) -> Result<Vec<Hits>> {
+        let dim = self.manifest.model.dim;
+        if let Some(query) = queries.iter().find(|query| query.len() != dim) {
+            let (expected, got) = (dim.to_string(), query.len().to_string());
             return Err(Error::Mismatch { what: "dimension of the question's vector", expected, got });
         }
-        let one = |shard: &Shard| -> (Vec<(f32, String, u32)>, u64) {
-            let found: Found<'_> = match effort {
-                Effort::Walk { ef } => shard.dense.search(query, &SearchParams { k, ef }),
-                Effort::Exact => shard.dense.search_exact(query, k),
-            };
-            (
-                found.hits.iter().map(|hit| (hit.score, hit.key.to_owned(), hit.node)).collect(),
-                found.distance_computations,
-            )
+        if let Some(passing) = passing.filter(|passing| passing.len() != self.shards.len()) {
+            let (expected, got) = (self.shards.len().to_string(), passing.len().to_string());
+            return Err(Error::Mismatch { what: "filter's sets, one per shard", expected, got });
+        }
+        let mut by_shard: Vec<Vec<Found<'_>>> = {
+            let shards = self.shards.par_iter().enumerate();
+            shards.map(|(at, shard)| shard.found(queries, k, effort, passing.and_then(|all| all.get(at)), stop)).collect()
         };
-        let found: Vec<_> = self.shards.par_iter().map(one).collect();
-        let distance_computations = found.iter().map(|(_, computed)| computed).sum();
-        Ok(Hits { hits: merge(found.into_iter().map(|(hits, _)| hits), k), distance_computations })
+        let merged = (0..queries.len()).map(|number| {
+            let mut distance_computations = 0;
+            let mut stopped = false;
+            let found = by_shard.iter_mut().map(|shard| {
+                let found = shard.get_mut(number).map(std::mem::take).unwrap_or_default();
+                distance_computations += found.distance_computations;
+                stopped |= found.stopped;
+                found.hits.iter().map(|hit| (hit.score, hit.key.to_owned(), hit.node)).collect()
+            });
+            let hits = merge(found, k);
+            Hits { hits, distance_computations, stopped }
+        });
+        Ok(merged.collect())
     }
 
     /// The `k` best of all shards by BM25 with statistics of the whole corpus.
@@ -160,7 +218,7 @@ impl Snapshot {
             Ok(hits.iter().map(|hit| (hit.score, hit.key.to_owned(), hit.node)).collect())
         };
         let found: Vec<_> = self.shards.par_iter().map(one).collect::<Result<_>>()?;
-        Ok(Hits { hits: merge(found.into_iter(), k), distance_computations: 0 })
+        Ok(Hits { hits: merge(found.into_iter(), k), ..Hits::default() })
     }
 
     /// Shard and node of a document.

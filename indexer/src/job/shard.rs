@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dyad_index::format::section;
+use dyad_index::format::{RowType, section};
 use dyad_index::manifest::FileEntry;
+use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::storage::{Mapped, crc32c_of_file, sync_dir};
-use dyad_index::{BuildRecord, Certificate, ModelRecord};
+use dyad_index::{Arranged, BuildRecord, Certificate, ModelRecord};
 
 use super::progress::{Progress, Unit};
 use super::spool::Spooled;
@@ -54,8 +55,10 @@ impl Workshop<'_> {
         let graph = self.builder.build(&rows, self.params, self.progress, self.cancel);
         self.progress.finish();
         let repaired = repair(graph?, &rows, self.params, self.cancel)?;
+        let codec = Codec::fit(&rows, self.model.metric, self.params.seed);
+        let arranged = Arranged::new(&repaired.graph, &Codes::encode(&rows, codec))?;
         self.progress.begin(&format!("certificate{label}"), Unit::Documents, None);
-        let certificate = certify(&repaired, &rows, self.params.seed, self.cancel);
+        let certificate = certify(&repaired, &arranged, &rows, self.params.seed, self.cancel);
         self.progress.finish();
         let certificate = certificate?;
         if certificate.unreachable > 0 {
@@ -76,7 +79,8 @@ impl Workshop<'_> {
         let input = ShardInput {
             meta: &meta,
             vectors: &rows,
-            graph: &repaired.graph,
+            row_type: RowType::F32,
+            arranged: &arranged,
             keys: &spooled.keys,
             certificate: &certificate,
         };

@@ -22,7 +22,8 @@ fn every_document_is_found_by_its_vector_and_by_its_words() {
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
     for number in 0..300 {
         let document = document(number);
-        let hits = snapshot.search_dense(&row_of(&document.passage()), 1, Effort::Walk { ef: 64 }).unwrap().hits;
+        let hits =
+            snapshot.search_dense(&row_of(&document.passage()), 1, Effort::Walk { ef: 64 }, None, None).unwrap().hits;
         assert_eq!(hits[0].key, document.key);
         let stored = snapshot.document(hits[0].shard, hits[0].node).unwrap();
         assert_eq!((stored.title, stored.text), (document.title, document.text));

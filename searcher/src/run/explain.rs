@@ -1,8 +1,7 @@
 //! Why a document is, or is not, among the hits: its true place in each ranking, and its place in the graph's beam.
 
-use dyad_index::kernels;
 use dyad_index::lexical::Question;
-use dyad_index::search::VectorRows as _;
+use dyad_index::search::ExactRows as _;
 use dyad_index::snapshot::{Effort, Snapshot};
 
 use crate::error::{Error, Result};
@@ -30,16 +29,17 @@ pub(super) fn explain(snapshot: &Snapshot, query: &str, vector: &[f32], key: &st
     // A score with a smaller key wins ties.
     let ahead = |score: f32, other: &str, of: f32| score > of || (score.total_cmp(&of).is_eq() && other < key);
 
-    let dot = kernels::kernels().dot;
-    let score = dot(vector, own.dense.rows().row(node));
+    let metric = snapshot.manifest().model.metric;
+    let score = own.dense.rows().score(node, vector, metric);
     let mut rank = 1;
     for shard in snapshot.shards() {
         let (rows, keys) = (shard.dense.rows(), shard.dense.keys());
-        rank +=
-            (0..rows.len() as u32).filter(|node| ahead(dot(vector, rows.row(*node)), keys.key(*node), score)).count();
+        rank += (0..rows.len() as u32)
+            .filter(|node| ahead(rows.score(*node, vector, metric), keys.key(*node), score))
+            .count();
     }
     let dense_exact = Placement { rank: rank as u32, score };
-    let walked = snapshot.search_dense(vector, ef, Effort::Walk { ef })?.hits;
+    let walked = snapshot.search_dense(vector, ef, Effort::Walk { ef }, None, None)?.hits;
     let dense_graph = (1u32..).zip(&walked).find(|(_, hit)| hit.key == key);
     let dense_graph = dense_graph.map(|(rank, hit)| Placement { rank, score: hit.score });
 

@@ -32,7 +32,7 @@ pub(super) fn text(snapshot: &Snapshot, plan: &Plan, query: &str) -> Result<Time
 pub(super) fn dense(snapshot: &Snapshot, plan: &Plan, vector: Option<&[f32]>) -> Result<Timed> {
     let started = Instant::now();
     let hits = match (plan.dense, vector) {
-        (Some(stage), Some(vector)) => snapshot.search_dense(vector, stage.depth, stage.effort)?,
+        (Some(stage), Some(vector)) => snapshot.search_dense(vector, stage.depth, stage.effort, None, None)?,
         _ => Hits::default(),
     };
     Ok((hits, micros(started)))

@@ -5,12 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use dyad_index::format::RowType;
 use dyad_index::lexical::{TextDocument, TextWriter};
 use dyad_index::manifest::{self, FileEntry, Manifest, ShardEntry};
+use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::storage::{WriteLock, crc32c_of_file};
-use dyad_index::{BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord};
+use dyad_index::{Arranged, BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord};
 use dyad_proto::client::{AdminClient, ClientConfig, SearcherClient};
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::encoder_server::{Encoder, EncoderServer};
@@ -85,10 +87,13 @@ pub(crate) fn write_index(index: &Path, generation: u64, fingerprint: &str) {
         }
         text.finish().unwrap();
         let values: Vec<f32> = mine.iter().flat_map(|(_, text)| embed(text)).collect();
+        let rows = DenseRows::new(&values, DIM);
+        let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         let input = ShardInput {
             meta: &meta,
-            vectors: &DenseRows::new(&values, DIM),
-            graph: &complete_graph(mine.len()),
+            vectors: &rows,
+            row_type: RowType::F32,
+            arranged: &Arranged::new(&complete_graph(mine.len()), &codes).unwrap(),
             keys: &mine.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(),
             certificate: &Certificate::default(),
         };

@@ -1,16 +1,24 @@
-//! GRAPH: the layers as compressed rows, written once and viewed in place.
+//! GRAPH: order, links in rows of one width, and the upper layers; written once and viewed in place.
 
 use std::io::{self, Write};
 
 use zerocopy::IntoBytes;
 
 use super::{Fault, align, section};
-use crate::graph::Graph;
-use crate::search::GraphLinks;
+use crate::graph::{Graph, Layer};
+use crate::kernels;
+use crate::layout::Layout;
+use crate::search::{SlotLinks, UpperLayers};
 
 const PART: &str = "GRAPH";
+/// Bytes before the counts of the upper layers.
+const HEAD: u64 = 16;
+/// Layers that a reader accepts: levels are sampled with probabilities that make more impossible.
+const MAX_LAYERS: u32 = 64;
+/// Links per slot that a reader accepts.
+const MAX_DEGREE: u32 = 1 << 16;
 
-/// Where the arrays of one layer lie, from the start of the section.
+/// Where the arrays of an upper layer lie, from the start of the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LayerPlace {
     nodes: u64,
@@ -20,37 +28,42 @@ struct LayerPlace {
     links_at: u64,
 }
 
-/// Lays the layers' arrays one after another; gives their places and the section's length.
-fn places(counts: impl Iterator<Item = (u64, u64)> + Clone) -> Option<(Vec<LayerPlace>, u64)> {
-    let layers = counts.clone().count() as u64;
-    let mut end = align(8 + 16 * layers);
+/// Where everything lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Places {
+    order_at: u64,
+    links_at: u64,
+    upper: Vec<LayerPlace>,
+    end: u64,
+}
+
+fn places(n: u64, degree: u64, counts: impl Iterator<Item = (u64, u64)> + Clone) -> Option<Places> {
+    let upper_layers = counts.clone().count() as u64;
+    let mut end = align(HEAD + 16 * upper_layers);
     let mut take = |bytes: u64| {
         let at = end;
         end = at.checked_add(bytes).filter(|end| *end < u64::MAX - super::ALIGN).map(align)?;
         Some(at)
     };
-    let mut places = Vec::new();
+    let order_at = take(n.checked_mul(4)?)?;
+    let links_at = take(n.checked_mul(degree)?.checked_mul(4)?)?;
+    let mut upper = Vec::new();
     for (nodes, links) in counts {
         let nodes_at = take(nodes.checked_mul(4)?)?;
         let offsets_at = take(nodes.checked_add(1)?.checked_mul(8)?)?;
-        let links_at = take(links.checked_mul(4)?)?;
-        places.push(LayerPlace { nodes, links, nodes_at, offsets_at, links_at });
+        upper.push(LayerPlace { nodes, links, nodes_at, offsets_at, links_at: take(links.checked_mul(4)?)? });
     }
-    Some((places, end))
-}
-
-/// Bytes of the section for a graph.
-pub fn encoded_len(graph: &Graph) -> u64 {
-    let counts = graph.layers.iter().map(|layer| (layer.nodes.len() as u64, layer.links.len() as u64));
-    places(counts).map_or(u64::MAX, |(_, len)| len)
+    Some(Places { order_at, links_at, upper, end })
 }
 
 /// Writes the section.
-pub fn write(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
+pub fn write(layout: &Layout, out: &mut impl Write) -> io::Result<()> {
     let mut table = Vec::new();
-    table.extend_from_slice(&graph.entry.to_le_bytes());
-    table.extend_from_slice(&(graph.layers.len() as u32).to_le_bytes());
-    for layer in &graph.layers {
+    let layers = if layout.order.is_empty() { 0 } else { layout.upper.len() as u32 + 1 };
+    for value in [layout.entry, layers, layout.degree as u32, 0] {
+        table.extend_from_slice(&value.to_le_bytes());
+    }
+    for layer in &layout.upper {
         table.extend_from_slice(&(layer.nodes.len() as u64).to_le_bytes());
         table.extend_from_slice(&(layer.links.len() as u64).to_le_bytes());
     }
@@ -60,7 +73,9 @@ pub fn write(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&[0; super::ALIGN as usize][..padding])
     };
     padded(&table)?;
-    for layer in &graph.layers {
+    padded(layout.order.as_bytes())?;
+    padded(layout.links.as_bytes())?;
+    for layer in &layout.upper {
         padded(layer.nodes.as_bytes())?;
         padded(layer.offsets.as_bytes())?;
         padded(layer.links.as_bytes())?;
@@ -72,42 +87,54 @@ pub fn write(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphTable {
     entry: u32,
-    layers: Vec<LayerPlace>,
+    degree: u32,
+    n: u64,
+    places: Places,
 }
 
 impl GraphTable {
     /// Reads the table of a section over `n` vectors and checks that its arrays fill the section.
     pub fn parse(bytes: &[u8], n: u64) -> Result<Self, Fault> {
-        let head = section::array::<u32>(bytes, 0, 2, PART)?;
-        let (entry, layers) = (head.first().copied().unwrap_or(0), head.get(1).copied().unwrap_or(0));
-        if layers > 64 || (layers == 0) != (n == 0) {
-            return Err(Fault::new(PART, "1 to 64 layers", layers));
+        let head = section::array::<u32>(bytes, 0, 4, PART)?;
+        let at = |place: usize| head.get(place).copied().unwrap_or(0);
+        let (entry, layers, degree) = (at(0), at(1), at(2));
+        if layers > MAX_LAYERS || (layers == 0) != (n == 0) {
+            return Err(Fault::new(PART, format!("1 to {MAX_LAYERS} layers"), layers));
         }
-        let counts = section::array::<u64>(bytes, 8, u64::from(layers) * 2, PART)?;
+        if degree == 0 || degree > MAX_DEGREE {
+            return Err(Fault::new(PART, format!("1 to {MAX_DEGREE} links per slot"), degree));
+        }
+        let counts = section::array::<u64>(bytes, HEAD, u64::from(layers.saturating_sub(1)) * 2, PART)?;
         let counts = counts.as_chunks::<2>().0.iter().map(|[nodes, links]| (*nodes, *links));
-        let (layers, len) = places(counts).ok_or_else(|| Fault::new(PART, "counts that fit a file", "larger ones"))?;
-        if len != bytes.len() as u64
-            || layers.first().map_or(0, |layer| layer.nodes) != n
-            || (n > 0 && u64::from(entry) >= n)
-        {
-            let got = format!("{len} bytes, {:?} nodes, entry {entry}", layers.first().map(|layer| layer.nodes));
-            return Err(Fault::new(
-                PART,
-                format!("{} bytes, {n} nodes on layer 0, an entry below {n}", bytes.len()),
-                got,
-            ));
+        let places = places(n, u64::from(degree), counts)
+            .ok_or_else(|| Fault::new(PART, "counts that fit a file", "larger ones"))?;
+        if places.end != bytes.len() as u64 || (n > 0 && u64::from(entry) >= n) {
+            let expected = format!("{} bytes, an entry below {n}", bytes.len());
+            return Err(Fault::new(PART, expected, format!("{} bytes, entry {entry}", places.end)));
         }
-        Ok(Self { entry, layers })
+        Ok(Self { entry, degree, n, places })
+    }
+
+    /// Bytes of the section up to the end of layer 0's links: what every walk reads.
+    pub fn hot_len(&self) -> u64 {
+        self.places.links_at + self.n * u64::from(self.degree) * 4
     }
 
     /// The section in place. `bytes` is what the table was read from.
-    pub fn view<'a>(&self, bytes: &'a [u8]) -> GraphView<'a> {
-        let layers = self.layers.iter().map(|place| LayerView {
-            nodes: section::array(bytes, place.nodes_at, place.nodes, PART).unwrap_or(&[]),
+    pub fn view<'a>(&self, bytes: &'a [u8]) -> LinksView<'a> {
+        let values = |at, count| section::array(bytes, at, count, PART).unwrap_or(&[]);
+        let upper = self.places.upper.iter().map(|place| LayerView {
+            nodes: values(place.nodes_at, place.nodes),
             offsets: section::array(bytes, place.offsets_at, place.nodes + 1, PART).unwrap_or(&[]),
-            links: section::array(bytes, place.links_at, place.links, PART).unwrap_or(&[]),
+            links: values(place.links_at, place.links),
         });
-        GraphView { entry: self.entry, layers: layers.collect() }
+        LinksView {
+            entry: self.entry,
+            degree: self.degree as usize,
+            order: values(self.places.order_at, self.n),
+            links: values(self.places.links_at, self.n * u64::from(self.degree)),
+            upper: upper.collect(),
+        }
     }
 }
 
@@ -118,44 +145,92 @@ struct LayerView<'a> {
     links: &'a [u32],
 }
 
-/// A mapped graph. A damaged offset reads as no links.
-#[derive(Debug, Clone)]
-pub struct GraphView<'a> {
-    entry: u32,
-    layers: Vec<LayerView<'a>>,
+impl<'a> LayerView<'a> {
+    fn neighbours(&self, slot: u32) -> &'a [u32] {
+        let links = self.nodes.binary_search(&slot).ok().and_then(|at| {
+            self.links.get(*self.offsets.get(at)? as usize..*self.offsets.get(at + 1)? as usize)
+        });
+        links.unwrap_or(&[])
+    }
 }
 
-impl GraphView<'_> {
-    /// A copy in memory, for checks.
+/// A laid-out graph in place. What is damaged reads as no links.
+#[derive(Debug, Clone)]
+pub struct LinksView<'a> {
+    entry: u32,
+    degree: usize,
+    order: &'a [u32],
+    links: &'a [u32],
+    upper: Vec<LayerView<'a>>,
+}
+
+impl<'a> LinksView<'a> {
+    /// Views a layout in memory.
+    pub fn new(layout: &'a Layout) -> Self {
+        let upper = layout.upper.iter();
+        let upper = upper.map(|layer| LayerView { nodes: &layer.nodes, offsets: &layer.offsets, links: &layer.links });
+        Self {
+            entry: layout.entry,
+            degree: layout.degree,
+            order: &layout.order,
+            links: &layout.links,
+            upper: upper.collect(),
+        }
+    }
+
+    /// Slot to node.
+    pub fn order(&self) -> &'a [u32] {
+        self.order
+    }
+
+    fn row(&self, slot: u32) -> &'a [u32] {
+        let start = slot as usize * self.degree;
+        self.links.get(start..start + self.degree).unwrap_or(&[])
+    }
+
+    /// A copy in memory, for checks: nodes are slots, padding is left out.
     pub fn to_graph(&self) -> Graph {
-        let layers = self.layers.iter().map(|layer| crate::graph::Layer {
+        let slots: Vec<u32> = (0..self.order.len() as u32).collect();
+        let links_of = |slot: &u32| self.row(*slot).iter().copied().filter(|target| target != slot).collect();
+        let lists: Vec<Vec<u32>> = slots.iter().map(links_of).collect();
+        let mut layers = vec![Layer::from_lists(slots, &lists)];
+        layers.extend(self.upper.iter().map(|layer| Layer {
             nodes: layer.nodes.to_vec(),
             offsets: layer.offsets.to_vec(),
             links: layer.links.to_vec(),
-        });
-        Graph { entry: self.entry, layers: layers.collect() }
+        }));
+        if self.order.is_empty() { Graph::default() } else { Graph { entry: self.entry, layers } }
     }
 
     /// Nodes and links per layer, lowest first.
     pub fn counts(&self) -> Vec<(usize, usize)> {
-        self.layers.iter().map(|layer| (layer.nodes.len(), layer.links.len())).collect()
+        let own = |slot: u32| self.row(slot).iter().filter(|target| **target != slot).count();
+        let lowest = (self.order.len(), (0..self.order.len() as u32).map(own).sum());
+        let upper = self.upper.iter().map(|layer| (layer.nodes.len(), layer.links.len()));
+        if self.order.is_empty() { Vec::new() } else { std::iter::once(lowest).chain(upper).collect() }
     }
 }
 
-impl GraphLinks for GraphView<'_> {
+impl SlotLinks for LinksView<'_> {
+    fn append(&self, slot: u32, links: &mut Vec<u32>) {
+        links.extend_from_slice(self.row(slot));
+    }
+
+    fn prefetch(&self, slot: u32) {
+        kernels::prefetch(self.row(slot).as_bytes());
+    }
+}
+
+impl UpperLayers for LinksView<'_> {
     fn entry(&self) -> u32 {
         self.entry
     }
 
     fn max_layer(&self) -> usize {
-        self.layers.len().saturating_sub(1)
+        self.upper.len()
     }
 
-    fn links(&self, layer: usize, node: u32) -> &[u32] {
-        let links = self.layers.get(layer).and_then(|view| {
-            let at = if layer == 0 { node as usize } else { view.nodes.binary_search(&node).ok()? };
-            view.links.get(*view.offsets.get(at)? as usize..*view.offsets.get(at + 1)? as usize)
-        });
-        links.unwrap_or(&[])
+    fn upper(&self, layer: usize, slot: u32) -> &[u32] {
+        layer.checked_sub(1).and_then(|at| self.upper.get(at)).map_or(&[], |layer| layer.neighbours(slot))
     }
 }

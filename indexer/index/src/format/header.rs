@@ -3,7 +3,7 @@
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{ALIGN, Fault, SectionKind, VERSION};
+use super::{ALIGN, Fault, RowType, SectionKind, VERSION};
 
 /// First bytes of every `dense.dyad`.
 pub const MAGIC: [u8; 8] = *b"DYADENSE";
@@ -11,8 +11,6 @@ pub const MAGIC: [u8; 8] = *b"DYADENSE";
 pub const HEADER_LEN: usize = 512;
 /// Places in the section table.
 pub const MAX_SECTIONS: usize = 12;
-/// Values that a stored row is a multiple of: a cache line of f32.
-pub const ROW_MULTIPLE: usize = 16;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
@@ -35,7 +33,8 @@ struct RawHeader {
     file_len: U64,
     row_stride: U32,
     sections: U32,
-    reserved: [u8; 24],
+    row_type: U32,
+    reserved: [u8; 20],
     table: [RawEntry; MAX_SECTIONS],
     reserved_end: [u8; 60],
     crc32c: U32,
@@ -65,6 +64,8 @@ pub struct Header {
     pub vectors: u64,
     /// Values per stored row.
     pub row_stride: u32,
+    /// Type of the stored values.
+    pub row_type: RowType,
     /// Bytes of the whole file.
     pub file_len: u64,
     /// In file order; each kind once.
@@ -112,7 +113,8 @@ impl Header {
             file_len: self.file_len.into(),
             row_stride: self.row_stride.into(),
             sections: (self.sections.len() as u32).into(),
-            reserved: [0; 24],
+            row_type: (self.row_type as u32).into(),
+            reserved: [0; 20],
             table,
             reserved_end: [0; 60],
             crc32c: 0.into(),
@@ -144,14 +146,21 @@ impl Header {
         if raw.file_len.get() != file_len {
             return Err(Fault::new("file_len", raw.file_len.get(), format!("a file of {file_len} bytes")).into());
         }
+        if raw.version.get() < VERSION {
+            let got = format!("version {}, from an older release: build the index again", raw.version.get());
+            return Err(Fault::new("version", VERSION, got).into());
+        }
+        let row_type = RowType::from_number(raw.row_type.get())
+            .ok_or_else(|| Fault::new("row_type", "0 (f32) or 1 (f16)", raw.row_type))?;
         let header = Self {
+            row_type,
             dim: raw.dim.get(),
             vectors: raw.vectors.get(),
             row_stride: raw.row_stride.get(),
             file_len,
             sections: Self::parse_table(raw, file_len)?,
         };
-        let stride = (header.dim as usize).next_multiple_of(ROW_MULTIPLE);
+        let stride = row_type.stride(header.dim as usize);
         if header.dim == 0 || header.row_stride as usize != stride || header.vectors > u64::from(u32::MAX) {
             let got = format!("dim {}, row_stride {}, vectors {}", header.dim, header.row_stride, header.vectors);
             return Err(Fault::new("counts", "dim > 0, its row_stride, fewer than 2^32 vectors", got).into());
@@ -168,7 +177,7 @@ impl Header {
         for entry in table {
             let kind = SectionKind::ALL.into_iter().find(|kind| *kind as u32 == entry.kind.get());
             let kind = kind
-                .ok_or_else(|| Fault::new("section table", "a section of version 1", format!("kind {}", entry.kind)))?;
+                .ok_or_else(|| Fault::new("section table", "a known section", format!("kind {}", entry.kind)))?;
             let (offset, len) = (entry.offset.get(), entry.len.get());
             let inside =
                 offset.checked_add(len).filter(|stop| *stop <= file_len && offset >= end && offset % ALIGN == 0);

@@ -1,23 +1,26 @@
-//! **The byte specification of `dense.dyad`, version 1.** All integers are little-endian.
+//! **The byte specification of `dense.dyad`, version 2.** All integers are little-endian.
 //!
 //! | file | what lives there |
 //! |---|---|
 //! | `header.rs` | the first 512 bytes: counts and the section table |
 //! | `section.rs` | bytes to typed slices, checked |
+//! | `rows.rs` | VECTORS: writing and viewing |
+//! | `codes.rs` | CODES: writing and viewing |
 //! | `graph.rs` | GRAPH: writing and viewing |
 //! | `keys.rs` | KEYS: writing and viewing |
 //!
 //! ```text
 //! 0    magic            8 bytes  "DYADENSE"
-//! 8    version          u32      1; a reader refuses a larger one
+//! 8    version          u32      2; a reader refuses others
 //! 12   dim              u32      values per vector
 //! 16   vectors          u64      n
 //! 24   file_len         u64      bytes of the whole file
-//! 32   row_stride       u32      values per stored row: dim rounded up to 16, the rest is zero
+//! 32   row_stride       u32      values per stored row: dim rounded up to whole cache lines, the rest is zero
 //! 36   sections         u32      entries in the table, at most 12
-//! 40   reserved         24 bytes zero
+//! 40   row_type         u32      0 f32, 1 f16
+//! 44   reserved         20 bytes zero
 //! 64   section table    12 x 32 bytes, unused entries zero
-//!        kind           u32      1 META, 2 VECTORS, 3 CODES (reserved), 4 GRAPH, 5 KEYS, 6 CERTIFICATE
+//!        kind           u32      1 META, 2 VECTORS, 3 CODES, 4 GRAPH, 5 KEYS, 6 CERTIFICATE
 //!        reserved       u32      zero
 //!        offset         u64      from the start of the file, a multiple of 64
 //!        len            u64      bytes
@@ -29,30 +32,38 @@
 //! ```
 //!
 //! * META: JSON, [`ShardMeta`](crate::shard::ShardMeta): model, build parameters.
-//! * VECTORS: `n * row_stride` f32.
-//! * GRAPH: `entry: u32, layers: u32`, then per layer `nodes: u64, links: u64` (counts), padding to 64, then per layer,
-//!   each array at a multiple of 64 from the section's start: `nodes: [u32]`, `offsets: [u64; nodes + 1]`, `links: [u32]`.
-//!   Layer 0 first; its nodes are 0..n.
+//! * VECTORS: `n * row_stride` values, by node. Cold: read for the last few candidates of a search, and by exact ones.
+//! * CODES: `seed: u64` of the rotation, `dim: u32`, `line_words: u32`, `row_bytes: u64`, zeros up to 64, then, each at
+//!   a multiple of 64, `centre: [f32; dim]`, sketches `[u64; n * line_words]` and int8 rows `[u8; n * row_bytes]`, both
+//!   by slot. A sketch: the signs of the rotated residual, value `i` in bit `i % 64` of word `i / 64`; in the next two
+//!   words four f32: sketch factor, error, int8 scale, bias (see [`crate::quant`]); zeros. An int8 row: value + 128.
+//! * GRAPH: `entry: u32` (slot), `layers: u32`, `degree: u32`, zero: u32, then per layer above 0 `nodes: u64,
+//!   links: u64` (counts), then, each at a multiple of 64, `order: [u32; n]` (slot to node), the links of layer 0
+//!   `[u32; n * degree]` (short lists padded with the slot itself), and per layer above 0, lowest first,
+//!   `slots: [u32]` ascending, `offsets: [u64; slots + 1]`, `links: [u32]`. All links are slots.
 //! * KEYS: `offsets: [u64; n + 1]` into the text, `sorted: [u32; n]` nodes in ascending order of key, then the keys'
 //!   UTF-8 text, one after another.
 //! * CERTIFICATE: JSON, [`Certificate`](crate::certificate::Certificate).
 //!
-//! Opening reads header, META, CERTIFICATE and the table of GRAPH, all of a size that does not depend on n. What the
+//! Opening reads header, META, CERTIFICATE, the centre in CODES and the table of GRAPH, all of a size that does not depend on n. What the
 //! bulk sections hold is trusted no further than memory safety: an index out of range reads as nothing. `verify` reads
 //! everything.
 
 #[cfg(target_endian = "big")]
 compile_error!("dense.dyad is mapped as little-endian values; big-endian machines would need a converting reader");
 
+pub mod codes;
 pub mod graph;
 pub mod header;
 pub mod keys;
+pub mod rows;
 pub mod section;
 
 pub use header::{Header, SectionEntry};
+pub use rows::RowType;
 
-/// Version that this build writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
+/// Version that this build writes and reads. Version 1 had no codes.
+pub const VERSION: u32 = 2;
 
 /// Alignment of sections and of the arrays in GRAPH: a cache line.
 pub const ALIGN: u64 = 64;
@@ -68,8 +79,10 @@ pub const fn align(offset: u64) -> u64 {
 pub enum SectionKind {
     /// Model and build parameters, JSON.
     Meta = 1,
-    /// Rows of f32.
+    /// Rows of f32 or f16.
     Vectors = 2,
+    /// Sketches and int8 rows.
+    Codes = 3,
     /// Links.
     Graph = 4,
     /// Document keys.
@@ -79,14 +92,15 @@ pub enum SectionKind {
 }
 
 impl SectionKind {
-    /// Every section of version 1, in file order.
-    pub const ALL: [Self; 5] = [Self::Meta, Self::Vectors, Self::Graph, Self::Keys, Self::Certificate];
+    /// Every section, in file order.
+    pub const ALL: [Self; 6] = [Self::Meta, Self::Vectors, Self::Codes, Self::Graph, Self::Keys, Self::Certificate];
 
     /// Name as in the specification.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Meta => "META",
             Self::Vectors => "VECTORS",
+            Self::Codes => "CODES",
             Self::Graph => "GRAPH",
             Self::Keys => "KEYS",
             Self::Certificate => "CERTIFICATE",

@@ -1,14 +1,22 @@
 //! The exact scan: the oracle of every other search, and the mode `exact`.
 
-use super::{Scored, VectorRows};
-use crate::kernels::kernels;
+use super::{ExactRows, NodeSet, Scored};
+use crate::model::Metric;
 
-/// The `k` best rows by inner product, best first, *and all rows that tie with the last of them*, so that the
-/// caller can break ties by key before it cuts at `k`.
-pub fn flat(rows: &(impl VectorRows + ?Sized), query: &[f32], k: usize) -> Vec<Scored> {
-    let dot = kernels().dot;
-    let mut scored: Vec<Scored> =
-        (0..rows.len() as u32).map(|node| Scored { node, score: dot(query, rows.row(node)) }).collect();
+/// The `k` best rows, best first, *and all rows that tie with the last of them*, so that the caller can break ties by
+/// key before it cuts at `k`. Only rows of `passing`, where that is given.
+pub fn flat(
+    rows: &(impl ExactRows + ?Sized),
+    query: &[f32],
+    k: usize,
+    metric: Metric,
+    passing: Option<&NodeSet>,
+) -> Vec<Scored> {
+    let score = |node| Scored { node, score: rows.score(node, query, metric) };
+    let mut scored: Vec<Scored> = match passing {
+        None => (0..rows.count() as u32).map(score).collect(),
+        Some(passing) => passing.iter().filter(|node| (*node as usize) < rows.count()).map(score).collect(),
+    };
     let k = k.min(scored.len());
     if k == 0 {
         return Vec::new();

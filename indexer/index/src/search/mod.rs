@@ -2,20 +2,37 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `topk.rs` | the order of hits and a bounded best-k |
-//! | `scratch.rs` | what a walk needs and reuses: visited marks and two heaps |
-//! | `walk.rs` | greedy descent, then a beam on layer 0 |
+//! | `beam.rs` | what is served: walks over codes, several questions taking turns on one thread |
+//! | `lane.rs` | one such walk as a sequence of steps |
+//! | `pool.rs`, `seen.rs` | a walk's candidates, and the slots it has met |
+//! | `node_set.rs` | which nodes a filter lets pass |
 //! | `flat.rs` | the exact scan: the oracle, and the mode `exact` |
+//! | `walk.rs`, `scratch.rs` | the textbook walk over full vectors: builders use it, and it is an oracle of `beam` |
+//! | `topk.rs` | the order of hits and a bounded best-k |
 
+mod beam;
 mod flat;
+mod lane;
+mod node_set;
+mod pool;
 mod scratch;
+mod seen;
 mod topk;
 mod walk;
 
+pub use beam::{Beam, BeamParams, Lanes, UpperLayers, Walked};
 pub use flat::flat;
+pub use lane::{RESCORED, SlotLinks};
+pub use node_set::NodeSet;
+pub use pool::MAX_SLOTS;
 pub use scratch::Scratch;
 pub use topk::{Scored, TopK};
 pub use walk::{Walk, walk};
+
+use zerocopy::IntoBytes as _;
+
+use crate::kernels;
+use crate::model::Metric;
 
 /// Rows of vectors, all of one length.
 pub trait VectorRows: Sync {
@@ -28,6 +45,31 @@ pub trait VectorRows: Sync {
     /// No rows at all.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// Rows that can be compared with a question exactly, whatever their type in memory.
+pub trait ExactRows: Sync {
+    /// Rows.
+    fn count(&self) -> usize;
+    /// Score of a row: the inner product for [`Metric::Cosine`], minus half the squared distance for [`Metric::L2`].
+    /// NaN where there is no such row.
+    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32;
+    /// Asks for the memory of a row.
+    fn prefetch(&self, node: u32);
+}
+
+impl<T: VectorRows + ?Sized> ExactRows for T {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32 {
+        metric.score(query, self.row(node))
+    }
+
+    fn prefetch(&self, node: u32) {
+        kernels::prefetch(self.row(node).as_bytes());
     }
 }
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::graph::{Graph, Layer};
+use crate::model::Metric;
 
 fn unit_rows(n: usize, dim: usize, seed: u64) -> Vec<f32> {
     let mut state = seed | 1;
@@ -39,7 +40,7 @@ fn a_walk_over_a_complete_graph_is_exact() {
     for query in 0..20 {
         let query = rows.row(query);
         let walked = walk(&rows, &graph, query, &SearchParams { k: 10, ef: 300 }, &mut scratch);
-        assert_eq!(walked.hits[..10], flat(&rows, query, 10)[..10]);
+        assert_eq!(walked.hits[..10], flat(&rows, query, 10, Metric::Cosine, None)[..10]);
         assert_eq!(walked.distance_computations, 300);
     }
 }
@@ -72,10 +73,10 @@ fn marks_of_earlier_walks_do_not_leak_when_the_epoch_wraps() {
 fn the_scan_returns_every_tie_of_the_last_hit() {
     let values = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0];
     let rows = DenseRows::new(&values, 2);
-    let nodes: Vec<u32> = flat(&rows, &[1.0, 0.0], 2).iter().map(|hit| hit.node).collect();
+    let nodes: Vec<u32> = flat(&rows, &[1.0, 0.0], 2, Metric::Cosine, None).iter().map(|hit| hit.node).collect();
     assert_eq!(nodes, [0, 2, 3]);
-    assert!(flat(&rows, &[1.0, 0.0], 0).is_empty());
-    assert_eq!(flat(&rows, &[1.0, 0.0], 99).len(), 4);
+    assert!(flat(&rows, &[1.0, 0.0], 0, Metric::Cosine, None).is_empty());
+    assert_eq!(flat(&rows, &[1.0, 0.0], 99, Metric::Cosine, None).len(), 4);
 }
 
 proptest! {

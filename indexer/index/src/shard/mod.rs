@@ -3,14 +3,17 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `writer.rs` | vectors, graph, keys and certificate into one file |
-//! | `reader.rs` | opening in constant time; views; search |
+//! | `reader.rs` | opening in constant time; views |
+//! | `search.rs` | by the graph, exactly, and through filters |
 //! | `verify.rs` | every byte read, every invariant checked |
 
 mod reader;
+mod search;
 mod verify;
 mod writer;
 
-pub use reader::{DenseShard, Found, ShardHit};
+pub use reader::DenseShard;
+pub use search::{Found, ShardHit};
 pub use verify::Verified;
 pub use writer::{ShardInput, ShardMeta, write};
 

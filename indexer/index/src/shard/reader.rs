@@ -1,24 +1,20 @@
-//! Opening in constant time; views; search.
+//! Opening in constant time; views of the sections.
 
-use std::cell::RefCell;
 use std::path::Path;
 
 use super::writer::ShardMeta;
 use crate::certificate::Certificate;
 use crate::error::{Error, Result};
-use crate::format::graph::{GraphTable, GraphView};
+use crate::format::codes::CodesTable;
+use crate::format::graph::{GraphTable, LinksView};
 use crate::format::header::HeaderFault;
 use crate::format::keys::KeysView;
-use crate::format::{Fault, Header, SectionEntry, SectionKind, VERSION, section};
-use crate::search::{Scored, Scratch, SearchParams, VectorRows, flat, walk};
+use crate::format::rows::StoredRows;
+use crate::format::{Fault, Header, SectionEntry, SectionKind, VERSION};
+use crate::quant::CodesView;
 use crate::storage::Mapped;
 
 const HINT: &str = "The file is damaged: restore it from a copy, or build the index again";
-
-thread_local! {
-    /// Search threads live long (rayon), so each keeps its memory for the next walk.
-    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
-}
 
 /// A mapped `dense.dyad`.
 #[derive(Debug)]
@@ -28,29 +24,11 @@ pub struct DenseShard {
     meta: ShardMeta,
     certificate: Certificate,
     graph: GraphTable,
+    codes: CodesTable,
     vectors: SectionEntry,
+    quantised: SectionEntry,
     links: SectionEntry,
     keys: SectionEntry,
-}
-
-/// A hit of one shard.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ShardHit<'a> {
-    /// Inner product or BM25.
-    pub score: f32,
-    /// Document key.
-    pub key: &'a str,
-    /// Node of the shard.
-    pub node: u32,
-}
-
-/// Hits of one shard, best first, and what they cost.
-#[derive(Debug, Clone, Default)]
-pub struct Found<'a> {
-    /// Score descending, then key ascending.
-    pub hits: Vec<ShardHit<'a>>,
-    /// Inner products computed.
-    pub distance_computations: u64,
 }
 
 impl DenseShard {
@@ -66,22 +44,29 @@ impl DenseShard {
         let find = |kind| {
             header.section(kind).copied().ok_or_else(|| fault(Fault::new("section table", "all sections", "fewer")))
         };
-        let (vectors, links, keys) = (find(SectionKind::Vectors)?, find(SectionKind::Graph)?, find(SectionKind::Keys)?);
+        let (vectors, quantised) = (find(SectionKind::Vectors)?, find(SectionKind::Codes)?);
+        let (links, keys) = (find(SectionKind::Graph)?, find(SectionKind::Keys)?);
         let meta: ShardMeta = json(&map, find(SectionKind::Meta)?).map_err(fault)?;
         let certificate = json(&map, find(SectionKind::Certificate)?).map_err(fault)?;
-        let expected = header.vectors.saturating_mul(u64::from(header.row_stride) * 4);
-        if vectors.len != expected {
-            return Err(fault(Fault::new("VECTORS", format!("{expected} bytes"), vectors.len)));
-        }
         if meta.model.dim != header.dim as usize {
             return Err(fault(Fault::new("META, dim", header.dim, meta.model.dim)));
         }
-        section::as_slice::<f32>(bytes(&map, vectors), "VECTORS").map_err(fault)?;
+        let (dim, n) = (header.dim as usize, header.vectors as usize);
+        StoredRows::new(bytes(&map, vectors), header.row_type, dim, n).map_err(fault)?;
+        let codes = CodesTable::parse(bytes(&map, quantised), header.vectors, header.dim, meta.model.metric);
+        let codes = codes.map_err(fault)?;
         KeysView::new(bytes(&map, keys), header.vectors).map_err(fault)?;
         let graph = GraphTable::parse(bytes(&map, links), header.vectors).map_err(fault)?;
-        map.advise_needed(links.offset, links.len);
-        map.advise_random(vectors.offset, vectors.len);
-        Ok(Self { map, header, meta, certificate, graph, vectors, links, keys })
+        // Walks jump about in links and codes, and read nearly all of them sooner or later; vectors and keys are read for
+        // the last few candidates only, and stay on disk until then.
+        for hot in [quantised, links] {
+            map.advise_huge(hot.offset, hot.len);
+            map.advise_needed(hot.offset, hot.len);
+        }
+        for cold in [vectors, keys] {
+            map.advise_random(cold.offset, cold.len);
+        }
+        Ok(Self { map, header, meta, certificate, graph, codes, vectors, quantised, links, keys })
     }
 
     /// The file.
@@ -105,14 +90,26 @@ impl DenseShard {
     }
 
     /// The links in place.
-    pub fn graph(&self) -> GraphView<'_> {
+    pub fn graph(&self) -> LinksView<'_> {
         self.graph.view(bytes(&self.map, self.links))
     }
 
+    /// The codes in place.
+    pub fn codes(&self) -> CodesView<'_> {
+        self.codes.view(bytes(&self.map, self.quantised))
+    }
+
     /// The vectors in place.
-    pub fn rows(&self) -> Rows<'_> {
-        let values = section::as_slice(bytes(&self.map, self.vectors), "VECTORS").unwrap_or(&[]);
-        Rows { values, dim: self.header.dim as usize, stride: self.header.row_stride as usize }
+    pub fn rows(&self) -> StoredRows<'_> {
+        let (dim, n) = (self.header.dim as usize, self.len());
+        let view = StoredRows::new(bytes(&self.map, self.vectors), self.header.row_type, dim, n);
+        // `open` has built this very view once; a map does not change.
+        view.unwrap_or_else(|_| StoredRows::empty())
+    }
+
+    /// Gives the vectors' pages back to the kernel; a search that needs them reads them again.
+    pub fn cool(&self) {
+        self.map.advise_unneeded(self.vectors.offset, self.vectors.len);
     }
 
     /// The keys in place.
@@ -132,54 +129,9 @@ impl DenseShard {
         self.len() == 0
     }
 
-    /// The `k` nearest by the graph. `query` holds `dim` finite values.
-    pub fn search(&self, query: &[f32], params: &SearchParams) -> Found<'_> {
-        let walked = SCRATCH.with_borrow_mut(|scratch| walk(&self.rows(), &self.graph(), query, params, scratch));
-        Found { hits: self.hits(&walked.hits, params.k), distance_computations: walked.distance_computations }
-    }
-
-    /// The `k` nearest by comparing with every vector.
-    pub fn search_exact(&self, query: &[f32], k: usize) -> Found<'_> {
-        let scored = flat(&self.rows(), query, k);
-        Found { hits: self.hits(&scored, k), distance_computations: self.len() as u64 }
-    }
-
-    /// Breaks ties by key and cuts at `k`.
-    fn hits(&self, scored: &[Scored], k: usize) -> Vec<ShardHit<'_>> {
-        let keys = self.keys();
-        let hit = |scored: &Scored| ShardHit { score: scored.score, key: keys.key(scored.node), node: scored.node };
-        let mut hits: Vec<_> = scored.iter().map(hit).collect();
-        hits.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.key.cmp(b.key)));
-        hits.truncate(k);
-        hits
-    }
-
     /// The bytes of a section.
     pub(super) fn section_bytes(&self, entry: SectionEntry) -> &[u8] {
         bytes(&self.map, entry)
-    }
-}
-
-/// Mapped vectors.
-#[derive(Debug, Clone, Copy)]
-pub struct Rows<'a> {
-    values: &'a [f32],
-    dim: usize,
-    stride: usize,
-}
-
-impl VectorRows for Rows<'_> {
-    fn dim(&self) -> usize {
-        self.dim
-    }
-
-    fn len(&self) -> usize {
-        self.values.len().checked_div(self.stride).unwrap_or(0)
-    }
-
-    fn row(&self, node: u32) -> &[f32] {
-        let start = node as usize * self.stride;
-        self.values.get(start..start + self.dim).unwrap_or(&[])
     }
 }
 

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use super::*;
 use crate::certificate::{Certificate, RecallPoint};
 use crate::error::Error;
-use crate::format::SectionKind;
+use crate::format::{RowType, SectionKind};
 use crate::graph::{Graph, Layer};
+use crate::layout::{Arranged, Layout};
 use crate::model::{BuildRecord, Metric, ModelRecord};
-use crate::search::{DenseRows, SearchParams};
+use crate::quant::{Codec, Codes};
+use crate::search::{BeamParams, DenseRows};
 
 const DIM: usize = 5;
 const N: u32 = 12;
@@ -39,17 +41,24 @@ fn graph() -> Graph {
     }
 }
 
+fn arranged(graph: &Graph, rows: &DenseRows<'_>) -> Arranged {
+    Arranged::new(graph, &Codes::encode(rows, Codec::fit(rows, Metric::Cosine, 7))).unwrap()
+}
+
 fn written() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(DENSE_FILE);
     let values = vectors();
     let keys: Vec<String> = (0..N).map(|node| format!("key-{}", (node * 7) % N)).collect();
-    let recall = vec![RecallPoint { ef: 16, recall_at_10: 1.0, recall_at_100: None, distance_computations: 12.0 }];
+    let recall = vec![RecallPoint { ef: 16, recall_at_10: 1.0, recall_at_100: None, distance_computations: 12.0, scored: 3.0 }];
     let certificate = Certificate { vectors: u64::from(N), recall, ..Certificate::default() };
+    let rows = DenseRows::new(&values, DIM);
+    let arranged = arranged(&graph(), &rows);
     let input = ShardInput {
         meta: &meta(DIM),
-        vectors: &DenseRows::new(&values, DIM),
-        graph: &graph(),
+        vectors: &rows,
+        row_type: RowType::F32,
+        arranged: &arranged,
         keys: &keys,
         certificate: &certificate,
     };
@@ -63,10 +72,14 @@ fn what_was_written_is_read() {
     let shard = DenseShard::open(&path).unwrap();
     assert_eq!(shard.verify(), Verified { problems: vec![], bytes_read: fs_err::metadata(&path).unwrap().len() });
     assert_eq!((shard.len(), shard.meta(), shard.certificate().recall.len()), (12, &meta(DIM), 1));
-    assert_eq!(shard.graph().to_graph(), graph());
+    let arranged = Layout::new(&graph()).unwrap();
+    assert_eq!(shard.graph().to_graph(), arranged.view().to_graph());
+    assert_eq!(shard.graph().order(), arranged.order);
     let values = vectors();
+    let mut row = Vec::new();
     for node in 0..N {
-        assert_eq!(crate::search::VectorRows::row(&shard.rows(), node), &values[node as usize * DIM..][..DIM]);
+        shard.rows().decode(node, &mut row);
+        assert_eq!(row, &values[node as usize * DIM..][..DIM]);
         let key = shard.keys().key(node).to_owned();
         assert_eq!(key, format!("key-{}", (node * 7) % N));
         assert_eq!(shard.keys().find(&key), Some(node));
@@ -79,8 +92,8 @@ fn the_walk_agrees_with_the_exact_scan() {
     let (_dir, path) = written();
     let shard = DenseShard::open(&path).unwrap();
     for query in vectors().chunks(DIM) {
-        let walked = shard.search(query, &SearchParams { k: 4, ef: 12 });
-        let exact = shard.search_exact(query, 4);
+        let walked = shard.search(query, &BeamParams::new(4, 12));
+        let exact = shard.search_exact(query, 4, None);
         assert_eq!(walked.hits, exact.hits);
         assert_eq!(exact.distance_computations, 12);
     }
@@ -94,18 +107,21 @@ fn ties_are_broken_by_key_at_the_cut_too() {
     let lists: Vec<Vec<u32>> = (0..4).map(|node| (0..4).filter(|other| *other != node).collect()).collect();
     let graph = Graph { entry: 0, layers: vec![Layer::from_lists((0..4).collect(), &lists)] };
     let keys = ["d", "b", "c", "a"].map(String::from);
+    let rows = DenseRows::new(&values, 2);
+    let arranged = arranged(&graph, &rows);
     let input = ShardInput {
         meta: &meta(2),
-        vectors: &DenseRows::new(&values, 2),
-        graph: &graph,
+        vectors: &rows,
+        row_type: RowType::F32,
+        arranged: &arranged,
         keys: &keys,
         certificate: &Certificate::default(),
     };
     write(&path, &input).unwrap();
     let shard = DenseShard::open(&path).unwrap();
     let keys = |found: Found<'_>| found.hits.iter().map(|hit| hit.key.to_owned()).collect::<Vec<_>>();
-    assert_eq!(keys(shard.search_exact(&[1.0, 0.0], 2)), ["a", "b"]);
-    assert_eq!(keys(shard.search(&[1.0, 0.0], &SearchParams { k: 2, ef: 4 })), ["a", "b"]);
+    assert_eq!(keys(shard.search_exact(&[1.0, 0.0], 2, None)), ["a", "b"]);
+    assert_eq!(keys(shard.search(&[1.0, 0.0], &BeamParams::new(2, 4))), ["a", "b"]);
 }
 
 #[test]
@@ -114,14 +130,22 @@ fn parts_that_do_not_belong_together_are_refused() {
     let values = vectors();
     let certificate = Certificate::default();
     let keys: Vec<String> = (0..N).map(|node| node.to_string()).collect();
-    let (meta, graph, rows) = (meta(DIM), graph(), DenseRows::new(&values, DIM));
-    let good = ShardInput { meta: &meta, vectors: &rows, graph: &graph, keys: &keys, certificate: &certificate };
+    let (meta, rows) = (meta(DIM), DenseRows::new(&values, DIM));
+    let arranged = arranged(&graph(), &rows);
+    let good = ShardInput {
+        meta: &meta,
+        vectors: &rows,
+        row_type: RowType::F32,
+        arranged: &arranged,
+        keys: &keys,
+        certificate: &certificate,
+    };
     let refuse = |input: &ShardInput<'_>| write(&dir.path().join("x"), input).unwrap_err().to_string();
     assert!(refuse(&ShardInput { keys: &keys[1..], ..good }).contains("keys of a shard: expected 12, got 11"));
     let other = super::tests::meta(6);
     assert!(refuse(&ShardInput { meta: &other, ..good }).contains("expected 6, got 5"));
-    let small = Graph::default();
-    assert!(refuse(&ShardInput { graph: &small, ..good }).contains("nodes on layer 0"));
+    let small = Arranged { layout: Layout::default(), codes: arranged.codes.clone() };
+    assert!(refuse(&ShardInput { arranged: &small, ..good }).contains("expected 12, got 0 slots, 12 codes"));
 }
 
 /// Every byte of the file is flipped in turn: opening or verifying must say so, and searching must not panic.
@@ -130,18 +154,16 @@ fn a_flipped_byte_anywhere_is_found() {
     let (_dir, path) = written();
     let sound = fs_err::read(&path).unwrap();
     let header = DenseShard::open(&path).unwrap().header().clone();
-    let is_padding =
-        |at: u64| at >= 512 && header.sections.iter().all(|entry| at < entry.offset || at >= entry.offset + entry.len);
     let damaged = path.with_file_name("damaged");
     for at in 0..sound.len() {
         let mut bytes = sound.clone();
         bytes[at] ^= 0x41;
         fs_err::write(&damaged, bytes).unwrap();
         let Ok(shard) = DenseShard::open(&damaged) else { continue };
-        shard.search(&[0.5; DIM], &SearchParams { k: 3, ef: 8 });
-        shard.search_exact(&[0.5; DIM], 3);
+        shard.search(&[0.5; DIM], &BeamParams::new(3, 8));
+        shard.search_exact(&[0.5; DIM], 3, None);
         let problems = shard.verify().problems;
-        assert!(!problems.is_empty() || is_padding(at as u64), "byte {at} of {}", sound.len());
+        assert!(!problems.is_empty(), "byte {at} of {}", sound.len());
     }
     for kind in SectionKind::ALL {
         let entry = header.section(kind).unwrap();
@@ -171,11 +193,11 @@ fn a_truncated_file_is_refused_at_every_length() {
 fn a_newer_version_and_another_kind_of_file_are_named() {
     let (_dir, path) = written();
     let mut bytes = fs_err::read(&path).unwrap();
-    bytes[8] = 2;
+    bytes[8] = 3;
     let newer = path.with_file_name("newer");
     fs_err::write(&newer, &bytes).unwrap();
     let error = DenseShard::open(&newer).unwrap_err();
-    assert!(matches!(error, Error::Newer { got: 2, supported: 1, .. }), "{error}");
+    assert!(matches!(error, Error::Newer { got: 3, supported: 2, .. }), "{error}");
     bytes[0] = b'X';
     fs_err::write(&newer, &bytes).unwrap();
     let error = DenseShard::open(&newer).unwrap_err().to_string();

@@ -1,11 +1,22 @@
 //! Every byte read, every invariant checked.
 
 use super::reader::{DenseShard, check_sum, fault_of};
-use crate::format::{Fault, SectionKind};
-use crate::search::VectorRows as _;
+use crate::format::header::HEADER_LEN;
+use crate::format::{Fault, SectionEntry, SectionKind};
+use crate::model::Metric;
+use crate::quant::Prepared;
 
 /// Squared lengths of unit vectors may differ from 1 by this much (f32 rounding, and f16 embeddings).
 const UNIT_TOLERANCE: f32 = 1e-2;
+
+fn squared(row: &[f32]) -> f32 {
+    row.iter().map(|value| value * value).sum()
+}
+
+/// Slots whose codes are compared with their vectors.
+const CHECKED_CODES: usize = 10_000;
+/// Scores of int8 codes may differ from exact ones by this much of the squared length.
+const CODE_TOLERANCE: f32 = 2e-2;
 
 /// What a full check of a shard found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,6 +39,7 @@ impl DenseShard {
                 damaged.push(entry.kind);
             }
         }
+        self.check_padding().unwrap_or_else(&mut note);
         // The meaning of damaged bytes is of no interest.
         let sound = |kind| !damaged.contains(&kind);
         if sound(SectionKind::Vectors) {
@@ -36,6 +48,9 @@ impl DenseShard {
         if sound(SectionKind::Graph) {
             self.check_graph().unwrap_or_else(&mut note);
         }
+        if sound(SectionKind::Vectors) && sound(SectionKind::Codes) && sound(SectionKind::Graph) {
+            self.check_codes().unwrap_or_else(&mut note);
+        }
         if sound(SectionKind::Keys) {
             self.keys().check().unwrap_or_else(&mut note);
         }
@@ -43,10 +58,35 @@ impl DenseShard {
         found
     }
 
+    /// Between the sections there is nothing but zeros.
+    fn check_padding(&self) -> Result<(), Fault> {
+        let mut end = HEADER_LEN as u64;
+        for entry in &self.header().sections {
+            let gap = SectionEntry { offset: end, len: entry.offset - end, ..*entry };
+            if let Some(at) = self.section_bytes(gap).iter().position(|byte| *byte != 0) {
+                let part = format!("padding before {}", entry.kind.name());
+                return Err(Fault::new(part, "zeros", format!("another byte at {}", end + at as u64)));
+            }
+            end = entry.offset + entry.len;
+        }
+        if end == self.header().file_len {
+            return Ok(());
+        }
+        Err(Fault::new("file_len", end, self.header().file_len))
+    }
+
     fn check_vectors(&self) -> Result<(), Fault> {
         let rows = self.rows();
+        let mut row = Vec::new();
         for node in 0..rows.len() as u32 {
-            let squared: f32 = rows.row(node).iter().map(|value| value * value).sum();
+            rows.decode(node, &mut row);
+            let squared = squared(&row);
+            if self.meta().model.metric == Metric::L2 {
+                if squared.is_finite() {
+                    continue;
+                }
+                return Err(Fault::new("VECTORS", "finite vectors", format!("squared length {squared} at node {node}")));
+            }
             // Also false for NaN.
             let is_unit = (squared - 1.0).abs() <= UNIT_TOLERANCE;
             if !is_unit {
@@ -55,6 +95,30 @@ impl DenseShard {
                     "finite unit vectors",
                     format!("squared length {squared} at node {node}"),
                 ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Codes made again from the vectors of a sample of slots must be the stored ones, up to rounding.
+    fn check_codes(&self) -> Result<(), Fault> {
+        let (codes, rows, graph) = (self.codes(), self.rows(), self.graph());
+        let metric = self.meta().model.metric;
+        let mut row = Vec::new();
+        let mut prepared = Prepared::default();
+        let step = (self.len() / CHECKED_CODES).max(1);
+        for slot in (0..self.len() as u32).step_by(step) {
+            let Some(&node) = graph.order().get(slot as usize) else { continue };
+            rows.decode(node, &mut row);
+            codes.codec().prepare(&row, &mut prepared);
+            let (exact, coded) = (metric.score(&row, &row), codes.score(&prepared, slot));
+            // For L2 a code's score lacks half the squared length of the question.
+            let coded = if metric == Metric::L2 { coded - squared(&row) / 2.0 } else { coded };
+            let tolerance = CODE_TOLERANCE * squared(&row).max(1.0);
+            let close = (exact - coded).abs() <= tolerance;
+            if !close {
+                let got = format!("{coded} at slot {slot}, node {node}");
+                return Err(Fault::new("CODES", format!("the score {exact} of its own vector"), got));
             }
         }
         Ok(())

@@ -1,16 +1,15 @@
-//! Vectors, graph, keys and certificate into one file.
+//! Vectors, codes, graph, keys and certificate into one file.
 
 use std::io::{BufWriter, Seek as _, SeekFrom, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use zerocopy::IntoBytes as _;
 
 use crate::certificate::Certificate;
 use crate::error::{Error, Result};
-use crate::format::header::{HEADER_LEN, ROW_MULTIPLE};
-use crate::format::{Header, SectionEntry, SectionKind, align, graph, keys};
-use crate::graph::Graph;
+use crate::format::header::HEADER_LEN;
+use crate::format::{Header, RowType, SectionEntry, SectionKind, align, codes, graph, keys, rows};
+use crate::layout::Arranged;
 use crate::model::{BuildRecord, ModelRecord};
 use crate::search::VectorRows;
 use crate::storage::ChecksumWriter;
@@ -31,8 +30,10 @@ pub struct ShardInput<'a> {
     pub meta: &'a ShardMeta,
     /// Unit vectors of `meta.model.dim` values.
     pub vectors: &'a dyn VectorRows,
-    /// Valid over the vectors, see [`Graph::validate`].
-    pub graph: &'a Graph,
+    /// Type of the stored vectors.
+    pub row_type: RowType,
+    /// Graph and codes over the vectors.
+    pub arranged: &'a Arranged,
     /// Distinct document keys.
     pub keys: &'a [String],
     /// What the build measured.
@@ -64,7 +65,17 @@ fn check(input: &ShardInput<'_>) -> Result<()> {
     if u32::try_from(n).is_err() {
         return mismatch("vectors of a shard", "fewer than 2^32", n);
     }
-    input.graph.validate(n)
+    if input.arranged.layout.order.len() != n || input.arranged.codes.view().len() != n {
+        let got = format!("{} slots, {} codes", input.arranged.layout.order.len(), input.arranged.codes.view().len());
+        return mismatch("slots and codes of a shard", n, got);
+    }
+    let codec = &input.arranged.codes.codec;
+    if codec.dim() != input.meta.model.dim || codec.metric() != input.meta.model.metric {
+        let say = |dim, metric| format!("{dim} values, {metric:?}");
+        let model = &input.meta.model;
+        return mismatch("codes of a shard", say(model.dim, model.metric), say(codec.dim(), codec.metric()));
+    }
+    Ok(())
 }
 
 /// Writes the file and makes its bytes durable; the caller makes its name durable.
@@ -74,22 +85,11 @@ pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
     file.write_all(&[0; HEADER_LEN])?;
     let mut place = Place { file, end: HEADER_LEN as u64, sections: Vec::new() };
 
-    let stride = input.meta.model.dim.next_multiple_of(ROW_MULTIPLE);
     place
         .section(SectionKind::Meta, |out| Ok(serde_json::to_writer(out, input.meta).map_err(std::io::Error::from)?))?;
-    place.section(SectionKind::Vectors, |out| {
-        let mut padded = vec![0.0f32; stride];
-        for node in 0..input.vectors.len() as u32 {
-            let row = input.vectors.row(node);
-            match padded.get_mut(..row.len()) {
-                Some(start) if row.len() == input.meta.model.dim => start.copy_from_slice(row),
-                _ => return mismatch("values of a row", input.meta.model.dim, row.len()),
-            }
-            out.write_all(padded.as_bytes())?;
-        }
-        Ok(())
-    })?;
-    place.section(SectionKind::Graph, |out| Ok(graph::write(input.graph, out)?))?;
+    place.section(SectionKind::Vectors, |out| rows::write(input.vectors, input.row_type, out))?;
+    place.section(SectionKind::Codes, |out| Ok(codes::write(&input.arranged.codes, out)?))?;
+    place.section(SectionKind::Graph, |out| Ok(graph::write(&input.arranged.layout, out)?))?;
     place.section(SectionKind::Keys, |out| Ok(keys::write(input.keys, out)?))?;
     place.section(SectionKind::Certificate, |out| {
         Ok(serde_json::to_writer(out, input.certificate).map_err(std::io::Error::from)?)
@@ -99,7 +99,8 @@ pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
     let header = Header {
         dim: input.meta.model.dim as u32,
         vectors: input.vectors.len() as u64,
-        row_stride: stride as u32,
+        row_stride: input.row_type.stride(input.meta.model.dim) as u32,
+        row_type: input.row_type,
         file_len: end,
         sections,
     };

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use memmap2::{Advice, Mmap};
+use memmap2::{Advice, Mmap, UncheckedAdvice};
 
 use crate::error::Result;
 
@@ -42,6 +42,26 @@ impl Mapped {
     pub fn advise_needed(&self, offset: u64, len: u64) {
         if len > 0 {
             let _ = self.map.advise_range(Advice::WillNeed, offset as usize, len as usize);
+        }
+    }
+}
+
+impl Mapped {
+    /// Asks for huge pages for a range, where the file system has them for files (tmpfs, some others).
+    pub fn advise_huge(&self, offset: u64, len: u64) {
+        if len > 0 {
+            let _ = self.map.advise_range(Advice::HugePage, offset as usize, len as usize);
+        }
+    }
+
+    /// Drops the pages of a range from this process; they are read again when they are needed.
+    #[expect(unsafe_code, reason = "this advice is unsafe for private memory that was written to")]
+    pub fn advise_unneeded(&self, offset: u64, len: u64) {
+        if len > 0 {
+            // SAFETY: the map is of a file and read-only: dropped pages come back with the file's bytes.
+            let _ = unsafe {
+                self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, offset as usize, len as usize)
+            };
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use dyad_index::Metric;
 use dyad_index::search::{Scratch, SearchParams, VectorRows, flat, walk};
 use proptest::prelude::*;
 
@@ -52,7 +53,8 @@ fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
     for ef in [10, 16, 32, 64, 128] {
         let (mut by_crate, mut by_us) = (0, 0);
         for &question in &questions {
-            let exact: Vec<u32> = flat(&rows, all.row(question), 10).iter().map(|hit| hit.node).collect();
+            let exact: Vec<u32> =
+                flat(&rows, all.row(question), 10, Metric::Cosine, None).iter().map(|hit| hit.node).collect();
             let hits = own.search(&[question], 10, ef);
             by_crate += hits.iter().filter(|hit| exact.contains(&(hit.d_id as u32))).count();
             let hits = walk(&rows, &repaired.graph, all.row(question), &SearchParams { k: 10, ef }, &mut scratch).hits;

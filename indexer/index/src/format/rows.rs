@@ -1,0 +1,180 @@
+//! VECTORS: rows of f32 or f16, each padded to whole cache lines; written once and viewed in place.
+
+use std::io::Write;
+
+use half::f16;
+use zerocopy::IntoBytes as _;
+
+use super::{ALIGN, Fault, section};
+use crate::error::{Error, Result};
+use crate::kernels::{self, kernels};
+use crate::model::Metric;
+use crate::search::{ExactRows, VectorRows};
+
+const PART: &str = "VECTORS";
+
+/// Type of the stored values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[repr(u32)]
+pub enum RowType {
+    /// As the model made them.
+    #[default]
+    F32 = 0,
+    /// Half the size: scores of unit vectors change by about 1e-5.
+    F16 = 1,
+}
+
+impl RowType {
+    /// Bytes of a value.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 => 2,
+        }
+    }
+
+    /// Name as in command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+        }
+    }
+
+    /// Values of a stored row: `dim` rounded up to a cache line.
+    pub const fn stride(self, dim: usize) -> usize {
+        dim.next_multiple_of(ALIGN as usize / self.bytes())
+    }
+
+    /// From its number in a header.
+    pub fn from_number(number: u32) -> Option<Self> {
+        [Self::F32, Self::F16].into_iter().find(|kind| *kind as u32 == number)
+    }
+}
+
+/// Writes the section.
+pub fn write(rows: &dyn VectorRows, kind: RowType, out: &mut impl Write) -> Result<()> {
+    let (dim, stride) = (rows.dim(), kind.stride(rows.dim()));
+    let mut wide = vec![0.0f32; stride];
+    let mut narrow = vec![0u16; stride];
+    for node in 0..rows.len() as u32 {
+        let row = rows.row(node);
+        if row.len() != dim {
+            let (expected, got) = (dim.to_string(), row.len().to_string());
+            return Err(Error::Mismatch { what: "values of a row", expected, got });
+        }
+        match kind {
+            RowType::F32 => {
+                wide.iter_mut().zip(row).for_each(|(slot, value)| *slot = *value);
+                out.write_all(wide.as_bytes())?;
+            }
+            RowType::F16 => {
+                narrow.iter_mut().zip(row).for_each(|(slot, value)| *slot = f16::from_f32(*value).to_bits());
+                out.write_all(narrow.as_bytes())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Values<'a> {
+    F32(&'a [f32]),
+    F16(&'a [f16]),
+}
+
+/// Mapped vectors.
+#[derive(Debug, Clone, Copy)]
+pub struct StoredRows<'a> {
+    values: Values<'a>,
+    dim: usize,
+    stride: usize,
+    n: usize,
+}
+
+impl<'a> StoredRows<'a> {
+    /// Views the section of `n` vectors of `dim` values.
+    pub fn new(bytes: &'a [u8], kind: RowType, dim: usize, n: usize) -> std::result::Result<Self, Fault> {
+        let stride = kind.stride(dim);
+        let expected = (n as u64).saturating_mul((stride * kind.bytes()) as u64);
+        if bytes.len() as u64 != expected {
+            return Err(Fault::new(PART, format!("{expected} bytes"), bytes.len()));
+        }
+        let values = match kind {
+            RowType::F32 => Values::F32(section::as_slice(bytes, PART)?),
+            RowType::F16 => Values::F16(half::slice::HalfBitsSliceExt::reinterpret_cast(section::as_slice::<u16>(
+                bytes, PART,
+            )?)),
+        };
+        Ok(Self { values, dim, stride, n })
+    }
+
+    /// No rows.
+    pub const fn empty() -> Self {
+        Self { values: Values::F32(&[]), dim: 0, stride: 0, n: 0 }
+    }
+
+    /// Values per row.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Rows.
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    /// No rows at all.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// A row as f32; empty where there is none.
+    pub fn decode(&self, node: u32, row: &mut Vec<f32>) {
+        row.clear();
+        match self.values {
+            Values::F32(values) => row.extend_from_slice(self.cut(values, node)),
+            Values::F16(values) => row.extend(self.cut(values, node).iter().map(|value| value.to_f32())),
+        }
+    }
+
+    fn cut<T>(&self, values: &'a [T], node: u32) -> &'a [T] {
+        let start = node as usize * self.stride;
+        values.get(start..start + self.dim).unwrap_or(&[])
+    }
+}
+
+impl ExactRows for StoredRows<'_> {
+    fn count(&self) -> usize {
+        self.n
+    }
+
+    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32 {
+        match self.values {
+            Values::F32(values) => metric.score(query, self.cut(values, node)),
+            Values::F16(values) => {
+                let row = self.cut(values, node);
+                if row.is_empty() {
+                    return f32::NAN;
+                }
+                match metric {
+                    Metric::Cosine => (kernels().dot_f16)(query, row),
+                    Metric::L2 => {
+                        let wide: Vec<f32> = row.iter().map(|value| value.to_f32()).collect();
+                        metric.score(query, &wide)
+                    }
+                }
+            }
+        }
+    }
+
+    fn prefetch(&self, node: u32) {
+        match self.values {
+            Values::F32(values) => kernels::prefetch(self.cut(values, node).as_bytes()),
+            Values::F16(values) => {
+                let bits: &[u16] = half::slice::HalfFloatSliceExt::reinterpret_cast(self.cut(values, node));
+                kernels::prefetch(bits.as_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! One shard's quantiser: the centre, the rotation, and what a question becomes before it meets codes.
+
+use super::rotation::Rotation;
+use crate::kernels::dot;
+use crate::model::Metric;
+use crate::search::VectorRows;
+
+/// Rows that the mean is taken of at most: the mean of a sample is as good a centre.
+const FIT_ROWS: usize = 1 << 16;
+/// Planes of the four-bit question.
+pub(super) const PLANES: usize = 4;
+
+/// Centre and rotation: all that is needed to encode rows and to prepare questions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Codec {
+    dim: usize,
+    metric: Metric,
+    centre: Vec<f32>,
+    centre_squared: f32,
+    rotation: Rotation,
+}
+
+/// A question, or a row in the place of one, ready to be compared with codes. Reused from one question to the next.
+#[derive(Debug, Clone, Default)]
+pub struct Prepared {
+    /// Rotated residual, rounded to int8; padded with zeros to whole cache lines.
+    pub(super) values: Vec<i8>,
+    /// The same rounded to four bits in two's complement, one plane of bits after another.
+    pub(super) planes: Vec<u64>,
+    /// What int8 products are multiplied with.
+    pub(super) scale: f32,
+    /// 128 times the sum of `values`: rows are stored with 128 added.
+    pub(super) offset: i32,
+    /// What sketch products are multiplied with.
+    pub(super) sketch_scale: f32,
+    /// Sum of the four-bit values.
+    pub(super) sketch_sum: i32,
+    /// Length of the residual.
+    pub(super) norm: f32,
+    /// Part of the score that no row changes.
+    pub(super) base: f32,
+    residual: Vec<f32>,
+}
+
+/// What a row becomes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Factors {
+    /// Sign agreements to inner product: squared length of the residual over the sum of its absolute values.
+    pub(super) sketch: f32,
+    /// Standard deviation of the estimate for a question of length 1.
+    pub(super) error: f32,
+    /// Steps of the int8 row.
+    pub(super) scale: f32,
+    /// Inner product of row and centre; less half the squared length for [`Metric::L2`].
+    pub(super) bias: f32,
+}
+
+impl Codec {
+    /// Takes the mean of (up to 65,536, evenly spaced) rows for the centre.
+    pub fn fit(rows: &(impl VectorRows + ?Sized), metric: Metric, seed: u64) -> Self {
+        let dim = rows.dim();
+        let mut sums = vec![0.0f64; dim];
+        let step = rows.len().div_ceil(FIT_ROWS).max(1);
+        let mut count = 0u32;
+        for node in (0..rows.len()).step_by(step) {
+            for (sum, value) in sums.iter_mut().zip(rows.row(node as u32)) {
+                *sum += f64::from(*value);
+            }
+            count += 1;
+        }
+        let centre = sums.iter().map(|sum| (sum / f64::from(count.max(1))) as f32).collect();
+        Self::new(centre, metric, seed)
+    }
+
+    /// From what a shard stores.
+    pub fn new(centre: Vec<f32>, metric: Metric, seed: u64) -> Self {
+        let (dim, centre_squared) = (centre.len(), dot(&centre, &centre));
+        Self { dim, metric, rotation: Rotation::new(dim, seed), centre_squared, centre }
+    }
+
+    /// Values per vector.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// How vectors are compared.
+    pub fn metric(&self) -> Metric {
+        self.metric
+    }
+
+    /// The mean that rows are measured from.
+    pub fn centre(&self) -> &[f32] {
+        &self.centre
+    }
+
+    /// Seed of the rotation.
+    pub fn seed(&self) -> u64 {
+        self.rotation.seed()
+    }
+
+    fn residual(&self, row: &[f32], residual: &mut Vec<f32>) {
+        residual.clear();
+        residual.extend(row.iter().zip(&self.centre).map(|(value, centre)| value - centre));
+        self.rotation.apply(residual);
+    }
+
+    /// Encodes a row of `dim` values: one bit per value into `line`, one byte per value into `codes`.
+    pub(super) fn encode(
+        &self,
+        row: &[f32],
+        line: &mut [u64],
+        codes: &mut [u8],
+        scratch: &mut Vec<f32>,
+    ) -> Factors {
+        self.residual(row, scratch);
+        let (mut squared, mut absolute, mut largest) = (0.0f32, 0.0f32, 0.0f32);
+        for value in scratch.iter() {
+            squared += value * value;
+            absolute += value.abs();
+            largest = largest.max(value.abs());
+        }
+        for (word, values) in line.iter_mut().zip(scratch.chunks(64)) {
+            *word = values.iter().enumerate().fold(0, |word, (at, value)| word | (u64::from(*value >= 0.0) << at));
+        }
+        let scale = largest / 127.0;
+        let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+        for (code, value) in codes.iter_mut().zip(scratch.iter()) {
+            *code = ((value * inverse).round_ties_even() as i32 + 128) as u8;
+        }
+        let mut bias = dot(row, &self.centre);
+        if self.metric == Metric::L2 {
+            bias -= dot(row, row) / 2.0;
+        }
+        let mut factors = Factors { sketch: 0.0, error: 0.0, scale, bias };
+        if absolute > 0.0 {
+            factors.sketch = squared / absolute;
+            // RaBitQ, theorem 3.2: with a = <r, signs> / (|r| sqrt(d)), the error of the estimate of <r, q> has standard
+            // deviation |r| |q| sqrt((1 - a^2) / a^2 / (d - 1)).
+            let agreement = absolute * absolute / (squared * self.dim as f32);
+            let spread = (1.0 / agreement - 1.0).max(0.0) / (self.dim as f32 - 1.0).max(1.0);
+            factors.error = (squared * spread).sqrt();
+        }
+        factors
+    }
+
+    /// Prepares a question of `dim` finite values.
+    pub fn prepare(&self, query: &[f32], prepared: &mut Prepared) {
+        let mut residual = std::mem::take(&mut prepared.residual);
+        self.residual(query, &mut residual);
+        prepared.set(&residual);
+        prepared.base = dot(query, &self.centre) - self.centre_squared;
+        prepared.residual = residual;
+    }
+
+    /// Prepares a row from its int8 code, so that rows can be compared without their vectors. Ranks other rows as the
+    /// row itself would; scores lack a part that is the same for all of them.
+    pub(super) fn prepare_code(&self, codes: &[u8], factors: Factors, prepared: &mut Prepared) {
+        let mut residual = std::mem::take(&mut prepared.residual);
+        residual.clear();
+        residual.extend(codes.iter().take(self.dim).map(|code| (f32::from(*code) - 128.0) * factors.scale));
+        prepared.set(&residual);
+        prepared.base = self.code_base(factors);
+        prepared.residual = residual;
+    }
+
+    /// The part of a score between two rows that the first of them decides.
+    pub(super) fn code_base(&self, factors: Factors) -> f32 {
+        factors.bias - self.centre_squared
+    }
+}
+
+impl Prepared {
+    fn set(&mut self, residual: &[f32]) {
+        let (mut squared, mut largest) = (0.0f32, 0.0f32);
+        for value in residual {
+            squared += value * value;
+            largest = largest.max(value.abs());
+        }
+        self.norm = squared.sqrt();
+        let padded = residual.len().next_multiple_of(64);
+        self.scale = largest / 127.0;
+        let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
+        self.values.clear();
+        self.values.extend(residual.iter().map(|value| (value * inverse).round_ties_even() as i32 as i8));
+        self.offset = 128 * self.values.iter().map(|value| i32::from(*value)).sum::<i32>();
+        self.values.resize(padded, 0);
+
+        self.sketch_scale = largest / 7.0;
+        let inverse = if largest > 0.0 { 7.0 / largest } else { 0.0 };
+        let words = padded / 64;
+        self.planes.clear();
+        self.planes.resize(PLANES * words, 0);
+        self.sketch_sum = 0;
+        for (at, values) in residual.chunks(64).enumerate() {
+            let mut planes = [0u64; PLANES];
+            for (bit, value) in values.iter().enumerate() {
+                let rounded = (value * inverse).round_ties_even() as i32;
+                self.sketch_sum += rounded;
+                for (plane, word) in planes.iter_mut().enumerate() {
+                    *word |= (u64::from(rounded as u32) >> plane & 1) << bit;
+                }
+            }
+            for (plane, word) in planes.into_iter().enumerate() {
+                if let Some(slot) = self.planes.get_mut(plane * words + at) {
+                    *slot = word;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The codes of all rows, owned while an index is built and mapped while it is searched.
+
+use rayon::prelude::*;
+use zerocopy::IntoBytes as _;
+
+use super::codec::{Codec, Factors, Prepared};
+use crate::kernels::{self, Kernels, kernels};
+use crate::search::VectorRows;
+
+/// Words behind the bits of a sketch: four factors of f32.
+const FACTOR_WORDS: usize = 2;
+
+/// Words of one sketch with its factors: a power of two up to a cache line (8 words), else whole cache lines.
+pub fn line_words(dim: usize) -> usize {
+    let words = dim.div_ceil(64) + FACTOR_WORDS;
+    if words <= 8 { words.next_power_of_two() } else { words.next_multiple_of(8) }
+}
+
+/// Bytes of one int8 row: whole cache lines.
+pub fn row_bytes(dim: usize) -> usize {
+    dim.next_multiple_of(64)
+}
+
+/// The codes of `n` rows, in memory.
+#[derive(Debug, Clone)]
+pub struct Codes {
+    /// Their quantiser.
+    pub codec: Codec,
+    /// [`line_words`] per row: bits, then sketch factor and error, then int8 scale and bias.
+    pub lines: Vec<u64>,
+    /// [`row_bytes`] per row; unsigned, 128 added.
+    pub rows: Vec<u8>,
+}
+
+impl Codes {
+    /// Encodes all rows, on the current rayon pool.
+    pub fn encode(rows: &(impl VectorRows + ?Sized), codec: Codec) -> Self {
+        let (words, bytes) = (line_words(codec.dim()), row_bytes(codec.dim()));
+        let mut lines = vec![0u64; rows.len() * words];
+        // 128 stands for 0, also in the padding.
+        let mut codes = vec![128u8; rows.len() * bytes];
+        let bits = codec.dim().div_ceil(64);
+        lines.par_chunks_exact_mut(words).zip(codes.par_chunks_exact_mut(bytes)).enumerate().for_each_init(
+            Vec::new,
+            |scratch, (node, (line, row))| {
+                let (signs, rest) = line.split_at_mut(bits);
+                let factors = codec.encode(rows.row(node as u32), signs, row, scratch);
+                if let [first, second, ..] = rest {
+                    *first = pack(factors.sketch, factors.error);
+                    *second = pack(factors.scale, factors.bias);
+                }
+            },
+        );
+        Self { codec, lines, rows: codes }
+    }
+
+    /// The codes in another order: row `i` of the result is row `order[i]` of this.
+    #[must_use]
+    pub fn reordered(&self, order: &[u32]) -> Self {
+        let (words, bytes) = (line_words(self.codec.dim()), row_bytes(self.codec.dim()));
+        let mut lines = Vec::with_capacity(order.len() * words);
+        let mut rows = Vec::with_capacity(order.len() * bytes);
+        for &node in order {
+            let node = node as usize;
+            lines.extend_from_slice(self.lines.get(node * words..(node + 1) * words).unwrap_or(&[]));
+            rows.extend_from_slice(self.rows.get(node * bytes..(node + 1) * bytes).unwrap_or(&[]));
+        }
+        Self { codec: self.codec.clone(), lines, rows }
+    }
+
+    /// What a search reads.
+    pub fn view(&self) -> CodesView<'_> {
+        CodesView::new(&self.codec, &self.lines, &self.rows)
+    }
+}
+
+fn pack(low: f32, high: f32) -> u64 {
+    u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32
+}
+
+fn unpack(word: u64) -> (f32, f32) {
+    (f32::from_bits(word as u32), f32::from_bits((word >> 32) as u32))
+}
+
+/// Codes in place. A row that does not exist scores NaN, which no search keeps.
+#[derive(Debug, Clone, Copy)]
+pub struct CodesView<'a> {
+    codec: &'a Codec,
+    lines: &'a [u64],
+    rows: &'a [u8],
+    bits: usize,
+    words: usize,
+    bytes: usize,
+    kernels: &'static Kernels,
+}
+
+impl<'a> CodesView<'a> {
+    /// Views codes as [`Codes`] lays them out.
+    pub fn new(codec: &'a Codec, lines: &'a [u64], rows: &'a [u8]) -> Self {
+        let dim = codec.dim();
+        let (bits, words, bytes) = (dim.div_ceil(64), line_words(dim), row_bytes(dim));
+        Self { codec, lines, rows, bits, words, bytes, kernels: kernels() }
+    }
+
+    /// Their quantiser.
+    pub fn codec(&self) -> &'a Codec {
+        self.codec
+    }
+
+    /// Rows.
+    pub fn len(&self) -> usize {
+        self.rows.len().checked_div(self.bytes).unwrap_or(0)
+    }
+
+    /// No rows at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn row(&self, slot: u32) -> Option<&'a [u8]> {
+        let start = slot as usize * self.bytes;
+        self.rows.get(start..start + self.bytes)
+    }
+
+    fn line(&self, slot: u32) -> Option<&'a [u64]> {
+        let start = slot as usize * self.words;
+        self.lines.get(start..start + self.words)
+    }
+
+    fn factors(&self, slot: u32) -> Option<Factors> {
+        let line = self.line(slot)?;
+        let (sketch, error) = unpack(*line.get(self.bits)?);
+        let (scale, bias) = unpack(*line.get(self.bits + 1)?);
+        Some(Factors { sketch, error, scale, bias })
+    }
+
+    /// Asks for the sketches of rows that [`Self::estimate`] will read.
+    pub fn prefetch_lines(&self, slots: &[u32]) {
+        for slot in slots {
+            if let Some(line) = self.line(*slot) {
+                kernels::prefetch(line.as_bytes());
+            }
+        }
+    }
+
+    /// Asks for an int8 row that [`Self::score`] will read.
+    pub fn prefetch_row(&self, slot: u32) {
+        if let Some(row) = self.row(slot) {
+            kernels::prefetch(row);
+        }
+    }
+
+    /// Estimates the scores of rows from their sketches, raised by `optimism` standard deviations of the error.
+    /// `scores` gets one value for each slot; `products` is scratch.
+    pub fn estimate(
+        &self,
+        query: &Prepared,
+        slots: &[u32],
+        optimism: f32,
+        products: &mut Vec<i32>,
+        scores: &mut Vec<f32>,
+    ) {
+        products.clear();
+        products.resize(slots.len(), 0);
+        (self.kernels.sketch)(&query.planes, self.bits, self.lines, self.words, slots, products);
+        let optimism = optimism * query.norm;
+        scores.clear();
+        scores.extend(slots.iter().zip(products.iter()).map(|(slot, product)| match self.factors(*slot) {
+            Some(factors) => {
+                let agreement = (2 * product).wrapping_sub(query.sketch_sum) as f32;
+                let estimate = agreement * (query.sketch_scale * factors.sketch) + factors.bias + query.base;
+                estimate + optimism * factors.error
+            }
+            None => f32::NAN,
+        }));
+    }
+
+    /// The score of a row by its int8 code.
+    pub fn score(&self, query: &Prepared, slot: u32) -> f32 {
+        match (self.row(slot), self.factors(slot)) {
+            (Some(row), Some(factors)) => {
+                let product = (self.kernels.dot_i8)(&query.values, row).wrapping_sub(query.offset);
+                product as f32 * (factors.scale * query.scale) + factors.bias + query.base
+            }
+            _ => f32::NAN,
+        }
+    }
+
+    /// Prepares a row in the place of a question; see [`Codec::prepare_code`].
+    pub fn prepare(&self, slot: u32, prepared: &mut Prepared) {
+        if let (Some(row), Some(factors)) = (self.row(slot), self.factors(slot)) {
+            self.codec.prepare_code(row, factors, prepared);
+        }
+    }
+
+    /// Prepares a row for [`Self::score`] alone: cheaper than [`Self::prepare`], and without its rounding.
+    pub fn prepare_exact(&self, slot: u32, prepared: &mut Prepared) {
+        if let (Some(row), Some(factors)) = (self.row(slot), self.factors(slot)) {
+            prepared.values.clear();
+            prepared.values.extend(row.iter().map(|code| (code ^ 0x80).cast_signed()));
+            prepared.offset = 128 * prepared.values.iter().map(|value| i32::from(*value)).sum::<i32>();
+            prepared.scale = factors.scale;
+            prepared.base = self.codec.code_base(factors);
+        }
+    }
+}

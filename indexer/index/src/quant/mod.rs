@@ -1,0 +1,27 @@
+//! Codes: what a search compares before it looks at full vectors.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `rotation.rs` | a seeded orthogonal transform that spreads a vector's energy over all coordinates |
+//! | `codec.rs` | one shard's quantiser: centre, rotation, and what a question becomes |
+//! | `codes.rs` | the codes of all rows: sketches of one bit per value, and int8 rows; their scores |
+//!
+//! Every row has two codes, made of the same rotated residual `r = R (x - c)`, where `c` is the mean of all rows:
+//!
+//! * a **sketch**: the sign of each value of `r`, and the factors that turn agreements of signs into an unbiased
+//!   estimate of the inner product (RaBitQ: Gao and Long 2024, arXiv:2405.12497). One cache line at 384 values.
+//! * an **int8 row**: `r` divided by `max |r| / 127` and rounded. Its score is within a few 1e-4 of the exact one for
+//!   unit vectors, and the best candidates are scored again from the vectors themselves.
+//!
+//! The rotation is what lets one scale per row be enough: no coordinate stands out after it.
+
+mod codec;
+mod codes;
+mod rotation;
+
+pub use codec::{Codec, Prepared};
+pub use codes::{Codes, CodesView, line_words, row_bytes};
+pub use rotation::Rotation;
+
+#[cfg(test)]
+mod tests;

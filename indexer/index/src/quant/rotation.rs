@@ -1,0 +1,112 @@
+//! A seeded orthogonal transform: random signs and Hadamard transforms, four times.
+//!
+//! A Hadamard transform of `d` values takes `d log d` additions, a random orthogonal matrix `d * d` multiplications
+//! (fast Johnson-Lindenstrauss transform: Ailon and Chazelle 2006). Where `d` is not a power of two, the largest power
+//! of two below it is transformed, at the front and at the back in turn, and halves are mixed by Kac steps.
+
+use std::f32::consts::FRAC_1_SQRT_2;
+
+/// Rounds: after four, one coordinate's energy is spread over all others for every dimension.
+const ROUNDS: usize = 4;
+
+/// An orthogonal transform of vectors of `dim` values. Lengths and inner products stay what they are, up to rounding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rotation {
+    dim: usize,
+    block: usize,
+    /// 1 or -1, divided by the square root of the block's length where the transform follows; by round.
+    signs: Vec<f32>,
+    seed: u64,
+}
+
+impl Rotation {
+    /// The transform of a seed: the same on every machine.
+    pub fn new(dim: usize, seed: u64) -> Self {
+        let block = if dim == 0 { 0 } else { 1 << dim.ilog2() };
+        let scale = 1.0 / (block.max(1) as f32).sqrt();
+        let mut state = seed;
+        let mut signs = Vec::with_capacity(ROUNDS * dim);
+        for round in 0..ROUNDS {
+            let start = Self::start(round, dim, block);
+            for at in 0..dim {
+                let sign = if splitmix(&mut state) >> 63 == 0 { 1.0 } else { -1.0 };
+                let inside = (start..start + block).contains(&at);
+                signs.push(if inside { sign * scale } else { sign });
+            }
+        }
+        Self { dim, block, signs, seed }
+    }
+
+    /// What it was made from.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn start(round: usize, dim: usize, block: usize) -> usize {
+        if round % 2 == 0 { 0 } else { dim - block }
+    }
+
+    /// Transforms `values` in place; other lengths than `dim` are left alone.
+    pub fn apply(&self, values: &mut [f32]) {
+        if values.len() != self.dim || self.dim == 0 {
+            return;
+        }
+        for (round, signs) in self.signs.chunks_exact(self.dim).enumerate() {
+            for (value, sign) in values.iter_mut().zip(signs) {
+                *value *= sign;
+            }
+            let start = Self::start(round, self.dim, self.block);
+            if let Some(block) = values.get_mut(start..start + self.block) {
+                hadamard(block);
+            }
+            if self.block != self.dim {
+                let (front, back) = values.split_at_mut(self.dim.div_ceil(2));
+                for (a, b) in front.iter_mut().zip(back) {
+                    (*a, *b) = ((*a + *b) * FRAC_1_SQRT_2, (*a - *b) * FRAC_1_SQRT_2);
+                }
+            }
+        }
+    }
+}
+
+/// The Hadamard transform of a power of two of values, in place, not normalised.
+fn hadamard(values: &mut [f32]) {
+    // Steps inside of sixteen values first, on arrays of known length, so that they stay in registers.
+    let (chunks, rest) = values.as_chunks_mut::<16>();
+    if rest.is_empty() {
+        for chunk in chunks {
+            inner::<1>(chunk);
+            inner::<2>(chunk);
+            inner::<4>(chunk);
+            inner::<8>(chunk);
+        }
+    }
+    let mut half = if rest.is_empty() { 16 } else { 1 };
+    while half < values.len() {
+        for pair in values.chunks_exact_mut(2 * half) {
+            let (left, right) = pair.split_at_mut(half);
+            for (a, b) in left.iter_mut().zip(right) {
+                (*a, *b) = (*a + *b, *a - *b);
+            }
+        }
+        half *= 2;
+    }
+}
+
+#[expect(clippy::inline_always, reason = "becomes a few shuffles where the array is in registers")]
+#[inline(always)]
+fn inner<const HALF: usize>(values: &mut [f32; 16]) {
+    let old = *values;
+    for at in 0..16 {
+        values[at] = if at & HALF == 0 { old[at] + old[at + HALF] } else { old[at - HALF] - old[at] };
+    }
+}
+
+/// The next number of a seeded sequence (`SplitMix64`: Steele, Lea and Flood 2014).
+pub(super) fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,132 @@
+//! Rotation and codes against plain arithmetic.
+
+use proptest::prelude::*;
+
+use super::rotation::splitmix;
+use super::*;
+use crate::model::Metric;
+use crate::search::{DenseRows, VectorRows as _};
+
+fn values(n: usize, dim: usize, seed: u64, unit: bool) -> Vec<f32> {
+    let mut state = seed;
+    let mut values: Vec<f32> =
+        (0..n * dim).map(|at| (splitmix(&mut state) >> 40) as f32 / (1 << 23) as f32 - 1.0 + 0.3 * ((at % dim) % 3) as f32).collect();
+    for row in values.chunks_mut(dim).filter(|_| unit) {
+        let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
+        row.iter_mut().for_each(|x| *x /= norm);
+    }
+    values
+}
+
+fn squared(values: &[f32]) -> f32 {
+    values.iter().map(|x| x * x).sum()
+}
+
+#[test]
+fn a_rotation_keeps_lengths_and_products_in_every_dimension() {
+    for dim in (1..=130).chain([255, 256, 257, 384, 768, 1000]) {
+        let rotation = Rotation::new(dim, 5);
+        let (mut a, mut b) = (values(1, dim, 1, false), values(1, dim, 2, false));
+        let before = (squared(&a), a.iter().zip(&b).map(|(x, y)| x * y).sum::<f32>());
+        rotation.apply(&mut a);
+        rotation.apply(&mut b);
+        let after = (squared(&a), a.iter().zip(&b).map(|(x, y)| x * y).sum::<f32>());
+        let tolerance = 1e-4 * dim as f32;
+        assert!((before.0 - after.0).abs() < tolerance && (before.1 - after.1).abs() < tolerance, "{dim}");
+    }
+}
+
+#[test]
+fn a_rotation_spreads_one_coordinate_over_all() {
+    for dim in [64usize, 100, 384, 768] {
+        for at in [0, dim / 2, dim - 1] {
+            let mut row = vec![0.0; dim];
+            row[at] = 1.0;
+            Rotation::new(dim, 9).apply(&mut row);
+            let largest = row.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
+            assert!(largest < 7.0 / (dim as f32).sqrt(), "{dim} {at}: {largest}");
+        }
+    }
+}
+
+fn check(dim: usize, metric: Metric) {
+    let n = 200;
+    let base = values(n, dim, 3, metric == Metric::Cosine);
+    let rows = DenseRows::new(&base, dim);
+    let codes = Codes::encode(&rows, Codec::fit(&rows, metric, 11));
+    let view = codes.view();
+    let mut prepared = Prepared::default();
+    let (mut products, mut estimates) = (Vec::new(), Vec::new());
+    let slots: Vec<u32> = (0..n as u32).collect();
+    let (mut error8, mut error1, mut scale) = (0.0f32, 0.0f32, 0.0f32);
+    for query in values(20, dim, 4, metric == Metric::Cosine).chunks(dim) {
+        codes.codec.prepare(query, &mut prepared);
+        view.estimate(&prepared, &slots, 0.0, &mut products, &mut estimates);
+        for slot in &slots {
+            let row = rows.row(*slot);
+            let own = if metric == Metric::L2 { squared(query) / 2.0 } else { 0.0 };
+            let exact = metric.score(query, row) + own;
+            error8 = error8.max((view.score(&prepared, *slot) - exact).abs());
+            error1 += (estimates[*slot as usize] - exact).powi(2);
+            scale += squared(row).sqrt() * squared(query).sqrt();
+        }
+    }
+    let (count, mean) = ((20 * n) as f32, scale / (20 * n) as f32);
+    assert!(error8 < 0.02 * mean, "{dim}: int8 {error8} of {mean}");
+    // RaBitQ: about 0.76 / sqrt(d) for the residuals, which are no longer than the vectors.
+    let (error1, bound) = ((error1 / count).sqrt(), 1.3 * mean / (dim as f32).sqrt());
+    assert!(error1 < bound, "{dim}: sketch {error1}, bound {bound}");
+}
+
+#[test]
+fn codes_score_what_vectors_score() {
+    for dim in [3, 64, 96, 128, 384, 500, 768, 1024] {
+        check(dim, Metric::Cosine);
+        check(dim, Metric::L2);
+    }
+}
+
+#[test]
+fn rows_compare_with_each_other_through_codes() {
+    let base = values(50, 96, 8, true);
+    let rows = DenseRows::new(&base, 96);
+    let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 1));
+    let view = codes.view();
+    let (mut prepared, mut exact) = (Prepared::default(), Prepared::default());
+    for (a, b) in [(0, 1), (7, 7), (3, 49)] {
+        view.prepare(a, &mut prepared);
+        view.prepare_exact(a, &mut exact);
+        let expected = Metric::Cosine.score(rows.row(a), rows.row(b));
+        assert!((view.score(&prepared, b) - expected).abs() < 5e-3);
+        assert!((view.score(&exact, b) - expected).abs() < 5e-3);
+    }
+    assert!(view.score(&prepared, 50).is_nan());
+}
+
+#[test]
+fn rows_at_the_centre_and_equal_rows_are_no_special_case() {
+    let base = [1.0f32, 0.0].repeat(4);
+    let rows = DenseRows::new(&base, 2);
+    let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 1));
+    let mut prepared = Prepared::default();
+    codes.codec.prepare(&[0.6, 0.8], &mut prepared);
+    for slot in 0..4 {
+        assert!((codes.view().score(&prepared, slot) - 0.6).abs() < 1e-6);
+    }
+}
+
+proptest! {
+    #[test]
+    fn reordering_moves_whole_rows(order in Just((0..12u32).collect::<Vec<_>>()).prop_shuffle()) {
+        let base = values(12, 70, 2, true);
+        let rows = DenseRows::new(&base, 70);
+        let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 3));
+        let moved = codes.reordered(&order);
+        let mut prepared = Prepared::default();
+        codes.codec.prepare(rows.row(5), &mut prepared);
+        for (slot, node) in order.iter().enumerate() {
+            let (there, here) = (moved.view().score(&prepared, slot as u32), codes.view().score(&prepared, *node));
+            prop_assert_eq!(there.to_bits(), here.to_bits());
+        }
+    }
+}

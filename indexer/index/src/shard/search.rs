@@ -1,0 +1,122 @@
+//! Searching one shard: by its graph, exactly, and through filters.
+
+use std::cell::RefCell;
+
+use super::reader::DenseShard;
+use crate::format::graph::LinksView;
+use crate::format::rows::StoredRows;
+use crate::search::{Beam, BeamParams, Lanes, NodeSet, Scored, Walked, flat};
+
+/// Expansions that cost as much as comparing one vector exactly, inverted: a filter is answered by an exact scan of its
+/// nodes where that is cheaper than a walk which must be `1 / selectivity` times as wide.
+const ROWS_PER_EXPANSION: f64 = 6.0;
+
+thread_local! {
+    /// Search threads live long (rayon), so each keeps its memory for the next search.
+    static LANES: RefCell<Lanes> = RefCell::new(Lanes::new());
+}
+
+/// A hit of one shard.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ShardHit<'a> {
+    /// Inner product, minus half a squared distance, or BM25.
+    pub score: f32,
+    /// Document key.
+    pub key: &'a str,
+    /// Node of the shard.
+    pub node: u32,
+}
+
+/// Hits of one shard, best first, and what they cost.
+#[derive(Debug, Clone, Default)]
+pub struct Found<'a> {
+    /// Score descending, then key ascending.
+    pub hits: Vec<ShardHit<'a>>,
+    /// Scores computed: estimates, int8 and exact ones together.
+    pub distance_computations: u64,
+    /// The search was told to stop before its end.
+    pub stopped: bool,
+}
+
+impl DenseShard {
+    /// The parts that a search reads. Made once for many searches.
+    fn beam<'a>(&'a self, graph: &'a LinksView<'a>, rows: &'a StoredRows<'a>) -> Beam<'a, LinksView<'a>, StoredRows<'a>> {
+        Beam { codes: self.codes(), graph, order: graph.order(), rows, metric: self.meta().model.metric }
+    }
+
+    /// The `k` nearest by the graph. `query` holds `dim` finite values. Without a margin in `params`, the certificate
+    /// gives it; with a filter that lets few nodes pass, those are compared exactly.
+    pub fn search(&self, query: &[f32], params: &BeamParams<'_>) -> Found<'_> {
+        let mut result = Found::default();
+        self.search_batch(&[query], params, |_, found| result = found);
+        result
+    }
+
+    /// Searches for many questions on this thread, which take turns while memory is fetched. `found` gets the number of
+    /// each question and its hits, in no fixed order.
+    pub fn search_batch<'a>(
+        &'a self,
+        queries: &[&[f32]],
+        params: &BeamParams<'_>,
+        mut found: impl FnMut(usize, Found<'a>),
+    ) {
+        let Some(params) = self.planned(params) else {
+            for (number, query) in queries.iter().enumerate() {
+                found(number, self.search_exact(query, params.k, params.passing));
+            }
+            return;
+        };
+        let (graph, rows) = (self.graph(), self.rows());
+        let beam = self.beam(&graph, &rows);
+        let wanted = params.passing.map_or(self.len(), NodeSet::len).min(params.k);
+        let mut each = |number: usize, walked: Walked| {
+            let query = queries.get(number).copied().unwrap_or(&[]);
+            if walked.hits.len() < wanted && !walked.stopped && query.len() == rows.dim() {
+                // The nodes that pass lie where the walk did not come.
+                found(number, self.search_exact(query, params.k, params.passing));
+            } else {
+                let hits = self.hits(&walked.hits, params.k);
+                let distance_computations = walked.estimated + walked.scored;
+                found(number, Found { hits, distance_computations, stopped: walked.stopped });
+            }
+        };
+        LANES.with(|lanes| match lanes.try_borrow_mut() {
+            Ok(mut lanes) => beam.search(queries, &params, &mut lanes, &mut each),
+            // `found` searches itself.
+            Err(_) => beam.search(queries, &params, &mut Lanes::new(), &mut each),
+        });
+    }
+
+    /// The beam for a filter and a margin; none where an exact scan of the passing nodes is cheaper.
+    fn planned<'a>(&self, params: &BeamParams<'a>) -> Option<BeamParams<'a>> {
+        let (k, ef) = (params.k.max(1), params.ef.max(params.k).max(1));
+        let Some(passing) = params.passing else {
+            let margin = params.margin.or_else(|| self.certificate().margin(k, ef));
+            return Some(BeamParams { k, ef, margin, ..*params });
+        };
+        let share = passing.len() as f64 / self.len().max(1) as f64;
+        if share <= 0.0 || passing.len() as f64 * share <= ef as f64 * ROWS_PER_EXPANSION {
+            return None;
+        }
+        let wide = |count: usize| ((count as f64 / share).ceil() as usize).min(self.len());
+        let margin = params.margin.or_else(|| self.certificate().margin(wide(k), wide(ef)));
+        Some(BeamParams { k, ef: wide(ef), margin, ..*params })
+    }
+
+    /// The `k` nearest by comparing with every vector, or with those that pass.
+    pub fn search_exact(&self, query: &[f32], k: usize, passing: Option<&NodeSet>) -> Found<'_> {
+        let scored = flat(&self.rows(), query, k, self.meta().model.metric, passing);
+        let distance_computations = passing.map_or(self.len(), NodeSet::len) as u64;
+        Found { hits: self.hits(&scored, k), distance_computations, stopped: false }
+    }
+
+    /// Breaks ties by key and cuts at `k`.
+    fn hits(&self, scored: &[Scored], k: usize) -> Vec<ShardHit<'_>> {
+        let keys = self.keys();
+        let hit = |scored: &Scored| ShardHit { score: scored.score, key: keys.key(scored.node), node: scored.node };
+        let mut hits: Vec<_> = scored.iter().map(hit).collect();
+        hits.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.key.cmp(b.key)));
+        hits.truncate(k);
+        hits
+    }
+}
