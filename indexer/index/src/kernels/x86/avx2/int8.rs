@@ -7,7 +7,7 @@ use std::arch::x86_64::{
     _mm256_setzero_si256,
 };
 
-use super::padded;
+use crate::kernels::padding::padded;
 
 /// Values of one register, once widened.
 const LANES: usize = 16;
@@ -79,21 +79,22 @@ pub(in super::super) fn dot_i8_x4(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
         return [dot_i8(query, rows[0]), dot_i8(query, rows[1]), dot_i8(query, rows[2]), dot_i8(query, rows[3])];
     }
     let (query, query_rest) = query.as_chunks::<LANES>();
-    let [(a, a_rest), (b, b_rest), (c, c_rest), (d, d_rest)] = rows.map(|row| row[..len].as_chunks::<LANES>());
+    let rows = rows.map(|row| row[..len].as_chunks::<LANES>());
+    let [first, second, third, fourth] = rows.map(|(chunks, _)| chunks);
     let mut sums = [_mm256_setzero_si256(); 4];
-    for ((((q, a), b), c), d) in query.iter().zip(a).zip(b).zip(c).zip(d) {
+    for ((((q, r0), r1), r2), r3) in query.iter().zip(first).zip(second).zip(third).zip(fourth) {
         let q = load_query(q);
-        sums[0] = add(sums[0], q, a);
-        sums[1] = add(sums[1], q, b);
-        sums[2] = add(sums[2], q, c);
-        sums[3] = add(sums[3], q, d);
+        sums[0] = add(sums[0], q, r0);
+        sums[1] = add(sums[1], q, r1);
+        sums[2] = add(sums[2], q, r2);
+        sums[3] = add(sums[3], q, r3);
     }
     if !query_rest.is_empty() {
         let q = load_query(&padded(query_rest));
-        sums[0] = add(sums[0], q, &padded(a_rest));
-        sums[1] = add(sums[1], q, &padded(b_rest));
-        sums[2] = add(sums[2], q, &padded(c_rest));
-        sums[3] = add(sums[3], q, &padded(d_rest));
+        sums[0] = add(sums[0], q, &padded(rows[0].1));
+        sums[1] = add(sums[1], q, &padded(rows[1].1));
+        sums[2] = add(sums[2], q, &padded(rows[2].1));
+        sums[3] = add(sums[3], q, &padded(rows[3].1));
     }
     totals(sums)
 }

@@ -64,21 +64,22 @@ pub(in super::super) fn dot_i8_x4(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
         return [dot_i8(query, rows[0]), dot_i8(query, rows[1]), dot_i8(query, rows[2]), dot_i8(query, rows[3])];
     }
     let (query, query_rest) = query.as_chunks::<LANES>();
-    let [(a, a_rest), (b, b_rest), (c, c_rest), (d, d_rest)] = rows.map(|row| row[..len].as_chunks::<LANES>());
+    let rows = rows.map(|row| row[..len].as_chunks::<LANES>());
+    let [first, second, third, fourth] = rows.map(|(chunks, _)| chunks);
     let mut sums = [_mm512_setzero_si512(); 4];
-    for ((((q, a), b), c), d) in query.iter().zip(a).zip(b).zip(c).zip(d) {
+    for ((((q, r0), r1), r2), r3) in query.iter().zip(first).zip(second).zip(third).zip(fourth) {
         let q = load(q);
-        sums[0] = _mm512_dpbusd_epi32(sums[0], load(a), q);
-        sums[1] = _mm512_dpbusd_epi32(sums[1], load(b), q);
-        sums[2] = _mm512_dpbusd_epi32(sums[2], load(c), q);
-        sums[3] = _mm512_dpbusd_epi32(sums[3], load(d), q);
+        sums[0] = _mm512_dpbusd_epi32(sums[0], load(r0), q);
+        sums[1] = _mm512_dpbusd_epi32(sums[1], load(r1), q);
+        sums[2] = _mm512_dpbusd_epi32(sums[2], load(r2), q);
+        sums[3] = _mm512_dpbusd_epi32(sums[3], load(r3), q);
     }
     if !query_rest.is_empty() {
         let q = load_rest(query_rest);
-        sums[0] = _mm512_dpbusd_epi32(sums[0], load_rest(a_rest), q);
-        sums[1] = _mm512_dpbusd_epi32(sums[1], load_rest(b_rest), q);
-        sums[2] = _mm512_dpbusd_epi32(sums[2], load_rest(c_rest), q);
-        sums[3] = _mm512_dpbusd_epi32(sums[3], load_rest(d_rest), q);
+        sums[0] = _mm512_dpbusd_epi32(sums[0], load_rest(rows[0].1), q);
+        sums[1] = _mm512_dpbusd_epi32(sums[1], load_rest(rows[1].1), q);
+        sums[2] = _mm512_dpbusd_epi32(sums[2], load_rest(rows[2].1), q);
+        sums[3] = _mm512_dpbusd_epi32(sums[3], load_rest(rows[3].1), q);
     }
     totals(sums)
 }

@@ -76,7 +76,7 @@ fn short(table: &Sketches<'_>, planes: [__m512i; 4], ids: &[u32], out: &mut [i32
             *sum = weighted(planes, load(code));
         }
     }
-    finish(table, sums, ids, out);
+    finish(table, &sums, ids, out);
 }
 
 /// Sketches of any length, 8 words at a time.
@@ -98,7 +98,7 @@ fn long(table: &Sketches<'_>, ids: &[u32], out: &mut [i32; LANES]) {
             *sum = _mm512_add_epi64(*sum, weighted(planes, load(code)));
         }
     }
-    finish(table, sums, ids, out);
+    finish(table, &sums, ids, out);
 }
 
 /// Per 64 bits: the bits shared with each plane, weighted 1, 2, 4 and -8.
@@ -116,7 +116,7 @@ fn weighted(planes: [__m512i; 4], code: __m512i) -> __m512i {
 /// The sum of each register's lanes; `i32::MIN` for an id outside the table.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl")]
-fn finish(table: &Sketches<'_>, sums: [__m512i; LANES], ids: &[u32], out: &mut [i32; LANES]) {
+fn finish(table: &Sketches<'_>, sums: &[__m512i; LANES], ids: &[u32], out: &mut [i32; LANES]) {
     store(out, totals(sums));
     for (out, id) in out.iter_mut().zip(ids) {
         if table.code(*id).is_none() {
@@ -128,10 +128,9 @@ fn finish(table: &Sketches<'_>, sums: [__m512i; LANES], ids: &[u32], out: &mut [
 /// The lower 32 bits of the sum of each register's eight lanes: halves the number of registers three times.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn totals(sums: [__m512i; LANES]) -> __m256i {
-    let [a, b, c, d, e, f, g, h] = sums;
-    let left = add_halves(interleave(a, b), interleave(c, d));
-    let right = add_halves(interleave(e, f), interleave(g, h));
+fn totals(s: &[__m512i; LANES]) -> __m256i {
+    let left = add_halves(interleave(s[0], s[1]), interleave(s[2], s[3]));
+    let right = add_halves(interleave(s[4], s[5]), interleave(s[6], s[7]));
     // Quarters 0 and 2 of both, plus quarters 1 and 3; then the two that belong together.
     let quarters =
         _mm512_add_epi32(_mm512_shuffle_i32x4::<0x88>(left, right), _mm512_shuffle_i32x4::<0xDD>(left, right));
