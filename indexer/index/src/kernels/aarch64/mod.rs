@@ -20,6 +20,11 @@ use super::Kernels;
 /// The NEON kernels, where this processor has them.
 #[expect(unsafe_code, reason = "calls functions compiled for NEON, behind the check of the processor")]
 pub(super) fn neon_kernels() -> Option<Kernels> {
+    // No closure: that would copy the four slices once more, just after they were written, which waits for the stores.
+    fn four(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
+        // SAFETY: this function is handed out below, once this processor is known to have NEON.
+        unsafe { int8::dot_i8_x4(query, &rows) }
+    }
     is_aarch64_feature_detected!("neon").then_some(Kernels {
         name: "neon",
         // SAFETY: this processor has NEON, as checked above.
@@ -30,8 +35,7 @@ pub(super) fn neon_kernels() -> Option<Kernels> {
         dot_f16: |query, row| unsafe { float::dot_f16(query, row) },
         // SAFETY: this processor has NEON, as checked above.
         dot_i8: |query, row| unsafe { int8::dot_i8(query, row) },
-        // SAFETY: this processor has NEON, as checked above.
-        dot_i8_x4: |query, rows| unsafe { int8::dot_i8_x4(query, rows) },
+        dot_i8_x4: four,
         // SAFETY: this processor has NEON, as checked above.
         sketch: |planes, words, lines, stride, ids, out| unsafe {
             sketch::sketch(planes, words, lines, stride, ids, out);
