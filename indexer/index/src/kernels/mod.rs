@@ -5,6 +5,7 @@
 //! | `choose.rs` | which instruction set: detection, and `DYAD_KERNELS` |
 //! | `scalar.rs` | plain Rust: the oracle and the fallback |
 //! | `sketches.rs` | what the kernels of a sketch table share: which rows exist |
+//! | `padding.rs` | the end of a row, filled up to a register |
 //! | `prefetch.rs` | asking for cache lines ahead of their use |
 //! | `x86/` | AVX2 and AVX-512 |
 //! | `aarch64/` | NEON |
@@ -14,6 +15,7 @@
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 mod choose;
+mod padding;
 mod prefetch;
 mod scalar;
 mod sketches;

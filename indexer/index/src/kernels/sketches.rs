@@ -7,8 +7,10 @@ pub(super) struct Sketches<'a> {
     pub(super) planes: &'a [u64],
     /// Values of one sketch.
     pub(super) words: usize,
-    lines: &'a [u64],
-    stride: usize,
+    /// At least `stride` words for each id up to [`Sketches::last`].
+    pub(super) lines: &'a [u64],
+    /// Values of one row, `words` or more.
+    pub(super) stride: usize,
     rows: usize,
 }
 
@@ -20,11 +22,26 @@ impl<'a> Sketches<'a> {
         (stride >= words && rows > 0).then_some(Self { planes, words, lines, stride, rows })
     }
 
+    /// The row of `id`: `stride` values, of which the first `words` are the sketch.
+    #[inline]
+    pub(super) fn line(&self, id: u32) -> Option<&'a [u64]> {
+        let id = id as usize;
+        if id < self.rows { Some(&self.lines[id * self.stride..][..self.stride]) } else { None }
+    }
+
+    /// The last id that has a row.
+    #[inline]
+    pub(super) fn last(&self) -> u32 {
+        u32::try_from(self.rows - 1).unwrap_or(u32::MAX)
+    }
+
     /// The sketch of `id`: `words` values.
     #[inline]
     pub(super) fn code(&self, id: u32) -> Option<&'a [u64]> {
-        let id = id as usize;
-        (id < self.rows).then(|| &self.lines[id * self.stride..][..self.words])
+        match self.line(id) {
+            Some(line) => Some(&line[..self.words]),
+            None => None,
+        }
     }
 
     /// Plane `p` of the query, `p < 4`.

@@ -15,6 +15,11 @@ use super::Kernels;
 /// The AVX2 kernels, where this processor has them.
 #[expect(unsafe_code, reason = "calls functions compiled for AVX2, behind the check of the processor")]
 pub(super) fn avx2_kernels() -> Option<Kernels> {
+    // No closure: that would copy the four slices once more, just after they were written, which waits for the stores.
+    fn four(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
+        // SAFETY: this function is handed out below, once this processor is known to have AVX2.
+        unsafe { avx2::dot_i8_x4(query, &rows) }
+    }
     let found = is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")
         && is_x86_feature_detected!("f16c")
@@ -29,8 +34,7 @@ pub(super) fn avx2_kernels() -> Option<Kernels> {
         dot_f16: |query, row| unsafe { avx2::dot_f16(query, row) },
         // SAFETY: this processor has AVX2, as checked above.
         dot_i8: |query, row| unsafe { avx2::dot_i8(query, row) },
-        // SAFETY: this processor has AVX2, as checked above.
-        dot_i8_x4: |query, rows| unsafe { avx2::dot_i8_x4(query, rows) },
+        dot_i8_x4: four,
         // SAFETY: this processor has AVX2 and POPCNT, as checked above.
         sketch: |planes, words, lines, stride, ids, out| unsafe {
             avx2::sketch(planes, words, lines, stride, ids, out);
@@ -41,6 +45,11 @@ pub(super) fn avx2_kernels() -> Option<Kernels> {
 /// The AVX-512 kernels, where this processor has all of F, BW, VL, VNNI and VPOPCNTDQ.
 #[expect(unsafe_code, reason = "calls functions compiled for AVX-512, behind the check of the processor")]
 pub(super) fn avx512_kernels() -> Option<Kernels> {
+    // No closure: that would copy the four slices once more, just after they were written, which waits for the stores.
+    fn four(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
+        // SAFETY: this function is handed out below, once this processor is known to have AVX-512F, BW and VNNI.
+        unsafe { avx512::dot_i8_x4(query, &rows) }
+    }
     let found = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl")
@@ -56,8 +65,7 @@ pub(super) fn avx512_kernels() -> Option<Kernels> {
         dot_f16: |query, row| unsafe { avx512::dot_f16(query, row) },
         // SAFETY: this processor has AVX-512F, BW and VNNI, as checked above.
         dot_i8: |query, row| unsafe { avx512::dot_i8(query, row) },
-        // SAFETY: this processor has AVX-512F, BW and VNNI, as checked above.
-        dot_i8_x4: |query, rows| unsafe { avx512::dot_i8_x4(query, rows) },
+        dot_i8_x4: four,
         // SAFETY: this processor has AVX-512F, VL and VPOPCNTDQ, as checked above.
         sketch: |planes, words, lines, stride, ids, out| unsafe {
             avx512::sketch(planes, words, lines, stride, ids, out);

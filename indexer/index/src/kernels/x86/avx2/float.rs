@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 
 use half::f16;
 
-use super::padded;
+use crate::kernels::padding::padded;
 
 /// Values of one register.
 const LANES: usize = 8;
@@ -55,8 +55,8 @@ pub(in super::super) fn dot(a: &[f32], b: &[f32]) -> f32 {
             sums[s] = _mm256_fmadd_ps(load(&x[s]), load(&y[s]), sums[s]);
         }
     }
-    for (s, (x, y)) in a_last.iter().zip(b_last).enumerate() {
-        sums[s] = _mm256_fmadd_ps(load(x), load(y), sums[s]);
+    for (x, y) in a_last.iter().zip(b_last) {
+        sums[0] = _mm256_fmadd_ps(load(x), load(y), sums[0]);
     }
     if !a_rest.is_empty() {
         sums[SUMS - 1] = _mm256_fmadd_ps(load(&padded(a_rest)), load(&padded(b_rest)), sums[SUMS - 1]);
@@ -79,9 +79,9 @@ pub(in super::super) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
             sums[s] = _mm256_fmadd_ps(difference, difference, sums[s]);
         }
     }
-    for (s, (x, y)) in a_last.iter().zip(b_last).enumerate() {
+    for (x, y) in a_last.iter().zip(b_last) {
         let difference = _mm256_sub_ps(load(x), load(y));
-        sums[s] = _mm256_fmadd_ps(difference, difference, sums[s]);
+        sums[0] = _mm256_fmadd_ps(difference, difference, sums[0]);
     }
     if !a_rest.is_empty() {
         let difference = _mm256_sub_ps(load(&padded(a_rest)), load(&padded(b_rest)));
@@ -104,8 +104,8 @@ pub(in super::super) fn dot_f16(query: &[f32], row: &[f16]) -> f32 {
             sums[s] = _mm256_fmadd_ps(load(&x[s]), load_f16(&y[s]), sums[s]);
         }
     }
-    for (s, (x, y)) in query_last.iter().zip(row_last).enumerate() {
-        sums[s] = _mm256_fmadd_ps(load(x), load_f16(y), sums[s]);
+    for (x, y) in query_last.iter().zip(row_last) {
+        sums[0] = _mm256_fmadd_ps(load(x), load_f16(y), sums[0]);
     }
     if !query_rest.is_empty() {
         sums[SUMS - 1] = _mm256_fmadd_ps(load(&padded(query_rest)), load_f16(&padded(row_rest)), sums[SUMS - 1]);

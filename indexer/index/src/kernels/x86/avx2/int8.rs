@@ -7,7 +7,7 @@ use std::arch::x86_64::{
     _mm256_setzero_si256,
 };
 
-use super::padded;
+use crate::kernels::padding::padded;
 
 /// Values of one register, once widened.
 const LANES: usize = 16;
@@ -71,29 +71,41 @@ pub(in super::super) fn dot_i8(query: &[i8], row: &[u8]) -> i32 {
     totals(sums).iter().fold(0i32, |sum, part| sum.wrapping_add(*part))
 }
 
+/// The same where a row is shorter than the query: not for speed.
+#[cold]
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+fn one_by_one(query: &[i8], rows: &[&[u8]; 4]) -> [i32; 4] {
+    [dot_i8(query, rows[0]), dot_i8(query, rows[1]), dot_i8(query, rows[2]), dot_i8(query, rows[3])]
+}
+
 /// Inner products of one query and four rows.
 #[target_feature(enable = "avx2")]
-pub(in super::super) fn dot_i8_x4(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
+pub(in super::super) fn dot_i8_x4(query: &[i8], rows: &[&[u8]; 4]) -> [i32; 4] {
     let len = query.len();
-    if rows.iter().any(|row| row.len() < len) {
-        return [dot_i8(query, rows[0]), dot_i8(query, rows[1]), dot_i8(query, rows[2]), dot_i8(query, rows[3])];
+    if rows[0].len() < len || rows[1].len() < len || rows[2].len() < len || rows[3].len() < len {
+        return one_by_one(query, rows);
     }
+    // No closures here: they would not be compiled for the instruction set, and be called.
     let (query, query_rest) = query.as_chunks::<LANES>();
-    let [(a, a_rest), (b, b_rest), (c, c_rest), (d, d_rest)] = rows.map(|row| row[..len].as_chunks::<LANES>());
+    let (r0, r0_rest) = rows[0][..len].as_chunks::<LANES>();
+    let (r1, r1_rest) = rows[1][..len].as_chunks::<LANES>();
+    let (r2, r2_rest) = rows[2][..len].as_chunks::<LANES>();
+    let (r3, r3_rest) = rows[3][..len].as_chunks::<LANES>();
     let mut sums = [_mm256_setzero_si256(); 4];
-    for ((((q, a), b), c), d) in query.iter().zip(a).zip(b).zip(c).zip(d) {
+    for (i, q) in query.iter().enumerate() {
         let q = load_query(q);
-        sums[0] = add(sums[0], q, a);
-        sums[1] = add(sums[1], q, b);
-        sums[2] = add(sums[2], q, c);
-        sums[3] = add(sums[3], q, d);
+        sums[0] = add(sums[0], q, &r0[i]);
+        sums[1] = add(sums[1], q, &r1[i]);
+        sums[2] = add(sums[2], q, &r2[i]);
+        sums[3] = add(sums[3], q, &r3[i]);
     }
     if !query_rest.is_empty() {
         let q = load_query(&padded(query_rest));
-        sums[0] = add(sums[0], q, &padded(a_rest));
-        sums[1] = add(sums[1], q, &padded(b_rest));
-        sums[2] = add(sums[2], q, &padded(c_rest));
-        sums[3] = add(sums[3], q, &padded(d_rest));
+        sums[0] = add(sums[0], q, &padded(r0_rest));
+        sums[1] = add(sums[1], q, &padded(r1_rest));
+        sums[2] = add(sums[2], q, &padded(r2_rest));
+        sums[3] = add(sums[3], q, &padded(r3_rest));
     }
     totals(sums)
 }

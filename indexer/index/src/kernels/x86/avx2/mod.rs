@@ -15,13 +15,3 @@ mod sketch;
 pub(super) use float::{dot, dot_f16, squared_l2};
 pub(super) use int8::{dot_i8, dot_i8_x4};
 pub(super) use sketch::sketch;
-
-/// `rest`, then zeros.
-#[inline]
-fn padded<T: Copy + Default, const LANES: usize>(rest: &[T]) -> [T; LANES] {
-    let mut lanes = [T::default(); LANES];
-    for (lane, value) in lanes.iter_mut().zip(rest) {
-        *lane = *value;
-    }
-    lanes
-}

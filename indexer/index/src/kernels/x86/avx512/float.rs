@@ -72,10 +72,12 @@ pub(in super::super) fn dot(a: &[f32], b: &[f32]) -> f32 {
             sums[s] = _mm512_fmadd_ps(load(&x[s]), load(&y[s]), sums[s]);
         }
     }
-    for (s, (x, y)) in a_last.iter().zip(b_last).enumerate() {
-        sums[s] = _mm512_fmadd_ps(load(x), load(y), sums[s]);
+    for (x, y) in a_last.iter().zip(b_last) {
+        sums[0] = _mm512_fmadd_ps(load(x), load(y), sums[0]);
     }
-    sums[SUMS - 1] = _mm512_fmadd_ps(load_rest(a_rest), load_rest(b_rest), sums[SUMS - 1]);
+    if !a_rest.is_empty() {
+        sums[SUMS - 1] = _mm512_fmadd_ps(load_rest(a_rest), load_rest(b_rest), sums[SUMS - 1]);
+    }
     total(sums)
 }
 
@@ -94,12 +96,14 @@ pub(in super::super) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
             sums[s] = _mm512_fmadd_ps(difference, difference, sums[s]);
         }
     }
-    for (s, (x, y)) in a_last.iter().zip(b_last).enumerate() {
+    for (x, y) in a_last.iter().zip(b_last) {
         let difference = _mm512_sub_ps(load(x), load(y));
-        sums[s] = _mm512_fmadd_ps(difference, difference, sums[s]);
+        sums[0] = _mm512_fmadd_ps(difference, difference, sums[0]);
     }
-    let difference = _mm512_sub_ps(load_rest(a_rest), load_rest(b_rest));
-    sums[SUMS - 1] = _mm512_fmadd_ps(difference, difference, sums[SUMS - 1]);
+    if !a_rest.is_empty() {
+        let difference = _mm512_sub_ps(load_rest(a_rest), load_rest(b_rest));
+        sums[SUMS - 1] = _mm512_fmadd_ps(difference, difference, sums[SUMS - 1]);
+    }
     total(sums)
 }
 
@@ -117,9 +121,11 @@ pub(in super::super) fn dot_f16(query: &[f32], row: &[f16]) -> f32 {
             sums[s] = _mm512_fmadd_ps(load(&x[s]), load_f16(&y[s]), sums[s]);
         }
     }
-    for (s, (x, y)) in query_last.iter().zip(row_last).enumerate() {
-        sums[s] = _mm512_fmadd_ps(load(x), load_f16(y), sums[s]);
+    for (x, y) in query_last.iter().zip(row_last) {
+        sums[0] = _mm512_fmadd_ps(load(x), load_f16(y), sums[0]);
     }
-    sums[SUMS - 1] = _mm512_fmadd_ps(load_rest(query_rest), load_f16_rest(row_rest), sums[SUMS - 1]);
+    if !query_rest.is_empty() {
+        sums[SUMS - 1] = _mm512_fmadd_ps(load_rest(query_rest), load_f16_rest(row_rest), sums[SUMS - 1]);
+    }
     total(sums)
 }

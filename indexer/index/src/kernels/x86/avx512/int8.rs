@@ -56,29 +56,41 @@ pub(in super::super) fn dot_i8(query: &[i8], row: &[u8]) -> i32 {
     _mm512_reduce_add_epi32(_mm512_add_epi32(even, odd))
 }
 
+/// The same where a row is shorter than the query: not for speed.
+#[cold]
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2")]
+fn one_by_one(query: &[i8], rows: &[&[u8]; 4]) -> [i32; 4] {
+    [dot_i8(query, rows[0]), dot_i8(query, rows[1]), dot_i8(query, rows[2]), dot_i8(query, rows[3])]
+}
+
 /// Inner products of one query and four rows.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2")]
-pub(in super::super) fn dot_i8_x4(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
+pub(in super::super) fn dot_i8_x4(query: &[i8], rows: &[&[u8]; 4]) -> [i32; 4] {
     let len = query.len();
-    if rows.iter().any(|row| row.len() < len) {
-        return [dot_i8(query, rows[0]), dot_i8(query, rows[1]), dot_i8(query, rows[2]), dot_i8(query, rows[3])];
+    if rows[0].len() < len || rows[1].len() < len || rows[2].len() < len || rows[3].len() < len {
+        return one_by_one(query, rows);
     }
+    // No closures here: they would not be compiled for the instruction set, and be called.
     let (query, query_rest) = query.as_chunks::<LANES>();
-    let [(a, a_rest), (b, b_rest), (c, c_rest), (d, d_rest)] = rows.map(|row| row[..len].as_chunks::<LANES>());
+    let (r0, r0_rest) = rows[0][..len].as_chunks::<LANES>();
+    let (r1, r1_rest) = rows[1][..len].as_chunks::<LANES>();
+    let (r2, r2_rest) = rows[2][..len].as_chunks::<LANES>();
+    let (r3, r3_rest) = rows[3][..len].as_chunks::<LANES>();
     let mut sums = [_mm512_setzero_si512(); 4];
-    for ((((q, a), b), c), d) in query.iter().zip(a).zip(b).zip(c).zip(d) {
+    for (i, q) in query.iter().enumerate() {
         let q = load(q);
-        sums[0] = _mm512_dpbusd_epi32(sums[0], load(a), q);
-        sums[1] = _mm512_dpbusd_epi32(sums[1], load(b), q);
-        sums[2] = _mm512_dpbusd_epi32(sums[2], load(c), q);
-        sums[3] = _mm512_dpbusd_epi32(sums[3], load(d), q);
+        sums[0] = _mm512_dpbusd_epi32(sums[0], load(&r0[i]), q);
+        sums[1] = _mm512_dpbusd_epi32(sums[1], load(&r1[i]), q);
+        sums[2] = _mm512_dpbusd_epi32(sums[2], load(&r2[i]), q);
+        sums[3] = _mm512_dpbusd_epi32(sums[3], load(&r3[i]), q);
     }
     if !query_rest.is_empty() {
         let q = load_rest(query_rest);
-        sums[0] = _mm512_dpbusd_epi32(sums[0], load_rest(a_rest), q);
-        sums[1] = _mm512_dpbusd_epi32(sums[1], load_rest(b_rest), q);
-        sums[2] = _mm512_dpbusd_epi32(sums[2], load_rest(c_rest), q);
-        sums[3] = _mm512_dpbusd_epi32(sums[3], load_rest(d_rest), q);
+        sums[0] = _mm512_dpbusd_epi32(sums[0], load_rest(r0_rest), q);
+        sums[1] = _mm512_dpbusd_epi32(sums[1], load_rest(r1_rest), q);
+        sums[2] = _mm512_dpbusd_epi32(sums[2], load_rest(r2_rest), q);
+        sums[3] = _mm512_dpbusd_epi32(sums[3], load_rest(r3_rest), q);
     }
     totals(sums)
 }
