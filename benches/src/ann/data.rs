@@ -38,14 +38,19 @@ pub struct Ready {
 /// Reads or makes the vectors of a workload; `note` hears what takes time.
 pub fn prepare(workload: &Workload, cache: &Path, note: &dyn Fn(&str)) -> Result<Ready> {
     let data = &workload.data;
+    let mut any_length = data.normalise;
     let mut raw = match (&data.synthetic, &data.hdf5, &data.base, &data.queries) {
         (Some(parameters), ..) => made_up(parameters, workload, cache, note)?,
-        (_, Some(path), ..) => from_hdf5(path, workload)?,
+        (_, Some(path), ..) => {
+            let (raw, scale) = from_hdf5(path, workload)?;
+            any_length |= scale;
+            raw
+        }
         (_, _, Some(base), Some(queries)) => from_files(base, queries, data)?,
         _ => return Err(Error::Workload { path: PathBuf::new(), problem: "`data`: nothing to read".to_owned() }),
     };
     raw.cut(data);
-    let raw = raw.check(workload.metric, data.normalise)?;
+    let raw = raw.check(workload.metric, any_length)?;
 
     let key = key(workload.metric, &raw.base, &raw.queries);
     let dir = cache.join("data").join(&key);
@@ -102,14 +107,17 @@ fn made_up(parameters: &synthetic::Synthetic, workload: &Workload, cache: &Path,
     from_files(&base_path, &queries_path, &Data::default())
 }
 
-fn from_hdf5(path: &Path, _workload: &Workload) -> Result<Raw> {
-    Err(dataset::Error::Malformed {
-        path: path.to_owned(),
-        field: "ending".to_owned(),
-        expected: ".npy, .fbin or .fvecs".to_owned(),
-        got: "HDF5".to_owned(),
+/// Also says whether rows are to be scaled whatever their length.
+fn from_hdf5(path: &Path, workload: &Workload) -> Result<(Raw, bool)> {
+    let dataset::hdf5::Hdf5 { base, queries, neighbours, metric, any_length } = dataset::hdf5::read(path)?;
+    if metric != workload.metric {
+        let (expected, got) = (metric.name(), workload.metric.name());
+        let problem = format!("`metric`: expected `{expected}` as in `{}`, got `{got}`", path.display());
+        return Err(Error::Workload { path: PathBuf::from(&workload.name), problem });
     }
-    .into())
+    let truth = neighbours.map(|truth| (truth, path.to_owned()));
+    let (base_path, queries_path) = (path.to_owned(), path.to_owned());
+    Ok((Raw { base, base_path, queries, queries_path, truth, unchanged: false }, any_length))
 }
 
 impl Raw {

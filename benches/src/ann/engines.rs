@@ -1,4 +1,4 @@
-//! Engines by name: which program holds one, and which names stand for several.
+//! Engines by name: which program holds one.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,17 +8,8 @@ use super::error::Result;
 use super::process::Worker;
 use super::worker;
 
-/// Names that stand for several engines, of which the best counts at each recall.
-const FAMILIES: [(&str, &[&str]); 1] = [("svs-lvq", &["svs-lvq8", "svs-lvq4x4", "svs-lvq4x8"])];
-
 /// The engine that others are compared with.
 pub const OURS: &str = "dyad";
-
-/// The engines that a name stands for.
-pub fn members(name: &str) -> Vec<String> {
-    let family = FAMILIES.iter().find(|(family, _)| *family == name);
-    family.map_or_else(|| vec![name.to_owned()], |(_, members)| members.iter().map(|&name| name.to_owned()).collect())
-}
 
 /// Where the programs are.
 #[derive(Debug, Clone)]

@@ -82,7 +82,7 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
-    /// The plots could not be drawn.
+    /// A plot or a result file that could not be made.
     #[error("`{}`: {problem}", path.display())]
     Plot {
         /// The file.

@@ -80,10 +80,13 @@ pub(super) fn build_or_reuse(
     deadline: Duration,
 ) -> Result<Index> {
     let name = worker.engine().to_owned();
+    let ours = super::worker::ENGINES.contains(&name.as_str());
+    let program = if ours { reuse.program.clone() } else { String::new() };
+    // Our settings tell of the search as well; of our builder the program's hash tells.
+    let settings = if ours { "" } else { &described.settings };
     let made_from = format!(
-        "{name} {} | {} | {} | {} | m {} | ef_construction {} | threads {} | seed {}",
+        "{name} {} | {settings} | {} | {} | m {} | ef_construction {} | threads {} | seed {}",
         described.version,
-        described.settings,
         recipe.data_key,
         recipe.metric.name(),
         recipe.m,
@@ -91,11 +94,9 @@ pub(super) fn build_or_reuse(
         recipe.threads,
         recipe.seed
     );
-    let ours = super::worker::ENGINES.contains(&name.as_str());
-    let program = if ours { reuse.program.clone() } else { String::new() };
     let dir = cache.join("index").join(format!("{name}-{:016x}", xxh3_64(made_from.as_bytes())));
     let (record_path, files) = (dir.join("record.json"), dir.join("files"));
-    if record_path.exists() && !reuse.rebuild.iter().any(|engine| *engine == name) {
+    if record_path.exists() && !reuse.rebuild.contains(&name) {
         let record = read(&record_path)?;
         if record.made_from == made_from && (record.program == program || reuse.other_programs) {
             return Ok(Index { files: fs_err::canonicalize(files)?, record, reused: true });

@@ -22,6 +22,12 @@ pub struct Point {
     pub p50_us: f64,
     /// 99th percentile of the same.
     pub p99_us: f64,
+    /// Microseconds of each query of that pass.
+    #[serde(skip)]
+    pub latencies_us: Vec<f64>,
+    /// What that pass found: k per query, -1 pads.
+    #[serde(skip)]
+    pub ids: Vec<i64>,
 }
 
 impl Point {
@@ -77,6 +83,22 @@ pub struct EngineRun {
     pub memory: Option<MemoryOverTime>,
 }
 
+/// A name as asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    /// The name.
+    pub name: String,
+    /// The engines behind it: itself, or the variants that it stands for.
+    pub members: Vec<String>,
+}
+
+impl Asked {
+    /// A name that stands for itself.
+    pub fn one(name: &str) -> Self {
+        Self { name: name.to_owned(), members: vec![name.to_owned()] }
+    }
+}
+
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
@@ -102,8 +124,8 @@ pub struct Measured {
     pub repeats: usize,
     /// Recalls at which engines are compared.
     pub targets: Vec<f64>,
-    /// Names as asked for; some stand for several engines.
-    pub asked: Vec<String>,
+    /// Names as asked for.
+    pub asked: Vec<Asked>,
     /// Engines that were measured, in the order asked.
     pub engines: Vec<EngineRun>,
     /// Engines that failed, and why.

@@ -16,6 +16,9 @@
 //! | `ratios.rs` | ours over each peer's |
 //! | `summary.rs` | `summary.json` |
 //! | `record.rs` | `points.csv`, `engines.csv` |
+//! | `hdf5.rs` | results in the layout of ann-benchmarks |
+//! | `plot/` | SVG: recall against speed, build time, memory |
+//! | `growth.rs` | how speed and build time grow with n |
 //! | `table.rs` | the figures for people |
 //! | `machine.rs` | where and when |
 //! | `worker/` | our own end of the protocol |
@@ -25,9 +28,14 @@ mod curve;
 mod data;
 mod engines;
 mod error;
+#[cfg(test)]
+mod fixture;
+mod growth;
+mod hdf5;
 mod index_cache;
 mod machine;
 mod measured;
+mod plot;
 mod process;
 pub mod protocol;
 mod ratios;
@@ -42,11 +50,14 @@ mod workload;
 
 pub use curve::{Curve, CurvePoint, Outside};
 pub use data::{Ready, prepare};
-pub use engines::{OURS, Programs, members};
+pub use engines::{OURS, Programs};
 pub use error::{Error, Result};
+pub use growth::{Growth, Series, write_growth};
+pub use hdf5::write_results;
 pub use index_cache::Reuse;
 pub use machine::{Machine, Stamp, machine, program_hash, stamp};
-pub use measured::{EngineRun, Measured, Point};
+pub use measured::{Asked, EngineRun, Measured, Point};
+pub use plot::write_plots;
 pub use process::Worker;
 pub use ratios::{Family, Ratios};
 pub use recall::Judge;

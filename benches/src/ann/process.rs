@@ -95,13 +95,10 @@ impl Worker {
             expected: expected.to_owned(),
             got: line.trim().chars().take(200).collect(),
         };
-        let value: Value = match serde_json::from_str(&line) {
-            Ok(value) => value,
-            Err(_) => {
-                let error = reply("one JSON object");
-                self.kill();
-                return Err(error);
-            }
+        let Ok(value) = serde_json::from_str::<Value>(&line) else {
+            let error = reply("one JSON object");
+            self.kill();
+            return Err(error);
         };
         if let Some(message) = value.get("error") {
             let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);

@@ -116,6 +116,9 @@ pub struct Described {
     pub defaults: Vec<u32>,
     /// How it is called, for the record.
     pub settings: String,
+    /// Engines that this name stands for, where it stands for several: the best of them counts at each recall.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<String>,
 }
 
 /// A finished build.

@@ -1,8 +1,8 @@
 //! Ours over each peer's: speed at equal recall, build time, memory.
 
 use super::curve::{Curve, Outside};
-use super::engines::{OURS, members};
-use super::measured::{EngineRun, Measured};
+use super::engines::OURS;
+use super::measured::{Asked, EngineRun, Measured};
 
 /// A name as asked for, with all engines behind it that were measured.
 #[derive(Debug, Clone)]
@@ -58,17 +58,17 @@ pub struct Ratios {
 
 impl Measured {
     /// A name with all engines behind it that were measured; `None` where none was.
-    pub fn family(&self, name: &str) -> Option<Family> {
-        let members: Vec<String> = members(name).into_iter().filter(|name| self.engine(name).is_some()).collect();
+    pub fn family(&self, asked: &Asked) -> Option<Family> {
+        let members: Vec<String> = asked.members.iter().filter(|name| self.engine(name).is_some()).cloned().collect();
         let (curve, threaded) = (self.curve(&members, false), self.curve(&members, true));
-        (!members.is_empty()).then(|| Family { name: name.to_owned(), members, curve, threaded })
+        (!members.is_empty()).then(|| Family { name: asked.name.clone(), members, curve, threaded })
     }
 
     /// Ours against every peer asked for; empty where ours was not measured.
     pub fn ratios(&self) -> Vec<Ratios> {
-        let Some(ours) = self.family(OURS) else { return Vec::new() };
+        let Some(ours) = self.family(&Asked::one(OURS)) else { return Vec::new() };
         let Some(our_run) = self.engine(OURS) else { return Vec::new() };
-        let peers = self.asked.iter().filter(|name| *name != OURS).filter_map(|name| self.family(name));
+        let peers = self.asked.iter().filter(|asked| asked.name != OURS).filter_map(|asked| self.family(asked));
         peers.map(|peer| self.against(&ours, our_run, peer)).collect()
     }
 

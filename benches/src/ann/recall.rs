@@ -48,6 +48,21 @@ impl<'a> Judge<'a> {
         ids.iter().copied().find(|id| *id < -1 || *id >= self.base.len() as i64)
     }
 
+    /// Exact distances of ids in the unit of ann-benchmarks: 1 - cosine, or the Euclidean distance; infinite for no row.
+    pub fn distances(&self, ids: &[i64]) -> Vec<f32> {
+        let of = |(query, id): (&[f32], &i64)| {
+            let row = usize::try_from(*id).ok().filter(|row| *row < self.base.len());
+            let score = row.map(|row| self.metric.score(query, self.base.row(row)));
+            let distance = score.map(|score| match self.metric {
+                Metric::Ip => 1.0 - score,
+                Metric::L2 => (-score).max(0.0).sqrt(),
+            });
+            distance.map_or(f32::INFINITY, |distance| distance as f32)
+        };
+        let hits = self.queries.rows().zip(ids.chunks(self.k.max(1)));
+        hits.flat_map(|(query, ids)| ids.iter().map(move |id| of((query, id)))).collect()
+    }
+
     /// Queries judged.
     pub fn queries(&self) -> usize {
         self.queries.len()

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use super::data::Ready;
-use super::engines::{Programs, members};
+use super::engines::Programs;
 use super::error::{Error, Result};
 use super::index_cache::{Recipe, Reuse, build_or_reuse};
 use super::machine::{machine, stamp};
-use super::measured::Measured;
+use super::measured::{Asked, Measured};
+use super::process::Worker;
 use super::protocol::{Described, Request};
 use super::recall::Judge;
 pub use super::seat::Deadlines;
@@ -42,7 +43,15 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
     let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
     let scratch = job.cache.join(format!("scratch-{}", std::process::id()));
     fs_err::create_dir_all(&scratch)?;
-    let mut party = Party { job, ready, judge, note, scratch: fs_err::canonicalize(&scratch)?, failures: Vec::new() };
+    let mut party = Party {
+        job,
+        ready,
+        judge,
+        note,
+        scratch: fs_err::canonicalize(&scratch)?,
+        failures: Vec::new(),
+        asked: Vec::new(),
+    };
     let seats = party.measure();
     fs_err::remove_dir_all(scratch)?;
     let engines = seats?.into_iter().map(Seat::close).collect();
@@ -58,7 +67,7 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
         threads: workload.all_threads(),
         repeats: workload.repeats,
         targets: workload.targets.clone(),
-        asked: job.engines.clone(),
+        asked: party.asked,
         engines,
         failures: party.failures,
         machine: machine(),
@@ -73,17 +82,32 @@ struct Party<'a> {
     note: &'a dyn Fn(&str),
     scratch: PathBuf,
     failures: Vec<(String, String)>,
+    asked: Vec<Asked>,
 }
 
 impl Party<'_> {
     fn measure(&mut self) -> Result<Vec<Seat>> {
         let workload = self.job.workload;
         let mut seats = Vec::new();
-        for engine in self.job.engines.iter().flat_map(|name| members(name)) {
-            match self.seat(&engine) {
-                Ok(seat) => seats.push(seat),
-                Err(error) => self.fail(&engine, error)?,
+        for name in &self.job.engines {
+            let members = match self.members(name) {
+                Ok(members) => members,
+                Err(error) => {
+                    self.fail(name, error)?;
+                    continue;
+                }
+            };
+            for engine in &members {
+                // A variant may also have been asked for by its own name.
+                if seats.iter().any(|seat: &Seat| seat.engine() == engine) {
+                    continue;
+                }
+                match self.seat(engine) {
+                    Ok(seat) => seats.push(seat),
+                    Err(error) => self.fail(engine, error)?,
+                }
             }
+            self.asked.push(Asked { name: name.clone(), members });
         }
         (self.note)("warming up");
         self.each(&mut seats, 0, |party, seat| {
@@ -111,20 +135,28 @@ impl Party<'_> {
         Ok(seats)
     }
 
+    fn start(&self, engine: &str) -> Result<(Worker, Described)> {
+        let mut worker = self.job.programs.start(engine, self.job.cancel)?;
+        let described: Described = worker.ask(&Request::Describe, self.job.deadlines.other)?;
+        if described.engine == engine {
+            return Ok((worker, described));
+        }
+        let (expected, got) = (engine.to_owned(), described.engine);
+        Err(Error::Reply { engine: expected.clone(), op: "describe", expected, got })
+    }
+
+    /// The engines that a name stands for; its worker knows.
+    fn members(&self, name: &str) -> Result<Vec<String>> {
+        let (worker, described) = self.start(name)?;
+        worker.quit();
+        Ok(if described.variants.is_empty() { vec![name.to_owned()] } else { described.variants })
+    }
+
     /// Builds or reuses an engine's index, and opens it in a fresh process.
     fn seat(&mut self, engine: &str) -> Result<Seat> {
         let (job, deadlines) = (self.job, self.job.deadlines);
         let workload = job.workload;
-        let start = || -> Result<_> {
-            let mut worker = job.programs.start(engine, job.cancel)?;
-            let described: Described = worker.ask(&Request::Describe, deadlines.other)?;
-            if described.engine == engine {
-                return Ok((worker, described));
-            }
-            let (expected, got) = (engine.to_owned(), described.engine);
-            Err(Error::Reply { engine: expected.clone(), op: "describe", expected, got })
-        };
-        let (mut builder, described) = start()?;
+        let (mut builder, described) = self.start(engine)?;
         let recipe = Recipe {
             base: &self.ready.base_path,
             data_key: &self.ready.key,
@@ -142,7 +174,7 @@ impl Party<'_> {
             if index.reused { "reused, built" } else { "built" },
             index.record.built.build_s
         ));
-        let (worker, described) = start()?;
+        let (worker, described) = self.start(engine)?;
         let queries = (self.ready.queries_path.as_path(), &self.judge);
         Seat::open(worker, described, index, queries, &self.scratch, deadlines.other)
     }

@@ -104,7 +104,7 @@ impl Seat {
         self.first_query_us = latencies.first().copied().unwrap_or(0.0);
         for &value in values {
             self.search(value, Pass::Single)?;
-            let recall = self.recall(judge)?;
+            let recall = judge.recall(&self.ids(judge)?);
             self.points.push(Point { value, ..Point::default() });
             self.recalls.push(Vec::new());
             if recall >= ceiling {
@@ -123,7 +123,8 @@ impl Seat {
     pub(super) fn measure(&mut self, at: usize, pass: Pass, judge: &Judge<'_>) -> Result<()> {
         let Some(value) = self.points.get(at).map(|point| point.value) else { return Ok(()) };
         let (seconds, latencies) = self.search(value, pass)?;
-        let recall = self.recall(judge)?;
+        let ids = self.ids(judge)?;
+        let recall = judge.recall(&ids);
         let Some((point, recalls)) = self.points.get_mut(at).zip(self.recalls.get_mut(at)) else { return Ok(()) };
         match pass {
             Pass::Single => {
@@ -135,6 +136,7 @@ impl Seat {
             Pass::Each => {
                 point.p50_us = percentile(&latencies, 0.5);
                 point.p99_us = percentile(&latencies, 0.99);
+                (point.latencies_us, point.ids) = (latencies, ids);
             }
         }
         Ok(())
@@ -188,8 +190,8 @@ impl Seat {
         Ok((searched.seconds, latencies))
     }
 
-    /// Recall of the last search.
-    fn recall(&self, judge: &Judge<'_>) -> Result<f64> {
+    /// What the last search found.
+    fn ids(&self, judge: &Judge<'_>) -> Result<Vec<i64>> {
         let (k, ids) = npy::read_ids(&self.ids_path())?;
         if k != judge.k() || ids.len() != judge.queries() * k {
             let expected = format!("ids of {} queries, {} each", judge.queries(), judge.k());
@@ -198,7 +200,7 @@ impl Seat {
         if let Some(id) = judge.foreign(&ids) {
             return Err(self.reply("ids of rows, or -1", id.to_string()));
         }
-        Ok(judge.recall(&ids))
+        Ok(ids)
     }
 
     fn reply(&self, expected: &str, got: String) -> Error {

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::engines::OURS;
-use super::measured::{EngineRun, Measured};
+use super::measured::{Asked, EngineRun, Measured};
 use super::ratios::{Ratios, Side, SpeedRatio};
 
 /// Everything as JSON.
@@ -71,10 +71,10 @@ fn unreached(ratios: &[Ratios]) -> Value {
 
 /// Queries per second of every name asked for, at each recall.
 fn qps_at(measured: &Measured) -> Value {
-    let family = |name: &String| {
-        let family = measured.family(name)?;
+    let family = |asked: &Asked| {
+        let family = measured.family(asked)?;
         let at = measured.targets.iter().map(|&target| (target.to_string(), json!(family.curve.qps_at(target).ok())));
-        Some((name.clone(), at.collect::<Map<_, _>>().into()))
+        Some((asked.name.clone(), at.collect::<Map<_, _>>().into()))
     };
     measured.asked.iter().filter_map(family).collect::<Map<_, Value>>().into()
 }
@@ -111,4 +111,63 @@ fn engine(measured: &Measured, run: &EngineRun) -> Value {
         "memory": run.memory,
         "points": points,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ann::fixture;
+
+    fn near(value: &Value, expected: f64) -> bool {
+        value.as_f64().is_some_and(|value| (value - expected).abs() < 1e-9 * expected)
+    }
+
+    #[test]
+    fn ratios_are_the_ones_worked_out_by_hand() {
+        let summary = summary(&fixture::measured());
+        let ratios = &summary["ratios"]["hnswlib"];
+        // At 0.95 dyad is half way from 10^4 to 10^3: 10^3.5. hnswlib is half way from 10^3 to 10^2: 10^2.5.
+        assert!(near(&ratios["0.95"], 10.0), "{ratios}");
+        // At 0.97: 10^2.5 over 10^2.
+        assert!(near(&ratios["0.97"], 10f64.sqrt()), "{ratios}");
+        // dyad ends at 0.98.
+        assert!(ratios["0.99"].is_null(), "{ratios}");
+        assert_eq!(summary["unreached"]["hnswlib"], json!({ "0.99": "dyad: reaches only 0.9800" }));
+        assert!(near(&summary["ratios_all_threads"]["hnswlib"]["0.95"], 10.0));
+        // Without interpolation: 1,000 at 0.96 over 100 at 0.97.
+        assert!(near(&summary["ratios_at_least"]["hnswlib"]["0.95"], 10.0));
+        assert!(near(&summary["build_ratio"]["hnswlib"], 0.5));
+        assert!(near(&summary["rss_ratio"]["hnswlib"], 0.25));
+        assert!(near(&summary["open_ms"], 1.5));
+        assert!(near(&summary["qps_at"]["dyad"]["0.95"], 10f64.powf(3.5)));
+    }
+
+    #[test]
+    fn a_family_counts_with_its_best_member_at_each_recall() {
+        let mut measured = fixture::measured();
+        let members = ["svs-lvq8", "svs-lvq4x8", "svs-lvq4x4"].map(str::to_owned).to_vec();
+        measured.asked = vec![Asked::one("dyad"), Asked { name: "svs-lvq".to_owned(), members }];
+        measured.engines.truncate(1);
+        // One is faster at low recall, the other alone reaches 0.98.
+        measured.engines.push(fixture::engine("svs-lvq8", &[(0.94, 0.1), (0.96, 1.0)], 3.0, 9));
+        measured.engines.push(fixture::engine("svs-lvq4x8", &[(0.94, 1.0), (0.98, 10.0)], 5.0, 10));
+        let summary = summary(&measured);
+        assert!(near(&summary["ratios"]["svs-lvq"]["0.95"], 1.0));
+        // Half way from (0.96, 1,000) to (0.98, 100), exactly as dyad.
+        assert!(near(&summary["ratios"]["svs-lvq"]["0.97"], 1.0));
+        // Build and memory are those of the fastest at 0.95.
+        assert_eq!(summary["compared_member"]["svs-lvq"], "svs-lvq8");
+        assert!(near(&summary["build_ratio"]["svs-lvq"], 2.0 / 3.0));
+    }
+
+    #[test]
+    fn without_our_engine_there_are_no_ratios_but_all_figures() {
+        let mut measured = fixture::measured();
+        measured.engines.remove(0);
+        measured.failures.push(("dyad".to_owned(), "broken".to_owned()));
+        let summary = summary(&measured);
+        assert_eq!(summary["ratios"], json!({}));
+        assert!(summary["open_ms"].is_null());
+        assert_eq!((summary["engines"].as_array().unwrap().len(), &summary["failures"]["dyad"]), (1, &json!("broken")));
+    }
 }

@@ -9,8 +9,8 @@ use clap::Args;
 
 use super::interrupt;
 use crate::ann::{
-    Deadlines, Job, Measured, Programs, Reuse, Workload, prepare, program_hash, run, summary, write_engines,
-    write_points, write_table,
+    Deadlines, Job, Judge, Measured, Programs, Reuse, Workload, prepare, program_hash, run, summary, write_engines,
+    write_plots, write_points, write_results, write_table,
 };
 
 /// Measure approximate search against its peers: recall, speed, build time, memory, each engine in a process of its own.
@@ -29,14 +29,14 @@ pub(super) struct Ann {
 /// How a workload is measured.
 #[derive(Debug, Args)]
 pub(super) struct How {
-    /// Engines between commas, in place of the workload's: dyad, hnsw_rs, and the peers that benches/peers/ann.py knows.
+    /// Engines between commas, in place of the workload's: dyad, `hnsw_rs`, and the peers that benches/peers/ann.py knows.
     /// `svs-lvq` stands for all LVQ variants, of which the best counts at each recall.
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
     /// Timed passes on one thread, in place of the workload's.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     repeats: Option<u16>,
-    /// Only a middle value in place of the sweep's default for one engine: NAME=V1:V2:... May be given several times.
+    /// Values of one engine's sweep parameter, in place of its own: NAME=V1:V2:... May be given several times.
     #[arg(long, value_name = "ENGINE=VALUES", value_parser = parse_sweep)]
     sweep: Vec<(String, Vec<u32>)>,
     /// Python with the peers' packages.
@@ -60,6 +60,9 @@ pub(super) struct How {
     /// Also write both tables to benches/records/ann, or to this folder, under the names of workload, day and revision.
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "benches/records/ann")]
     record: Option<PathBuf>,
+    /// Also write the results as ann-benchmarks does: OUT/results/WORKLOAD/K/ENGINE/*.hdf5.
+    #[arg(long)]
+    hdf5: bool,
     /// Time for one build, in seconds.
     #[arg(long, default_value_t = 14_400, value_parser = clap::value_parser!(u64).range(1..))]
     build_timeout_s: u64,
@@ -115,10 +118,20 @@ impl How {
         };
         let measured = run(&job, &ready, &note)?;
         self.write(&measured, out)?;
+        if self.hdf5 {
+            let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
+            write_results(out, &measured, &judge)?;
+        }
         Ok(measured)
     }
 
+    /// Where records go, if they are wanted.
+    pub(super) fn records(&self) -> Option<&Path> {
+        self.record.as_deref()
+    }
+
     fn write(&self, measured: &Measured, out: &Path) -> anyhow::Result<()> {
+        write_plots(out, measured)?;
         fs_err::write(out.join("summary.json"), format!("{:#}\n", summary(measured)))?;
         let (mut points, mut engines) = (Vec::new(), Vec::new());
         write_points(&mut points, measured)?;

@@ -6,13 +6,17 @@
 //! | `metrics.rs` | `dyad-bench metrics` |
 //! | `ann.rs` | `dyad-bench ann` |
 //! | `ann_worker.rs` | `dyad-bench ann-worker` |
+//! | `growth.rs` | `dyad-bench growth` |
+//! | `synth.rs` | `dyad-bench synth` |
 //! | `interrupt.rs` | Ctrl-C |
 
 mod ann;
 mod ann_worker;
+mod growth;
 mod interrupt;
 mod metrics;
 mod quality;
+mod synth;
 
 use std::process::ExitCode;
 
@@ -34,6 +38,10 @@ enum Command {
     Metrics(metrics::Metrics),
     /// Measure approximate search against its peers.
     Ann(ann::Ann),
+    /// Fit how speed and build time grow with the number of vectors.
+    Growth(growth::GrowthCommand),
+    /// Write a made-up set of vectors.
+    Synth(synth::Synth),
     /// Serve one engine on stdin and stdout.
     #[command(hide = true)]
     AnnWorker(ann_worker::AnnWorker),
@@ -54,6 +62,8 @@ pub fn main() -> ExitCode {
         Command::Quality(arguments) => arguments.run(),
         Command::Metrics(arguments) => arguments.run(),
         Command::Ann(arguments) => arguments.run(),
+        Command::Growth(arguments) => arguments.run(),
+        Command::Synth(arguments) => arguments.run(),
         Command::AnnWorker(arguments) => arguments.run(),
     };
     match result {

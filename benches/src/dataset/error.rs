@@ -1,5 +1,6 @@
 //! What can be wrong with a data set.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// Why vectors or neighbours could not be had.
@@ -37,7 +38,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A file that is not as it should be.
-pub(super) fn malformed(path: &Path, field: impl Into<String>, expected: impl ToString, got: impl ToString) -> Error {
+pub(super) fn malformed(path: &Path, field: impl Into<String>, expected: impl Display, got: impl Display) -> Error {
     Error::Malformed {
         path: path.to_owned(),
         field: field.into(),

@@ -8,6 +8,7 @@
 //! | `npy.rs` | NumPy arrays |
 //! | `bin.rs` | `.fbin`, `.ibin` (big-ann-benchmarks) |
 //! | `vecs.rs` | `.fvecs`, `.ivecs` (TEXMEX) |
+//! | [`hdf5`] | data files of ann-benchmarks |
 //! | `read.rs` | files by their endings |
 //! | `unit.rs` | rows that a metric can use |
 //! | `exact.rs` | exact neighbours by a full scan |
@@ -21,6 +22,7 @@
 pub mod bin;
 mod error;
 mod exact;
+pub mod hdf5;
 mod matrix;
 mod metric;
 pub mod npy;

@@ -1,6 +1,6 @@
 //! Numbers that look random and are the same on every machine and thread count: every row has a generator of its own.
 
-/// SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators").
+/// `SplitMix64` (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators").
 #[derive(Debug, Clone)]
 pub(super) struct Random {
     state: u64,

@@ -30,6 +30,7 @@ impl Engine for Dyad {
                 "dense.dyad mapped, f32 vectors, kernels {}; one call per query",
                 kernels::kernels().name
             ),
+            variants: Vec::new(),
         }
     }
 

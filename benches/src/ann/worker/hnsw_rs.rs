@@ -64,6 +64,7 @@ impl Engine for HnswRs {
             sweep: "ef".to_owned(),
             defaults: vec![10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512],
             settings: "f32, parallel_insert_slice, search; inner products by our f32 kernels".to_owned(),
+            variants: Vec::new(),
         }
     }
 

@@ -52,19 +52,19 @@ pub struct Synthetic {
     #[serde(default = "defaults::clusters")]
     pub clusters: usize,
     /// Directions in which a cluster extends.
-    #[arg(long, default_value_t = 24)]
+    #[arg(long, default_value_t = 64)]
     #[serde(default = "defaults::intrinsic")]
     pub intrinsic: usize,
     /// Length of a cluster's extent, where its centre has length 1.
-    #[arg(long, default_value_t = 0.9)]
+    #[arg(long, default_value_t = 1.6)]
     #[serde(default = "defaults::spread")]
     pub spread: f64,
     /// Length of the noise in all directions.
-    #[arg(long, default_value_t = 0.3)]
+    #[arg(long, default_value_t = 0.4)]
     #[serde(default = "defaults::noise")]
     pub noise: f64,
     /// The i-th largest cluster has a share of rows like 1 / i to this power.
-    #[arg(long, default_value_t = 0.7)]
+    #[arg(long, default_value_t = 0.9)]
     #[serde(default = "defaults::zipf")]
     pub zipf: f64,
     /// Decides everything that is random.
@@ -83,16 +83,16 @@ mod defaults {
         1_000
     }
     pub(super) fn intrinsic() -> usize {
-        24
+        64
     }
     pub(super) fn spread() -> f64 {
-        0.9
+        1.6
     }
     pub(super) fn noise() -> f64 {
-        0.3
+        0.4
     }
     pub(super) fn zipf() -> f64 {
-        0.7
+        0.9
     }
 }
 

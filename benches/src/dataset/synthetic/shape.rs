@@ -9,13 +9,13 @@ use super::{Kind, Synthetic};
 use crate::dataset::random::Random;
 
 /// Directions that the centres are spread in.
-const CENTRE_DIRECTIONS: usize = 48;
+const CENTRE_DIRECTIONS: usize = 96;
 /// Length of the mean that all rows share, where a centre's own part has length 1.
-const COMMON: f64 = 0.25;
+const COMMON: f64 = 0.45;
 /// Streams of the generator: below are rows, above the parts of the shape.
 const SHAPE_STREAMS: u64 = 1 << 48;
 /// Mean and width of a SIFT-like value before it is cut to 0..=218.
-const SIFT: (f64, f64, f64) = (22.0, 40.0, 218.0);
+const SIFT: (f64, f64, f64) = (16.0, 48.0, 218.0);
 
 /// Everything that rows share.
 #[derive(Debug, Clone)]
@@ -89,7 +89,9 @@ impl Shape {
             Kind::Clustered => scale_to(out, 1.0),
             Kind::SiftLike => {
                 let (mean, width, largest) = SIFT;
-                let width = width * (dim as f64).sqrt();
+                // A row's expected length is that of its three parts together.
+                let length = (1.0 + self.parameters.spread.powi(2) + self.parameters.noise.powi(2)).sqrt();
+                let width = width * (dim as f64).sqrt() / length;
                 for value in out {
                     *value = (mean + width * f64::from(*value)).round().clamp(0.0, largest) as f32;
                 }
