@@ -36,10 +36,27 @@ impl Point {
         median(&self.seconds).map_or(0.0, |seconds| queries as f64 / seconds)
     }
 
+    /// Queries per second on one thread in the fastest pass: what is left of it on a machine that others use as well.
+    pub fn fastest_qps(&self, queries: usize) -> f64 {
+        let fastest = self.seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        if fastest > 0.0 { queries as f64 / fastest } else { 0.0 }
+    }
+
     /// Queries per second on all threads.
     pub fn threaded_qps(&self, queries: usize) -> f64 {
         median(&self.threaded_seconds).map_or(0.0, |seconds| queries as f64 / seconds)
     }
+}
+
+/// Which of a point's speeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speed {
+    /// One thread, median over the passes.
+    Median,
+    /// One thread, fastest pass.
+    Fastest,
+    /// All threads, median over the passes.
+    AllThreads,
 }
 
 /// Memory of a worker as the run went on.
@@ -142,11 +159,15 @@ impl Measured {
         self.engines.iter().find(|run| run.described.engine == name)
     }
 
-    /// Recall against speed on one thread, or on all.
-    pub fn curve(&self, names: &[String], threaded: bool) -> Curve {
+    /// Recall against speed of several engines together.
+    pub fn curve(&self, names: &[String], speed: Speed) -> Curve {
         let runs = names.iter().filter_map(|name| self.engine(name));
         Curve::envelope(runs.flat_map(|run| &run.points).map(|point| {
-            let qps = if threaded { point.threaded_qps(self.queries) } else { point.qps(self.queries) };
+            let qps = match speed {
+                Speed::Median => point.qps(self.queries),
+                Speed::Fastest => point.fastest_qps(self.queries),
+                Speed::AllThreads => point.threaded_qps(self.queries),
+            };
             CurvePoint { recall: point.recall, qps }
         }))
     }

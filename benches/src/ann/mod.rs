@@ -56,7 +56,7 @@ pub use growth::{Growth, Series, write_growth};
 pub use hdf5::write_results;
 pub use index_cache::Reuse;
 pub use machine::{Machine, Stamp, machine, program_hash, stamp};
-pub use measured::{Asked, EngineRun, Measured, Point};
+pub use measured::{Asked, EngineRun, Measured, Point, Speed};
 pub use plot::write_plots;
 pub use process::Worker;
 pub use ratios::{Family, Ratios};

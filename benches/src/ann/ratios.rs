@@ -2,7 +2,7 @@
 
 use super::curve::{Curve, Outside};
 use super::engines::OURS;
-use super::measured::{Asked, EngineRun, Measured};
+use super::measured::{Asked, EngineRun, Measured, Speed};
 
 /// A name as asked for, with all engines behind it that were measured.
 #[derive(Debug, Clone)]
@@ -13,6 +13,8 @@ pub struct Family {
     pub members: Vec<String>,
     /// Recall against speed on one thread: the best of its engines at each recall.
     pub curve: Curve,
+    /// The same of the fastest passes.
+    pub fastest: Curve,
     /// The same on all threads.
     pub threaded: Curve,
 }
@@ -24,6 +26,8 @@ pub struct SpeedRatio {
     pub target: f64,
     /// The ratio on one thread, or whose curve has no value there and why.
     pub single: Result<f64, (Side, Outside)>,
+    /// The same of the fastest passes.
+    pub fastest: Result<f64, (Side, Outside)>,
     /// The same on all threads.
     pub threaded: Result<f64, (Side, Outside)>,
     /// Best measured speed at this recall or more over the peer's best: no interpolation.
@@ -60,8 +64,9 @@ impl Measured {
     /// A name with all engines behind it that were measured; `None` where none was.
     pub fn family(&self, asked: &Asked) -> Option<Family> {
         let members: Vec<String> = asked.members.iter().filter(|name| self.engine(name).is_some()).cloned().collect();
-        let (curve, threaded) = (self.curve(&members, false), self.curve(&members, true));
-        (!members.is_empty()).then(|| Family { name: asked.name.clone(), members, curve, threaded })
+        let curve = |speed| self.curve(&members, speed);
+        let (curve, fastest, threaded) = (curve(Speed::Median), curve(Speed::Fastest), curve(Speed::AllThreads));
+        (!members.is_empty()).then(|| Family { name: asked.name.clone(), members, curve, fastest, threaded })
     }
 
     /// Ours against every peer asked for; empty where ours was not measured.
@@ -76,6 +81,7 @@ impl Measured {
         let speed = self.targets.iter().map(|&target| SpeedRatio {
             target,
             single: ratio_at(&ours.curve, &peer.curve, target),
+            fastest: ratio_at(&ours.fastest, &peer.fastest, target),
             threaded: ratio_at(&ours.threaded, &peer.threaded, target),
             at_least: ours
                 .curve
@@ -86,7 +92,7 @@ impl Measured {
         let speed = speed.collect();
         let first_target = self.targets.first().copied().unwrap_or(0.95);
         let best = |name: &&String| {
-            let curve = self.curve(std::slice::from_ref(*name), false);
+            let curve = self.curve(std::slice::from_ref(*name), Speed::Median);
             curve.qps_at(first_target).ok().or(curve.qps_at_least(first_target)).unwrap_or(0.0)
         };
         let representative = peer.members.iter().max_by(|left, right| best(left).total_cmp(&best(right)));

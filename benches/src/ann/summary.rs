@@ -27,6 +27,7 @@ pub fn summary(measured: &Measured) -> Value {
         "first_query_ms": ours.map(|run| run.first_query_us / 1e3),
         "index_bytes_ratio": per_peer(&ratios, |peer| peer.bytes.map(Value::from)),
         "ratios_all_threads": speed(|ratio| json!(ratio.threaded.ok())),
+        "ratios_of_fastest_passes": speed(|ratio| json!(ratio.fastest.ok())),
         "ratios_at_least": speed(|ratio| json!(ratio.at_least)),
         "unreached": unreached(&ratios),
         "compared_member": per_peer(&ratios, |peer| Some(peer.representative.clone().into())),
@@ -134,6 +135,7 @@ mod tests {
         assert!(ratios["0.99"].is_null(), "{ratios}");
         assert_eq!(summary["unreached"]["hnswlib"], json!({ "0.99": "dyad: reaches only 0.9800" }));
         assert!(near(&summary["ratios_all_threads"]["hnswlib"]["0.95"], 10.0));
+        assert!(near(&summary["ratios_of_fastest_passes"]["hnswlib"]["0.97"], 10f64.sqrt()));
         // Without interpolation: 1,000 at 0.96 over 100 at 0.97.
         assert!(near(&summary["ratios_at_least"]["hnswlib"]["0.95"], 10.0));
         assert!(near(&summary["build_ratio"]["hnswlib"], 0.5));

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::engines::OURS;
-use super::measured::Measured;
+use super::measured::{Measured, Speed};
 use super::ratios::{Ratios, Side};
 
 /// Characters of an engine's name.
@@ -53,7 +53,7 @@ fn engines(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
     for run in &measured.engines {
         let name = &run.described.engine;
         write!(out, "{name:<NAME$}")?;
-        let curve = measured.curve(std::slice::from_ref(name), false);
+        let curve = measured.curve(std::slice::from_ref(name), Speed::Median);
         for target in &measured.targets {
             let qps = curve.qps_at(*target).map_or_else(|outside| outside.to_string(), |qps| format!("{qps:.0}"));
             write!(out, " {:>width$}", shorten(&qps), width = FIGURE - 1)?;

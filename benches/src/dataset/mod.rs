@@ -39,3 +39,6 @@ pub use matrix::{Matrix, Neighbours};
 pub use metric::Metric;
 pub use read::{read_neighbours, read_vectors};
 pub use unit::{make_unit, require_finite};
+
+#[cfg(test)]
+mod tests;
