@@ -1,5 +1,6 @@
 //! The harness with workers whose recall and speed are known: order, failures, deadlines, ratios.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ clusters = 4
 intrinsic = 3
 "#;
 
-/// A folder with a workload and the fake worker; `None`, said on stderr, where there is no Python to run it.
+/// A folder with a workload and the fake worker; `None`, and said so, where there is no Python to run it.
 struct Bench {
     dir: TempDir,
     workload: Workload,
@@ -37,7 +38,7 @@ impl Bench {
     fn new() -> Option<Self> {
         let python = std::process::Command::new("python3").arg("--version").output();
         if !python.is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: no python3 to run the fake worker");
+            let _ = writeln!(std::io::stderr(), "skipped: no python3 to run the fake worker");
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -145,8 +146,7 @@ fn known_recall_and_speed_give_known_ratios() {
     let mut table = Vec::new();
     write_table(&mut table, &measured).unwrap();
     let table = String::from_utf8(table).unwrap();
-    let row: Vec<&str> =
-        table.lines().filter(|line| line.starts_with("fake-20")).last().unwrap().split_whitespace().collect();
+    let row: Vec<&str> = table.lines().rfind(|line| line.starts_with("fake-20")).unwrap().split_whitespace().collect();
     assert_eq!(row, ["fake-20", "2.00x", "2.00x", "2.00x", "2.00x", "0.50x", "0.50x", "0.50x"], "{table}");
 }
 

@@ -68,7 +68,7 @@ fn ann_writes_everything_and_prints_the_table() {
     assert_eq!(hdf5, summary["engines"][0]["points"].as_array().unwrap().len());
     let records = fs_err::read_dir(dir.path().join("records")).unwrap();
     let names: Vec<String> = records.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    assert!(names.len() == 2 && names.iter().all(|name| name.starts_with("tiny-20") && name.ends_with(".csv")));
+    assert!(names.len() == 2 && names.iter().all(|name| name.starts_with("tiny-20")), "{names:?}");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_signal_ends_with_130_and_leaves_no_worker() {
     command.args(["ann", "--workload", "long.toml", "--repeats", "60000", "--out", "out"]).current_dir(dir.path());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let scratch = format!("target/dyad-bench/scratch-{}", child.id());
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     while Instant::now() < until && !dir.path().join(&scratch).exists() {
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -9,6 +9,12 @@ use crate::ann::measured::{EngineRun, Measured};
 const WIDTH: u32 = 900;
 const BAR: u32 = 34;
 
+struct Bar<'a> {
+    name: &'a str,
+    value: f64,
+    colour: RGBColor,
+}
+
 /// Build seconds.
 pub(super) fn build(measured: &Measured) -> Result<Option<String>, String> {
     let title = heading(measured, &format!("build time, {} threads (s)", measured.threads));
@@ -22,11 +28,12 @@ pub(super) fn memory(measured: &Measured) -> Result<Option<String>, String> {
 }
 
 fn bars(measured: &Measured, title: &str, value: fn(&EngineRun) -> f64) -> Result<Option<String>, String> {
-    let bars: Vec<(&str, f64)> = measured
+    let bars: Vec<Bar<'_>> = measured
         .engines
         .iter()
         .map(|run| (run.described.engine.as_str(), value(run)))
         .filter(|(_, value)| *value > 0.0)
+        .map(|(name, value)| Bar { name, value, colour: colour(measured, name) })
         .collect();
     if bars.is_empty() {
         return Ok(None);
@@ -36,7 +43,7 @@ fn bars(measured: &Measured, title: &str, value: fn(&EngineRun) -> f64) -> Resul
     Ok(Some(svg))
 }
 
-fn draw(svg: &mut String, title: &str, bars: &[(&str, f64)]) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(svg: &mut String, title: &str, bars: &[Bar<'_>]) -> Result<(), Box<dyn std::error::Error>> {
     let (top, left, right) = (48, 150, 90);
     let height = top + BAR * bars.len() as u32 + 16;
     let root = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
@@ -44,12 +51,12 @@ fn draw(svg: &mut String, title: &str, bars: &[(&str, f64)]) -> Result<(), Box<d
     let middle = Pos::new(HPos::Left, VPos::Center);
     let text = |size: i32| ("sans-serif", size).into_font().color(&BLACK).pos(middle);
     root.draw(&Text::new(title.to_owned(), (16, 24), text(18)))?;
-    let longest = bars.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+    let longest = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     let room = f64::from(WIDTH - left - right);
-    for (at, (name, value)) in bars.iter().enumerate() {
+    for (at, Bar { name, value, colour }) in bars.iter().enumerate() {
         let y = (top + BAR * at as u32) as i32;
         let end = left as i32 + (room * value / longest).round().max(1.0) as i32;
-        root.draw(&Rectangle::new([(left as i32, y + 5), (end, y + BAR as i32 - 5)], colour(at).filled()))?;
+        root.draw(&Rectangle::new([(left as i32, y + 5), (end, y + BAR as i32 - 5)], colour.filled()))?;
         root.draw(&Text::new((*name).to_owned(), (16, y + BAR as i32 / 2), text(15)))?;
         root.draw(&Text::new(format!("{value:.1}"), (end + 8, y + BAR as i32 / 2), text(15)))?;
     }

@@ -49,8 +49,11 @@ pub fn write_plots(dir: &Path, measured: &Measured) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn colour(at: usize) -> RGBColor {
-    COLOURS[at % COLOURS.len()]
+/// The colour of an engine: in all plots that of the name by which it was asked for.
+fn colour(measured: &Measured, engine: &str) -> RGBColor {
+    let asked = measured.asked.iter();
+    let at = asked.map(|asked| asked.name == engine || asked.members.iter().any(|member| member == engine));
+    COLOURS[at.take_while(|found| !found).count() % COLOURS.len()]
 }
 
 fn heading(measured: &Measured, what: &str) -> String {

@@ -10,16 +10,26 @@ const SIZE: (u32, u32) = (900, 600);
 /// Recall below this is of no use to anybody, and would press the rest together.
 const LOWEST: f64 = 0.8;
 
+struct Line {
+    name: String,
+    curve: Curve,
+    colour: RGBColor,
+}
+
 /// One curve per name asked for; nothing where no curve has a point.
 pub(super) fn draw(measured: &Measured, threaded: bool) -> Result<Option<String>, String> {
-    let curves: Vec<(String, Curve)> = measured
+    let curves: Vec<Line> = measured
         .asked
         .iter()
         .filter_map(|asked| measured.family(asked))
-        .map(|family| (family.name, if threaded { family.threaded } else { family.curve }))
-        .filter(|(_, curve)| !curve.points().is_empty())
+        .map(|family| Line {
+            colour: colour(measured, &family.name),
+            name: family.name,
+            curve: if threaded { family.threaded } else { family.curve },
+        })
+        .filter(|line| !line.curve.points().is_empty())
         .collect();
-    let all = || curves.iter().flat_map(|(_, curve)| curve.points());
+    let all = || curves.iter().flat_map(|line| line.curve.points());
     let recalls = || all().map(|point| point.recall);
     let left = recalls().fold(1.0, f64::min).max(LOWEST.min(recalls().fold(0.0, f64::max) - 0.01));
     let shown = || all().filter(|point| point.recall >= left).map(|point| point.qps);
@@ -37,13 +47,7 @@ pub(super) fn draw(measured: &Measured, threaded: bool) -> Result<Option<String>
 
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-fn plot(
-    svg: &mut String,
-    title: &str,
-    curves: &[(String, Curve)],
-    (left, low, high): (f64, f64, f64),
-    k: usize,
-) -> Drawn {
+fn plot(svg: &mut String, title: &str, curves: &[Line], (left, low, high): (f64, f64, f64), k: usize) -> Drawn {
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
@@ -60,15 +64,15 @@ fn plot(
         .y_label_formatter(&|qps| format!("{qps:.0}"))
         .light_line_style(WHITE)
         .draw()?;
-    for (at, (name, curve)) in curves.iter().enumerate() {
-        let style = ShapeStyle::from(colour(at)).stroke_width(2);
+    for Line { name, curve, colour } in curves {
+        let style = ShapeStyle::from(colour).stroke_width(2);
         let points =
             || curve.points().iter().filter(|point| point.recall >= left).map(|point| (point.recall, point.qps));
         chart
             .draw_series(LineSeries::new(points(), style))?
             .label(name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-        chart.draw_series(points().map(|point| Circle::new(point, 3, colour(at).filled())))?;
+        chart.draw_series(points().map(|point| Circle::new(point, 3, colour.filled())))?;
     }
     chart
         .configure_series_labels()

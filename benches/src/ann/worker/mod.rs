@@ -64,7 +64,7 @@ pub fn serve(engine: &str, input: impl BufRead, mut output: impl Write) -> anyho
         "hnsw_rs" => Box::new(hnsw_rs::HnswRs),
         other => bail!("no engine `{other}` in this binary; there are {}", ENGINES.join(" and ")),
     };
-    let mut worker = Worker { engine, index: None, queries: None };
+    let mut worker = Worker { engine, index: None, queries: None, threads: search::Threads::default() };
     for line in input.lines() {
         let line = line?;
         let request: Result<Request, _> = serde_json::from_str(&line);
@@ -84,6 +84,7 @@ struct Worker {
     engine: Box<dyn Engine>,
     index: Option<Box<dyn Opening>>,
     queries: Option<(Matrix, usize)>,
+    threads: search::Threads,
 }
 
 impl Worker {
@@ -116,7 +117,7 @@ impl Worker {
                 if queries.dim() != index.dim() {
                     bail!("queries of {} values, but vectors of {}", queries.dim(), index.dim());
                 }
-                let found = search::search(index, queries, *k, value as usize, threads, mode)?;
+                let found = search::search(index, queries, *k, value as usize, &self.threads.of(threads, mode)?);
                 npy::write_ids(&out, *k, &found.ids)?;
                 if let Some(path) = latencies {
                     npy::write_f64(&path, &found.latencies_us)?;
