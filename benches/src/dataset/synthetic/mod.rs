@@ -60,7 +60,7 @@ pub struct Synthetic {
     #[serde(default = "defaults::spread")]
     pub spread: f64,
     /// Length of the noise in all directions.
-    #[arg(long, default_value_t = 0.4)]
+    #[arg(long, default_value_t = 0.6)]
     #[serde(default = "defaults::noise")]
     pub noise: f64,
     /// The i-th largest cluster has a share of rows like 1 / i to this power.
@@ -89,7 +89,7 @@ mod defaults {
         1.6
     }
     pub(super) fn noise() -> f64 {
-        0.4
+        0.6
     }
     pub(super) fn zipf() -> f64 {
         0.9
