@@ -3,10 +3,14 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`quality`] | a served system's answers against judgements: runs, metrics, encoder loss apart from ANN loss |
-//! | [`cli`] | `dyad-bench quality` and `metrics` |
+//! | [`dataset`] | vectors and exact neighbours: read, made up, computed |
+//! | [`ann`] | approximate search against its peers, at equal recall |
+//! | [`cli`] | `dyad-bench` and its commands |
 //!
 //! Beside the crate, `peers/` holds the Python programs whose figures ours are compared with.
 #![forbid(unsafe_code)]
 
+pub mod ann;
 pub mod cli;
+pub mod dataset;
 pub mod quality;

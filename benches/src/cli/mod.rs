@@ -4,9 +4,19 @@
 //! |---|---|
 //! | `quality.rs` | `dyad-bench quality` |
 //! | `metrics.rs` | `dyad-bench metrics` |
+//! | `ann.rs` | `dyad-bench ann` |
+//! | `ann_worker.rs` | `dyad-bench ann-worker` |
+//! | `growth.rs` | `dyad-bench growth` |
+//! | `synth.rs` | `dyad-bench synth` |
+//! | `interrupt.rs` | Ctrl-C |
 
+mod ann;
+mod ann_worker;
+mod growth;
+mod interrupt;
 mod metrics;
 mod quality;
+mod synth;
 
 use std::process::ExitCode;
 
@@ -26,9 +36,18 @@ enum Command {
     Quality(quality::Quality),
     /// Compute the metrics of a TREC run.
     Metrics(metrics::Metrics),
+    /// Measure approximate search against its peers.
+    Ann(ann::Ann),
+    /// Fit how speed and build time grow with the number of vectors.
+    Growth(growth::GrowthCommand),
+    /// Write a made-up set of vectors.
+    Synth(synth::Synth),
+    /// Serve one engine on stdin and stdout.
+    #[command(hide = true)]
+    AnnWorker(ann_worker::AnnWorker),
 }
 
-/// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly.
+/// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -42,6 +61,10 @@ pub fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Quality(arguments) => arguments.run(),
         Command::Metrics(arguments) => arguments.run(),
+        Command::Ann(arguments) => arguments.run(),
+        Command::Growth(arguments) => arguments.run(),
+        Command::Synth(arguments) => arguments.run(),
+        Command::AnnWorker(arguments) => arguments.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -49,7 +72,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             use std::io::Write as _;
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::FAILURE
+            if is_interrupt(&error) { ExitCode::from(interrupt::INTERRUPTED) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -57,4 +80,8 @@ pub fn main() -> ExitCode {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().filter_map(|cause| cause.downcast_ref()).any(broken)
+}
+
+fn is_interrupt(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(crate::ann::Error::Interrupted))
 }

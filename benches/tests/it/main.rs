@@ -6,9 +6,13 @@
 //! | `quality.rs` | what is measured there |
 //! | `refusals.rs` | what is not, and what is said |
 //! | `command.rs` | the binary: output, exit codes |
+//! | `ann.rs` | the approximate-search harness with workers whose answers are known (`fake_worker.py`) |
+//! | `ann_command.rs` | its commands, with our own engines |
 //! | `trec.rs` | our metrics against trec_eval's |
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod ann;
+mod ann_command;
 mod command;
 mod quality;
 mod refusals;

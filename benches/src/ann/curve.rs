@@ -1,0 +1,138 @@
+//! Curves of recall against speed, and how two of them compare.
+
+use serde::Serialize;
+
+/// One setting of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// Recall@k.
+    pub recall: f64,
+    /// Queries per second.
+    pub qps: f64,
+}
+
+/// Why a curve has no value at a recall.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Outside {
+    /// No point at all.
+    Empty,
+    /// The curve begins only at this recall.
+    Above(f64),
+    /// The curve ends at this recall.
+    Below(f64),
+}
+
+impl std::fmt::Display for Outside {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Empty => write!(out, "no points"),
+            Self::Above(recall) => write!(out, "begins at {recall:.4}"),
+            Self::Below(recall) => write!(out, "reaches only {recall:.4}"),
+        }
+    }
+}
+
+/// The best that an engine can do: points that no other point beats in both recall and speed, by ascending recall.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Curve {
+    points: Vec<CurvePoint>,
+}
+
+impl Curve {
+    /// The upper envelope of points; also of several engines' points together.
+    pub fn envelope(points: impl IntoIterator<Item = CurvePoint>) -> Self {
+        let mut sorted: Vec<CurvePoint> =
+            points.into_iter().filter(|point| point.qps > 0.0 && point.recall.is_finite()).collect();
+        sorted.sort_by(|left, right| right.recall.total_cmp(&left.recall).then(right.qps.total_cmp(&left.qps)));
+        let mut kept: Vec<CurvePoint> = Vec::new();
+        for point in sorted {
+            if kept.last().is_none_or(|last| point.qps > last.qps) {
+                kept.push(point);
+            }
+        }
+        kept.reverse();
+        Self { points: kept }
+    }
+
+    /// The points, by ascending recall and so by descending speed.
+    pub fn points(&self) -> &[CurvePoint] {
+        &self.points
+    }
+
+    /// Queries per second at a recall: log speed is linear in recall between neighbouring points. Nothing is extrapolated.
+    pub fn qps_at(&self, recall: f64) -> Result<f64, Outside> {
+        let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else { return Err(Outside::Empty) };
+        if recall < first.recall {
+            return Err(Outside::Above(first.recall));
+        }
+        if recall > last.recall {
+            return Err(Outside::Below(last.recall));
+        }
+        let after = self.points.partition_point(|point| point.recall < recall);
+        let right = self.points.get(after).unwrap_or(last);
+        let left = self.points.get(after.saturating_sub(1)).unwrap_or(first);
+        let width = right.recall - left.recall;
+        let share = if width > 0.0 { ((recall - left.recall) / width).clamp(0.0, 1.0) } else { 1.0 };
+        Ok((left.qps.ln() * (1.0 - share) + right.qps.ln() * share).exp())
+    }
+
+    /// The best speed of a measured point with at least this recall: no interpolation.
+    pub fn qps_at_least(&self, recall: f64) -> Option<f64> {
+        self.points.iter().find(|point| point.recall >= recall).map(|point| point.qps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(points: &[(f64, f64)]) -> Curve {
+        Curve::envelope(points.iter().map(|&(recall, qps)| CurvePoint { recall, qps }))
+    }
+
+    #[test]
+    fn beaten_points_fall_out() {
+        let kept = curve(&[(0.9, 1000.0), (0.95, 400.0), (0.93, 300.0), (0.96, 450.0), (0.99, 100.0), (0.9, 800.0)]);
+        let kept: Vec<_> = kept.points().iter().map(|point| (point.recall, point.qps)).collect();
+        assert_eq!(kept, [(0.9, 1000.0), (0.96, 450.0), (0.99, 100.0)]);
+    }
+
+    #[test]
+    fn log_speed_is_linear_in_recall() {
+        let curve = curve(&[(0.90, 1000.0), (0.94, 10.0), (0.98, 1.0)]);
+        // Half way between 1000 and 10 on a log axis is 100; a quarter of the way from 10 to 1 is 10^0.75.
+        assert!((curve.qps_at(0.92).unwrap() - 100.0).abs() < 1e-9);
+        assert!((curve.qps_at(0.95).unwrap() - 10f64.powf(0.75)).abs() < 1e-9);
+        for (recall, qps) in [(0.90, 1000.0), (0.94, 10.0), (0.98, 1.0)] {
+            assert!((curve.qps_at(recall).unwrap() - qps).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn nothing_is_extrapolated() {
+        let curve = curve(&[(0.90, 1000.0), (0.98, 1.0)]);
+        assert_eq!(curve.qps_at(0.981), Err(Outside::Below(0.98)));
+        assert_eq!(curve.qps_at(0.899), Err(Outside::Above(0.90)));
+        assert_eq!(Curve::default().qps_at(0.9), Err(Outside::Empty));
+        assert_eq!(
+            (curve.qps_at_least(0.5), curve.qps_at_least(0.95), curve.qps_at_least(0.99)),
+            (Some(1000.0), Some(1.0), None)
+        );
+    }
+
+    proptest::proptest! {
+        /// No point lies above the envelope, and the interpolated value lies between its neighbours.
+        #[test]
+        fn the_envelope_is_above_every_point(points in proptest::collection::vec((0.0f64..1.0, 1.0f64..1e6), 1..30)) {
+            let curve = curve(&points);
+            proptest::prop_assert!(curve.points().is_sorted_by(|l, r| l.recall < r.recall && l.qps > r.qps));
+            for (recall, qps) in points {
+                proptest::prop_assert!(curve.points().iter().any(|kept| kept.recall >= recall && kept.qps >= qps));
+                if let Ok(at) = curve.qps_at(recall) {
+                    proptest::prop_assert!(at >= qps * (1.0 - 1e-9));
+                }
+            }
+        }
+    }
+}

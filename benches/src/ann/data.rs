@@ -1,0 +1,242 @@
+//! A workload's vectors, made ready: base and queries as float32 `.npy` for the workers, in memory for recall, and exact
+//! neighbours. What had to be computed is kept in the work directory under a key over the data.
+
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+use zerocopy::IntoBytes as _;
+
+use super::error::{Error, Result};
+use super::workload::{Data, Workload};
+use crate::dataset::{
+    self, Matrix, Metric, Neighbours, bin, exact, make_unit, npy, read_neighbours, read_vectors, require_finite,
+    synthetic,
+};
+
+/// Queries whose neighbours are computed again, to see that given neighbours belong to these vectors.
+const CHECKED: usize = 5;
+/// Part of the key; raise it when files in the work directory change their meaning.
+const CACHE_VERSION: u32 = 1;
+
+/// Vectors ready for a run.
+#[derive(Debug)]
+pub struct Ready {
+    /// Rows to search in.
+    pub base: Matrix,
+    /// `.npy` float32 of the same.
+    pub base_path: PathBuf,
+    /// Queries.
+    pub queries: Matrix,
+    /// `.npy` float32 of the same.
+    pub queries_path: PathBuf,
+    /// Exact neighbours, at least k per query.
+    pub truth: Neighbours,
+    /// Hash of metric, base and queries.
+    pub key: String,
+}
+
+/// Reads or makes the vectors of a workload; `note` hears what takes time.
+pub fn prepare(workload: &Workload, cache: &Path, note: &dyn Fn(&str)) -> Result<Ready> {
+    let data = &workload.data;
+    let mut any_length = data.normalise;
+    let mut raw = match (&data.synthetic, &data.hdf5, &data.base, &data.queries) {
+        (Some(parameters), ..) => made_up(parameters, workload, cache, note)?,
+        (_, Some(path), ..) => {
+            let (raw, scale) = from_hdf5(path, workload)?;
+            any_length |= scale;
+            raw
+        }
+        (_, _, Some(base), Some(queries)) => from_files(base, queries, data)?,
+        _ => return Err(Error::Workload { path: PathBuf::new(), problem: "`data`: nothing to read".to_owned() }),
+    };
+    raw.cut(data);
+    let raw = raw.check(workload.metric, any_length)?;
+
+    let key = key(workload.metric, &raw.base, &raw.queries);
+    let dir = cache.join("data").join(&key);
+    let base_path = raw.path_of(&raw.base, &raw.base_path, &dir.join("base.npy"))?;
+    let queries_path = raw.path_of(&raw.queries, &raw.queries_path, &dir.join("queries.npy"))?;
+    let truth = truth(&raw, workload, &dir, note)?;
+    Ok(Ready { base: raw.base, base_path, queries: raw.queries, queries_path, truth, key })
+}
+
+/// Vectors as they came.
+struct Raw {
+    base: Matrix,
+    base_path: PathBuf,
+    queries: Matrix,
+    queries_path: PathBuf,
+    truth: Option<(Neighbours, PathBuf)>,
+    /// The files hold these very values.
+    unchanged: bool,
+}
+
+fn from_files(base_path: &Path, queries_path: &Path, data: &Data) -> Result<Raw> {
+    let (base, queries) = (read_vectors(base_path)?, read_vectors(queries_path)?);
+    let truth = match &data.neighbours {
+        Some(path) => Some((read_neighbours(path)?, path.clone())),
+        None => None,
+    };
+    let plain = |path: &Path| path.extension().is_some_and(|ending| ending == "npy");
+    let unchanged = plain(base_path) && plain(queries_path) && npy::is_f32(base_path)? && npy::is_f32(queries_path)?;
+    let (base_path, queries_path) = (base_path.to_owned(), queries_path.to_owned());
+    Ok(Raw { base, base_path, queries, queries_path, truth, unchanged })
+}
+
+fn made_up(parameters: &synthetic::Synthetic, workload: &Workload, cache: &Path, note: &dyn Fn(&str)) -> Result<Raw> {
+    if parameters.metric() != workload.metric {
+        let problem = format!(
+            "`metric`: expected `{}` for synthetic data of this kind, got `{}`",
+            parameters.metric().name(),
+            workload.metric.name()
+        );
+        return Err(Error::Workload { path: PathBuf::from(&workload.name), problem });
+    }
+    let words = serde_json::to_string(parameters).map_err(std::io::Error::from)?;
+    let key = format!("synthetic-{:032x}", xxh3_128(format!("{CACHE_VERSION} {words}").as_bytes()));
+    let dir = cache.join("data").join(key);
+    let (base_path, queries_path) = (dir.join("base.npy"), dir.join("queries.npy"));
+    if !queries_path.exists() {
+        note(&format!("making {} vectors of {} values", parameters.n, parameters.dim));
+        fs_err::create_dir_all(&dir)?;
+        let (base, queries) = (dir.join("base.part.npy"), dir.join("queries.part.npy"));
+        synthetic::write(parameters, &base, &queries, &|_| {})?;
+        fs_err::rename(base, &base_path)?;
+        fs_err::rename(queries, &queries_path)?;
+    }
+    from_files(&base_path, &queries_path, &Data::default())
+}
+
+/// Also says whether rows are to be scaled whatever their length.
+fn from_hdf5(path: &Path, workload: &Workload) -> Result<(Raw, bool)> {
+    let dataset::hdf5::Hdf5 { base, queries, neighbours, metric, any_length } = dataset::hdf5::read(path)?;
+    if metric != workload.metric {
+        let (expected, got) = (metric.name(), workload.metric.name());
+        let problem = format!("`metric`: expected `{expected}` as in `{}`, got `{got}`", path.display());
+        return Err(Error::Workload { path: PathBuf::from(&workload.name), problem });
+    }
+    let truth = neighbours.map(|truth| (truth, path.to_owned()));
+    let (base_path, queries_path) = (path.to_owned(), path.to_owned());
+    Ok((Raw { base, base_path, queries, queries_path, truth, unchanged: false }, any_length))
+}
+
+impl Raw {
+    /// Keeps the first rows and queries where the workload says so.
+    fn cut(&mut self, data: &Data) {
+        if let Some(limit) = data.limit.filter(|limit| *limit < self.base.len()) {
+            self.base.truncate(limit);
+            self.truth = None;
+            self.unchanged = false;
+        }
+        if let Some(limit) = data.limit_queries.filter(|limit| *limit < self.queries.len()) {
+            self.queries.truncate(limit);
+            self.truth = self.truth.take().map(|(truth, path)| {
+                let kept = truth.ids()[..(limit * truth.k()).min(truth.ids().len())].to_vec();
+                (Neighbours::new(truth.k(), kept), path)
+            });
+            self.unchanged = false;
+        }
+    }
+
+    fn check(mut self, metric: Metric, normalise: bool) -> Result<Self> {
+        if self.base.dim() != self.queries.dim() {
+            return Err(dataset::Error::Malformed {
+                path: self.queries_path,
+                field: "d".to_owned(),
+                expected: format!("{} as in `{}`", self.base.dim(), self.base_path.display()),
+                got: self.queries.dim().to_string(),
+            }
+            .into());
+        }
+        let parts = [(&self.base_path, &mut self.base), (&self.queries_path, &mut self.queries)];
+        for (path, matrix) in parts {
+            match metric {
+                Metric::Ip => self.unchanged &= !make_unit(path, matrix, normalise)?,
+                Metric::L2 => require_finite(path, matrix)?,
+            }
+        }
+        Ok(self)
+    }
+
+    /// The file itself where it holds just these values, else a copy.
+    fn path_of(&self, matrix: &Matrix, path: &Path, copy: &Path) -> Result<PathBuf> {
+        if self.unchanged {
+            return Ok(fs_err::canonicalize(path)?);
+        }
+        if !copy.exists() {
+            if let Some(dir) = copy.parent() {
+                fs_err::create_dir_all(dir)?;
+            }
+            let part = copy.with_extension("part");
+            npy::write_vectors(&part, matrix)?;
+            fs_err::rename(part, copy)?;
+        }
+        Ok(fs_err::canonicalize(copy)?)
+    }
+}
+
+fn key(metric: Metric, base: &Matrix, queries: &Matrix) -> String {
+    let mut hash = Xxh3::new();
+    hash.update(format!("{CACHE_VERSION} {} {} {}", metric.name(), base.dim(), base.len()).as_bytes());
+    hash.update(base.values().as_bytes());
+    hash.update(queries.values().as_bytes());
+    format!("{:032x}", hash.digest128())
+}
+
+/// Given neighbours after a check, kept ones, or computed ones.
+fn truth(raw: &Raw, workload: &Workload, dir: &Path, note: &dyn Fn(&str)) -> Result<Neighbours> {
+    if let Some((truth, path)) = &raw.truth {
+        check_truth(raw, truth, path, workload)?;
+        return Ok(truth.clone());
+    }
+    let depth = workload.k.max(100).min(raw.base.len());
+    let path = dir.join(format!("truth-{depth}.ibin"));
+    if path.exists() {
+        let truth = read_neighbours(&path)?;
+        check_truth(raw, &truth, &path, workload)?;
+        return Ok(truth);
+    }
+    note(&format!("computing exact neighbours: {} queries, {} rows", raw.queries.len(), raw.base.len()));
+    let (truth, scores) = exact(&raw.base, &raw.queries, depth, workload.metric);
+    fs_err::create_dir_all(dir)?;
+    let part = path.with_extension("part");
+    bin::write_neighbours(&part, &truth, &scores)?;
+    fs_err::rename(part, path)?;
+    Ok(truth)
+}
+
+/// Neighbours must be as many as queries, deep enough, ids of rows, and for a few queries as near as the exact ones.
+fn check_truth(raw: &Raw, truth: &Neighbours, path: &Path, workload: &Workload) -> Result<()> {
+    let fail = |field: &str, expected: String, got: String| {
+        Err(dataset::Error::Malformed { path: path.to_owned(), field: field.to_owned(), expected, got }.into())
+    };
+    if truth.len() != raw.queries.len() {
+        return fail("n", format!("{} lists, one per query", raw.queries.len()), truth.len().to_string());
+    }
+    let wanted = workload.k.min(raw.base.len());
+    if truth.k() < wanted {
+        return fail("k", format!("at least {wanted} neighbours per query"), truth.k().to_string());
+    }
+    if let Some(id) = truth.ids().iter().find(|id| **id as usize >= raw.base.len()) {
+        return fail("ids", format!("rows below {}", raw.base.len()), id.to_string());
+    }
+    let step = (raw.queries.len() / CHECKED).max(1);
+    let sample: Vec<usize> = (0..raw.queries.len()).step_by(step).take(CHECKED).collect();
+    let rows = sample.iter().flat_map(|query| raw.queries.row(*query)).copied().collect();
+    let (found, _) = exact(&raw.base, &Matrix::new(raw.queries.dim(), rows), wanted, workload.metric);
+    for (at, query) in sample.into_iter().enumerate() {
+        let worst = |ids: &[u32]| {
+            let score = |id: &u32| workload.metric.score(raw.queries.row(query), raw.base.row(*id as usize));
+            ids.iter().take(wanted).map(score).fold(f64::INFINITY, f64::min)
+        };
+        let (given, best) = (worst(truth.of(query)), worst(found.of(at)));
+        if (given - best).abs() > 1e-4 * best.abs().max(1.0) {
+            return fail(
+                &format!("query {query}"),
+                format!("the nearest rows: {wanted} of them score at least {best:.6}"),
+                format!("rows that score down to {given:.6}; are these the neighbours of other vectors?"),
+            );
+        }
+    }
+    Ok(())
+}

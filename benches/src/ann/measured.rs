@@ -1,0 +1,215 @@
+//! What a run measured.
+
+use serde::Serialize;
+
+use super::curve::{Curve, CurvePoint};
+use super::index_cache::Record;
+use super::machine::{Machine, Stamp};
+use super::protocol::{Described, Memory};
+
+/// One value of an engine's sweep parameter.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Point {
+    /// The sweep parameter.
+    pub value: u32,
+    /// Mean recall@k over the repeats.
+    pub recall: f64,
+    /// Seconds per pass on one thread.
+    pub seconds: Vec<f64>,
+    /// Seconds per pass on all threads.
+    pub threaded_seconds: Vec<f64>,
+    /// Median microseconds of one query, asked for alone.
+    pub p50_us: f64,
+    /// 99th percentile of the same.
+    pub p99_us: f64,
+    /// Microseconds of each query of that pass.
+    #[serde(skip)]
+    pub latencies_us: Vec<f64>,
+    /// What that pass found: k per query, -1 pads.
+    #[serde(skip)]
+    pub ids: Vec<i64>,
+}
+
+impl Point {
+    /// Queries per second on one thread: the median over the repeats.
+    pub fn qps(&self, queries: usize) -> f64 {
+        median(&self.seconds).map_or(0.0, |seconds| queries as f64 / seconds)
+    }
+
+    /// Queries per second on one thread in the fastest pass: what is left of it on a machine that others use as well.
+    pub fn fastest_qps(&self, queries: usize) -> f64 {
+        let fastest = self.seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        if fastest > 0.0 { queries as f64 / fastest } else { 0.0 }
+    }
+
+    /// Queries per second on all threads.
+    pub fn threaded_qps(&self, queries: usize) -> f64 {
+        median(&self.threaded_seconds).map_or(0.0, |seconds| queries as f64 / seconds)
+    }
+}
+
+/// Which of a point's speeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speed {
+    /// One thread, median over the passes.
+    Median,
+    /// One thread, fastest pass.
+    Fastest,
+    /// All threads, median over the passes.
+    AllThreads,
+}
+
+/// Memory of a worker as the run went on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct MemoryOverTime {
+    /// Before `open`.
+    pub baseline: Memory,
+    /// After `open`.
+    pub opened: Memory,
+    /// After all searches.
+    pub served: Memory,
+    /// After `cool`.
+    pub cooled: Memory,
+    /// After one more pass over all queries at a middle value.
+    pub served_cool: Memory,
+}
+
+impl MemoryOverTime {
+    /// Resident bytes that serving takes: after `cool`, without what the process had before `open`.
+    pub fn serving_bytes(&self) -> u64 {
+        self.cooled.rss_bytes.saturating_sub(self.baseline.rss_bytes)
+    }
+}
+
+/// One engine in a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EngineRun {
+    /// Itself in words.
+    pub described: Described,
+    /// Its index.
+    pub index: Record,
+    /// The index was there before the run.
+    pub reused: bool,
+    /// Milliseconds from files to ready to search, files in the page cache.
+    pub open_ms: f64,
+    /// Microseconds of the first query after `open`.
+    pub first_query_us: f64,
+    /// By ascending value.
+    pub points: Vec<Point>,
+    /// `None` where the worker did not live to tell.
+    pub memory: Option<MemoryOverTime>,
+}
+
+/// A name as asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    /// The name.
+    pub name: String,
+    /// The engines behind it: itself, or the variants that it stands for.
+    pub members: Vec<String>,
+}
+
+impl Asked {
+    /// A name that stands for itself.
+    pub fn one(name: &str) -> Self {
+        Self { name: name.to_owned(), members: vec![name.to_owned()] }
+    }
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// The workload's name.
+    pub workload: String,
+    /// Its metric.
+    pub metric: &'static str,
+    /// Rows.
+    pub rows: usize,
+    /// Values per row.
+    pub dim: usize,
+    /// Queries.
+    pub queries: usize,
+    /// Hits per query.
+    pub k: usize,
+    /// Links per node.
+    pub m: usize,
+    /// Beam width while building.
+    pub ef_construction: usize,
+    /// Threads of builds and threaded passes.
+    pub threads: usize,
+    /// Timed passes on one thread.
+    pub repeats: usize,
+    /// Recalls at which engines are compared.
+    pub targets: Vec<f64>,
+    /// Names as asked for.
+    pub asked: Vec<Asked>,
+    /// Engines that were measured, in the order asked.
+    pub engines: Vec<EngineRun>,
+    /// Engines that failed, and why.
+    pub failures: Vec<(String, String)>,
+    /// Where.
+    pub machine: Machine,
+    /// When, and of which source.
+    pub stamp: Stamp,
+}
+
+impl Measured {
+    /// One engine by name.
+    pub fn engine(&self, name: &str) -> Option<&EngineRun> {
+        self.engines.iter().find(|run| run.described.engine == name)
+    }
+
+    /// Recall against speed of several engines together.
+    pub fn curve(&self, names: &[String], speed: Speed) -> Curve {
+        let runs = names.iter().filter_map(|name| self.engine(name));
+        Curve::envelope(runs.flat_map(|run| &run.points).map(|point| {
+            let qps = match speed {
+                Speed::Median => point.qps(self.queries),
+                Speed::Fastest => point.fastest_qps(self.queries),
+                Speed::AllThreads => point.threaded_qps(self.queries),
+            };
+            CurvePoint { recall: point.recall, qps }
+        }))
+    }
+}
+
+/// The middle value, or the mean of the two middle ones; `None` of nothing.
+pub(super) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = *sorted.get((sorted.len() - 1) / 2)?;
+    Some(f64::midpoint(lower, upper))
+}
+
+/// The smallest value that at least `share` of the values do not exceed; 0 of nothing.
+pub(super) fn percentile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_percentiles() {
+        assert_eq!(
+            (median(&[]), median(&[3.0]), median(&[3.0, 1.0]), median(&[9.0, 1.0, 2.0])),
+            (None, Some(3.0), Some(2.0), Some(2.0))
+        );
+        let values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        let at = |share| percentile(&values, share).to_bits();
+        assert_eq!((at(0.5), at(0.99), at(1.0)), (50f64.to_bits(), 99f64.to_bits(), 100f64.to_bits()));
+        assert_eq!(percentile(&[], 0.5).to_bits(), 0f64.to_bits());
+    }
+
+    #[test]
+    fn speed_is_queries_over_the_median_time() {
+        let point = Point { seconds: vec![0.5, 10.0, 0.25, 0.5, 0.4], ..Point::default() };
+        assert!((point.qps(1000) - 2000.0).abs() < 1e-9);
+        assert!(point.threaded_qps(1000).abs() < 1e-9);
+    }
+}

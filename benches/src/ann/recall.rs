@@ -1,0 +1,110 @@
+//! Recall, with ties counted for nobody and against nobody.
+
+use crate::dataset::{Matrix, Metric, Neighbours};
+
+/// Scores this much below the k-th true score still count as equal to it (relative to scores larger than 1).
+const TIE: f64 = 1e-6;
+
+/// For every query the score that a hit must have: that of its k-th true neighbour.
+#[derive(Debug, Clone)]
+pub struct Judge<'a> {
+    base: &'a Matrix,
+    queries: &'a Matrix,
+    metric: Metric,
+    k: usize,
+    floors: Vec<f64>,
+}
+
+impl<'a> Judge<'a> {
+    /// Takes the scores of the true neighbours from the vectors themselves, so that rounding in the truth file cannot count.
+    pub fn new(base: &'a Matrix, queries: &'a Matrix, truth: &Neighbours, k: usize, metric: Metric) -> Self {
+        let floor = |query: usize| {
+            let score = |id: &u32| metric.score(queries.row(query), base.row(*id as usize));
+            let worst = truth.of(query).iter().take(k).map(score).fold(f64::INFINITY, f64::min);
+            worst - TIE * worst.abs().max(1.0)
+        };
+        let floors = (0..queries.len()).map(floor).collect();
+        Self { base, queries, metric, k, floors }
+    }
+
+    /// Mean over the queries of the share of the `k` wanted that were found. `ids` holds `k` per query; -1 and
+    /// duplicates count as nothing. Ids outside of the data are counted as nothing too: see [`Judge::foreign`].
+    pub fn recall(&self, ids: &[i64]) -> f64 {
+        let wanted = self.k.min(self.base.len()).max(1);
+        let mut found = 0;
+        for ((query, floor), hits) in self.queries.rows().zip(&self.floors).zip(ids.chunks(self.k.max(1))) {
+            for (at, id) in hits.iter().enumerate() {
+                let repeated = hits[..at].contains(id);
+                let row = usize::try_from(*id).ok().filter(|row| *row < self.base.len() && !repeated);
+                let near = |row: usize| self.metric.score(query, self.base.row(row)) >= *floor;
+                found += usize::from(row.is_some_and(near));
+            }
+        }
+        found as f64 / (wanted * self.queries.len().max(1)) as f64
+    }
+
+    /// An id that names no row, if there is one: a reply that cannot be right.
+    pub fn foreign(&self, ids: &[i64]) -> Option<i64> {
+        ids.iter().copied().find(|id| *id < -1 || *id >= self.base.len() as i64)
+    }
+
+    /// Exact distances of ids in the unit of ann-benchmarks: 1 - cosine, or the Euclidean distance; infinite for no row.
+    pub fn distances(&self, ids: &[i64]) -> Vec<f32> {
+        let of = |(query, id): (&[f32], &i64)| {
+            let row = usize::try_from(*id).ok().filter(|row| *row < self.base.len());
+            let score = row.map(|row| self.metric.score(query, self.base.row(row)));
+            let distance = score.map(|score| match self.metric {
+                Metric::Ip => 1.0 - score,
+                Metric::L2 => (-score).max(0.0).sqrt(),
+            });
+            distance.map_or(f32::INFINITY, |distance| distance as f32)
+        };
+        let hits = self.queries.rows().zip(ids.chunks(self.k.max(1)));
+        hits.flat_map(|(query, ids)| ids.iter().map(move |id| of((query, id)))).collect()
+    }
+
+    /// Queries judged.
+    pub fn queries(&self) -> usize {
+        self.queries.len()
+    }
+
+    /// Hits per query.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line() -> Matrix {
+        // Rows at 0, 1, 2, 2, 3, 9 on a line.
+        Matrix::new(1, vec![0.0, 1.0, 2.0, 2.0, 3.0, 9.0])
+    }
+
+    #[test]
+    fn ties_count_for_everybody_and_duplicates_once() {
+        let (base, queries) = (line(), Matrix::new(1, vec![0.0, 9.0]));
+        // The third nearest of 0 is row 2, tied with row 3.
+        let truth = Neighbours::new(3, vec![0, 1, 2, 5, 4, 2]);
+        let judge = Judge::new(&base, &queries, &truth, 3, Metric::L2);
+        let recall = |ids: [i64; 6]| judge.recall(&ids);
+        assert!((recall([0, 1, 2, 5, 4, 2]) - 1.0).abs() < 1e-12);
+        assert!((recall([3, 1, 0, 5, 4, 3]) - 1.0).abs() < 1e-12, "a tie at the cut");
+        assert!((recall([1, 1, 1, 5, 4, 3]) - 4.0 / 6.0).abs() < 1e-12, "duplicates");
+        assert!((recall([0, -1, -1, 5, 0, 1]) - 2.0 / 6.0).abs() < 1e-12, "padding and far rows");
+        assert!((recall([0, 1, 77, -5, 4, 2]) - 4.0 / 6.0).abs() < 1e-12, "no such rows");
+        assert_eq!(
+            (judge.foreign(&[0, -1, 5]), judge.foreign(&[0, 6]), judge.foreign(&[-2])),
+            (None, Some(6), Some(-2))
+        );
+    }
+
+    #[test]
+    fn fewer_rows_than_k_can_be_found_completely() {
+        let (base, queries) = (Matrix::new(1, vec![1.0, 2.0]), Matrix::new(1, vec![0.0]));
+        let judge = Judge::new(&base, &queries, &Neighbours::new(2, vec![0, 1]), 10, Metric::L2);
+        assert!((judge.recall(&[1, 0, -1, -1, -1, -1, -1, -1, -1, -1]) - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,218 @@
+//! The order of a run: build or reuse, open, warm up, interleaved sweeps, latencies, memory.
+//!
+//! An engine that fails leaves the run with its error; the others go on. Only an interrupt ends the run.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use super::data::Ready;
+use super::engines::Programs;
+use super::error::{Error, Result};
+use super::index_cache::{Recipe, Reuse, build_or_reuse};
+use super::machine::{machine, stamp};
+use super::measured::{Asked, Measured};
+use super::process::Worker;
+use super::protocol::{Described, Request};
+use super::recall::Judge;
+pub use super::seat::Deadlines;
+use super::seat::{Pass, Seat};
+use super::workload::Workload;
+
+/// A run to be done.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// What to measure.
+    pub workload: &'a Workload,
+    /// Engines, by names that may stand for several.
+    pub engines: Vec<String>,
+    /// Where the programs are.
+    pub programs: Programs,
+    /// Kept indexes, and scratch files.
+    pub cache: PathBuf,
+    /// When a kept index is good enough.
+    pub reuse: Reuse,
+    /// How long workers may take.
+    pub deadlines: Deadlines,
+    /// Turns true when the run is to end.
+    pub cancel: &'static AtomicBool,
+}
+
+/// Runs a workload; `note` hears what is being done.
+pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured> {
+    let workload = job.workload;
+    let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
+    let scratch = job.cache.join(format!("scratch-{}", std::process::id()));
+    fs_err::create_dir_all(&scratch)?;
+    let mut party = Party {
+        job,
+        ready,
+        judge,
+        note,
+        scratch: fs_err::canonicalize(&scratch)?,
+        failures: Vec::new(),
+        asked: Vec::new(),
+    };
+    let seats = party.measure();
+    fs_err::remove_dir_all(scratch)?;
+    let engines = seats?.into_iter().map(Seat::close).collect();
+    Ok(Measured {
+        workload: workload.name.clone(),
+        metric: workload.metric.name(),
+        rows: ready.base.len(),
+        dim: ready.base.dim(),
+        queries: ready.queries.len(),
+        k: workload.k,
+        m: workload.m,
+        ef_construction: workload.ef_construction,
+        threads: workload.all_threads(),
+        repeats: workload.repeats,
+        targets: workload.targets.clone(),
+        asked: party.asked,
+        engines,
+        failures: party.failures,
+        machine: machine(),
+        stamp: stamp(),
+    })
+}
+
+struct Party<'a> {
+    job: &'a Job<'a>,
+    ready: &'a Ready,
+    judge: Judge<'a>,
+    note: &'a dyn Fn(&str),
+    scratch: PathBuf,
+    failures: Vec<(String, String)>,
+    asked: Vec<Asked>,
+}
+
+impl Party<'_> {
+    fn measure(&mut self) -> Result<Vec<Seat>> {
+        let workload = self.job.workload;
+        let mut seats = Vec::new();
+        for name in &self.job.engines {
+            let members = match self.members(name) {
+                Ok(members) => members,
+                Err(error) => {
+                    self.fail(name, error)?;
+                    continue;
+                }
+            };
+            for engine in &members {
+                // A variant may also have been asked for by its own name.
+                if seats.iter().any(|seat: &Seat| seat.engine() == engine) {
+                    continue;
+                }
+                match self.seat(engine) {
+                    Ok(seat) => seats.push(seat),
+                    Err(error) => self.fail(engine, error)?,
+                }
+            }
+            self.asked.push(Asked { name: name.clone(), members });
+        }
+        (self.note)("warming up");
+        self.each(&mut seats, 0, |party, seat| {
+            let own = workload.sweep.get(seat.engine());
+            let values = own.cloned().unwrap_or_else(|| seat.defaults());
+            seat.warm_up(&values, workload.ceiling, &party.judge)
+        })?;
+        let threaded = Pass::Threaded(workload.all_threads());
+        let passes = std::iter::repeat_n(Pass::Single, workload.repeats)
+            .chain(std::iter::repeat_n(threaded, workload.threaded_repeats))
+            .chain([Pass::Each]);
+        for (number, pass) in passes.enumerate() {
+            (self.note)(&match pass {
+                Pass::Single => format!("one thread, pass {} of {}", number + 1, workload.repeats),
+                Pass::Threaded(threads) => format!("{threads} threads, pass {}", number + 1 - workload.repeats),
+                Pass::Each => "one call per query".to_owned(),
+            });
+            let longest = seats.iter().map(Seat::len).max().unwrap_or(0);
+            for at in 0..longest {
+                // Another engine begins every pass, so that none always follows the same one.
+                self.each(&mut seats, number, |party, seat| seat.measure(at, pass, &party.judge))?;
+            }
+        }
+        self.each(&mut seats, 0, |_, seat| seat.weigh())?;
+        Ok(seats)
+    }
+
+    fn start(&self, engine: &str) -> Result<(Worker, Described)> {
+        let mut worker = self.job.programs.start(engine, self.job.cancel)?;
+        let described: Described = worker.ask(&Request::Describe, self.job.deadlines.other)?;
+        if described.engine == engine {
+            return Ok((worker, described));
+        }
+        let (expected, got) = (engine.to_owned(), described.engine);
+        Err(Error::Reply { engine: expected.clone(), op: "describe", expected, got })
+    }
+
+    /// The engines that a name stands for; its worker knows.
+    fn members(&self, name: &str) -> Result<Vec<String>> {
+        let (worker, described) = self.start(name)?;
+        worker.quit();
+        Ok(if described.variants.is_empty() { vec![name.to_owned()] } else { described.variants })
+    }
+
+    /// Builds or reuses an engine's index, and opens it in a fresh process.
+    fn seat(&mut self, engine: &str) -> Result<Seat> {
+        let (job, deadlines) = (self.job, self.job.deadlines);
+        let workload = job.workload;
+        let (mut builder, described) = self.start(engine)?;
+        let recipe = Recipe {
+            base: &self.ready.base_path,
+            data_key: &self.ready.key,
+            metric: workload.metric,
+            m: workload.m,
+            ef_construction: workload.ef_construction,
+            threads: workload.all_threads(),
+            seed: workload.seed,
+        };
+        (self.note)(&format!("{engine}: index"));
+        let index = build_or_reuse(&mut builder, &described, &recipe, &job.cache, &job.reuse, deadlines.build)?;
+        builder.quit();
+        (self.note)(&format!(
+            "{engine}: {} in {:.1} s",
+            if index.reused { "reused, built" } else { "built" },
+            index.record.built.build_s
+        ));
+        let (worker, described) = self.start(engine)?;
+        let queries = (self.ready.queries_path.as_path(), &self.judge);
+        Seat::open(worker, described, index, queries, &self.scratch, deadlines.other)
+    }
+
+    /// One step for every engine in turn, beginning with another one each time; who fails leaves.
+    fn each(
+        &mut self,
+        seats: &mut Vec<Seat>,
+        turn: usize,
+        mut step: impl FnMut(&Self, &mut Seat) -> Result<()>,
+    ) -> Result<()> {
+        let mut failed = Vec::new();
+        let count = seats.len();
+        for position in 0..count {
+            let at = (position + turn) % count;
+            if let Some(seat) = seats.get_mut(at)
+                && let Err(error) = step(self, seat)
+            {
+                failed.push((at, error));
+            }
+        }
+        failed.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        for (at, error) in failed {
+            let seat = seats.remove(at);
+            let engine = seat.engine().to_owned();
+            drop(seat);
+            self.fail(&engine, error)?;
+        }
+        Ok(())
+    }
+
+    /// Notes an engine's failure; an interrupt is nobody's failure and ends the run.
+    fn fail(&mut self, engine: &str, error: Error) -> Result<()> {
+        if matches!(error, Error::Interrupted) {
+            return Err(error);
+        }
+        (self.note)(&format!("{engine} failed: {error}"));
+        self.failures.push((engine.to_owned(), error.to_string()));
+        Ok(())
+    }
+}

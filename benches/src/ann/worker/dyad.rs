@@ -1,0 +1,97 @@
+//! Our own index as an engine: built, written as `dense.dyad`, mapped and searched. All that the harness knows of it is here.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use anyhow::ensure;
+use dyad_index::search::{DenseRows, SearchParams};
+use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
+use dyad_index::{BuildRecord, Certificate, ModelRecord, kernels};
+use dyad_indexer::build::hnsw_rs::HnswRs;
+use dyad_indexer::build::{BuildParams, GraphBuilder as _, repair};
+use dyad_indexer::job::progress::Silent;
+
+use super::{BuildJob, Engine, Opening};
+use crate::ann::protocol::Described;
+use crate::dataset::Metric;
+
+/// The engine.
+pub(super) struct Dyad;
+
+impl Engine for Dyad {
+    fn describe(&self) -> Described {
+        Described {
+            engine: "dyad".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            sweep: "ef".to_owned(),
+            defaults: vec![10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512],
+            settings: format!(
+                "dense.dyad mapped, f32 vectors, kernels {}; one call per query",
+                kernels::kernels().name
+            ),
+            variants: Vec::new(),
+        }
+    }
+
+    fn build(&self, job: BuildJob<'_>) -> anyhow::Result<f64> {
+        ensure!(job.metric == Metric::Ip, "metric: expected ip, got {}: dyad holds unit vectors", job.metric.name());
+        let dim = job.base.dim();
+        let params =
+            BuildParams { m: job.m, ef_construction: job.ef_construction, seed: job.seed, threads: job.threads };
+        let rows = DenseRows::new(job.base.values(), dim);
+        let cancel = AtomicBool::new(false);
+        let started = Instant::now();
+        let graph = HnswRs.build(&rows, &params, &Silent, &cancel)?;
+        let repaired = repair(graph, &rows, &params, &cancel)?;
+        let build_s = started.elapsed().as_secs_f64();
+
+        let model = ModelRecord {
+            name: "bench".to_owned(),
+            fingerprint: "none".to_owned(),
+            dim,
+            metric: dyad_index::Metric::Cosine,
+            max_tokens: 0,
+        };
+        let build = BuildRecord {
+            builder: HnswRs.name().to_owned(),
+            m: job.m,
+            ef_construction: job.ef_construction,
+            seed: job.seed,
+            threads: job.threads,
+            tool: dyad_indexer::TOOL.to_owned(),
+        };
+        let keys: Vec<String> = (0..job.base.len()).map(|row| row.to_string()).collect();
+        let input = ShardInput {
+            meta: &ShardMeta { model, build },
+            vectors: &rows,
+            graph: &repaired.graph,
+            keys: &keys,
+            certificate: &Certificate::default(),
+        };
+        shard::write(&job.dir.join(DENSE_FILE), &input)?;
+        Ok(build_s)
+    }
+
+    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>> {
+        Ok(Box::new(Index { shard: DenseShard::open(&dir.join(DENSE_FILE))? }))
+    }
+}
+
+struct Index {
+    shard: DenseShard,
+}
+
+impl Opening for Index {
+    fn dim(&self) -> usize {
+        self.shard.header().dim as usize
+    }
+
+    fn search(&self, query: &[f32], value: usize, out: &mut [i32]) {
+        let found = self.shard.search(query, &SearchParams { k: out.len(), ef: value });
+        for (hit, out) in found.hits.iter().zip(out) {
+            // Row and node are the same number: the builder keeps the order.
+            *out = hit.node as i32;
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A worker of our own: the other end of [`super::protocol`].
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `dyad.rs` | our index: **the one place to change when its interface does** |
+//! | `hnsw_rs.rs` | the crate `hnsw_rs`, as a peer: its own build and its own search |
+//! | `search.rs` | all queries on one thread or many, timed |
+//! | `memory.rs` | what the process holds |
+
+mod dyad;
+mod hnsw_rs;
+mod memory;
+mod search;
+
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+
+use super::protocol::{Built, Described, Opened, Request};
+use crate::dataset::{Matrix, Metric, npy};
+
+/// Engines that this binary holds.
+pub const ENGINES: [&str; 2] = ["dyad", "hnsw_rs"];
+
+/// What a build is to do.
+#[derive(Debug)]
+struct BuildJob<'a> {
+    base: Matrix,
+    metric: Metric,
+    m: usize,
+    ef_construction: usize,
+    threads: usize,
+    seed: u64,
+    dir: &'a Path,
+}
+
+/// One engine of this binary.
+trait Engine {
+    /// Itself in words.
+    fn describe(&self) -> Described;
+    /// Builds and writes an index; returns the seconds of the build alone.
+    fn build(&self, job: BuildJob<'_>) -> anyhow::Result<f64>;
+    /// Opens what `build` wrote.
+    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>>;
+}
+
+/// An opened index.
+trait Opening: Sync {
+    /// Values per vector.
+    fn dim(&self) -> usize;
+    /// Writes the ids of the nearest rows into `out`, nearest first; what is left of `out` stays as it is.
+    fn search(&self, query: &[f32], value: usize, out: &mut [i32]);
+    /// Drops pages of full-precision vectors, where they are mapped.
+    fn cool(&self) {}
+}
+
+/// Serves requests until `quit` or the end of `input`.
+pub fn serve(engine: &str, input: impl BufRead, mut output: impl Write) -> anyhow::Result<()> {
+    let engine: Box<dyn Engine> = match engine {
+        "dyad" => Box::new(dyad::Dyad),
+        "hnsw_rs" => Box::new(hnsw_rs::HnswRs),
+        other => bail!("no engine `{other}` in this binary; there are {}", ENGINES.join(" and ")),
+    };
+    let mut worker = Worker { engine, index: None, queries: None, threads: search::Threads::default() };
+    for line in input.lines() {
+        let line = line?;
+        let request: Result<Request, _> = serde_json::from_str(&line);
+        let last = matches!(request, Ok(Request::Quit));
+        let reply = request.context("not a request of the protocol").and_then(|request| worker.answer(request));
+        let reply = reply.unwrap_or_else(|error| json!({ "error": format!("{error:#}") }));
+        writeln!(output, "{reply}")?;
+        output.flush()?;
+        if last {
+            break;
+        }
+    }
+    Ok(())
+}
+
+struct Worker {
+    engine: Box<dyn Engine>,
+    index: Option<Box<dyn Opening>>,
+    queries: Option<(Matrix, usize)>,
+    threads: search::Threads,
+}
+
+impl Worker {
+    fn answer(&mut self, request: Request) -> anyhow::Result<Value> {
+        let reply = match request {
+            Request::Describe => serde_json::to_value(self.engine.describe())?,
+            Request::Build { base, metric, m, ef_construction, threads, seed, dir } => {
+                let base = npy::read_vectors(&base)?;
+                fs_err::create_dir_all(&dir)?;
+                let job = BuildJob { base, metric, m, ef_construction, threads, seed, dir: &dir };
+                let build_s = self.engine.build(job)?;
+                serde_json::to_value(Built { build_s, index_bytes: bytes_under(&dir)? })?
+            }
+            Request::Open { dir } => {
+                // A second `open` measures opening alone, not closing the first.
+                self.index = None;
+                let started = Instant::now();
+                self.index = Some(self.engine.open(&dir)?);
+                serde_json::to_value(Opened { open_ms: started.elapsed().as_secs_f64() * 1e3 })?
+            }
+            Request::Prepare { queries, k } => {
+                let queries = npy::read_vectors(&queries)?;
+                let count = queries.len();
+                self.queries = Some((queries, k));
+                json!({ "queries": count })
+            }
+            Request::Search { value, threads, mode, out, latencies } => {
+                let index = self.index.as_deref().context("`search` before `open`")?;
+                let (queries, k) = self.queries.as_ref().context("`search` before `prepare`")?;
+                if queries.dim() != index.dim() {
+                    bail!("queries of {} values, but vectors of {}", queries.dim(), index.dim());
+                }
+                let found = search::search(index, queries, *k, value as usize, &self.threads.of(threads, mode)?);
+                npy::write_ids(&out, *k, &found.ids)?;
+                if let Some(path) = latencies {
+                    npy::write_f64(&path, &found.latencies_us)?;
+                }
+                json!({ "seconds": found.seconds })
+            }
+            Request::Rss => serde_json::to_value(memory::resident()?)?,
+            Request::Cool => {
+                self.index.as_deref().context("`cool` before `open`")?.cool();
+                json!({})
+            }
+            Request::Quit => json!({}),
+        };
+        Ok(reply)
+    }
+}
+
+/// Bytes of all files under a directory.
+fn bytes_under(dir: &Path) -> anyhow::Result<u64> {
+    let mut pending: Vec<PathBuf> = vec![dir.to_owned()];
+    let mut bytes = 0;
+    while let Some(dir) = pending.pop() {
+        for entry in fs_err::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                pending.push(entry.path());
+            } else {
+                bytes += entry.metadata()?.len();
+            }
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,193 @@
+//! A workload: which data, which parameters, which engines. Read from TOML; unknown keys are refused.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::error::{Error, Result};
+use crate::dataset::Metric;
+use crate::dataset::synthetic::Synthetic;
+
+/// Engines of a workload that names none. `usearch-i8` builds slowly on few cores and is left out.
+const ENGINES: [&str; 7] = ["dyad", "hnswlib", "faiss", "faiss-sq8", "qdrant-edge", "svs-lvq", "hnsw_rs"];
+
+/// What one run measures. `benches/workloads/README.md` says what every key means.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Name in records.
+    pub name: String,
+    /// How vectors are compared.
+    pub metric: Metric,
+    /// Hits per query, and the k of recall@k.
+    #[serde(default = "defaults::k")]
+    pub k: usize,
+    /// Links per node (M), or each engine's nearest setting.
+    #[serde(default = "defaults::m")]
+    pub m: usize,
+    /// Beam width while building, or each engine's nearest setting.
+    #[serde(default = "defaults::ef_construction")]
+    pub ef_construction: usize,
+    /// Seed of every build.
+    #[serde(default)]
+    pub seed: u64,
+    /// Timed passes over the sweep on one thread.
+    #[serde(default = "defaults::repeats")]
+    pub repeats: usize,
+    /// Timed passes over the sweep on all threads.
+    #[serde(default = "defaults::threaded_repeats")]
+    pub threaded_repeats: usize,
+    /// Threads that build, and of the passes on all threads; 0: as many as the machine has.
+    #[serde(default)]
+    pub threads: usize,
+    /// Recalls at which engines are compared.
+    #[serde(default = "defaults::targets")]
+    pub targets: Vec<f64>,
+    /// An engine's sweep ends with the first point of at least this recall.
+    #[serde(default = "defaults::ceiling")]
+    pub ceiling: f64,
+    /// Engines measured where the command names none.
+    #[serde(default = "defaults::engines")]
+    pub engines: Vec<String>,
+    /// The vectors.
+    pub data: Data,
+    /// Sweep values per engine, in place of the engine's own.
+    #[serde(default)]
+    pub sweep: BTreeMap<String, Vec<u32>>,
+}
+
+/// Where vectors come from: files, one HDF5 file, or the generator.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// Rows to search in: `.npy`, `.fbin`, `.fvecs`.
+    pub base: Option<PathBuf>,
+    /// Queries, in the same formats.
+    pub queries: Option<PathBuf>,
+    /// Exact neighbours: `.ibin`, `.ivecs`, `.npy`; computed where absent.
+    pub neighbours: Option<PathBuf>,
+    /// A file of ann-benchmarks that holds all three.
+    pub hdf5: Option<PathBuf>,
+    /// Made up.
+    pub synthetic: Option<Synthetic>,
+    /// Only the first rows.
+    pub limit: Option<usize>,
+    /// Only the first queries.
+    pub limit_queries: Option<usize>,
+    /// Scales rows of any length to unit length (metric `ip`).
+    #[serde(default)]
+    pub normalise: bool,
+}
+
+mod defaults {
+    //! Values of keys that a workload does not name.
+
+    pub(super) fn k() -> usize {
+        10
+    }
+    pub(super) fn m() -> usize {
+        16
+    }
+    pub(super) fn ef_construction() -> usize {
+        200
+    }
+    pub(super) fn repeats() -> usize {
+        5
+    }
+    pub(super) fn threaded_repeats() -> usize {
+        3
+    }
+    pub(super) fn targets() -> Vec<f64> {
+        vec![0.95, 0.97, 0.99]
+    }
+    pub(super) fn ceiling() -> f64 {
+        0.9985
+    }
+    pub(super) fn engines() -> Vec<String> {
+        super::ENGINES.map(str::to_owned).to_vec()
+    }
+}
+
+impl Workload {
+    /// Reads and checks a workload. Relative data paths are looked for beside the file, then under `data_dir`.
+    pub fn read(path: &Path, data_dir: Option<&Path>) -> Result<Self> {
+        let text = fs_err::read_to_string(path)?;
+        let fail = |problem: String| Error::Workload { path: path.to_owned(), problem };
+        let mut workload: Self = toml::from_str(&text).map_err(|error| fail(error.to_string()))?;
+        workload.check().map_err(fail)?;
+        let beside = path.parent().unwrap_or(Path::new(""));
+        let data = &mut workload.data;
+        for entry in [&mut data.base, &mut data.queries, &mut data.neighbours, &mut data.hdf5].into_iter().flatten() {
+            *entry = find(entry, beside, data_dir).map_err(fail)?;
+        }
+        Ok(workload)
+    }
+
+    /// Threads of builds and of the passes on all threads.
+    pub fn all_threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            threads => threads,
+        }
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        let at_least_one = [
+            ("k", self.k),
+            ("m", self.m),
+            ("ef_construction", self.ef_construction),
+            ("repeats", self.repeats),
+            ("data.limit", self.data.limit.unwrap_or(1)),
+            ("data.limit_queries", self.data.limit_queries.unwrap_or(1)),
+        ];
+        for (key, value) in at_least_one {
+            if value == 0 {
+                return Err(format!("`{key}`: expected at least 1, got 0"));
+            }
+        }
+        if !self.name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+            || self.name.is_empty()
+        {
+            return Err(format!("`name`: expected letters, digits, `-`, `_` or `.`, got `{}`", self.name));
+        }
+        if let Some(target) = self.targets.iter().find(|target| !(**target > 0.0 && **target <= 1.0)) {
+            return Err(format!("`targets`: expected recalls above 0 and at most 1, got {target}"));
+        }
+        if self.targets.is_empty() {
+            return Err("`targets`: expected at least one recall, got none".to_owned());
+        }
+        for (engine, values) in &self.sweep {
+            if values.is_empty() || values.contains(&0) || !values.is_sorted_by(|left, right| left < right) {
+                return Err(format!("`sweep.{engine}`: expected ascending values above 0, got {values:?}"));
+            }
+        }
+        self.data.check()
+    }
+}
+
+impl Data {
+    fn check(&self) -> std::result::Result<(), String> {
+        let files = self.base.is_some() || self.queries.is_some() || self.neighbours.is_some();
+        let kinds = [files, self.hdf5.is_some(), self.synthetic.is_some()].into_iter().filter(|kind| *kind).count();
+        if kinds != 1 {
+            return Err(format!(
+                "`data`: expected either `base` and `queries`, or `hdf5`, or `synthetic`, got {kinds} of these"
+            ));
+        }
+        if files && (self.base.is_none() || self.queries.is_none()) {
+            return Err("`data`: expected both `base` and `queries`, got one of them".to_owned());
+        }
+        self.synthetic.as_ref().map_or(Ok(()), |synthetic| synthetic.check().map_err(|error| error.to_string()))
+    }
+}
+
+fn find(path: &Path, beside: &Path, data_dir: Option<&Path>) -> std::result::Result<PathBuf, String> {
+    let tried: Vec<PathBuf> = std::iter::once(beside).chain(data_dir).map(|dir| dir.join(path)).collect();
+    if let Some(found) = tried.iter().find(|path| path.exists()) {
+        return Ok(found.clone());
+    }
+    let tried: Vec<String> = tried.iter().map(|path| format!("`{}`", path.display())).collect();
+    let hint = if data_dir.is_none() { ". DYAD_DATA (or --data) may name another folder to look in" } else { "" };
+    Err(format!("`data`: no such file: {}{hint}", tried.join(" or ")))
+}

@@ -1,0 +1,55 @@
+//! All rows as a stream into files: memory does not grow with their number.
+
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use super::Synthetic;
+use super::shape::Shape;
+use crate::dataset::error::{Result, malformed};
+use crate::dataset::raw::write_values;
+use crate::dataset::{bin, npy};
+
+/// Bytes of rows that are made at once.
+const PIECE_BYTES: usize = 16 << 20;
+
+/// Writes `parameters.n` rows to `base` and the queries to `queries`, each `.npy` (float32) or `.fbin`; `advance` hears of
+/// rows written. The files are the same for every number of threads.
+pub fn write(parameters: &Synthetic, base: &Path, queries: &Path, advance: &dyn Fn(usize)) -> Result<()> {
+    parameters.check()?;
+    let shape = Shape::new(parameters);
+    let first_query = parameters.n as u64;
+    write_rows(&shape, 0..first_query, parameters.dim, base, advance)?;
+    let behind = first_query..first_query + parameters.queries as u64;
+    write_rows(&shape, behind, parameters.dim, queries, advance)
+}
+
+fn write_rows(
+    shape: &Shape,
+    rows: std::ops::Range<u64>,
+    dim: usize,
+    path: &Path,
+    advance: &dyn Fn(usize),
+) -> Result<()> {
+    let n = (rows.end - rows.start) as usize;
+    let mut out = create(path, n, dim)?;
+    let piece = (PIECE_BYTES / (4 * dim)).max(1);
+    let mut values = vec![0.0f32; piece.min(n) * dim];
+    for start in (0..n).step_by(piece) {
+        let count = piece.min(n - start);
+        let values = &mut values[..count * dim];
+        values.par_chunks_mut(dim).enumerate().for_each(|(at, out)| shape.fill(rows.start + (start + at) as u64, out));
+        write_values(&mut out, values)?;
+        advance(count);
+    }
+    Ok(out.flush()?)
+}
+
+fn create(path: &Path, n: usize, dim: usize) -> Result<BufWriter<fs_err::File>> {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("npy") => npy::create(path, "<f4", &[n, dim]),
+        Some("fbin") => bin::create(path, n, dim),
+        other => Err(malformed(path, "ending", ".npy or .fbin", format!("{other:?}"))),
+    }
+}

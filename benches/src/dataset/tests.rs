@@ -1,0 +1,247 @@
+//! Every format: what was written is read, and what is malformed is refused by file, field, expected and got.
+
+use std::path::Path;
+
+use hdf5_pure::{AttrValue, FileBuilder};
+use proptest::prelude::*;
+
+use super::*;
+
+fn matrix() -> impl Strategy<Value = Matrix> {
+    (1usize..20, 1usize..20).prop_flat_map(|(n, dim)| {
+        proptest::collection::vec(-1e6f32..1e6, n * dim).prop_map(move |values| Matrix::new(dim, values))
+    })
+}
+
+fn neighbours() -> impl Strategy<Value = Neighbours> {
+    (1usize..20, 1usize..20).prop_flat_map(|(n, k)| {
+        proptest::collection::vec(0u32..=i32::MAX as u32, n * k).prop_map(move |ids| Neighbours::new(k, ids))
+    })
+}
+
+proptest! {
+    #[test]
+    fn vectors_survive_every_format(matrix in matrix()) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        npy::write_vectors(&path("v.npy"), &matrix).unwrap();
+        bin::write_vectors(&path("v.fbin"), &matrix).unwrap();
+        vecs::write_vectors(&path("v.fvecs"), &matrix).unwrap();
+        for name in ["v.npy", "v.fbin", "v.fvecs"] {
+            prop_assert_eq!(&read_vectors(&path(name)).unwrap(), &matrix, "{}", name);
+        }
+    }
+
+    #[test]
+    fn neighbours_survive_every_format(lists in neighbours()) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let ids: Vec<i32> = lists.ids().iter().map(|id| *id as i32).collect();
+        npy::write_ids(&path("n.npy"), lists.k(), &ids).unwrap();
+        bin::write_neighbours(&path("n.ibin"), &lists, &vec![0.5; ids.len()]).unwrap();
+        vecs::write_neighbours(&path("n.ivecs"), &lists).unwrap();
+        // An .ibin without scores, as other tools write plain int32 matrices.
+        let bytes = fs_err::read(path("n.ibin")).unwrap();
+        fs_err::write(path("plain.ibin"), &bytes[..8 + 4 * ids.len()]).unwrap();
+        for name in ["n.npy", "n.ibin", "n.ivecs", "plain.ibin"] {
+            prop_assert_eq!(&read_neighbours(&path(name)).unwrap(), &lists, "{}", name);
+        }
+    }
+
+    /// Any bytes at all are read or refused; nothing panics, and nothing is allocated that the file does not hold.
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), magic in any::<bool>()) {
+        let dir = tempfile::tempdir().unwrap();
+        for ending in ["npy", "fbin", "fvecs", "ibin", "ivecs", "hdf5"] {
+            let path = dir.path().join(format!("x.{ending}"));
+            let start: &[u8] = match (magic, ending) {
+                (true, "npy") => b"\x93NUMPY\x01\x00",
+                (true, "hdf5") => b"\x89HDF\r\n\x1a\n",
+                _ => b"",
+            };
+            fs_err::write(&path, [start, &bytes].concat()).unwrap();
+            let _ = (read_vectors(&path), read_neighbours(&path), hdf5::read(&path));
+        }
+    }
+}
+
+#[test]
+fn halves_and_doubles_become_floats() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("v.npy");
+    let values = [1.0f32, -0.5, 0.099_975_586, 65_504.0];
+    let write = |descr: &str, bytes: Vec<u8>| {
+        let mut out = npy::create(&path, descr, &[2, 2]).unwrap();
+        std::io::Write::write_all(&mut out, &bytes).unwrap();
+        std::io::Write::flush(&mut out).unwrap();
+        read_vectors(&path).unwrap()
+    };
+    let halves = values.iter().flat_map(|value| half::f16::from_f32(*value).to_le_bytes()).collect();
+    assert_eq!(write("<f2", halves), Matrix::new(2, values.to_vec()));
+    let doubles = values.iter().flat_map(|value| f64::from(*value).to_le_bytes()).collect();
+    assert_eq!(write("<f8", doubles), Matrix::new(2, values.to_vec()));
+}
+
+/// What NumPy 1.26 writes for `numpy.save("x.npy", numpy.arange(3, dtype="float64"))`, and a version 2 header.
+#[test]
+fn numpys_own_headers_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.npy");
+    let text = "{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }";
+    let header = format!("{text}{}\n", " ".repeat(117 - text.len()));
+    let values: Vec<u8> = [0.0f64, 1.0, 2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let first = [b"\x93NUMPY\x01\x00\x76\x00".as_slice(), header.as_bytes(), &values].concat();
+    fs_err::write(&path, first).unwrap();
+    assert_eq!(npy::read_f64(&path).unwrap(), [0.0, 1.0, 2.0]);
+    let second = [b"\x93NUMPY\x02\x00\x76\x00\x00\x00".as_slice(), header.as_bytes(), &values].concat();
+    fs_err::write(&path, second).unwrap();
+    assert_eq!(npy::read_f64(&path).unwrap(), [0.0, 1.0, 2.0]);
+}
+
+fn refusal(path: &Path, bytes: &[u8]) -> String {
+    fs_err::write(path, bytes).unwrap();
+    let neighbours = path.extension().is_some_and(|ending| ending == "ibin" || ending == "ivecs");
+    let error = if neighbours { read_neighbours(path).unwrap_err() } else { read_vectors(path).unwrap_err() };
+    let message = error.to_string();
+    assert!(message.starts_with(&format!("`{}`: ", path.display())), "{message}");
+    message
+}
+
+#[test]
+fn malformed_files_are_refused_by_field() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let rows = Matrix::new(3, vec![1.0; 12]);
+    let words = |values: &[i32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+    let cut = |bytes: &[u8], by: usize| bytes[..bytes.len() - by].to_vec();
+
+    let file = path("v.npy");
+    npy::write_vectors(&file, &rows).unwrap();
+    let sound = fs_err::read(&file).unwrap();
+    let with = |from: &str, to: &str| {
+        let text = String::from_utf8_lossy(&sound[10..128]).replace(from, to);
+        let text = format!("{:<117}\n", text.trim_end());
+        [&sound[..10], text.as_bytes(), &sound[128..]].concat()
+    };
+    for (bytes, expected) in [
+        (cut(&sound, 4), "file size: expected 176 bytes (<f4 of shape [4, 3]), got 172"),
+        ([&sound[..], &[0]].concat(), "file size: expected 176 bytes"),
+        (b"NUMPY".to_vec(), "magic: expected 8 bytes"),
+        (b"\x89HDF\r\n\x1a\n......".to_vec(), "magic: expected \\x93NUMPY, got"),
+        ([&sound[..6], &[9], &sound[7..]].concat(), "version: expected 1, 2 or 3"),
+        (with("'<f4'", "'>f4'"), "descr: expected a little-endian number, got >f4"),
+        (with("'<f4'", "'<i4'"), "descr: expected <f2, <f4 or <f8, got <i4"),
+        (with("False", "True"), "fortran_order: expected False"),
+        (with("(4, 3)", "(12,)"), "shape: expected two dimensions, none of them 0, got [12]"),
+        (with("(4, 3)", "(4, -3)"), "shape: expected whole numbers"),
+        (with("'shape'", "'form'"), "header: expected the key 'shape'"),
+        (with("(4, 3)", "(99999999999, 99999999999)"), "file size: expected"),
+    ] {
+        let message = refusal(&file, &bytes);
+        assert!(message.contains(expected), "{expected}: {message}");
+    }
+    npy::create(&file, "<f4", &[0, 3]).unwrap();
+    assert!(refusal(&file, &fs_err::read(&file).unwrap()).contains("shape: expected two dimensions, none of them 0"));
+
+    for (name, bytes, expected) in [
+        ("v.fbin", words(&[4, 3, 0]), "file size: expected 56 bytes (4 rows of 3 float32), got 12"),
+        ("v.fbin", words(&[0, 3]), "n: expected at least 1, got 0"),
+        ("v.fbin", words(&[4, 0]), "d: expected at least 1, got 0"),
+        ("v.fbin", vec![1, 0, 0], "sizes: expected 8 bytes"),
+        ("v.fbin", words(&[-1, -1]), "file size: expected 73786976260"),
+        ("n.ibin", words(&[1, 2, 0, 1, 0]), "file size: expected 24 bytes"),
+        ("n.ibin", words(&[1, 1, -5, 0]), "ids: expected int32 ids that are not negative, got -5"),
+        ("n.ibin", words(&[1, 0]), "k: expected at least 1, got 0"),
+        ("v.fvecs", words(&[2, 0, 0, 2, 0]), "file size: expected a multiple of 12 bytes"),
+        ("v.fvecs", words(&[2, 0, 0, 1, 0, 0]), "d of row 1: expected 2, as in row 0, got 1"),
+        ("v.fvecs", words(&[0]), "d of row 0: expected at least 1, got 0"),
+        ("v.fvecs", words(&[-3, 0, 0]), "d of row 0: expected at least 1, got -3"),
+        ("v.fvecs", vec![], "d of row 0: expected 4 bytes"),
+        ("n.ivecs", words(&[1, -7]), "ids: expected ids of rows, got -7"),
+        ("v.txt", vec![], "ending: expected .npy, .fbin or .fvecs, got `txt`"),
+    ] {
+        let message = refusal(&path(name), &bytes);
+        assert!(message.contains(expected), "{expected}: {message}");
+    }
+}
+
+#[test]
+fn rows_that_a_metric_cannot_use_are_refused() {
+    let path = Path::new("v.npy");
+    let unit = |values: &[f32], any_length| {
+        let mut matrix = Matrix::new(2, values.to_vec());
+        make_unit(path, &mut matrix, any_length).map(|changed| (changed, matrix))
+    };
+    let said = |values: &[f32]| unit(values, false).unwrap_err().to_string();
+    assert_eq!(said(&[1.0, 0.0, f32::NAN, 0.0]), "`v.npy`: row 1, value 0: expected a finite number, got NaN");
+    assert_eq!(said(&[0.0, f32::INFINITY]), "`v.npy`: row 0, value 1: expected a finite number, got inf");
+    assert_eq!(said(&[1.0, 0.0, 0.0, 0.0]), "`v.npy`: row 1: expected a direction, got the zero vector");
+    assert!(said(&[3.0, 4.0]).contains("row 0: expected unit length") && said(&[3.0, 4.0]).contains("length 5.0000"));
+    assert_eq!(unit(&[3.0, 4.0], true).unwrap(), (true, Matrix::new(2, vec![0.6, 0.8])));
+    assert_eq!(unit(&[0.6, 0.8], false).unwrap(), (false, Matrix::new(2, vec![0.6, 0.8])));
+    assert!(unit(&[0.6002, 0.8], false).unwrap().0, "as f16 leaves it");
+    assert!(require_finite(path, &Matrix::new(2, vec![9.0, f32::NEG_INFINITY])).is_err());
+}
+
+fn hdf5_file(path: &Path, distance: Option<&str>, dims: (u64, u64), neighbours: Option<&[i32]>) {
+    let mut builder = FileBuilder::new();
+    let rows = |n: u64, dim: u64| (0..n * dim).map(|at| at as f32).collect::<Vec<f32>>();
+    builder.create_dataset("train").with_f32_data(&rows(6, dims.0)).with_shape(&[6, dims.0]);
+    builder.create_dataset("test").with_f32_data(&rows(2, dims.1)).with_shape(&[2, dims.1]);
+    if let Some(ids) = neighbours {
+        builder.create_dataset("neighbors").with_i32_data(ids).with_shape(&[2, ids.len() as u64 / 2]);
+    }
+    if let Some(distance) = distance {
+        builder.set_attr("distance", AttrValue::VarLenString(distance.to_owned()));
+    }
+    builder.write(path).unwrap();
+}
+
+#[test]
+fn hdf5_of_ann_benchmarks_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.hdf5");
+    hdf5_file(&path, Some("euclidean"), (4, 4), Some(&[1, 2, 3, 5, 4, 0]));
+    let read = hdf5::read(&path).unwrap();
+    assert_eq!((read.base.len(), read.base.dim(), read.queries.len()), (6, 4, 2));
+    assert_eq!(read.base.row(2), [8.0, 9.0, 10.0, 11.0]);
+    assert_eq!(read.neighbours, Some(Neighbours::new(3, vec![1, 2, 3, 5, 4, 0])));
+    assert_eq!((read.metric, read.any_length), (Metric::L2, false));
+    hdf5_file(&path, Some("angular"), (4, 4), None);
+    let read = hdf5::read(&path).unwrap();
+    assert_eq!((read.neighbours, read.metric, read.any_length), (None, Metric::Ip, true));
+}
+
+#[test]
+fn hdf5_that_cannot_be_used_is_refused_by_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.hdf5");
+    let said = || hdf5::read(&path).unwrap_err().to_string();
+    hdf5_file(&path, Some("jaccard"), (4, 4), None);
+    assert!(said().contains("attribute `distance`: expected angular, euclidean or ip, got jaccard"), "{}", said());
+    hdf5_file(&path, None, (4, 4), None);
+    assert!(said().contains("got no such attribute"), "{}", said());
+    hdf5_file(&path, Some("ip"), (4, 3), None);
+    assert!(said().contains("test: d: expected 4, as in train, got 3"), "{}", said());
+    hdf5_file(&path, Some("ip"), (4, 4), Some(&[0, -1]));
+    assert!(said().contains("neighbors: expected rows, got -1"), "{}", said());
+    FileBuilder::new().write(&path).unwrap();
+    assert!(said().contains("attribute `distance`"), "{}", said());
+    fs_err::write(&path, "no HDF5 at all").unwrap();
+    assert!(said().contains("header: expected an HDF5 file"), "{}", said());
+}
+
+/// A byte of a sound file flipped in turn: read or refused, never a panic.
+#[test]
+fn flipped_bytes_of_hdf5_do_not_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.hdf5");
+    hdf5_file(&path, Some("euclidean"), (4, 4), Some(&[1, 2, 3, 5]));
+    let sound = fs_err::read(&path).unwrap();
+    for at in 0..sound.len() {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 0x5A;
+        fs_err::write(&path, bytes).unwrap();
+        let _ = hdf5::read(&path);
+    }
+}

@@ -1,0 +1,249 @@
+//! The harness with workers whose recall and speed are known: order, failures, deadlines, ratios.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use dyad_bench::ann::{Deadlines, Error, Job, Measured, Programs, Reuse, Workload, prepare, run, summary, write_table};
+use serde_json::json;
+use tempfile::TempDir;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+const WORKLOAD: &str = r#"
+name = "tiny"
+metric = "ip"
+repeats = 3
+threaded_repeats = 1
+threads = 2
+targets = [0.5, 0.7, 0.9]
+
+[data.synthetic]
+kind = "clustered"
+n = 120
+dim = 8
+queries = 6
+clusters = 4
+intrinsic = 3
+"#;
+
+/// A folder with a workload and the fake worker; `None`, and said so, where there is no Python to run it.
+struct Bench {
+    dir: TempDir,
+    workload: Workload,
+}
+
+impl Bench {
+    fn new() -> Option<Self> {
+        let python = std::process::Command::new("python3").arg("--version").output();
+        if !python.is_ok_and(|output| output.status.success()) {
+            let _ = writeln!(std::io::stderr(), "skipped: no python3 to run the fake worker");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("fake_worker.py");
+        fs_err::write(&script, include_str!("fake_worker.py")).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs_err::set_permissions(&script, executable).unwrap();
+        let toml = dir.path().join("tiny.toml");
+        fs_err::write(&toml, WORKLOAD).unwrap();
+        let workload = Workload::read(&toml, None).unwrap();
+        Some(Self { dir, workload })
+    }
+
+    fn job(&self, engines: &[&str], cancel: &'static AtomicBool) -> Job<'_> {
+        let script = self.dir.path().join("fake_worker.py");
+        Job {
+            workload: &self.workload,
+            engines: engines.iter().map(|&name| name.to_owned()).collect(),
+            programs: Programs { ours: script.clone(), python: PathBuf::from("python3"), peers: script },
+            cache: self.dir.path().join("cache"),
+            reuse: Reuse::default(),
+            deadlines: Deadlines { build: Duration::from_secs(20), other: Duration::from_secs(3) },
+            cancel,
+        }
+    }
+
+    fn measure(&self, engines: &[&str]) -> Measured {
+        let job = self.job(engines, &NEVER);
+        fs_err::create_dir_all(&job.cache).unwrap();
+        let ready = prepare(&self.workload, &job.cache, &|_| {}).unwrap();
+        run(&job, &ready, &|_| {}).unwrap()
+    }
+
+    /// What the workers were asked: process, engine, and the request in words.
+    fn log(&self) -> Vec<(u32, String, String)> {
+        let text = fs_err::read_to_string(self.dir.path().join("log")).unwrap();
+        let parse = |line: &str| {
+            let mut words = line.splitn(3, ' ').map(str::to_owned);
+            (words.next().unwrap().parse().unwrap(), words.next().unwrap(), words.next().unwrap().trim().to_owned())
+        };
+        text.lines().map(parse).collect()
+    }
+}
+
+fn alive(process: u32) -> bool {
+    Path::new(&format!("/proc/{process}")).exists()
+}
+
+fn names(measured: &Measured) -> Vec<&str> {
+    measured.engines.iter().map(|run| run.described.engine.as_str()).collect()
+}
+
+#[test]
+fn sweeps_are_interleaved_and_another_engine_begins_every_pass() {
+    let Some(bench) = Bench::new() else { return };
+    let measured = bench.measure(&["dyad", "fake-20"]);
+    assert_eq!((names(&measured), measured.failures.len()), (vec!["dyad", "fake-20"], 0));
+    let log = bench.log();
+    let searches: Vec<String> = log
+        .iter()
+        .filter(|(_, _, words)| words.starts_with("search"))
+        .map(|(_, engine, words)| format!("{engine} {}", words.trim_start_matches("search ")))
+        .collect();
+    let sweep = |first: &str, second: &str, words: &str| -> Vec<String> {
+        [2, 5, 9, 10].iter().flat_map(|v| [first, second].map(|engine| format!("{engine} {v} {words}"))).collect()
+    };
+    let warm_up = 2 * (1 + 4);
+    let passes = [
+        sweep("dyad", "fake-20", "1 batch"),
+        sweep("fake-20", "dyad", "1 batch"),
+        sweep("dyad", "fake-20", "1 batch"),
+        sweep("fake-20", "dyad", "2 batch"),
+        sweep("dyad", "fake-20", "1 each"),
+    ];
+    assert_eq!(searches[warm_up..][..5 * 8], passes.concat());
+    // Memory is asked for before `open`, and an index is built in another process than it is opened in.
+    let of = |engine: &str, op: &str| log.iter().position(|(_, name, words)| name == engine && words == op).unwrap();
+    assert!(of("dyad", "rss") < of("dyad", "open") && of("dyad", "open") < of("dyad", "prepare"));
+    let process = |op: &str| log.iter().find(|(_, name, words)| name == "dyad" && words.starts_with(op)).unwrap().0;
+    assert_ne!(process("build"), process("open"));
+    assert!(log.iter().all(|(process, ..)| !alive(*process)), "every worker has ended");
+}
+
+#[test]
+fn known_recall_and_speed_give_known_ratios() {
+    let Some(bench) = Bench::new() else { return };
+    let measured = bench.measure(&["dyad", "fake-20", "family"]);
+    let points: Vec<(u32, f64)> =
+        measured.engines[0].points.iter().map(|point| (point.value, (point.recall * 1e9).round() / 1e9)).collect();
+    assert_eq!(points, [(2, 0.2), (5, 0.5), (9, 0.9), (10, 1.0)]);
+    let summary = summary(&measured);
+    let ratio = |path: &str| summary.pointer(path).unwrap().as_f64().unwrap();
+    for target in ["0.5", "0.7", "0.9"] {
+        // Twice the time at every point is half the speed at every recall.
+        assert!((ratio(&format!("/ratios/fake-20/{target}")) - 2.0).abs() < 1e-9);
+        // The family is as good as its faster member.
+        assert!((ratio(&format!("/ratios/family/{target}")) - 2.0).abs() < 1e-9);
+        assert!((ratio(&format!("/ratios_all_threads/fake-20/{target}")) - 2.0).abs() < 1e-9);
+    }
+    assert!((ratio("/build_ratio/fake-20") - 0.5).abs() < 1e-9 && (ratio("/rss_ratio/fake-20") - 0.5).abs() < 1e-9);
+    assert!((ratio("/open_ms") - 0.5).abs() < 1e-9 && (ratio("/first_query_ms") - 0.001).abs() < 1e-9);
+    assert_eq!(summary["compared_member"]["family"], "fake-20");
+    // 6 queries in 5 times 10 ms.
+    assert!((ratio("/qps_at/dyad/0.5") - 120.0).abs() < 1e-9);
+    let mut table = Vec::new();
+    write_table(&mut table, &measured).unwrap();
+    let table = String::from_utf8(table).unwrap();
+    let row: Vec<&str> = table.lines().rfind(|line| line.starts_with("fake-20")).unwrap().split_whitespace().collect();
+    assert_eq!(row, ["fake-20", "2.00x", "2.00x", "2.00x", "2.00x", "0.50x", "0.50x", "0.50x"], "{table}");
+}
+
+#[test]
+fn an_engine_that_fails_leaves_the_others_measured() {
+    let Some(bench) = Bench::new() else { return };
+    let engines = ["dyad", "dies-20", "refuses-20", "lies-20", "strays-20", "chatters-20"];
+    let measured = bench.measure(&engines);
+    assert_eq!(names(&measured), ["dyad", "chatters-20"]);
+    let said = |engine: &str| {
+        let failure = measured.failures.iter().find(|(name, _)| name == engine);
+        failure.map_or_else(|| panic!("{engine} did not fail"), |(_, error)| error.clone())
+    };
+    let died = said("dies-20");
+    assert!(died.contains("ended during `search` (exit status: 3)") && died.contains("out of luck"), "{died}");
+    assert_eq!(said("refuses-20"), "refuses-20: `build`: this data does not suit me");
+    assert_eq!(said("lies-20"), "lies-20: reply to `describe`: expected lies-20, got someone-else");
+    assert_eq!(said("strays-20"), "strays-20: reply to `search`: expected ids of rows, or -1, got 120");
+    let summary = summary(&measured);
+    assert_eq!(summary["failures"].as_object().unwrap().len(), 4);
+    assert!((summary["ratios"]["chatters-20"]["0.9"].as_f64().unwrap() - 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_worker_that_is_late_is_killed() {
+    let Some(bench) = Bench::new() else { return };
+    let measured = bench.measure(&["hangs-20", "dyad"]);
+    assert_eq!(names(&measured), ["dyad"]);
+    let (_, error) = &measured.failures[0];
+    assert_eq!(error, "hangs-20: no answer to `search` within 3 s; the worker was killed");
+    assert!(bench.log().iter().all(|(process, ..)| !alive(*process)));
+}
+
+#[test]
+fn an_interrupt_ends_the_run_and_its_workers() {
+    static CANCEL: AtomicBool = AtomicBool::new(false);
+    let Some(bench) = Bench::new() else { return };
+    let mut job = bench.job(&["dyad", "hangs-20"], &CANCEL);
+    job.deadlines.other = Duration::from_secs(100);
+    fs_err::create_dir_all(&job.cache).unwrap();
+    let ready = prepare(&bench.workload, &job.cache, &|_| {}).unwrap();
+    let log = bench.dir.path().join("log");
+    let hangs = move || {
+        let until = Instant::now() + Duration::from_secs(50);
+        while Instant::now() < until {
+            let text = fs_err::read_to_string(&log).unwrap_or_default();
+            if text.lines().any(|line| line.contains("hangs-20 search 5")) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        CANCEL.store(true, Ordering::Relaxed);
+    };
+    let watcher = std::thread::spawn(hangs);
+    let error = run(&job, &ready, &|_| {}).unwrap_err();
+    watcher.join().unwrap();
+    assert!(matches!(error, Error::Interrupted), "{error}");
+    assert!(bench.log().iter().all(|(process, ..)| !alive(*process)));
+    let left: Vec<_> = fs_err::read_dir(&job.cache).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("scratch")), "{left:?}");
+}
+
+#[test]
+fn an_index_is_built_once_per_settings() {
+    let Some(mut bench) = Bench::new() else { return };
+    let builds = |bench: &Bench| bench.log().iter().filter(|(_, _, words)| words.starts_with("build")).count();
+    assert!(!bench.measure(&["dyad", "fake-20"]).engines[0].reused);
+    assert_eq!(builds(&bench), 2);
+    let again = bench.measure(&["dyad", "fake-20"]);
+    assert_eq!((builds(&bench), again.engines[0].reused, again.engines[1].reused), (2, true, true));
+    assert!((again.engines[1].index.built.build_s - 2.0).abs() < 1e-9, "the time of the first build");
+
+    // Another program of ours is another builder; peers say their version.
+    let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
+    job.reuse.program = "other".to_owned();
+    let ready = prepare(&bench.workload, &job.cache, &|_| {}).unwrap();
+    run(&job, &ready, &|_| {}).unwrap();
+    assert_eq!(builds(&bench), 3);
+    let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
+    job.reuse = Reuse { other_programs: true, rebuild: vec!["fake-20".to_owned()], ..Reuse::default() };
+    run(&job, &ready, &|_| {}).unwrap();
+    assert_eq!(builds(&bench), 4);
+    bench.workload.m = 8;
+    bench.measure(&["dyad", "fake-20"]);
+    assert_eq!(builds(&bench), 6);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let Some(bench) = Bench::new() else { return };
+    let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
+    job.programs.python = PathBuf::from("/nowhere/python");
+    fs_err::create_dir_all(&job.cache).unwrap();
+    let ready = prepare(&bench.workload, &job.cache, &|_| {}).unwrap();
+    let measured = run(&job, &ready, &|_| {}).unwrap();
+    assert_eq!(names(&measured), ["dyad"]);
+    let (_, error) = &measured.failures[0];
+    assert!(error.starts_with("fake-20: cannot start `/nowhere/python`: ") && error.contains("--python"), "{error}");
+    assert_eq!(summary(&measured)["ratios"], json!({}));
+}

@@ -1,0 +1,249 @@
+//! `dyad-bench ann`, `synth` and `growth` as commands, with our own engines on tiny data.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use dyad_bench::dataset::{Matrix, Metric, bin, exact, npy, read_neighbours, read_vectors, vecs};
+use serde_json::Value;
+use tempfile::tempdir;
+
+fn bench(arguments: &[&str], directory: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-bench"));
+    command.args(arguments).current_dir(directory).env_remove("DYAD_DATA").env("NO_COLOR", "1").output().unwrap()
+}
+
+fn workload(directory: &Path, name: &str, n: usize) -> PathBuf {
+    let path = directory.join(format!("{name}.toml"));
+    let text = format!(
+        "name = \"{name}\"\nmetric = \"ip\"\nm = 8\nef_construction = 40\nrepeats = 2\nthreaded_repeats = 1\nthreads = 2\n\
+         engines = [\"dyad\", \"hnsw_rs\"]\ntargets = [0.9, 0.95]\n\
+         [data.synthetic]\nkind = \"clustered\"\nn = {n}\ndim = 48\nqueries = 40\nclusters = 10\nintrinsic = 16\n\
+         [sweep]\ndyad = [1, 10, 12, 16, 24, 48, 96]\n"
+    );
+    fs_err::write(&path, text).unwrap();
+    path
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn ann_writes_everything_and_prints_the_table() {
+    let dir = tempdir().unwrap();
+    workload(dir.path(), "tiny", 800);
+    let arguments = ["ann", "--workload", "tiny.toml", "--out", "out", "--hdf5", "--record", "records"];
+    let output = bench(&arguments, dir.path());
+    assert!(output.status.success(), "{output:?}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("QPS, 1 thread") && table.contains("dyad over"), "{table}");
+
+    let out = dir.path().join("out");
+    let summary = json(&out.join("summary.json"));
+    for key in ["ratios", "build_ratio", "rss_ratio"] {
+        assert!(summary[key]["hnsw_rs"].is_object() || summary[key]["hnsw_rs"].is_f64(), "{key}: {summary:#}");
+    }
+    assert!(summary["open_ms"].as_f64().unwrap() > 0.0);
+    assert_eq!(summary["engines"].as_array().unwrap().len(), 2);
+    for engine in summary["engines"].as_array().unwrap() {
+        let points = engine["points"].as_array().unwrap();
+        let last = points.last().unwrap();
+        assert!(last["recall"].as_f64().unwrap() > 0.95, "{last}");
+        assert!(points.iter().all(|point| point["seconds"].as_array().unwrap().len() == 2));
+        assert!(engine["serving_bytes"].as_u64().unwrap() > 0);
+    }
+    let points = fs_err::read_to_string(out.join("points.csv")).unwrap();
+    let rows: usize =
+        summary["engines"].as_array().unwrap().iter().map(|e| e["points"].as_array().unwrap().len()).sum();
+    assert_eq!(points.lines().count(), rows + 1);
+    let columns = points.lines().next().unwrap().split(',').count();
+    assert!(points.lines().all(|line| line.split(',').count() == columns), "{points}");
+    assert_eq!(fs_err::read_to_string(out.join("engines.csv")).unwrap().lines().count(), 3);
+    for plot in ["recall-qps.svg", "recall-qps-all-threads.svg", "build.svg", "memory.svg"] {
+        assert!(out.join(plot).exists(), "{plot}");
+    }
+    let hdf5 = fs_err::read_dir(out.join("results/tiny/10/dyad")).unwrap().count();
+    assert_eq!(hdf5, summary["engines"][0]["points"].as_array().unwrap().len());
+    let records = fs_err::read_dir(dir.path().join("records")).unwrap();
+    let names: Vec<String> = records.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(names.len() == 2 && names.iter().all(|name| name.starts_with("tiny-20")), "{names:?}");
+}
+
+#[test]
+fn growth_follows_engines_through_the_sizes() {
+    let dir = tempdir().unwrap();
+    workload(dir.path(), "small", 300);
+    workload(dir.path(), "large", 900);
+    let arguments = ["growth", "--workloads", "large.toml,small.toml", "--engines", "dyad", "--out", "out"];
+    let output = bench(&arguments, dir.path());
+    assert!(output.status.success(), "{output:?}");
+    let growth = json(&dir.path().join("out/growth.json"));
+    assert_eq!(growth["workloads"], serde_json::json!(["small", "large"]));
+    assert!(growth["exponents"]["dyad"]["build s"].is_f64(), "{growth:#}");
+    let sizes: Vec<u64> =
+        growth["series"][0]["points"].as_array().unwrap().iter().map(|point| point[0].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [300, 900]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("exponent"));
+    assert!(dir.path().join("out/small/summary.json").exists());
+}
+
+#[test]
+fn synth_writes_what_ann_reads() {
+    let dir = tempdir().unwrap();
+    let arguments = ["synth", "--n", "500", "--dim", "32", "--queries", "20", "--clusters", "5", "--intrinsic", "4"];
+    let more = ["--kind", "sift-like", "--format", "fbin", "--neighbours", "10", "--out", "made"];
+    let output = bench(&[&arguments[..], &more].concat(), dir.path());
+    assert!(output.status.success(), "{output:?}");
+    let made = dir.path().join("made");
+    let (base, queries) =
+        (read_vectors(&made.join("base.fbin")).unwrap(), read_vectors(&made.join("queries.fbin")).unwrap());
+    assert_eq!((base.len(), base.dim(), queries.len()), (500, 32, 20));
+    let truth = read_neighbours(&made.join("neighbours.ibin")).unwrap();
+    assert_eq!(truth, exact(&base, &queries, 10, Metric::L2).0);
+    let text = "name = \"made\"\nmetric = \"l2\"\nm = 8\nrepeats = 1\nengines = [\"hnsw_rs\"]\n\
+                [data]\nbase = \"made/base.fbin\"\nqueries = \"made/queries.fbin\"\nneighbours = \"made/neighbours.ibin\"\n";
+    fs_err::write(dir.path().join("made.toml"), text).unwrap();
+    let output = bench(&["ann", "--workload", "made.toml", "--out", "out"], dir.path());
+    assert!(output.status.success(), "{output:?}");
+    let summary = json(&dir.path().join("out/summary.json"));
+    assert_eq!(summary["ratios"], serde_json::json!({}));
+    let points = summary["engines"][0]["points"].as_array().unwrap();
+    assert!(points.last().unwrap()["recall"].as_f64().unwrap() > 0.99);
+}
+
+/// Every format of the same vectors ends in the same prepared data, and so in the same kept index.
+#[test]
+fn formats_of_the_same_vectors_share_an_index() {
+    let dir = tempdir().unwrap();
+    let value = |at: usize| ((at * 7_919 + 13) % 1_000) as f32 / 500.0 - 1.0;
+    let unit = |n: usize, skip: usize| {
+        let mut matrix = Matrix::new(16, (skip..skip + n * 16).map(value).collect());
+        dyad_bench::dataset::make_unit(Path::new("made"), &mut matrix, true).unwrap();
+        matrix
+    };
+    let (base, queries) = (unit(300, 0), unit(10, 9_000));
+    let path = |name: &str| dir.path().join(name);
+    npy::write_vectors(&path("b.npy"), &base).unwrap();
+    npy::write_vectors(&path("q.npy"), &queries).unwrap();
+    bin::write_vectors(&path("b.fbin"), &base).unwrap();
+    vecs::write_vectors(&path("q.fvecs"), &queries).unwrap();
+    let (truth, _) = exact(&base, &queries, 10, Metric::Ip);
+    vecs::write_neighbours(&path("t.ivecs"), &truth).unwrap();
+    let mut reused = Vec::new();
+    for (name, files) in [
+        ("one", "base = \"b.npy\"\nqueries = \"q.npy\""),
+        ("two", "base = \"b.fbin\"\nqueries = \"q.fvecs\"\nneighbours = \"t.ivecs\""),
+    ] {
+        let text =
+            format!("name = \"{name}\"\nmetric = \"ip\"\nm = 4\nrepeats = 1\nengines = [\"dyad\"]\n[data]\n{files}\n");
+        fs_err::write(path(&format!("{name}.toml")), text).unwrap();
+        let output = bench(&["ann", "--workload", &format!("{name}.toml"), "--out", name], dir.path());
+        assert!(output.status.success(), "{output:?}");
+        reused.push(json(&path(name).join("summary.json"))["engines"][0]["index_reused"].clone());
+    }
+    assert_eq!(reused, [false, true]);
+}
+
+#[test]
+fn what_cannot_be_measured_ends_with_1_and_names_the_place() {
+    let dir = tempdir().unwrap();
+    let refused = |text: &str, expected: &str| {
+        fs_err::write(dir.path().join("w.toml"), text).unwrap();
+        let output = bench(&["ann", "--workload", "w.toml", "--out", "out"], dir.path());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.starts_with("error: `w.toml`: ") && message.contains(expected), "{expected}: {message}");
+    };
+    let head = "name = \"w\"\nmetric = \"ip\"\n";
+    let synthetic = "[data.synthetic]\nkind = \"clustered\"\nn = 10\ndim = 4\n";
+    refused(&format!("{head}speed = 3\n{synthetic}"), "unknown field `speed`");
+    refused(&format!("{head}{synthetic}shape = 1\n"), "unknown field `shape`");
+    refused(
+        &format!("name = \"w\"\nmetric = \"cosine\"\n{synthetic}"),
+        "unknown variant `cosine`, expected `ip` or `l2`",
+    );
+    refused(&format!("{head}k = 0\n{synthetic}"), "`k`: expected at least 1, got 0");
+    refused(&format!("name = \"a/b\"\nmetric = \"ip\"\n{synthetic}"), "`name`: expected letters");
+    refused(&format!("{head}targets = [1.5]\n{synthetic}"), "`targets`: expected recalls");
+    refused(&format!("{head}{synthetic}[sweep]\ndyad = [20, 10]\n"), "`sweep.dyad`: expected ascending values");
+    refused(&format!("{head}[data]\n"), "got 0 of these");
+    refused(&format!("{head}[data]\nhdf5 = \"x\"\nbase = \"y\"\n"), "got 2 of these");
+    refused(&format!("{head}[data]\nbase = \"y\"\n"), "expected both `base` and `queries`");
+    refused(&format!("{head}[data]\nbase = \"no.npy\"\nqueries = \"no.npy\"\n"), "no such file: `no.npy`. DYAD_DATA");
+    refused(&format!("{head}[data.synthetic]\nkind = \"clustered\"\nn = 10\ndim = 0\n"), "`dim`: expected 1 to");
+    let output = bench(&["ann", "--workload", "none.toml", "--out", "out"], dir.path());
+    assert_eq!(output.status.code(), Some(1));
+    for sweep in ["dyad", "dyad=", "dyad=3:2", "dyad=0", "dyad=x"] {
+        let output = bench(&["ann", "--workload", "w.toml", "--out", "out", "--sweep", sweep], dir.path());
+        assert_eq!(output.status.code(), Some(2), "{sweep}");
+    }
+}
+
+#[test]
+fn neighbours_of_other_vectors_are_refused() {
+    let dir = tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let rows = |n: usize, step: usize| Matrix::new(2, (0..2 * n).map(|at| ((at * step) % 97) as f32).collect());
+    let (base, queries) = (rows(50, 31), rows(5, 17));
+    npy::write_vectors(&path("b.npy"), &base).unwrap();
+    npy::write_vectors(&path("q.npy"), &queries).unwrap();
+    let text =
+        "name = \"w\"\nmetric = \"l2\"\n[data]\nbase = \"b.npy\"\nqueries = \"q.npy\"\nneighbours = \"t.ivecs\"\n";
+    fs_err::write(path("w.toml"), text).unwrap();
+    let (wrong, _) = exact(&rows(50, 13), &queries, 10, Metric::L2);
+    let (few, _) = exact(&base, &rows(4, 17), 10, Metric::L2);
+    let (short, _) = exact(&base, &queries, 9, Metric::L2);
+    let far = dyad_bench::dataset::Neighbours::new(10, vec![50; 50]);
+    for (truth, expected) in [
+        (wrong, "are these the neighbours of other vectors?"),
+        (few, "n: expected 5 lists, one per query, got 4"),
+        (short, "k: expected at least 10 neighbours per query, got 9"),
+        (far, "ids: expected rows below 50, got 50"),
+    ] {
+        vecs::write_neighbours(&path("t.ivecs"), &truth).unwrap();
+        let output = bench(&["ann", "--workload", "w.toml", "--engines", "hnsw_rs", "--out", "out"], dir.path());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("t.ivecs`: ") && message.contains(expected), "{message}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_signal_ends_with_130_and_leaves_no_worker() {
+    let dir = tempdir().unwrap();
+    workload(dir.path(), "long", 20_000);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-bench"));
+    command.args(["ann", "--workload", "long.toml", "--repeats", "60000", "--out", "out"]).current_dir(dir.path());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let scratch = format!("target/dyad-bench/scratch-{}", child.id());
+    let until = Instant::now() + Duration::from_mins(1);
+    while Instant::now() < until && !dir.path().join(&scratch).exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let workers = || -> Vec<String> {
+        let children = format!("/proc/{0}/task/{0}/children", child.id());
+        fs_err::read_to_string(children).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    };
+    let mut started = workers();
+    while Instant::now() < until && started.is_empty() {
+        std::thread::sleep(Duration::from_millis(20));
+        started = workers();
+    }
+    assert!(!started.is_empty(), "no worker within a minute");
+    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    let until = Instant::now() + Duration::from_secs(30);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < until, "still running 30 s after the signal");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!((status.code(), status.signal()), (Some(130), None));
+    for worker in started {
+        assert!(!Path::new("/proc").join(&worker).exists(), "worker {worker} lives on");
+    }
+}
