@@ -24,7 +24,8 @@ is the engine's own call for all queries; queries are contiguous float32, made o
 | qdrant-edge | Qdrant's engine: HNSW M, int8 scalar quantisation of quantile 0.99 pinned in memory, one segment; edge.py says more | `query_batch`, rescored by the original vectors | hnsw_ef | Qdrant documentation, "Quantization" and "Optimize" |
 | usearch-i8, usearch-bf16, usearch-f32 | `Index(connectivity=M, expansion_add=ef_construction)`; for i8 the base is scaled by us to -127..127, as usearch's own cast takes the range -1..1 whole | `search(threads)` over a viewed (mapped) file | expansion_search | README of usearch |
 
-Any svs name may end in `-r64`: graph_max_degree 64 instead of 2 M, the degree SVS's own benchmarks use for embeddings.
+Any svs name may end in `-r64`: graph_max_degree 64 instead of 2 M, to show what a denser graph gives. It is not M=16's
+equal, so `svs-lvq` does not name it. `qdrant-edge-o1` and `-o3` oversample by 1 and 3 instead of 2.
 """
 
 import argparse
