@@ -1,0 +1,142 @@
+"""Qdrant's own engine in process (qdrant-edge-py).
+
+Build. HNSW with m and ef_construct as asked and `max_indexing_threads` = threads; int8 scalar quantisation of quantile 0.99
+(Qdrant's documented example), codes and graph `Memory.Pinned` (what `always_ram` became), original vectors `Memory.Cached`
+(mapped; they are read for rescoring only); no write-ahead log; points upserted by the thousand, then `optimize` until there is
+nothing left to do, into one segment (`default_segment_number=1`, a `max_segment_size` above the base). Timed: upserts,
+`optimize` and `flush`, since Qdrant writes its files as it builds. Making `Point` objects of the rows is not timed.
+"ip" is `Distance.Dot` (unit vectors: no second normalisation), "l2" is `Distance.Euclid`.
+
+Search. `query_batch` of all queries in one call; the requests are made before the clock runs and the ids are read from the
+answer after it stops. `rescore=True` and `oversampling` 2.0, the documented example; the names `qdrant-edge-o1` and `-o3`
+measure 1.0 and 3.0. No payload, no vectors in the answer. `hnsw_ef` is the sweep. The search pool's size belongs to the open
+shard (`max_search_threads`), so another number of threads loads the shard again, outside the clock.
+"""
+
+import time
+
+EF = [10, 16, 24, 32, 40, 48, 64, 80, 96, 128, 192, 256]
+BATCH = 1000
+# In KB; above any base used here, so that nothing is split.
+LARGEST_SEGMENT = 1 << 30
+
+
+class QdrantEdge:
+    """One shard of one segment."""
+
+    sweep = "hnsw_ef"
+    defaults = EF
+
+    def __init__(self, oversampling):
+        import importlib.metadata
+
+        import qdrant_edge
+
+        self.edge = qdrant_edge
+        self.version = importlib.metadata.version("qdrant-edge-py")
+        self.oversampling = oversampling
+        self.settings = (
+            f"int8 scalar quantisation, quantile 0.99, codes and graph pinned, rescore with oversampling {oversampling}, "
+            "one segment after optimize, query_batch over all queries, max_search_threads as asked"
+        )
+        self.shard = self.directory = self.meta = self.params = None
+        self.threads = 1
+        self.k = 0
+
+    def _config(self, meta, threads):
+        edge = self.edge
+        distance = {"ip": edge.Distance.Dot, "l2": edge.Distance.Euclid}[meta["metric"]]
+        return edge.EdgeConfig(
+            vectors=edge.EdgeVectorParams(size=meta["dim"], distance=distance, memory=edge.Memory.Cached),
+            hnsw_config=edge.HnswIndexConfig(
+                m=meta["m"],
+                ef_construct=meta["ef_construction"],
+                full_scan_threshold=10,
+                max_indexing_threads=threads,
+                memory=edge.Memory.Pinned,
+            ),
+            quantization_config=edge.ScalarQuantizationConfig(
+                type=edge.ScalarType.Int8, quantile=0.99, memory=edge.Memory.Pinned
+            ),
+            optimizers=edge.EdgeOptimizersConfig(
+                default_segment_number=1, max_segment_size=LARGEST_SEGMENT, indexing_threshold=1
+            ),
+            max_search_threads=threads,
+            wal_enabled=False,
+        )
+
+    def build(self, base, metric, m, ef_construction, threads, seed, directory):
+        """Upserts and optimises. There is no seed."""
+        del seed
+        place = directory / "shard"
+        place.mkdir()
+        edge = self.edge
+        shape = {"dim": base.shape[1], "metric": metric, "m": m, "ef_construction": ef_construction}
+        shard = edge.EdgeShard.create(str(place), self._config(shape, threads))
+        seconds = 0.0
+        for start in range(0, len(base), BATCH):
+            rows = base[start : start + BATCH].tolist()
+            points = [edge.Point(id=start + offset, vector=row) for offset, row in enumerate(rows)]
+            started = time.perf_counter()
+            shard.update(edge.UpdateOperation.upsert_points(points))
+            seconds += time.perf_counter() - started
+        started = time.perf_counter()
+        while shard.optimize():
+            pass
+        shard.flush()
+        seconds += time.perf_counter() - started
+        info = shard.info()
+        shard.close()
+        # An empty segment for later writes may stand beside the one that holds the points.
+        if info.indexed_vectors_count < len(base):
+            raise RuntimeError(f"expected {len(base)} indexed vectors after optimize, got {info.indexed_vectors_count}")
+        return seconds
+
+    def open(self, directory, meta):
+        """Loads the shard under the configuration it was built with."""
+        self.directory, self.meta = directory, meta
+        self._load(1)
+
+    def _load(self, threads):
+        if self.shard is not None:
+            self.shard.close()
+        self.shard = self.edge.EdgeShard.load(str(self.directory / "shard"), self._config(self.meta, threads))
+        self.threads = threads
+
+    def prepare(self, queries, k):
+        """Keeps k; the requests hold the parameters too, so they are made by `requests`."""
+        self.k = k
+        return queries
+
+    def configure(self, value, threads):
+        """ef, rescoring and the size of the search pool."""
+        edge = self.edge
+        if threads != self.threads:
+            self._load(threads)
+        quantization = edge.QuantizationSearchParams(rescore=True, oversampling=self.oversampling)
+        self.params = edge.SearchParams(hnsw_ef=int(value), quantization=quantization)
+
+    def requests(self, queries):
+        """The rows as one batch, in the form that the bindings take."""
+        edge = self.edge
+        return edge.QueryBatchRequest(
+            [
+                edge.QueryRequest(
+                    limit=self.k,
+                    query=edge.Query.Nearest(row),
+                    params=self.params,
+                    with_vector=False,
+                    with_payload=False,
+                )
+                for row in queries.tolist()
+            ]
+        )
+
+    def search(self, batch):
+        """One planned batch."""
+        return self.shard.query_batch(batch)
+
+    @staticmethod
+    def ids(answer):
+        """The ids of scored points, best first."""
+        return [[point.id for point in points] for points in answer]

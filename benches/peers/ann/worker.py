@@ -1,0 +1,171 @@
+"""The worker's side of the JSON lines, and what is timed.
+
+An engine is an object with
+
+    version, sweep, defaults, settings            what `describe` answers
+    build(base, metric, m, ef_construction, threads, seed, directory) -> seconds
+                                                  times the engine's own work only: no reading of the npy, no writing of files
+    open(directory)                               from files to ready to search; `open_ms` is its wall time
+    prepare(queries, k)                           -> the queries in the form the engine takes them, one row each
+    configure(value, threads)                     sets the sweep parameter and the threads; not timed
+    requests(queries) -> anything                 only where rows must be wrapped once `configure` has run; not timed
+    search(requests) -> anything                  one call for all rows given; this is what is timed
+    ids(answer) -> integer array [rows, k]        of what `search` returned; -1 or an unknown id pads; not timed
+"""
+
+import ctypes
+import ctypes.util
+import gc
+import json
+import os
+import pathlib
+import sys
+import time
+
+import numpy as np
+
+from ann import engines
+
+
+class Worker:
+    """State between requests."""
+
+    def __init__(self, name):
+        self.name = name
+        self.engine = engines.create(name)
+        self.rows = None
+        self.queries = None
+        self.k = 0
+
+    def describe(self, _request):
+        """Who this is, and what the sweep means."""
+        engine = self.engine
+        reply = {"engine": self.name, "version": engine.version, "sweep": engine.sweep}
+        reply |= {"defaults": engine.defaults, "settings": engine.settings}
+        if hasattr(engine, "variants"):
+            reply["variants"] = engine.variants
+        return reply
+
+    def build(self, request):
+        """Builds into a fresh directory and forgets the base."""
+        base = np.load(request["base"], allow_pickle=False)
+        if base.dtype != np.float32 or base.ndim != 2:
+            raise ValueError(f"{request['base']}: expected float32 [n,d], got {base.dtype} {list(base.shape)}")
+        if request["metric"] not in ("ip", "l2"):
+            raise ValueError(f"metric: expected ip or l2, got {request['metric']!r}")
+        directory = pathlib.Path(request["dir"])
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise ValueError(f"{directory}: expected a fresh directory, got one with files in it")
+        parameters = {key: request[key] for key in ("metric", "m", "ef_construction", "threads", "seed")}
+        seconds = self.engine.build(np.ascontiguousarray(base), directory=directory, **parameters)
+        # Written last, so that a directory without it is an interrupted build.
+        meta = parameters | {"n": base.shape[0], "dim": base.shape[1], "build_s": seconds, "version": self.engine.version}
+        (directory / "meta.json").write_text(json.dumps(meta) + "\n", encoding="utf-8")
+        del base
+        trim()
+        size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+        return {"build_s": seconds, "index_bytes": size}
+
+    def open(self, request):
+        """From files to ready to search."""
+        directory = pathlib.Path(request["dir"])
+        meta = json.loads((directory / "meta.json").read_text(encoding="utf-8"))
+        started = time.perf_counter()
+        self.engine.open(directory, meta)
+        return {"open_ms": (time.perf_counter() - started) * 1e3}
+
+    def prepare(self, request):
+        """Loads the queries once, in the engine's form."""
+        queries = np.ascontiguousarray(np.load(request["queries"], allow_pickle=False), dtype=np.float32)
+        self.k = int(request["k"])
+        self.queries = self.engine.prepare(queries, self.k)
+        # For mode "each": one row a call, cut before the clock runs.
+        self.rows = [self.queries[row : row + 1] for row in range(len(self.queries))]
+        return {"queries": len(queries)}
+
+    def search(self, request):
+        """All queries in the engine's own batch call, or one call each."""
+        if self.queries is None:
+            raise ValueError("search: expected a prepare before it")
+        self.engine.configure(request["value"], request["threads"])
+        search = self.engine.search
+        wrap = getattr(self.engine, "requests", lambda queries: queries)
+        if request["mode"] == "batch":
+            batch = wrap(self.queries)
+            started = time.perf_counter()
+            answer = search(batch)
+            seconds = time.perf_counter() - started
+            found = [self.engine.ids(answer)]
+        elif request["mode"] == "each":
+            answers, latencies = [], np.empty(len(self.rows), dtype=np.float64)
+            rows = [wrap(row) for row in self.rows]
+            whole = time.perf_counter()
+            for index, row in enumerate(rows):
+                started = time.perf_counter_ns()
+                answer = search(row)
+                latencies[index] = (time.perf_counter_ns() - started) / 1e3
+                answers.append(answer)
+            seconds = time.perf_counter() - whole
+            found = [self.engine.ids(answer) for answer in answers]
+            np.save(request["latencies"], latencies)
+        else:
+            raise ValueError(f"mode: expected batch or each, got {request['mode']!r}")
+        np.save(request["out"], self.padded(found))
+        return {"seconds": seconds}
+
+    def padded(self, found):
+        """int32 [q,k], -1 where nothing was found."""
+        ids = np.full((len(self.rows), self.k), -1, dtype=np.int32)
+        row = 0
+        for block in found:
+            for one in block:
+                ids[row, : len(one)] = one[: self.k]
+                row += 1
+        return ids
+
+    def rss(self, _request):
+        """Resident memory as the kernel counts it, after what can be freed is freed."""
+        trim()
+        status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text("ascii").splitlines())
+        names = {"rss_bytes": "VmRSS", "anonymous_bytes": "RssAnon", "file_bytes": "RssFile"}
+        return {key: int(status[name].split()[0]) * 1024 for key, name in names.items()}
+
+    def cool(self, _request):
+        """Nothing of a peer's is cold by design."""
+        return {}
+
+
+def trim():
+    """Hands freed memory back to the kernel, so that the allocator's habits do not count against an engine."""
+    gc.collect()
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+
+
+def serve(name):
+    """Answers requests until `quit` or the end of stdin."""
+    # Engines print to stdout, from C too: the replies get a file descriptor of their own.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    try:
+        worker, missing = Worker(name), None
+    except Exception as error:  # the first request is answered with it
+        worker, missing = None, f"{name}: {type(error).__name__}: {error}"
+    operations = ("describe", "build", "open", "prepare", "search", "rss", "cool")
+    for line in sys.stdin:
+        try:
+            request = json.loads(line)
+            operation = request["op"]
+            if operation == "quit":
+                break
+            if worker is None:
+                raise RuntimeError(missing)
+            if operation not in operations:
+                raise ValueError(f"op: expected one of {', '.join(operations)}, quit, got {operation!r}")
+            reply = getattr(worker, operation)(request)
+        except Exception as error:  # a failed request answers, and the worker lives on
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply), file=replies, flush=True)
+    replies.close()

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Makes the Python environment of the peers of `dyad-bench ann`: deploy/ann-venv.sh [DIR] (default .venv-ann; 0.3 GB on disk).
+# A second run changes nothing; another ann-requirements.txt makes it anew. hnswlib needs a C++ compiler.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=deploy/steps.sh
+source "$root/deploy/steps.sh"
+requirements=$root/benches/peers/ann-requirements.txt
+python=${PYTHON:-python3}
+venv=${1:-$root/.venv-ann}
+
+# LVQ of a newer scalable-vs ends the process on other vendors' processors; 0.0.5 under the AGPL does not.
+wanted=$(<"$requirements")
+if ! grep -qs '^vendor_id.*GenuineIntel' /proc/cpuinfo; then
+  wanted=$(sed 's/^scalable-vs==.*/scalable-vs==0.0.5/' <<<"$wanted")
+fi
+
+# Written last: a venv cannot be renamed into place, so this marks a whole one.
+stamp=$venv/made-from
+made_from=$(sha256sum <<<"$wanted" | cut -d ' ' -f 1)
+if [[ -f $stamp && $(<"$stamp") == "$made_from" ]] && "$venv/bin/python" -c ''; then
+  echo "$venv is already there"
+  exit 0
+fi
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+  die "the peers need Python 3.11 or newer. Set PYTHON to one: $("$python" --version)"
+rm -rf "$venv"
+"$python" -m venv "$venv" || die "no venv could be made. On Debian: apt-get install python3-venv"
+quiet=(--quiet)
+if [[ -t 1 ]]; then quiet=(); fi
+install() { "$venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check --no-compile --no-deps "$@"; }
+list=$venv/requirements.txt
+printf '%s\n' "$wanted" >"$list"
+# hnswlib has no wheels; its setup.py compiles for this CPU (-march=native) unless HNSWLIB_NO_NATIVE is set.
+install --only-binary=:all: --no-binary=hnswlib -r "$list"
+"$venv/bin/python" -c 'import faiss, hnswlib, numpy, qdrant_edge, usearch.index'
+echo "$made_from" >"$stamp"
+echo "$venv: $(du -sm "$venv" | cut -f 1) MB"

@@ -1,0 +1,216 @@
+"""benches/peers/ann.py: the protocol with the numpy oracle, and every engine that is installed against that oracle."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+WORKER = ROOT / "benches/peers/ann.py"
+VENV = ROOT / ".venv-ann/bin/python"
+HAS_NUMPY = importlib.util.find_spec("numpy") is not None
+WAIT_S = 120
+
+# engine -> least recall@10 at the value given, over 2000 clustered vectors of 48 dimensions.
+ENGINES = {
+    "hnswlib": (64, 0.98),
+    "faiss": (64, 0.98),
+    "faiss-sq8": (64, 0.95),
+    "faiss-sq8-uniform": (64, 0.94),
+    "faiss-sq8-signed": (64, 0.94),
+    "svs-f32": (64, 0.98),
+    "svs-f16": (64, 0.98),
+    "svs-lvq4x8": (64, 0.95),
+    "svs-lvq8": (64, 0.95),
+    "svs-leanvec8x8": (64, 0.95),
+    "qdrant-edge": (64, 0.95),
+    "usearch-i8": (64, 0.90),
+    "usearch-f32": (64, 0.95),
+}
+
+
+class Session:
+    """One worker and its pipes."""
+
+    def __init__(self, python, engine):
+        command = [str(python), str(WORKER), "--engine", engine]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def ask(self, operation, **fields):
+        """One request, one reply."""
+        return self.send(json.dumps({"op": operation} | fields))
+
+    def send(self, line):
+        """A raw line."""
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        reply = self.process.stdout.readline()
+        if not reply:
+            raise AssertionError(f"the worker ended with {self.process.wait(WAIT_S)} at {line}")
+        return json.loads(reply)
+
+    def quit(self):
+        """Ends it; the exit status."""
+        if self.process.poll() is None:
+            self.process.stdin.write('{"op": "quit"}\n')
+            self.process.stdin.flush()
+        status = self.process.wait(WAIT_S)
+        self.process.stdin.close()
+        self.process.stdout.close()
+        return status
+
+
+def clustered(numpy, rows, seed):
+    """Unit vectors around 40 centres, float32."""
+    centres = numpy.random.default_rng(7).standard_normal((40, 48))
+    generator = numpy.random.default_rng(seed)
+    vectors = centres[generator.integers(0, 40, rows)] + 0.6 * generator.standard_normal((rows, 48))
+    return (vectors / numpy.linalg.norm(vectors, axis=1, keepdims=True)).astype(numpy.float32)
+
+
+@unittest.skipUnless(HAS_NUMPY, "numpy is not installed")
+class AnnWorkerTest(unittest.TestCase):
+    """Each test talks to workers over their pipes, as the harness does."""
+
+    def setUp(self):
+        import numpy
+
+        self.numpy = numpy
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.scratch = pathlib.Path(scratch.name)
+        self.base = clustered(numpy, 2000, 1)
+        self.queries = clustered(numpy, 50, 2)
+        numpy.save(self.scratch / "base.npy", self.base)
+        numpy.save(self.scratch / "queries.npy", self.queries)
+
+    def start(self, engine, python=sys.executable):
+        """A worker that ends with the test."""
+        session = Session(python, engine)
+        self.addCleanup(session.quit)
+        return session
+
+    def built(self, session, engine, metric):
+        """Builds the index of the test and opens it in the process given."""
+        directory = self.scratch / f"{engine}-{metric}"
+        parameters = {"m": 16, "ef_construction": 100, "threads": 2, "seed": 0}
+        base = str(self.scratch / "base.npy")
+        reply = session.ask("build", base=base, metric=metric, dir=str(directory), **parameters)
+        self.assertNotIn("error", reply, reply)
+        self.assertGreater(reply["build_s"], 0)
+        self.assertEqual(reply["index_bytes"], sum(f.stat().st_size for f in directory.rglob("*") if f.is_file()))
+        return directory
+
+    def search(self, session, value, mode, threads=1):
+        """The ids and, of mode each, the latencies."""
+        out, latencies = self.scratch / f"{mode}.npy", self.scratch / "latencies.npy"
+        fields = {"value": value, "threads": threads, "mode": mode, "out": str(out), "latencies": str(latencies)}
+        reply = session.ask("search", **fields)
+        self.assertNotIn("error", reply, reply)
+        self.assertGreater(reply["seconds"], 0)
+        ids = self.numpy.load(out)
+        self.assertEqual((ids.dtype, ids.shape), (self.numpy.int32, (50, 10)))
+        if mode == "each":
+            each = self.numpy.load(latencies)
+            self.assertEqual((each.dtype, each.shape), (self.numpy.float64, (50,)))
+            self.assertLessEqual(each.sum() / 1e6, reply["seconds"])
+        return ids
+
+    def recall(self, ids, metric):
+        """recall@10 with ties, duplicates counted once."""
+        numpy = self.numpy
+        scores = self.queries.astype(float) @ self.base.T.astype(float)
+        if metric == "l2":
+            scores = 2 * scores - (self.base.astype(float) ** 2).sum(axis=1)
+        tenth = numpy.sort(scores, axis=1)[:, -10]
+        hits = 0
+        for row, found in enumerate(ids):
+            hits += sum(scores[row, i] >= tenth[row] - 1e-6 for i in set(found.tolist()) if i >= 0)
+        return hits / ids.size
+
+    def check(self, engine, value, least, python=sys.executable):
+        """Build in one process, search in another, both metrics, both modes, one and two threads."""
+        for metric in ("ip", "l2"):
+            builder = self.start(engine, python)
+            directory = self.built(builder, engine, metric)
+            self.assertEqual(builder.quit(), 0)
+            session = self.start(engine, python)
+            self.assertGreater(session.ask("open", dir=str(directory))["open_ms"], 0)
+            prepared = session.ask("prepare", queries=str(self.scratch / "queries.npy"), k=10)
+            self.assertEqual(prepared, {"queries": 50})
+            batch = self.search(session, value, "batch")
+            self.assertGreaterEqual(self.recall(batch, metric), least, f"{engine} {metric}")
+            self.numpy.testing.assert_array_equal(self.search(session, value, "each"), batch)
+            self.assertGreaterEqual(self.recall(self.search(session, value, "batch", 2), metric), least)
+            self.assertEqual(session.ask("cool"), {})
+            self.assertEqual(session.quit(), 0)
+
+    def test_oracle_is_exact(self):
+        """The numpy engine finds all of them."""
+        self.check("exact", 0, 1.0)
+
+    def test_k_beyond_the_base_is_padded(self):
+        """Places without a result hold -1."""
+        self.numpy.save(self.scratch / "base.npy", self.base[:7])
+        session = self.start("exact")
+        directory = self.built(session, "exact", "ip")
+        session.ask("open", dir=str(directory))
+        session.ask("prepare", queries=str(self.scratch / "queries.npy"), k=10)
+        ids = self.search(session, 0, "batch")
+        self.assertTrue((ids[:, 7:] == -1).all())
+        self.assertEqual(sorted(ids[0, :7]), list(range(7)))
+
+    def test_failed_requests_answer_and_the_worker_lives(self):
+        """Each error names what was expected."""
+        session = self.start("exact")
+        self.assertIn("JSONDecodeError", session.send("not json")["error"])
+        self.assertIn("expected one of describe", session.ask("dance")["error"])
+        self.assertIn("No such file", session.ask("open", dir=str(self.scratch / "none"))["error"])
+        self.assertIn("expected a prepare", session.ask("search", value=1, threads=1, mode="batch", out="x")["error"])
+        fields = {"m": 16, "ef_construction": 100, "threads": 1, "seed": 0, "base": str(self.scratch / "base.npy")}
+        reply = session.ask("build", metric="ip", dir=str(self.scratch), **fields)
+        self.assertIn("expected a fresh directory", reply["error"])
+        reply = session.ask("build", metric="cos", dir=str(self.scratch / "new"), **fields)
+        self.assertIn("expected ip or l2", reply["error"])
+        self.numpy.save(self.scratch / "base.npy", self.base.astype(self.numpy.float16))
+        reply = session.ask("build", metric="ip", dir=str(self.scratch / "new"), **fields)
+        self.assertIn("expected float32 [n,d], got float16", reply["error"])
+        self.assertEqual(session.ask("describe")["engine"], "exact")
+
+    def test_rss_is_the_kernels(self):
+        """Anonymous and file pages are parts of the whole."""
+        reply = self.start("exact").ask("rss")
+        self.assertEqual(sorted(reply), ["anonymous_bytes", "file_bytes", "rss_bytes"])
+        self.assertLessEqual(reply["anonymous_bytes"] + reply["file_bytes"], reply["rss_bytes"])
+        self.assertGreater(reply["anonymous_bytes"], 1 << 20)
+
+    def test_unknown_engine_is_refused(self):
+        """With the names that exist."""
+        command = [sys.executable, str(WORKER), "--engine", "none"]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("expected one of: exact, hnswlib", run.stderr)
+
+    def test_engines_agree_with_the_oracle(self):
+        """Every engine of .venv-ann (or DYAD_ANN_PYTHON); one that cannot run here is named and skipped."""
+        python = pathlib.Path(os.environ.get("DYAD_ANN_PYTHON", VENV))
+        if not python.exists():
+            self.skipTest(f"{python} is not there: run deploy/ann-venv.sh")
+        for engine, (value, least) in ENGINES.items():
+            with self.subTest(engine=engine):
+                reply = self.start(engine, python).ask("describe")
+                if "error" in reply:
+                    print(f"skipped {engine}: {reply['error']}", file=sys.stderr)
+                    continue
+                self.assertEqual(sorted(reply), ["defaults", "engine", "settings", "sweep", "version"])
+                self.check(engine, value, least, python)
+
+
+if __name__ == "__main__":
+    unittest.main()
