@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use dyad_index::Graph;
+use dyad_index::quant::Codes;
 use dyad_index::search::VectorRows;
 
 use crate::error::Error;
@@ -50,18 +51,33 @@ impl BuildParams {
     }
 }
 
-/// Makes a layered proximity graph over unit vectors.
+/// What a graph is made of: vectors and their codes, both by node.
+#[derive(Clone, Copy)]
+pub struct Material<'a> {
+    /// Vectors of finite values (see [`crate::build::validate`]).
+    pub rows: &'a dyn VectorRows,
+    /// Codes of the same rows.
+    pub codes: &'a Codes,
+}
+
+impl std::fmt::Debug for Material<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Material").field("rows", &self.rows.len()).field("dim", &self.rows.dim()).finish_non_exhaustive()
+    }
+}
+
+/// Makes a layered proximity graph.
 pub trait GraphBuilder: Sync {
-    /// The name that build records carry and `--builder` would take.
+    /// The name that build records carry and `--builder` takes.
     fn name(&self) -> &'static str;
 
-    /// Builds a graph of all `rows`, which must be unit vectors of finite values (see [`crate::build::validate`]).
+    /// Builds a graph of all rows.
     ///
     /// Every node of the result is in layer 0, but not every node need be reachable: [`crate::build::repair()`]
     /// comes after. Advances `progress` by one per row. Returns [`Error::Cancelled`] soon after `cancel` turns true.
     fn build(
         &self,
-        rows: &dyn VectorRows,
+        material: &Material<'_>,
         params: &BuildParams,
         progress: &dyn Progress,
         cancel: &AtomicBool,

@@ -25,7 +25,7 @@ use dyad_index::{Graph, kernels};
 use rayon::prelude::*;
 
 use super::freeze::{self, Link, Lists};
-use super::graph::{BuildParams, GraphBuilder};
+use super::graph::{BuildParams, GraphBuilder, Material};
 use super::order;
 use crate::error::Error;
 use crate::job::progress::Progress;
@@ -65,12 +65,13 @@ impl GraphBuilder for HnswRs {
 
     fn build(
         &self,
-        rows: &dyn VectorRows,
+        material: &Material<'_>,
         params: &BuildParams,
         progress: &dyn Progress,
         cancel: &AtomicBool,
     ) -> Result<Graph, Error> {
         params.validate()?;
+        let rows = material.rows;
         if rows.is_empty() {
             return Err(Error::NoVectors);
         }

@@ -2,7 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `make.rs` | all steps in their order |
 //! | `graph.rs` | the `GraphBuilder` trait and its parameters |
+//! | `native/` | our own builder |
 //! | `hnsw_rs.rs` | the `hnsw_rs` crate behind it |
 //! | `freeze.rs` | a builder's lists -> layers |
 //! | `select.rs` | which links a full node keeps |
@@ -15,6 +17,8 @@ pub mod certify;
 pub mod freeze;
 pub mod graph;
 pub mod hnsw_rs;
+pub mod make;
+pub mod native;
 pub mod order;
 pub mod repair;
 pub mod select;
@@ -22,7 +26,8 @@ pub mod validate;
 
 pub use certify::certify;
 pub use freeze::freeze;
-pub use graph::{BuildParams, GraphBuilder};
+pub use graph::{BuildParams, GraphBuilder, Material};
+pub use make::{Made, Make};
 pub use repair::{Repaired, repair};
 
 #[cfg(test)]

@@ -5,16 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dyad_index::format::{RowType, section};
 use dyad_index::manifest::FileEntry;
-use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::storage::{Mapped, crc32c_of_file, sync_dir};
-use dyad_index::{Arranged, BuildRecord, Certificate, ModelRecord};
+use dyad_index::{BuildRecord, Certificate, ModelRecord};
 
-use super::progress::{Progress, Unit};
+use super::progress::Progress;
 use super::spool::Spooled;
 use crate::TOOL;
-use crate::build::{BuildParams, GraphBuilder, certify, repair};
+use crate::build::{BuildParams, GraphBuilder, Made, Make};
 use crate::error::Error;
 
 /// What every shard of a build shares.
@@ -51,19 +50,16 @@ impl Workshop<'_> {
         let rows = DenseRows::new(values, self.model.dim);
         let n = spooled.keys.len() as u64;
 
-        self.progress.begin(&format!("graph{label}"), Unit::Documents, Some(n));
-        let graph = self.builder.build(&rows, self.params, self.progress, self.cancel);
-        self.progress.finish();
-        let repaired = repair(graph?, &rows, self.params, self.cancel)?;
-        let codec = Codec::fit(&rows, self.model.metric, self.params.seed);
-        let arranged = Arranged::new(&repaired.graph, &Codes::encode(&rows, codec))?;
-        self.progress.begin(&format!("certificate{label}"), Unit::Documents, None);
-        let certificate = certify(&repaired, &arranged, &rows, self.params.seed, self.cancel);
-        self.progress.finish();
-        let certificate = certificate?;
-        if certificate.unreachable > 0 {
-            return Err(Error::Unreachable { unreachable: certificate.unreachable, vectors: n });
-        }
+        let make = Make {
+            rows: &rows,
+            metric: self.model.metric,
+            builder: self.builder,
+            params: self.params,
+            progress: self.progress,
+            cancel: self.cancel,
+            label,
+        };
+        let Made { arranged, certificate } = make.run()?;
 
         let meta = ShardMeta {
             model: self.model.clone(),

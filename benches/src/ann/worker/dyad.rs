@@ -5,11 +5,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::ensure;
-use dyad_index::search::{DenseRows, SearchParams};
+use dyad_index::format::RowType;
+use dyad_index::search::{BeamParams, DenseRows};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
-use dyad_index::{BuildRecord, Certificate, ModelRecord, kernels};
-use dyad_indexer::build::hnsw_rs::HnswRs;
-use dyad_indexer::build::{BuildParams, GraphBuilder as _, repair};
+use dyad_index::{BuildRecord, ModelRecord, kernels};
+use dyad_indexer::build::native::Native;
+use dyad_indexer::build::{BuildParams, GraphBuilder as _, Make};
 use dyad_indexer::job::progress::Silent;
 
 use super::{BuildJob, Engine, Opening};
@@ -42,8 +43,18 @@ impl Engine for Dyad {
         let rows = DenseRows::new(job.base.values(), dim);
         let cancel = AtomicBool::new(false);
         let started = Instant::now();
-        let graph = HnswRs.build(&rows, &params, &Silent, &cancel)?;
-        let repaired = repair(graph, &rows, &params, &cancel)?;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build()?;
+        let builder = Native;
+        let make = Make {
+            rows: &rows,
+            metric: dyad_index::Metric::Cosine,
+            builder: &builder,
+            params: &params,
+            progress: &Silent,
+            cancel: &cancel,
+            label: "",
+        };
+        let made = pool.install(|| make.run())?;
         let build_s = started.elapsed().as_secs_f64();
 
         let model = ModelRecord {
@@ -54,7 +65,7 @@ impl Engine for Dyad {
             max_tokens: 0,
         };
         let build = BuildRecord {
-            builder: HnswRs.name().to_owned(),
+            builder: builder.name().to_owned(),
             m: job.m,
             ef_construction: job.ef_construction,
             seed: job.seed,
@@ -65,9 +76,10 @@ impl Engine for Dyad {
         let input = ShardInput {
             meta: &ShardMeta { model, build },
             vectors: &rows,
-            graph: &repaired.graph,
+            row_type: RowType::F16,
+            arranged: &made.arranged,
             keys: &keys,
-            certificate: &Certificate::default(),
+            certificate: &made.certificate,
         };
         shard::write(&job.dir.join(DENSE_FILE), &input)?;
         Ok(build_s)
@@ -88,7 +100,7 @@ impl Opening for Index {
     }
 
     fn search(&self, query: &[f32], value: usize, out: &mut [i32]) {
-        let found = self.shard.search(query, &SearchParams { k: out.len(), ef: value });
+        let found = self.shard.search(query, &BeamParams::new(out.len(), value));
         for (hit, out) in found.hits.iter().zip(out) {
             // Row and node are the same number: the builder keeps the order.
             *out = hit.node as i32;

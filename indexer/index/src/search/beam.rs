@@ -88,7 +88,7 @@ pub struct Walked {
 /// Memory of searches on one thread, reused by the next ones.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    lanes: Vec<Lane>,
+    pub(super) lanes: Vec<Lane>,
     slots: Vec<u32>,
     products: Vec<i32>,
     scores: Vec<f32>,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `beam.rs` | what is served: walks over codes, several questions taking turns on one thread |
 //! | `lane.rs` | one such walk as a sequence of steps |
+//! | `explore.rs` | the same from row to row, for builders |
 //! | `pool.rs`, `seen.rs` | a walk's candidates, and the slots it has met |
 //! | `node_set.rs` | which nodes a filter lets pass |
 //! | `flat.rs` | the exact scan: the oracle, and the mode `exact` |
@@ -11,6 +12,7 @@
 //! | `topk.rs` | the order of hits and a bounded best-k |
 
 mod beam;
+mod explore;
 mod flat;
 mod lane;
 mod node_set;
@@ -21,6 +23,7 @@ mod topk;
 mod walk;
 
 pub use beam::{Beam, BeamParams, Lanes, UpperLayers, Walked};
+pub use explore::Explorer;
 pub use flat::flat;
 pub use lane::{RESCORED, SlotLinks};
 pub use node_set::NodeSet;

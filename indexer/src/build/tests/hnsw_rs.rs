@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use dyad_index::Metric;
+use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::{Scratch, SearchParams, VectorRows, flat, walk};
 use proptest::prelude::*;
 
@@ -10,7 +11,7 @@ use super::synthetic::Rows;
 use crate::build::freeze::freeze;
 use crate::build::hnsw_rs::{HnswRs, export, insert_all};
 use crate::build::repair::{Repaired, repair};
-use crate::build::{BuildParams, GraphBuilder as _};
+use crate::build::{BuildParams, GraphBuilder as _, Material};
 use crate::error::Error;
 use crate::job::progress::Silent;
 
@@ -21,7 +22,9 @@ fn params(threads: usize) -> BuildParams {
 }
 
 fn build(rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
-    repair(HnswRs.build(rows, params, &Silent, &RUN).unwrap(), rows, params, &RUN).unwrap()
+    let codes = Codes::encode(rows, Codec::fit(rows, Metric::Cosine, 0));
+    let graph = HnswRs.build(&Material { rows, codes: &codes }, params, &Silent, &RUN).unwrap();
+    repair(graph, rows, params, &RUN).unwrap()
 }
 
 /// All rows behind the first `n` are questions. They are rows too, because the crate's distance looks numbers up.
@@ -124,7 +127,10 @@ fn the_largest_m_and_the_smallest_graphs() {
 fn bad_input_and_cancelling_are_errors() {
     let rows = Rows::clustered(10, 4, 2, 0.3, 1);
     let run = |params: BuildParams, cancel: bool, n: usize| {
-        HnswRs.build(&rows.first(n), &params, &Silent, &AtomicBool::new(cancel)).unwrap_err()
+        let rows = rows.first(n);
+        let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
+        let material = Material { rows: &rows, codes: &codes };
+        HnswRs.build(&material, &params, &Silent, &AtomicBool::new(cancel)).unwrap_err()
     };
     assert!(matches!(run(BuildParams { m: 300, ..params(1) }, false, 10), Error::Parameter { name: "m", .. }));
     assert!(matches!(run(params(1), false, 0), Error::NoVectors));

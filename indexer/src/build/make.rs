@@ -1,0 +1,83 @@
+//! One shard's graph and codes from its vectors: encode, build, repair, lay out, certify. The order of the steps.
+
+use std::sync::atomic::AtomicBool;
+
+use dyad_index::quant::{Codec, Codes};
+use dyad_index::search::VectorRows;
+use dyad_index::{Arranged, Certificate, Metric};
+
+use super::graph::{BuildParams, GraphBuilder, Material};
+use super::{certify, repair};
+use crate::error::Error;
+use crate::job::progress::{Progress, Unit};
+
+/// What a shard is made of, and how.
+#[derive(Clone, Copy)]
+pub struct Make<'a> {
+    /// Vectors of finite values; unit vectors for [`Metric::Cosine`].
+    pub rows: &'a dyn VectorRows,
+    /// How they are compared.
+    pub metric: Metric,
+    /// Makes the graph.
+    pub builder: &'a dyn GraphBuilder,
+    /// Of the graph.
+    pub params: &'a BuildParams,
+    /// Told of every step.
+    pub progress: &'a dyn Progress,
+    /// True ends the work with [`Error::Cancelled`].
+    pub cancel: &'a AtomicBool,
+    /// Follows the names of the steps in progress, as in " 2/4".
+    pub label: &'a str,
+}
+
+impl std::fmt::Debug for Make<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Make").field("rows", &self.rows.len()).field("params", self.params).finish_non_exhaustive()
+    }
+}
+
+/// A shard's graph, codes and certificate.
+#[derive(Debug)]
+pub struct Made {
+    /// Graph and codes by slot.
+    pub arranged: Arranged,
+    /// What the graph is worth. Every node is reachable.
+    pub certificate: Certificate,
+}
+
+impl Make<'_> {
+    /// Makes them, on the current rayon pool and the builder's own threads.
+    pub fn run(&self) -> Result<Made, Error> {
+        let arranged = self.arrange()?;
+        self.step("certificate", None, || self.certify(arranged))
+    }
+
+    fn step<T>(&self, name: &str, total: Option<u64>, work: impl FnOnce() -> T) -> T {
+        self.progress.begin(&format!("{name}{}", self.label), Unit::Documents, total);
+        let done = work();
+        self.progress.finish();
+        done
+    }
+
+    /// Graph and codes without a certificate, and what the repair did.
+    fn arrange(&self) -> Result<(Arranged, repair::Repaired), Error> {
+        let n = self.rows.len() as u64;
+        let codes = Codes::encode(self.rows, Codec::fit(self.rows, self.metric, self.params.seed));
+        let material = Material { rows: self.rows, codes: &codes };
+        let graph = self.step("graph", Some(n), || {
+            self.builder.build(&material, self.params, self.progress, self.cancel)
+        })?;
+        let repaired = repair(graph, self.rows, self.params, self.cancel)?;
+        let arranged = Arranged::new(&repaired.graph, &codes)?;
+        Ok((arranged, repaired))
+    }
+
+    fn certify(&self, (arranged, repaired): (Arranged, repair::Repaired)) -> Result<Made, Error> {
+        let certificate = certify(&repaired, &arranged, self.rows, self.params.seed, self.cancel)?;
+        if certificate.unreachable > 0 {
+            let vectors = self.rows.len() as u64;
+            return Err(Error::Unreachable { unreachable: certificate.unreachable, vectors });
+        }
+        Ok(Made { arranged, certificate })
+    }
+}

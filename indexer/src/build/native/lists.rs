@@ -1,0 +1,142 @@
+//! The growing lists of one layer: read by many threads while one at a time writes each.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use dyad_index::search::{Scored, SlotLinks};
+
+/// Which nodes a layer has.
+#[derive(Debug)]
+pub(super) enum Members {
+    /// All: a node is its own place.
+    All,
+    /// Some, ascending.
+    Some(Vec<u32>),
+}
+
+impl Members {
+    fn place(&self, node: u32) -> Option<usize> {
+        match self {
+            Self::All => Some(node as usize),
+            Self::Some(nodes) => nodes.binary_search(&node).ok(),
+        }
+    }
+}
+
+/// Lists of `room` links each. A list ends at its first [`EMPTY`].
+#[derive(Debug)]
+pub(super) struct Lists {
+    members: Members,
+    room: usize,
+    targets: Vec<AtomicU32>,
+    /// Scores of the links, as bits.
+    scores: Vec<AtomicU32>,
+    /// Links in each list; locked by whoever writes it.
+    counts: Vec<Mutex<u32>>,
+}
+
+const EMPTY: u32 = u32::MAX;
+
+impl Lists {
+    pub(super) fn new(members: Members, count: usize, room: usize) -> Self {
+        let atomics = |value: u32| (0..count * room).map(|_| AtomicU32::new(value)).collect();
+        Self {
+            members,
+            room,
+            targets: atomics(EMPTY),
+            scores: atomics(0),
+            counts: (0..count).map(|_| Mutex::new(0)).collect(),
+        }
+    }
+
+    fn row<'a>(&self, values: &'a [AtomicU32], node: u32) -> &'a [AtomicU32] {
+        let place = self.members.place(node);
+        place.and_then(|place| values.get(place * self.room..(place + 1) * self.room)).unwrap_or(&[])
+    }
+
+    /// The links of a node with their scores, as they are now.
+    pub(super) fn links(&self, node: u32) -> Vec<Scored> {
+        let targets = self.row(&self.targets, node).iter().map(|target| target.load(Ordering::Acquire));
+        let scores = self.row(&self.scores, node).iter().map(|score| f32::from_bits(score.load(Ordering::Relaxed)));
+        let links = targets.zip(scores).take_while(|(target, _)| *target != EMPTY);
+        links.map(|(node, score)| Scored { node, score }).collect()
+    }
+
+    /// Adds links to a node. A list without room is replaced by what `cut` makes of it and the new link.
+    pub(super) fn add(&self, node: u32, links: &[Scored], mut cut: impl FnMut(Vec<Scored>) -> Vec<Scored>) {
+        let Some(count) = self.members.place(node).and_then(|place| self.counts.get(place)) else { return };
+        // A writer that panicked left a list of valid links behind.
+        let mut count = count.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (targets, scores) = (self.row(&self.targets, node), self.row(&self.scores, node));
+        let put = |at: usize, link: Scored| {
+            if let (Some(target), Some(score)) = (targets.get(at), scores.get(at)) {
+                score.store(link.score.to_bits(), Ordering::Relaxed);
+                target.store(link.node, Ordering::Release);
+            }
+        };
+        for link in links {
+            let used = *count as usize;
+            let known = targets.iter().take(used).any(|target| target.load(Ordering::Relaxed) == link.node);
+            if known || link.node == node {
+                continue;
+            }
+            if used < self.room {
+                put(used, *link);
+                *count += 1;
+                continue;
+            }
+            let mut all = self.links(node);
+            all.push(*link);
+            all.sort_unstable_by(|a, b| b.cmp(a));
+            let kept = cut(all);
+            for (at, link) in kept.iter().enumerate() {
+                put(at, *link);
+            }
+            for target in targets.iter().skip(kept.len()) {
+                target.store(EMPTY, Ordering::Release);
+            }
+            *count = kept.len().min(self.room) as u32;
+        }
+    }
+}
+
+impl SlotLinks for Lists {
+    fn append(&self, slot: u32, links: &mut Vec<u32>) {
+        let targets = self.row(&self.targets, slot).iter().map(|target| target.load(Ordering::Acquire));
+        links.extend(targets.take_while(|target| *target != EMPTY));
+    }
+
+    fn prefetch(&self, slot: u32) {
+        // The first line is enough: hardware fetches the next ones of a row itself.
+        if let Some(first) = self.row(&self.targets, slot).first() {
+            dyad_index::kernels::prefetch(std::slice::from_ref(first));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scored(node: u32, score: f32) -> Scored {
+        Scored { node, score }
+    }
+
+    #[test]
+    fn lists_take_each_link_once_and_are_cut_when_full() {
+        let lists = Lists::new(Members::Some(vec![3, 8]), 2, 3);
+        let never = |_| unreachable!("there is room");
+        lists.add(8, &[scored(1, 0.1), scored(2, 0.9), scored(1, 0.1), scored(8, 1.0)], never);
+        assert_eq!(lists.links(8), [scored(1, 0.1), scored(2, 0.9)]);
+        lists.add(8, &[scored(4, 0.5)], never);
+        lists.add(8, &[scored(5, 0.7)], |mut all| {
+            all.truncate(2);
+            all
+        });
+        assert_eq!(lists.links(8), [scored(2, 0.9), scored(5, 0.7)]);
+        assert!(lists.links(3).is_empty() && lists.links(4).is_empty());
+        let mut found = Vec::new();
+        lists.append(8, &mut found);
+        assert_eq!(found, [2, 5]);
+    }
+}
