@@ -20,9 +20,7 @@ pub(super) fn avx2_kernels() -> Option<Kernels> {
         // SAFETY: this function is handed out below, once this processor is known to have AVX2.
         unsafe { avx2::dot_i8_x4(query, &rows) }
     }
-    let found = is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("f16c");
+    let found = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
     found.then_some(Kernels {
         name: "avx2",
         // SAFETY: this processor has AVX2 and FMA, as checked above.
