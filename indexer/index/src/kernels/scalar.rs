@@ -67,9 +67,7 @@ fn sketch(planes: &[u64], words: usize, lines: &[u64], stride: usize, ids: &[u32
 }
 
 /// Bits that `code` shares with the four planes, weighted 1, 2, 4 and -8.
-#[expect(clippy::inline_always, reason = "compiled inside its callers, for their instruction sets")]
-#[inline(always)]
-pub(super) fn weighted_bits(table: &Sketches<'_>, code: &[u64]) -> i32 {
+fn weighted_bits(table: &Sketches<'_>, code: &[u64]) -> i32 {
     let [p0, p1, p2, p3] = [0, 1, 2, 3].map(|p| table.plane(p));
     let mut sum = 0i32;
     for (i, word) in code.iter().enumerate() {

@@ -20,10 +20,7 @@ pub(super) fn avx2_kernels() -> Option<Kernels> {
         // SAFETY: this function is handed out below, once this processor is known to have AVX2.
         unsafe { avx2::dot_i8_x4(query, &rows) }
     }
-    let found = is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("f16c")
-        && is_x86_feature_detected!("popcnt");
+    let found = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
     found.then_some(Kernels {
         name: "avx2",
         // SAFETY: this processor has AVX2 and FMA, as checked above.
@@ -35,7 +32,7 @@ pub(super) fn avx2_kernels() -> Option<Kernels> {
         // SAFETY: this processor has AVX2, as checked above.
         dot_i8: |query, row| unsafe { avx2::dot_i8(query, row) },
         dot_i8_x4: four,
-        // SAFETY: this processor has AVX2 and POPCNT, as checked above.
+        // SAFETY: this processor has AVX2, as checked above.
         sketch: |planes, words, lines, stride, ids, out| unsafe {
             avx2::sketch(planes, words, lines, stride, ids, out);
         },
@@ -66,7 +63,7 @@ pub(super) fn avx512_kernels() -> Option<Kernels> {
         // SAFETY: this processor has AVX-512F, BW and VNNI, as checked above.
         dot_i8: |query, row| unsafe { avx512::dot_i8(query, row) },
         dot_i8_x4: four,
-        // SAFETY: this processor has AVX-512F, VL and VPOPCNTDQ, as checked above.
+        // SAFETY: this processor has AVX-512F, VL, VNNI and VPOPCNTDQ, as checked above.
         sketch: |planes, words, lines, stride, ids, out| unsafe {
             avx512::sketch(planes, words, lines, stride, ids, out);
         },
