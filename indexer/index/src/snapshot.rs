@@ -193,7 +193,9 @@ impl Snapshot {
         }
         let mut by_shard: Vec<Vec<Found<'_>>> = {
             let shards = self.shards.par_iter().enumerate();
-            shards.map(|(at, shard)| shard.found(queries, k, effort, passing.and_then(|all| all.get(at)), stop)).collect()
+            shards
+                .map(|(at, shard)| shard.found(queries, k, effort, passing.and_then(|all| all.get(at)), stop))
+                .collect()
         };
         let merged = (0..queries.len()).map(|number| {
             let mut distance_computations = 0;

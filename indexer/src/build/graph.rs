@@ -62,7 +62,10 @@ pub struct Material<'a> {
 
 impl std::fmt::Debug for Material<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Material").field("rows", &self.rows.len()).field("dim", &self.rows.dim()).finish_non_exhaustive()
+        f.debug_struct("Material")
+            .field("rows", &self.rows.len())
+            .field("dim", &self.rows.dim())
+            .finish_non_exhaustive()
     }
 }
 

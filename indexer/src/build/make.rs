@@ -64,9 +64,8 @@ impl Make<'_> {
         let n = self.rows.len() as u64;
         let codes = Codes::encode(self.rows, Codec::fit(self.rows, self.metric, self.params.seed));
         let material = Material { rows: self.rows, codes: &codes };
-        let graph = self.step("graph", Some(n), || {
-            self.builder.build(&material, self.params, self.progress, self.cancel)
-        })?;
+        let graph =
+            self.step("graph", Some(n), || self.builder.build(&material, self.params, self.progress, self.cancel))?;
         let repaired = repair(graph, self.rows, self.params, self.cancel)?;
         let arranged = Arranged::new(&repaired.graph, &codes)?;
         Ok((arranged, repaired))

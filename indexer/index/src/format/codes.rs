@@ -32,11 +32,7 @@ fn places(n: u64, dim: u64) -> Option<Places> {
 pub fn write(codes: &Codes, out: &mut impl Write) -> io::Result<()> {
     let mut head = vec![0; HEAD as usize];
     let dim = codes.codec.dim();
-    let fields = [
-        codes.codec.seed(),
-        u64::from(dim as u32) | (line_words(dim) as u64) << 32,
-        row_bytes(dim) as u64,
-    ];
+    let fields = [codes.codec.seed(), u64::from(dim as u32) | (line_words(dim) as u64) << 32, row_bytes(dim) as u64];
     for (slot, field) in head.chunks_exact_mut(8).zip(fields) {
         slot.copy_from_slice(&field.to_le_bytes());
     }

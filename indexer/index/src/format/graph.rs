@@ -147,9 +147,11 @@ struct LayerView<'a> {
 
 impl<'a> LayerView<'a> {
     fn neighbours(&self, slot: u32) -> &'a [u32] {
-        let links = self.nodes.binary_search(&slot).ok().and_then(|at| {
-            self.links.get(*self.offsets.get(at)? as usize..*self.offsets.get(at + 1)? as usize)
-        });
+        let links = self
+            .nodes
+            .binary_search(&slot)
+            .ok()
+            .and_then(|at| self.links.get(*self.offsets.get(at)? as usize..*self.offsets.get(at + 1)? as usize));
         links.unwrap_or(&[])
     }
 }

@@ -176,8 +176,8 @@ impl Header {
         let mut end = HEADER_LEN as u64;
         for entry in table {
             let kind = SectionKind::ALL.into_iter().find(|kind| *kind as u32 == entry.kind.get());
-            let kind = kind
-                .ok_or_else(|| Fault::new("section table", "a known section", format!("kind {}", entry.kind)))?;
+            let kind =
+                kind.ok_or_else(|| Fault::new("section table", "a known section", format!("kind {}", entry.kind)))?;
             let (offset, len) = (entry.offset.get(), entry.len.get());
             let inside =
                 offset.checked_add(len).filter(|stop| *stop <= file_len && offset >= end && offset % ALIGN == 0);

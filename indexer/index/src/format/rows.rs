@@ -102,9 +102,9 @@ impl<'a> StoredRows<'a> {
         }
         let values = match kind {
             RowType::F32 => Values::F32(section::as_slice(bytes, PART)?),
-            RowType::F16 => Values::F16(half::slice::HalfBitsSliceExt::reinterpret_cast(section::as_slice::<u16>(
-                bytes, PART,
-            )?)),
+            RowType::F16 => {
+                Values::F16(half::slice::HalfBitsSliceExt::reinterpret_cast(section::as_slice::<u16>(bytes, PART)?))
+            }
         };
         Ok(Self { values, dim, stride, n })
     }

@@ -10,11 +10,11 @@ const MOST: usize = 8 << 10;
 pub fn prefetch(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(MOST)];
     for chunk in bytes.chunks(LINE) {
-        line(chunk);
+        prefetch_start(chunk);
     }
     // A slice that does not start on a line may reach into one more.
     if let Some(end) = bytes.len().checked_sub(1) {
-        line(&bytes[end..]);
+        prefetch_start(&bytes[end..]);
     }
 }
 
@@ -23,18 +23,18 @@ pub fn prefetch(bytes: &[u8]) {
 pub fn prefetch_lines(table: &[u8], stride: usize, ids: &[u32]) {
     for id in ids {
         if let Some(row) = (*id as usize).checked_mul(stride).and_then(|start| table.get(start..)) {
-            line(row);
+            prefetch_start(row);
         }
     }
 }
 
-/// Asks for the line in which `bytes` starts.
+/// Asks for the line in which `values` start.
 #[inline]
-fn line(bytes: &[u8]) {
+pub fn prefetch_start<T>(values: &[T]) {
     #[cfg(target_arch = "x86_64")]
-    super::x86::prefetch_line(bytes);
+    super::x86::prefetch_line(values);
     #[cfg(target_arch = "aarch64")]
-    super::aarch64::prefetch_line(bytes);
+    super::aarch64::prefetch_line(values);
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = bytes;
+    let _ = values;
 }

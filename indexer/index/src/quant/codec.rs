@@ -105,13 +105,7 @@ impl Codec {
     }
 
     /// Encodes a row of `dim` values: one bit per value into `line`, one byte per value into `codes`.
-    pub(super) fn encode(
-        &self,
-        row: &[f32],
-        line: &mut [u64],
-        codes: &mut [u8],
-        scratch: &mut Vec<f32>,
-    ) -> Factors {
+    pub(super) fn encode(&self, row: &[f32], line: &mut [u64], codes: &mut [u8], scratch: &mut Vec<f32>) -> Factors {
         self.residual(row, scratch);
         let (mut squared, mut absolute, mut largest) = (0.0f32, 0.0f32, 0.0f32);
         for value in scratch.iter() {

@@ -9,8 +9,9 @@ use crate::search::{DenseRows, VectorRows as _};
 
 fn values(n: usize, dim: usize, seed: u64, unit: bool) -> Vec<f32> {
     let mut state = seed;
-    let mut values: Vec<f32> =
-        (0..n * dim).map(|at| (splitmix(&mut state) >> 40) as f32 / (1 << 23) as f32 - 1.0 + 0.3 * ((at % dim) % 3) as f32).collect();
+    let mut values: Vec<f32> = (0..n * dim)
+        .map(|at| (splitmix(&mut state) >> 40) as f32 / (1 << 23) as f32 - 1.0 + 0.3 * ((at % dim) % 3) as f32)
+        .collect();
     for row in values.chunks_mut(dim).filter(|_| unit) {
         let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
         row.iter_mut().for_each(|x| *x /= norm);

@@ -40,7 +40,11 @@ pub struct Found<'a> {
 
 impl DenseShard {
     /// The parts that a search reads. Made once for many searches.
-    fn beam<'a>(&'a self, graph: &'a LinksView<'a>, rows: &'a StoredRows<'a>) -> Beam<'a, LinksView<'a>, StoredRows<'a>> {
+    fn beam<'a>(
+        &'a self,
+        graph: &'a LinksView<'a>,
+        rows: &'a StoredRows<'a>,
+    ) -> Beam<'a, LinksView<'a>, StoredRows<'a>> {
         Beam { codes: self.codes(), graph, order: graph.order(), rows, metric: self.meta().model.metric }
     }
 

@@ -50,7 +50,8 @@ fn written() -> (tempfile::TempDir, PathBuf) {
     let path = dir.path().join(DENSE_FILE);
     let values = vectors();
     let keys: Vec<String> = (0..N).map(|node| format!("key-{}", (node * 7) % N)).collect();
-    let recall = vec![RecallPoint { ef: 16, recall_at_10: 1.0, recall_at_100: None, distance_computations: 12.0, scored: 3.0 }];
+    let recall =
+        vec![RecallPoint { ef: 16, recall_at_10: 1.0, recall_at_100: None, distance_computations: 12.0, scored: 3.0 }];
     let certificate = Certificate { vectors: u64::from(N), recall, ..Certificate::default() };
     let rows = DenseRows::new(&values, DIM);
     let arranged = arranged(&graph(), &rows);

@@ -85,7 +85,11 @@ impl DenseShard {
                 if squared.is_finite() {
                     continue;
                 }
-                return Err(Fault::new("VECTORS", "finite vectors", format!("squared length {squared} at node {node}")));
+                return Err(Fault::new(
+                    "VECTORS",
+                    "finite vectors",
+                    format!("squared length {squared} at node {node}"),
+                ));
             }
             // Also false for NaN.
             let is_unit = (squared - 1.0).abs() <= UNIT_TOLERANCE;

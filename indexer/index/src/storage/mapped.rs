@@ -59,9 +59,8 @@ impl Mapped {
     pub fn advise_unneeded(&self, offset: u64, len: u64) {
         if len > 0 {
             // SAFETY: the map is of a file and read-only: dropped pages come back with the file's bytes.
-            let _ = unsafe {
-                self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, offset as usize, len as usize)
-            };
+            let _ =
+                unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, offset as usize, len as usize) };
         }
     }
 }

@@ -154,7 +154,7 @@ impl Site<'_> {
             found.push((node, hits.to_vec()));
         });
         for (node, hits) in found.iter() {
-            let kept = diverse(&self.codes, hits, self.params.m, false, prepared);
+            let kept = diverse(&self.codes, hits, cap, false, prepared);
             let mut cut = |links: Vec<Scored>| diverse(&self.codes, &links, cap, false, prepared);
             lists.add(*node, &kept, &mut cut);
             for link in &kept {

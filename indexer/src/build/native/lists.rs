@@ -107,9 +107,8 @@ impl SlotLinks for Lists {
     }
 
     fn prefetch(&self, slot: u32) {
-        // The first line is enough: hardware fetches the next ones of a row itself.
-        if let Some(first) = self.row(&self.targets, slot).first() {
-            dyad_index::kernels::prefetch(std::slice::from_ref(first));
+        for line in self.row(&self.targets, slot).chunks(16) {
+            dyad_index::kernels::prefetch_start(line);
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn neon_kernels() -> Option<Kernels> {
 /// Asks for the line in which `bytes` starts.
 #[expect(unsafe_code, reason = "the prefetch instruction has no safe form")]
 #[inline]
-pub(super) fn prefetch_line(bytes: &[u8]) {
+pub(super) fn prefetch_line<T>(values: &[T]) {
     // SAFETY: a prefetch faults at no address, writes nothing and leaves the flags as they are.
-    unsafe { asm!("prfm pldl1keep, [{0}]", in(reg) bytes.as_ptr(), options(nostack, preserves_flags, readonly)) };
+    unsafe { asm!("prfm pldl1keep, [{0}]", in(reg) values.as_ptr(), options(nostack, preserves_flags, readonly)) };
 }

@@ -73,7 +73,7 @@ pub(super) fn avx512_kernels() -> Option<Kernels> {
 /// Asks for the line in which `bytes` starts.
 #[expect(unsafe_code, reason = "the prefetch instruction takes a pointer")]
 #[inline]
-pub(super) fn prefetch_line(bytes: &[u8]) {
+pub(super) fn prefetch_line<T>(values: &[T]) {
     // SAFETY: every x86-64 processor has SSE, and a prefetch faults at no address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().cast()) };
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().cast()) };
 }
