@@ -28,7 +28,7 @@ impl Engine for Dyad {
             sweep: "ef".to_owned(),
             defaults: vec![10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512],
             settings: format!(
-                "dense.dyad mapped, f32 vectors, kernels {}; one call per query",
+                "dense.dyad mapped, f16 vectors, int8 codes and sketches, native builder, kernels {}; its batch call",
                 kernels::kernels().name
             ),
             variants: Vec::new(),
@@ -105,5 +105,19 @@ impl Opening for Index {
             // Row and node are the same number: the builder keeps the order.
             *out = hit.node as i32;
         }
+    }
+
+    fn search_batch(&self, queries: &[&[f32]], k: usize, value: usize, out: &mut [i32]) {
+        let params = BeamParams::new(k, value);
+        self.shard.search_batch(queries, &params, |number, found| {
+            let out = out.get_mut(number * k..(number + 1) * k).unwrap_or_default();
+            for (hit, out) in found.hits.iter().zip(out) {
+                *out = hit.node as i32;
+            }
+        });
+    }
+
+    fn cool(&self) {
+        self.shard.cool();
     }
 }

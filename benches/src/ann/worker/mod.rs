@@ -53,6 +53,12 @@ trait Opening: Sync {
     fn dim(&self) -> usize;
     /// Writes the ids of the nearest rows into `out`, nearest first; what is left of `out` stays as it is.
     fn search(&self, query: &[f32], value: usize, out: &mut [i32]);
+    /// The same for many queries, `k` ids each: the engine's batch call, where it has one.
+    fn search_batch(&self, queries: &[&[f32]], k: usize, value: usize, out: &mut [i32]) {
+        for (query, out) in queries.iter().zip(out.chunks_mut(k.max(1))) {
+            self.search(query, value, out);
+        }
+    }
     /// Drops pages of full-precision vectors, where they are mapped.
     fn cool(&self) {}
 }

@@ -57,23 +57,25 @@ impl Threads {
 pub(super) fn search(index: &dyn Opening, queries: &Matrix, k: usize, value: usize, hands: &Hands<'_>) -> Found {
     let mut ids = vec![-1; queries.len() * k];
     let mut latencies_us = Vec::with_capacity(queries.len());
-    let jobs = queries.rows().zip(ids.chunks_mut(k.max(1)));
     let started = Instant::now();
     match hands {
         Hands::Each => {
-            for (query, out) in jobs {
+            for (query, out) in queries.rows().zip(ids.chunks_mut(k.max(1))) {
                 let asked = Instant::now();
                 index.search(query, value, out);
                 latencies_us.push(asked.elapsed().as_secs_f64() * 1e6);
             }
         }
-        Hands::One => jobs.for_each(|(query, out)| index.search(query, value, out)),
+        Hands::One => {
+            let all: Vec<&[f32]> = queries.rows().collect();
+            index.search_batch(&all, k, value, &mut ids);
+        }
         Hands::Many(pool) => pool.install(|| {
             let tasks = ids.par_chunks_mut((TASK * k).max(1)).enumerate();
             tasks.for_each(|(task, out)| {
-                for (at, out) in out.chunks_mut(k.max(1)).enumerate() {
-                    index.search(queries.row(task * TASK + at), value, out);
-                }
+                let count = out.len() / k.max(1);
+                let some: Vec<&[f32]> = (0..count).map(|at| queries.row(task * TASK + at)).collect();
+                index.search_batch(&some, k, value, out);
             });
         }),
     }

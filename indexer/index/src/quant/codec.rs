@@ -55,6 +55,13 @@ pub(super) struct Factors {
     pub(super) bias: f32,
 }
 
+/// The nearest integer, ties to even, for values below 2^22: adding this constant leaves no room for a fraction.
+/// `f32::round_ties_even` is a call into the C library where the target has no instruction for it.
+fn round(value: f32) -> i32 {
+    const SHIFT: f32 = 12_582_912.0;
+    (value + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()).cast_signed()
+}
+
 impl Codec {
     /// Takes the mean of (up to 65,536, evenly spaced) rows for the centre.
     pub fn fit(rows: &(impl VectorRows + ?Sized), metric: Metric, seed: u64) -> Self {
@@ -119,7 +126,7 @@ impl Codec {
         let scale = largest / 127.0;
         let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
         for (code, value) in codes.iter_mut().zip(scratch.iter()) {
-            *code = ((value * inverse).round_ties_even() as i32 + 128) as u8;
+            *code = round(value * inverse).wrapping_add(128) as u8;
         }
         let mut bias = dot(row, &self.centre);
         if self.metric == Metric::L2 {
@@ -175,7 +182,7 @@ impl Prepared {
         self.scale = largest / 127.0;
         let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
         self.values.clear();
-        self.values.extend(residual.iter().map(|value| (value * inverse).round_ties_even() as i32 as i8));
+        self.values.extend(residual.iter().map(|value| round(value * inverse) as i8));
         self.offset = 128 * self.values.iter().map(|value| i32::from(*value)).sum::<i32>();
         self.values.resize(padded, 0);
 
@@ -188,8 +195,8 @@ impl Prepared {
         for (at, values) in residual.chunks(64).enumerate() {
             let mut planes = [0u64; PLANES];
             for (bit, value) in values.iter().enumerate() {
-                let rounded = (value * inverse).round_ties_even() as i32;
-                self.sketch_sum += rounded;
+                let rounded = round(value * inverse);
+                self.sketch_sum = self.sketch_sum.wrapping_add(rounded);
                 for (plane, word) in planes.iter_mut().enumerate() {
                     *word |= (u64::from(rounded as u32) >> plane & 1) << bit;
                 }

@@ -48,14 +48,11 @@ impl<'a> BeamParams<'a> {
     fn aim(&self) -> Aim<'a> {
         let k = self.k.max(1);
         let ef = self.ef.max(k);
-        // With a margin the width follows the question; the bound only keeps a hard one from running away.
-        let capacity = if self.margin.is_some() { 4 * ef + 16 } else { ef };
-        Aim {
-            k,
-            capacity,
-            margin: self.margin.unwrap_or(f32::INFINITY).max(0.0),
-            passing: self.passing,
-            rescore: self.rescore,
+        let (passing, rescore) = (self.passing, self.rescore);
+        match self.margin {
+            // The width follows the question; the bound only keeps a hard one from running away.
+            Some(margin) => Aim { k, rank: k, margin: margin.max(0.0), most: 4 * ef + 16, passing, rescore },
+            None => Aim { k, rank: ef, margin: 0.0, most: usize::MAX, passing, rescore },
         }
     }
 }
@@ -134,7 +131,7 @@ impl<G: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> Beam<'_, G, R> 
         let mut running = 0;
         for lane in lanes.iter_mut().take(queries.len()) {
             let Some((number, query)) = waiting.next() else { break };
-            self.begin(lane, number, query, &aim, memory);
+            self.begin(lane, number, query, memory);
             running += 1;
         }
         let (mut steps, mut stopped) = (0, false);
@@ -155,7 +152,7 @@ impl<G: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> Beam<'_, G, R> 
                 let hits = lane.hits.clone();
                 found(lane.query, Walked { hits, estimated: lane.estimated, scored: lane.scored, stopped });
                 match waiting.next().filter(|_| !stopped) {
-                    Some((number, query)) => self.begin(lane, number, query, &aim, memory),
+                    Some((number, query)) => self.begin(lane, number, query, memory),
                     None => running -= 1,
                 }
             }
@@ -179,11 +176,11 @@ impl<G: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> Beam<'_, G, R> 
         Ground { codes: self.codes, links: self.graph, order: self.order, rows: self.rows, metric: self.metric }
     }
 
-    fn begin(&self, lane: &mut Lane, number: usize, query: &[f32], aim: &Aim<'_>, memory: &mut Lanes) {
+    fn begin(&self, lane: &mut Lane, number: usize, query: &[f32], memory: &mut Lanes) {
         lane.query = number;
         self.codes.codec().prepare(query, &mut lane.prepared);
         let start = descend(&self.codes, self.graph, &lane.prepared, memory);
-        lane.begin(&self.ground(), aim, start);
+        lane.begin(&self.ground(), start);
     }
 }
 

@@ -27,7 +27,7 @@ impl<L: SlotLinks + ?Sized> Explorer<'_, L> {
         start: impl Fn(u32, &Prepared) -> u32,
         mut found: impl FnMut(u32, &[Scored]),
     ) {
-        let aim = Aim { k: ef, capacity: ef + 1, margin: f32::INFINITY, passing: None, rescore: false };
+        let aim = Aim { k: ef + 1, rank: ef + 1, margin: 0.0, most: usize::MAX, passing: None, rescore: false };
         let nothing = DenseRows::new(&[], 0);
         let metric = self.codes.codec().metric();
         let ground = Ground { codes: self.codes, links: self.links, order: self.identity, rows: &nothing, metric };
@@ -39,7 +39,7 @@ impl<L: SlotLinks + ?Sized> Explorer<'_, L> {
             self.codes.prepare(*row, &mut lane.prepared);
             lane.query = *row as usize;
             let from = start(*row, &lane.prepared);
-            lane.begin(&ground, &aim, from);
+            lane.begin(&ground, from);
         }
         let mut running = true;
         while running {

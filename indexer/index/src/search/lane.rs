@@ -8,13 +8,13 @@
 //! 1. **expand** the best candidate: its links that are new;
 //! 2. **estimate** those from their sketches (one cache line each), and keep what may be good enough;
 //! 3. **refine** the best candidate from its int8 row, once it is the best: most never are, and are never read;
-//! 4. stop when the best candidate is worse than the k-th hit by more than `margin`;
+//! 4. stop when the best candidate is worse than the `rank`-th best so far by more than `margin`;
 //! 5. **rescore** the best `k` and a few more from the vectors themselves.
 //!
 //! The margin makes the beam as wide as the question needs ("distance adaptive beam search": Al-Jazzazi et al. 2025,
 //! arXiv:2505.15636), where a fixed width is too wide for easy questions and too narrow for hard ones.
 
-use super::pool::Pool;
+use super::frontier::Frontier;
 use super::seen::Seen;
 use super::{ExactRows, NodeSet, Scored};
 use crate::model::Metric;
@@ -25,6 +25,8 @@ use crate::quant::{CodesView, Prepared};
 const OPTIMISM: f32 = 0.2;
 /// Candidates rescored beyond `k`: int8 order and exact order differ by a place or two.
 pub const RESCORED: usize = 4;
+/// Candidates kept beyond `k`, for ties at the cut.
+const SPARE: usize = 16;
 
 /// Links of layer 0 by slot.
 pub trait SlotLinks {
@@ -50,10 +52,19 @@ pub(super) struct Ground<'a, L: ?Sized, R: ?Sized> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Aim<'a> {
     pub(super) k: usize,
-    pub(super) capacity: usize,
+    /// The walk ends when its best candidate is worse than the `rank`-th best so far by more than `margin`.
+    pub(super) rank: usize,
     pub(super) margin: f32,
+    /// Candidates expanded at most.
+    pub(super) most: usize,
     pub(super) passing: Option<&'a NodeSet>,
     pub(super) rescore: bool,
+}
+
+impl Aim<'_> {
+    fn kept(&self) -> usize {
+        self.rank.max(self.k + SPARE)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,13 +83,14 @@ pub(super) struct Lane {
     phase: Phase,
     pub(super) query: usize,
     pub(super) prepared: Prepared,
-    pool: Pool,
+    frontier: Frontier,
     seen: Seen,
+    expanded: usize,
     fresh: Vec<u32>,
     estimates: Vec<f32>,
     products: Vec<i32>,
-    /// Scores of the best `k` refined candidates that pass, descending.
-    best: Vec<f32>,
+    /// The best refined candidates that pass, best first, by slot.
+    best: Vec<Scored>,
     pub(super) hits: Vec<Scored>,
     pub(super) estimated: u64,
     pub(super) scored: u64,
@@ -93,17 +105,17 @@ impl Lane {
     pub(super) fn begin<L: SlotLinks + ?Sized, R: ExactRows + ?Sized>(
         &mut self,
         ground: &Ground<'_, L, R>,
-        aim: &Aim<'_>,
         start: u32,
     ) {
-        self.pool.reset(aim.capacity);
+        self.frontier.clear();
+        self.expanded = 0;
         self.seen.reset(ground.codes.len());
         self.best.clear();
         self.hits.clear();
         (self.estimated, self.scored) = (0, 0);
         if self.seen.insert(start) {
             // Chosen at once, and refined then.
-            self.pool.offer(f32::INFINITY, start, false);
+            self.frontier.push(f32::INFINITY, start);
         }
         self.phase = Phase::Choose;
     }
@@ -152,23 +164,22 @@ impl Lane {
 
     /// What a candidate must exceed to be worth a look.
     fn threshold(&self, aim: &Aim<'_>) -> f32 {
-        self.best.get(aim.k - 1).map_or(f32::NEG_INFINITY, |worst| worst - aim.margin)
+        self.best.get(aim.rank - 1).map_or(f32::NEG_INFINITY, |worst| worst.score - aim.margin)
     }
 
     fn choose<L: SlotLinks + ?Sized, R: ExactRows + ?Sized>(&mut self, ground: &Ground<'_, L, R>, aim: &Aim<'_>) {
-        let came_to_expand = self.phase != Phase::Estimate;
+        let links_are_here = self.phase != Phase::Estimate;
         let threshold = self.threshold(aim);
-        match self.pool.next() {
-            Some(next) if next.score >= threshold => {
-                let slot = next.slot();
-                if !next.refined() {
-                    ground.codes.prefetch_row(slot);
-                    ground.links.prefetch(slot);
+        match self.frontier.top() {
+            Some(top) if top.score >= threshold && self.expanded < aim.most => {
+                if !top.refined {
+                    ground.codes.prefetch_row(top.slot);
+                    ground.links.prefetch(top.slot);
                     self.phase = Phase::Refine;
-                } else if came_to_expand {
-                    self.expand(ground, slot);
+                } else if links_are_here {
+                    self.expand(ground, top.slot);
                 } else {
-                    ground.links.prefetch(slot);
+                    ground.links.prefetch(top.slot);
                     self.phase = Phase::Choose;
                 }
             }
@@ -177,11 +188,11 @@ impl Lane {
     }
 
     fn expand<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, ground: &Ground<'_, L, R>, slot: u32) {
-        self.pool.expand_next();
+        self.frontier.pop();
+        self.expanded += 1;
         self.fresh.clear();
         ground.links.append(slot, &mut self.fresh);
-        let seen = &mut self.seen;
-        self.fresh.retain(|slot| seen.insert(*slot));
+        self.seen.insert_all(&mut self.fresh);
         ground.codes.prefetch_lines(&self.fresh);
         self.phase = Phase::Estimate;
     }
@@ -193,43 +204,43 @@ impl Lane {
         let threshold = self.threshold(aim);
         for (slot, score) in self.fresh.iter().zip(&self.estimates) {
             if *score > threshold {
-                self.pool.offer(*score, *slot, false);
+                self.frontier.push(*score, *slot);
             }
         }
     }
 
     fn refine<L: ?Sized, R: ?Sized>(&mut self, ground: &Ground<'_, L, R>, aim: &Aim<'_>) {
-        let Some(next) = self.pool.next() else { return };
-        let slot = next.slot();
-        let score = ground.codes.score(&self.prepared, slot);
+        let Some(top) = self.frontier.top() else { return };
+        let score = ground.codes.score(&self.prepared, top.slot);
         self.scored += 1;
-        self.pool.take_next();
-        self.pool.offer(score, slot, true);
-        let passes = match aim.passing {
-            None => true,
-            Some(passing) => ground.order.get(slot as usize).is_some_and(|node| passing.contains(*node)),
-        };
-        if passes && score > self.best.get(aim.k - 1).copied().unwrap_or(f32::NEG_INFINITY) {
-            let at = self.best.partition_point(|known| *known >= score);
-            self.best.truncate(aim.k - 1);
-            self.best.insert(at, score);
+        if score.is_nan() {
+            self.frontier.pop();
+            return;
+        }
+        self.frontier.refine_top(score);
+        let passes = aim.passing.is_none_or(|passing| {
+            ground.order.get(top.slot as usize).is_some_and(|node| passing.contains(*node))
+        });
+        let kept = aim.kept();
+        if passes && (self.best.len() < kept || self.best.last().is_some_and(|last| score > last.score)) {
+            let at = self.best.partition_point(|known| known.score >= score);
+            self.best.truncate(kept - 1);
+            self.best.insert(at, Scored { node: top.slot, score });
         }
     }
 
     /// Chooses what is rescored. Hits are nodes from here on.
     fn finish<L: ?Sized, R: ExactRows + ?Sized>(&mut self, ground: &Ground<'_, L, R>, aim: &Aim<'_>) {
         let wanted = if aim.rescore { aim.k + RESCORED } else { aim.k };
-        for entry in self.pool.entries().iter().filter(|entry| entry.refined()) {
+        for candidate in &self.best {
             // Equal vectors have equal codes: all that tie with the last are kept, for the caller to break ties by key.
-            if self.hits.len() >= wanted && self.hits.last().is_some_and(|last| last.score > entry.score) {
+            if self.hits.len() >= wanted && self.hits.last().is_some_and(|last| last.score > candidate.score) {
                 break;
             }
-            let Some(&node) = ground.order.get(entry.slot() as usize) else { continue };
-            if aim.passing.is_none_or(|passing| passing.contains(node)) {
-                self.hits.push(Scored { node, score: entry.score });
-                if aim.rescore {
-                    ground.rows.prefetch(node);
-                }
+            let Some(&node) = ground.order.get(candidate.node as usize) else { continue };
+            self.hits.push(Scored { node, score: candidate.score });
+            if aim.rescore {
+                ground.rows.prefetch(node);
             }
         }
         self.scored += if aim.rescore { self.hits.len() as u64 } else { 0 };

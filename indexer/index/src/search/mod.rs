@@ -5,7 +5,7 @@
 //! | `beam.rs` | what is served: walks over codes, several questions taking turns on one thread |
 //! | `lane.rs` | one such walk as a sequence of steps |
 //! | `explore.rs` | the same from row to row, for builders |
-//! | `pool.rs`, `seen.rs` | a walk's candidates, and the slots it has met |
+//! | `frontier.rs`, `seen.rs` | a walk's candidates, and the slots it has met |
 //! | `node_set.rs` | which nodes a filter lets pass |
 //! | `flat.rs` | the exact scan: the oracle, and the mode `exact` |
 //! | `walk.rs`, `scratch.rs` | the textbook walk over full vectors: builders use it, and it is an oracle of `beam` |
@@ -14,9 +14,9 @@
 mod beam;
 mod explore;
 mod flat;
+mod frontier;
 mod lane;
 mod node_set;
-mod pool;
 mod scratch;
 mod seen;
 mod topk;
@@ -25,9 +25,10 @@ mod walk;
 pub use beam::{Beam, BeamParams, Lanes, UpperLayers, Walked};
 pub use explore::Explorer;
 pub use flat::flat;
+pub use frontier::MAX_SLOTS;
 pub use lane::{RESCORED, SlotLinks};
 pub use node_set::NodeSet;
-pub use pool::MAX_SLOTS;
+
 pub use scratch::Scratch;
 pub use topk::{Scored, TopK};
 pub use walk::{Walk, walk};

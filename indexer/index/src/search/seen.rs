@@ -1,42 +1,37 @@
-//! Which slots a walk has met: one bit each, and a list of what to clear, so that clearing costs what was marked.
+//! Which slots a walk has met: one bit each.
 
-/// A set of slots.
+/// A set of slots. Emptying it writes all of it: 12 KiB for 100,000 slots, less than a walk reads.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     words: Vec<u64>,
-    /// Words that are not zero.
-    touched: Vec<u32>,
 }
 
 impl Seen {
     /// Empties it, and makes room for `slots`.
     pub(super) fn reset(&mut self, slots: usize) {
-        for at in self.touched.drain(..) {
-            if let Some(word) = self.words.get_mut(at as usize) {
-                *word = 0;
-            }
-        }
-        let words = slots.div_ceil(64);
-        if self.words.len() < words {
-            self.words.resize(words, 0);
-        }
+        self.words.clear();
+        self.words.resize(slots.div_ceil(64), 0);
     }
 
     /// Marks a slot; false where it was marked before, or does not exist.
-    #[expect(clippy::inline_always, reason = "one bit of the hottest loop")]
-    #[inline(always)]
     pub(super) fn insert(&mut self, slot: u32) -> bool {
-        let at = slot >> 6;
-        let Some(word) = self.words.get_mut(at as usize) else { return false };
-        let bit = 1u64 << (slot & 63);
-        if *word & bit != 0 {
-            return false;
-        }
-        if *word == 0 {
-            self.touched.push(at);
-        }
+        let Some(word) = self.words.get_mut(slot as usize / 64) else { return false };
+        let bit = 1u64 << (slot % 64);
+        let new = *word & bit == 0;
         *word |= bit;
-        true
+        new
+    }
+
+    /// Marks all of `slots`, and keeps those of them that are new.
+    pub(super) fn insert_all(&mut self, slots: &mut Vec<u32>) {
+        let mut kept = 0;
+        // No branch depends on what was met: which links are new is as good as random.
+        for at in 0..slots.len() {
+            let slot = slots[at];
+            slots[kept] = slot;
+            kept += usize::from(self.insert(slot));
+        }
+        slots.truncate(kept);
     }
 }
 
@@ -50,6 +45,9 @@ mod tests {
         seen.reset(130);
         assert!(seen.insert(129) && seen.insert(0) && seen.insert(1));
         assert!(!seen.insert(129) && !seen.insert(0) && !seen.insert(500));
+        let mut slots = vec![0, 5, 500, 129, 5, 64];
+        seen.insert_all(&mut slots);
+        assert_eq!(slots, [5, 64]);
         seen.reset(100);
         assert!(seen.insert(0) && seen.insert(1));
     }

@@ -104,7 +104,8 @@ impl DenseShard {
         }
         let wide = |count: usize| ((count as f64 / share).ceil() as usize).min(self.len());
         let margin = params.margin.or_else(|| self.certificate().margin(wide(k), wide(ef)));
-        Some(BeamParams { k, ef: wide(ef), margin, ..*params })
+        // Without a margin the walk goes on until `ef` nodes pass; with one its bound must be as wide as the filter asks.
+        Some(BeamParams { k, ef: if margin.is_some() { wide(ef) } else { ef }, margin, ..*params })
     }
 
     /// The `k` nearest by comparing with every vector, or with those that pass.

@@ -1,0 +1,100 @@
+//! The candidates of one walk that wait to be looked at: a heap of integers whose order is that of their scores.
+
+use std::collections::BinaryHeap;
+
+/// The candidate's score comes from its int8 code; before, from its sketch.
+const REFINED: u32 = 1 << 31;
+/// Slots that fit beside the flag.
+pub const MAX_SLOTS: usize = REFINED as usize;
+
+/// A candidate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Candidate {
+    pub(super) score: f32,
+    pub(super) slot: u32,
+    pub(super) refined: bool,
+}
+
+impl Candidate {
+    /// Score in the upper half, as an integer that sorts as the score does (`f32::total_cmp`); slot and flag below.
+    fn key(self) -> u64 {
+        let bits = self.score.to_bits().cast_signed();
+        let ordered = (bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()).cast_unsigned() ^ REFINED;
+        let tag = self.slot | if self.refined { REFINED } else { 0 };
+        u64::from(ordered) << 32 | u64::from(tag)
+    }
+
+    fn from_key(key: u64) -> Self {
+        let ordered = ((key >> 32) as u32 ^ REFINED).cast_signed();
+        let bits = ordered ^ ((ordered >> 31).cast_unsigned() >> 1).cast_signed();
+        let tag = key as u32;
+        let score = f32::from_bits(bits.cast_unsigned());
+        Self { score, slot: tag & !REFINED, refined: tag & REFINED != 0 }
+    }
+}
+
+/// Candidates, the best on top.
+#[derive(Debug, Default)]
+pub(super) struct Frontier {
+    heap: BinaryHeap<u64>,
+}
+
+impl Frontier {
+    pub(super) fn clear(&mut self) {
+        self.heap.clear();
+    }
+
+    pub(super) fn push(&mut self, score: f32, slot: u32) {
+        self.heap.push(Candidate { score, slot, refined: false }.key());
+    }
+
+    pub(super) fn top(&self) -> Option<Candidate> {
+        self.heap.peek().map(|key| Candidate::from_key(*key))
+    }
+
+    pub(super) fn pop(&mut self) {
+        self.heap.pop();
+    }
+
+    /// Gives the top its better score, which may take it from the top.
+    pub(super) fn refine_top(&mut self, score: f32) {
+        if let Some(mut top) = self.heap.peek_mut() {
+            *top = Candidate { score, refined: true, ..Candidate::from_key(*top) }.key();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn candidates_survive_their_keys_and_sort_by_score(
+            a in prop::num::f32::ANY,
+            b in prop::num::f32::ANY,
+            slot in 0..REFINED,
+            refined: bool,
+        ) {
+            let (left, right) = (Candidate { score: a, slot, refined }, Candidate { score: b, slot, refined });
+            prop_assert_eq!(Candidate::from_key(left.key()).score.to_bits(), a.to_bits());
+            prop_assert_eq!((Candidate::from_key(left.key()).slot, Candidate::from_key(left.key()).refined), (slot, refined));
+            prop_assert_eq!(left.key().cmp(&right.key()), a.total_cmp(&b));
+        }
+    }
+
+    #[test]
+    fn a_refined_candidate_takes_its_new_place() {
+        let mut frontier = Frontier::default();
+        frontier.push(0.5, 1);
+        frontier.push(-0.4, 2);
+        frontier.refine_top(-0.6);
+        assert_eq!(frontier.top(), Some(Candidate { score: -0.4, slot: 2, refined: false }));
+        frontier.pop();
+        assert_eq!(frontier.top(), Some(Candidate { score: -0.6, slot: 1, refined: true }));
+        frontier.pop();
+        assert_eq!(frontier.top(), None);
+    }
+}
