@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use anyhow::ensure;
 use dyad_index::format::RowType;
 use dyad_index::search::{BeamParams, DenseRows};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
@@ -36,7 +35,10 @@ impl Engine for Dyad {
     }
 
     fn build(&self, job: BuildJob<'_>) -> anyhow::Result<f64> {
-        ensure!(job.metric == Metric::Ip, "metric: expected ip, got {}: dyad holds unit vectors", job.metric.name());
+        let metric = match job.metric {
+            Metric::Ip => dyad_index::Metric::Cosine,
+            Metric::L2 => dyad_index::Metric::L2,
+        };
         let dim = job.base.dim();
         let params =
             BuildParams { m: job.m, ef_construction: job.ef_construction, seed: job.seed, threads: job.threads };
@@ -47,7 +49,7 @@ impl Engine for Dyad {
         let builder = Native;
         let make = Make {
             rows: &rows,
-            metric: dyad_index::Metric::Cosine,
+            metric,
             builder: &builder,
             params: &params,
             progress: &Silent,
@@ -61,7 +63,7 @@ impl Engine for Dyad {
             name: "bench".to_owned(),
             fingerprint: "none".to_owned(),
             dim,
-            metric: dyad_index::Metric::Cosine,
+            metric,
             max_tokens: 0,
         };
         let build = BuildRecord {

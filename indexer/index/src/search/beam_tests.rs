@@ -1,0 +1,198 @@
+//! The walk over codes against the exact scan, alone and in company, with margins, filters and stops.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::graph::{Graph, Layer};
+use crate::layout::Arranged;
+use crate::quant::{Codec, Codes};
+
+const DIM: usize = 40;
+
+/// Rows around 20 centres, not of unit length for L2.
+fn clustered(n: usize, seed: u64, unit: bool) -> Vec<f32> {
+    let mut state = seed | 1;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    };
+    let centres: Vec<f32> = (0..20 * DIM).map(|_| next()).collect();
+    let mut values: Vec<f32> = Vec::with_capacity(n * DIM);
+    for row in 0..n {
+        let centre = &centres[row * 7 % 20 * DIM..][..DIM];
+        values.extend(centre.iter().map(|value| value + 0.6 * next()));
+    }
+    for row in values.chunks_mut(DIM).filter(|_| unit) {
+        let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
+        row.iter_mut().for_each(|x| *x /= norm);
+    }
+    values
+}
+
+/// Every row linked to its 12 nearest and to 4 others: navigable without any builder.
+fn graph(rows: &DenseRows<'_>, metric: Metric) -> Graph {
+    let n = rows.len() as u32;
+    let lists: Vec<Vec<u32>> = (0..n)
+        .map(|node| {
+            let near = flat(rows, rows.row(node), 13, metric, None);
+            let mut links: Vec<u32> = near.iter().map(|hit| hit.node).filter(|other| *other != node).take(12).collect();
+            links.extend((1..5).map(|step| (node + step * 97) % n).filter(|other| *other != node));
+            links.sort_unstable();
+            links.dedup();
+            links
+        })
+        .collect();
+    let upper: Vec<u32> = (0..n).step_by(50).collect();
+    let ring = |at: usize| vec![upper[(at + 1) % upper.len()], upper[(at + upper.len() - 1) % upper.len()]];
+    let rings: Vec<Vec<u32>> = (0..upper.len()).map(ring).collect();
+    Graph { entry: 0, layers: vec![Layer::from_lists((0..n).collect(), &lists), Layer::from_lists(upper, &rings)] }
+}
+
+struct World {
+    values: Vec<f32>,
+    queries: Vec<f32>,
+    arranged: Arranged,
+    metric: Metric,
+}
+
+impl World {
+    fn new(metric: Metric) -> Self {
+        let unit = metric == Metric::Cosine;
+        // One sequence, so that questions lie in the clusters of the rows.
+        let mut values = clustered(1_560, 5, unit);
+        let queries = values.split_off(1_500 * DIM);
+        let rows = DenseRows::new(&values, DIM);
+        let codes = Codes::encode(&rows, Codec::fit(&rows, metric, 3));
+        let arranged = Arranged::new(&graph(&rows, metric), &codes).unwrap();
+        Self { values, queries, arranged, metric }
+    }
+
+    fn rows(&self) -> DenseRows<'_> {
+        DenseRows::new(&self.values, DIM)
+    }
+
+    fn search(&self, queries: &[&[f32]], params: &BeamParams<'_>) -> Vec<Walked> {
+        let (rows, view) = (self.rows(), self.arranged.layout.view());
+        let codes = self.arranged.codes.view();
+        let beam = Beam { codes, graph: &view, order: view.order(), rows: &rows, metric: self.metric };
+        let mut found = vec![Walked::default(); queries.len()];
+        beam.search(queries, params, &mut Lanes::new(), |number, walked| found[number] = walked);
+        found
+    }
+
+    fn recall(&self, params: &BeamParams<'_>) -> f64 {
+        let queries: Vec<&[f32]> = self.queries.chunks(DIM).collect();
+        let found = self.search(&queries, params);
+        let (mut hits, mut wanted) = (0, 0);
+        for (query, walked) in queries.iter().zip(&found) {
+            let exact = flat(&self.rows(), query, params.k, self.metric, params.passing);
+            wanted += exact.len().min(params.k);
+            hits += exact.iter().take(params.k).filter(|hit| walked.hits.iter().any(|own| own == *hit)).count();
+            if let Some(passing) = params.passing {
+                assert!(walked.hits.iter().all(|hit| passing.contains(hit.node)));
+            }
+        }
+        hits as f64 / wanted as f64
+    }
+}
+
+#[test]
+fn a_wide_beam_finds_what_the_exact_scan_finds() {
+    for metric in [Metric::Cosine, Metric::L2] {
+        let world = World::new(metric);
+        let recall = world.recall(&BeamParams::new(10, 200));
+        assert!(recall > 0.99, "{metric:?}: {recall}");
+    }
+}
+
+#[test]
+fn a_margin_spends_less_and_a_wider_one_finds_more() {
+    let world = World::new(Metric::Cosine);
+    let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
+    let cost = |margin| {
+        let params = BeamParams { margin, ..BeamParams::new(10, 400) };
+        let walked = world.search(&queries, &params);
+        (world.recall(&params), walked.iter().map(|walked| walked.estimated).sum::<u64>())
+    };
+    let (none, narrow, wide) = (cost(None), cost(Some(0.0)), cost(Some(0.3)));
+    assert!(narrow.1 < wide.1 && wide.1 <= none.1, "{none:?} {narrow:?} {wide:?}");
+    assert!(wide.0 > 0.98 && narrow.0 <= wide.0, "{none:?} {narrow:?} {wide:?}");
+}
+
+#[test]
+fn questions_in_company_find_what_they_find_alone() {
+    let world = World::new(Metric::Cosine);
+    let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
+    let params = BeamParams { margin: Some(0.1), ..BeamParams::new(10, 40) };
+    let together = world.search(&queries, &params);
+    for (query, together) in queries.iter().zip(&together) {
+        assert_eq!(&world.search(&[query], &params)[0], together);
+    }
+}
+
+#[test]
+fn only_what_passes_is_found_and_all_of_it_when_asked() {
+    let world = World::new(Metric::Cosine);
+    for step in [2usize, 10, 60] {
+        let mut passing = NodeSet::new(1_500);
+        passing.extend((0..1_500).step_by(step));
+        let params = BeamParams { passing: Some(&passing), ..BeamParams::new(10, 100) };
+        let recall = world.recall(&params);
+        assert!(recall > 0.97, "1 in {step}: {recall}");
+    }
+}
+
+#[test]
+fn a_stopped_search_says_so_for_every_question() {
+    let world = World::new(Metric::Cosine);
+    let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
+    let asked = AtomicUsize::new(0);
+    let stop = || asked.fetch_add(1, Ordering::Relaxed) >= 1;
+    let params = BeamParams { stop: Some(&stop), ..BeamParams::new(10, 400) };
+    let found = world.search(&queries, &params);
+    assert!(asked.load(Ordering::Relaxed) >= 2);
+    assert!(found.iter().any(|walked| !walked.stopped) || found.iter().all(|walked| walked.stopped));
+    assert!(found.last().is_some_and(|walked| walked.stopped));
+    assert!(found.iter().filter(|walked| walked.stopped).count() >= 8);
+}
+
+#[test]
+fn codes_alone_rank_nearly_as_vectors_do() {
+    let world = World::new(Metric::Cosine);
+    let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
+    let params = BeamParams { rescore: false, ..BeamParams::new(10, 200) };
+    for (query, walked) in queries.iter().zip(world.search(&queries, &params)) {
+        let exact = flat(&world.rows(), query, 1, Metric::Cosine, None);
+        assert!((walked.hits[0].score - exact[0].score).abs() < 0.01);
+        assert!(walked.hits.len() >= 10);
+    }
+}
+
+#[test]
+fn another_dimension_finds_nothing() {
+    let world = World::new(Metric::Cosine);
+    assert_eq!(world.search(&[&[1.0; DIM + 1]], &BeamParams::new(3, 10)), [Walked::default()]);
+}
+
+#[test]
+fn an_explorer_finds_the_nearest_other_rows() {
+    let world = World::new(Metric::Cosine);
+    let rows = world.rows();
+    let view = world.arranged.layout.view();
+    let identity: Vec<u32> = (0..1_500).collect();
+    let explorer = Explorer { codes: world.arranged.codes.view(), links: &view, identity: &identity };
+    let slots = [0, 7, 700, 1_499];
+    let mut seen = 0;
+    explorer.nearest(&slots, 60, &mut Lanes::new(), |_, _| 0, |slot, hits| {
+        seen += 1;
+        let node = |slot: u32| view.order()[slot as usize];
+        let exact = flat(&rows, rows.row(node(slot)), 6, Metric::Cosine, None);
+        let found: Vec<u32> = hits.iter().map(|hit| node(hit.node)).collect();
+        assert!(!found.contains(&node(slot)) && found.len() <= 60);
+        let wanted = exact.iter().filter(|hit| hit.node != node(slot)).take(5);
+        assert!(wanted.filter(|hit| found.contains(&hit.node)).count() >= 4, "slot {slot}");
+    });
+    assert_eq!(seen, slots.len());
+}
