@@ -9,6 +9,8 @@ use super::{ALIGN, Fault, RowType, SectionKind, VERSION};
 pub const MAGIC: [u8; 8] = *b"DYADENSE";
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 512;
+/// Values per vector at most: beyond, sums of int8 products may not fit their 32 bits.
+pub const MAX_DIM: u32 = 1 << 16;
 /// Places in the section table.
 pub const MAX_SECTIONS: usize = 12;
 
@@ -161,9 +163,18 @@ impl Header {
             sections: Self::parse_table(raw, file_len)?,
         };
         let stride = row_type.stride(header.dim as usize);
-        if header.dim == 0 || header.row_stride as usize != stride || header.vectors > u64::from(u32::MAX) {
+        if header.dim == 0
+            || header.dim > MAX_DIM
+            || header.row_stride as usize != stride
+            || header.vectors > u64::from(u32::MAX)
+        {
             let got = format!("dim {}, row_stride {}, vectors {}", header.dim, header.row_stride, header.vectors);
-            return Err(Fault::new("counts", "dim > 0, its row_stride, fewer than 2^32 vectors", got).into());
+            return Err(Fault::new(
+                "counts",
+                format!("dim in 1..={MAX_DIM}, its row_stride, fewer than 2^32 vectors"),
+                got,
+            )
+            .into());
         }
         Ok(header)
     }

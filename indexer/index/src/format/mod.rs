@@ -12,7 +12,7 @@
 //! ```text
 //! 0    magic            8 bytes  "DYADENSE"
 //! 8    version          u32      2; a reader refuses others
-//! 12   dim              u32      values per vector
+//! 12   dim              u32      values per vector, at most 65,536
 //! 16   vectors          u64      n
 //! 24   file_len         u64      bytes of the whole file
 //! 32   row_stride       u32      values per stored row: dim rounded up to whole cache lines, the rest is zero

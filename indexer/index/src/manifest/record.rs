@@ -50,8 +50,8 @@ pub struct FileEntry {
 }
 
 impl Manifest {
-    /// Documents of all shards.
+    /// Documents of all shards. A damaged manifest may name more than can be counted.
     pub fn documents(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.documents).sum()
+        self.shards.iter().fold(0, |sum, shard| sum.saturating_add(shard.documents))
     }
 }

@@ -68,6 +68,15 @@ fn damage_is_found() {
     }
 }
 
+/// Found by the fuzz target `open_manifest`: counts that add up to more than a number holds.
+#[test]
+fn too_many_documents_are_counted_as_most() {
+    let mut manifest = manifest(1);
+    manifest.shards[0].documents = u64::MAX;
+    manifest.shards.push(manifest.shards[0].clone());
+    assert_eq!(manifest.documents(), u64::MAX);
+}
+
 /// What older releases have written stays readable.
 #[test]
 fn records_keep_their_names() {

@@ -62,6 +62,13 @@ fn round(value: f32) -> i32 {
     (value + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()).cast_signed()
 }
 
+/// What values are multiplied with so that `largest` becomes `steps`; 0 where `largest` is so small that this is not
+/// finite: such values count as 0.
+fn steps_per(steps: f32, largest: f32) -> f32 {
+    let inverse = steps / largest;
+    if inverse.is_finite() { inverse } else { 0.0 }
+}
+
 impl Codec {
     /// Takes the mean of (up to 65,536, evenly spaced) rows for the centre.
     pub fn fit(rows: &(impl VectorRows + ?Sized), metric: Metric, seed: u64) -> Self {
@@ -124,7 +131,7 @@ impl Codec {
             *word = values.iter().enumerate().fold(0, |word, (at, value)| word | (u64::from(*value >= 0.0) << at));
         }
         let scale = largest / 127.0;
-        let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+        let inverse = steps_per(1.0, scale);
         for (code, value) in codes.iter_mut().zip(scratch.iter()) {
             *code = round(value * inverse).wrapping_add(128) as u8;
         }
@@ -180,14 +187,14 @@ impl Prepared {
         self.norm = squared.sqrt();
         let padded = residual.len().next_multiple_of(64);
         self.scale = largest / 127.0;
-        let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
+        let inverse = steps_per(127.0, largest);
         self.values.clear();
         self.values.extend(residual.iter().map(|value| round(value * inverse) as i8));
         self.offset = 128 * self.values.iter().map(|value| i32::from(*value)).sum::<i32>();
         self.values.resize(padded, 0);
 
         self.sketch_scale = largest / 7.0;
-        let inverse = if largest > 0.0 { 7.0 / largest } else { 0.0 };
+        let inverse = steps_per(7.0, largest);
         let words = padded / 64;
         self.planes.clear();
         self.planes.resize(PLANES * words, 0);

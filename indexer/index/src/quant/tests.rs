@@ -131,3 +131,22 @@ proptest! {
         }
     }
 }
+
+/// Values so small that a step's inverse is infinite: they count as 0, and no sum overflows.
+#[test]
+fn values_too_small_for_steps_become_zero() {
+    for tiny in [f32::from_bits(1), 1e-40, 1e-38] {
+        let base: Vec<f32> = (0..4 * 70).map(|at| if at % 2 == 0 { tiny } else { 0.0 }).collect();
+        let rows = DenseRows::new(&base, 70);
+        for codec in [Codec::fit(&rows, Metric::L2, 3), Codec::new(vec![0.0; 70], Metric::L2, 3)] {
+            let codes = Codes::encode(&rows, codec);
+            let (view, mut prepared) = (codes.view(), Prepared::default());
+            view.codec().prepare(rows.row(0), &mut prepared);
+            assert!(view.score(&prepared, 1).abs() < 1e-30);
+            view.prepare(2, &mut prepared);
+            let (mut products, mut estimates) = (Vec::new(), Vec::new());
+            view.estimate(&prepared, &[0, 3], 0.2, &mut products, &mut estimates);
+            assert!(estimates.iter().all(|score| score.abs() < 1e-30), "{estimates:?}");
+        }
+    }
+}

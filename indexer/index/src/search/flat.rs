@@ -4,7 +4,7 @@ use super::{ExactRows, NodeSet, Scored, TopK};
 use crate::model::Metric;
 
 /// The `k` best rows, best first, *and all rows that tie with the last of them*, so that the caller can break ties by
-/// key before it cuts at `k`. Only rows of `passing`, where that is given.
+/// key before it cuts at `k`. Only rows of `passing`, where that is given; rows whose score is not a number are no hits.
 pub fn flat(
     rows: &(impl ExactRows + ?Sized),
     query: &[f32],
@@ -17,6 +17,8 @@ pub fn flat(
         None => (0..rows.count() as u32).map(score).collect(),
         Some(passing) => passing.iter().filter(|node| (*node as usize) < rows.count()).map(score).collect(),
     };
+    // A damaged row; the order of hits would put it first.
+    scored.retain(|hit| !hit.score.is_nan());
     let k = k.min(scored.len());
     if k == 0 {
         return Vec::new();
@@ -39,7 +41,10 @@ pub fn flat_batch(rows: &(impl ExactRows + ?Sized), queries: &[&[f32]], k: usize
     for start in (0..nodes).step_by(BLOCK) {
         for (query, best) in queries.iter().zip(&mut best) {
             for node in start..nodes.min(start.saturating_add(BLOCK as u32)) {
-                best.offer(Scored { node, score: rows.score(node, query, metric) });
+                let score = rows.score(node, query, metric);
+                if !score.is_nan() {
+                    best.offer(Scored { node, score });
+                }
             }
         }
     }

@@ -251,6 +251,8 @@ impl Lane {
         for hit in &mut self.hits {
             hit.score = ground.rows.score(hit.node, query, ground.metric);
         }
+        // A damaged row, or none; the order of hits would put it first.
+        self.hits.retain(|hit| !hit.score.is_nan());
         self.hits.sort_unstable_by(|a, b| b.cmp(a));
     }
 }

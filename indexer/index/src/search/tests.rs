@@ -107,3 +107,19 @@ proptest! {
         prop_assert_eq!(best.drain_sorted(), sorted);
     }
 }
+
+/// `total_cmp` puts NaN above every number, where a damaged row would come first, or hide all others.
+#[test]
+fn rows_without_a_score_are_no_hits() {
+    let mut values = unit_rows(6, 4, 1);
+    values[4..12].fill(f32::NAN);
+    let rows = DenseRows::new(&values, 4);
+    let nodes = |k| {
+        let mut nodes: Vec<u32> =
+            flat(&rows, rows.row(0), k, Metric::Cosine, None).iter().map(|hit| hit.node).collect();
+        nodes.sort_unstable();
+        nodes
+    };
+    assert_eq!(nodes(1), [0]);
+    assert_eq!(nodes(6), [0, 3, 4, 5]);
+}

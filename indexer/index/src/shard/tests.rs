@@ -12,8 +12,8 @@ use crate::model::{BuildRecord, Metric, ModelRecord};
 use crate::quant::{Codec, Codes};
 use crate::search::{BeamParams, DenseRows};
 
-const DIM: usize = 5;
-const N: u32 = 12;
+pub(super) const DIM: usize = 5;
+pub(super) const N: u32 = 12;
 
 pub(crate) fn meta(dim: usize) -> ShardMeta {
     let model =
@@ -45,7 +45,7 @@ fn arranged(graph: &Graph, rows: &DenseRows<'_>) -> Arranged {
     Arranged::new(graph, &Codes::encode(rows, Codec::fit(rows, Metric::Cosine, 7))).unwrap()
 }
 
-fn written() -> (tempfile::TempDir, PathBuf) {
+pub(super) fn written() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(DENSE_FILE);
     let values = vectors();
@@ -149,23 +149,13 @@ fn parts_that_do_not_belong_together_are_refused() {
     assert!(refuse(&ShardInput { arranged: &small, ..good }).contains("expected 12, got 0 slots, 12 codes"));
 }
 
-/// Every byte of the file is flipped in turn: opening or verifying must say so, and searching must not panic.
+/// Damage is named by its section.
 #[test]
-fn a_flipped_byte_anywhere_is_found() {
+fn damage_in_a_section_is_named() {
     let (_dir, path) = written();
     let sound = fs_err::read(&path).unwrap();
     let header = DenseShard::open(&path).unwrap().header().clone();
     let damaged = path.with_file_name("damaged");
-    for at in 0..sound.len() {
-        let mut bytes = sound.clone();
-        bytes[at] ^= 0x41;
-        fs_err::write(&damaged, bytes).unwrap();
-        let Ok(shard) = DenseShard::open(&damaged) else { continue };
-        shard.search(&[0.5; DIM], &BeamParams::new(3, 8));
-        shard.search_exact(&[0.5; DIM], 3, None);
-        let problems = shard.verify().problems;
-        assert!(!problems.is_empty(), "byte {at} of {}", sound.len());
-    }
     for kind in SectionKind::ALL {
         let entry = header.section(kind).unwrap();
         let mut bytes = sound.clone();

@@ -129,6 +129,19 @@ impl DenseShard {
     }
 
     fn check_graph(&self) -> Result<(), Fault> {
+        let mut seen = vec![false; self.len()];
+        for node in self.graph().order() {
+            match seen.get_mut(*node as usize) {
+                Some(seen) if !*seen => *seen = true,
+                _ => {
+                    return Err(Fault::new(
+                        "GRAPH",
+                        "each node in one slot",
+                        format!("node {node} twice, or too large"),
+                    ));
+                }
+            }
+        }
         let graph = self.graph().to_graph();
         graph.validate(self.len()).map_err(|problem| Fault::new("GRAPH", "a valid graph", problem))?;
         let unreached = graph.reachable().iter().filter(|reached| !**reached).count();

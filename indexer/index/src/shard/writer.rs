@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::certificate::Certificate;
 use crate::error::{Error, Result};
-use crate::format::header::HEADER_LEN;
+use crate::format::header::{HEADER_LEN, MAX_DIM};
 use crate::format::{Header, RowType, SectionEntry, SectionKind, align, codes, graph, keys, rows};
 use crate::layout::Arranged;
 use crate::model::{BuildRecord, ModelRecord};
@@ -61,6 +61,9 @@ fn check(input: &ShardInput<'_>) -> Result<()> {
     }
     if input.vectors.dim() != input.meta.model.dim || input.meta.model.dim == 0 {
         return mismatch("dimension of a shard's vectors", input.meta.model.dim, input.vectors.dim());
+    }
+    if input.meta.model.dim > MAX_DIM as usize {
+        return mismatch("dimension of a shard's vectors", format!("at most {MAX_DIM}"), input.meta.model.dim);
     }
     if u32::try_from(n).is_err() {
         return mismatch("vectors of a shard", "fewer than 2^32", n);

@@ -1,0 +1,129 @@
+//! A small shard attacked bit by bit, and with its checksums made good again behind the damage.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use super::tests::{DIM, N, written};
+use super::{DenseShard, Found};
+use crate::format::header::{HEADER_LEN, HeaderFault, MAX_DIM};
+use crate::format::{Header, RowType, SectionKind};
+use crate::search::{BeamParams, NodeSet};
+
+/// Searches of every kind: they end, and what they find is there and has a score.
+fn search_all(shard: &DenseShard) {
+    let query = [0.5; DIM];
+    let mut passing = NodeSet::new(shard.len());
+    passing.extend((0..N).filter(|node| node % 3 == 0));
+    let found = [
+        shard.search(&query, &BeamParams::new(3, 8)),
+        shard.search(&query, &BeamParams { passing: Some(&passing), ..BeamParams::new(1, 1) }),
+        shard.search_exact(&query, 3, None),
+    ];
+    assert!(found.iter().flat_map(|found| &found.hits).all(|hit| hit.node < N && !hit.score.is_nan()), "{found:?}");
+}
+
+/// One file, of which one byte after another is changed and set back: a shard is mapped only in between.
+struct Bench {
+    file: std::fs::File,
+    path: std::path::PathBuf,
+    sound: Vec<u8>,
+    _dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (dir, path) = written();
+        let sound = fs_err::read(&path).unwrap();
+        let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap().into_file();
+        Self { file, path, sound, _dir: dir }
+    }
+
+    fn with(&self, at: usize, bytes: &[u8], look: impl FnOnce(&Path)) {
+        self.file.write_all_at(bytes, at as u64).unwrap();
+        look(&self.path);
+        self.file.write_all_at(&self.sound[at..at + bytes.len()], at as u64).unwrap();
+    }
+}
+
+/// Every bit of the file is flipped in turn, and every byte as a whole: opening or verifying must say so, and searching
+/// must not panic.
+#[test]
+fn a_flipped_bit_or_byte_anywhere_is_found() {
+    let bench = Bench::new();
+    let mut opened = 0;
+    for at in 0..bench.sound.len() {
+        for flip in [1, 2, 4, 8, 16, 32, 64, 128, 0xFF] {
+            bench.with(at, &[bench.sound[at] ^ flip], |path| {
+                let Ok(shard) = DenseShard::open(path) else { return };
+                opened += 1;
+                search_all(&shard);
+                assert!(!shard.verify().problems.is_empty(), "{flip:#x} in byte {at} of {}", bench.sound.len());
+            });
+        }
+    }
+    assert!(opened > bench.sound.len(), "bulk sections are checked by `verify` alone, but only {opened} files opened");
+    assert!(DenseShard::open(&bench.path).unwrap().verify().problems.is_empty(), "the file is as it was");
+}
+
+/// The file with `bytes` at `at` of a section, and checksums that hold.
+fn sealed(sound: &[u8], kind: SectionKind, at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut header = Header::parse(sound, sound.len() as u64).unwrap();
+    let mut file = sound.to_vec();
+    let entry = header.sections.iter_mut().find(|entry| entry.kind == kind).unwrap();
+    let section = &mut file[entry.offset as usize..(entry.offset + entry.len) as usize];
+    section[at..at + bytes.len()].copy_from_slice(bytes);
+    entry.crc32c = crc32c::crc32c(section);
+    file[..HEADER_LEN].copy_from_slice(&header.to_bytes());
+    file
+}
+
+/// Every aligned word of every section becomes each of the values at which readers stumble, behind right checksums.
+/// What still opens can be searched and verified, and what `verify` calls sound answers as a sound shard does.
+#[test]
+fn damage_behind_right_checksums_panics_nothing() {
+    let bench = Bench::new();
+    let header = DenseShard::open(&bench.path).unwrap().header().clone();
+    let floats = [f32::NAN, f32::INFINITY, f32::MAX, 1e-40, -1.0].map(f32::to_bits);
+    let words: Vec<u32> = [0, 1, N - 1, N, 1 << 30, i32::MAX as u32, u32::MAX].into_iter().chain(floats).collect();
+    for entry in &header.sections {
+        for at in (0..entry.len as usize / 4 * 4).step_by(4) {
+            for word in &words {
+                let file = sealed(&bench.sound, entry.kind, at, &word.to_le_bytes());
+                bench.file.write_all_at(&file, 0).unwrap();
+                let Ok(shard) = DenseShard::open(&bench.path) else { continue };
+                search_all(&shard);
+                shard.graph().counts();
+                let keys = shard.keys();
+                for key in (0..=N).map(|node| keys.key(node)) {
+                    assert!(keys.find(key).is_none_or(|node| keys.key(node) == key));
+                }
+                if shard.verify().problems.is_empty() {
+                    let whole = |found: &Found<'_>| {
+                        let mut nodes: Vec<u32> = found.hits.iter().map(|hit| hit.node).collect();
+                        nodes.sort_unstable();
+                        nodes == (0..N).collect::<Vec<u32>>() && found.hits.iter().all(|hit| !hit.score.is_nan())
+                    };
+                    let place = format!("{word:#x} at {at} of {}", entry.kind.name());
+                    let query = [0.5; DIM];
+                    assert!(whole(&shard.search(&query, &BeamParams::new(N as usize, 64))), "{place}");
+                    assert!(whole(&shard.search_exact(&query, N as usize, None)), "{place}");
+                }
+            }
+        }
+    }
+}
+
+/// Sums of int8 products are 32 bits wide: beyond this length they would be wrong, and stop a checked build.
+#[test]
+fn longer_vectors_than_sums_can_hold_are_refused() {
+    let bench = Bench::new();
+    let parse = |dim: u32| {
+        let header = Header::parse(&bench.sound, bench.sound.len() as u64).unwrap();
+        let row_stride = RowType::F32.stride(dim as usize) as u32;
+        let bytes = Header { dim, row_stride, ..header }.to_bytes();
+        Header::parse(&bytes, bench.sound.len() as u64)
+    };
+    assert!(parse(MAX_DIM).is_ok());
+    let Err(HeaderFault::Fault(fault)) = parse(MAX_DIM + 1) else { panic!("{:?}", parse(MAX_DIM + 1)) };
+    assert_eq!((fault.part.as_str(), fault.expected.contains("1..=65536")), ("counts", true), "{fault:?}");
+}
