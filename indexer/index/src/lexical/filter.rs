@@ -32,7 +32,7 @@ pub enum Filter {
     Range {
         /// Its name.
         field: String,
-        /// Lower end.
+        /// Lower end. Without any end nothing passes.
         min: Option<FieldValue>,
         /// Upper end.
         max: Option<FieldValue>,
@@ -188,6 +188,9 @@ fn range(
     max: Option<&FieldValue>,
     into: &mut Bits,
 ) -> tantivy::Result<()> {
+    if min.is_none() && max.is_none() {
+        return Ok(());
+    }
     if field == facts::KEY {
         let key = |end: &FieldValue| if let FieldValue::Text(key) = end { Some(key.clone()) } else { None };
         let (from, to) = (min.map(key), max.map(key));
