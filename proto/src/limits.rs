@@ -16,6 +16,16 @@ pub const MAX_RRF_K: u32 = 1_000_000;
 pub const MAX_BATCH: usize = 1024;
 /// Hits that one `SearchBatchRequest` may ask for in all; those of `MODE_COMPARE` count three times.
 pub const MAX_BATCH_HITS: u64 = 200_000;
+/// Filters inside of one another: a lone condition is 1 deep.
+pub const MAX_FILTER_DEPTH: usize = 8;
+/// Conditions of one filter, those that hold others included.
+pub const MAX_FILTER_CONDITIONS: usize = 256;
+/// Values and keys of one filter in all.
+pub const MAX_FILTER_VALUES: usize = 10_000;
+/// Bytes of a field's name in a filter.
+pub const MAX_FILTER_FIELD_BYTES: usize = 256;
+/// Bytes of a text that a field is compared with.
+pub const MAX_FILTER_TEXT_BYTES: usize = 1024;
 /// Keys in one `GetDocumentsRequest`.
 pub const MAX_KEYS: usize = 1024;
 /// Bytes of one message, both ways: 64 MiB. gRPC's usual 4 MiB is too little for 1024 vectors or long hits; foreign

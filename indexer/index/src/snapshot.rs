@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::lexical::{CorpusStatistics, Question, StoredDocument, TextShard};
+use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument, TextShard};
 use crate::manifest::{self, Manifest, SHARDS_DIR};
 use crate::model::ModelRecord;
 use crate::search::{BeamParams, NodeSet};
@@ -76,7 +76,7 @@ impl Shard {
         stop: Option<&(dyn Fn() -> bool + Sync)>,
     ) -> Vec<Found<'_>> {
         match effort {
-            Effort::Exact => queries.iter().map(|query| self.dense.search_exact(query, k, passing)).collect(),
+            Effort::Exact => queries.iter().map(|query| self.dense.scan(query, k, passing, stop)).collect(),
             Effort::Walk { ef } => {
                 let mut found = vec![Found::default(); queries.len()];
                 let params = BeamParams { passing, stop, ..BeamParams::new(k, ef) };
@@ -159,6 +159,20 @@ impl Snapshot {
         self.len() == 0
     }
 
+    /// The nodes that pass a filter, one set per shard in their order.
+    pub fn passing(&self, filter: &Filter) -> Result<Vec<NodeSet>> {
+        self.shards.par_iter().map(|shard| filter.nodes(&shard.text)).collect()
+    }
+
+    /// One set per shard, or none at all.
+    fn check_passing(&self, passing: Option<&[NodeSet]>) -> Result<()> {
+        if let Some(passing) = passing.filter(|passing| passing.len() != self.shards.len()) {
+            let (expected, got) = (self.shards.len().to_string(), passing.len().to_string());
+            return Err(Error::Mismatch { what: "filter's sets, one per shard", expected, got });
+        }
+        Ok(())
+    }
+
     /// The `k` nearest of all shards. `query` holds finite values of the model's dimension. With `passing`, one set of
     /// nodes per shard in their order, only those can be hits.
     pub fn search_dense(
@@ -187,10 +201,7 @@ impl Snapshot {
             let (expected, got) = (dim.to_string(), query.len().to_string());
             return Err(Error::Mismatch { what: "dimension of the question's vector", expected, got });
         }
-        if let Some(passing) = passing.filter(|passing| passing.len() != self.shards.len()) {
-            let (expected, got) = (self.shards.len().to_string(), passing.len().to_string());
-            return Err(Error::Mismatch { what: "filter's sets, one per shard", expected, got });
-        }
+        self.check_passing(passing)?;
         let mut by_shard: Vec<Vec<Found<'_>>> = {
             let shards = self.shards.par_iter().enumerate();
             shards
@@ -212,15 +223,26 @@ impl Snapshot {
         Ok(merged.collect())
     }
 
-    /// The `k` best of all shards by BM25 with statistics of the whole corpus.
-    pub fn search_text(&self, question: &Question, k: usize) -> Result<Hits> {
-        let one = |shard: &Shard| -> Result<Vec<(f32, String, u32)>> {
+    /// The `k` best of all shards by BM25 with statistics of the whole corpus, whatever part of it passes. `passing` as
+    /// in [`Self::search_dense`].
+    pub fn search_text(
+        &self,
+        question: &Question,
+        k: usize,
+        passing: Option<&[NodeSet]>,
+        stop: Option<&(dyn Fn() -> bool + Sync)>,
+    ) -> Result<Hits> {
+        self.check_passing(passing)?;
+        let one = |(at, shard): (usize, &Shard)| -> Result<(Vec<(f32, String, u32)>, bool)> {
             let keys = shard.dense.keys();
-            let hits = question.best(&shard.text, &self.statistics, k, |node| keys.key(node))?;
-            Ok(hits.iter().map(|hit| (hit.score, hit.key.to_owned(), hit.node)).collect())
+            let passing = passing.and_then(|all| all.get(at));
+            let found = question.best(&shard.text, &self.statistics, k, |node| keys.key(node), passing, stop)?;
+            let hits = found.hits.iter().map(|hit| (hit.score, hit.key.to_owned(), hit.node)).collect();
+            Ok((hits, found.stopped))
         };
-        let found: Vec<_> = self.shards.par_iter().map(one).collect::<Result<_>>()?;
-        Ok(Hits { hits: merge(found.into_iter(), k), ..Hits::default() })
+        let found: Vec<_> = self.shards.par_iter().enumerate().map(one).collect::<Result<_>>()?;
+        let stopped = found.iter().any(|(_, stopped)| *stopped);
+        Ok(Hits { hits: merge(found.into_iter().map(|(hits, _)| hits), k), stopped, ..Hits::default() })
     }
 
     /// Shard and node of a document.

@@ -5,5 +5,6 @@ mod build;
 mod command_line;
 mod damage;
 mod encoder;
+mod filters;
 mod fixture;
 mod refusals;

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `serve.rs` | `dyad-searcher serve` |
 //! | `query.rs` | `dyad-searcher query` and `explain` |
+//! | `filter.rs` | `--filter` |
 //! | `table.rs` | hits as a table for people |
 //! | `json.rs` | replies as JSON for programs |
 //! | `admin.rs` | `dyad-searcher admin status|reload|rollback|verify` |
 
 mod admin;
+mod filter;
 mod json;
 mod query;
 mod serve;

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use dyad_proto::client::{ClientConfig, SearcherClient};
 use dyad_proto::v1;
 
-use super::{json, print_json, table};
+use super::{filter, json, print_json, table};
 
 /// Where the searcher is.
 #[derive(Debug, Args)]
@@ -62,9 +62,17 @@ pub(super) struct Query {
     /// Beam width of the graph walk; 0 lets the server choose.
     #[arg(long, default_value_t = 0)]
     ef: u32,
+    /// Recall that the graph walk shall reach, above 0 and below 1: chooses the beam width that the shards measured.
+    #[arg(long, value_name = "RECALL", conflicts_with_all = ["ef", "exact"])]
+    target_recall: Option<f64>,
     /// Compare with every vector instead of walking the graph.
     #[arg(long)]
     exact: bool,
+    /// Only documents that pass: FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD<=VALUE or 'FIELD in VALUE|VALUE'. A field is `key`,
+    /// `title` or one of the metadata, nested ones as `author.name`. Given several times, all must pass. VALUE: a number, `true`,
+    /// `false` or a text; in double quotes always a text.
+    #[arg(long, value_name = "CONDITION", value_parser = filter::parse)]
+    filter: Vec<v1::Filter>,
     /// Constant of reciprocal rank fusion; 0 means 60.
     #[arg(long, default_value_t = 0)]
     rrf_k: u32,
@@ -85,6 +93,8 @@ impl Query {
             ef: self.ef,
             exact: self.exact,
             rrf_k: self.rrf_k,
+            target_recall: self.target_recall,
+            filter: filter::all(self.filter),
             ..v1::SearchRequest::default()
         };
         // Refused here rather than by the server, so that a wrong argument is answered without one.

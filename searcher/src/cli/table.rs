@@ -41,18 +41,22 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
     let ms = |us: u64| us as f64 / 1e3;
     writeln!(
         out,
-        "{:.1} ms: tokenize {:.1}, embed {:.1}, dense {:.1}, bm25 {:.1}, fuse {:.1}, fetch {:.1}; ef {}, {} distances, generation {}",
+        "{:.1} ms: tokenize {:.1}, embed {:.1}, dense {:.1}, bm25 {:.1}, filter {:.1}, fuse {:.1}, fetch {:.1}; ef {}, {} distances, generation {}",
         ms(timings.total_us),
         ms(timings.tokenize_us),
         ms(timings.embed_us),
         ms(timings.dense_us),
         ms(timings.bm25_us),
+        ms(timings.filter_us),
         ms(timings.fuse_us),
         ms(timings.fetch_us),
         reply.ef,
         reply.distance_computations,
         reply.generation
     )?;
+    if !reply.recall_note.is_empty() {
+        writeln!(out, "recall not vouched for: {}", reply.recall_note)?;
+    }
     if reply.degraded {
         writeln!(out, "degraded: {}", reply.degraded_reason)?;
     }

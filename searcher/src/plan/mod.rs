@@ -1,7 +1,19 @@
 //! A request as pure data: which stages run, how deep, and at what effort. Nothing is executed here.
 
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `mod.rs` | the plan |
+//! | `filter.rs` | a request's filter as the index knows it |
+//! | `recall.rs` | from a wanted recall to a beam width |
+
+mod filter;
+mod recall;
+
 use std::time::Duration;
 
+use dyad_index::Certificate;
+use dyad_index::lexical::Filter;
 use dyad_index::snapshot::Effort;
 use dyad_proto::v1;
 
@@ -39,7 +51,7 @@ pub struct DenseStage {
 }
 
 /// All that a request asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// What the reply holds.
     pub mode: Mode,
@@ -53,13 +65,18 @@ pub struct Plan {
     pub rrf_k: u32,
     /// Whether stored fields are read.
     pub documents: bool,
+    /// Which documents may be hits; all where absent.
+    pub filter: Option<Filter>,
+    /// Why a wanted recall is not vouched for.
+    pub recall_note: Option<String>,
     /// Time for the question tower.
     pub tower_time: Duration,
 }
 
 impl Plan {
-    /// Plans a request that [`dyad_proto::validate`] has passed; `time` is what is left of its deadline.
-    pub fn new(request: &v1::SearchRequest, time: Duration) -> Self {
+    /// Plans a request that [`dyad_proto::validate`] has passed; `time` is what is left of its deadline, `certificates` are
+    /// those of all shards.
+    pub fn new(request: &v1::SearchRequest, time: Duration, certificates: &[&Certificate]) -> Self {
         let mode = match request.mode() {
             v1::Mode::Dense | v1::Mode::Unspecified => Mode::Dense,
             v1::Mode::Bm25 => Mode::Bm25,
@@ -70,11 +87,13 @@ impl Plan {
         let k = request.k as usize;
         let fuses = matches!(mode, Mode::Hybrid | Mode::Compare);
         let depth = if fuses { or(request.fusion_depth, DEFAULT_FUSION_DEPTH).max(k) } else { k };
-        let effort = if request.exact {
-            Effort::Exact
-        } else {
-            Effort::Walk { ef: or(request.ef, DEFAULT_EF).max(depth + TIE_SLACK) }
-        };
+        let walks = mode != Mode::Bm25 && !request.exact;
+        let chosen = request.target_recall.filter(|_| walks).map(|target| {
+            let filtered = request.filter.is_some();
+            recall::choose(target, depth, filtered, certificates)
+        });
+        let wanted = chosen.as_ref().map_or_else(|| or(request.ef, DEFAULT_EF), |chosen| chosen.ef);
+        let effort = if request.exact { Effort::Exact } else { Effort::Walk { ef: wanted.max(depth + TIE_SLACK) } };
         Self {
             mode,
             k,
@@ -82,6 +101,8 @@ impl Plan {
             text_depth: (mode != Mode::Dense).then_some(depth),
             rrf_k: if request.rrf_k == 0 { DEFAULT_RRF_K } else { request.rrf_k },
             documents: !request.keys_only,
+            filter: request.filter.as_ref().map(filter::filter),
+            recall_note: chosen.and_then(|chosen| chosen.note),
             tower_time: if fuses { time.mul_f64(TOWER_SHARE) } else { time },
         }
     }
@@ -102,7 +123,7 @@ mod tests {
     fn plan(change: impl FnOnce(&mut v1::SearchRequest)) -> Plan {
         let mut request = v1::SearchRequest { query: "q".into(), k: 10, ..Default::default() };
         change(&mut request);
-        Plan::new(&request, Duration::from_secs(10))
+        Plan::new(&request, Duration::from_secs(10), &[])
     }
 
     #[test]

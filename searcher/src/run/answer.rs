@@ -58,6 +58,8 @@ pub struct StageTimings {
     pub dense_us: u64,
     /// BM25.
     pub bm25_us: u64,
+    /// The filter: from conditions to sets of nodes.
+    pub filter_us: u64,
     /// Fusion.
     pub fuse_us: u64,
     /// Stored fields.
@@ -85,6 +87,8 @@ pub struct Answer {
     pub fingerprint: String,
     /// Beam width, 0 where no graph was walked.
     pub ef: u32,
+    /// Why a wanted recall is not vouched for.
+    pub recall_note: Option<String>,
     /// Inner products computed.
     pub distance_computations: u64,
 }

@@ -8,15 +8,16 @@ use arc_swap::ArcSwap;
 use dyad_index::lexical::StoredDocument;
 use dyad_index::snapshot::Snapshot;
 use dyad_index::storage::WriteLock;
-use dyad_index::{ModelRecord, manifest};
+use dyad_index::{Certificate, ModelRecord, manifest};
 use dyad_proto::v1;
-use rayon::prelude::*;
 use tokio::sync::{Mutex, Semaphore};
 
 use super::answer::{Answer, StageTimings};
+use super::batch;
 use super::explain::{Explanation, explain};
 use super::pool::{Pool, finish, spawn};
 use super::stages::{self, Ranked};
+use super::stop::Stop;
 use crate::error::{Error, Result};
 use crate::plan::{DEFAULT_EF, Mode, Plan};
 use crate::question::{Embedded, QuestionTower};
@@ -88,61 +89,71 @@ impl Engine {
     pub async fn search(&self, request: v1::SearchRequest, time: Option<Duration>) -> Result<Answer> {
         let started = Instant::now();
         let time = time.unwrap_or(self.config.default_time);
-        let deadline = started + time;
+        // Dropped with this future, when the client goes away: the work ends soon after.
+        let (stop, _waiting) = Stop::after(started, time);
         // Held by the work itself: what goes on after the client has left still counts.
         let permit = Arc::new(self.pool.admit(1)?);
-        let (snapshot, plan) = (self.snapshot(), Arc::new(Plan::new(&request, time)));
+        let snapshot = self.snapshot();
+        let plan = Arc::new(Plan::new(&request, time, &certificates(&snapshot)));
         let query: Arc<str> = request.query.into();
         let text = {
             let (snapshot, plan, query) = (Arc::clone(&snapshot), Arc::clone(&plan), Arc::clone(&query));
-            let permit = Arc::clone(&permit);
+            let (permit, stop) = (Arc::clone(&permit), Arc::clone(&stop));
             spawn(move || {
                 let _permit = permit;
-                stages::text(&snapshot, &plan, &query)
+                let passing = stages::passing(&snapshot, &plan, &stop)?;
+                let text = stages::text(&snapshot, &plan, &query, &passing, &stop)?;
+                Ok::<_, Error>((passing, text))
             })
         };
         let mut vectors = self.vectors(&[&plan], vec![query.to_string()]).await?;
         let vector = vectors.remove(0);
-        let text = finish(text, deadline, time).await??;
+        let (passing, text) = finish(text, &stop).await??;
         let ranked = {
             let (snapshot, plan) = (Arc::clone(&snapshot), Arc::clone(&plan));
-            let values = vector.values.clone();
+            let (values, stop) = (vector.values.clone(), Arc::clone(&stop));
             spawn(move || {
                 let _permit = permit;
-                let dense = stages::dense(&snapshot, &plan, values.as_deref())?;
+                let dense = stages::dense(&snapshot, &plan, values.as_deref(), &passing, &stop)?;
                 let computed = dense.0.distance_computations;
-                Ok::<_, Error>((stages::rank(&snapshot, &plan, &dense, &text)?, computed))
+                Ok::<_, Error>((stages::rank(&snapshot, &plan, &dense, &text, passing.took_us)?, computed))
             })
         };
-        let (ranked, computed) = finish(ranked, deadline, time).await??;
+        let (ranked, computed) = finish(ranked, &stop).await??;
         Ok(answer(&snapshot, &plan, ranked, vector, computed, started))
     }
 
-    /// Answers many questions: one call to the tower, then all of them in parallel. The order is kept.
+    /// Answers many questions: one call to the tower, then those that ask for the same are walked together. The order is
+    /// kept.
     pub async fn search_batch(&self, requests: Vec<v1::SearchRequest>, time: Option<Duration>) -> Result<Vec<Answer>> {
         let started = Instant::now();
         let time = time.unwrap_or(self.config.default_time);
+        let (stop, _waiting) = Stop::after(started, time);
         let permit = self.pool.admit(requests.len())?;
         let snapshot = self.snapshot();
-        let plans: Vec<Plan> = requests.iter().map(|request| Plan::new(request, time)).collect();
+        let measured = certificates(&snapshot);
+        let plans: Vec<Plan> = requests.iter().map(|request| Plan::new(request, time, &measured)).collect();
+        drop(measured);
         let queries: Vec<String> = requests.into_iter().map(|request| request.query).collect();
         let vectors = self.vectors(&plans.iter().collect::<Vec<_>>(), queries.clone()).await?;
-        let deadline = started + time;
-        let work = spawn(move || {
-            let _permit = permit;
-            let items: Vec<_> = plans.into_iter().zip(queries).zip(vectors).collect();
-            let one = |((plan, query), vector): ((Plan, String), Vector)| {
-                if Instant::now() > deadline {
-                    return Err(Error::Deadline(time));
-                }
-                let text = stages::text(&snapshot, &plan, &query)?;
-                let dense = stages::dense(&snapshot, &plan, vector.values.as_deref())?;
-                let ranked = stages::rank(&snapshot, &plan, &dense, &text)?;
-                Ok(answer(&snapshot, &plan, ranked, vector, dense.0.distance_computations, started))
-            };
-            items.into_par_iter().map(one).collect::<Result<Vec<_>>>()
-        });
-        finish(work, deadline, time).await?
+        let work = {
+            let stop = Arc::clone(&stop);
+            spawn(move || {
+                let _permit = permit;
+                let item = |((plan, query), vector): ((Plan, String), &Vector)| batch::Item {
+                    plan,
+                    query,
+                    vector: vector.values.clone(),
+                };
+                let items: Vec<_> = plans.into_iter().zip(queries).zip(&vectors).map(item).collect();
+                let found = batch::answer_all(&snapshot, &items, &stop)?;
+                let answers = found.into_iter().zip(items).zip(vectors).map(|(((ranked, computed), item), vector)| {
+                    answer(&snapshot, &item.plan, ranked, vector, computed, started)
+                });
+                Ok(answers.collect())
+            })
+        };
+        finish(work, &stop).await?
     }
 
     /// Vectors for the plans that have a dense stage, in one call to the tower. A plan that can answer without one
@@ -194,6 +205,7 @@ impl Engine {
         let permit = self.pool.admit(1)?;
         let snapshot = self.snapshot();
         let time = time.unwrap_or(self.config.default_time);
+        let (stop, _waiting) = Stop::after(Instant::now(), time);
         let work = spawn(move || {
             let _permit = permit;
             let (mut found, mut missing) = (Vec::new(), Vec::new());
@@ -205,24 +217,27 @@ impl Engine {
             }
             Ok((found, missing))
         });
-        finish(work, Instant::now() + time, time).await?
+        finish(work, &stop).await?
     }
 
     /// Why a document is, or is not, among the hits of a question; and the generation that says so.
     pub async fn explain(&self, request: v1::ExplainRequest, time: Option<Duration>) -> Result<(Explanation, u64)> {
         let time = time.unwrap_or(self.config.default_time);
-        let deadline = Instant::now() + time;
+        let (stop, _waiting) = Stop::after(Instant::now(), time);
         let permit = self.pool.admit(1)?;
         let snapshot = self.snapshot();
         let v1::ExplainRequest { query, key, ef } = request;
         let vector = self.tower.embed(vec![query.clone()], time).await?.vectors;
         let ef = if ef == 0 { DEFAULT_EF } else { ef as usize };
         let generation = snapshot.manifest().generation;
-        let work = spawn(move || {
-            let _permit = permit;
-            explain(&snapshot, &query, &vector, &key, ef)
-        });
-        Ok((finish(work, deadline, time).await??, generation))
+        let work = {
+            let stop = Arc::clone(&stop);
+            spawn(move || {
+                let _permit = permit;
+                explain(&snapshot, &query, &vector, &key, ef, &stop)
+            })
+        };
+        Ok((finish(work, &stop).await??, generation))
     }
 
     /// Opens the generation that `CURRENT` names and serves it; gives the old and the new number.
@@ -273,6 +288,11 @@ impl Engine {
     }
 }
 
+/// What every shard measured of itself.
+fn certificates(snapshot: &Snapshot) -> Vec<&Certificate> {
+    snapshot.shards().iter().map(|shard| shard.dense.certificate()).collect()
+}
+
 fn answer(snapshot: &Snapshot, plan: &Plan, ranked: Ranked, vector: Vector, computed: u64, started: Instant) -> Answer {
     let timings = StageTimings {
         total_us: stages::micros(started),
@@ -291,6 +311,7 @@ fn answer(snapshot: &Snapshot, plan: &Plan, ranked: Ranked, vector: Vector, comp
         generation: snapshot.manifest().generation,
         fingerprint: snapshot.manifest().model.fingerprint.clone(),
         ef: if vector.values.is_some() { plan.ef() } else { 0 },
+        recall_note: plan.recall_note.clone().filter(|_| vector.values.is_some()),
         distance_computations: computed,
     }
 }

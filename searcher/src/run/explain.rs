@@ -4,6 +4,7 @@ use dyad_index::lexical::Question;
 use dyad_index::search::ExactRows as _;
 use dyad_index::snapshot::{Effort, Snapshot};
 
+use super::stop::Stop;
 use crate::error::{Error, Result};
 use crate::fusion::Placement;
 
@@ -23,7 +24,14 @@ pub struct Explanation {
 }
 
 /// Explains one document by reading every vector and every matching document.
-pub(super) fn explain(snapshot: &Snapshot, query: &str, vector: &[f32], key: &str, ef: usize) -> Result<Explanation> {
+pub(super) fn explain(
+    snapshot: &Snapshot,
+    query: &str,
+    vector: &[f32],
+    key: &str,
+    ef: usize,
+    stop: &Stop,
+) -> Result<Explanation> {
     let (shard, node) = snapshot.find(key).ok_or_else(|| Error::NoDocument(key.to_owned()))?;
     let Some(own) = snapshot.shards().get(shard) else { return Err(Error::NoDocument(key.to_owned())) };
     // A score with a smaller key wins ties.
@@ -33,13 +41,15 @@ pub(super) fn explain(snapshot: &Snapshot, query: &str, vector: &[f32], key: &st
     let score = own.dense.rows().score(node, vector, metric);
     let mut rank = 1;
     for shard in snapshot.shards() {
+        stop.check()?;
         let (rows, keys) = (shard.dense.rows(), shard.dense.keys());
         rank += (0..rows.len() as u32)
             .filter(|node| ahead(rows.score(*node, vector, metric), keys.key(*node), score))
             .count();
     }
     let dense_exact = Placement { rank: rank as u32, score };
-    let walked = snapshot.search_dense(vector, ef, Effort::Walk { ef }, None, None)?.hits;
+    let is_set = || stop.is_set();
+    let walked = stop.complete(snapshot.search_dense(vector, ef, Effort::Walk { ef }, None, Some(&is_set))?)?.hits;
     let dense_graph = (1u32..).zip(&walked).find(|(_, hit)| hit.key == key);
     let dense_graph = dense_graph.map(|(rank, hit)| Placement { rank, score: hit.score });
 

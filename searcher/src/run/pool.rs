@@ -1,10 +1,9 @@
 //! CPU work off the I/O threads: rayon threads do it, a semaphore bounds how much of it is admitted.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::stop::Stop;
 use crate::error::{Error, Result};
 
 /// Admission, and the way to rayon.
@@ -43,16 +42,18 @@ pub(super) fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
 }
 
 /// Waits for spawned work until the deadline.
-pub(super) async fn finish<T>(result: oneshot::Receiver<T>, deadline: Instant, time: Duration) -> Result<T> {
-    match tokio::time::timeout_at(deadline.into(), result).await {
+pub(super) async fn finish<T>(result: oneshot::Receiver<T>, stop: &Stop) -> Result<T> {
+    match tokio::time::timeout_at(stop.deadline().into(), result).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(_)) => Err(Error::Internal),
-        Err(_) => Err(Error::Deadline(time)),
+        Err(_) => Err(Error::Deadline(stop.time())),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -69,12 +70,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_an_error_and_the_deadline_holds() {
-        let (soon, second) = (Instant::now() + Duration::from_secs(5), Duration::from_secs(1));
-        let failed = finish(spawn(|| -> u32 { panic!("on purpose") }), soon, second).await;
+        let (stop, _waiting) = Stop::after(Instant::now(), Duration::from_secs(5));
+        let failed = finish(spawn(|| -> u32 { panic!("on purpose") }), &stop).await;
         assert!(matches!(failed, Err(Error::Internal)));
-        assert_eq!(finish(spawn(|| 7), soon, second).await.unwrap(), 7);
+        assert_eq!(finish(spawn(|| 7), &stop).await.unwrap(), 7);
+        let (stop, _waiting) = Stop::after(Instant::now(), Duration::from_millis(10));
         let slow = spawn(|| std::thread::sleep(Duration::from_millis(200)));
-        let late = finish(slow, Instant::now() + Duration::from_millis(10), second).await;
+        let late = finish(slow, &stop).await;
         assert!(matches!(late, Err(Error::Deadline(_))));
     }
 }

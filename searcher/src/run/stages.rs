@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use dyad_index::lexical::Question;
+use dyad_index::search::NodeSet;
 use dyad_index::snapshot::{Hit, Hits, Snapshot};
 
 use super::answer::{AnswerHit, Compared, StageTimings};
+use super::stop::Stop;
 use crate::error::Result;
 use crate::fusion::{Placement, rrf};
 use crate::plan::{Mode, Plan};
@@ -18,21 +20,52 @@ pub(super) fn micros(since: Instant) -> u64 {
     since.elapsed().as_micros() as u64
 }
 
-/// BM25, if the plan has it.
-pub(super) fn text(snapshot: &Snapshot, plan: &Plan, query: &str) -> Result<Timed> {
+/// What a filter lets pass.
+#[derive(Debug, Default)]
+pub(super) struct Passing {
+    /// By shard; all nodes where absent.
+    pub(super) sets: Option<Vec<NodeSet>>,
+    /// Microseconds.
+    pub(super) took_us: u64,
+}
+
+/// The filter, if the plan has one.
+pub(super) fn passing(snapshot: &Snapshot, plan: &Plan, stop: &Stop) -> Result<Passing> {
+    let Some(filter) = &plan.filter else { return Ok(Passing::default()) };
+    stop.check()?;
     let started = Instant::now();
+    Ok(Passing { sets: Some(snapshot.passing(filter)?), took_us: micros(started) })
+}
+
+/// BM25, if the plan has it.
+pub(super) fn text(snapshot: &Snapshot, plan: &Plan, query: &str, passing: &Passing, stop: &Stop) -> Result<Timed> {
+    let started = Instant::now();
+    let is_set = || stop.is_set();
     let hits = match plan.text_depth {
-        Some(depth) => snapshot.search_text(&Question::new(query), depth)?,
+        Some(depth) => {
+            let found = snapshot.search_text(&Question::new(query), depth, passing.sets.as_deref(), Some(&is_set))?;
+            stop.complete(found)?
+        }
         None => Hits::default(),
     };
     Ok((hits, micros(started)))
 }
 
 /// The dense stage, if the plan has it and the question has a vector.
-pub(super) fn dense(snapshot: &Snapshot, plan: &Plan, vector: Option<&[f32]>) -> Result<Timed> {
+pub(super) fn dense(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    vector: Option<&[f32]>,
+    passing: &Passing,
+    stop: &Stop,
+) -> Result<Timed> {
     let started = Instant::now();
+    let is_set = || stop.is_set();
     let hits = match (plan.dense, vector) {
-        (Some(stage), Some(vector)) => snapshot.search_dense(vector, stage.depth, stage.effort, None, None)?,
+        (Some(stage), Some(vector)) => {
+            let sets = passing.sets.as_deref();
+            stop.complete(snapshot.search_dense(vector, stage.depth, stage.effort, sets, Some(&is_set))?)?
+        }
         _ => Hits::default(),
     };
     Ok((hits, micros(started)))
@@ -47,7 +80,7 @@ pub(super) struct Ranked {
 }
 
 /// Fuses what the stages found and reads the stored fields.
-pub(super) fn rank(snapshot: &Snapshot, plan: &Plan, dense: &Timed, text: &Timed) -> Result<Ranked> {
+pub(super) fn rank(snapshot: &Snapshot, plan: &Plan, dense: &Timed, text: &Timed, filter_us: u64) -> Result<Ranked> {
     let started = Instant::now();
     let places = Places::new(&dense.0.hits, &text.0.hits);
     let single = |hits: &[Hit]| -> Vec<AnswerHit> { hits.iter().take(plan.k).map(|hit| places.of(hit)).collect() };
@@ -77,6 +110,7 @@ pub(super) fn rank(snapshot: &Snapshot, plan: &Plan, dense: &Timed, text: &Timed
     let timings = StageTimings {
         dense_us: dense.1,
         bm25_us: text.1,
+        filter_us,
         fuse_us,
         fetch_us: micros(started),
         ..StageTimings::default()

@@ -57,8 +57,9 @@ fn comparison(compared: Compared, k: usize) -> v1::Comparison {
 }
 
 fn timings(timings: StageTimings) -> v1::Timings {
-    let StageTimings { total_us, queue_us, tokenize_us, embed_us, dense_us, bm25_us, fuse_us, fetch_us } = timings;
-    v1::Timings { total_us, queue_us, tokenize_us, embed_us, dense_us, bm25_us, fuse_us, fetch_us }
+    let StageTimings { total_us, queue_us, tokenize_us, embed_us, dense_us, bm25_us, filter_us, fuse_us, fetch_us } =
+        timings;
+    v1::Timings { total_us, queue_us, tokenize_us, embed_us, dense_us, bm25_us, fuse_us, fetch_us, filter_us }
 }
 
 pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
@@ -78,6 +79,7 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
         generation: answer.generation,
         fingerprint: answer.fingerprint,
         ef: answer.ef,
+        recall_note: answer.recall_note.unwrap_or_default(),
         distance_computations: answer.distance_computations,
     }
 }

@@ -35,6 +35,16 @@ async fn query_prints_a_table_or_json() {
     assert_eq!((json["mode"].as_str(), json["hits"].as_array().unwrap().len()), (Some("hybrid"), 2));
     assert_eq!(json["hits"][0]["document"]["metadata"]["lang"], "en");
 
+    let asked = ["query", "--server", &server.url, "--json", "--mode", "dense", "--target-recall", "0.95"];
+    let conditions = ["--filter", "place.number>=12", "--filter", "place.number<=14", "--filter", "key!=doc-13"];
+    let (code, out, error) = run_beside(&[&asked[..], &conditions[..], &["number 13"]].concat()).await;
+    assert_eq!(code, Some(0), "{error}");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let mut found: Vec<&str> = json["hits"].as_array().unwrap().iter().map(|hit| hit["key"].as_str().unwrap()).collect();
+    found.sort_unstable();
+    assert_eq!((found, json["ef"].as_u64()), (vec!["doc-12", "doc-14"], Some(300)));
+    assert_eq!(json["recall_note"], "recall is measured without filters");
+
     let (code, out, _) = run_beside(&["explain", "--server", &server.url, "--key", "doc-37", "number 37"]).await;
     assert!(code == Some(0) && out.contains("dense, exact   rank"), "{out}");
     let (code, out, _) = run_beside(&["admin", "--server", &server.url, "verify"]).await;
@@ -48,6 +58,11 @@ async fn wrong_use_is_exit_code_2_and_failure_is_1() {
     assert_eq!(run_beside(&["query", "--mode", "sideways", "q"]).await.0, Some(2));
     let (code, _, error) = run_beside(&["query", "--k", "0", "q"]).await;
     assert!(code == Some(2) && error.contains("`k`: expected 1 to 10000, got 0"), "{error}");
+    let (code, _, error) = run_beside(&["query", "--filter", "lang", "q"]).await;
+    assert!(code == Some(2) && error.contains("there is no operator. Write FIELD=VALUE"), "{error}");
+    assert_eq!(run_beside(&["query", "--target-recall", "0.9", "--ef", "64", "q"]).await.0, Some(2));
+    let (code, _, error) = run_beside(&["query", "--target-recall", "1", "q"]).await;
+    assert!(code == Some(2) && error.contains("`target_recall`: expected a number above 0"), "{error}");
     let (code, _, error) = run_beside(&["query", "--server", "http://127.0.0.1:1", "q"]).await;
     assert!(code == Some(1) && error.contains("no server answers at `http://127.0.0.1:1`"), "{error}");
     assert_eq!(run_beside(&["--version"]).await.0, Some(0));

@@ -3,6 +3,7 @@
 
 mod admin;
 mod command_line;
+mod filters;
 mod fixture;
 #[cfg(feature = "torch")]
 mod local;

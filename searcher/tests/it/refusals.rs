@@ -87,3 +87,15 @@ async fn a_deadline_is_kept_when_the_tower_is_slow() {
     assert_eq!(answer.hits[0].key, "doc-04");
     assert!(answer.degraded.unwrap().contains("no question vector") && answer.timings.total_us < 400_000);
 }
+
+#[tokio::test]
+async fn a_search_without_time_is_refused_and_never_partial() {
+    let server = searcher().await;
+    let none = Some(Duration::ZERO);
+    let error = server.engine.search(request(Mode::Bm25, "river", 3), none).await.unwrap_err();
+    assert!(matches!(error, dyad_searcher::Error::Deadline(Duration::ZERO)), "{error}");
+    let batch = vec![request(Mode::Bm25, "river", 3); 4];
+    let error = server.engine.search_batch(batch, none).await.unwrap_err();
+    assert!(matches!(error, dyad_searcher::Error::Deadline(Duration::ZERO)), "{error}");
+    assert_eq!(tonic::Status::from(error).code(), tonic::Code::DeadlineExceeded);
+}

@@ -4,7 +4,7 @@ use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use tokio_stream::StreamExt as _;
 
-use crate::fixture::{documents, embed, keys, request, searcher};
+use crate::fixture::{documents, embed, keys, metadata, request, searcher};
 
 /// Documents by inner product with a question, ties by key.
 fn nearest(query: &str) -> Vec<(String, f32)> {
@@ -29,7 +29,7 @@ async fn dense_hits_are_the_nearest_vectors_with_their_documents() {
             let (key, text) = documents().into_iter().find(|(key, _)| *key == hit.key).unwrap();
             let document = hit.document.as_ref().unwrap();
             assert_eq!((&document.key, &document.text, document.title.as_str()), (&key, &text, "Title"));
-            assert_eq!(document.metadata_json, "{\"lang\":\"en\"}");
+            assert_eq!(document.metadata_json, metadata(&key));
         }
         assert_eq!((reply.hits.len(), reply.generation, reply.fingerprint.as_str()), (5, 1, "f00d"));
         assert_eq!((reply.ef, reply.distance_computations), (if exact { 0 } else { 128 }, 60));

@@ -12,13 +12,25 @@ use tantivy::schema::IndexRecordOption;
 use super::schema::schema;
 use super::{CorpusStatistics, TextShard, terms, text_error};
 use crate::error::Result;
-use crate::search::TopK;
+use crate::search::{NodeSet, TopK};
+
+/// Documents scored between two looks at whether to stop.
+const BETWEEN_LOOKS: u32 = 1024;
 
 /// A question as terms.
 #[derive(Debug)]
 pub struct Question {
     terms: Vec<String>,
     query: BooleanQuery,
+}
+
+/// The best documents of a shard.
+#[derive(Debug, Clone, Default)]
+pub struct TextHits<'a> {
+    /// Best first.
+    pub hits: Vec<TextHit<'a>>,
+    /// The search was told to stop before its end.
+    pub stopped: bool,
 }
 
 /// A document and its BM25 sum. *Greater* means better: higher score, then smaller key.
@@ -76,30 +88,41 @@ impl Question {
         self.query.weight(scoring).map_err(text_error(shard.path()))
     }
 
-    /// The `k` best documents of a shard; `key` gives the key of a node. Blocks of documents that cannot get among
-    /// them are skipped (block-max WAND).
+    /// The `k` best documents of a shard, of those that pass; `key` gives the key of a node. Blocks of documents that
+    /// cannot get among them are skipped (block-max WAND). `stop` is asked now and then; true ends the search.
     pub fn best<'a>(
         &self,
         shard: &TextShard,
         statistics: &CorpusStatistics,
         k: usize,
         key: impl Fn(u32) -> &'a str,
-    ) -> Result<Vec<TextHit<'a>>> {
+        passing: Option<&NodeSet>,
+        stop: Option<&(dyn Fn() -> bool + Sync)>,
+    ) -> Result<TextHits<'a>> {
         if self.terms.is_empty() || k == 0 {
-            return Ok(Vec::new());
+            return Ok(TextHits::default());
         }
         let weight = self.weight(shard, statistics)?;
         let slack = statistics.bound_slack(shard).map_err(text_error(shard.path()))?;
         let mut best = TopK::new(k);
+        let (mut seen, mut stopped) = (0u32, stop.is_some_and(|stop| stop()));
         for segment in shard.searcher.segment_readers() {
             let mut take = |node, score| {
-                best.offer(TextHit { score, key: key(node), node });
+                seen += 1;
+                stopped = stopped || seen % BETWEEN_LOOKS == 0 && stop.is_some_and(|stop| stop());
+                if stopped {
+                    // No block's bound is above it.
+                    return f32::INFINITY;
+                }
+                if passing.is_none_or(|passing| passing.contains(node)) {
+                    best.offer(TextHit { score, key: key(node), node });
+                }
                 // Blocks whose bound is at or below the threshold are skipped; one that ties with the last must be seen.
                 best.floor().map_or(f32::MIN, |last| last.score * slack)
             };
             weight.for_each_pruning(f32::MIN, segment, &mut take).map_err(text_error(shard.path()))?;
         }
-        Ok(best.drain_sorted())
+        Ok(TextHits { hits: best.drain_sorted(), stopped })
     }
 
     /// BM25 sum of one document, if any term matches, and its explanation as JSON.

@@ -8,10 +8,14 @@
 //! | `reader.rs` | stored fields |
 //! | `read_only.rs` | a directory without locks and writes, for reading |
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
+//! | `facts.rs` | titles and metadata as terms that sort |
+//! | `filter.rs` | conditions on fields, and the nodes that pass |
 //! | `bm25.rs` | the best documents of a question, and why |
 
 mod analyzer;
 mod bm25;
+mod facts;
+mod filter;
 mod read_only;
 mod reader;
 mod schema;
@@ -19,7 +23,9 @@ mod statistics;
 mod writer;
 
 pub use analyzer::{ANALYZER, terms};
-pub use bm25::{Question, TextHit};
+pub use bm25::{Question, TextHit, TextHits};
+pub use facts::{FieldValue, MAX_TEXT_BYTES};
+pub use filter::Filter;
 pub use reader::{StoredDocument, TextShard};
 pub use statistics::CorpusStatistics;
 pub use writer::{TextDocument, TextWriter};
@@ -31,5 +37,7 @@ fn text_error(path: &std::path::Path) -> impl Fn(tantivy::TantivyError) -> Error
     |reason| Error::Text { path: path.to_owned(), reason }
 }
 
+#[cfg(test)]
+mod filter_tests;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Fields: what is stored and what is searched.
 
-use tantivy::schema::{Field, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions};
+use tantivy::schema::{BytesOptions, Field, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions};
 
 use super::analyzer::ANALYZER;
 
@@ -17,6 +17,8 @@ pub(super) struct Fields {
     pub(super) metadata: Field,
     /// Title and text together, searched: BM25 as the field's tools compute it for BEIR.
     pub(super) body: Field,
+    /// Title and metadata as terms for filters, see `facts.rs`; not stored.
+    pub(super) facts: Field,
 }
 
 /// The schema and its fields.
@@ -32,6 +34,7 @@ pub(super) fn schema() -> (Schema, Fields) {
         text: builder.add_text_field("text", STORED),
         metadata: builder.add_text_field("metadata", STORED),
         body: builder.add_text_field("body", TextOptions::default().set_indexing_options(indexing)),
+        facts: builder.add_bytes_field("facts", BytesOptions::default().set_indexed()),
     };
     (builder.build(), fields)
 }

@@ -8,7 +8,7 @@ use tantivy::directory::MmapDirectory;
 use tantivy::{Index, SingleSegmentIndexWriter, TantivyDocument};
 
 use super::schema::{Fields, schema};
-use super::{ANALYZER, analyzer::analyzer, text_error};
+use super::{ANALYZER, analyzer::analyzer, facts, text_error};
 use crate::error::Result;
 use crate::storage::sync_dir;
 
@@ -68,6 +68,9 @@ impl TextWriter {
         // Two values of one field: no word of the title joins one of the text.
         fields.add_text(self.fields.body, document.title);
         fields.add_text(self.fields.body, document.text);
+        for fact in facts::terms(document.title, document.metadata_json) {
+            fields.add_bytes(self.fields.facts, &fact);
+        }
         self.writer.add_document(fields).map_err(text_error(&self.path))
     }
 

@@ -1,19 +1,55 @@
 //! Searching one shard: by its graph, exactly, and through filters.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::reader::DenseShard;
 use crate::format::graph::LinksView;
 use crate::format::rows::StoredRows;
-use crate::search::{Beam, BeamParams, Lanes, NodeSet, Scored, Walked, flat};
+use crate::model::Metric;
+use crate::search::{Beam, BeamParams, ExactRows, Lanes, NodeSet, Scored, Walked, flat};
 
 /// Expansions that cost as much as comparing one vector exactly, inverted: a filter is answered by an exact scan of its
 /// nodes where that is cheaper than a walk which must be `1 / selectivity` times as wide.
 const ROWS_PER_EXPANSION: f64 = 6.0;
 
+/// Rows that an exact scan compares between two looks at whether to stop.
+const ROWS_BETWEEN_LOOKS: u32 = 1024;
+
 thread_local! {
     /// Search threads live long (rayon), so each keeps its memory for the next search.
     static LANES: RefCell<Lanes> = RefCell::new(Lanes::new());
+}
+
+/// Rows that ask now and then whether to stop, and are not read from then on. One thread reads them.
+struct Watched<'a> {
+    rows: &'a StoredRows<'a>,
+    stop: &'a (dyn Fn() -> bool + Sync),
+    seen: AtomicU32,
+    stopped: AtomicBool,
+}
+
+impl ExactRows for Watched<'_> {
+    fn count(&self) -> usize {
+        self.rows.count()
+    }
+
+    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32 {
+        if self.stopped.load(Ordering::Relaxed) {
+            return f32::NEG_INFINITY;
+        }
+        // A load and a store, which cost nothing beside the row, and not an atomic addition.
+        let seen = self.seen.load(Ordering::Relaxed).wrapping_add(1);
+        self.seen.store(seen, Ordering::Relaxed);
+        if seen % ROWS_BETWEEN_LOOKS == 0 && (self.stop)() {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+        self.rows.score(node, query, metric)
+    }
+
+    fn prefetch(&self, node: u32) {
+        self.rows.prefetch(node);
+    }
 }
 
 /// A hit of one shard.
@@ -66,7 +102,7 @@ impl DenseShard {
     ) {
         let Some(params) = self.planned(params) else {
             for (number, query) in queries.iter().enumerate() {
-                found(number, self.search_exact(query, params.k, params.passing));
+                found(number, self.scan(query, params.k, params.passing, params.stop));
             }
             return;
         };
@@ -77,7 +113,7 @@ impl DenseShard {
             let query = queries.get(number).copied().unwrap_or(&[]);
             if walked.hits.len() < wanted && !walked.stopped && query.len() == rows.dim() {
                 // The nodes that pass lie where the walk did not come.
-                found(number, self.search_exact(query, params.k, params.passing));
+                found(number, self.scan(query, params.k, params.passing, params.stop));
             } else {
                 let hits = self.hits(&walked.hits, params.k);
                 let distance_computations = walked.estimated + walked.scored;
@@ -110,9 +146,28 @@ impl DenseShard {
 
     /// The `k` nearest by comparing with every vector, or with those that pass.
     pub fn search_exact(&self, query: &[f32], k: usize, passing: Option<&NodeSet>) -> Found<'_> {
-        let scored = flat(&self.rows(), query, k, self.meta().model.metric, passing);
-        let distance_computations = passing.map_or(self.len(), NodeSet::len) as u64;
-        Found { hits: self.hits(&scored, k), distance_computations, stopped: false }
+        self.scan(query, k, passing, None)
+    }
+
+    /// [`Self::search_exact`] that can be stopped; nothing is found then.
+    pub(crate) fn scan(
+        &self,
+        query: &[f32],
+        k: usize,
+        passing: Option<&NodeSet>,
+        stop: Option<&(dyn Fn() -> bool + Sync)>,
+    ) -> Found<'_> {
+        let (rows, metric) = (self.rows(), self.meta().model.metric);
+        let Some(stop) = stop else {
+            let scored = flat(&rows, query, k, metric, passing);
+            let distance_computations = passing.map_or(self.len(), NodeSet::len) as u64;
+            return Found { hits: self.hits(&scored, k), distance_computations, stopped: false };
+        };
+        let watched = Watched { rows: &rows, stop, seen: AtomicU32::new(0), stopped: AtomicBool::new(stop()) };
+        let scored = flat(&watched, query, k, metric, passing);
+        let (distance_computations, stopped) = (u64::from(watched.seen.into_inner()), watched.stopped.into_inner());
+        let hits = if stopped { Vec::new() } else { self.hits(&scored, k) };
+        Found { hits, distance_computations, stopped }
     }
 
     /// Breaks ties by key and cuts at `k`.

@@ -1,4 +1,11 @@
 //! Requests checked field by field; a violation names the field, the limit and what came.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `mod.rs` | every request |
+//! | `filter.rs` | filters, whatever their depth |
+
+mod filter;
 
 use crate::limits;
 use crate::v1;
@@ -84,6 +91,17 @@ fn search_fields(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     check.at_most(&format!("{at}ef"), request.ef, limits::MAX_EF);
     check.at_most(&format!("{at}rrf_k"), request.rrf_k, limits::MAX_RRF_K);
     check.at_most(&format!("{at}fusion_depth"), request.fusion_depth, limits::MAX_K);
+    if let Some(target) = request.target_recall {
+        let field = format!("{at}target_recall");
+        if !(target > 0.0 && target < 1.0) {
+            check.fail(field, format!("expected a number above 0 and below 1, got {target}"));
+        } else if request.ef > 0 || request.exact {
+            check.fail(field, "expected neither `ef` nor `exact` beside it: it chooses `ef` itself");
+        }
+    }
+    if let Some(filter) = &request.filter {
+        filter::check(check, &format!("{at}filter"), filter);
+    }
 }
 
 /// Checks one question.
@@ -151,6 +169,12 @@ mod tests {
         assert!(search(|r| r.query = "  ".into()).contains("`query`: expected text, got none"));
         assert!(search(|r| r.query = "x".repeat(1_000_000)).contains("expected at most 32768 bytes, got 1000000"));
         assert!(search(|r| r.ef = 1_000_000).contains("`ef`"));
+        assert_eq!(search(|r| r.target_recall = Some(0.99)), "fine");
+        for target in [0.0, 1.0, -0.5, f64::NAN] {
+            assert!(search(|r| r.target_recall = Some(target)).contains("`target_recall`: expected a number above 0"));
+        }
+        assert!(search(|r| (r.target_recall, r.ef) = (Some(0.9), 64)).contains("`target_recall`: expected neither `ef`"));
+        assert!(search(|r| (r.target_recall, r.exact) = (Some(0.9), true)).contains("nor `exact`"));
         let both = search(|r| {
             r.k = 0;
             r.mode = 9;

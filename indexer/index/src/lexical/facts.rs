@@ -1,0 +1,148 @@
+//! Titles and metadata as terms that sort: what filters look up.
+//!
+//! A value is one term, `PATH 00 TYPE VALUE`: `b` and one byte for booleans; `n` and eight bytes, big-endian, for numbers, whose
+//! order as bytes is that of the doubles; `s` and the text's bytes. All values of one field and type lie together in the term
+//! dictionary, in order, so that a range is a run of terms.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// Bytes of a text that are kept: one more than a filter may name, so that a cut text equals none of them and keeps its place
+/// in their order.
+const TEXT_BYTES: usize = MAX_TEXT_BYTES + 1;
+/// Bytes of a text that a field can be compared with.
+pub const MAX_TEXT_BYTES: usize = 1024;
+/// Bytes of a path that can be looked up; fields with longer ones are not found by filters.
+const PATH_BYTES: usize = 512;
+/// Objects inside of one another that are looked into.
+const DEPTH: usize = 32;
+
+/// The path of a document's title.
+pub(super) const TITLE: &str = "title";
+/// The field that is the document's key: it has an index of its own.
+pub(super) const KEY: &str = "key";
+/// What the path of every metadata field starts with.
+const METADATA: &str = "metadata.";
+
+/// A value of a field. Those of different types are never equal.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FieldValue {
+    /// Compared byte by byte.
+    Text(String),
+    /// A finite number; all are compared as doubles.
+    Number(f64),
+    /// True or false.
+    Flag(bool),
+}
+
+/// The path of a field as users name it: `title`, or a metadata field with or without `metadata.` in front.
+pub(super) fn path(field: &str) -> String {
+    if field == TITLE || field.starts_with(METADATA) { field.to_owned() } else { format!("{METADATA}{field}") }
+}
+
+/// What all terms of a field's values of one type start with.
+pub(super) fn prefix(path: &str, kind: u8) -> Vec<u8> {
+    let mut term = Vec::with_capacity(path.len() + 16);
+    term.extend_from_slice(path.as_bytes());
+    term.extend_from_slice(&[0, kind]);
+    term
+}
+
+/// The term of a value.
+pub(super) fn term(path: &str, value: &FieldValue) -> Vec<u8> {
+    match value {
+        FieldValue::Text(value) => text(path, value),
+        FieldValue::Number(value) => number(path, *value),
+        FieldValue::Flag(value) => flag(path, *value),
+    }
+}
+
+fn text(path: &str, value: &str) -> Vec<u8> {
+    let mut term = prefix(path, b's');
+    term.extend(value.bytes().take(TEXT_BYTES));
+    term
+}
+
+fn number(path: &str, value: f64) -> Vec<u8> {
+    let mut term = prefix(path, b'n');
+    // Adding zero makes -0 a 0. Negative numbers: all bits turned; others: the sign bit set.
+    let bits = (value + 0.0).to_bits();
+    let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+    term.extend_from_slice(&ordered.to_be_bytes());
+    term
+}
+
+fn flag(path: &str, value: bool) -> Vec<u8> {
+    let mut term = prefix(path, b'b');
+    term.push(u8::from(value));
+    term
+}
+
+/// The terms of a document. Metadata that is no JSON object has none.
+pub(super) fn terms(title: &str, metadata_json: &str) -> BTreeSet<Vec<u8>> {
+    let mut terms = BTreeSet::new();
+    if !title.is_empty() {
+        terms.insert(text(TITLE, title));
+    }
+    if let Ok(metadata) = serde_json::from_str::<Map<String, Value>>(metadata_json) {
+        fields(METADATA, &metadata, 0, &mut terms);
+    }
+    terms
+}
+
+fn fields(at: &str, object: &Map<String, Value>, depth: usize, terms: &mut BTreeSet<Vec<u8>>) {
+    for (name, value) in object {
+        // A zero byte ends a path.
+        if at.len() + name.len() <= PATH_BYTES && !name.contains('\0') {
+            values(&format!("{at}{name}"), value, depth, terms);
+        }
+    }
+}
+
+fn values(path: &str, value: &Value, depth: usize, terms: &mut BTreeSet<Vec<u8>>) {
+    match value {
+        Value::Null => {}
+        Value::Bool(value) => _ = terms.insert(flag(path, *value)),
+        Value::Number(value) => terms.extend(value.as_f64().map(|value| number(path, value))),
+        Value::String(value) => _ = terms.insert(text(path, value)),
+        Value::Array(all) if depth < DEPTH => all.iter().for_each(|value| values(path, value, depth + 1, terms)),
+        Value::Object(inner) if depth < DEPTH => fields(&format!("{path}."), inner, depth + 1, terms),
+        Value::Array(_) | Value::Object(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_sort_as_numbers_do() {
+        let numbers = [f64::MIN, -1e9, -2.5, -1.0, -f64::MIN_POSITIVE, 0.0, 1e-300, 1.0, 1.5, 3.0, 2e9, f64::MAX];
+        let terms: Vec<_> = numbers.iter().map(|value| number("x", *value)).collect();
+        assert!(terms.is_sorted() && terms.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(number("x", -0.0), number("x", 0.0));
+    }
+
+    #[test]
+    fn nested_fields_arrays_and_long_texts() {
+        let metadata = r#"{"lang": ["en", "de", "en"], "author": {"name": "A", "born": 1.0}, "none": null, "title": true}"#;
+        let of = |field: &str, value| term(&path(field), &value);
+        let expected: BTreeSet<_> = [
+            of("title", FieldValue::Text("T".into())),
+            of("lang", FieldValue::Text("en".into())),
+            of("lang", FieldValue::Text("de".into())),
+            of("author.name", FieldValue::Text("A".into())),
+            of("metadata.author.born", FieldValue::Number(1.0)),
+            of("metadata.title", FieldValue::Flag(true)),
+        ]
+        .into();
+        assert_eq!(terms("T", metadata), expected);
+        assert!(terms("", "not json").is_empty() && terms("", "[1]").is_empty() && terms("", "").is_empty());
+        let long = format!("{{\"t\": \"{}\"}}", "é".repeat(2000));
+        let term = terms("", &long).pop_first().unwrap();
+        assert_eq!(term.len(), "metadata.t".len() + 2 + TEXT_BYTES);
+        let deep = format!("{}1{}", "{\"a\":".repeat(100), "}".repeat(100));
+        assert!(terms("", &deep).is_empty());
+    }
+}

@@ -1,0 +1,226 @@
+//! Conditions on documents' fields, and the nodes that pass them.
+
+use std::io;
+
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{DocSet as _, InvertedIndexReader, TERMINATED};
+
+use super::facts::{self, FieldValue};
+use super::{TextShard, text_error};
+use crate::error::Result;
+use crate::search::NodeSet;
+
+/// Which documents pass. A field is `key`, `title`, or one of the metadata, nested ones joined by dots. A condition on a
+/// field holds when one of the field's values meets it; without a value of the condition's type it does not hold.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Filter {
+    /// Every one; all documents where there is none.
+    All(Vec<Filter>),
+    /// At least one; no document where there is none.
+    Any(Vec<Filter>),
+    /// Those that do not pass.
+    Not(Box<Filter>),
+    /// The field has one of these values.
+    OneOf {
+        /// Its name.
+        field: String,
+        /// Wanted.
+        values: Vec<FieldValue>,
+    },
+    /// The field has a number or text between two, which belong to the range. Ends of different types have nothing
+    /// between them.
+    Range {
+        /// Its name.
+        field: String,
+        /// Lower end. Without any end nothing passes.
+        min: Option<FieldValue>,
+        /// Upper end.
+        max: Option<FieldValue>,
+    },
+    /// Documents with these keys.
+    Keys(Vec<String>),
+}
+
+/// One bit per node.
+struct Bits {
+    words: Vec<u64>,
+    nodes: usize,
+}
+
+impl Bits {
+    fn none(nodes: usize) -> Self {
+        Self { words: vec![0; nodes.div_ceil(64)], nodes }
+    }
+
+    fn all(nodes: usize) -> Self {
+        Self::none(nodes).not()
+    }
+
+    fn insert(&mut self, node: u32) {
+        if let Some(word) = self.words.get_mut(node as usize / 64).filter(|_| (node as usize) < self.nodes) {
+            *word |= 1 << (node % 64);
+        }
+    }
+
+    fn not(mut self) -> Self {
+        for word in &mut self.words {
+            *word = !*word;
+        }
+        let used = self.nodes % 64;
+        if let Some(last) = self.words.last_mut().filter(|_| used > 0) {
+            *last &= (1 << used) - 1;
+        }
+        self
+    }
+
+    fn with(mut self, other: &Self, join: impl Fn(u64, u64) -> u64) -> Self {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word = join(*word, *other);
+        }
+        self
+    }
+
+    fn nodes(&self) -> NodeSet {
+        let mut set = NodeSet::new(self.nodes);
+        for (at, word) in self.words.iter().enumerate() {
+            let mut rest = *word;
+            while rest != 0 {
+                set.insert(at as u32 * 64 + rest.trailing_zeros());
+                rest &= rest - 1;
+            }
+        }
+        set
+    }
+}
+
+/// The terms of one indexed field, and their documents.
+struct Terms(std::sync::Arc<InvertedIndexReader>);
+
+impl Terms {
+    /// Adds the documents of one term.
+    fn equal(&self, term: &[u8], into: &mut Bits) -> io::Result<()> {
+        match self.0.terms().get(term)? {
+            Some(info) => self.documents(&info, into),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the documents of all terms from `from` to `to`, or up to the last that starts with `prefix`.
+    fn between(&self, from: &[u8], to: Option<&[u8]>, prefix: &[u8], into: &mut Bits) -> io::Result<()> {
+        let range = self.0.terms().range().ge(from);
+        let mut terms = match to {
+            Some(to) => range.le(to).into_stream()?,
+            None => range.into_stream()?,
+        };
+        while terms.advance() {
+            if !terms.key().starts_with(prefix) {
+                break;
+            }
+            self.documents(terms.value(), into)?;
+        }
+        Ok(())
+    }
+
+    fn documents(&self, info: &tantivy::postings::TermInfo, into: &mut Bits) -> io::Result<()> {
+        let mut documents = self.0.read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
+        let mut document = documents.doc();
+        while document != TERMINATED {
+            into.insert(document);
+            document = documents.advance();
+        }
+        Ok(())
+    }
+}
+
+impl Filter {
+    /// The nodes of a shard that pass.
+    pub fn nodes(&self, shard: &TextShard) -> Result<NodeSet> {
+        let bits = self.bits(shard).map_err(text_error(shard.path()))?;
+        Ok(bits.nodes())
+    }
+
+    fn bits(&self, shard: &TextShard) -> tantivy::Result<Bits> {
+        let nodes = shard.len();
+        let fold = |all: &[Self], start: Bits, join: fn(u64, u64) -> u64| {
+            all.iter().try_fold(start, |bits, filter| Ok(bits.with(&filter.bits(shard)?, join)))
+        };
+        let mut bits = Bits::none(nodes);
+        match self {
+            Self::All(all) => return fold(all, Bits::all(nodes), |a, b| a & b),
+            Self::Any(all) => return fold(all, bits, |a, b| a | b),
+            Self::Not(filter) => return Ok(filter.bits(shard)?.not()),
+            Self::Keys(keys) => {
+                if let Some(terms) = terms(shard, shard.fields.key)? {
+                    keys.iter().try_for_each(|key| terms.equal(key.as_bytes(), &mut bits))?;
+                }
+            }
+            Self::OneOf { field, values } if field == facts::KEY => {
+                if let Some(terms) = terms(shard, shard.fields.key)? {
+                    for value in values {
+                        if let FieldValue::Text(key) = value {
+                            terms.equal(key.as_bytes(), &mut bits)?;
+                        }
+                    }
+                }
+            }
+            Self::OneOf { field, values } => {
+                if let Some(terms) = terms(shard, shard.fields.facts)? {
+                    let path = facts::path(field);
+                    values.iter().try_for_each(|value| terms.equal(&facts::term(&path, value), &mut bits))?;
+                }
+            }
+            Self::Range { field, min, max } => range(shard, field, min.as_ref(), max.as_ref(), &mut bits)?,
+        }
+        Ok(bits)
+    }
+}
+
+/// The terms of a field; none in a shard without documents.
+fn terms(shard: &TextShard, field: Field) -> tantivy::Result<Option<Terms>> {
+    let segment = shard.searcher.segment_readers().first();
+    segment.map(|segment| segment.inverted_index(field).map(Terms)).transpose()
+}
+
+fn range(
+    shard: &TextShard,
+    field: &str,
+    min: Option<&FieldValue>,
+    max: Option<&FieldValue>,
+    into: &mut Bits,
+) -> tantivy::Result<()> {
+    if min.is_none() && max.is_none() {
+        return Ok(());
+    }
+    if field == facts::KEY {
+        let key = |end: &FieldValue| if let FieldValue::Text(key) = end { Some(key.clone()) } else { None };
+        let (from, to) = (min.map(key), max.map(key));
+        // Keys are texts: no number lies among them.
+        if from == Some(None) || to == Some(None) {
+            return Ok(());
+        }
+        let (from, to) = (from.flatten().unwrap_or_default(), to.flatten());
+        return match terms(shard, shard.fields.key)? {
+            Some(terms) => Ok(terms.between(from.as_bytes(), to.as_deref().map(str::as_bytes), b"", into)?),
+            None => Ok(()),
+        };
+    }
+    let kind = |end: &FieldValue| match end {
+        FieldValue::Text(_) => Some(b's'),
+        FieldValue::Number(_) => Some(b'n'),
+        FieldValue::Flag(_) => None,
+    };
+    let (Some(Some(type_of_min)), Some(Some(type_of_max))) = (min.or(max).map(kind), max.or(min).map(kind)) else {
+        return Ok(());
+    };
+    if type_of_min != type_of_max {
+        return Ok(());
+    }
+    let path = facts::path(field);
+    let prefix = facts::prefix(&path, type_of_min);
+    let from = min.map_or_else(|| prefix.clone(), |min| facts::term(&path, min));
+    let to = max.map(|max| facts::term(&path, max));
+    if let Some(terms) = terms(shard, shard.fields.facts)? {
+        terms.between(&from, to.as_deref(), &prefix, into)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Filters against the same conditions evaluated on the JSON itself.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{FieldValue, Filter, TextDocument, TextShard, TextWriter};
+
+/// Keys, titles and metadata of small documents, with values that lie close together.
+fn documents() -> Vec<(String, String, Value)> {
+    let languages = [json!("en"), json!("de"), json!(["en", "fr"]), json!(7), Value::Null];
+    let numbers = [json!(-3), json!(-0.5), json!(0), json!(2.0), json!(2), json!(1e300), json!("2"), json!(true)];
+    (0..160)
+        .map(|i| {
+            let mut metadata = json!({"lang": languages[i % 5], "deep": {"n": numbers[i % 8]}, "flag": i % 3 == 0});
+            if i % 4 == 0 {
+                metadata["only"] = json!(["a", {"x": 1}, [i]]);
+            }
+            (format!("k{i:03}"), format!("title {}", i % 6), if i % 10 == 9 { Value::Null } else { metadata })
+        })
+        .collect()
+}
+
+fn shard(documents: &[(String, String, Value)]) -> (tempfile::TempDir, TextShard) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = TextWriter::create(dir.path()).unwrap();
+    for (key, title, metadata) in documents {
+        let metadata = if metadata.is_null() { String::new() } else { metadata.to_string() };
+        writer.add(TextDocument { key, title, text: "text", metadata_json: &metadata }).unwrap();
+    }
+    writer.finish().unwrap();
+    let shard = TextShard::open(dir.path()).unwrap();
+    (dir, shard)
+}
+
+/// The values of a field, read from the document.
+fn values(document: &(String, String, Value), field: &str) -> Vec<FieldValue> {
+    fn leaves(value: &Value, into: &mut Vec<FieldValue>) {
+        match value {
+            Value::Bool(flag) => into.push(FieldValue::Flag(*flag)),
+            Value::Number(number) => into.push(FieldValue::Number(number.as_f64().unwrap())),
+            Value::String(text) => into.push(FieldValue::Text(text.clone())),
+            Value::Array(all) => all.iter().for_each(|value| leaves(value, into)),
+            Value::Null | Value::Object(_) => {}
+        }
+    }
+    let mut found = Vec::new();
+    match field {
+        "key" => found.push(FieldValue::Text(document.0.clone())),
+        "title" => found.push(FieldValue::Text(document.1.clone())),
+        "only.x" if document.2.get("only").is_some() => found.push(FieldValue::Number(1.0)),
+        _ => leaves(document.2.pointer(&format!("/{}", field.replace('.', "/"))).unwrap_or(&Value::Null), &mut found),
+    }
+    found
+}
+
+/// The definition, document by document.
+fn passes(filter: &Filter, document: &(String, String, Value)) -> bool {
+    let order = |a: &FieldValue, b: &FieldValue| match (a, b) {
+        (FieldValue::Text(a), FieldValue::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
+        (FieldValue::Number(a), FieldValue::Number(b)) => a.partial_cmp(b),
+        _ => None,
+    };
+    match filter {
+        Filter::All(all) => all.iter().all(|filter| passes(filter, document)),
+        Filter::Any(all) => all.iter().any(|filter| passes(filter, document)),
+        Filter::Not(filter) => !passes(filter, document),
+        Filter::Keys(keys) => keys.contains(&document.0),
+        Filter::OneOf { field, values: wanted } => values(document, field).iter().any(|value| wanted.contains(value)),
+        Filter::Range { field, min, max } => values(document, field).iter().any(|value| {
+            (min.is_some() || max.is_some())
+                && min.as_ref().is_none_or(|min| order(value, min).is_some_and(std::cmp::Ordering::is_ge))
+                && max.as_ref().is_none_or(|max| order(value, max).is_some_and(std::cmp::Ordering::is_le))
+        }),
+    }
+}
+
+fn value() -> impl Strategy<Value = FieldValue> {
+    const TEXTS: [&str; 10] = ["en", "de", "fr", "2", "a", "title 3", "title", "k010", "k150", ""];
+    prop_oneof![
+        prop::sample::select(&TEXTS[..]).prop_map(|text| FieldValue::Text(text.to_owned())),
+        prop::sample::select(&[-3.0, -1.0, -0.0, 0.0, 2.0, 7.0, 40.0, 1e300][..]).prop_map(FieldValue::Number),
+        any::<bool>().prop_map(FieldValue::Flag),
+    ]
+}
+
+fn filter() -> impl Strategy<Value = Filter> {
+    let field = || prop::sample::select(&["lang", "deep.n", "flag", "only", "only.x", "title", "key", "absent"][..]);
+    let leaf = prop_oneof![
+        (field(), prop::collection::vec(value(), 0..4))
+            .prop_map(|(field, values)| Filter::OneOf { field: field.into(), values }),
+        (field(), prop::option::of(value()), prop::option::of(value()))
+            .prop_map(|(field, min, max)| Filter::Range { field: field.into(), min, max }),
+        prop::collection::vec(prop::sample::select(&["k000", "k001", "k077", "k159", "none"][..]), 0..4)
+            .prop_map(|keys| Filter::Keys(keys.into_iter().map(String::from).collect())),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Filter::All),
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Filter::Any),
+            inner.prop_map(|filter| Filter::Not(Box::new(filter))),
+        ]
+    })
+}
+
+#[test]
+fn a_filter_lets_pass_what_its_definition_does() {
+    let documents = documents();
+    let (_dir, shard) = shard(&documents);
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let tried = runner.run(&filter(), |filter| {
+        let expected: Vec<u32> =
+            (0u32..).zip(&documents).filter(|(_, document)| passes(&filter, document)).map(|(node, _)| node).collect();
+        let nodes = filter.nodes(&shard).unwrap();
+        prop_assert_eq!(nodes.iter().collect::<Vec<_>>(), expected);
+        prop_assert_eq!(nodes.nodes(), documents.len());
+        Ok(())
+    });
+    tried.unwrap();
+}
+
+#[test]
+fn a_shard_without_documents_lets_nothing_pass() {
+    let (_dir, shard) = shard(&[]);
+    let all = Filter::All(Vec::new());
+    let one = Filter::OneOf { field: "lang".into(), values: vec![FieldValue::Text("en".into())] };
+    for filter in [all, one.clone(), Filter::Not(Box::new(one)), Filter::Keys(vec!["k".into()])] {
+        assert!(filter.nodes(&shard).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_text_longer_than_filters_may_name_equals_none_and_keeps_its_place() {
+    let long = "x".repeat(3000);
+    let documents = vec![("k".to_owned(), long.clone(), Value::Null), ("l".to_owned(), "y".to_owned(), Value::Null)];
+    let (_dir, shard) = shard(&documents);
+    let limit = FieldValue::Text("x".repeat(super::MAX_TEXT_BYTES));
+    let of = |filter: Filter| filter.nodes(&shard).unwrap().iter().collect::<Vec<_>>();
+    assert!(of(Filter::OneOf { field: "title".into(), values: vec![limit.clone()] }).is_empty());
+    assert_eq!(of(Filter::Range { field: "title".into(), min: Some(limit.clone()), max: None }), [0, 1]);
+    assert!(of(Filter::Range { field: "title".into(), min: None, max: Some(limit) }).is_empty());
+}

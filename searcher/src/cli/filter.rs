@@ -1,0 +1,141 @@
+//! `--filter`: one condition in a small syntax.
+//!
+//! `FIELD=VALUE`, `FIELD!=VALUE`, `FIELD>=VALUE`, `FIELD<=VALUE`, `FIELD in VALUE|VALUE|...`. A value is a number, `true`, `false`
+//! or a text; in double quotes it is a text in any case (a JSON string). Values of `key` and `title` are always texts.
+
+use dyad_proto::v1;
+use dyad_proto::v1::filter::Condition;
+use dyad_proto::v1::filter_value::Value;
+
+/// The condition that an argument states.
+pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
+    let wrong = |why: &str| {
+        format!("{why}. Write FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD<=VALUE or 'FIELD in VALUE|VALUE'")
+    };
+    let list = argument.split_once(" in ").filter(|(field, _)| !field.contains(['=', '<', '>', '!']));
+    if let Some((field, values)) = list {
+        let field = name(field).ok_or_else(|| wrong("there is no field before `in`"))?;
+        let values = split(values).into_iter().map(|text| value(&field, text)).collect::<Result<_, _>>()?;
+        return Ok(of(Condition::OneOf(v1::FieldOneOf { field, values })));
+    }
+    let at = argument.find(['=', '<', '>', '!']).ok_or_else(|| wrong("there is no operator"))?;
+    let (field, rest) = argument.split_at(at);
+    let field = name(field).ok_or_else(|| wrong("there is no field before the operator"))?;
+    let operators = ["!=", ">=", "<=", "="];
+    let (operator, text) = operators
+        .iter()
+        .find_map(|operator| Some((*operator, rest.strip_prefix(operator)?)))
+        .ok_or_else(|| wrong("the operator is none of =, !=, >= and <="))?;
+    let value = value(&field, text)?;
+    let range = |min, max| Condition::Range(v1::FieldRange { field: field.clone(), min, max });
+    Ok(of(match operator {
+        ">=" => range(Some(value), None),
+        "<=" => range(None, Some(value)),
+        "!=" => Condition::Not(Box::new(of(equals(&field, value)))),
+        _ => equals(&field, value),
+    }))
+}
+
+/// All conditions together; none where there is none.
+pub(super) fn all(mut filters: Vec<v1::Filter>) -> Option<v1::Filter> {
+    match filters.len() {
+        0 => None,
+        1 => filters.pop(),
+        _ => Some(of(Condition::All(v1::FilterList { filters }))),
+    }
+}
+
+fn of(condition: Condition) -> v1::Filter {
+    v1::Filter { condition: Some(condition) }
+}
+
+fn equals(field: &str, value: v1::FilterValue) -> Condition {
+    Condition::Equals(v1::FieldEquals { field: field.to_owned(), value: Some(value) })
+}
+
+fn name(field: &str) -> Option<String> {
+    let field = field.trim();
+    (!field.is_empty()).then(|| field.to_owned())
+}
+
+/// Parts between bars that are not inside of quotes.
+fn split(values: &str) -> Vec<&str> {
+    let (mut quoted, mut escaped) = (false, false);
+    let outside = |letter: char| {
+        let bar = letter == '|' && !quoted;
+        quoted ^= letter == '"' && !escaped;
+        escaped = quoted && letter == '\\' && !escaped;
+        bar
+    };
+    values.split(outside).collect()
+}
+
+fn value(field: &str, text: &str) -> Result<v1::FilterValue, String> {
+    let text = text.trim();
+    let is_text = matches!(field, "key" | "title");
+    let value = if text.starts_with('"') {
+        let unquoted = serde_json::from_str(text);
+        Value::Text(unquoted.map_err(|error| format!("{text} is not a JSON string: {error}"))?)
+    } else {
+        match (text, text.parse::<f64>()) {
+            _ if is_text => Value::Text(text.to_owned()),
+            ("true", _) => Value::Flag(true),
+            ("false", _) => Value::Flag(false),
+            // `inf` and `nan` are words.
+            (_, Ok(number)) if number.is_finite() => Value::Number(number),
+            _ => Value::Text(text.to_owned()),
+        }
+    };
+    Ok(v1::FilterValue { value: Some(value) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> v1::FilterValue {
+        v1::FilterValue { value: Some(Value::Text(text.into())) }
+    }
+
+    fn number(number: f64) -> v1::FilterValue {
+        v1::FilterValue { value: Some(Value::Number(number)) }
+    }
+
+    #[test]
+    fn each_operator_is_its_condition() {
+        let parsed = |argument| parse(argument).unwrap().condition.unwrap();
+        assert_eq!(parsed("lang=en"), equals("lang", text("en")));
+        assert_eq!(parsed("lang = en"), equals("lang", text("en")));
+        assert_eq!(parsed("year=1999"), equals("year", number(1999.0)));
+        assert_eq!(parsed("year=\"1999\""), equals("year", text("1999")));
+        assert_eq!(parsed("title=1984"), equals("title", text("1984")));
+        assert_eq!(parsed("name=nan"), equals("name", text("nan")));
+        assert_eq!(parsed("url=a?b=c"), equals("url", text("a?b=c")));
+        assert_eq!(parsed("text=a in b"), equals("text", text("a in b")));
+        let flag = v1::FilterValue { value: Some(Value::Flag(true)) };
+        assert_eq!(parsed("open!=true"), Condition::Not(Box::new(of(equals("open", flag)))));
+        let range = |min, max| Condition::Range(v1::FieldRange { field: "year".into(), min, max });
+        assert_eq!(parsed("year>=-2.5"), range(Some(number(-2.5)), None));
+        assert_eq!(parsed("year<=2024-01-31"), range(None, Some(text("2024-01-31"))));
+        let values = vec![text("en"), number(7.0), text("a|b\"=")];
+        let one_of = Condition::OneOf(v1::FieldOneOf { field: "lang".into(), values });
+        assert_eq!(parsed(r#"lang in en|7|"a|b\"=""#), one_of);
+    }
+
+    #[test]
+    fn what_is_no_condition_is_refused_with_the_forms() {
+        for wrong in ["lang", "=en", " in a|b", "year>3", "year<3", "year!3", "x=\"open"] {
+            let error = parse(wrong).unwrap_err();
+            assert!(error.contains("FIELD=VALUE") || error.contains("not a JSON string"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn several_are_all_wanted() {
+        let (a, b) = (parse("a=1").unwrap(), parse("b=2").unwrap());
+        assert_eq!(all(Vec::new()), None);
+        assert_eq!(all(vec![a.clone()]), Some(a.clone()));
+        let both = Condition::All(v1::FilterList { filters: vec![a.clone(), b.clone()] });
+        assert_eq!(all(vec![a, b]), Some(of(both)));
+    }
+}

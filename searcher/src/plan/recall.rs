@@ -1,0 +1,91 @@
+//! From a wanted recall to a beam width: what the shards measured of themselves when they were built.
+
+use dyad_index::Certificate;
+
+use super::DEFAULT_EF;
+
+/// Hits up to which recall is measured.
+const MEASURED_HITS: usize = 100;
+
+/// A beam width, and why the recall is not vouched for where it is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) ef: usize,
+    pub(super) note: Option<String>,
+}
+
+/// The smallest width for which every shard measured the recall. A shard that never reached it asks for its widest beam, one
+/// that has measured nothing for the usual one.
+pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&Certificate]) -> Chosen {
+    let mut ef = 0;
+    let (mut missed, mut unmeasured) = (0, 0);
+    for certificate in certificates {
+        ef = ef.max(match (certificate.ef_for(target, hits), certificate.recall.last()) {
+            (Some(ef), _) => ef,
+            (None, Some(widest)) => {
+                missed += 1;
+                widest.ef
+            }
+            (None, None) => {
+                unmeasured += 1;
+                DEFAULT_EF
+            }
+        });
+    }
+    let ef = if ef == 0 { DEFAULT_EF } else { ef };
+    let shards = certificates.len();
+    let mut notes = Vec::new();
+    if missed > 0 {
+        notes.push(format!("{missed} of {shards} shards measured less than a recall of {target} at every beam width"));
+    }
+    if unmeasured > 0 {
+        notes.push(format!("{unmeasured} of {shards} shards hold no measured recall"));
+    }
+    if hits > MEASURED_HITS {
+        notes.push(format!("recall is measured up to {MEASURED_HITS} hits, and {hits} were wanted of the walk"));
+    }
+    if filtered {
+        notes.push("recall is measured without filters".to_owned());
+    }
+    Chosen { ef, note: (!notes.is_empty()).then(|| notes.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyad_index::RecallPoint;
+
+    use super::*;
+
+    fn certificate(points: &[(usize, f64)]) -> Certificate {
+        let point = |&(ef, recall): &(usize, f64)| RecallPoint {
+            ef,
+            recall_at_10: recall,
+            recall_at_100: Some(recall - 0.1),
+            distance_computations: 0.0,
+            scored: 0.0,
+        };
+        Certificate { recall: points.iter().map(point).collect(), ..Certificate::default() }
+    }
+
+    #[test]
+    fn the_shard_that_needs_the_widest_beam_decides() {
+        let (easy, hard) = (certificate(&[(16, 0.96), (64, 0.99)]), certificate(&[(16, 0.8), (128, 0.97), (512, 0.985)]));
+        let chosen = |target, hits| choose(target, hits, false, &[&easy, &hard]);
+        assert_eq!(chosen(0.95, 10), Chosen { ef: 128, note: None });
+        assert_eq!(chosen(0.85, 100), Chosen { ef: 128, note: None });
+        let missed = chosen(0.99, 10);
+        assert_eq!(missed.ef, 512);
+        assert!(missed.note.unwrap().contains("1 of 2 shards measured less than a recall of 0.99"));
+        assert!(chosen(0.8, 101).note.unwrap().contains("up to 100 hits, and 101 were wanted"));
+        assert!(choose(0.9, 10, true, &[&easy]).note.unwrap().contains("without filters"));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_said() {
+        let empty = Certificate::default();
+        let chosen = choose(0.9, 10, false, &[&empty]);
+        assert_eq!(chosen.ef, DEFAULT_EF);
+        assert!(chosen.note.unwrap().contains("1 of 1 shards hold no measured recall"));
+        assert_eq!(choose(0.9, 10, false, &[]), Chosen { ef: DEFAULT_EF, note: None });
+    }
+}

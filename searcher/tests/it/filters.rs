@@ -1,0 +1,123 @@
+//! Filters, wanted recall and batches, through gRPC.
+
+use dyad_proto::v1;
+use dyad_proto::v1::Mode;
+use dyad_proto::v1::filter::Condition;
+use dyad_proto::v1::filter_value::Value;
+
+use crate::fixture::{keys, request, searcher};
+
+fn number(number: f64) -> Option<v1::FilterValue> {
+    Some(v1::FilterValue { value: Some(Value::Number(number)) })
+}
+
+fn of(condition: Condition) -> v1::Filter {
+    v1::Filter { condition: Some(condition) }
+}
+
+/// Documents `min..=max` by their metadata field `place.number`.
+fn between(min: usize, max: usize) -> v1::Filter {
+    let (min, max) = (number(min as f64), number(max as f64));
+    of(Condition::Range(v1::FieldRange { field: "place.number".into(), min, max }))
+}
+
+fn filtered(mode: Mode, query: &str, k: u32, filter: v1::Filter) -> v1::SearchRequest {
+    v1::SearchRequest { filter: Some(filter), ..request(mode, query, k) }
+}
+
+#[tokio::test]
+async fn a_filtered_ranking_is_the_whole_ranking_without_the_others() {
+    let server = searcher().await;
+    let query = "the bright planet number 20";
+    let passes = |key: &str| ("doc-10".."doc-30").contains(&key);
+    for mode in [Mode::Dense, Mode::Bm25] {
+        let whole = server.client.search(request(mode, query, 60)).await.unwrap();
+        for k in [5, 60] {
+            let reply = server.client.search(filtered(mode, query, k, between(10, 29))).await.unwrap();
+            let expected: Vec<(&str, f32)> = whole.hits.iter().map(|hit| (hit.key.as_str(), hit.score)).collect();
+            let expected: Vec<_> = expected.into_iter().filter(|(key, _)| passes(key)).take(k as usize).collect();
+            assert_eq!(reply.hits.iter().map(|hit| (hit.key.as_str(), hit.score)).collect::<Vec<_>>(), expected);
+            assert!(!reply.hits.is_empty());
+        }
+    }
+    let exact = v1::SearchRequest { exact: true, ..filtered(Mode::Dense, query, 60, between(10, 29)) };
+    let reply = server.client.search(exact).await.unwrap();
+    assert_eq!((reply.hits.len(), reply.distance_computations), (20, 20));
+    let hybrid = server.client.search(filtered(Mode::Hybrid, query, 60, between(10, 29))).await.unwrap();
+    assert_eq!(hybrid.hits.len(), 20);
+    let ranks = |part: fn(&v1::Hit) -> Option<v1::Placement>| {
+        let mut ranks: Vec<u32> = hybrid.hits.iter().filter_map(|hit| part(hit).map(|place| place.rank)).collect();
+        ranks.sort_unstable();
+        ranks
+    };
+    assert_eq!(ranks(|hit| hit.dense), (1..=20).collect::<Vec<_>>(), "ranks are those among what passes");
+    let compared = server.client.search(filtered(Mode::Compare, query, 7, between(10, 29))).await.unwrap();
+    let all = compared.comparison.unwrap();
+    assert_eq!(keys(&all.hybrid), keys(&hybrid.hits)[..7]);
+    assert!([&all.dense, &all.bm25].iter().all(|hits| hits.iter().all(|hit| passes(&hit.key))));
+    assert!(compared.timings.unwrap().filter_us > 0);
+}
+
+#[tokio::test]
+async fn a_filter_that_nothing_passes_gives_no_hits_and_a_bad_one_is_named() {
+    let server = searcher().await;
+    for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
+        let reply = server.client.search(filtered(mode, "river", 5, between(100, 200))).await.unwrap();
+        assert!(reply.hits.is_empty() && !reply.degraded);
+    }
+    let keys = of(Condition::Keys(v1::FilterKeys { keys: vec!["doc-07".into(), "absent".into()] }));
+    let reply = server.client.search(filtered(Mode::Dense, "river", 5, keys)).await.unwrap();
+    assert_eq!(crate::fixture::keys(&reply.hits), ["doc-07"]);
+    let bad = of(Condition::All(v1::FilterList { filters: vec![between(1, 2), v1::Filter::default()] }));
+    let error = server.client.search(filtered(Mode::Dense, "river", 5, bad.clone())).await.unwrap_err().to_string();
+    assert!(error.contains("`filter.all[1]`: expected one of"), "{error}");
+    let requests = vec![request(Mode::Dense, "river", 5), filtered(Mode::Dense, "river", 5, bad)];
+    let error = server.client.search_batch(v1::SearchBatchRequest { requests }).await.unwrap_err().to_string();
+    assert!(error.contains("`requests[1].filter.all[1]`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_batch_of_many_kinds_answers_as_single_requests_do() {
+    let server = searcher().await;
+    let modes = [Mode::Dense, Mode::Bm25, Mode::Hybrid, Mode::Compare];
+    let requests: Vec<_> = (0..96u64)
+        .map(|id| {
+            let n = id as usize;
+            v1::SearchRequest {
+                id,
+                filter: [None, Some(between(10, 29)), Some(between(0, 57))][n % 3].clone(),
+                exact: n % 7 == 0,
+                ef: if n % 5 == 0 { 40 } else { 0 },
+                target_recall: (n % 7 != 0 && n % 5 != 0 && n % 2 == 0).then_some(0.9),
+                ..request(modes[n / 3 % 4], &format!("quick golden bird number {id}"), 3 + (id % 2) as u32)
+            }
+        })
+        .collect();
+    let batch = v1::SearchBatchRequest { requests: requests.clone() };
+    let batch = server.client.search_batch(batch).await.unwrap().responses;
+    assert_eq!(batch.len(), requests.len());
+    for (request, batched) in requests.into_iter().zip(batch) {
+        let single = server.client.search(request).await.unwrap();
+        let timings = single.timings;
+        assert_eq!(v1::SearchResponse { timings, ..batched }, single);
+    }
+}
+
+#[tokio::test]
+async fn a_wanted_recall_chooses_ef_and_says_what_is_not_measured() {
+    let server = searcher().await;
+    let wanted = |target, mode, k| v1::SearchRequest { target_recall: Some(target), ..request(mode, "river", k) };
+    // One shard measured 0.9 at 48 and 0.99 at 200, the other 0.9 at 64 and 0.98 at 300.
+    let reply = server.client.search(wanted(0.9, Mode::Dense, 10)).await.unwrap();
+    assert_eq!((reply.ef, reply.recall_note.as_str()), (64, ""));
+    let reply = server.client.search(wanted(0.97, Mode::Dense, 10)).await.unwrap();
+    assert_eq!((reply.ef, reply.recall_note.as_str()), (300, ""));
+    let reply = server.client.search(wanted(0.985, Mode::Dense, 10)).await.unwrap();
+    assert_eq!(reply.ef, 300);
+    assert!(reply.recall_note.contains("1 of 2 shards measured less than a recall of 0.985"), "{}", reply.recall_note);
+    let reply = server.client.search(wanted(0.9, Mode::Bm25, 10)).await.unwrap();
+    assert_eq!((reply.ef, reply.recall_note.as_str()), (0, ""));
+    let both = v1::SearchRequest { ef: 5, ..wanted(0.9, Mode::Dense, 10) };
+    let error = server.client.search(both).await.unwrap_err().to_string();
+    assert!(error.contains("`target_recall`: expected neither `ef` nor `exact`"), "{error}");
+}
