@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod build;
+mod certificate;
 mod command_line;
 mod damage;
 mod encoder;
 mod fixture;
+mod memory;
 mod refusals;
