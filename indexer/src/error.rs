@@ -193,6 +193,47 @@ pub enum Error {
         /// Key of the first vector without a document.
         key: String,
     },
+    /// A builder that compares in one way only.
+    #[error("builder `{builder}` compares by cosine only. Use `--builder native` for euclidean distances")]
+    BuilderMetric {
+        /// Its name.
+        builder: &'static str,
+    },
+    /// Questions that recall cannot be measured with.
+    #[error("questions in `{}`, {part}: expected {expected}, got {got}. {fix}", path.display())]
+    Questions {
+        /// File or directory.
+        path: PathBuf,
+        /// What is wrong.
+        part: String,
+        /// What is needed.
+        expected: String,
+        /// What was found.
+        got: String,
+        /// What to do.
+        fix: &'static str,
+    },
+    /// A floor that no graph can be held to.
+    #[error("`min-recall` must be above 0 and at most 1: {got}")]
+    FloorValue {
+        /// The value given.
+        got: f64,
+    },
+    /// A graph that finds less than it must.
+    #[error(
+        "shard {shard}: recall@10 is {recall:.4} at ef {ef}, below the floor of {floor}; the index is unchanged. Raise \
+         `--ef-construction` or `--m`, or lower `--min-recall`"
+    )]
+    BelowFloor {
+        /// Number of the shard and of all shards.
+        shard: String,
+        /// Measured.
+        recall: f64,
+        /// Wanted.
+        floor: f64,
+        /// Beam width.
+        ef: usize,
+    },
     /// A graph that repair could not make whole; a fault of this program.
     #[error(
         "{unreachable} of {vectors} vectors cannot be reached after the repair; the index is unchanged. Report this as a fault"

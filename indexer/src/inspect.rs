@@ -7,7 +7,7 @@ use std::path::Path;
 
 use dyad_index::manifest::{self, Manifest, SHARDS_DIR, ShardEntry};
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
-use dyad_index::{BuildRecord, Certificate, ModelRecord};
+use dyad_index::{BuildRecord, Certificate, ModelRecord, QuerySource};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -28,7 +28,7 @@ pub struct Report {
     pub documents: u64,
     /// Bytes of vectors and graphs; a searcher maps them, and is fastest where they stay in memory.
     pub dense_bytes: u64,
-    /// Of these, bytes of graphs and keys, which every question touches.
+    /// Of these, bytes of codes, graphs and keys, which every question touches.
     pub hot_bytes: u64,
     /// Bytes of the text indexes.
     pub text_bytes: u64,
@@ -47,6 +47,8 @@ pub struct ShardReport {
     pub documents: u64,
     /// How its graph was made.
     pub build: BuildRecord,
+    /// Type of the stored vectors: `f32` or `f16`.
+    pub vectors: &'static str,
     /// Of `dense.dyad`, in file order.
     pub sections: Vec<SectionReport>,
     /// Nodes and links, lowest layer first.
@@ -92,7 +94,7 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
         model,
         documents: shards.iter().map(|shard| shard.documents).sum(),
         dense_bytes: sections(&|_| true),
-        hot_bytes: sections(&|section| matches!(section.name, "GRAPH" | "KEYS")),
+        hot_bytes: sections(&|section| matches!(section.name, "CODES" | "GRAPH" | "KEYS")),
         text_bytes: shards.iter().map(|shard| shard.text_bytes).sum(),
         generations: manifest::generations(index)?,
         shards,
@@ -111,6 +113,7 @@ fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error>
         id: entry.id.clone(),
         documents: entry.documents,
         build: shard.meta().build.clone(),
+        vectors: shard.header().row_type.name(),
         sections: sections.collect(),
         layers: shard.graph().counts().into_iter().map(|(nodes, links)| LayerReport { nodes, links }).collect(),
         text_bytes: text.map(|file| file.bytes).sum(),
@@ -166,6 +169,7 @@ impl fmt::Display for ShardReport {
             "  build       {} m={} ef_construction={} seed={} threads={}, {}",
             build.builder, build.m, build.ef_construction, build.seed, build.threads, build.tool
         )?;
+        writeln!(f, "  vectors     {}", self.vectors)?;
         for (number, layer) in self.layers.iter().enumerate() {
             let mean = layer.links as f64 / layer.nodes.max(1) as f64;
             writeln!(f, "  layer {number}     {} nodes, {} links, {mean:.1} per node", layer.nodes, layer.links)?;
@@ -182,14 +186,21 @@ impl fmt::Display for ShardReport {
             certificate.unreachable_before_repair,
             certificate.links_added
         )?;
-        writeln!(f, "  certificate {} documents searched for, each left out of its own hits", certificate.queries)?;
-        writeln!(f, "       ef   recall@10  recall@100  inner products")?;
+        match certificate.source {
+            QuerySource::Documents => writeln!(
+                f,
+                "  certificate {} of its documents searched for, each left out of its own hits",
+                certificate.queries
+            )?,
+            QuerySource::HeldOut => writeln!(f, "  certificate {} held-out questions", certificate.queries)?,
+        }
+        writeln!(f, "       ef   recall@10  recall@100  distances  of which scored")?;
         for point in &certificate.recall {
             let at_100 = point.recall_at_100.map_or_else(|| "-".to_owned(), |recall| format!("{recall:.4}"));
             writeln!(
                 f,
-                "    {:>5}   {:>9.4}  {at_100:>10}  {:>14.0}",
-                point.ef, point.recall_at_10, point.distance_computations
+                "    {:>5}   {:>9.4}  {at_100:>10}  {:>9.0}  {:>15.0}",
+                point.ef, point.recall_at_10, point.distance_computations, point.scored
             )?;
         }
         Ok(())

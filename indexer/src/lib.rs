@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`source`] | vectors for documents: from files, or from an encoder service |
 //! | [`plan`] | what a build will take, said before it starts |
+//! | [`memory`] | what it took |
 //! | [`build`] | one shard's graph: insert, freeze, repair, certify |
 //! | [`job`] | the whole build of an index |
 //! | [`publish`] | shards into place, and the pointer moved |
@@ -23,6 +24,7 @@ pub mod build;
 pub mod error;
 pub mod inspect;
 pub mod job;
+pub mod memory;
 pub mod plan;
 pub mod publish;
 pub mod source;

@@ -2,12 +2,17 @@
 
 use std::fmt;
 
-/// Bytes that `hnsw_rs` and freezing hold per node beside links: the point, its lock, sixteen vectors of lists, room in
-/// them. With links this is a little above what was measured (peak resident memory less mapped rows, `/usr/bin/time`):
-/// 2.4, 2.6 and 5.5 KB per node with `m` 8, 16 and 32.
-const BUILDER_NODE_BYTES: u64 = 1_400;
-/// Bytes of one link there: a counted allocation and the pointer to it.
-const BUILDER_LINK_BYTES: u64 = 56;
+use dyad_index::format::RowType;
+use dyad_index::layout::DEGREE_MULTIPLE;
+use dyad_index::quant::{line_words, row_bytes};
+
+use crate::build::certify::{HELD_OUT, PROFILE_RANKS};
+use crate::build::{BuildParams, Builder};
+
+/// The program itself, and the text index of one shard while it is written, for texts of usual length.
+const BASE_BYTES: u64 = 96 << 20;
+/// Key of a document: the text's handle, an allocation, and a usual key.
+const KEY_BYTES: u64 = 24 + 16 + 32;
 
 /// Predicted sizes of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,46 +23,87 @@ pub struct Plan {
     pub dim: usize,
     /// Shards.
     pub shards: usize,
-    /// Links per node on the upper layers.
-    pub m: usize,
+    /// Of each shard's graph.
+    pub params: BuildParams,
+    /// Makes the graph.
+    pub builder: Builder,
+    /// Type of the stored vectors.
+    pub row_type: RowType,
 }
 
 impl Plan {
-    /// Bytes of `dense.dyad` over all shards for so many documents: rows padded to 16 values, and links.
-    pub fn index_bytes(&self, documents: u64) -> u64 {
-        let row = self.dim.next_multiple_of(16) as u64 * 4;
-        // Layer 0 is nearly full; the layers above add 1/(m-1) of their own links; offsets take 8 bytes.
-        let links = 4 * (2 * self.m as u64 + 1) + 8;
-        documents.saturating_mul(row + links)
+    fn code_bytes(&self) -> u64 {
+        (line_words(self.dim) * 8 + row_bytes(self.dim)) as u64
     }
 
-    /// Bytes of the graph builder for the largest shard. Vectors are mapped, and not counted.
-    pub fn builder_bytes(&self, documents: u64) -> u64 {
-        let shard = documents.div_ceil(self.shards.max(1) as u64);
-        shard.saturating_mul(BUILDER_NODE_BYTES + 2 * self.m as u64 * BUILDER_LINK_BYTES)
+    /// Links of layer 0 as they lie in the file, and the table from slots to nodes.
+    fn layout_bytes(&self) -> u64 {
+        (self.params.cap(0).next_multiple_of(DEGREE_MULTIPLE) * 4 + 4) as u64
+    }
+
+    /// Bytes of a node's links while they are not laid out yet. The layers above 0 add 1 / (M - 1) of their own links.
+    fn graph_bytes(&self) -> u64 {
+        let m = self.params.m as u64;
+        let node = |cap: u64| cap * 4 + 8 + 4;
+        node(2 * m) + node(m) / m.saturating_sub(1).max(1)
+    }
+
+    /// Bytes of `dense.dyad` over all shards for so many documents: padded vectors, codes, links.
+    pub fn index_bytes(&self, documents: u64) -> u64 {
+        let row = (self.row_type.stride(self.dim) * self.row_type.bytes()) as u64;
+        documents.saturating_mul(row + self.code_bytes() + self.layout_bytes())
+    }
+
+    /// Documents of the largest shard: keys are hashed, so that shards differ by chance.
+    fn shard_documents(&self, documents: u64) -> u64 {
+        let mean = documents as f64 / self.shards.max(1) as f64;
+        let spread = if self.shards > 1 { 4.0 * mean.sqrt() } else { 0.0 };
+        ((mean + spread).ceil() as u64).min(documents)
+    }
+
+    /// Bytes of the mapped vectors of the largest shard. They count as memory of the process, and the system may take
+    /// them back at any time.
+    pub fn mapped_bytes(&self, documents: u64) -> u64 {
+        self.shard_documents(documents).saturating_mul(self.dim as u64 * 4)
+    }
+
+    /// Peak of memory in bytes: one shard is built at a time, its vectors mapped.
+    pub fn memory_bytes(&self, documents: u64) -> u64 {
+        let n = self.shard_documents(documents);
+        let codes = n.saturating_mul(self.code_bytes());
+        let building = codes.saturating_add(self.builder.get().memory(n, self.dim, &self.params));
+        // The repair's lists are one allocation each, and small ones stay with the allocator when they are freed.
+        let lists = 24 + 16 + 4 + self.params.cap(0) as u64 * 4;
+        let arranging = codes
+            .saturating_mul(2)
+            .saturating_add(n.saturating_mul(2 * lists + self.graph_bytes() + self.layout_bytes() + 8));
+        // Exact hits of every question: in heaps, then sorted.
+        let certifying = (2 * HELD_OUT * PROFILE_RANKS * 8) as u64;
+        let keys = documents.saturating_mul(KEY_BYTES);
+        let peak = building.max(arranging.saturating_add(certifying.min(n.saturating_mul(16 * HELD_OUT as u64))));
+        BASE_BYTES.saturating_add(keys).saturating_add(self.mapped_bytes(documents)).saturating_add(peak)
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (dim, shards) = (self.dim, self.shards);
-        let parts = Shards(shards);
-        match self.documents {
-            Some(documents) => write!(
-                f,
-                "{documents} documents of {dim} values in {parts}: about {} on disk for vectors and graph, about {} of \
-                 memory for the graph builder",
-                Bytes(self.index_bytes(documents)),
-                Bytes(self.builder_bytes(documents)),
-            ),
-            None => write!(
-                f,
-                "documents of {dim} values in {parts}: per million about {} on disk for vectors and graph, about {} of \
-                 memory for the graph builder",
-                Bytes(self.index_bytes(1_000_000)),
-                Bytes(self.builder_bytes(1_000_000)),
-            ),
+        let (parts, builder) = (Shards(self.shards), self.builder.get().name());
+        let (documents, per) = match self.documents {
+            Some(documents) => (documents, ""),
+            None => (1_000_000, "per million "),
+        };
+        if let Some(documents) = self.documents {
+            write!(f, "{documents} ")?;
         }
+        write!(
+            f,
+            "documents of {} values in {parts}, built by {builder}: {per}about {} on disk for vectors, codes and graph, at \
+             most {} of memory, of which {} are mapped vectors",
+            self.dim,
+            Bytes(self.index_bytes(documents)),
+            Bytes(self.memory_bytes(documents)),
+            Bytes(self.mapped_bytes(documents)),
+        )
     }
 }
 
@@ -97,15 +143,33 @@ mod tests {
 
     #[test]
     fn sizes_follow_the_formula() {
-        let plan = Plan { documents: Some(1_000), dim: 384, shards: 4, m: 16 };
-        assert_eq!(plan.index_bytes(1_000), 1_000 * (384 * 4 + 33 * 4 + 8));
-        assert_eq!(plan.builder_bytes(1_000), 250 * (1_400 + 32 * 56));
-        assert_eq!(
-            plan.to_string(),
-            "1000 documents of 384 values in 4 shards: about 1.6 MiB on disk for vectors and graph, about 779.3 KiB of \
-             memory for the graph builder"
+        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        let (builder, row_type) = (Builder::Native, RowType::F16);
+        let plan = Plan { documents: Some(1_000), dim: 384, shards: 1, params, builder, row_type };
+        assert_eq!(plan.index_bytes(1_000), 1_000 * (384 * 2 + 384 + 64 + 33 * 4));
+        assert_eq!(Plan { row_type: RowType::F32, ..plan }.index_bytes(1), 384 * 4 + 384 + 64 + 33 * 4);
+        assert_eq!(plan.mapped_bytes(1_000), 1_000 * 384 * 4);
+        let text = plan.to_string();
+        assert!(
+            text.starts_with("1000 documents of 384 values in 1 shard, built by native: about 1.3 MiB on"),
+            "{text}"
         );
-        assert!(Plan { documents: None, ..plan }.to_string().contains("per million about 1.6 GiB"));
+        assert!(Plan { documents: None, ..plan }.to_string().contains("per million about 1.3 GiB on disk"));
+    }
+
+    #[test]
+    fn memory_grows_with_documents_links_and_threads_and_shrinks_with_shards() {
+        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        for builder in [Builder::Native, Builder::HnswRs, Builder::HnswRsInt8] {
+            let plan = Plan { documents: None, dim: 384, shards: 1, params, builder, row_type: RowType::F32 };
+            let at = plan.memory_bytes(100_000);
+            assert!(at > 100_000 * (384 * 5 + 1_000) && at < 100_000 * 10_000, "{at}");
+            assert!(plan.memory_bytes(200_000) > at);
+            assert!(Plan { params: BuildParams { m: 32, ..params }, ..plan }.memory_bytes(100_000) > at);
+            assert!(Plan { params: BuildParams { threads: 8, ..params }, ..plan }.memory_bytes(100_000) >= at);
+            assert!(Plan { shards: 4, ..plan }.memory_bytes(100_000) < at);
+            assert_eq!(plan.memory_bytes(u64::MAX), u64::MAX, "no overflow");
+        }
     }
 
     #[test]

@@ -1,28 +1,41 @@
 //! What a finished graph is worth: recall and cost for a ladder of beam widths, against the exact scan.
 //!
-//! The questions are documents of the shard, sampled by seed. A document finds itself at once, so it is left out of
-//! both the walk's hits and the exact ones: recall is over its *other* nearest documents. Documents lie where the
-//! vectors lie, real questions do not always: the certificate compares graphs and shows decay, and the quality
-//! benchmark measures with questions. A hit as near as the last exact one counts, so that duplicates cost nothing.
+//! The questions are those that the build was given, or else documents of the shard, sampled by seed. A document finds
+//! itself at once, so it is left out of both the walk's hits and the exact ones: recall is over its *other* nearest
+//! documents. Documents lie where the vectors lie, real questions do not always: with documents the certificate compares
+//! graphs and shows decay, with questions it says what will be served. A hit as near as the last exact one counts, so
+//! that duplicates cost nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dyad_index::search::{Beam, BeamParams, Lanes, RESCORED, VectorRows, flat};
-use dyad_index::{Arranged, Certificate, QuerySource, RankScore, RecallPoint, Scored};
+use dyad_index::search::{Beam, BeamParams, Lanes, RESCORED, TopK, VectorRows};
+use dyad_index::{Arranged, Certificate, Metric, QuerySource, RankScore, RecallPoint, Scored};
 use rayon::prelude::*;
 
+use super::exam::Exam;
 use super::order;
 use super::repair::Repaired;
 use crate::error::Error;
 
-/// Beam widths measured.
-pub const LADDER: [usize; 6] = [16, 32, 64, 128, 256, 512];
 /// Documents searched for; all of a smaller shard.
 pub const QUERIES: usize = 500;
+/// Questions asked of those that were given, sampled by seed.
+pub const HELD_OUT: usize = 1_000;
 /// Deepest rank of the score profile.
-const PROFILE_RANKS: usize = 2_048;
+pub const PROFILE_RANKS: usize = 2_048;
+/// Questions that one pass over the vectors compares: they stay in the first cache while the vectors stream by.
+const SCANNED_AT_ONCE: usize = 16;
+/// Vectors between two looks at the cancel flag.
+const SCAN_STEP: usize = 4_096;
 /// So that the sample is not the beginning of the order of insertion.
 const SAMPLE_SEED: u64 = 0x5EED_CE27;
+
+/// A question; where it is a document, its node.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    row: &'a [f32],
+    node: Option<u32>,
+}
 
 /// Measures `repaired`, whose nodes are `rows`. Runs on the current rayon pool.
 ///
@@ -31,35 +44,73 @@ pub fn certify(
     repaired: &Repaired,
     arranged: &Arranged,
     rows: &dyn VectorRows,
+    exam: &Exam<'_>,
     seed: u64,
     cancel: &AtomicBool,
 ) -> Result<Certificate, Error> {
     let graph = &repaired.graph;
-    let sample = order::sample(rows.len(), QUERIES, seed ^ SAMPLE_SEED);
+    let (asked, source) = ask(rows, exam, seed);
     let metric = arranged.codes.codec.metric();
-    let depth = rows.len().saturating_sub(1).min(PROFILE_RANKS);
-    let exact: Vec<Vec<Scored>> = sample
-        .par_iter()
-        .map(|&node| {
-            if cancel.load(Ordering::Relaxed) {
-                return Err(Error::Cancelled);
-            }
-            Ok(others(flat(rows, rows.row(node), depth + 1, metric, None), node, depth))
-        })
-        .collect::<Result<_, Error>>()?;
+    let others = rows.len() - usize::from(source == QuerySource::Documents && !rows.is_empty());
+    let depth = others.min(PROFILE_RANKS);
+    let exact = exact(&asked, rows, depth, metric, cancel)?;
     let mut certificate = Certificate {
         vectors: rows.len() as u64,
         unreachable_before_repair: repaired.unreachable_before,
         links_added: repaired.links_added,
         unreachable: graph.reachable().iter().filter(|reached| !**reached).count() as u64,
-        queries: sample.len() as u64,
-        source: QuerySource::Documents,
+        queries: asked.len() as u64,
+        source,
         profile: profile(&exact, depth),
         recall: Vec::new(),
     };
-    certificate.recall =
-        LADDER.iter().map(|&ef| measure(arranged, rows, &sample, &exact, ef, certificate.margin(10, ef))).collect();
+    for ef in exam.widths() {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        let point = measure(arranged, rows, &asked, &exact, ef, &certificate);
+        certificate.recall.push(point);
+    }
     Ok(certificate)
+}
+
+fn ask<'a>(rows: &'a dyn VectorRows, exam: &Exam<'a>, seed: u64) -> (Vec<Asked<'a>>, QuerySource) {
+    let sample = |n: usize, most: usize| order::sample(n, most, seed ^ SAMPLE_SEED).into_iter();
+    match exam.questions {
+        Some(questions) if !questions.is_empty() => {
+            let asked = sample(questions.len(), HELD_OUT).map(|at| Asked { row: questions.row(at), node: None });
+            (asked.collect(), QuerySource::HeldOut)
+        }
+        _ => {
+            let asked = sample(rows.len(), QUERIES).map(|node| Asked { row: rows.row(node), node: Some(node) });
+            (asked.collect(), QuerySource::Documents)
+        }
+    }
+}
+
+/// The `depth` nearest of each question, itself left out, by comparing with every vector.
+fn exact(
+    asked: &[Asked<'_>],
+    rows: &dyn VectorRows,
+    depth: usize,
+    metric: Metric,
+    cancel: &AtomicBool,
+) -> Result<Vec<Vec<Scored>>, Error> {
+    let scan = |asked: &[Asked<'_>]| -> Result<Vec<Vec<Scored>>, Error> {
+        let mut best: Vec<TopK<Scored>> = asked.iter().map(|_| TopK::new(depth)).collect();
+        for node in 0..rows.len() as u32 {
+            if (node as usize).is_multiple_of(SCAN_STEP) && cancel.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+            let row = rows.row(node);
+            for (asked, best) in asked.iter().zip(&mut best).filter(|(asked, _)| asked.node != Some(node)) {
+                best.offer(Scored { node, score: metric.score(asked.row, row) });
+            }
+        }
+        Ok(best.iter_mut().map(TopK::drain_sorted).collect())
+    };
+    let scanned: Vec<Vec<Vec<Scored>>> = asked.par_chunks(SCANNED_AT_ONCE).map(scan).collect::<Result<_, Error>>()?;
+    Ok(scanned.into_iter().flatten().collect())
 }
 
 /// Mean exact score at ranks 1, 2, 4 and so on, up to `depth`.
@@ -72,37 +123,40 @@ fn profile(exact: &[Vec<Scored>], depth: usize) -> Vec<RankScore> {
     ranks.map(|rank| RankScore { rank, score: mean(rank) }).collect()
 }
 
+/// One width, searched as it is served: with the margins of the certificate.
 fn measure(
     arranged: &Arranged,
     rows: &dyn VectorRows,
-    sample: &[u32],
+    asked: &[Asked<'_>],
     exact: &[Vec<Scored>],
     ef: usize,
-    margin: Option<f32>,
+    certificate: &Certificate,
 ) -> RecallPoint {
     let wide = ef > 100 && exact.first().is_some_and(|exact| exact.len() >= 100);
     let graph = arranged.layout.view();
     let metric = arranged.codes.codec.metric();
     let beam = Beam { codes: arranged.codes.view(), graph: &graph, order: graph.order(), rows, metric };
-    let measured: Vec<(f64, f64, u64, u64)> = sample
+    let measured: Vec<(f64, f64, u64, u64)> = asked
         .par_iter()
         .zip(exact)
-        .map_init(Lanes::new, |lanes, (&node, exact)| {
+        .map_init(Lanes::new, |lanes, (asked, exact)| {
             let search = |k: usize, lanes: &mut Lanes| {
-                let params = BeamParams { margin, ..BeamParams::new(k + 1, ef) };
-                beam.search_one(rows.row(node), &params, lanes)
+                let margin = certificate.margin(k, ef.max(k));
+                // A document finds itself first.
+                let k = k + usize::from(asked.node.is_some());
+                beam.search_one(asked.row, &BeamParams { margin, ..BeamParams::new(k, ef) }, lanes)
             };
             let found = search(10, lanes);
             let (estimated, scored) = (found.estimated, found.scored);
-            let at_10 = share(&others(found.hits, node, 10 + RESCORED), exact, 10);
-            let at_100 = if wide { share(&others(search(100, lanes).hits, node, 100), exact, 100) } else { 0.0 };
+            let at_10 = share(&others(found.hits, asked.node, 10 + RESCORED), exact, 10);
+            let at_100 = if wide { share(&others(search(100, lanes).hits, asked.node, 100), exact, 100) } else { 0.0 };
             (at_10, at_100, estimated + scored, scored)
         })
         .collect();
     // Summed in order: the same graph has the same certificate, whatever the threads.
     let (at_10, at_100, computed, scored) =
         measured.iter().fold((0.0, 0.0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2, sum.3 + one.3));
-    let queries = sample.len().max(1) as f64;
+    let queries = asked.len().max(1) as f64;
     RecallPoint {
         ef,
         recall_at_10: at_10 / queries,
@@ -113,11 +167,9 @@ fn measure(
 }
 
 /// The first `depth` hits that are not `node`.
-fn others(mut hits: Vec<Scored>, node: u32, depth: usize) -> Vec<Scored> {
-    hits.retain(|hit| hit.node != node);
+fn others(mut hits: Vec<Scored>, node: Option<u32>, depth: usize) -> Vec<Scored> {
+    hits.retain(|hit| Some(hit.node) != node);
     hits.truncate(depth);
-    // The exact scan leaves room for all rows behind its few hits, and one such list per sampled document stays.
-    hits.shrink_to_fit();
     hits
 }
 
@@ -132,10 +184,11 @@ fn share(hits: &[Scored], exact: &[Scored], k: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use dyad_index::quant::{Codec, Codes};
-    use dyad_index::search::DenseRows;
-    use dyad_index::{Graph, Layer, Metric};
+    use dyad_index::search::{DenseRows, flat};
+    use dyad_index::{Graph, Layer};
 
     use super::*;
+    use crate::build::tests::synthetic::Rows;
 
     static RUN: AtomicBool = AtomicBool::new(false);
 
@@ -152,6 +205,24 @@ mod tests {
     }
 
     #[test]
+    fn the_exact_hits_are_those_of_the_flat_scan() {
+        let rows = Rows::clustered(700, 8, 9, 0.5, 2);
+        for metric in [Metric::Cosine, Metric::L2] {
+            let asked: Vec<Asked<'_>> =
+                (0..40).map(|node| Asked { row: rows.row(node), node: (node % 2 == 0).then_some(node) }).collect();
+            let exact = exact(&asked, &rows, 20, metric, &RUN).unwrap();
+            for (asked, exact) in asked.iter().zip(exact) {
+                assert_eq!(exact, others(flat(&rows, asked.row, 21, metric, None), asked.node, 20));
+            }
+        }
+        let stop = AtomicBool::new(true);
+        assert!(matches!(
+            super::exact(&[Asked { row: &[], node: None }], &rows, 2, Metric::L2, &stop),
+            Err(Error::Cancelled)
+        ));
+    }
+
+    #[test]
     fn a_node_that_the_walk_misses_lowers_recall_and_shows_as_unreachable() {
         // Four directions; node 3 has no incoming link.
         let values = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
@@ -161,7 +232,7 @@ mod tests {
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         let arranged = Arranged::new(&graph, &codes).unwrap();
         let repaired = Repaired { graph, unreachable_before: 1, links_added: 0 };
-        let certificate = certify(&repaired, &arranged, &rows, 0, &RUN).unwrap();
+        let certificate = certify(&repaired, &arranged, &rows, &Exam::default(), 0, &RUN).unwrap();
         assert_eq!((certificate.vectors, certificate.queries, certificate.unreachable), (4, 4, 1));
         let recall = certificate.recall.first().unwrap();
         // Nodes 0, 1 and 2 miss node 3 of their three others; a walk for 3 finds all of its own.

@@ -74,6 +74,9 @@ pub trait GraphBuilder: Sync {
     /// The name that build records carry and `--builder` takes.
     fn name(&self) -> &'static str;
 
+    /// Bytes that a build of so many rows holds at its peak, beside the rows and their codes. Never less than it takes.
+    fn memory(&self, nodes: u64, dim: usize, params: &BuildParams) -> u64;
+
     /// Builds a graph of all rows.
     ///
     /// Every node of the result is in layer 0, but not every node need be reachable: [`crate::build::repair()`]

@@ -6,6 +6,7 @@ use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::VectorRows;
 use dyad_index::{Arranged, Certificate, Metric};
 
+use super::exam::Exam;
 use super::graph::{BuildParams, GraphBuilder, Material};
 use super::{certify, repair};
 use crate::error::Error;
@@ -22,11 +23,13 @@ pub struct Make<'a> {
     pub builder: &'a dyn GraphBuilder,
     /// Of the graph.
     pub params: &'a BuildParams,
+    /// How the result is measured, and what it must reach.
+    pub exam: Exam<'a>,
     /// Told of every step.
     pub progress: &'a dyn Progress,
     /// True ends the work with [`Error::Cancelled`].
     pub cancel: &'a AtomicBool,
-    /// Follows the names of the steps in progress, as in " 2/4".
+    /// Number of the shard and of all shards, as in "2/4"; empty where there is one. Follows the names of the steps.
     pub label: &'a str,
 }
 
@@ -53,7 +56,7 @@ impl Make<'_> {
     }
 
     fn step<T>(&self, name: &str, total: Option<u64>, work: impl FnOnce() -> T) -> T {
-        self.progress.begin(&format!("{name}{}", self.label), Unit::Documents, total);
+        self.progress.begin(format!("{name} {}", self.label).trim_end(), Unit::Documents, total);
         let done = work();
         self.progress.finish();
         done
@@ -72,10 +75,13 @@ impl Make<'_> {
     }
 
     fn certify(&self, (arranged, repaired): (Arranged, repair::Repaired)) -> Result<Made, Error> {
-        let certificate = certify(&repaired, &arranged, self.rows, self.params.seed, self.cancel)?;
+        let certificate = certify(&repaired, &arranged, self.rows, &self.exam, self.params.seed, self.cancel)?;
         if certificate.unreachable > 0 {
             let vectors = self.rows.len() as u64;
             return Err(Error::Unreachable { unreachable: certificate.unreachable, vectors });
+        }
+        if let Some(floor) = self.exam.floor {
+            floor.check(&certificate, if self.label.is_empty() { "1/1" } else { self.label })?;
         }
         Ok(Made { arranged, certificate })
     }

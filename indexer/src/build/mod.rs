@@ -4,30 +4,41 @@
 //! |---|---|
 //! | `make.rs` | all steps in their order |
 //! | `graph.rs` | the `GraphBuilder` trait and its parameters |
+//! | `choice.rs` | the builders by name |
 //! | `native/` | our own builder |
 //! | `hnsw_rs.rs` | the `hnsw_rs` crate behind it |
+//! | `code_scores.rs` | scores of any two rows by their int8 codes |
 //! | `freeze.rs` | a builder's lists -> layers |
 //! | `select.rs` | which links a full node keeps |
 //! | `repair.rs` | links to nodes that cannot be reached |
+//! | `exam.rs` | what the finished graph is asked, and the floor it must reach |
+//! | `questions.rs` | questions read from files |
 //! | `certify.rs` | recall and cost of the finished graph |
 //! | `validate.rs` | what a row must be before |
 //! | `order.rs` | seeded orders and samples |
 
 pub mod certify;
+pub mod choice;
+mod code_scores;
+pub mod exam;
 pub mod freeze;
 pub mod graph;
 pub mod hnsw_rs;
 pub mod make;
 pub mod native;
 pub mod order;
+pub mod questions;
 pub mod repair;
 pub mod select;
 pub mod validate;
 
 pub use certify::certify;
+pub use choice::Builder;
+pub use exam::{Exam, Floor};
 pub use freeze::freeze;
 pub use graph::{BuildParams, GraphBuilder, Material};
 pub use make::{Made, Make};
+pub use questions::Questions;
 pub use repair::{Repaired, repair};
 
 #[cfg(test)]

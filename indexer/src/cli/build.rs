@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use dyad_corpus::ReadOptions;
-use dyad_indexer::build::BuildParams;
+use dyad_index::format::RowType;
+use dyad_indexer::build::{BuildParams, Builder, Floor};
 use dyad_indexer::job::{BuildConfig, Summary, build_index};
-use dyad_indexer::plan::Shards;
+use dyad_indexer::memory;
+use dyad_indexer::plan::{Bytes, Shards};
 use dyad_indexer::source::{FileSource, RemoteConfig, RemoteSource, VectorSource};
 use dyad_proto::client::ClientConfig;
 
@@ -34,6 +36,12 @@ pub(super) struct Arguments {
     /// Shards; more shards take less memory to build, one is fastest to search
     #[arg(long, default_value_t = 1)]
     shards: usize,
+    /// What makes the graph: our own builder, or the `hnsw_rs` crate over vectors or over int8 codes
+    #[arg(long, value_enum, default_value_t = Choice::Native)]
+    builder: Choice,
+    /// Type of the stored vectors; f16 takes half the space and changes scores by about 1e-5
+    #[arg(long, value_enum, default_value_t = Vectors::F32)]
+    vectors: Vectors,
     /// Links per node on the upper layers, twice as many on layer 0
     #[arg(long, default_value_t = 16)]
     m: usize,
@@ -46,6 +54,16 @@ pub(super) struct Arguments {
     /// Decides the order of insertion and the documents of the certificate
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Questions to measure recall with: a .npy file of float32 or float16 [questions, values], or a directory that
+    /// `dyad-encoder embed --tower question` has made; at most 1,000 are asked. Without, documents are searched for
+    #[arg(long, value_name = "PATH")]
+    queries: Option<PathBuf>,
+    /// Fail, and publish nothing, where recall@10 of a shard is lower; above 0, at most 1
+    #[arg(long, value_name = "RECALL")]
+    min_recall: Option<f64>,
+    /// Beam width at which `--min-recall` must be reached
+    #[arg(long, value_name = "EF", default_value_t = 128)]
+    at_ef: usize,
     /// Form of the corpus; told by its name by default
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     format: Format,
@@ -55,6 +73,41 @@ pub(super) struct Arguments {
     /// Deadline of one call to the encoder service, in seconds
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout_s: u64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Choice {
+    #[value(name = "native")]
+    Native,
+    #[value(name = "hnsw_rs")]
+    HnswRs,
+    #[value(name = "hnsw_rs-int8")]
+    HnswRsInt8,
+}
+
+impl From<Choice> for Builder {
+    fn from(choice: Choice) -> Self {
+        match choice {
+            Choice::Native => Self::Native,
+            Choice::HnswRs => Self::HnswRs,
+            Choice::HnswRsInt8 => Self::HnswRsInt8,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Vectors {
+    F32,
+    F16,
+}
+
+impl From<Vectors> for RowType {
+    fn from(vectors: Vectors) -> Self {
+        match vectors {
+            Vectors::F32 => Self::F32,
+            Vectors::F16 => Self::F16,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -78,6 +131,7 @@ impl From<Format> for dyad_corpus::Format {
 
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
+    let floor = arguments.min_recall.map(|recall| Floor::new(recall, arguments.at_ef)).transpose()?;
     let cancel = interrupt::watch()?;
     let mut source: Box<dyn VectorSource> = match (&arguments.embeddings, &arguments.encoder) {
         (Some(dir), _) => Box::new(FileSource::open(dir)?),
@@ -98,12 +152,16 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         read: ReadOptions { format: arguments.format.into(), ..ReadOptions::default() },
         index: arguments.index,
         shards: arguments.shards,
+        builder: arguments.builder.into(),
         params: BuildParams {
             m: arguments.m,
             ef_construction: arguments.ef_construction,
             seed: arguments.seed,
             threads,
         },
+        row_type: arguments.vectors.into(),
+        queries: arguments.queries,
+        floor,
     };
     let summary = build_index(&config, source.as_mut(), &Bar::new(), cancel)?;
     close(&config, &summary, started.elapsed())?;
@@ -133,6 +191,9 @@ fn close(config: &BuildConfig, summary: &Summary, took: Duration) -> io::Result<
             at(64),
             at(128)
         )?;
+    }
+    if let Some(peak) = memory::peak_bytes() {
+        writeln!(out, "peak memory {}, predicted at most {}", Bytes(peak), Bytes(summary.predicted_bytes))?;
     }
     out.flush()
 }

@@ -62,7 +62,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     let _ = writeln!(io::stderr().lock(), "error: {error:#}");
     match error.downcast_ref::<dyad_indexer::Error>() {
         Some(dyad_indexer::Error::Cancelled) => ExitCode::from(INTERRUPTED),
-        Some(dyad_indexer::Error::Parameter { .. }) => ExitCode::from(2),
+        Some(dyad_indexer::Error::Parameter { .. } | dyad_indexer::Error::FloorValue { .. }) => ExitCode::from(2),
         _ => ExitCode::FAILURE,
     }
 }

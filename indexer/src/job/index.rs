@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dyad_corpus::{CorpusReader, ReadOptions};
+use dyad_index::format::RowType;
 use dyad_index::manifest::Manifest;
+use dyad_index::search::VectorRows;
 use dyad_index::storage::WriteLock;
 use dyad_index::{Certificate, ModelRecord};
 use xxhash_rust::xxh3::xxh3_64;
@@ -13,9 +15,8 @@ use super::progress::{Progress, Unit};
 use super::shard::Workshop;
 use super::spool::{Spool, Spooled};
 use super::workspace::Workspace;
-use crate::build::hnsw_rs::HnswRs;
 use crate::build::validate::RowCheck;
-use crate::build::{BuildParams, GraphBuilder};
+use crate::build::{BuildParams, Builder, Exam, Floor, Questions};
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::publish::publish;
@@ -35,8 +36,16 @@ pub struct BuildConfig {
     pub index: PathBuf,
     /// Shards; documents go to one by a hash of their key. Shards that get none are left out.
     pub shards: usize,
+    /// Makes each shard's graph.
+    pub builder: Builder,
     /// Of each shard's graph.
     pub params: BuildParams,
+    /// Type of the stored vectors.
+    pub row_type: RowType,
+    /// Questions that recall is measured with, as [`Questions::open`] takes them; without, documents are searched for.
+    pub queries: Option<PathBuf>,
+    /// Least recall of every shard.
+    pub floor: Option<Floor>,
 }
 
 /// What a build published.
@@ -46,6 +55,8 @@ pub struct Summary {
     pub manifest: Manifest,
     /// By shard, in the manifest's order.
     pub certificates: Vec<Certificate>,
+    /// Bytes of memory that were predicted for these documents.
+    pub predicted_bytes: u64,
 }
 
 /// Builds and publishes the next generation from a corpus and its vectors.
@@ -64,17 +75,34 @@ pub fn build_index(
     }
     let mut corpus = CorpusReader::open(&config.corpus, &config.read)?;
     let model = source.model().clone();
+    let questions = config.queries.as_ref().map(|path| Questions::open(path, &model)).transpose()?;
+    let exam =
+        Exam { questions: questions.as_ref().map(|questions| questions as &dyn VectorRows), floor: config.floor };
     fs_err::create_dir_all(&config.index)?;
     let lock = WriteLock::acquire(&config.index)?;
     let workspace = Workspace::create(&config.index, &lock)?;
-    let plan = Plan { documents: source.documents(), dim: model.dim, shards: config.shards, m: config.params.m };
+    let plan = Plan {
+        documents: source.documents(),
+        dim: model.dim,
+        shards: config.shards,
+        params: config.params,
+        builder: config.builder,
+        row_type: config.row_type,
+    };
     progress.note(&format!("plan: {plan}"));
 
     let pass = Pass { workspace: workspace.path(), model: &model, shards: config.shards, progress, cancel };
     let spooled = pass.run(&mut corpus, source)?;
 
-    let builder: &dyn GraphBuilder = &HnswRs;
-    let workshop = Workshop { model: &model, builder, params: &config.params, progress, cancel };
+    let workshop = Workshop {
+        model: &model,
+        builder: config.builder.get(),
+        params: &config.params,
+        row_type: config.row_type,
+        exam,
+        progress,
+        cancel,
+    };
     let threads = config.params.threads;
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -83,11 +111,13 @@ pub fn build_index(
     let count = spooled.len();
     let mut built = Vec::with_capacity(count);
     for (number, shard) in spooled.into_iter().enumerate() {
-        let label = if count == 1 { String::new() } else { format!(" {}/{count}", number + 1) };
+        let label = if count == 1 { String::new() } else { format!("{}/{count}", number + 1) };
         built.push(pool.install(|| workshop.finish(shard, &label))?);
     }
     let manifest = publish(&config.index, &lock, &model, &built)?;
-    Ok(Summary { manifest, certificates: built.into_iter().map(|shard| shard.certificate).collect() })
+    let predicted_bytes = plan.memory_bytes(manifest.documents());
+    let certificates = built.into_iter().map(|shard| shard.certificate).collect();
+    Ok(Summary { manifest, certificates, predicted_bytes })
 }
 
 /// The one pass over corpus and vectors.

@@ -13,7 +13,7 @@ use dyad_index::{BuildRecord, Certificate, ModelRecord};
 use super::progress::Progress;
 use super::spool::Spooled;
 use crate::TOOL;
-use crate::build::{BuildParams, GraphBuilder, Made, Make};
+use crate::build::{BuildParams, Exam, GraphBuilder, Made, Make};
 use crate::error::Error;
 
 /// What every shard of a build shares.
@@ -21,6 +21,8 @@ pub(super) struct Workshop<'a> {
     pub(super) model: &'a ModelRecord,
     pub(super) builder: &'a dyn GraphBuilder,
     pub(super) params: &'a BuildParams,
+    pub(super) row_type: RowType,
+    pub(super) exam: Exam<'a>,
     pub(super) progress: &'a dyn Progress,
     pub(super) cancel: &'a AtomicBool,
 }
@@ -55,6 +57,7 @@ impl Workshop<'_> {
             metric: self.model.metric,
             builder: self.builder,
             params: self.params,
+            exam: self.exam,
             progress: self.progress,
             cancel: self.cancel,
             label,
@@ -75,7 +78,7 @@ impl Workshop<'_> {
         let input = ShardInput {
             meta: &meta,
             vectors: &rows,
-            row_type: RowType::F32,
+            row_type: self.row_type,
             arranged: &arranged,
             keys: &spooled.keys,
             certificate: &certificate,

@@ -5,6 +5,7 @@ use dyad_index::lexical::Question;
 use dyad_index::snapshot::Effort;
 use dyad_index::verify::verify_current as verify;
 use dyad_index::{Snapshot, manifest};
+use dyad_indexer::build::Builder;
 use dyad_indexer::inspect::inspect;
 use dyad_indexer::job::build_index;
 use dyad_indexer::source::FileSource;
@@ -67,16 +68,24 @@ fn few_documents_leave_shards_out() {
 }
 
 #[test]
-fn one_thread_writes_the_same_vectors_and_graph_again() {
-    let dense = |fixture: &Fixture| {
-        fixture.build().unwrap();
+fn one_thread_writes_the_same_bytes_again_and_the_seed_matters() {
+    let dense = |builder: Builder, seed: u64| {
+        let fixture = Fixture::new(200);
+        let mut config = fixture.config();
+        (config.builder, config.params.seed) = (builder, seed);
+        let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
+        build_index(&config, &mut source, &dyad_indexer::job::Silent, &RUN).unwrap();
         let files = fixture.files();
         let dense = files.into_iter().filter(|(path, _)| path.ends_with("dense.dyad"));
-        dense.map(|(_, bytes)| bytes).collect::<Vec<_>>()
+        let dense: Vec<Vec<u8>> = dense.map(|(_, bytes)| bytes).collect();
+        assert_eq!(dense.len(), 2);
+        dense
     };
-    let once = dense(&Fixture::new(200));
-    assert_eq!(once.len(), 2);
-    assert!(once == dense(&Fixture::new(200)));
+    for builder in [Builder::Native, Builder::HnswRs, Builder::HnswRsInt8] {
+        let once = dense(builder, 1);
+        assert!(once == dense(builder, 1), "{builder:?}");
+        assert!(once != dense(builder, 2), "{builder:?}");
+    }
 }
 
 #[test]
@@ -134,11 +143,12 @@ fn a_report_names_what_is_in_the_index() {
     let report = inspect(&fixture.index()).unwrap();
     assert_eq!((report.documents, report.model.name.as_str()), (150, "hash"));
     let names: Vec<_> = report.shards[0].sections.iter().map(|section| section.name).collect();
-    assert_eq!(names, ["META", "VECTORS", "GRAPH", "KEYS", "CERTIFICATE"]);
-    assert_eq!(report.shards[0].build.builder, "hnsw_rs");
+    assert_eq!(names, ["META", "VECTORS", "CODES", "GRAPH", "KEYS", "CERTIFICATE"]);
+    assert_eq!(report.shards[0].build.builder, "native");
+    assert_eq!(report.shards[0].vectors, "f32");
     assert_eq!(report.shards[0].layers[0].nodes as u64, report.shards[0].documents);
     let efs: Vec<_> = report.shards[0].certificate.recall.iter().map(|point| point.ef).collect();
-    assert_eq!(efs, [16, 32, 64, 128, 256, 512]);
+    assert_eq!(efs, [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512]);
     let text = report.to_string();
     for part in ["generation    1", "fingerprint   f00d", "documents     150 in 2 shards", "VECTORS", "recall@10"] {
         assert!(text.contains(part), "{part} in {text}");

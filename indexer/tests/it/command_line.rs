@@ -5,13 +5,13 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use crate::fixture::{Fixture, document};
 
-fn dyad_indexer() -> Command {
+pub(crate) fn dyad_indexer() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-indexer"));
     command.env_remove("RUST_LOG");
     command
 }
 
-fn build(fixture: &Fixture, more: &[&str]) -> Output {
+pub(crate) fn build(fixture: &Fixture, more: &[&str]) -> Output {
     dyad_indexer()
         .arg("build")
         .arg("--corpus")
@@ -25,7 +25,7 @@ fn build(fixture: &Fixture, more: &[&str]) -> Output {
         .unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
@@ -70,6 +70,11 @@ fn failures_exit_with_1_and_usage_with_2() {
     let missing = dyad_indexer().args(["inspect", "--index", "/nonexistent"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(1));
     assert!(text(&missing.stderr).contains("error: `/nonexistent` holds no index"), "{}", text(&missing.stderr));
+    for refused in ["0", "1.5", "NaN", "many"] {
+        assert_eq!(build(&fixture, &["--min-recall", refused]).status.code(), Some(2), "{refused}");
+    }
+    assert_eq!(build(&fixture, &["--min-recall", "0.9", "--at-ef", "0"]).status.code(), Some(2));
+    assert_eq!(build(&fixture, &["--builder", "hnsw"]).status.code(), Some(2));
     fs_err::write(fixture.path("corpus.jsonl"), "{").unwrap();
     let broken = build(&fixture, &[]);
     assert_eq!(broken.status.code(), Some(1));
@@ -130,6 +135,8 @@ fn a_second_ctrl_c_ends_at_once_and_the_next_build_cleans_up() {
     write(&mut input, 0);
     let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(log.any(|line| line.contains("plan:")));
+    // Until the pass waits for the second document: a flag turned before would end the build in order.
+    std::thread::sleep(std::time::Duration::from_millis(500));
     interrupt(&child);
     assert!(log.any(|line| line.contains("stopping and cleaning up")));
     interrupt(&child);

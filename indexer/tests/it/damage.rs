@@ -35,7 +35,7 @@ fn a_flipped_byte_in_each_section_is_named() {
     fixture.build().unwrap();
     let path = dense_files(&fixture).remove(0);
     let sections = DenseShard::open(&path).unwrap().header().sections.clone();
-    assert_eq!(sections.len(), 5);
+    assert_eq!(sections.len(), 6);
     for section in sections {
         for at in [section.offset, section.offset + section.len / 2, section.offset + section.len - 1] {
             let original = change(&path, |bytes| bytes[at as usize] ^= 0x40);
@@ -90,9 +90,9 @@ fn a_shard_of_a_newer_release_is_named() {
     let fixture = Fixture::new(20);
     fixture.build().unwrap();
     let path = dense_files(&fixture).remove(0);
-    change(&path, |bytes| bytes[8] = 2);
-    assert_named(&problems(&fixture), &["format version 2", "reads up to 1", "Upgrade dyad"]);
-    assert!(inspect(&fixture.index()).unwrap_err().to_string().contains("format version 2"));
+    change(&path, |bytes| bytes[8] = 3);
+    assert_named(&problems(&fixture), &["format version 3", "reads up to 2", "Upgrade dyad"]);
+    assert!(inspect(&fixture.index()).unwrap_err().to_string().contains("format version 3"));
 }
 
 #[test]

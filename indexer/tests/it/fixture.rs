@@ -8,8 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
 use dyad_corpus::{Document, ReadOptions};
+use dyad_index::format::RowType;
 use dyad_indexer::Error;
-use dyad_indexer::build::BuildParams;
+use dyad_indexer::build::{BuildParams, Builder};
 use dyad_indexer::job::{BuildConfig, Progress, Silent, Summary, Unit, build_index};
 use dyad_indexer::source::{FileSource, VectorSource};
 use tempfile::TempDir;
@@ -110,7 +111,11 @@ impl Fixture {
             read: ReadOptions::default(),
             index: self.index(),
             shards: 2,
+            builder: Builder::Native,
             params: BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 1 },
+            row_type: RowType::F32,
+            queries: None,
+            floor: None,
         }
     }
 

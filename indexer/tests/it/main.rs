@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod build;
+mod certificate;
 mod command_line;
 mod damage;
 mod encoder;
 mod filters;
 mod fixture;
+mod memory;
 mod refusals;

@@ -9,7 +9,7 @@ use dyad_index::search::{BeamParams, DenseRows};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
 use dyad_index::{BuildRecord, ModelRecord, kernels};
 use dyad_indexer::build::native::Native;
-use dyad_indexer::build::{BuildParams, GraphBuilder as _, Make};
+use dyad_indexer::build::{BuildParams, Exam, GraphBuilder as _, Make};
 use dyad_indexer::job::progress::Silent;
 
 use super::{BuildJob, Engine, Opening};
@@ -52,6 +52,7 @@ impl Engine for Dyad {
             metric,
             builder: &builder,
             params: &params,
+            exam: Exam::default(),
             progress: &Silent,
             cancel: &cancel,
             label: "",

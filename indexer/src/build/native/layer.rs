@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::job::progress::Progress;
 
 /// Nodes that a thread inserts at once.
-const TURNS: usize = 8;
+pub(super) const TURNS: usize = 8;
 /// Nodes that one thread inserts one by one before others join: parallel insertion into a tiny graph makes orphans.
 const SERIAL_START: usize = 1_024;
 

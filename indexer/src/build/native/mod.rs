@@ -39,6 +39,10 @@ impl GraphBuilder for Native {
         "native"
     }
 
+    fn memory(&self, nodes: u64, dim: usize, params: &BuildParams) -> u64 {
+        memory(nodes, dim, params)
+    }
+
     fn build(
         &self,
         material: &Material<'_>,
@@ -89,6 +93,23 @@ fn build(
     }
     layers.reverse();
     Ok(Graph { entry, layers })
+}
+
+/// Bytes at the peak, which is where the finished lists of layer 0 are cut to their caps.
+fn memory(nodes: u64, dim: usize, params: &BuildParams) -> u64 {
+    let (m, ef) = (params.m as u64, params.ef_construction as u64);
+    // Order, number and level of each node, and the keys that the order is sorted by.
+    let order = 4 + 4 + 1 + 16;
+    // Target and score of each link that there is room for, and the lock.
+    let growing = |cap: u64| (cap + cap / 2) * 8 + 8;
+    // The cut list, an allocation of its own; then the layer: links, offset, number.
+    let cut = |cap: u64| 24 + 16 + cap * 4 + cap * 4 + 8 + 4;
+    // The share of nodes above layer 0 is 1 / M, above layer 1 1 / M^2 and so on.
+    let upper = (growing(m) + cut(m)) / m.saturating_sub(1).max(1);
+    let node = order + growing(2 * m) + cut(2 * m) + upper;
+    // Each walk: a question's codes and planes, candidates, hits, a bit for each node, whose words are listed as well.
+    let walk = 8 * dim as u64 + 64 * ef + nodes / 8 + nodes / 16;
+    nodes.saturating_mul(node).saturating_add(walk.saturating_mul((layer::TURNS * params.threads) as u64))
 }
 
 /// Highest layer of each node: geometric with mean 1 / ln M, from a seeded hash of the node's number.

@@ -7,11 +7,12 @@ use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::{Scratch, SearchParams, VectorRows, flat, walk};
 use proptest::prelude::*;
 
+use super::real;
 use super::synthetic::Rows;
 use crate::build::freeze::freeze;
-use crate::build::hnsw_rs::{HnswRs, export, insert_all};
+use crate::build::hnsw_rs::{HnswRs, HnswRsInt8, NodeDistance, export, insert_all};
 use crate::build::repair::{Repaired, repair};
-use crate::build::{BuildParams, GraphBuilder as _, Material};
+use crate::build::{BuildParams, GraphBuilder, Material};
 use crate::error::Error;
 use crate::job::progress::Silent;
 
@@ -47,7 +48,7 @@ impl VectorRows for First<'_> {
 /// Recall@10 of the frozen graph must be at least that of the crate's own search at every `ef`.
 fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
     let rows = First(all, n);
-    let own = insert_all(&rows, params, &Silent, &RUN).unwrap();
+    let own = insert_all(n, NodeDistance::of_rows(&rows), params, &Silent, &RUN).unwrap();
     let frozen = freeze(&export(&own, n), &rows, params);
     let repaired = repair(frozen, &rows, params, &RUN).unwrap();
     assert!(repaired.graph.reachable().iter().all(|reached| *reached));
@@ -76,23 +77,41 @@ fn recall_is_no_worse_than_the_crates_own_on_clusters() {
 
 #[test]
 fn recall_is_no_worse_than_the_crates_own_on_real_embeddings() {
-    let Some(data) = std::env::var_os("DYAD_DATA") else {
-        println!("skipped: DYAD_DATA is not set");
-        return;
-    };
-    let (n, dim) = (10_000, 384);
-    let file = fs_err::read(std::path::Path::new(&data).join("minilm-vectors/base.f16.npy")).unwrap();
-    // npy 1.0: 128 bytes of header, then rows of little-endian f16. The 2,000 rows behind the first n are the
-    // questions: with a few hundred the difference drowns in the noise.
-    let values = file[128..].chunks_exact(2).take((n + 2000) * dim).map(|pair| half([pair[0], pair[1]])).collect();
-    assert_no_worse_than_the_crate(&Rows::new(values, dim), n, &params(1));
+    // The 2,000 rows behind the first n are the questions: with a few hundred the difference drowns in the noise.
+    let Some(data) = real::minilm(12_000) else { return };
+    assert_no_worse_than_the_crate(&data.rows, 10_000, &params(1));
 }
 
-/// A normal half-precision float (IEEE 754 binary16) or zero; subnormals become zero.
-fn half(bytes: [u8; 2]) -> f32 {
-    let bits = u32::from(u16::from_le_bytes(bytes));
-    let (sign, exponent, fraction) = ((bits >> 15) << 31, (bits >> 10) & 31, bits & 1023);
-    if exponent == 0 { 0.0 } else { f32::from_bits(sign | ((exponent + 112) << 23) | (fraction << 13)) }
+#[test]
+fn int8_scores_cost_next_to_no_recall() {
+    let rows = Rows::clustered(4_000, 32, 60, 0.6, 3);
+    let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
+    let material = Material { rows: &rows, codes: &codes };
+    let recall = |builder: &dyn GraphBuilder| {
+        let graph = builder.build(&material, &params(1), &Silent, &RUN).unwrap();
+        let repaired = repair(graph, &rows, &params(1), &RUN).unwrap();
+        assert!(repaired.graph.reachable().iter().all(|reached| *reached));
+        let mut scratch = Scratch::new();
+        let found = (0..4_000u32).step_by(20).map(|node| {
+            let exact = flat(&rows, rows.row(node), 10, Metric::Cosine, None);
+            let hits = walk(&rows, &repaired.graph, rows.row(node), &SearchParams { k: 10, ef: 32 }, &mut scratch).hits;
+            hits.iter().take(10).filter(|hit| exact.contains(hit)).count()
+        });
+        found.sum::<usize>() as f64 / 2_000.0
+    };
+    let (exact, int8) = (recall(&HnswRs), recall(&HnswRsInt8));
+    assert!(int8 >= exact - 0.01, "{int8} beside {exact}");
+}
+
+#[test]
+fn other_metrics_are_refused_by_name() {
+    let rows = Rows::clustered(10, 4, 2, 0.3, 1);
+    let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::L2, 0));
+    let builders: [&dyn GraphBuilder; 2] = [&HnswRs, &HnswRsInt8];
+    for builder in builders {
+        let refused = builder.build(&Material { rows: &rows, codes: &codes }, &params(1), &Silent, &RUN).unwrap_err();
+        assert!(refused.to_string().contains(&format!("`{}`", builder.name())), "{refused}");
+    }
 }
 
 #[test]

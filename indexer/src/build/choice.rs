@@ -1,0 +1,28 @@
+//! The builders by name.
+
+use super::GraphBuilder;
+use super::hnsw_rs::{HnswRs, HnswRsInt8};
+use super::native::Native;
+
+/// One of the builders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Builder {
+    /// Our own: faster, and better at equal parameters.
+    #[default]
+    Native,
+    /// The `hnsw_rs` crate over vectors.
+    HnswRs,
+    /// The `hnsw_rs` crate over int8 codes.
+    HnswRsInt8,
+}
+
+impl Builder {
+    /// What builds.
+    pub fn get(self) -> &'static dyn GraphBuilder {
+        match self {
+            Self::Native => &Native,
+            Self::HnswRs => &HnswRs,
+            Self::HnswRsInt8 => &HnswRsInt8,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Memory is predicted before a build starts, and the build stays within the prediction.
+
+use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
+
+use crate::command_line::{build, text};
+use crate::fixture::{Fixture, document, header};
+
+const DIM: usize = 384;
+const DOCUMENTS: usize = 20_000;
+
+/// A unit vector near one of 200 centres.
+fn row(number: usize) -> Vec<f32> {
+    let value = |key: usize, at: usize| {
+        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(&key.to_le_bytes(), at as u64);
+        (hash >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    };
+    let centre = 1_000_000 + number * 7_919 % 200;
+    let row: Vec<f32> = (0..DIM).map(|at| value(centre, at) + 0.7 * value(number, at)).collect();
+    let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
+    row.into_iter().map(|value| value / length).collect()
+}
+
+/// Bytes behind `label`, as people are told them.
+fn bytes_behind(text: &str, label: &str) -> f64 {
+    let rest = text.split_once(label).unwrap_or_else(|| panic!("{label} in {text}")).1;
+    let mut words = rest.split([' ', ',', '\n']);
+    let size: f64 = words.next().unwrap().parse().unwrap();
+    let unit = match words.next().unwrap() {
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        other => panic!("{other}"),
+    };
+    size * f64::from(1u32 << unit)
+}
+
+#[test]
+fn builds_stay_within_what_was_predicted() {
+    let fixture = Fixture::new(0);
+    let documents: Vec<_> = (0..DOCUMENTS).map(document).collect();
+    fixture.write_corpus(&documents);
+    let model = ModelRecord { dim: DIM, ..header().model };
+    let header = Header { model, vectors: VectorType::F16, part_rows: 4_096, ..header() };
+    fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
+    let mut writer = EmbeddingsWriter::open(&fixture.path("embeddings"), header).unwrap();
+    for (number, document) in documents.iter().enumerate() {
+        writer.push(&document.key, &row(number), document).unwrap();
+    }
+    writer.finish().unwrap();
+    for builder in ["native", "hnsw_rs", "hnsw_rs-int8"] {
+        let built = build(&fixture, &["--builder", builder, "--ef-construction", "40", "--threads", "2"]);
+        assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
+        let out = text(&built.stdout);
+        let (peak, predicted) = (bytes_behind(&out, "peak memory "), bytes_behind(&out, "predicted at most "));
+        println!("{builder}: peak {:.1} MiB, predicted {:.1} MiB", peak / 1_048_576.0, predicted / 1_048_576.0);
+        assert!(peak <= predicted, "{builder}: {out}");
+        // A prediction that could be anything would be none.
+        assert!(predicted <= 2.5 * peak, "{builder}: {out}");
+        let planned = bytes_behind(&text(&built.stderr), "at most ");
+        assert!((planned - predicted).abs() < 1.0, "said before it starts");
+    }
+}
