@@ -60,13 +60,8 @@ impl Engine for Dyad {
         let made = pool.install(|| make.run())?;
         let build_s = started.elapsed().as_secs_f64();
 
-        let model = ModelRecord {
-            name: "bench".to_owned(),
-            fingerprint: "none".to_owned(),
-            dim,
-            metric,
-            max_tokens: 0,
-        };
+        let model =
+            ModelRecord { name: "bench".to_owned(), fingerprint: "none".to_owned(), dim, metric, max_tokens: 0 };
         let build = BuildRecord {
             builder: builder.name().to_owned(),
             m: job.m,

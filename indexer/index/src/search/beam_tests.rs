@@ -185,14 +185,20 @@ fn an_explorer_finds_the_nearest_other_rows() {
     let explorer = Explorer { codes: world.arranged.codes.view(), links: &view, identity: &identity };
     let slots = [0, 7, 700, 1_499];
     let mut seen = 0;
-    explorer.nearest(&slots, 60, &mut Lanes::new(), |_, _| 0, |slot, hits| {
-        seen += 1;
-        let node = |slot: u32| view.order()[slot as usize];
-        let exact = flat(&rows, rows.row(node(slot)), 6, Metric::Cosine, None);
-        let found: Vec<u32> = hits.iter().map(|hit| node(hit.node)).collect();
-        assert!(!found.contains(&node(slot)) && found.len() <= 60);
-        let wanted = exact.iter().filter(|hit| hit.node != node(slot)).take(5);
-        assert!(wanted.filter(|hit| found.contains(&hit.node)).count() >= 4, "slot {slot}");
-    });
+    explorer.nearest(
+        &slots,
+        60,
+        &mut Lanes::new(),
+        |_, _| 0,
+        |slot, hits| {
+            seen += 1;
+            let node = |slot: u32| view.order()[slot as usize];
+            let exact = flat(&rows, rows.row(node(slot)), 6, Metric::Cosine, None);
+            let found: Vec<u32> = hits.iter().map(|hit| node(hit.node)).collect();
+            assert!(!found.contains(&node(slot)) && found.len() <= 60);
+            let wanted = exact.iter().filter(|hit| hit.node != node(slot)).take(5);
+            assert!(wanted.filter(|hit| found.contains(&hit.node)).count() >= 4, "slot {slot}");
+        },
+    );
     assert_eq!(seen, slots.len());
 }

@@ -1,6 +1,6 @@
 //! The exact scan: the oracle of every other search, and the mode `exact`.
 
-use super::{ExactRows, NodeSet, Scored, TopK};
+use super::{ExactRows, NodeSet, Scored};
 use crate::model::Metric;
 
 /// The `k` best rows, best first, *and all rows that tie with the last of them*, so that the caller can break ties by
@@ -29,24 +29,4 @@ pub fn flat(
     }
     scored.sort_unstable_by(|a, b| b.cmp(a));
     scored
-}
-
-/// Rows that are compared with all questions before the next ones are read: they stay in the second-level cache.
-const BLOCK: usize = 64;
-
-/// The `k` best rows for each of many questions, best first, ties by node. Reads the rows once for all of them.
-pub fn flat_batch(rows: &(impl ExactRows + ?Sized), queries: &[&[f32]], k: usize, metric: Metric) -> Vec<Vec<Scored>> {
-    let mut best: Vec<TopK<Scored>> = queries.iter().map(|_| TopK::new(k)).collect();
-    let nodes = rows.count() as u32;
-    for start in (0..nodes).step_by(BLOCK) {
-        for (query, best) in queries.iter().zip(&mut best) {
-            for node in start..nodes.min(start.saturating_add(BLOCK as u32)) {
-                let score = rows.score(node, query, metric);
-                if !score.is_nan() {
-                    best.offer(Scored { node, score });
-                }
-            }
-        }
-    }
-    best.iter_mut().map(TopK::drain_sorted).collect()
 }

@@ -218,9 +218,9 @@ impl Lane {
             return;
         }
         self.frontier.refine_top(score);
-        let passes = aim.passing.is_none_or(|passing| {
-            ground.order.get(top.slot as usize).is_some_and(|node| passing.contains(*node))
-        });
+        let passes = aim
+            .passing
+            .is_none_or(|passing| ground.order.get(top.slot as usize).is_some_and(|node| passing.contains(*node)));
         let kept = aim.kept();
         if passes && (self.best.len() < kept || self.best.last().is_some_and(|last| score > last.score)) {
             let at = self.best.partition_point(|known| known.score >= score);

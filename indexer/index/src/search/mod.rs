@@ -24,7 +24,7 @@ mod walk;
 
 pub use beam::{Beam, BeamParams, Lanes, UpperLayers, Walked};
 pub use explore::Explorer;
-pub use flat::{flat, flat_batch};
+pub use flat::flat;
 pub use frontier::MAX_SLOTS;
 pub use lane::{RESCORED, SlotLinks};
 pub use node_set::NodeSet;

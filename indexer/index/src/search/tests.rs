@@ -79,20 +79,6 @@ fn the_scan_returns_every_tie_of_the_last_hit() {
     assert_eq!(flat(&rows, &[1.0, 0.0], 99, Metric::Cosine, None).len(), 4);
 }
 
-#[test]
-fn many_questions_at_once_find_what_each_finds_alone() {
-    let values = unit_rows(300, 24, 7);
-    let rows = DenseRows::new(&values, 24);
-    let questions = unit_rows(9, 24, 8);
-    let questions: Vec<&[f32]> = questions.chunks(24).collect();
-    for metric in [Metric::Cosine, Metric::L2] {
-        for (question, found) in questions.iter().zip(flat_batch(&rows, &questions, 20, metric)) {
-            assert_eq!(found, flat(&rows, question, 20, metric, None)[..20]);
-        }
-    }
-    assert!(flat_batch(&rows, &questions, 0, Metric::Cosine).iter().all(Vec::is_empty));
-}
-
 proptest! {
     #[test]
     fn top_k_agrees_with_a_sort(scores in prop::collection::vec(-3i8..3, 0..80), k in 0usize..20) {
