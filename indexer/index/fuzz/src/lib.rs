@@ -1,0 +1,21 @@
+//! What the fuzz targets share: sound files to start from, and what the fuzzer's bytes do to them.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `small.rs` | small sound shards, one for each way in which shards differ |
+//! | `draft.rs` | a shard's bytes with edits applied, and its checksums made good again |
+//! | `manifest.rs` | a manifest's text with edits applied |
+//! | `script.rs` | the fuzzer's bytes, read as a sequence of small decisions |
+//! | `memory.rs` | files that exist only in memory |
+
+mod draft;
+mod manifest;
+mod memory;
+mod script;
+mod small;
+
+pub use draft::Draft;
+pub use manifest::edited_manifest;
+pub use memory::MemoryFile;
+pub use script::Script;
+pub use small::small_shards;
