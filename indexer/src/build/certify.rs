@@ -16,6 +16,7 @@ use super::exam::Exam;
 use super::order;
 use super::repair::Repaired;
 use crate::error::Error;
+use crate::job::progress::Progress;
 
 /// Documents searched for; all of a smaller shard.
 pub const QUERIES: usize = 500;
@@ -39,13 +40,15 @@ struct Asked<'a> {
 
 /// Measures `repaired`, whose nodes are `rows`. Runs on the current rayon pool.
 ///
-/// Returns [`Error::Cancelled`] soon after `cancel` turns true.
+/// Advances `progress` by one per search, of which there are [`searches()`]. Returns [`Error::Cancelled`] soon after
+/// `cancel` turns true.
 pub fn certify(
     repaired: &Repaired,
     arranged: &Arranged,
     rows: &dyn VectorRows,
     exam: &Exam<'_>,
     seed: u64,
+    progress: &dyn Progress,
     cancel: &AtomicBool,
 ) -> Result<Certificate, Error> {
     let graph = &repaired.graph;
@@ -53,7 +56,7 @@ pub fn certify(
     let metric = arranged.codes.codec.metric();
     let others = rows.len() - usize::from(source == QuerySource::Documents && !rows.is_empty());
     let depth = others.min(PROFILE_RANKS);
-    let exact = exact(&asked, rows, depth, metric, cancel)?;
+    let exact = exact(&asked, rows, depth, metric, progress, cancel)?;
     let mut certificate = Certificate {
         vectors: rows.len() as u64,
         unreachable_before_repair: repaired.unreachable_before,
@@ -70,8 +73,18 @@ pub fn certify(
         }
         let point = measure(arranged, rows, &asked, &exact, ef, &certificate);
         certificate.recall.push(point);
+        progress.advance(asked.len() as u64);
     }
     Ok(certificate)
+}
+
+/// Searches that a certificate takes: for each question the exact one, and one for each beam width.
+pub fn searches(n: usize, exam: &Exam<'_>) -> u64 {
+    let asked = match exam.questions {
+        Some(questions) if !questions.is_empty() => questions.len().min(HELD_OUT),
+        _ => n.min(QUERIES),
+    };
+    asked as u64 * (1 + exam.widths().len() as u64)
 }
 
 fn ask<'a>(rows: &'a dyn VectorRows, exam: &Exam<'a>, seed: u64) -> (Vec<Asked<'a>>, QuerySource) {
@@ -94,6 +107,7 @@ fn exact(
     rows: &dyn VectorRows,
     depth: usize,
     metric: Metric,
+    progress: &dyn Progress,
     cancel: &AtomicBool,
 ) -> Result<Vec<Vec<Scored>>, Error> {
     let scan = |asked: &[Asked<'_>]| -> Result<Vec<Vec<Scored>>, Error> {
@@ -107,6 +121,7 @@ fn exact(
                 best.offer(Scored { node, score: metric.score(asked.row, row) });
             }
         }
+        progress.advance(asked.len() as u64);
         Ok(best.iter_mut().map(TopK::drain_sorted).collect())
     };
     let scanned: Vec<Vec<Vec<Scored>>> = asked.par_chunks(SCANNED_AT_ONCE).map(scan).collect::<Result<_, Error>>()?;
@@ -189,6 +204,7 @@ mod tests {
 
     use super::*;
     use crate::build::tests::synthetic::Rows;
+    use crate::job::progress::Silent;
 
     static RUN: AtomicBool = AtomicBool::new(false);
 
@@ -210,14 +226,14 @@ mod tests {
         for metric in [Metric::Cosine, Metric::L2] {
             let asked: Vec<Asked<'_>> =
                 (0..40).map(|node| Asked { row: rows.row(node), node: (node % 2 == 0).then_some(node) }).collect();
-            let exact = exact(&asked, &rows, 20, metric, &RUN).unwrap();
+            let exact = exact(&asked, &rows, 20, metric, &Silent, &RUN).unwrap();
             for (asked, exact) in asked.iter().zip(exact) {
                 assert_eq!(exact, others(flat(&rows, asked.row, 21, metric, None), asked.node, 20));
             }
         }
         let stop = AtomicBool::new(true);
         assert!(matches!(
-            super::exact(&[Asked { row: &[], node: None }], &rows, 2, Metric::L2, &stop),
+            super::exact(&[Asked { row: &[], node: None }], &rows, 2, Metric::L2, &Silent, &stop),
             Err(Error::Cancelled)
         ));
     }
@@ -232,7 +248,7 @@ mod tests {
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         let arranged = Arranged::new(&graph, &codes).unwrap();
         let repaired = Repaired { graph, unreachable_before: 1, links_added: 0 };
-        let certificate = certify(&repaired, &arranged, &rows, &Exam::default(), 0, &RUN).unwrap();
+        let certificate = certify(&repaired, &arranged, &rows, &Exam::default(), 0, &Silent, &RUN).unwrap();
         assert_eq!((certificate.vectors, certificate.queries, certificate.unreachable), (4, 4, 1));
         let recall = certificate.recall.first().unwrap();
         // Nodes 0, 1 and 2 miss node 3 of their three others; a walk for 3 finds all of its own.
