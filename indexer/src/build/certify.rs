@@ -31,6 +31,21 @@ const SCAN_STEP: usize = 4_096;
 /// So that the sample is not the beginning of the order of insertion.
 const SAMPLE_SEED: u64 = 0x5EED_CE27;
 
+/// Who follows the work, and who ends it.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Told of every search.
+    pub progress: &'a dyn Progress,
+    /// True ends the work.
+    pub cancel: &'a AtomicBool,
+}
+
+impl std::fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("cancel", self.cancel).finish_non_exhaustive()
+    }
+}
+
 /// A question; where it is a document, its node.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
@@ -48,15 +63,14 @@ pub fn certify(
     rows: &dyn VectorRows,
     exam: &Exam<'_>,
     seed: u64,
-    progress: &dyn Progress,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Certificate, Error> {
     let graph = &repaired.graph;
     let (asked, source) = ask(rows, exam, seed);
     let metric = arranged.codes.codec.metric();
     let others = rows.len() - usize::from(source == QuerySource::Documents && !rows.is_empty());
     let depth = others.min(PROFILE_RANKS);
-    let exact = exact(&asked, rows, depth, metric, progress, cancel)?;
+    let exact = exact(&asked, rows, depth, metric, watch)?;
     let mut certificate = Certificate {
         vectors: rows.len() as u64,
         unreachable_before_repair: repaired.unreachable_before,
@@ -68,12 +82,12 @@ pub fn certify(
         recall: Vec::new(),
     };
     for ef in exam.widths() {
-        if cancel.load(Ordering::Relaxed) {
+        if watch.cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
         let point = measure(arranged, rows, &asked, &exact, ef, &certificate);
         certificate.recall.push(point);
-        progress.advance(asked.len() as u64);
+        watch.progress.advance(asked.len() as u64);
     }
     Ok(certificate)
 }
@@ -107,13 +121,12 @@ fn exact(
     rows: &dyn VectorRows,
     depth: usize,
     metric: Metric,
-    progress: &dyn Progress,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Vec<Vec<Scored>>, Error> {
     let scan = |asked: &[Asked<'_>]| -> Result<Vec<Vec<Scored>>, Error> {
         let mut best: Vec<TopK<Scored>> = asked.iter().map(|_| TopK::new(depth)).collect();
         for node in 0..rows.len() as u32 {
-            if (node as usize).is_multiple_of(SCAN_STEP) && cancel.load(Ordering::Relaxed) {
+            if (node as usize).is_multiple_of(SCAN_STEP) && watch.cancel.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
             let row = rows.row(node);
@@ -121,7 +134,7 @@ fn exact(
                 best.offer(Scored { node, score: metric.score(asked.row, row) });
             }
         }
-        progress.advance(asked.len() as u64);
+        watch.progress.advance(asked.len() as u64);
         Ok(best.iter_mut().map(TopK::drain_sorted).collect())
     };
     let scanned: Vec<Vec<Vec<Scored>>> = asked.par_chunks(SCANNED_AT_ONCE).map(scan).collect::<Result<_, Error>>()?;
@@ -207,6 +220,7 @@ mod tests {
     use crate::job::progress::Silent;
 
     static RUN: AtomicBool = AtomicBool::new(false);
+    const WATCH: Watch<'static> = Watch { progress: &Silent, cancel: &RUN };
 
     fn scored(scores: &[f32]) -> Vec<Scored> {
         (0..).zip(scores).map(|(node, &score)| Scored { node, score }).collect()
@@ -226,14 +240,14 @@ mod tests {
         for metric in [Metric::Cosine, Metric::L2] {
             let asked: Vec<Asked<'_>> =
                 (0..40).map(|node| Asked { row: rows.row(node), node: (node % 2 == 0).then_some(node) }).collect();
-            let exact = exact(&asked, &rows, 20, metric, &Silent, &RUN).unwrap();
+            let exact = exact(&asked, &rows, 20, metric, WATCH).unwrap();
             for (asked, exact) in asked.iter().zip(exact) {
                 assert_eq!(exact, others(flat(&rows, asked.row, 21, metric, None), asked.node, 20));
             }
         }
         let stop = AtomicBool::new(true);
         assert!(matches!(
-            super::exact(&[Asked { row: &[], node: None }], &rows, 2, Metric::L2, &Silent, &stop),
+            super::exact(&[Asked { row: &[], node: None }], &rows, 2, Metric::L2, Watch { cancel: &stop, ..WATCH }),
             Err(Error::Cancelled)
         ));
     }
@@ -248,7 +262,7 @@ mod tests {
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         let arranged = Arranged::new(&graph, &codes).unwrap();
         let repaired = Repaired { graph, unreachable_before: 1, links_added: 0 };
-        let certificate = certify(&repaired, &arranged, &rows, &Exam::default(), 0, &Silent, &RUN).unwrap();
+        let certificate = certify(&repaired, &arranged, &rows, &Exam::default(), 0, WATCH).unwrap();
         assert_eq!((certificate.vectors, certificate.queries, certificate.unreachable), (4, 4, 1));
         let recall = certificate.recall.first().unwrap();
         // Nodes 0, 1 and 2 miss node 3 of their three others; a walk for 3 finds all of its own.

@@ -79,8 +79,8 @@ impl Make<'_> {
     }
 
     fn certify(&self, (arranged, repaired): (Arranged, repair::Repaired)) -> Result<Made, Error> {
-        let certificate =
-            certify(&repaired, &arranged, self.rows, &self.exam, self.params.seed, self.progress, self.cancel)?;
+        let watch = certify::Watch { progress: self.progress, cancel: self.cancel };
+        let certificate = certify(&repaired, &arranged, self.rows, &self.exam, self.params.seed, watch)?;
         if certificate.unreachable > 0 {
             let vectors = self.rows.len() as u64;
             return Err(Error::Unreachable { unreachable: certificate.unreachable, vectors });
