@@ -9,8 +9,9 @@ use dyad_index::quant::{line_words, row_bytes};
 use crate::build::certify::{HELD_OUT, PROFILE_RANKS};
 use crate::build::{BuildParams, Builder};
 
-/// The program itself, and the text index of one shard while it is written, for texts of usual length.
-const BASE_BYTES: u64 = 96 << 20;
+/// The program itself and what the text index leaves. While texts are read, their terms take memory that this does not
+/// count: it is given back before the graph is built, and is less than that takes where texts are passages.
+const BASE_BYTES: u64 = 48 << 20;
 /// Key of a document: the text's handle, an allocation, and a usual key.
 const KEY_BYTES: u64 = 24 + 16 + 32;
 

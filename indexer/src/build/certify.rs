@@ -16,6 +16,7 @@ use super::exam::Exam;
 use super::order;
 use super::repair::Repaired;
 use crate::error::Error;
+use crate::job::progress::Progress;
 
 /// Documents searched for; all of a smaller shard.
 pub const QUERIES: usize = 500;
@@ -30,6 +31,21 @@ const SCAN_STEP: usize = 4_096;
 /// So that the sample is not the beginning of the order of insertion.
 const SAMPLE_SEED: u64 = 0x5EED_CE27;
 
+/// Who follows the work, and who ends it.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Told of every search.
+    pub progress: &'a dyn Progress,
+    /// True ends the work.
+    pub cancel: &'a AtomicBool,
+}
+
+impl std::fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("cancel", self.cancel).finish_non_exhaustive()
+    }
+}
+
 /// A question; where it is a document, its node.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
@@ -39,21 +55,22 @@ struct Asked<'a> {
 
 /// Measures `repaired`, whose nodes are `rows`. Runs on the current rayon pool.
 ///
-/// Returns [`Error::Cancelled`] soon after `cancel` turns true.
+/// Advances `progress` by one per search, of which there are [`searches()`]. Returns [`Error::Cancelled`] soon after
+/// `cancel` turns true.
 pub fn certify(
     repaired: &Repaired,
     arranged: &Arranged,
     rows: &dyn VectorRows,
     exam: &Exam<'_>,
     seed: u64,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Certificate, Error> {
     let graph = &repaired.graph;
     let (asked, source) = ask(rows, exam, seed);
     let metric = arranged.codes.codec.metric();
     let others = rows.len() - usize::from(source == QuerySource::Documents && !rows.is_empty());
     let depth = others.min(PROFILE_RANKS);
-    let exact = exact(&asked, rows, depth, metric, cancel)?;
+    let exact = exact(&asked, rows, depth, metric, watch)?;
     let mut certificate = Certificate {
         vectors: rows.len() as u64,
         unreachable_before_repair: repaired.unreachable_before,
@@ -65,13 +82,23 @@ pub fn certify(
         recall: Vec::new(),
     };
     for ef in exam.widths() {
-        if cancel.load(Ordering::Relaxed) {
+        if watch.cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
         let point = measure(arranged, rows, &asked, &exact, ef, &certificate);
         certificate.recall.push(point);
+        watch.progress.advance(asked.len() as u64);
     }
     Ok(certificate)
+}
+
+/// Searches that a certificate takes: for each question the exact one, and one for each beam width.
+pub fn searches(n: usize, exam: &Exam<'_>) -> u64 {
+    let asked = match exam.questions {
+        Some(questions) if !questions.is_empty() => questions.len().min(HELD_OUT),
+        _ => n.min(QUERIES),
+    };
+    asked as u64 * (1 + exam.widths().len() as u64)
 }
 
 fn ask<'a>(rows: &'a dyn VectorRows, exam: &Exam<'a>, seed: u64) -> (Vec<Asked<'a>>, QuerySource) {
@@ -94,12 +121,12 @@ fn exact(
     rows: &dyn VectorRows,
     depth: usize,
     metric: Metric,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Vec<Vec<Scored>>, Error> {
     let scan = |asked: &[Asked<'_>]| -> Result<Vec<Vec<Scored>>, Error> {
         let mut best: Vec<TopK<Scored>> = asked.iter().map(|_| TopK::new(depth)).collect();
         for node in 0..rows.len() as u32 {
-            if (node as usize).is_multiple_of(SCAN_STEP) && cancel.load(Ordering::Relaxed) {
+            if (node as usize).is_multiple_of(SCAN_STEP) && watch.cancel.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
             let row = rows.row(node);
@@ -107,6 +134,7 @@ fn exact(
                 best.offer(Scored { node, score: metric.score(asked.row, row) });
             }
         }
+        watch.progress.advance(asked.len() as u64);
         Ok(best.iter_mut().map(TopK::drain_sorted).collect())
     };
     let scanned: Vec<Vec<Vec<Scored>>> = asked.par_chunks(SCANNED_AT_ONCE).map(scan).collect::<Result<_, Error>>()?;
@@ -189,8 +217,10 @@ mod tests {
 
     use super::*;
     use crate::build::tests::synthetic::Rows;
+    use crate::job::progress::Silent;
 
     static RUN: AtomicBool = AtomicBool::new(false);
+    const WATCH: Watch<'static> = Watch { progress: &Silent, cancel: &RUN };
 
     fn scored(scores: &[f32]) -> Vec<Scored> {
         (0..).zip(scores).map(|(node, &score)| Scored { node, score }).collect()
@@ -210,14 +240,14 @@ mod tests {
         for metric in [Metric::Cosine, Metric::L2] {
             let asked: Vec<Asked<'_>> =
                 (0..40).map(|node| Asked { row: rows.row(node), node: (node % 2 == 0).then_some(node) }).collect();
-            let exact = exact(&asked, &rows, 20, metric, &RUN).unwrap();
+            let exact = exact(&asked, &rows, 20, metric, WATCH).unwrap();
             for (asked, exact) in asked.iter().zip(exact) {
                 assert_eq!(exact, others(flat(&rows, asked.row, 21, metric, None), asked.node, 20));
             }
         }
         let stop = AtomicBool::new(true);
         assert!(matches!(
-            super::exact(&[Asked { row: &[], node: None }], &rows, 2, Metric::L2, &stop),
+            super::exact(&[Asked { row: &[], node: None }], &rows, 2, Metric::L2, Watch { cancel: &stop, ..WATCH }),
             Err(Error::Cancelled)
         ));
     }
@@ -232,7 +262,7 @@ mod tests {
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         let arranged = Arranged::new(&graph, &codes).unwrap();
         let repaired = Repaired { graph, unreachable_before: 1, links_added: 0 };
-        let certificate = certify(&repaired, &arranged, &rows, &Exam::default(), 0, &RUN).unwrap();
+        let certificate = certify(&repaired, &arranged, &rows, &Exam::default(), 0, WATCH).unwrap();
         assert_eq!((certificate.vectors, certificate.queries, certificate.unreachable), (4, 4, 1));
         let recall = certificate.recall.first().unwrap();
         // Nodes 0, 1 and 2 miss node 3 of their three others; a walk for 3 finds all of its own.

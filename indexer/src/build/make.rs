@@ -6,9 +6,10 @@ use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::VectorRows;
 use dyad_index::{Arranged, Certificate, Metric};
 
+use super::certify::{self, certify};
 use super::exam::Exam;
 use super::graph::{BuildParams, GraphBuilder, Material};
-use super::{certify, repair};
+use super::repair::{self, repair};
 use crate::error::Error;
 use crate::job::progress::{Progress, Unit};
 
@@ -52,11 +53,12 @@ impl Make<'_> {
     /// Makes them, on the current rayon pool and the builder's own threads.
     pub fn run(&self) -> Result<Made, Error> {
         let arranged = self.arrange()?;
-        self.step("certificate", None, || self.certify(arranged))
+        let searches = certify::searches(self.rows.len(), &self.exam);
+        self.step("certificate", Unit::Searches, Some(searches), || self.certify(arranged))
     }
 
-    fn step<T>(&self, name: &str, total: Option<u64>, work: impl FnOnce() -> T) -> T {
-        self.progress.begin(format!("{name} {}", self.label).trim_end(), Unit::Documents, total);
+    fn step<T>(&self, name: &str, unit: Unit, total: Option<u64>, work: impl FnOnce() -> T) -> T {
+        self.progress.begin(format!("{name} {}", self.label).trim_end(), unit, total);
         let done = work();
         self.progress.finish();
         done
@@ -67,15 +69,18 @@ impl Make<'_> {
         let n = self.rows.len() as u64;
         let codes = Codes::encode(self.rows, Codec::fit(self.rows, self.metric, self.params.seed));
         let material = Material { rows: self.rows, codes: &codes };
-        let graph =
-            self.step("graph", Some(n), || self.builder.build(&material, self.params, self.progress, self.cancel))?;
-        let repaired = repair(graph, self.rows, self.params, self.cancel)?;
+        let graph = self.step("graph", Unit::Documents, Some(n), || {
+            self.builder.build(&material, self.params, self.progress, self.cancel)
+        })?;
+        let repaired =
+            self.step("repair", Unit::Documents, None, || repair(graph, self.rows, self.params, self.cancel))?;
         let arranged = Arranged::new(&repaired.graph, &codes)?;
         Ok((arranged, repaired))
     }
 
     fn certify(&self, (arranged, repaired): (Arranged, repair::Repaired)) -> Result<Made, Error> {
-        let certificate = certify(&repaired, &arranged, self.rows, &self.exam, self.params.seed, self.cancel)?;
+        let watch = certify::Watch { progress: self.progress, cancel: self.cancel };
+        let certificate = certify(&repaired, &arranged, self.rows, &self.exam, self.params.seed, watch)?;
         if certificate.unreachable > 0 {
             let vectors = self.rows.len() as u64;
             return Err(Error::Unreachable { unreachable: certificate.unreachable, vectors });

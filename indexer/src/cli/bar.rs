@@ -45,7 +45,10 @@ impl Progress for Bar {
                 "{prefix:<16} {bar:30} {human_pos}/{human_len} documents, {per_sec}, {eta} left"
             }
             (Some(_), Unit::Bytes) => "{prefix:<16} {bar:30} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
-            (None, Unit::Documents) => "{prefix:<16} {spinner} {elapsed}",
+            (Some(_), Unit::Searches) => {
+                "{prefix:<16} {bar:30} {human_pos}/{human_len} searches, {per_sec}, {eta} left"
+            }
+            (None, Unit::Documents | Unit::Searches) => "{prefix:<16} {spinner} {elapsed}",
             (None, Unit::Bytes) => "{prefix:<16} {spinner} {bytes}, {bytes_per_sec}",
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -95,6 +98,7 @@ impl Stage {
         let unit = match self.unit {
             Unit::Documents => "documents",
             Unit::Bytes => "bytes",
+            Unit::Searches => "searches",
         };
         match self.bar.length() {
             Some(total) => format!(
@@ -104,5 +108,24 @@ impl Stage {
             ),
             None => format!("{}: {done} {unit}, {rate:.0} per second", self.name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_line_has_rate_and_time_left() {
+        let bar = ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::hidden());
+        let stage = Stage { name: "graph 1/2".to_owned(), unit: Unit::Documents, bar, logged: Instant::now() };
+        for _ in 0..5 {
+            std::thread::sleep(Duration::from_millis(20));
+            stage.bar.inc(5);
+        }
+        let line = stage.line();
+        assert!(line.starts_with("graph 1/2: 25 of 100 documents, ") && line.ends_with(" s left"), "{line}");
+        let rate = line.split(' ').nth(6).and_then(|rate| rate.parse::<f64>().ok());
+        assert!(rate.is_some_and(|rate| rate > 0.0), "{line}");
     }
 }

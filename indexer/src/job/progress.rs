@@ -7,6 +7,8 @@ pub enum Unit {
     Documents,
     /// Bytes of the corpus on disk.
     Bytes,
+    /// Searches of a certificate.
+    Searches,
 }
 
 /// Receives the progress of a job's stages, which follow one another. Called from any thread.

@@ -22,16 +22,12 @@ fn row(number: usize) -> Vec<f32> {
 
 /// Bytes behind `label`, as people are told them.
 fn bytes_behind(text: &str, label: &str) -> f64 {
-    let rest = text.split_once(label).unwrap_or_else(|| panic!("{label} in {text}")).1;
+    let rest = text.split_once(label).unwrap().1;
     let mut words = rest.split([' ', ',', '\n']);
     let size: f64 = words.next().unwrap().parse().unwrap();
-    let unit = match words.next().unwrap() {
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        other => panic!("{other}"),
-    };
-    size * f64::from(1u32 << unit)
+    let unit = words.next().unwrap();
+    let thousands = ["B", "KiB", "MiB", "GiB"].iter().position(|known| *known == unit).unwrap();
+    size * 1024f64.powi(thousands as i32)
 }
 
 #[test]

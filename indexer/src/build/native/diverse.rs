@@ -19,7 +19,7 @@ pub(super) fn diverse(
             break;
         }
         codes.prepare_exact(candidate.node, prepared);
-        if kept.iter().all(|link| !(codes.score(prepared, link.node) >= candidate.score)) {
+        if !kept.iter().any(|link| codes.score(prepared, link.node) >= candidate.score) {
             kept.push(*candidate);
         } else if passed_over.len() < cap {
             passed_over.push(*candidate);

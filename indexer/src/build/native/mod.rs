@@ -116,7 +116,7 @@ fn memory(nodes: u64, dim: usize, params: &BuildParams) -> u64 {
 fn levels(n: usize, params: &BuildParams) -> Vec<u8> {
     let scale = 1.0 / (params.m as f64).ln();
     let level = |node: u32| {
-        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(&node.to_le_bytes(), params.seed ^ 0x1E7E15);
+        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(&node.to_le_bytes(), params.seed ^ 0x001E_7E15);
         let uniform = ((hash >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
         (-uniform.ln() * scale).min(f64::from(MAX_LEVEL)) as u8
     };
