@@ -9,7 +9,7 @@
 //! Every row has two codes, made of the same rotated residual `r = R (x - c)`, where `c` is the mean of all rows:
 //!
 //! * a **sketch**: the sign of each value of `r`, and the factors that turn agreements of signs into an unbiased
-//!   estimate of the inner product (RaBitQ: Gao and Long 2024, arXiv:2405.12497). One cache line at 384 values.
+//!   estimate of the inner product (`RaBitQ`: Gao and Long 2024, arXiv:2405.12497). One cache line at 384 values.
 //! * an **int8 row**: `r` divided by `max |r| / 127` and rounded. Its score is within a few 1e-4 of the exact one for
 //!   unit vectors, and the best candidates are scored again from the vectors themselves.
 //!

@@ -43,7 +43,7 @@ impl Rotation {
     }
 
     fn start(round: usize, dim: usize, block: usize) -> usize {
-        if round % 2 == 0 { 0 } else { dim - block }
+        if round.is_multiple_of(2) { 0 } else { dim - block }
     }
 
     /// Transforms `values` in place; other lengths than `dim` are left alone.

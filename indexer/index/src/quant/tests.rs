@@ -14,7 +14,9 @@ fn values(n: usize, dim: usize, seed: u64, unit: bool) -> Vec<f32> {
         .collect();
     for row in values.chunks_mut(dim).filter(|_| unit) {
         let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
-        row.iter_mut().for_each(|x| *x /= norm);
+        for x in row {
+            *x /= norm;
+        }
     }
     values
 }

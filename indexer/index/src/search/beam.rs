@@ -85,7 +85,7 @@ pub struct Walked {
 /// Memory of searches on one thread, reused by the next ones.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    pub(super) lanes: Vec<Lane>,
+    pub(super) walks: Vec<Lane>,
     slots: Vec<u32>,
     products: Vec<i32>,
     scores: Vec<f32>,
@@ -126,7 +126,7 @@ impl<G: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> Beam<'_, G, R> 
         let dim = self.codes.codec().dim();
         let (aim, ground) = (params.aim(), self.ground());
         let mut waiting = queries.iter().enumerate().filter(|(_, query)| query.len() == dim);
-        let mut lanes = std::mem::take(&mut memory.lanes);
+        let mut lanes = std::mem::take(&mut memory.walks);
         lanes.resize_with(LANES.min(queries.len()).max(lanes.len()), Lane::default);
         let mut running = 0;
         for lane in lanes.iter_mut().take(queries.len()) {
@@ -157,7 +157,7 @@ impl<G: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> Beam<'_, G, R> 
                 }
             }
         }
-        memory.lanes = lanes;
+        memory.walks = lanes;
         if stopped {
             for (number, _) in waiting {
                 found(number, Walked { stopped, ..Walked::default() });

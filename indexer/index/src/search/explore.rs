@@ -31,7 +31,7 @@ impl<L: SlotLinks + ?Sized> Explorer<'_, L> {
         let nothing = DenseRows::new(&[], 0);
         let metric = self.codes.codec().metric();
         let ground = Ground { codes: self.codes, links: self.links, order: self.identity, rows: &nothing, metric };
-        let mut lanes = std::mem::take(&mut memory.lanes);
+        let mut lanes = std::mem::take(&mut memory.walks);
         if lanes.len() < rows.len() {
             lanes.resize_with(rows.len(), Lane::default);
         }
@@ -53,6 +53,6 @@ impl<L: SlotLinks + ?Sized> Explorer<'_, L> {
             lane.hits.truncate(ef);
             found(*row, &lane.hits);
         }
-        memory.lanes = lanes;
+        memory.walks = lanes;
     }
 }
