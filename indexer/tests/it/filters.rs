@@ -155,7 +155,8 @@ fn walk_and_scan_through_filters() {
     let dim = shard.rows().dim();
     let bytes = fs_err::read(std::path::Path::new(&data).join("minilm-vectors/queries.f32.npy")).unwrap();
     // The header is 128 bytes long.
-    let values: Vec<f32> = bytes[128..].chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
+    let values: Vec<f32> =
+        bytes[128..].chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
     let queries: Vec<&[f32]> = values.chunks_exact(dim).take(100).collect();
     let (graph, rows) = (shard.graph(), shard.rows());
     let beam = Beam { codes: shard.codes(), graph: &graph, order: graph.order(), rows: &rows, metric: Metric::Cosine };

@@ -109,7 +109,8 @@ fn between(check: &mut Check, at: &str, range: &v1::FieldRange) {
             }
         }
     }
-    let kind = |end: &Option<v1::FilterValue>| end.as_ref().and_then(|end| end.value.as_ref()).map(std::mem::discriminant);
+    let kind =
+        |end: &Option<v1::FilterValue>| end.as_ref().and_then(|end| end.value.as_ref()).map(std::mem::discriminant);
     match (kind(&range.min), kind(&range.max)) {
         (None, None) if range.min.is_none() && range.max.is_none() => {
             check.fail(at, "expected `min`, `max` or both, got neither");
@@ -151,7 +152,9 @@ mod tests {
         assert!(said(None).contains("`filter`: expected one of `all`, `any`"));
         assert!(said(Some(equals("", text("en")))).contains("`filter.equals.field`: expected text, got none"));
         assert!(said(Some(equals("a\0b", text("en")))).contains("`filter.equals.field`: expected a name without"));
-        assert!(said(Some(equals("lang", None))).contains("`filter.equals.value`: expected `text`, `number` or `flag`"));
+        assert!(
+            said(Some(equals("lang", None))).contains("`filter.equals.value`: expected `text`, `number` or `flag`")
+        );
         let inner = Condition::Any(list(vec![Some(equals("a", number(1.0))), Some(equals("b", number(f64::NAN)))]));
         let both = said(Some(Condition::All(list(vec![Some(inner), None]))));
         assert!(both.contains("`filter.all[0].any[1].equals.value`: expected a finite number"), "{both}");

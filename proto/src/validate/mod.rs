@@ -173,7 +173,9 @@ mod tests {
         for target in [0.0, 1.0, -0.5, f64::NAN] {
             assert!(search(|r| r.target_recall = Some(target)).contains("`target_recall`: expected a number above 0"));
         }
-        assert!(search(|r| (r.target_recall, r.ef) = (Some(0.9), 64)).contains("`target_recall`: expected neither `ef`"));
+        assert!(
+            search(|r| (r.target_recall, r.ef) = (Some(0.9), 64)).contains("`target_recall`: expected neither `ef`")
+        );
         assert!(search(|r| (r.target_recall, r.exact) = (Some(0.9), true)).contains("nor `exact`"));
         let both = search(|r| {
             r.k = 0;

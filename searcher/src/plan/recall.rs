@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn the_shard_that_needs_the_widest_beam_decides() {
-        let (easy, hard) = (certificate(&[(16, 0.96), (64, 0.99)]), certificate(&[(16, 0.8), (128, 0.97), (512, 0.985)]));
+        let (easy, hard) =
+            (certificate(&[(16, 0.96), (64, 0.99)]), certificate(&[(16, 0.8), (128, 0.97), (512, 0.985)]));
         let chosen = |target, hits| choose(target, hits, false, &[&easy, &hard]);
         assert_eq!(chosen(0.95, 10), Chosen { ef: 128, note: None });
         assert_eq!(chosen(0.85, 100), Chosen { ef: 128, note: None });

@@ -40,7 +40,8 @@ async fn query_prints_a_table_or_json() {
     let (code, out, error) = run_beside(&[&asked[..], &conditions[..], &["number 13"]].concat()).await;
     assert_eq!(code, Some(0), "{error}");
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let mut found: Vec<&str> = json["hits"].as_array().unwrap().iter().map(|hit| hit["key"].as_str().unwrap()).collect();
+    let mut found: Vec<&str> =
+        json["hits"].as_array().unwrap().iter().map(|hit| hit["key"].as_str().unwrap()).collect();
     found.sort_unstable();
     assert_eq!((found, json["ef"].as_u64()), (vec!["doc-12", "doc-14"], Some(300)));
     assert_eq!(json["recall_note"], "recall is measured without filters");

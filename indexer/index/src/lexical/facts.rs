@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn nested_fields_arrays_and_long_texts() {
-        let metadata = r#"{"lang": ["en", "de", "en"], "author": {"name": "A", "born": 1.0}, "none": null, "title": true}"#;
+        let metadata =
+            r#"{"lang": ["en", "de", "en"], "author": {"name": "A", "born": 1.0}, "none": null, "title": true}"#;
         let of = |field: &str, value| term(&path(field), &value);
         let expected: BTreeSet<_> = [
             of("title", FieldValue::Text("T".into())),

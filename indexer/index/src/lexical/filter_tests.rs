@@ -85,14 +85,15 @@ fn value() -> impl Strategy<Value = FieldValue> {
 
 fn filter() -> impl Strategy<Value = Filter> {
     let field = || prop::sample::select(&["lang", "deep.n", "flag", "only", "only.x", "title", "key", "absent"][..]);
-    let leaf = prop_oneof![
-        (field(), prop::collection::vec(value(), 0..4))
-            .prop_map(|(field, values)| Filter::OneOf { field: field.into(), values }),
-        (field(), prop::option::of(value()), prop::option::of(value()))
-            .prop_map(|(field, min, max)| Filter::Range { field: field.into(), min, max }),
-        prop::collection::vec(prop::sample::select(&["k000", "k001", "k077", "k159", "none"][..]), 0..4)
-            .prop_map(|keys| Filter::Keys(keys.into_iter().map(String::from).collect())),
-    ];
+    let leaf =
+        prop_oneof![
+            (field(), prop::collection::vec(value(), 0..4))
+                .prop_map(|(field, values)| Filter::OneOf { field: field.into(), values }),
+            (field(), prop::option::of(value()), prop::option::of(value()))
+                .prop_map(|(field, min, max)| Filter::Range { field: field.into(), min, max }),
+            prop::collection::vec(prop::sample::select(&["k000", "k001", "k077", "k159", "none"][..]), 0..4)
+                .prop_map(|keys| Filter::Keys(keys.into_iter().map(String::from).collect())),
+        ];
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Filter::All),

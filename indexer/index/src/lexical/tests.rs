@@ -39,7 +39,9 @@ fn search(shards: &[TextShard], keys: &[Vec<String>], question: &str, k: usize) 
     let question = Question::new(question);
     let mut hits: Vec<TextHit<'_>> = Vec::new();
     for (shard, keys) in shards.iter().zip(keys) {
-        hits.extend(question.best(shard, &statistics, k, |node| keys[node as usize].as_str(), None, None).unwrap().hits);
+        hits.extend(
+            question.best(shard, &statistics, k, |node| keys[node as usize].as_str(), None, None).unwrap().hits,
+        );
     }
     hits.sort_by(|a, b| b.cmp(a));
     hits.iter().take(k).map(|hit| (hit.key.to_owned(), hit.score)).collect()
@@ -142,7 +144,8 @@ fn skipping_blocks_loses_nothing_however_unlike_the_shards_are() {
             question.each(shard, &statistics, |node, score| all.push((node, score))).unwrap();
             all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             for k in [1, 7, 40] {
-                let best = question.best(shard, &statistics, k, |node| keys[node as usize].as_str(), None, None).unwrap().hits;
+                let best =
+                    question.best(shard, &statistics, k, |node| keys[node as usize].as_str(), None, None).unwrap().hits;
                 assert_eq!(best.len(), k.min(all.len()));
                 for (got, expected) in best.iter().zip(&all) {
                     assert!(

@@ -10,7 +10,9 @@ use crate::model::Metric;
 use crate::search::{Beam, BeamParams, ExactRows, Lanes, NodeSet, Scored, Walked, flat};
 
 /// Expansions that cost as much as comparing one vector exactly, inverted: a filter is answered by an exact scan of its
-/// nodes where that is cheaper than a walk which must be `1 / selectivity` times as wide.
+/// nodes where that is cheaper than a walk which must be `1 / selectivity` times as wide. Measured on 100,000 MiniLM sentences
+/// at ef 32: 4.4 to 7.6 where 3 to 20 % pass, and the two cost the same near 4.5 %.
+/// `DYAD_SHARD=FILE cargo test --release -p dyad-indexer --test it -- --ignored --nocapture walk_and_scan`
 const ROWS_PER_EXPANSION: f64 = 6.0;
 
 /// Rows that an exact scan compares between two looks at whether to stop.
