@@ -46,7 +46,7 @@ impl ExactRows for Watched<'_> {
         // A load and a store, which cost nothing beside the row, and not an atomic addition.
         let seen = self.seen.load(Ordering::Relaxed).wrapping_add(1);
         self.seen.store(seen, Ordering::Relaxed);
-        if seen % ROWS_BETWEEN_LOOKS == 0 && (self.stop)() {
+        if seen.is_multiple_of(ROWS_BETWEEN_LOOKS) && (self.stop)() {
             self.stopped.store(true, Ordering::Relaxed);
         }
         self.rows.score(node, query, metric)
