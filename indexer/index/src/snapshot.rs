@@ -11,6 +11,9 @@ use crate::model::ModelRecord;
 use crate::search::{BeamParams, NodeSet};
 use crate::shard::{DENSE_FILE, DenseShard, Found, TEXT_DIR};
 
+/// Score, key and node of one shard's hits.
+type Scored = Vec<(f32, String, u32)>;
+
 /// One generation. Immutable: readers share it and drop it when they are done.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -233,7 +236,7 @@ impl Snapshot {
         stop: Option<&(dyn Fn() -> bool + Sync)>,
     ) -> Result<Hits> {
         self.check_passing(passing)?;
-        let one = |(at, shard): (usize, &Shard)| -> Result<(Vec<(f32, String, u32)>, bool)> {
+        let one = |(at, shard): (usize, &Shard)| -> Result<(Scored, bool)> {
             let keys = shard.dense.keys();
             let passing = passing.and_then(|all| all.get(at));
             let found = question.best(&shard.text, &self.statistics, k, |node| keys.key(node), passing, stop)?;

@@ -90,6 +90,7 @@ impl Question {
 
     /// The `k` best documents of a shard, of those that pass; `key` gives the key of a node. Blocks of documents that
     /// cannot get among them are skipped (block-max WAND). `stop` is asked now and then; true ends the search.
+    #[expect(clippy::too_many_arguments, reason = "what, where, how many, among which, how long")]
     pub fn best<'a>(
         &self,
         shard: &TextShard,
@@ -109,7 +110,7 @@ impl Question {
         for segment in shard.searcher.segment_readers() {
             let mut take = |node, score| {
                 seen += 1;
-                stopped = stopped || seen % BETWEEN_LOOKS == 0 && stop.is_some_and(|stop| stop());
+                stopped = stopped || seen.is_multiple_of(BETWEEN_LOOKS) && stop.is_some_and(|stop| stop());
                 if stopped {
                     // No block's bound is above it.
                     return f32::INFINITY;

@@ -102,13 +102,12 @@ fn fields(at: &str, object: &Map<String, Value>, depth: usize, terms: &mut BTree
 
 fn values(path: &str, value: &Value, depth: usize, terms: &mut BTreeSet<Vec<u8>>) {
     match value {
-        Value::Null => {}
         Value::Bool(value) => _ = terms.insert(flag(path, *value)),
         Value::Number(value) => terms.extend(value.as_f64().map(|value| number(path, value))),
         Value::String(value) => _ = terms.insert(text(path, value)),
         Value::Array(all) if depth < DEPTH => all.iter().for_each(|value| values(path, value, depth + 1, terms)),
         Value::Object(inner) if depth < DEPTH => fields(&format!("{path}."), inner, depth + 1, terms),
-        Value::Array(_) | Value::Object(_) => {}
+        Value::Null | Value::Array(_) | Value::Object(_) => {}
     }
 }
 
