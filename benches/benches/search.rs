@@ -37,7 +37,9 @@ fn vectors(rows: usize) -> Vec<f32> {
     let mut values: Vec<f32> = (0..rows * DIM).map(|_| numbers.unit()).collect();
     for row in values.chunks_mut(DIM) {
         let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
-        row.iter_mut().for_each(|x| *x /= norm);
+        for x in row {
+            *x /= norm;
+        }
     }
     values
 }
@@ -79,13 +81,7 @@ fn steps(criterion: &mut Criterion) {
     let values = vectors(ROWS);
     let dense = DenseRows::new(&values, DIM);
     let codes = Codes::encode(&dense, Codec::fit(&dense, Metric::Cosine, 1));
-    let arranged = match Arranged::new(&graph(ROWS as u32), &codes) {
-        Ok(arranged) => arranged,
-        Err(error) => {
-            eprintln!("no graph to measure with: {error}");
-            return;
-        }
-    };
+    let Ok(arranged) = Arranged::new(&graph(ROWS as u32), &codes) else { return };
     let (view, codes) = (arranged.layout.view(), arranged.codes.view());
     let mut numbers = Numbers(5);
     let mut slot = move || (numbers.next() % ROWS as u64) as u32;
@@ -113,8 +109,7 @@ fn steps(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("rescore 14, out of cache");
     for kind in [RowType::F32, RowType::F16] {
         let mut bytes = Vec::new();
-        if let Err(error) = rows::write(&dense, kind, &mut bytes) {
-            eprintln!("no rows to measure with: {error}");
+        if rows::write(&dense, kind, &mut bytes).is_err() {
             return;
         }
         // Whole cache lines, and aligned as a mapped file is.
@@ -129,7 +124,9 @@ fn steps(criterion: &mut Criterion) {
             bencher.iter_batched(
                 || std::array::from_fn::<u32, 14, _>(|_| slot()),
                 |nodes| {
-                    nodes.iter().for_each(|node| stored.prefetch(*node));
+                    for node in &nodes {
+                        stored.prefetch(*node);
+                    }
                     nodes.iter().map(|node| stored.score(*node, query, Metric::Cosine)).sum::<f32>()
                 },
                 BatchSize::SmallInput,

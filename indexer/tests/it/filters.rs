@@ -8,7 +8,7 @@ use dyad_index::search::{Beam, BeamParams, DenseRows, Lanes, NodeSet, Walked};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardHit, ShardInput, ShardMeta};
 use dyad_index::{BuildRecord, Metric, ModelRecord};
 use dyad_indexer::build::native::Native;
-use dyad_indexer::build::{BuildParams, Make};
+use dyad_indexer::build::{BuildParams, Exam, Make};
 use dyad_indexer::job::Silent;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -31,7 +31,9 @@ fn row(row: usize, seed: u64) -> Vec<f32> {
 
 fn unit(mut row: Vec<f32>) -> Vec<f32> {
     let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
-    row.iter_mut().for_each(|value| *value /= length);
+    for value in row {
+        *value /= length;
+    }
     row
 }
 
@@ -43,6 +45,7 @@ fn built(values: &[f32], dim: usize, params: &BuildParams) -> (tempfile::TempDir
         metric: Metric::Cosine,
         builder: &Native,
         params,
+        exam: Exam::default(),
         progress: &Silent,
         cancel: &AtomicBool::new(false),
         label: "",

@@ -130,10 +130,12 @@ mod tests {
         all.done().map_or_else(|violations| violations.to_string(), |()| "fine".into())
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "fields of a message are optional")]
     fn text(text: &str) -> Option<v1::FilterValue> {
         Some(v1::FilterValue { value: Some(Value::Text(text.into())) })
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "fields of a message are optional")]
     fn number(number: f64) -> Option<v1::FilterValue> {
         Some(v1::FilterValue { value: Some(Value::Number(number)) })
     }

@@ -7,8 +7,8 @@ use dyad_proto::v1::filter_value::Value;
 
 use crate::fixture::{keys, request, searcher};
 
-fn number(number: f64) -> Option<v1::FilterValue> {
-    Some(v1::FilterValue { value: Some(Value::Number(number)) })
+fn number(number: f64) -> v1::FilterValue {
+    v1::FilterValue { value: Some(Value::Number(number)) }
 }
 
 fn of(condition: Condition) -> v1::Filter {
@@ -17,7 +17,7 @@ fn of(condition: Condition) -> v1::Filter {
 
 /// Documents `min..=max` by their metadata field `place.number`.
 fn between(min: usize, max: usize) -> v1::Filter {
-    let (min, max) = (number(min as f64), number(max as f64));
+    let (min, max) = (Some(number(min as f64)), Some(number(max as f64)));
     of(Condition::Range(v1::FieldRange { field: "place.number".into(), min, max }))
 }
 
@@ -86,9 +86,9 @@ async fn a_batch_of_many_kinds_answers_as_single_requests_do() {
             v1::SearchRequest {
                 id,
                 filter: [None, Some(between(10, 29)), Some(between(0, 57))][n % 3].clone(),
-                exact: n % 7 == 0,
-                ef: if n % 5 == 0 { 40 } else { 0 },
-                target_recall: (n % 7 != 0 && n % 5 != 0 && n % 2 == 0).then_some(0.9),
+                exact: n.is_multiple_of(7),
+                ef: if n.is_multiple_of(5) { 40 } else { 0 },
+                target_recall: (!n.is_multiple_of(7) && !n.is_multiple_of(5) && n.is_multiple_of(2)).then_some(0.9),
                 ..request(modes[n / 3 % 4], &format!("quick golden bird number {id}"), 3 + (id % 2) as u32)
             }
         })

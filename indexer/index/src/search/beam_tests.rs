@@ -26,7 +26,9 @@ fn clustered(n: usize, seed: u64, unit: bool) -> Vec<f32> {
     }
     for row in values.chunks_mut(DIM).filter(|_| unit) {
         let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
-        row.iter_mut().for_each(|x| *x /= norm);
+        for x in row {
+            *x /= norm;
+        }
     }
     values
 }
