@@ -31,7 +31,7 @@ fn row(row: usize, seed: u64) -> Vec<f32> {
 
 fn unit(mut row: Vec<f32>) -> Vec<f32> {
     let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
-    for value in row {
+    for value in &mut row {
         *value /= length;
     }
     row
