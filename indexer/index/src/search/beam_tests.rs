@@ -33,14 +33,14 @@ fn clustered(n: usize, seed: u64, unit: bool) -> Vec<f32> {
     values
 }
 
-/// Every row linked to its 12 nearest and to 4 others: navigable without any builder.
+/// Every row linked to its 12 nearest and to 16 others: navigable without any builder.
 fn graph(rows: &DenseRows<'_>, metric: Metric) -> Graph {
     let n = rows.len() as u32;
     let lists: Vec<Vec<u32>> = (0..n)
         .map(|node| {
             let near = flat(rows, rows.row(node), 13, metric, None);
             let mut links: Vec<u32> = near.iter().map(|hit| hit.node).filter(|other| *other != node).take(12).collect();
-            links.extend((1..5).map(|step| (node + step * 97) % n).filter(|other| *other != node));
+            links.extend((1..17).map(|step| (node + step * 97) % n).filter(|other| *other != node));
             links.sort_unstable();
             links.dedup();
             links
