@@ -186,7 +186,7 @@ impl<'a> CodesView<'a> {
         }
     }
 
-    /// Prepares a row in the place of a question; see [`Codec::prepare_code`].
+    /// Prepares a row in the place of a question; from its int8 code.
     pub fn prepare(&self, slot: u32, prepared: &mut Prepared) {
         if let (Some(row), Some(factors)) = (self.row(slot), self.factors(slot)) {
             self.codec.prepare_code(row, factors, prepared);
