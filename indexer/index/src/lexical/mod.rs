@@ -38,6 +38,4 @@ fn text_error(path: &std::path::Path) -> impl Fn(tantivy::TantivyError) -> Error
 }
 
 #[cfg(test)]
-mod filter_tests;
-#[cfg(test)]
 mod tests;

@@ -126,6 +126,4 @@ impl VectorRows for DenseRows<'_> {
 }
 
 #[cfg(test)]
-mod beam_tests;
-#[cfg(test)]
 mod tests;

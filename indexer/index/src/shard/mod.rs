@@ -6,7 +6,7 @@
 //! | `reader.rs` | opening in constant time; views |
 //! | `search.rs` | by the graph, exactly, and through filters |
 //! | `verify.rs` | every byte read, every invariant checked |
-//! | `damage.rs` | tests: every bit flipped, and damage behind right checksums |
+//! | `tests/` | written, opened, searched; every bit flipped, and damage behind right checksums |
 
 mod reader;
 mod search;
@@ -23,7 +23,5 @@ pub const DENSE_FILE: &str = "dense.dyad";
 /// Name of the tantivy index inside a shard's directory.
 pub const TEXT_DIR: &str = "text";
 
-#[cfg(test)]
-mod damage;
 #[cfg(test)]
 mod tests;

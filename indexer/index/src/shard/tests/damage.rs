@@ -3,11 +3,11 @@
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::tests::{DIM, N, written};
-use super::{DenseShard, Found};
+use super::{DIM, N, written};
 use crate::format::header::{HEADER_LEN, HeaderFault, MAX_DIM};
 use crate::format::{Header, RowType, SectionKind};
 use crate::search::{BeamParams, NodeSet};
+use crate::shard::{DenseShard, Found};
 
 /// Searches of every kind: they end, and what they find is there and has a score.
 fn search_all(shard: &DenseShard) {

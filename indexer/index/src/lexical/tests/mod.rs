@@ -1,5 +1,7 @@
 //! BM25 over shards against the formula written out, and stored fields.
 
+mod filter;
+
 use std::collections::BTreeMap;
 
 use super::*;

@@ -1,5 +1,7 @@
 //! A small shard written, opened, searched, and attacked byte by byte.
 
+mod damage;
+
 use std::path::PathBuf;
 
 use super::*;

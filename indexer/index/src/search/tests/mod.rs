@@ -1,5 +1,7 @@
 //! The walk against the scan, and the scan against a plain sort.
 
+mod beam;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{FieldValue, Filter, TextDocument, TextShard, TextWriter};
+use crate::lexical::{FieldValue, Filter, TextDocument, TextShard, TextWriter};
 
 /// Keys, titles and metadata of small documents, with values that lie close together.
 fn documents() -> Vec<(String, String, Value)> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::*;
+use super::super::*;
 use crate::graph::{Graph, Layer};
 use crate::layout::Arranged;
 use crate::quant::{Codec, Codes};
