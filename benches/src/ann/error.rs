@@ -16,6 +16,14 @@ pub enum Error {
         /// What is wrong, and what would be right.
         problem: String,
     },
+    /// An engine is to be built anew that is not measured.
+    #[error("--rebuild {name}: not among the engines of this run: {known}")]
+    Rebuild {
+        /// The name.
+        name: String,
+        /// The names that would do.
+        known: String,
+    },
     /// A worker could not be started.
     #[error("{engine}: cannot start `{program}`: {source}. {hint}")]
     Start {

@@ -62,7 +62,7 @@ pub(super) struct Index {
 /// When a kept index is good enough.
 #[derive(Debug, Clone, Default)]
 pub struct Reuse {
-    /// Engines that are built anew.
+    /// Engines that are built anew, by names that may stand for several.
     pub rebuild: Vec<String>,
     /// Takes indexes that another build of this program made.
     pub other_programs: bool,
@@ -77,6 +77,7 @@ pub(super) fn build_or_reuse(
     recipe: &Recipe<'_>,
     cache: &Path,
     reuse: &Reuse,
+    rebuild: bool,
     deadline: Duration,
 ) -> Result<Index> {
     let name = worker.engine().to_owned();
@@ -96,7 +97,7 @@ pub(super) fn build_or_reuse(
     );
     let dir = cache.join("index").join(format!("{name}-{:016x}", xxh3_64(made_from.as_bytes())));
     let (record_path, files) = (dir.join("record.json"), dir.join("files"));
-    if record_path.exists() && !reuse.rebuild.contains(&name) {
+    if record_path.exists() && !rebuild {
         let record = read(&record_path)?;
         if record.made_from == made_from && (record.program == program || reuse.other_programs) {
             return Ok(Index { files: fs_err::canonicalize(files)?, record, reused: true });

@@ -88,26 +88,25 @@ struct Party<'a> {
 impl Party<'_> {
     fn measure(&mut self) -> Result<Vec<Seat>> {
         let workload = self.job.workload;
-        let mut seats = Vec::new();
         for name in &self.job.engines {
-            let members = match self.members(name) {
-                Ok(members) => members,
-                Err(error) => {
-                    self.fail(name, error)?;
-                    continue;
-                }
-            };
+            match self.members(name) {
+                Ok(members) => self.asked.push(Asked { name: name.clone(), members }),
+                Err(error) => self.fail(name, error)?,
+            }
+        }
+        let rebuilt = self.rebuilt()?;
+        let mut seats = Vec::new();
+        for Asked { members, .. } in self.asked.clone() {
             for engine in &members {
                 // A variant may also have been asked for by its own name.
                 if seats.iter().any(|seat: &Seat| seat.engine() == engine) {
                     continue;
                 }
-                match self.seat(engine) {
+                match self.seat(engine, rebuilt.contains(engine)) {
                     Ok(seat) => seats.push(seat),
                     Err(error) => self.fail(engine, error)?,
                 }
             }
-            self.asked.push(Asked { name: name.clone(), members });
         }
         (self.note)("warming up");
         self.each(&mut seats, 0, |party, seat| {
@@ -152,8 +151,27 @@ impl Party<'_> {
         Ok(if described.variants.is_empty() { vec![name.to_owned()] } else { described.variants })
     }
 
+    /// The engines whose kept indexes do not count: a name may stand for several here as well.
+    fn rebuilt(&self) -> Result<Vec<String>> {
+        let mut engines = Vec::new();
+        for name in &self.job.reuse.rebuild {
+            let group = self.asked.iter().find(|asked| asked.name == *name).map(|asked| asked.members.clone());
+            let single = self.asked.iter().flat_map(|asked| &asked.members).find(|member| *member == name);
+            let failed = self.failures.iter().find(|(failed, _)| failed == name);
+            match (group, single, failed) {
+                (Some(group), ..) => engines.extend(group),
+                (None, None, None) => {
+                    let known = self.asked.iter().map(|asked| asked.name.clone()).collect::<Vec<_>>().join(", ");
+                    return Err(Error::Rebuild { name: name.clone(), known });
+                }
+                _ => engines.push(name.clone()),
+            }
+        }
+        Ok(engines)
+    }
+
     /// Builds or reuses an engine's index, and opens it in a fresh process.
-    fn seat(&mut self, engine: &str) -> Result<Seat> {
+    fn seat(&mut self, engine: &str, rebuild: bool) -> Result<Seat> {
         let (job, deadlines) = (self.job, self.job.deadlines);
         let workload = job.workload;
         let (mut builder, described) = self.start(engine)?;
@@ -167,7 +185,7 @@ impl Party<'_> {
             seed: workload.seed,
         };
         (self.note)(&format!("{engine}: index"));
-        let index = build_or_reuse(&mut builder, &described, &recipe, &job.cache, &job.reuse, deadlines.build)?;
+        let index = build_or_reuse(&mut builder, &described, &recipe, &job.cache, &job.reuse, rebuild, deadlines.build)?;
         builder.quit();
         (self.note)(&format!(
             "{engine}: {} in {:.1} s",

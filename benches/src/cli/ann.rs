@@ -141,8 +141,8 @@ impl How {
         if let Some(records) = &self.record {
             fs_err::create_dir_all(records)?;
             let name = format!("{}-{}-{}", measured.workload, measured.stamp.date, measured.stamp.revision);
-            fs_err::write(records.join(format!("{name}.csv")), &points)?;
-            fs_err::write(records.join(format!("{name}.engines.csv")), &engines)?;
+            fs_err::write(records.join(format!("{name}-points.csv")), &points)?;
+            fs_err::write(records.join(format!("{name}-engines.csv")), &engines)?;
         }
         Ok(())
     }

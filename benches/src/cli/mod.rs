@@ -21,6 +21,7 @@ mod synth;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use dyad_index::kernels;
 
 /// Measures dyad.
 #[derive(Debug, Parser)]
@@ -58,6 +59,11 @@ pub fn main() -> ExitCode {
         }
     };
     dyad_proto::service::init_logs();
+    if let Err(error) = kernels::choose(kernels::asked().as_deref()) {
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "error: {error}");
+        return ExitCode::from(2);
+    }
     let result = match arguments.command {
         Command::Quality(arguments) => arguments.run(),
         Command::Metrics(arguments) => arguments.run(),

@@ -235,6 +235,27 @@ fn an_index_is_built_once_per_settings() {
 }
 
 #[test]
+fn a_name_for_several_builds_all_of_them_anew() {
+    let Some(bench) = Bench::new() else { return };
+    let builds = |bench: &Bench| bench.log().iter().filter(|(_, _, words)| words.starts_with("build")).count();
+    bench.measure(&["dyad", "family"]);
+    assert_eq!(builds(&bench), 3);
+    let ready = prepare(&bench.workload, &bench.job(&["dyad"], &NEVER).cache, &|_| {}).unwrap();
+    let rebuild = |names: &[&str]| {
+        let mut job = bench.job(&["dyad", "family"], &NEVER);
+        job.reuse.rebuild = names.iter().map(|name| (*name).to_owned()).collect();
+        run(&job, &ready, &|_| {})
+    };
+    rebuild(&["family"]).unwrap();
+    assert_eq!(builds(&bench), 5);
+    rebuild(&["fake-30"]).unwrap();
+    assert_eq!(builds(&bench), 6);
+    let error = rebuild(&["fake-40"]).unwrap_err().to_string();
+    assert_eq!(error, "--rebuild fake-40: not among the engines of this run: dyad, family");
+    assert_eq!(builds(&bench), 6);
+}
+
+#[test]
 fn a_program_that_is_not_there_is_named() {
     let Some(bench) = Bench::new() else { return };
     let mut job = bench.job(&["dyad", "fake-20"], &NEVER);

@@ -69,6 +69,9 @@ fn ann_writes_everything_and_prints_the_table() {
     let records = fs_err::read_dir(dir.path().join("records")).unwrap();
     let names: Vec<String> = records.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert!(names.len() == 2 && names.iter().all(|name| name.starts_with("tiny-20")), "{names:?}");
+    for kind in ["-points.csv", "-engines.csv"] {
+        assert!(names.iter().any(|name| name.ends_with(kind)), "{names:?}");
+    }
 }
 
 #[test]
@@ -246,4 +249,12 @@ fn a_signal_ends_with_130_and_leaves_no_worker() {
     for worker in started {
         assert!(!Path::new("/proc").join(&worker).exists(), "worker {worker} lives on");
     }
+}
+
+#[test]
+fn kernels_that_no_machine_has_are_refused() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-bench"));
+    let output = command.args(["synth", "--n", "1", "--out", "."]).env("DYAD_KERNELS", "mmx").output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && error.contains("no kernels named `mmx`"), "{error}");
 }

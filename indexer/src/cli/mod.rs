@@ -20,6 +20,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use dyad_index::kernels;
 
 /// Interrupted by Ctrl-C, as shells report it.
 const INTERRUPTED: u8 = 130;
@@ -45,6 +46,10 @@ enum Command {
 pub(crate) fn run() -> ExitCode {
     let arguments = Arguments::parse();
     dyad_proto::service::init_logs();
+    if let Err(error) = kernels::choose(kernels::asked().as_deref()) {
+        let _ = writeln!(io::stderr().lock(), "error: {error}");
+        return ExitCode::from(2);
+    }
     let result = match arguments.command {
         Command::Build(arguments) => build::run(arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),

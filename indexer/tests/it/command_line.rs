@@ -145,3 +145,11 @@ fn a_second_ctrl_c_ends_at_once_and_the_next_build_cleans_up() {
     assert_eq!(fixture.build().unwrap().manifest.generation, 1);
     assert!(!fixture.index().join(".dyad-building").exists());
 }
+
+#[test]
+fn kernels_that_no_machine_has_are_refused() {
+    let output = dyad_indexer().args(["verify", "--index", "."]).env("DYAD_KERNELS", "mmx").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let error = text(&output.stderr);
+    assert!(error.contains("no kernels named `mmx`") && error.contains("scalar"), "{error}");
+}

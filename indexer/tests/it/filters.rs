@@ -195,6 +195,25 @@ fn walk_and_scan_through_filters() {
 }
 
 #[test]
+fn filtered_questions_in_company_find_what_they_find_alone() {
+    let values: Vec<f32> = (0..6000).flat_map(|number| row(number, 2)).collect();
+    let (_dir, shard) = built(&values, DIM, &BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 2 });
+    let queries: Vec<Vec<f32>> = (0..CLUSTERS).map(|number| row(number, 3)).collect();
+    let queries: Vec<&[f32]> = queries.iter().map(Vec::as_slice).collect();
+    // Common enough for a walk, and near some questions only: those walk together, others wider or not at all.
+    let passing = set(6000, |node| node % CLUSTERS < CLUSTERS / 2);
+    let params = BeamParams { passing: Some(&passing), ..BeamParams::new(K, 24) };
+    let mut together = vec![None; queries.len()];
+    shard.search_batch(&queries, &params, |number, found| {
+        assert!(together[number].replace(found).is_none(), "question {number} is answered once");
+    });
+    for (query, together) in queries.iter().zip(together) {
+        let (alone, together) = (shard.search(query, &params), together.unwrap());
+        assert_eq!((alone.hits, alone.distance_computations), (together.hits, together.distance_computations));
+    }
+}
+
+#[test]
 fn a_search_that_is_told_to_stop_ends_soon_and_says_so() {
     let values: Vec<f32> = (0..6000).flat_map(|number| row(number, 2)).collect();
     let (_dir, shard) = built(&values, DIM, &BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 2 });

@@ -19,6 +19,7 @@ mod table;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use dyad_index::kernels;
 
 /// Answers questions from a dyad index: dense, BM25, hybrid, or all three side by side.
 #[derive(Debug, Parser)]
@@ -51,6 +52,11 @@ pub fn main() -> ExitCode {
         }
     };
     dyad_proto::service::init_logs();
+    if let Err(error) = kernels::choose(kernels::asked().as_deref()) {
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "error: {error}");
+        return ExitCode::from(2);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let result = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(run(arguments.command)));
     match result {

@@ -96,3 +96,11 @@ async fn serve_says_where_it_listens_and_ends_cleanly_on_a_signal() {
     let status = tokio::task::spawn_blocking(move || server.wait().unwrap()).await.unwrap();
     assert_eq!(status.code(), Some(0));
 }
+
+#[test]
+fn kernels_that_no_machine_has_are_refused() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-searcher"));
+    let output = command.args(["admin", "status"]).env("DYAD_KERNELS", "mmx").output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && error.contains("no kernels named `mmx`"), "{error}");
+}

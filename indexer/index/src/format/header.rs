@@ -166,12 +166,12 @@ impl Header {
         if header.dim == 0
             || header.dim > MAX_DIM
             || header.row_stride as usize != stride
-            || header.vectors > u64::from(u32::MAX)
+            || header.vectors >= crate::search::MAX_SLOTS as u64
         {
             let got = format!("dim {}, row_stride {}, vectors {}", header.dim, header.row_stride, header.vectors);
             return Err(Fault::new(
                 "counts",
-                format!("dim in 1..={MAX_DIM}, its row_stride, fewer than 2^32 vectors"),
+                format!("dim in 1..={MAX_DIM}, its row_stride, fewer than 2^31 vectors"),
                 got,
             )
             .into());

@@ -237,7 +237,9 @@ impl Lane {
             if self.hits.len() >= wanted && self.hits.last().is_some_and(|last| last.score > candidate.score) {
                 break;
             }
-            let Some(&node) = ground.order.get(candidate.node as usize) else { continue };
+            // A damaged order may lead to no row.
+            let node = ground.order.get(candidate.node as usize).filter(|node| (**node as usize) < ground.order.len());
+            let Some(&node) = node else { continue };
             self.hits.push(Scored { node, score: candidate.score });
             if aim.rescore {
                 ground.rows.prefetch(node);

@@ -57,6 +57,9 @@ impl ExactRows for Watched<'_> {
     }
 }
 
+/// What a search of one shard reads.
+type ShardBeam<'a> = Beam<'a, LinksView<'a>, StoredRows<'a>>;
+
 /// A hit of one shard.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShardHit<'a> {
@@ -81,11 +84,7 @@ pub struct Found<'a> {
 
 impl DenseShard {
     /// The parts that a search reads. Made once for many searches.
-    fn beam<'a>(
-        &'a self,
-        graph: &'a LinksView<'a>,
-        rows: &'a StoredRows<'a>,
-    ) -> Beam<'a, LinksView<'a>, StoredRows<'a>> {
+    fn beam<'a>(&'a self, graph: &'a LinksView<'a>, rows: &'a StoredRows<'a>) -> ShardBeam<'a> {
         Beam { codes: self.codes(), graph, order: graph.order(), rows, metric: self.meta().model.metric }
     }
 
@@ -107,38 +106,73 @@ impl DenseShard {
     ) {
         let (graph, rows) = (self.graph(), self.rows());
         let beam = self.beam(&graph, &rows);
+        LANES.with(|lanes| match lanes.try_borrow_mut() {
+            Ok(mut lanes) => self.walk_or_scan(&beam, queries, params, &mut lanes, &mut found),
+            // `found` searches itself.
+            Err(_) => self.walk_or_scan(&beam, queries, params, &mut Lanes::new(), &mut found),
+        });
+    }
+
+    /// Decides for each question between the graph and an exact scan of what passes.
+    fn walk_or_scan<'a>(
+        &'a self,
+        beam: &ShardBeam<'_>,
+        queries: &[&[f32]],
+        params: &BeamParams<'_>,
+        lanes: &mut Lanes,
+        found: &mut impl FnMut(usize, Found<'a>),
+    ) {
         let share = params.passing.map_or(1.0, |passing| passing.len() as f64 / self.len().max(1) as f64);
-        let Some(mut planned) = self.planned(params, share) else {
+        let Some(planned) = self.planned(params, share) else {
             for (number, query) in queries.iter().enumerate() {
                 found(number, self.scan(query, params.k, params.passing, params.stop));
             }
             return;
         };
-        if let Some(passing) = params.passing.filter(|_| queries.len() == 1 && self.len() > PROBED) {
-            let query = queries.first().copied().unwrap_or(&[]);
-            let near = BeamParams { stop: params.stop, rescore: false, ..BeamParams::new(PROBED, PROBED) };
-            let probe = beam.search_one(query, &near, &mut Lanes::new());
+        let Some(passing) = params.passing.filter(|_| self.len() > PROBED) else {
+            return self.walk(beam, queries, &planned, lanes, found);
+        };
+        // Each question has a neighbourhood, and so a width, of its own.
+        let near = BeamParams { stop: params.stop, rescore: false, ..BeamParams::new(PROBED, PROBED) };
+        let mut local = vec![share; queries.len()];
+        beam.search(queries, &near, lanes, |number, probe| {
             let passed = probe.hits.iter().take(PROBED).filter(|hit| passing.contains(hit.node)).count();
-            let local = (passed as f64 + 0.5) / (PROBED as f64 + 1.0);
+            if let Some(local) = local.get_mut(number) {
+                *local = (passed as f64 + 0.5) / (PROBED as f64 + 1.0);
+            }
+        });
+        let (mut usual, mut together) = (Vec::new(), Vec::new());
+        for (number, (query, local)) in queries.iter().zip(local).enumerate() {
             // Chance alone halves a share now and then; that costs a wider beam and no hit.
-            if local < share / 2.0 {
-                match self.planned(params, local) {
-                    Some(wider) => planned = wider,
-                    None => return found(0, self.scan(query, params.k, params.passing, params.stop)),
-                }
+            if local >= share / 2.0 {
+                usual.push(number);
+                together.push(*query);
+            } else if let Some(wider) = self.planned(params, local) {
+                self.walk(beam, &[query], &wider, lanes, &mut |_, hits| found(number, hits));
+            } else {
+                found(number, self.scan(query, params.k, params.passing, params.stop));
             }
-        } else if params.passing.is_some() && queries.len() > 1 {
-            // Each question has a neighbourhood, and so a width, of its own.
-            for (number, query) in queries.iter().enumerate() {
-                found(number, self.search(query, params));
-            }
-            return;
         }
-        let params = planned;
+        self.walk(beam, &together, &planned, lanes, &mut |at, hits| {
+            if let Some(number) = usual.get(at) {
+                found(*number, hits);
+            }
+        });
+    }
+
+    /// Walks for all questions, and scans for those that found too few.
+    fn walk<'a>(
+        &'a self,
+        beam: &ShardBeam<'_>,
+        queries: &[&[f32]],
+        params: &BeamParams<'_>,
+        lanes: &mut Lanes,
+        found: &mut impl FnMut(usize, Found<'a>),
+    ) {
         let wanted = params.passing.map_or(self.len(), NodeSet::len).min(params.k);
-        let mut each = |number: usize, walked: Walked| {
+        beam.search(queries, params, lanes, |number, walked| {
             let query = queries.get(number).copied().unwrap_or(&[]);
-            if walked.hits.len() < wanted && !walked.stopped && query.len() == rows.dim() {
+            if walked.hits.len() < wanted && !walked.stopped && query.len() == beam.rows.dim() {
                 // The nodes that pass lie where the walk did not come.
                 found(number, self.scan(query, params.k, params.passing, params.stop));
             } else {
@@ -146,11 +180,6 @@ impl DenseShard {
                 let distance_computations = walked.estimated + walked.scored;
                 found(number, Found { hits, distance_computations, stopped: walked.stopped });
             }
-        };
-        LANES.with(|lanes| match lanes.try_borrow_mut() {
-            Ok(mut lanes) => beam.search(queries, &params, &mut lanes, &mut each),
-            // `found` searches itself.
-            Err(_) => beam.search(queries, &params, &mut Lanes::new(), &mut each),
         });
     }
 

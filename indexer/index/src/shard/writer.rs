@@ -11,7 +11,7 @@ use crate::format::header::{HEADER_LEN, MAX_DIM};
 use crate::format::{Header, RowType, SectionEntry, SectionKind, align, codes, graph, keys, rows};
 use crate::layout::Arranged;
 use crate::model::{BuildRecord, ModelRecord};
-use crate::search::VectorRows;
+use crate::search::{MAX_SLOTS, VectorRows};
 use crate::storage::ChecksumWriter;
 
 /// META: what made the shard.
@@ -65,8 +65,8 @@ fn check(input: &ShardInput<'_>) -> Result<()> {
     if input.meta.model.dim > MAX_DIM as usize {
         return mismatch("dimension of a shard's vectors", format!("at most {MAX_DIM}"), input.meta.model.dim);
     }
-    if u32::try_from(n).is_err() {
-        return mismatch("vectors of a shard", "fewer than 2^32", n);
+    if n >= MAX_SLOTS {
+        return mismatch("vectors of a shard", format!("fewer than {MAX_SLOTS}"), n);
     }
     if input.arranged.layout.order.len() != n || input.arranged.codes.view().len() != n {
         let got = format!("{} slots, {} codes", input.arranged.layout.order.len(), input.arranged.codes.view().len());

@@ -173,6 +173,17 @@ fn codes_alone_rank_nearly_as_vectors_do() {
 }
 
 #[test]
+fn a_slot_that_leads_to_no_row_is_no_hit() {
+    let mut world = World::new(Metric::Cosine);
+    world.arranged.layout.order.fill(1_500);
+    let queries: Vec<&[f32]> = world.queries.chunks(DIM).take(1).collect();
+    for rescore in [true, false] {
+        let found = world.search(&queries, &BeamParams { rescore, ..BeamParams::new(10, 20) });
+        assert!(found[0].scored > 10 && found[0].hits.is_empty(), "{found:?}");
+    }
+}
+
+#[test]
 fn another_dimension_finds_nothing() {
     let world = World::new(Metric::Cosine);
     assert_eq!(world.search(&[&[1.0; DIM + 1]], &BeamParams::new(3, 10)), [Walked::default()]);
