@@ -185,7 +185,8 @@ impl Party<'_> {
             seed: workload.seed,
         };
         (self.note)(&format!("{engine}: index"));
-        let index = build_or_reuse(&mut builder, &described, &recipe, &job.cache, &job.reuse, rebuild, deadlines.build)?;
+        let index =
+            build_or_reuse(&mut builder, &described, &recipe, &job.cache, &job.reuse, rebuild, deadlines.build)?;
         builder.quit();
         (self.note)(&format!(
             "{engine}: {} in {:.1} s",

@@ -48,10 +48,20 @@ pub struct RankScore {
 impl Certificate {
     /// The distance in score between the `k`-th and the `ef`-th nearest of a typical question: a walk that ends when its
     /// best candidate is worse than the k-th hit by this much has looked at about `ef` candidates, more for hard
-    /// questions, fewer for easy ones. None where the shard is too small to have measured it.
+    /// questions, fewer for easy ones. None where a rank lies beyond those measured: in a small shard, or
+    /// for a very wide beam.
     pub fn margin(&self, k: usize, ef: usize) -> Option<f32> {
         let (near, far) = (self.score_at(k as f64)?, self.score_at(ef as f64)?);
         Some((near - far).max(0.0) as f32)
+    }
+
+    /// Whether all numbers are finite: JSON knows no others.
+    pub fn is_finite(&self) -> bool {
+        let points = self.recall.iter().flat_map(|point| {
+            let at_100 = point.recall_at_100.unwrap_or(0.0);
+            [point.recall_at_10, at_100, point.distance_computations, point.scored]
+        });
+        points.chain(self.profile.iter().map(|point| point.score)).all(f64::is_finite)
     }
 
     /// Mean score at a rank, by linear interpolation over the logarithm of the rank; none beyond what was measured.
@@ -79,7 +89,8 @@ pub struct RecallPoint {
     pub ef: usize,
     /// Mean share of the 10 nearest that the walk finds.
     pub recall_at_10: f64,
-    /// Mean share of the 100 nearest that the walk finds; absent where `ef` or the shard is smaller than 100.
+    /// Mean share of the 100 nearest that the walk finds; absent where `ef` is not above 100, or a question
+    /// has fewer than 100 others.
     pub recall_at_100: Option<f64>,
     /// Mean scores computed per search: estimates from sketches, int8 rows and vectors together.
     pub distance_computations: f64,

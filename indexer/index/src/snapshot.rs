@@ -162,9 +162,9 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// The nodes that pass a filter, one set per shard in their order.
-    pub fn passing(&self, filter: &Filter) -> Result<Vec<NodeSet>> {
-        self.shards.par_iter().map(|shard| filter.nodes(&shard.text)).collect()
+    /// The nodes that pass a filter, one set per shard in their order; nothing where `stop` ended the work.
+    pub fn passing(&self, filter: &Filter, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Vec<NodeSet>>> {
+        self.shards.par_iter().map(|shard| filter.nodes(&shard.text, stop)).collect()
     }
 
     /// One set per shard, or none at all.

@@ -218,23 +218,25 @@ fn a_search_that_is_told_to_stop_ends_soon_and_says_so() {
     let values: Vec<f32> = (0..6000).flat_map(|number| row(number, 2)).collect();
     let (_dir, shard) = built(&values, DIM, &BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 2 });
     let query = row(7, 3);
-    let looks = AtomicU32::new(0);
-    // The first look lets it go on.
-    let stop = || looks.fetch_add(1, Ordering::Relaxed) > 0;
-    let few = set(6000, |node| node % 3 == 0);
-    for passing in [None, Some(&few)] {
-        let params = BeamParams { passing, ..BeamParams::new(K, if passing.is_some() { 2000 } else { 3000 }) };
+    let (looks, patience) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
+    let stop = || looks.fetch_add(1, Ordering::Relaxed) >= patience.load(Ordering::Relaxed);
+    let (few, half) = (set(6000, |node| node % 3 == 0), set(6000, |node| node % 2 == 0));
+    for (passing, ef) in [(None, 3000), (Some(&half), 200)] {
+        let params = BeamParams { passing, ..BeamParams::new(K, ef) };
         let whole = shard.search(&query, &params);
         looks.store(0, Ordering::Relaxed);
-        let stopped = shard.search(&query, &BeamParams { stop: Some(&stop), ..params });
-        assert!(!whole.stopped && stopped.stopped);
-        assert!(stopped.distance_computations < whole.distance_computations, "{passing:?}");
-        let patient = || false;
-        let asked = shard.search(&query, &BeamParams { stop: Some(&patient), ..params });
+        patience.store(u32::MAX, Ordering::Relaxed);
+        let asked = shard.search(&query, &BeamParams { stop: Some(&stop), ..params });
         assert_eq!((asked.hits, asked.stopped), (whole.hits, false));
+        // The last of those looks ends it: a walk gives what it has, where a scan gives nothing.
+        patience.store(looks.swap(0, Ordering::Relaxed) - 1, Ordering::Relaxed);
+        let stopped = shard.search(&query, &BeamParams { stop: Some(&stop), ..params });
+        assert!(stopped.stopped && !stopped.hits.is_empty());
+        assert!(stopped.distance_computations < whole.distance_computations, "{ef}");
     }
     // By the exact scan, which such a filter and beam lead to: nothing is found, and one block was read.
     looks.store(0, Ordering::Relaxed);
+    patience.store(1, Ordering::Relaxed);
     let params = BeamParams { passing: Some(&few), stop: Some(&stop), ..BeamParams::new(K, 2000) };
     let stopped = shard.search(&query, &params);
     assert_eq!((stopped.hits.len(), stopped.distance_computations), (0, 1024));

@@ -20,6 +20,9 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
     let mut ef = 0;
     let (mut missed, mut unmeasured) = (0, 0);
     for certificate in certificates {
+        // In a shard of hardly more than 100 documents recall@100 is not measured, and recall@10 speaks for it.
+        let measured = certificate.recall.iter().any(|point| point.recall_at_100.is_some());
+        let hits = if measured { hits } else { hits.min(10) };
         ef = ef.max(match (certificate.ef_for(target, hits), certificate.recall.last()) {
             (Some(ef), _) => ef,
             (None, Some(widest)) => {
@@ -79,6 +82,15 @@ mod tests {
         assert!(missed.note.unwrap().contains("1 of 2 shards measured less than a recall of 0.99"));
         assert!(chosen(0.8, 101).note.unwrap().contains("up to 100 hits, and 101 were wanted"));
         assert!(choose(0.9, 10, true, &[&easy]).note.unwrap().contains("without filters"));
+    }
+
+    #[test]
+    fn a_small_shard_is_known_by_its_recall_at_10() {
+        let mut small = certificate(&[(16, 0.8), (64, 0.97)]);
+        for point in &mut small.recall {
+            point.recall_at_100 = None;
+        }
+        assert_eq!(choose(0.9, 100, false, &[&small]), Chosen { ef: 64, note: None });
     }
 
     #[test]

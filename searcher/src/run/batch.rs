@@ -30,10 +30,14 @@ pub(super) fn answer_all(snapshot: &Snapshot, items: &[Item], stop: &Stop) -> Re
         (Some(a), Some(b)) => a.plan.filter == b.plan.filter,
         _ => false,
     });
-    // One filter's sets at a time and thread: a batch of many filters holds few sets in memory.
-    let found: Vec<Vec<(usize, Found)>> =
-        groups.into_par_iter().map(|group| with_one_filter(snapshot, items, &group, stop)).collect::<Result<_>>()?;
-    let mut found: Vec<(usize, Found)> = found.into_iter().flatten().collect();
+    let mut found: Vec<(usize, Found)> = Vec::with_capacity(items.len());
+    // A few filters at a time: a batch of many holds few sets in memory. Not all at once: a thread that waits for parts of
+    // one group begins with another.
+    for some in groups.chunks(rayon::current_num_threads()) {
+        let of_some: Vec<Vec<(usize, Found)>> =
+            some.par_iter().map(|group| with_one_filter(snapshot, items, group, stop)).collect::<Result<_>>()?;
+        found.extend(of_some.into_iter().flatten());
+    }
     found.sort_unstable_by_key(|(number, _)| *number);
     Ok(found.into_iter().map(|(_, found)| found).collect())
 }

@@ -32,9 +32,9 @@ pub(super) struct Passing {
 /// The filter, if the plan has one.
 pub(super) fn passing(snapshot: &Snapshot, plan: &Plan, stop: &Stop) -> Result<Passing> {
     let Some(filter) = &plan.filter else { return Ok(Passing::default()) };
-    stop.check()?;
     let started = Instant::now();
-    Ok(Passing { sets: Some(snapshot.passing(filter)?), took_us: micros(started) })
+    let Some(sets) = snapshot.passing(filter, &|| stop.is_set())? else { return Err(stop.over()) };
+    Ok(Passing { sets: Some(sets), took_us: micros(started) })
 }
 
 /// BM25, if the plan has it.

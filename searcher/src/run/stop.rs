@@ -48,14 +48,19 @@ impl Stop {
         self.time
     }
 
+    /// What is said of work that was stopped.
+    pub(super) fn over(&self) -> Error {
+        Error::Deadline(self.time)
+    }
+
     /// Refuses to begin where there is no time left.
     pub(super) fn check(&self) -> Result<()> {
-        if self.is_set() { Err(Error::Deadline(self.time)) } else { Ok(()) }
+        if self.is_set() { Err(self.over()) } else { Ok(()) }
     }
 
     /// Hits of a search that came to its end. Those of a stopped one are never an answer.
     pub(super) fn complete(&self, hits: Hits) -> Result<Hits> {
-        if hits.stopped { Err(Error::Deadline(self.time)) } else { Ok(hits) }
+        if hits.stopped { Err(self.over()) } else { Ok(hits) }
     }
 }
 

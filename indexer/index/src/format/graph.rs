@@ -14,9 +14,9 @@ const PART: &str = "GRAPH";
 /// Bytes before the counts of the upper layers.
 const HEAD: u64 = 16;
 /// Layers that a reader accepts: levels are sampled with probabilities that make more impossible.
-const MAX_LAYERS: u32 = 64;
+pub(crate) const MAX_LAYERS: u32 = 64;
 /// Links per slot that a reader accepts.
-const MAX_DEGREE: u32 = 1 << 16;
+pub(crate) const MAX_DEGREE: u32 = 1 << 16;
 
 /// Where the arrays of an upper layer lie, from the start of the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,9 @@ impl GraphTable {
         let at = |place: usize| head.get(place).copied().unwrap_or(0);
         let (entry, layers, degree) = (at(0), at(1), at(2));
         if layers > MAX_LAYERS || (layers == 0) != (n == 0) {
-            return Err(Fault::new(PART, format!("1 to {MAX_LAYERS} layers"), layers));
+            let expected =
+                if n == 0 { "no layer over no vector".to_owned() } else { format!("1 to {MAX_LAYERS} layers") };
+            return Err(Fault::new(PART, expected, layers));
         }
         if degree == 0 || degree > MAX_DEGREE {
             return Err(Fault::new(PART, format!("1 to {MAX_DEGREE} links per slot"), degree));
@@ -113,11 +115,6 @@ impl GraphTable {
             return Err(Fault::new(PART, expected, format!("{} bytes, entry {entry}", places.end)));
         }
         Ok(Self { entry, degree, n, places })
-    }
-
-    /// Bytes of the section up to the end of layer 0's links: what every walk reads.
-    pub fn hot_len(&self) -> u64 {
-        self.places.links_at + self.n * u64::from(self.degree) * 4
     }
 
     /// The section in place. `bytes` is what the table was read from.

@@ -4,6 +4,7 @@ use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{ALIGN, Fault, RowType, SectionKind, VERSION};
+use crate::search::MAX_SLOTS;
 
 /// First bytes of every `dense.dyad`.
 pub const MAGIC: [u8; 8] = *b"DYADENSE";
@@ -163,18 +164,14 @@ impl Header {
             sections: Self::parse_table(raw, file_len)?,
         };
         let stride = row_type.stride(header.dim as usize);
-        if header.dim == 0
-            || header.dim > MAX_DIM
-            || header.row_stride as usize != stride
-            || header.vectors >= crate::search::MAX_SLOTS as u64
-        {
-            let got = format!("dim {}, row_stride {}, vectors {}", header.dim, header.row_stride, header.vectors);
-            return Err(Fault::new(
-                "counts",
-                format!("dim in 1..={MAX_DIM}, its row_stride, fewer than 2^31 vectors"),
-                got,
-            )
-            .into());
+        if header.dim == 0 || header.dim > MAX_DIM {
+            return Err(Fault::new("dim", format!("1..={MAX_DIM}"), header.dim).into());
+        }
+        if header.row_stride as usize != stride {
+            return Err(Fault::new("row_stride", stride, header.row_stride).into());
+        }
+        if header.vectors >= MAX_SLOTS as u64 {
+            return Err(Fault::new("vectors", format!("fewer than {MAX_SLOTS}"), header.vectors).into());
         }
         Ok(header)
     }

@@ -13,7 +13,7 @@
 //! 0    magic            8 bytes  "DYADENSE"
 //! 8    version          u32      2; a reader refuses others
 //! 12   dim              u32      values per vector, at most 65,536
-//! 16   vectors          u64      n
+//! 16   vectors          u64      n, fewer than 2^31
 //! 24   file_len         u64      bytes of the whole file
 //! 32   row_stride       u32      values per stored row: dim rounded up to whole cache lines, the rest is zero
 //! 36   sections         u32      entries in the table, at most 12

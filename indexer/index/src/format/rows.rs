@@ -12,6 +12,8 @@ use crate::model::Metric;
 use crate::search::{ExactRows, VectorRows};
 
 const PART: &str = "VECTORS";
+/// Values that are widened to f32 at a time.
+const WIDENED: usize = 256;
 
 /// Type of the stored values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -69,7 +71,14 @@ pub fn write(rows: &dyn VectorRows, kind: RowType, out: &mut impl Write) -> Resu
                 out.write_all(wide.as_bytes())?;
             }
             RowType::F16 => {
-                narrow.iter_mut().zip(row).for_each(|(slot, value)| *slot = f16::from_f32(*value).to_bits());
+                for (slot, value) in narrow.iter_mut().zip(row) {
+                    let half = f16::from_f32(*value);
+                    if value.is_finite() && !half.is_finite() {
+                        let expected = format!("values of at most {}, or rows stored as f32", f16::MAX);
+                        return Err(Error::Mismatch { what: "a row stored as f16", expected, got: value.to_string() });
+                    }
+                    *slot = half.to_bits();
+                }
                 out.write_all(narrow.as_bytes())?;
             }
         }
@@ -160,8 +169,14 @@ impl ExactRows for StoredRows<'_> {
                 match metric {
                     Metric::Cosine => (kernels().dot_f16)(query, row),
                     Metric::L2 => {
-                        let wide: Vec<f32> = row.iter().map(|value| value.to_f32()).collect();
-                        metric.score(query, &wide)
+                        let mut wide = [0.0f32; WIDENED];
+                        let pieces = query.chunks(WIDENED).zip(row.chunks(WIDENED)).map(|(query, row)| {
+                            for (wide, value) in wide.iter_mut().zip(row) {
+                                *wide = value.to_f32();
+                            }
+                            metric.score(query, &wide[..row.len()])
+                        });
+                        pieces.sum()
                     }
                 }
             }
@@ -176,5 +191,47 @@ impl ExactRows for StoredRows<'_> {
                 kernels::prefetch(bits.as_bytes());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::DenseRows;
+
+    #[test]
+    fn stored_rows_score_as_their_values_do() {
+        for dim in [1, 63, 64, 65, 256, 257, 700] {
+            let values: Vec<f32> = (0..3 * dim).map(|at| ((at * 37 % 101) as f32 - 50.0) / 40.0).collect();
+            let query: Vec<f32> = (0..dim).map(|at| ((at * 53 % 97) as f32 - 48.0) / 40.0).collect();
+            for kind in [RowType::F32, RowType::F16] {
+                let mut bytes = Vec::new();
+                write(&DenseRows::new(&values, dim), kind, &mut bytes).unwrap();
+                // Aligned as a mapped section is.
+                let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|chunk| u64::from_ne_bytes(*chunk)).collect();
+                let rows = StoredRows::new(words.as_bytes(), kind, dim, 3).unwrap();
+                let mut row = Vec::new();
+                for node in 0..3 {
+                    rows.decode(node, &mut row);
+                    for metric in [Metric::Cosine, Metric::L2] {
+                        let (stored, plain) = (rows.score(node, &query, metric), metric.score(&query, &row));
+                        assert!(
+                            (stored - plain).abs() <= 1e-5 * dim as f32,
+                            "{kind:?} {metric:?} {dim}: {stored} {plain}"
+                        );
+                    }
+                }
+                assert!(rows.score(3, &query, Metric::L2).is_nan());
+            }
+        }
+    }
+
+    #[test]
+    fn values_too_large_for_f16_are_refused() {
+        let values = [1.0, 70_000.0];
+        let rows = DenseRows::new(&values, 2);
+        let error = write(&rows, RowType::F16, &mut Vec::new()).unwrap_err().to_string();
+        assert!(error.contains("65504") && error.contains("70000"), "{error}");
+        write(&rows, RowType::F32, &mut Vec::new()).unwrap();
     }
 }

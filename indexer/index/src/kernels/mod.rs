@@ -25,7 +25,7 @@ mod tests;
 mod x86;
 
 pub use choose::{ENVIRONMENT, UnknownKernels, asked, available, choose, kernels};
-pub use prefetch::{prefetch, prefetch_lines, prefetch_start};
+pub use prefetch::{prefetch, prefetch_start};
 pub use scalar::SCALAR;
 
 use half::f16;

@@ -18,16 +18,6 @@ pub fn prefetch(bytes: &[u8]) {
     }
 }
 
-/// Asks for the first line of each row of `stride` bytes; an id outside the table is passed over.
-#[inline]
-pub fn prefetch_lines(table: &[u8], stride: usize, ids: &[u32]) {
-    for id in ids {
-        if let Some(row) = (*id as usize).checked_mul(stride).and_then(|start| table.get(start..)) {
-            prefetch_start(row);
-        }
-    }
-}
-
 /// Asks for the line in which `values` start.
 #[inline]
 pub fn prefetch_start<T>(values: &[T]) {

@@ -3,7 +3,7 @@
 use std::io;
 
 use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{DocSet as _, InvertedIndexReader, TERMINATED};
+use tantivy::{DocSet as _, InvertedIndexReader, TERMINATED, TantivyError};
 
 use super::facts::{self, FieldValue};
 use super::{TextShard, text_error};
@@ -93,21 +93,32 @@ impl Bits {
     }
 }
 
-/// The terms of one indexed field, and their documents.
-struct Terms(std::sync::Arc<InvertedIndexReader>);
+/// Asked now and then; true ends the work.
+pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-impl Terms {
+/// Documents read between two looks at whether to stop.
+const DOCUMENTS_BETWEEN_LOOKS: u32 = 4096;
+
+/// The terms of one indexed field, and their documents.
+struct Terms<'a> {
+    reader: std::sync::Arc<InvertedIndexReader>,
+    stop: Stop<'a>,
+    read: u32,
+}
+
+impl Terms<'_> {
     /// Adds the documents of one term.
-    fn equal(&self, term: &[u8], into: &mut Bits) -> io::Result<()> {
-        match self.0.terms().get(term)? {
+    fn equal(&mut self, term: &[u8], into: &mut Bits) -> io::Result<()> {
+        match self.reader.terms().get(term)? {
             Some(info) => self.documents(&info, into),
             None => Ok(()),
         }
     }
 
     /// Adds the documents of all terms from `from` to `to`, or up to the last that starts with `prefix`.
-    fn between(&self, from: &[u8], to: Option<&[u8]>, prefix: &[u8], into: &mut Bits) -> io::Result<()> {
-        let range = self.0.terms().range().ge(from);
+    fn between(&mut self, from: &[u8], to: Option<&[u8]>, prefix: &[u8], into: &mut Bits) -> io::Result<()> {
+        let reader = std::sync::Arc::clone(&self.reader);
+        let range = reader.terms().range().ge(from);
         let mut terms = match to {
             Some(to) => range.le(to).into_stream()?,
             None => range.into_stream()?,
@@ -121,10 +132,15 @@ impl Terms {
         Ok(())
     }
 
-    fn documents(&self, info: &tantivy::postings::TermInfo, into: &mut Bits) -> io::Result<()> {
-        let mut documents = self.0.read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
+    /// Interrupted where `stop` says so.
+    fn documents(&mut self, info: &tantivy::postings::TermInfo, into: &mut Bits) -> io::Result<()> {
+        let mut documents = self.reader.read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
         let mut document = documents.doc();
         while document != TERMINATED {
+            if self.read.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) && (self.stop)() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            self.read = self.read.wrapping_add(1);
             into.insert(document);
             document = documents.advance();
         }
@@ -133,29 +149,33 @@ impl Terms {
 }
 
 impl Filter {
-    /// The nodes of a shard that pass.
-    pub fn nodes(&self, shard: &TextShard) -> Result<NodeSet> {
-        let bits = self.bits(shard).map_err(text_error(shard.path()))?;
-        Ok(bits.nodes())
+    /// The nodes of a shard that pass; nothing where `stop`, which is asked now and then, ended the work.
+    pub fn nodes(&self, shard: &TextShard, stop: Stop<'_>) -> Result<Option<NodeSet>> {
+        match self.bits(shard, stop) {
+            Ok(bits) => Ok(Some(bits.nodes())),
+            Err(TantivyError::IoError(error)) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(text_error(shard.path())(error)),
+        }
     }
 
-    fn bits(&self, shard: &TextShard) -> tantivy::Result<Bits> {
+    fn bits(&self, shard: &TextShard, stop: Stop<'_>) -> tantivy::Result<Bits> {
         let nodes = shard.len();
+        let terms = |field: Field| terms(shard, field, stop);
         let fold = |all: &[Self], start: Bits, join: fn(u64, u64) -> u64| {
-            all.iter().try_fold(start, |bits, filter| Ok(bits.with(&filter.bits(shard)?, join)))
+            all.iter().try_fold(start, |bits, filter| Ok(bits.with(&filter.bits(shard, stop)?, join)))
         };
         let mut bits = Bits::none(nodes);
         match self {
             Self::All(all) => return fold(all, Bits::all(nodes), |a, b| a & b),
             Self::Any(all) => return fold(all, bits, |a, b| a | b),
-            Self::Not(filter) => return Ok(filter.bits(shard)?.not()),
+            Self::Not(filter) => return Ok(filter.bits(shard, stop)?.not()),
             Self::Keys(keys) => {
-                if let Some(terms) = terms(shard, shard.fields.key)? {
+                if let Some(mut terms) = terms(shard.fields.key)? {
                     keys.iter().try_for_each(|key| terms.equal(key.as_bytes(), &mut bits))?;
                 }
             }
             Self::OneOf { field, values } if field == facts::KEY => {
-                if let Some(terms) = terms(shard, shard.fields.key)? {
+                if let Some(mut terms) = terms(shard.fields.key)? {
                     for value in values {
                         if let FieldValue::Text(key) = value {
                             terms.equal(key.as_bytes(), &mut bits)?;
@@ -164,28 +184,28 @@ impl Filter {
                 }
             }
             Self::OneOf { field, values } => {
-                if let Some(terms) = terms(shard, shard.fields.facts)? {
+                if let Some(mut terms) = terms(shard.fields.facts)? {
                     let path = facts::path(field);
                     values.iter().try_for_each(|value| terms.equal(&facts::term(&path, value), &mut bits))?;
                 }
             }
-            Self::Range { field, min, max } => range(shard, field, min.as_ref(), max.as_ref(), &mut bits)?,
+            Self::Range { field, min, max } => range(shard, field, (min.as_ref(), max.as_ref()), stop, &mut bits)?,
         }
         Ok(bits)
     }
 }
 
 /// The terms of a field; none in a shard without documents.
-fn terms(shard: &TextShard, field: Field) -> tantivy::Result<Option<Terms>> {
+fn terms<'a>(shard: &TextShard, field: Field, stop: Stop<'a>) -> tantivy::Result<Option<Terms<'a>>> {
     let segment = shard.searcher.segment_readers().first();
-    segment.map(|segment| segment.inverted_index(field).map(Terms)).transpose()
+    segment.map(|segment| segment.inverted_index(field).map(|reader| Terms { reader, stop, read: 0 })).transpose()
 }
 
 fn range(
     shard: &TextShard,
     field: &str,
-    min: Option<&FieldValue>,
-    max: Option<&FieldValue>,
+    (min, max): (Option<&FieldValue>, Option<&FieldValue>),
+    stop: Stop<'_>,
     into: &mut Bits,
 ) -> tantivy::Result<()> {
     if min.is_none() && max.is_none() {
@@ -199,8 +219,8 @@ fn range(
             return Ok(());
         }
         let (from, to) = (from.flatten().unwrap_or_default(), to.flatten());
-        return match terms(shard, shard.fields.key)? {
-            Some(terms) => Ok(terms.between(from.as_bytes(), to.as_deref().map(str::as_bytes), b"", into)?),
+        return match terms(shard, shard.fields.key, stop)? {
+            Some(mut terms) => Ok(terms.between(from.as_bytes(), to.as_deref().map(str::as_bytes), b"", into)?),
             None => Ok(()),
         };
     }
@@ -219,7 +239,7 @@ fn range(
     let prefix = facts::prefix(&path, type_of_min);
     let from = min.map_or_else(|| prefix.clone(), |min| facts::term(&path, min));
     let to = max.map(|max| facts::term(&path, max));
-    if let Some(terms) = terms(shard, shard.fields.facts)? {
+    if let Some(mut terms) = terms(shard, shard.fields.facts, stop)? {
         terms.between(&from, to.as_deref(), &prefix, into)?;
     }
     Ok(())

@@ -51,7 +51,7 @@ pub(super) struct Factors {
     pub(super) error: f32,
     /// Steps of the int8 row.
     pub(super) scale: f32,
-    /// Inner product of row and centre; less half the squared length for [`Metric::L2`].
+    /// Inner product of row and centre; minus half the squared length of the residual for [`Metric::L2`].
     pub(super) bias: f32,
 }
 
@@ -112,7 +112,7 @@ impl Codec {
         self.rotation.seed()
     }
 
-    fn residual(&self, row: &[f32], residual: &mut Vec<f32>) {
+    pub(super) fn residual(&self, row: &[f32], residual: &mut Vec<f32>) {
         residual.clear();
         residual.extend(row.iter().zip(&self.centre).map(|(value, centre)| value - centre));
         self.rotation.apply(residual);
@@ -135,10 +135,11 @@ impl Codec {
         for (code, value) in codes.iter_mut().zip(scratch.iter()) {
             *code = round(value * inverse).wrapping_add(128) as u8;
         }
-        let mut bias = dot(row, &self.centre);
-        if self.metric == Metric::L2 {
-            bias -= dot(row, row) / 2.0;
-        }
+        let bias = match self.metric {
+            Metric::Cosine => dot(row, &self.centre),
+            // Residuals alone: far from the origin the products of whole rows would leave no digit for a distance.
+            Metric::L2 => -squared / 2.0,
+        };
         let mut factors = Factors { sketch: 0.0, error: 0.0, scale, bias };
         if absolute > 0.0 {
             factors.sketch = squared / absolute;
@@ -156,12 +157,14 @@ impl Codec {
         let mut residual = std::mem::take(&mut prepared.residual);
         self.residual(query, &mut residual);
         prepared.set(&residual);
-        prepared.base = dot(query, &self.centre) - self.centre_squared;
+        prepared.base = match self.metric {
+            Metric::Cosine => dot(query, &self.centre) - self.centre_squared,
+            Metric::L2 => -prepared.norm * prepared.norm / 2.0,
+        };
         prepared.residual = residual;
     }
 
-    /// Prepares a row from its int8 code, so that rows can be compared without their vectors. Ranks other rows as the
-    /// row itself would; scores lack a part that is the same for all of them.
+    /// Prepares a row from its int8 code, so that rows can be compared without their vectors.
     pub(super) fn prepare_code(&self, codes: &[u8], factors: Factors, prepared: &mut Prepared) {
         let mut residual = std::mem::take(&mut prepared.residual);
         residual.clear();
@@ -173,11 +176,19 @@ impl Codec {
 
     /// The part of a score between two rows that the first of them decides.
     pub(super) fn code_base(&self, factors: Factors) -> f32 {
-        factors.bias - self.centre_squared
+        match self.metric {
+            Metric::Cosine => factors.bias - self.centre_squared,
+            Metric::L2 => factors.bias,
+        }
     }
 }
 
 impl Prepared {
+    /// Nothing: every score is not a number.
+    pub(super) fn none() -> Self {
+        Self { scale: f32::NAN, ..Self::default() }
+    }
+
     fn set(&mut self, residual: &[f32]) {
         let (mut squared, mut largest) = (0.0f32, 0.0f32);
         for value in residual {

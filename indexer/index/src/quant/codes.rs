@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use zerocopy::IntoBytes as _;
 
+use super::check::{self, Scratch};
 use super::codec::{Codec, Factors, Prepared};
 use crate::kernels::{self, Kernels, kernels};
 use crate::search::VectorRows;
@@ -117,6 +118,15 @@ impl<'a> CodesView<'a> {
         self.len() == 0
     }
 
+    /// Whether a slot's codes are those of `row`, whose values may have been rounded since by `rounding` of its length.
+    /// The name of what is not, where something is not.
+    pub(crate) fn differ(&self, slot: u32, row: &[f32], rounding: f32, scratch: &mut Scratch) -> Option<&'static str> {
+        let (Some(line), Some(codes), Some(factors)) = (self.line(slot), self.row(slot), self.factors(slot)) else {
+            return Some("codes");
+        };
+        check::differ(self.codec, &check::Stored { line, codes, factors }, row, rounding, scratch)
+    }
+
     fn row(&self, slot: u32) -> Option<&'a [u8]> {
         let start = slot as usize * self.bytes;
         self.rows.get(start..start + self.bytes)
@@ -166,6 +176,8 @@ impl<'a> CodesView<'a> {
         let optimism = optimism * query.norm;
         scores.clear();
         scores.extend(slots.iter().zip(products.iter()).map(|(slot, product)| match self.factors(*slot) {
+            // The kernel knows no such row, or the question none of its planes.
+            Some(_) if *product == i32::MIN => f32::NAN,
             Some(factors) => {
                 let agreement = (2 * product).wrapping_sub(query.sketch_sum) as f32;
                 let estimate = agreement * (query.sketch_scale * factors.sketch) + factors.bias + query.base;
@@ -186,21 +198,24 @@ impl<'a> CodesView<'a> {
         }
     }
 
-    /// Prepares a row in the place of a question; from its int8 code.
+    /// Prepares a row in the place of a question; from its int8 code. Nothing scores for a row that does not exist.
     pub fn prepare(&self, slot: u32, prepared: &mut Prepared) {
-        if let (Some(row), Some(factors)) = (self.row(slot), self.factors(slot)) {
-            self.codec.prepare_code(row, factors, prepared);
+        match (self.row(slot), self.factors(slot)) {
+            (Some(row), Some(factors)) => self.codec.prepare_code(row, factors, prepared),
+            _ => *prepared = Prepared::none(),
         }
     }
 
     /// Prepares a row for [`Self::score`] alone: cheaper than [`Self::prepare`], and without its rounding.
     pub fn prepare_exact(&self, slot: u32, prepared: &mut Prepared) {
-        if let (Some(row), Some(factors)) = (self.row(slot), self.factors(slot)) {
-            prepared.values.clear();
-            prepared.values.extend(row.iter().map(|code| (code ^ 0x80).cast_signed()));
-            prepared.offset = 128 * prepared.values.iter().map(|value| i32::from(*value)).sum::<i32>();
-            prepared.scale = factors.scale;
-            prepared.base = self.codec.code_base(factors);
-        }
+        let (Some(row), Some(factors)) = (self.row(slot), self.factors(slot)) else {
+            *prepared = Prepared::none();
+            return;
+        };
+        prepared.values.clear();
+        prepared.values.extend(row.iter().map(|code| (code ^ 0x80).cast_signed()));
+        prepared.offset = 128 * prepared.values.iter().map(|value| i32::from(*value)).sum::<i32>();
+        prepared.scale = factors.scale;
+        prepared.base = self.codec.code_base(factors);
     }
 }

@@ -5,6 +5,7 @@
 //! | `rotation.rs` | a seeded orthogonal transform that spreads a vector's energy over all coordinates |
 //! | `codec.rs` | one shard's quantiser: centre, rotation, and what a question becomes |
 //! | `codes.rs` | the codes of all rows: sketches of one bit per value, and int8 rows; their scores |
+//! | `check.rs` | whether stored codes are those of a row |
 //!
 //! Every row has two codes, made of the same rotated residual `r = R (x - c)`, where `c` is the mean of all rows:
 //!
@@ -15,10 +16,12 @@
 //!
 //! The rotation is what lets one scale per row be enough: no coordinate stands out after it.
 
+mod check;
 mod codec;
 mod codes;
 mod rotation;
 
+pub(crate) use check::Scratch;
 pub use codec::{Codec, Prepared};
 pub use codes::{Codes, CodesView, line_words, row_bytes};
 pub use rotation::Rotation;

@@ -52,9 +52,11 @@ fn a_rotation_spreads_one_coordinate_over_all() {
     }
 }
 
-fn check(dim: usize, metric: Metric) {
+/// `offset` is added to every value: far from the origin the codes of [`Metric::L2`] are as good as near it.
+fn check(dim: usize, metric: Metric, offset: f32) {
     let n = 200;
-    let base = values(n, dim, 3, metric == Metric::Cosine);
+    let shifted = |values: Vec<f32>| values.into_iter().map(|value| value + offset).collect::<Vec<f32>>();
+    let base = shifted(values(n, dim, 3, metric == Metric::Cosine));
     let rows = DenseRows::new(&base, dim);
     let codes = Codes::encode(&rows, Codec::fit(&rows, metric, 11));
     let view = codes.view();
@@ -62,16 +64,16 @@ fn check(dim: usize, metric: Metric) {
     let (mut products, mut estimates) = (Vec::new(), Vec::new());
     let slots: Vec<u32> = (0..n as u32).collect();
     let (mut error8, mut error1, mut scale) = (0.0f32, 0.0f32, 0.0f32);
-    for query in values(20, dim, 4, metric == Metric::Cosine).chunks(dim) {
+    for query in shifted(values(20, dim, 4, metric == Metric::Cosine)).chunks(dim) {
         codes.codec.prepare(query, &mut prepared);
         view.estimate(&prepared, &slots, 0.0, &mut products, &mut estimates);
         for slot in &slots {
             let row = rows.row(*slot);
-            let own = if metric == Metric::L2 { squared(query) / 2.0 } else { 0.0 };
-            let exact = metric.score(query, row) + own;
+            let exact = metric.score(query, row);
             error8 = error8.max((view.score(&prepared, *slot) - exact).abs());
             error1 += (estimates[*slot as usize] - exact).powi(2);
-            scale += squared(row).sqrt() * squared(query).sqrt();
+            let length = |values: &[f32]| values.iter().map(|x| (x - offset).powi(2)).sum::<f32>().sqrt();
+            scale += length(row) * length(query);
         }
     }
     let (count, mean) = ((20 * n) as f32, scale / (20 * n) as f32);
@@ -84,8 +86,9 @@ fn check(dim: usize, metric: Metric) {
 #[test]
 fn codes_score_what_vectors_score() {
     for dim in [3, 64, 96, 128, 384, 500, 768, 1024] {
-        check(dim, Metric::Cosine);
-        check(dim, Metric::L2);
+        check(dim, Metric::Cosine, 0.0);
+        check(dim, Metric::L2, 0.0);
+        check(dim, Metric::L2, 1000.0);
     }
 }
 
@@ -104,6 +107,13 @@ fn rows_compare_with_each_other_through_codes() {
         assert!((view.score(&exact, b) - expected).abs() < 5e-3);
     }
     assert!(view.score(&prepared, 50).is_nan());
+    // A row that does not exist, in the place of a question: nothing of the one before is left.
+    view.prepare(50, &mut prepared);
+    view.prepare_exact(51, &mut exact);
+    let (mut products, mut estimates) = (Vec::new(), Vec::new());
+    view.estimate(&prepared, &[0, 1], 0.2, &mut products, &mut estimates);
+    assert!(estimates.iter().all(|score| score.is_nan()), "{estimates:?}");
+    assert!(view.score(&prepared, 1).is_nan() && view.score(&exact, 1).is_nan());
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub struct BeamParams<'a> {
     /// A walk ends when its best candidate scores less than the k-th hit by more than this. Without one, the beam is
     /// `ef` wide for every question.
     pub margin: Option<f32>,
+    /// Candidates expanded at most; a walk that this ends says so in [`Walked::cut`].
+    pub most: Option<usize>,
     /// Nodes that may be hits; all where absent. Others are walked through.
     pub passing: Option<&'a NodeSet>,
     /// Whether the best candidates are scored again from the vectors; without, scores are those of int8 codes.
@@ -42,18 +44,24 @@ pub struct BeamParams<'a> {
 impl<'a> BeamParams<'a> {
     /// A fixed beam over all nodes, rescored.
     pub fn new(k: usize, ef: usize) -> Self {
-        Self { k, ef, margin: None, passing: None, rescore: true, stop: None }
+        Self { k, ef, margin: None, most: None, passing: None, rescore: true, stop: None }
     }
 
-    fn aim(&self) -> Aim<'a> {
-        let k = self.k.max(1);
-        let ef = self.ef.max(k);
-        let (passing, rescore) = (self.passing, self.rescore);
-        match self.margin {
+    /// Over so many slots: no beam is wider than they are many.
+    fn aim(&self, slots: usize) -> Aim<'a> {
+        let slots = slots.max(1);
+        let k = self.k.clamp(1, slots);
+        let ef = self.ef.clamp(k, slots);
+        let (rank, margin, most) = match self.margin {
             // The width follows the question; the bound only keeps a hard one from running away.
-            Some(margin) => Aim { k, rank: k, margin: margin.max(0.0), most: 4 * ef + 16, passing, rescore },
-            None => Aim { k, rank: ef, margin: 0.0, most: usize::MAX, passing, rescore },
-        }
+            Some(margin) => (k, margin.max(0.0), 4 * ef + 16),
+            None => (ef, 0.0, usize::MAX),
+        };
+        let (bounded, most) = match self.most {
+            Some(bound) if bound < most => (true, bound),
+            _ => (false, most),
+        };
+        Aim { k, rank, margin, most, bounded, passing: self.passing, rescore: self.rescore }
     }
 }
 
@@ -63,6 +71,7 @@ impl std::fmt::Debug for BeamParams<'_> {
             .field("k", &self.k)
             .field("ef", &self.ef)
             .field("margin", &self.margin)
+            .field("most", &self.most)
             .field("passing", &self.passing.map(NodeSet::len))
             .field("rescore", &self.rescore)
             .finish_non_exhaustive()
@@ -72,7 +81,8 @@ impl std::fmt::Debug for BeamParams<'_> {
 /// What a walk found, and what it cost.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Walked {
-    /// Best first: `k` hits and a few more, so that the caller can break ties before it cuts.
+    /// Best first: `k` hits and a few more, so that the caller can break ties before it cuts. Of many equal vectors at the
+    /// cut only some are there.
     pub hits: Vec<Scored>,
     /// Scores estimated from sketches.
     pub estimated: u64,
@@ -80,6 +90,8 @@ pub struct Walked {
     pub scored: u64,
     /// The search was told to stop before its end.
     pub stopped: bool,
+    /// [`BeamParams::most`] ended the walk before its end.
+    pub cut: bool,
 }
 
 /// Memory of searches on one thread, reused by the next ones.
@@ -114,8 +126,8 @@ pub struct Beam<'a, G: ?Sized, R: ?Sized> {
 }
 
 impl<G: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> Beam<'_, G, R> {
-    /// Searches for every question of `queries`; `found` gets the number of each and what was found, in no fixed order.
-    /// Questions of another dimension find nothing.
+    /// Searches for every question of `queries`; `found` gets the number of each once, and what was found, in no fixed
+    /// order. Questions of another dimension find nothing.
     pub fn search(
         &self,
         queries: &[&[f32]],
@@ -124,7 +136,16 @@ impl<G: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> Beam<'_, G, R> 
         mut found: impl FnMut(usize, Walked),
     ) {
         let dim = self.codes.codec().dim();
-        let (aim, ground) = (params.aim(), self.ground());
+        let (aim, ground) = (params.aim(self.codes.len()), self.ground());
+        let mut stopped = params.stop.is_some_and(|stop| stop());
+        for (number, query) in queries.iter().enumerate() {
+            if stopped || query.len() != dim {
+                found(number, Walked { stopped, ..Walked::default() });
+            }
+        }
+        if stopped {
+            return;
+        }
         let mut waiting = queries.iter().enumerate().filter(|(_, query)| query.len() == dim);
         let mut lanes = std::mem::take(&mut memory.walks);
         lanes.resize_with(LANES.min(queries.len()).max(lanes.len()), Lane::default);
@@ -134,7 +155,7 @@ impl<G: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> Beam<'_, G, R> 
             self.begin(lane, number, query, memory);
             running += 1;
         }
-        let (mut steps, mut stopped) = (0, false);
+        let mut steps = 0;
         while running > 0 {
             for lane in lanes.iter_mut().filter(|lane| !lane.idle()) {
                 let Some(&query) = queries.get(lane.query) else { continue };
@@ -150,8 +171,9 @@ impl<G: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> Beam<'_, G, R> 
                     lane.finish_now(&ground, &aim, query);
                 }
                 let hits = lane.hits.clone();
-                found(lane.query, Walked { hits, estimated: lane.estimated, scored: lane.scored, stopped });
-                match waiting.next().filter(|_| !stopped) {
+                let Lane { estimated, scored, cut, .. } = *lane;
+                found(lane.query, Walked { hits, estimated, scored, stopped, cut });
+                match if stopped { None } else { waiting.next() } {
                     Some((number, query)) => self.begin(lane, number, query, memory),
                     None => running -= 1,
                 }
@@ -179,22 +201,29 @@ impl<G: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> Beam<'_, G, R> 
     fn begin(&self, lane: &mut Lane, number: usize, query: &[f32], memory: &mut Lanes) {
         lane.query = number;
         self.codes.codec().prepare(query, &mut lane.prepared);
-        let start = descend(&self.codes, self.graph, &lane.prepared, memory);
-        lane.begin(&self.ground(), start);
+        let (start, estimated) = descend(&self.codes, self.graph, &lane.prepared, memory);
+        lane.begin(&self.ground(), start, estimated);
     }
 }
 
-/// Greedy descent through the upper layers, by estimates: the layers are a hint where to start, no more.
-fn descend<G: UpperLayers + ?Sized>(codes: &CodesView<'_>, graph: &G, prepared: &Prepared, memory: &mut Lanes) -> u32 {
+/// Greedy descent through the upper layers, by estimates: the layers are a hint where to start, no more. The slot, and
+/// the number of estimates.
+fn descend<G: UpperLayers + ?Sized>(
+    codes: &CodesView<'_>,
+    graph: &G,
+    prepared: &Prepared,
+    memory: &mut Lanes,
+) -> (u32, u64) {
     let Lanes { slots, products, scores, .. } = memory;
     let mut here = graph.entry();
-    let mut best = f32::NEG_INFINITY;
+    let (mut best, mut estimated) = (f32::NEG_INFINITY, 0);
     for layer in (1..=graph.max_layer()).rev() {
         loop {
             slots.clear();
             slots.extend_from_slice(graph.upper(layer, here));
             codes.prefetch_lines(slots);
             codes.estimate(prepared, slots, 0.0, products, scores);
+            estimated += slots.len() as u64;
             let before = here;
             for (slot, score) in slots.iter().zip(scores.iter()) {
                 if *score > best {
@@ -206,5 +235,5 @@ fn descend<G: UpperLayers + ?Sized>(codes: &CodesView<'_>, graph: &G, prepared: 
             }
         }
     }
-    here
+    (here, estimated)
 }

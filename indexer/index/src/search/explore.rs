@@ -27,7 +27,9 @@ impl<L: SlotLinks + ?Sized> Explorer<'_, L> {
         start: impl Fn(u32, &Prepared) -> u32,
         mut found: impl FnMut(u32, &[Scored]),
     ) {
-        let aim = Aim { k: ef + 1, rank: ef + 1, margin: 0.0, most: usize::MAX, passing: None, rescore: false };
+        let ef = ef.min(self.codes.len());
+        let rank = ef + 1;
+        let aim = Aim { k: rank, rank, margin: 0.0, most: usize::MAX, bounded: false, passing: None, rescore: false };
         let nothing = DenseRows::new(&[], 0);
         let metric = self.codes.codec().metric();
         let ground = Ground { codes: self.codes, links: self.links, order: self.identity, rows: &nothing, metric };
@@ -39,7 +41,7 @@ impl<L: SlotLinks + ?Sized> Explorer<'_, L> {
             self.codes.prepare(*row, &mut lane.prepared);
             lane.query = *row as usize;
             let from = start(*row, &lane.prepared);
-            lane.begin(&ground, from);
+            lane.begin(&ground, from, 0);
         }
         let mut running = true;
         while running {

@@ -25,7 +25,7 @@ use crate::quant::{CodesView, Prepared};
 const OPTIMISM: f32 = 0.2;
 /// Candidates rescored beyond `k`: int8 order and exact order differ by a place or two.
 pub const RESCORED: usize = 4;
-/// Candidates kept beyond `k`, for ties at the cut.
+/// Candidates kept beyond `k`, for ties at the cut: of more equal vectors than this, those met first are kept.
 const SPARE: usize = 16;
 
 /// Links of layer 0 by slot.
@@ -57,6 +57,8 @@ pub(super) struct Aim<'a> {
     pub(super) margin: f32,
     /// Candidates expanded at most.
     pub(super) most: usize,
+    /// Whether a walk that `most` ended is to say so.
+    pub(super) bounded: bool,
     pub(super) passing: Option<&'a NodeSet>,
     pub(super) rescore: bool,
 }
@@ -94,6 +96,8 @@ pub(super) struct Lane {
     pub(super) hits: Vec<Scored>,
     pub(super) estimated: u64,
     pub(super) scored: u64,
+    /// The walk ended at its bound.
+    pub(super) cut: bool,
 }
 
 impl Lane {
@@ -101,18 +105,19 @@ impl Lane {
         self.phase == Phase::Idle
     }
 
-    /// Starts at a slot. `prepared` holds the question.
+    /// Starts at a slot, which `estimated` sketches led to. `prepared` holds the question.
     pub(super) fn begin<L: SlotLinks + ?Sized, R: ExactRows + ?Sized>(
         &mut self,
         ground: &Ground<'_, L, R>,
         start: u32,
+        estimated: u64,
     ) {
         self.frontier.clear();
         self.expanded = 0;
         self.seen.reset(ground.codes.len());
         self.best.clear();
         self.hits.clear();
-        (self.estimated, self.scored) = (0, 0);
+        (self.estimated, self.scored, self.cut) = (estimated, 0, false);
         if self.seen.insert(start) {
             // Chosen at once, and refined then.
             self.frontier.push(f32::INFINITY, start);
@@ -183,7 +188,11 @@ impl Lane {
                     self.phase = Phase::Choose;
                 }
             }
-            _ => self.finish(ground, aim),
+            Some(top) => {
+                self.cut = aim.bounded && top.score >= threshold;
+                self.finish(ground, aim);
+            }
+            None => self.finish(ground, aim),
         }
     }
 
@@ -233,7 +242,7 @@ impl Lane {
     fn finish<L: ?Sized, R: ExactRows + ?Sized>(&mut self, ground: &Ground<'_, L, R>, aim: &Aim<'_>) {
         let wanted = if aim.rescore { aim.k + RESCORED } else { aim.k };
         for candidate in &self.best {
-            // Equal vectors have equal codes: all that tie with the last are kept, for the caller to break ties by key.
+            // Equal vectors have equal codes: what ties with the last is kept, for the caller to break ties by key.
             if self.hits.len() >= wanted && self.hits.last().is_some_and(|last| last.score > candidate.score) {
                 break;
             }

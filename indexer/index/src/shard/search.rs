@@ -1,13 +1,11 @@
 //! Searching one shard: by its graph, exactly, and through filters.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::reader::DenseShard;
 use crate::format::graph::LinksView;
 use crate::format::rows::StoredRows;
-use crate::model::Metric;
-use crate::search::{Beam, BeamParams, ExactRows, Lanes, NodeSet, Scored, Walked, flat};
+use crate::search::{Beam, BeamParams, Lanes, NodeSet, Scored, Walked, flat_until};
 
 /// Expansions that cost as much as comparing one vector exactly, inverted: a filter is answered by an exact scan of its
 /// nodes where that is cheaper than a walk which must be `1 / selectivity` times as wide. Measured on 100,000 MiniLM sentences
@@ -18,43 +16,9 @@ const ROWS_PER_EXPANSION: f64 = 6.0;
 /// Nearest nodes that are looked at before a walk through a filter: where fewer of them pass than elsewhere, the filter
 /// follows the vectors, and the walk must be wider than the share of all nodes says.
 const PROBED: usize = 32;
-/// Rows that an exact scan compares between two looks at whether to stop.
-const ROWS_BETWEEN_LOOKS: u32 = 1024;
-
 thread_local! {
     /// Search threads live long (rayon), so each keeps its memory for the next search.
     static LANES: RefCell<Lanes> = RefCell::new(Lanes::new());
-}
-
-/// Rows that ask now and then whether to stop, and are not read from then on. One thread reads them.
-struct Watched<'a> {
-    rows: &'a StoredRows<'a>,
-    stop: &'a (dyn Fn() -> bool + Sync),
-    seen: AtomicU32,
-    stopped: AtomicBool,
-}
-
-impl ExactRows for Watched<'_> {
-    fn count(&self) -> usize {
-        self.rows.count()
-    }
-
-    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32 {
-        if self.stopped.load(Ordering::Relaxed) {
-            return f32::NEG_INFINITY;
-        }
-        // A load and a store, which cost nothing beside the row, and not an atomic addition.
-        let seen = self.seen.load(Ordering::Relaxed).wrapping_add(1);
-        self.seen.store(seen, Ordering::Relaxed);
-        if seen.is_multiple_of(ROWS_BETWEEN_LOOKS) && (self.stop)() {
-            self.stopped.store(true, Ordering::Relaxed);
-        }
-        self.rows.score(node, query, metric)
-    }
-
-    fn prefetch(&self, node: u32) {
-        self.rows.prefetch(node);
-    }
 }
 
 /// What a search of one shard reads.
@@ -82,6 +46,14 @@ pub struct Found<'a> {
     pub stopped: bool,
 }
 
+impl Found<'_> {
+    /// With what was spent before.
+    fn after(mut self, spent: u64) -> Self {
+        self.distance_computations += spent;
+        self
+    }
+}
+
 impl DenseShard {
     /// The parts that a search reads. Made once for many searches.
     fn beam<'a>(&'a self, graph: &'a LinksView<'a>, rows: &'a StoredRows<'a>) -> ShardBeam<'a> {
@@ -97,7 +69,7 @@ impl DenseShard {
     }
 
     /// Searches for many questions on this thread, which take turns while memory is fetched. `found` gets the number of
-    /// each question and its hits, in no fixed order.
+    /// each question once, and its hits, in no fixed order.
     pub fn search_batch<'a>(
         &'a self,
         queries: &[&[f32]],
@@ -122,6 +94,9 @@ impl DenseShard {
         lanes: &mut Lanes,
         found: &mut impl FnMut(usize, Found<'a>),
     ) {
+        if params.k == 0 {
+            return (0..queries.len()).for_each(|number| found(number, Found::default()));
+        }
         let share = params.passing.map_or(1.0, |passing| passing.len() as f64 / self.len().max(1) as f64);
         let Some(planned) = self.planned(params, share) else {
             for (number, query) in queries.iter().enumerate() {
@@ -134,28 +109,28 @@ impl DenseShard {
         };
         // Each question has a neighbourhood, and so a width, of its own.
         let near = BeamParams { stop: params.stop, rescore: false, ..BeamParams::new(PROBED, PROBED) };
-        let mut local = vec![share; queries.len()];
+        let mut probes = vec![(share, 0); queries.len()];
         beam.search(queries, &near, lanes, |number, probe| {
             let passed = probe.hits.iter().take(PROBED).filter(|hit| passing.contains(hit.node)).count();
-            if let Some(local) = local.get_mut(number) {
-                *local = (passed as f64 + 0.5) / (PROBED as f64 + 1.0);
+            if let Some(slot) = probes.get_mut(number) {
+                *slot = ((passed as f64 + 0.5) / (PROBED as f64 + 1.0), probe.estimated + probe.scored);
             }
         });
         let (mut usual, mut together) = (Vec::new(), Vec::new());
-        for (number, (query, local)) in queries.iter().zip(local).enumerate() {
+        for (number, (query, (local, spent))) in queries.iter().zip(probes).enumerate() {
             // Chance alone halves a share now and then; that costs a wider beam and no hit.
             if local >= share / 2.0 {
-                usual.push(number);
+                usual.push((number, spent));
                 together.push(*query);
             } else if let Some(wider) = self.planned(params, local) {
-                self.walk(beam, &[query], &wider, lanes, &mut |_, hits| found(number, hits));
+                self.walk(beam, &[query], &wider, lanes, &mut |_, hits| found(number, hits.after(spent)));
             } else {
-                found(number, self.scan(query, params.k, params.passing, params.stop));
+                found(number, self.scan(query, params.k, params.passing, params.stop).after(spent));
             }
         }
         self.walk(beam, &together, &planned, lanes, &mut |at, hits| {
-            if let Some(number) = usual.get(at) {
-                found(*number, hits);
+            if let Some((number, spent)) = usual.get(at) {
+                found(*number, hits.after(*spent));
             }
         });
     }
@@ -171,14 +146,13 @@ impl DenseShard {
     ) {
         let wanted = params.passing.map_or(self.len(), NodeSet::len).min(params.k);
         beam.search(queries, params, lanes, |number, walked| {
-            let query = queries.get(number).copied().unwrap_or(&[]);
-            if walked.hits.len() < wanted && !walked.stopped && query.len() == beam.rows.dim() {
+            let Walked { hits, estimated, scored, stopped, cut } = walked;
+            let (spent, query) = (estimated + scored, queries.get(number).copied().unwrap_or(&[]));
+            if (hits.len() < wanted || cut) && !stopped {
                 // The nodes that pass lie where the walk did not come.
-                found(number, self.scan(query, params.k, params.passing, params.stop));
+                found(number, self.scan(query, params.k, params.passing, params.stop).after(spent));
             } else {
-                let hits = self.hits(&walked.hits, params.k);
-                let distance_computations = walked.estimated + walked.scored;
-                found(number, Found { hits, distance_computations, stopped: walked.stopped });
+                found(number, Found { hits: self.hits(&hits, params.k), distance_computations: spent, stopped });
             }
         });
     }
@@ -197,7 +171,10 @@ impl DenseShard {
         let wide = |count: usize| ((count as f64 / share).ceil() as usize).min(self.len());
         let margin = params.margin.or_else(|| self.certificate().margin(wide(k), wide(ef)));
         // Without a margin the walk goes on until `ef` nodes pass; with one its bound must be as wide as the filter asks.
-        Some(BeamParams { k, ef: if margin.is_some() { wide(ef) } else { ef }, margin, ..*params })
+        let ef = if margin.is_some() { wide(ef) } else { ef };
+        // Where what passes lies far away, a walk would meet everything nearer first: it costs no more than the scan.
+        let most = Some((passing.len() as f64 / ROWS_PER_EXPANSION) as usize);
+        Some(BeamParams { k, ef, margin, most, ..*params })
     }
 
     /// The `k` nearest by comparing with every vector, or with those that pass.
@@ -205,7 +182,7 @@ impl DenseShard {
         self.scan(query, k, passing, None)
     }
 
-    /// [`Self::search_exact`] that can be stopped; nothing is found then.
+    /// [`Self::search_exact`] that can be stopped; nothing is found then, nor for a question of another dimension.
     pub(crate) fn scan(
         &self,
         query: &[f32],
@@ -214,16 +191,12 @@ impl DenseShard {
         stop: Option<&(dyn Fn() -> bool + Sync)>,
     ) -> Found<'_> {
         let (rows, metric) = (self.rows(), self.meta().model.metric);
-        let Some(stop) = stop else {
-            let scored = flat(&rows, query, k, metric, passing);
-            let distance_computations = passing.map_or(self.len(), NodeSet::len) as u64;
-            return Found { hits: self.hits(&scored, k), distance_computations, stopped: false };
-        };
-        let watched = Watched { rows: &rows, stop, seen: AtomicU32::new(0), stopped: AtomicBool::new(stop()) };
-        let scored = flat(&watched, query, k, metric, passing);
-        let (distance_computations, stopped) = (u64::from(watched.seen.into_inner()), watched.stopped.into_inner());
-        let hits = if stopped { Vec::new() } else { self.hits(&scored, k) };
-        Found { hits, distance_computations, stopped }
+        if query.len() != rows.dim() {
+            return Found::default();
+        }
+        let scanned = flat_until(&rows, query, k, metric, passing, || stop.is_some_and(|stop| stop()));
+        let hits = self.hits(&scanned.hits, k);
+        Found { hits, distance_computations: scanned.compared, stopped: scanned.stopped }
     }
 
     /// Breaks ties by key and cuts at `k`.

@@ -2,9 +2,9 @@
 
 use super::reader::{DenseShard, check_sum, fault_of};
 use crate::format::header::HEADER_LEN;
-use crate::format::{Fault, SectionEntry, SectionKind};
+use crate::format::{Fault, RowType, SectionEntry, SectionKind};
 use crate::model::Metric;
-use crate::quant::Prepared;
+use crate::quant::Scratch;
 
 /// Squared lengths of unit vectors may differ from 1 by this much (f32 rounding, and f16 embeddings).
 const UNIT_TOLERANCE: f32 = 1e-2;
@@ -15,8 +15,6 @@ fn squared(row: &[f32]) -> f32 {
 
 /// Slots whose codes are compared with their vectors.
 const CHECKED_CODES: usize = 10_000;
-/// Scores of int8 codes may differ from exact ones by this much of the squared length.
-const CODE_TOLERANCE: f32 = 2e-2;
 
 /// What a full check of a shard found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,6 +40,9 @@ impl DenseShard {
         self.check_padding().unwrap_or_else(&mut note);
         // The meaning of damaged bytes is of no interest.
         let sound = |kind| !damaged.contains(&kind);
+        if self.certificate().vectors != self.len() as u64 {
+            note(Fault::new("CERTIFICATE, vectors", self.len(), self.certificate().vectors));
+        }
         if sound(SectionKind::Vectors) {
             self.check_vectors().unwrap_or_else(&mut note);
         }
@@ -107,22 +108,18 @@ impl DenseShard {
     /// Codes made again from the vectors of a sample of slots must be the stored ones, up to rounding.
     fn check_codes(&self) -> Result<(), Fault> {
         let (codes, rows, graph) = (self.codes(), self.rows(), self.graph());
-        let metric = self.meta().model.metric;
-        let mut row = Vec::new();
-        let mut prepared = Prepared::default();
+        let rounding = match self.header().row_type {
+            RowType::F32 => 1e-5,
+            RowType::F16 => 1e-3,
+        };
+        let (mut row, mut scratch) = (Vec::new(), Scratch::default());
         let step = (self.len() / CHECKED_CODES).max(1);
         for slot in (0..self.len() as u32).step_by(step) {
             let Some(&node) = graph.order().get(slot as usize) else { continue };
             rows.decode(node, &mut row);
-            codes.codec().prepare(&row, &mut prepared);
-            let (exact, coded) = (metric.score(&row, &row), codes.score(&prepared, slot));
-            // For L2 a code's score lacks half the squared length of the question.
-            let coded = if metric == Metric::L2 { coded - squared(&row) / 2.0 } else { coded };
-            let tolerance = CODE_TOLERANCE * squared(&row).max(1.0);
-            let close = (exact - coded).abs() <= tolerance;
-            if !close {
-                let got = format!("{coded} at slot {slot}, node {node}");
-                return Err(Fault::new("CODES", format!("the score {exact} of its own vector"), got));
+            if let Some(part) = codes.differ(slot, &row, rounding, &mut scratch) {
+                let expected = format!("the codes of the vector of node {node} in slot {slot}");
+                return Err(Fault::new("CODES", expected, format!("another {part}")));
             }
         }
         Ok(())

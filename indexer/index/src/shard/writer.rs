@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::certificate::Certificate;
 use crate::error::{Error, Result};
+use crate::format::graph::{MAX_DEGREE, MAX_LAYERS};
 use crate::format::header::{HEADER_LEN, MAX_DIM};
 use crate::format::{Header, RowType, SectionEntry, SectionKind, align, codes, graph, keys, rows};
 use crate::layout::Arranged;
@@ -71,6 +72,21 @@ fn check(input: &ShardInput<'_>) -> Result<()> {
     if input.arranged.layout.order.len() != n || input.arranged.codes.view().len() != n {
         let got = format!("{} slots, {} codes", input.arranged.layout.order.len(), input.arranged.codes.view().len());
         return mismatch("slots and codes of a shard", n, got);
+    }
+    let layout = &input.arranged.layout;
+    if layout.degree == 0 || layout.degree > MAX_DEGREE as usize || layout.links.len() != n * layout.degree {
+        let got = format!("{} of {} each", layout.links.len(), layout.degree);
+        return mismatch("links of a shard", format!("1 to {MAX_DEGREE} of each of {n} slots"), got);
+    }
+    if layout.upper.len() >= MAX_LAYERS as usize {
+        return mismatch("layers of a shard", format!("at most {MAX_LAYERS}"), layout.upper.len() + 1);
+    }
+    let mut known = std::collections::HashSet::with_capacity(n);
+    if let Some(key) = input.keys.iter().find(|key| key.is_empty() || !known.insert(key.as_str())) {
+        return mismatch("keys of a shard", "distinct ones, none empty", format!("`{key}`"));
+    }
+    if !input.certificate.is_finite() {
+        return mismatch("certificate of a shard", "finite numbers", format!("{:?}", input.certificate));
     }
     let codec = &input.arranged.codes.codec;
     if codec.dim() != input.meta.model.dim || codec.metric() != input.meta.model.metric {

@@ -31,37 +31,42 @@ impl Mapped {
         &self.path
     }
 
-    /// Tells the kernel that a range will be read in no order. A kernel that cannot take advice changes nothing.
+    /// Tells the kernel that a range will be read in no order. A kernel that cannot take advice changes nothing; neither
+    /// does a range that reaches beyond the file.
     pub fn advise_random(&self, offset: u64, len: u64) {
-        if len > 0 {
-            let _ = self.map.advise_range(Advice::Random, offset as usize, len as usize);
-        }
+        self.advise(Advice::Random, offset, len);
     }
 
     /// Tells the kernel that a range will be needed soon.
     pub fn advise_needed(&self, offset: u64, len: u64) {
-        if len > 0 {
-            let _ = self.map.advise_range(Advice::WillNeed, offset as usize, len as usize);
-        }
+        self.advise(Advice::WillNeed, offset, len);
     }
-}
 
-impl Mapped {
     /// Asks for huge pages for a range, where the file system has them for files (tmpfs, some others).
     pub fn advise_huge(&self, offset: u64, len: u64) {
-        if len > 0 {
-            let _ = self.map.advise_range(Advice::HugePage, offset as usize, len as usize);
-        }
+        self.advise(Advice::HugePage, offset, len);
     }
 
     /// Drops the pages of a range from this process; they are read again when they are needed.
     #[expect(unsafe_code, reason = "this advice is unsafe for private memory that was written to")]
     pub fn advise_unneeded(&self, offset: u64, len: u64) {
-        if len > 0 {
-            // SAFETY: the map is of a file and read-only: dropped pages come back with the file's bytes.
-            let _ =
-                unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, offset as usize, len as usize) };
+        if let Some((offset, len)) = self.inside(offset, len) {
+            // SAFETY: the range lies in the map, which is of a file and read-only: dropped pages come back with the
+            // file's bytes.
+            let _ = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, offset, len) };
         }
+    }
+
+    fn advise(&self, advice: Advice, offset: u64, len: u64) {
+        if let Some((offset, len)) = self.inside(offset, len) {
+            let _ = self.map.advise_range(advice, offset, len);
+        }
+    }
+
+    /// A range that holds something and ends in the map.
+    fn inside(&self, offset: u64, len: u64) -> Option<(usize, usize)> {
+        let end = offset.checked_add(len)?;
+        (len > 0 && end <= self.map.len() as u64).then_some((offset as usize, len as usize))
     }
 }
 

@@ -39,15 +39,16 @@ pub(super) fn avx2_kernels() -> Option<Kernels> {
     })
 }
 
-/// The AVX-512 kernels, where this processor has all of F, BW, VL, VNNI and VPOPCNTDQ.
+/// The AVX-512 kernels, where this processor has all of F, BW, VL, VNNI and VPOPCNTDQ, and AVX2.
 #[expect(unsafe_code, reason = "calls functions compiled for AVX-512, behind the check of the processor")]
 pub(super) fn avx512_kernels() -> Option<Kernels> {
     // No closure: that would copy the four slices once more, just after they were written, which waits for the stores.
     fn four(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
-        // SAFETY: this function is handed out below, once this processor is known to have AVX-512F, BW and VNNI.
+        // SAFETY: this function is handed out below, once this processor is known to have AVX2 and AVX-512F, BW and VNNI.
         unsafe { avx512::dot_i8_x4(query, &rows) }
     }
-    let found = is_x86_feature_detected!("avx512f")
+    let found = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512vnni")

@@ -1,5 +1,7 @@
 //! Filters against the same conditions evaluated on the JSON itself.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -111,7 +113,7 @@ fn a_filter_lets_pass_what_its_definition_does() {
     let tried = runner.run(&filter(), |filter| {
         let expected: Vec<u32> =
             (0u32..).zip(&documents).filter(|(_, document)| passes(&filter, document)).map(|(node, _)| node).collect();
-        let nodes = filter.nodes(&shard).unwrap();
+        let nodes = filter.nodes(&shard, &|| false).unwrap().unwrap();
         prop_assert_eq!(nodes.iter().collect::<Vec<_>>(), expected);
         prop_assert_eq!(nodes.nodes(), documents.len());
         Ok(())
@@ -125,7 +127,7 @@ fn a_shard_without_documents_lets_nothing_pass() {
     let all = Filter::All(Vec::new());
     let one = Filter::OneOf { field: "lang".into(), values: vec![FieldValue::Text("en".into())] };
     for filter in [all, one.clone(), Filter::Not(Box::new(one)), Filter::Keys(vec!["k".into()])] {
-        assert!(filter.nodes(&shard).unwrap().is_empty());
+        assert!(filter.nodes(&shard, &|| false).unwrap().unwrap().is_empty());
     }
 }
 
@@ -135,8 +137,24 @@ fn a_text_longer_than_filters_may_name_equals_none_and_keeps_its_place() {
     let documents = vec![("k".to_owned(), long.clone(), Value::Null), ("l".to_owned(), "y".to_owned(), Value::Null)];
     let (_dir, shard) = shard(&documents);
     let limit = FieldValue::Text("x".repeat(super::MAX_TEXT_BYTES));
-    let of = |filter: Filter| filter.nodes(&shard).unwrap().iter().collect::<Vec<_>>();
+    let of = |filter: Filter| filter.nodes(&shard, &|| false).unwrap().unwrap().iter().collect::<Vec<_>>();
     assert!(of(Filter::OneOf { field: "title".into(), values: vec![limit.clone()] }).is_empty());
     assert_eq!(of(Filter::Range { field: "title".into(), min: Some(limit.clone()), max: None }), [0, 1]);
     assert!(of(Filter::Range { field: "title".into(), min: None, max: Some(limit) }).is_empty());
+}
+
+#[test]
+fn a_filter_that_is_told_to_stop_reads_no_further() {
+    let documents: Vec<_> = (0..9_000).map(|n| (format!("{n:05}"), String::new(), json!({"n": n}))).collect();
+    let (_dir, shard) = shard(&documents);
+    let looks = AtomicU32::new(0);
+    let filter = Filter::Range { field: "n".to_owned(), min: Some(FieldValue::Number(0.0)), max: None };
+    let after = |patience: u32| {
+        looks.store(0, Ordering::Relaxed);
+        filter.nodes(&shard, &|| looks.fetch_add(1, Ordering::Relaxed) == patience).unwrap()
+    };
+    assert_eq!(after(0), None);
+    assert_eq!(after(2), None);
+    assert_eq!(after(3).map(|nodes| nodes.len()), Some(9_000));
+    assert_eq!(looks.load(Ordering::Relaxed), 3);
 }

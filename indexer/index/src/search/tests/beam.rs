@@ -79,9 +79,11 @@ impl World {
         let (rows, view) = (self.rows(), self.arranged.layout.view());
         let codes = self.arranged.codes.view();
         let beam = Beam { codes, graph: &view, order: view.order(), rows: &rows, metric: self.metric };
-        let mut found = vec![Walked::default(); queries.len()];
-        beam.search(queries, params, &mut Lanes::new(), |number, walked| found[number] = walked);
-        found
+        let mut found = vec![None; queries.len()];
+        beam.search(queries, params, &mut Lanes::new(), |number, walked| {
+            assert!(found[number].replace(walked).is_none(), "question {number} is answered twice");
+        });
+        found.into_iter().map(|walked| walked.expect("every question is answered")).collect()
     }
 
     fn recall(&self, params: &BeamParams<'_>) -> f64 {
@@ -154,20 +156,52 @@ fn a_stopped_search_says_so_for_every_question() {
     let stop = || asked.fetch_add(1, Ordering::Relaxed) >= 1;
     let params = BeamParams { stop: Some(&stop), ..BeamParams::new(10, 400) };
     let found = world.search(&queries, &params);
-    assert!(asked.load(Ordering::Relaxed) >= 2);
-    assert!(found.iter().any(|walked| !walked.stopped) || found.iter().all(|walked| walked.stopped));
-    assert!(found.last().is_some_and(|walked| walked.stopped));
-    assert!(found.iter().filter(|walked| walked.stopped).count() >= 8);
+    // Once at the start, and once on the way.
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+    assert!(found.last().is_some_and(|walked| walked.stopped && walked.hits.is_empty()));
+    // Those that were on their way say what they had.
+    assert!(found.iter().filter(|walked| walked.stopped && !walked.hits.is_empty()).count() >= 7);
+    let stop = || true;
+    let found = world.search(&queries, &BeamParams { stop: Some(&stop), ..params });
+    assert!(found.iter().all(|walked| *walked == Walked { stopped: true, ..Walked::default() }));
 }
 
 #[test]
-fn codes_alone_rank_nearly_as_vectors_do() {
+fn a_bounded_walk_says_that_its_bound_ended_it() {
     let world = World::new(Metric::Cosine);
+    let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
+    let walk = |most| world.search(&queries, &BeamParams { most, ..BeamParams::new(10, 50) });
+    let (free, wide, narrow) = (walk(None), walk(Some(1_500)), walk(Some(5)));
+    assert_eq!(free, wide);
+    assert!(free.iter().all(|walked| !walked.cut) && narrow.iter().all(|walked| walked.cut));
+    assert!(narrow.iter().zip(&free).all(|(narrow, free)| narrow.estimated < free.estimated));
+}
+
+#[test]
+fn no_beam_is_wider_than_there_are_rows() {
+    let world = World::new(Metric::Cosine);
+    let queries: Vec<&[f32]> = world.queries.chunks(DIM).take(2).collect();
+    for margin in [None, Some(0.5)] {
+        let found = world.search(&queries, &BeamParams { margin, ..BeamParams::new(usize::MAX, usize::MAX) });
+        assert_eq!(found[0].hits.len(), 1_500);
+    }
+}
+
+#[test]
+fn codes_alone_rank_and_score_nearly_as_vectors_do() {
+    for metric in [Metric::Cosine, Metric::L2] {
+        codes_alone(metric);
+    }
+}
+
+fn codes_alone(metric: Metric) {
+    let world = World::new(metric);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
     let params = BeamParams { rescore: false, ..BeamParams::new(10, 200) };
     for (query, walked) in queries.iter().zip(world.search(&queries, &params)) {
-        let exact = flat(&world.rows(), query, 1, Metric::Cosine, None);
-        assert!((walked.hits[0].score - exact[0].score).abs() < 0.01);
+        let exact = flat(&world.rows(), query, 1, metric, None);
+        let size = if metric == Metric::L2 { query.iter().map(|x| x * x).sum() } else { 1.0f32 };
+        assert!((walked.hits[0].score - exact[0].score).abs() < 0.01 * size, "{metric:?}");
         assert!(walked.hits.len() >= 10);
     }
 }

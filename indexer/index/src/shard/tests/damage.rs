@@ -6,7 +6,8 @@ use std::path::Path;
 use super::{DIM, N, written};
 use crate::format::header::{HEADER_LEN, HeaderFault, MAX_DIM};
 use crate::format::{Header, RowType, SectionKind};
-use crate::search::{BeamParams, NodeSet};
+use crate::model::Metric;
+use crate::search::{Beam, BeamParams, Lanes, NodeSet};
 use crate::shard::{DenseShard, Found};
 
 /// Searches of every kind: they end, and what they find is there and has a score.
@@ -106,6 +107,13 @@ fn damage_behind_right_checksums_panics_nothing() {
                     let place = format!("{word:#x} at {at} of {}", entry.kind.name());
                     let query = [0.5; DIM];
                     assert!(whole(&shard.search(&query, &BeamParams::new(N as usize, 64))), "{place}");
+                    // Without the scan that a shard falls back to.
+                    let (graph, rows) = (shard.graph(), shard.rows());
+                    let (codes, order) = (shard.codes(), graph.order());
+                    let beam = Beam { codes, graph: &graph, order, rows: &rows, metric: Metric::Cosine };
+                    let params = BeamParams::new(N as usize, N as usize);
+                    let walked = beam.search_one(&query, &params, &mut Lanes::new());
+                    assert_eq!(walked.hits.len(), N as usize, "{place}");
                     assert!(whole(&shard.search_exact(&query, N as usize, None)), "{place}");
                 }
             }
@@ -125,5 +133,5 @@ fn longer_vectors_than_sums_can_hold_are_refused() {
     };
     assert!(parse(MAX_DIM).is_ok());
     let Err(HeaderFault::Fault(fault)) = parse(MAX_DIM + 1) else { panic!("{:?}", parse(MAX_DIM + 1)) };
-    assert_eq!((fault.part.as_str(), fault.expected.contains("1..=65536")), ("counts", true), "{fault:?}");
+    assert_eq!((fault.part.as_str(), fault.expected.contains("1..=65536")), ("dim", true), "{fault:?}");
 }

@@ -132,6 +132,7 @@ fn by_eight<const BLOCKS: usize, const WHOLE: bool>(
 }
 
 /// Eight ids of [`short`]; `WHOLE`: rows are at least `BLOCKS` registers long.
+#[expect(unsafe_code, reason = "calls what reads rows by ids, which are compared here")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512vnni,avx512vpopcntdq")]
 fn eight<const BLOCKS: usize, const WHOLE: bool>(
@@ -145,24 +146,32 @@ fn eight<const BLOCKS: usize, const WHOLE: bool>(
     let mut at = [0; LANES];
     store_ids(&mut at, _mm256_maskz_mov_epi32(found, load_ids(ids)));
     // One by one, so that no sum passes through memory.
-    let sums = [
-        one::<BLOCKS, WHOLE>(table, planes, at[0]),
-        one::<BLOCKS, WHOLE>(table, planes, at[1]),
-        one::<BLOCKS, WHOLE>(table, planes, at[2]),
-        one::<BLOCKS, WHOLE>(table, planes, at[3]),
-        one::<BLOCKS, WHOLE>(table, planes, at[4]),
-        one::<BLOCKS, WHOLE>(table, planes, at[5]),
-        one::<BLOCKS, WHOLE>(table, planes, at[6]),
-        one::<BLOCKS, WHOLE>(table, planes, at[7]),
-    ];
+    // SAFETY: every id is at most `table.last()`, and `short`, where all of this begins, takes `BLOCKS` and `WHOLE` from the
+    // table.
+    let sums = unsafe {
+        [
+            one::<BLOCKS, WHOLE>(table, planes, at[0]),
+            one::<BLOCKS, WHOLE>(table, planes, at[1]),
+            one::<BLOCKS, WHOLE>(table, planes, at[2]),
+            one::<BLOCKS, WHOLE>(table, planes, at[3]),
+            one::<BLOCKS, WHOLE>(table, planes, at[4]),
+            one::<BLOCKS, WHOLE>(table, planes, at[5]),
+            one::<BLOCKS, WHOLE>(table, planes, at[6]),
+            one::<BLOCKS, WHOLE>(table, planes, at[7]),
+        ]
+    };
     finish(&sums, found, out);
 }
 
 /// The weighted bits of one id per 64 bits.
+///
+/// # Safety
+///
+/// `id` is at most `table.last()`; a sketch has at most `BLOCKS` registers; and where `WHOLE`, a row has `BLOCKS` whole ones.
 #[expect(unsafe_code, reason = "vector loads of a row whose id was compared in a register")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni,avx512vpopcntdq")]
-fn one<const BLOCKS: usize, const WHOLE: bool>(
+unsafe fn one<const BLOCKS: usize, const WHOLE: bool>(
     table: &Sketches<'_>,
     planes: &[[__m512i; 4]; BLOCKS],
     id: u32,
