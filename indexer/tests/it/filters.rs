@@ -221,7 +221,7 @@ fn a_search_that_is_told_to_stop_ends_soon_and_says_so() {
     let (looks, patience) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
     let stop = || looks.fetch_add(1, Ordering::Relaxed) >= patience.load(Ordering::Relaxed);
     let (few, half) = (set(6000, |node| node % 3 == 0), set(6000, |node| node % 2 == 0));
-    for (passing, ef) in [(None, 3000), (Some(&half), 200)] {
+    for (passing, ef) in [(None, 3000), (Some(&half), 150)] {
         let params = BeamParams { passing, ..BeamParams::new(K, ef) };
         let whole = shard.search(&query, &params);
         looks.store(0, Ordering::Relaxed);

@@ -94,7 +94,7 @@ impl Bits {
 }
 
 /// Asked now and then; true ends the work.
-pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
+pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// Documents read between two looks at whether to stop.
 const DOCUMENTS_BETWEEN_LOOKS: u32 = 4096;

@@ -172,8 +172,9 @@ impl DenseShard {
         let margin = params.margin.or_else(|| self.certificate().margin(wide(k), wide(ef)));
         // Without a margin the walk goes on until `ef` nodes pass; with one its bound must be as wide as the filter asks.
         let ef = if margin.is_some() { wide(ef) } else { ef };
-        // Where what passes lies far away, a walk would meet everything nearer first: it costs no more than the scan.
-        let most = Some((passing.len() as f64 / ROWS_PER_EXPANSION) as usize);
+        // Where what passes lies far away, a walk would meet everything nearer first. It may cost two scans: a hard question
+        // needs more than a typical one, which costs less than one.
+        let most = Some((2.0 * passing.len() as f64 / ROWS_PER_EXPANSION) as usize);
         Some(BeamParams { k, ef, margin, most, ..*params })
     }
 
