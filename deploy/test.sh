@@ -71,6 +71,14 @@ else
   step 'doctests and tests' cargo test --profile "$profile" --workspace --locked --no-fail-fast
 fi
 
+# The harness of the benchmark with our own engines and no data, by the binary that the tests have built.
+binaries=${CARGO_TARGET_DIR:-target}/$profile
+if [[ $profile == dev ]]; then binaries=${binaries%dev}debug; fi
+measured=$(mktemp -d)
+trap 'rm -rf "$measured"' EXIT
+step 'benchmark' "$binaries/dyad-bench" ann --workload benches/workloads/clustered-small.toml --engines dyad,hnsw_rs \
+  --repeats 1 --cache "$measured/cache" --out "$measured/out"
+
 printf '\n'
 for reason in "${skipped[@]}"; do printf 'skipped: %s\n' "$reason"; done
 printf 'test.sh: ok (%s)\n' "$(seconds_since "$started")"

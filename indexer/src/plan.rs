@@ -30,6 +30,8 @@ pub struct Plan {
     pub builder: Builder,
     /// Type of the stored vectors.
     pub row_type: RowType,
+    /// Questions that are held to measure recall with; 0 where documents are searched for.
+    pub questions: usize,
 }
 
 impl Plan {
@@ -81,8 +83,13 @@ impl Plan {
         // Exact hits of every question: in heaps, then sorted.
         let certifying = (2 * HELD_OUT * PROFILE_RANKS * 8) as u64;
         let keys = documents.saturating_mul(KEY_BYTES);
+        let questions = (self.questions * self.dim * size_of::<f32>()) as u64;
         let peak = building.max(arranging.saturating_add(certifying.min(n.saturating_mul(16 * HELD_OUT as u64))));
-        BASE_BYTES.saturating_add(keys).saturating_add(self.mapped_bytes(documents)).saturating_add(peak)
+        BASE_BYTES
+            .saturating_add(keys)
+            .saturating_add(questions)
+            .saturating_add(self.mapped_bytes(documents))
+            .saturating_add(peak)
     }
 }
 
@@ -146,7 +153,12 @@ mod tests {
     fn sizes_follow_the_formula() {
         let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
         let (builder, row_type) = (Builder::Native, RowType::F16);
-        let plan = Plan { documents: Some(1_000), dim: 384, shards: 1, params, builder, row_type };
+        let plan = Plan { documents: Some(1_000), dim: 384, shards: 1, params, builder, row_type, questions: 0 };
+        assert_eq!(
+            Plan { questions: 1_000, ..plan }.memory_bytes(9) - plan.memory_bytes(9),
+            1_000 * 384 * 4,
+            "held from the beginning to the end"
+        );
         assert_eq!(plan.index_bytes(1_000), 1_000 * (384 * 2 + 384 + 64 + 33 * 4));
         assert_eq!(Plan { row_type: RowType::F32, ..plan }.index_bytes(1), 384 * 4 + 384 + 64 + 33 * 4);
         assert_eq!(plan.mapped_bytes(1_000), 1_000 * 384 * 4);
@@ -162,7 +174,8 @@ mod tests {
     fn memory_grows_with_documents_links_and_threads_and_shrinks_with_shards() {
         let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
         for builder in [Builder::Native, Builder::HnswRs, Builder::HnswRsInt8] {
-            let plan = Plan { documents: None, dim: 384, shards: 1, params, builder, row_type: RowType::F32 };
+            let row_type = RowType::F32;
+            let plan = Plan { documents: None, dim: 384, shards: 1, params, builder, row_type, questions: 0 };
             let at = plan.memory_bytes(100_000);
             assert!(at > 100_000 * (384 * 5 + 1_000) && at < 100_000 * 10_000, "{at}");
             assert!(plan.memory_bytes(200_000) > at);

@@ -2,6 +2,7 @@
 //! neighbours. What had to be computed is kept in the work directory under a key over the data.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use zerocopy::IntoBytes as _;
@@ -9,8 +10,8 @@ use zerocopy::IntoBytes as _;
 use super::error::{Error, Result};
 use super::workload::{Data, Workload};
 use crate::dataset::{
-    self, Matrix, Metric, Neighbours, bin, exact, make_unit, npy, read_neighbours, read_vectors, require_finite,
-    synthetic,
+    self, Matrix, Metric, Neighbours, bin, exact, exact_unless, make_unit, npy, read_neighbours, read_vectors,
+    require_finite, synthetic,
 };
 
 /// Queries whose neighbours are computed again, to see that given neighbours belong to these vectors.
@@ -35,12 +36,14 @@ pub struct Ready {
     pub key: String,
 }
 
-/// Reads or makes the vectors of a workload; `note` hears what takes time.
-pub fn prepare(workload: &Workload, cache: &Path, note: &dyn Fn(&str)) -> Result<Ready> {
+/// Reads or makes the vectors of a workload; `note` hears what takes time. [`Error::Interrupted`] soon after `cancel` turns
+/// true.
+pub fn prepare(workload: &Workload, cache: &Path, cancel: &AtomicBool, note: &dyn Fn(&str)) -> Result<Ready> {
+    let watch = Watch { cancel, note };
     let data = &workload.data;
     let mut any_length = data.normalise;
     let mut raw = match (&data.synthetic, &data.hdf5, &data.base, &data.queries) {
-        (Some(parameters), ..) => made_up(parameters, workload, cache, note)?,
+        (Some(parameters), ..) => made_up(parameters, workload, cache, watch)?,
         (_, Some(path), ..) => {
             let (raw, scale) = from_hdf5(path, workload)?;
             any_length |= scale;
@@ -49,15 +52,35 @@ pub fn prepare(workload: &Workload, cache: &Path, note: &dyn Fn(&str)) -> Result
         (_, _, Some(base), Some(queries)) => from_files(base, queries, data)?,
         _ => return Err(Error::Workload { path: PathBuf::new(), problem: "`data`: nothing to read".to_owned() }),
     };
+    watch.go_on()?;
     raw.cut(data);
     let raw = raw.check(workload.metric, any_length)?;
+    watch.go_on()?;
 
     let key = key(workload.metric, &raw.base, &raw.queries);
     let dir = cache.join("data").join(&key);
     let base_path = raw.path_of(&raw.base, &raw.base_path, &dir.join("base.npy"))?;
     let queries_path = raw.path_of(&raw.queries, &raw.queries_path, &dir.join("queries.npy"))?;
-    let truth = truth(&raw, workload, &dir, note)?;
+    watch.go_on()?;
+    let truth = truth(&raw, workload, &dir, watch)?;
     Ok(Ready { base: raw.base, base_path, queries: raw.queries, queries_path, truth, key })
+}
+
+/// Who follows the work, and who ends it.
+#[derive(Clone, Copy)]
+struct Watch<'a> {
+    cancel: &'a AtomicBool,
+    note: &'a dyn Fn(&str),
+}
+
+impl Watch<'_> {
+    fn go_on(self) -> Result<()> {
+        if self.cancel.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+}
+
+fn interrupted(error: dataset::Error) -> Error {
+    if matches!(error, dataset::Error::Cancelled) { Error::Interrupted } else { error.into() }
 }
 
 /// Vectors as they came.
@@ -83,7 +106,7 @@ fn from_files(base_path: &Path, queries_path: &Path, data: &Data) -> Result<Raw>
     Ok(Raw { base, base_path, queries, queries_path, truth, unchanged })
 }
 
-fn made_up(parameters: &synthetic::Synthetic, workload: &Workload, cache: &Path, note: &dyn Fn(&str)) -> Result<Raw> {
+fn made_up(parameters: &synthetic::Synthetic, workload: &Workload, cache: &Path, watch: Watch<'_>) -> Result<Raw> {
     if parameters.metric() != workload.metric {
         let problem = format!(
             "`metric`: expected `{}` for synthetic data of this kind, got `{}`",
@@ -97,10 +120,11 @@ fn made_up(parameters: &synthetic::Synthetic, workload: &Workload, cache: &Path,
     let dir = cache.join("data").join(key);
     let (base_path, queries_path) = (dir.join("base.npy"), dir.join("queries.npy"));
     if !queries_path.exists() {
-        note(&format!("making {} vectors of {} values", parameters.n, parameters.dim));
+        (watch.note)(&format!("making {} vectors of {} values", parameters.n, parameters.dim));
         fs_err::create_dir_all(&dir)?;
         let (base, queries) = (dir.join("base.part.npy"), dir.join("queries.part.npy"));
-        synthetic::write(parameters, &base, &queries, &|_| {})?;
+        let following = synthetic::Watch { advance: &|_| {}, cancel: watch.cancel };
+        synthetic::write(parameters, &base, &queries, following).map_err(interrupted)?;
         fs_err::rename(base, &base_path)?;
         fs_err::rename(queries, &queries_path)?;
     }
@@ -184,7 +208,7 @@ fn key(metric: Metric, base: &Matrix, queries: &Matrix) -> String {
 }
 
 /// Given neighbours after a check, kept ones, or computed ones.
-fn truth(raw: &Raw, workload: &Workload, dir: &Path, note: &dyn Fn(&str)) -> Result<Neighbours> {
+fn truth(raw: &Raw, workload: &Workload, dir: &Path, watch: Watch<'_>) -> Result<Neighbours> {
     if let Some((truth, path)) = &raw.truth {
         check_truth(raw, truth, path, workload)?;
         return Ok(truth.clone());
@@ -196,8 +220,9 @@ fn truth(raw: &Raw, workload: &Workload, dir: &Path, note: &dyn Fn(&str)) -> Res
         check_truth(raw, &truth, &path, workload)?;
         return Ok(truth);
     }
-    note(&format!("computing exact neighbours: {} queries, {} rows", raw.queries.len(), raw.base.len()));
-    let (truth, scores) = exact(&raw.base, &raw.queries, depth, workload.metric);
+    (watch.note)(&format!("computing exact neighbours: {} queries, {} rows", raw.queries.len(), raw.base.len()));
+    let found = exact_unless(&raw.base, &raw.queries, depth, workload.metric, watch.cancel);
+    let (truth, scores) = found.map_err(interrupted)?;
     fs_err::create_dir_all(dir)?;
     let part = path.with_extension("part");
     bin::write_neighbours(&part, &truth, &scores)?;

@@ -24,6 +24,22 @@ pub enum Error {
         /// The names that would do.
         known: String,
     },
+    /// A sweep is given for an engine that is not measured.
+    #[error("--sweep {name}: not among the engines of this run: {known}")]
+    Sweep {
+        /// The name.
+        name: String,
+        /// The names that would do.
+        known: String,
+    },
+    /// Another run uses the work directory.
+    #[error("`{}` is in use by process {holder}: wait for it to end, or give another folder with --cache", path.display())]
+    CacheInUse {
+        /// The work directory.
+        path: PathBuf,
+        /// Process id as found in the lock file, or `unknown`.
+        holder: String,
+    },
     /// A worker could not be started.
     #[error("{engine}: cannot start `{program}`: {source}. {hint}")]
     Start {

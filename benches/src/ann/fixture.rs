@@ -16,6 +16,7 @@ pub(super) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, megabytes:
         recall,
         seconds: vec![seconds; 3],
         threaded_seconds: vec![seconds / 2.0],
+        rounds: 1,
         p50_us: seconds * 1e3,
         p99_us: seconds * 2e3,
         latencies_us: vec![seconds * 1e3; 1_000],

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::measured::{Asked, Measured};
+use super::measured::{Asked, EngineRun, Measured, MemoryOverTime};
 
 /// One quantity of one engine over several sizes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,7 +30,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Follows queries per second at each target, build time and memory of every engine through the runs.
+    /// Follows queries per second at each target, build time and memory (vectors cold, and after a pass) of every engine through the runs.
     pub fn of(runs: &[Measured]) -> Self {
         let mut runs: Vec<&Measured> = runs.iter().collect();
         runs.sort_by_key(|run| run.rows);
@@ -54,8 +54,14 @@ impl Growth {
             for &target in &targets {
                 follow(name, format!("qps at {target}"), &|run| run.family(asked)?.curve.qps_at(target).ok());
             }
-            let build = |run: &Measured| Some(run.engine(run.family(asked)?.members.first()?)?.index.built.build_s);
-            follow(name, "build s".to_owned(), &build);
+            let of_one = |run: &Measured, value: fn(&EngineRun) -> Option<f64>| {
+                value(run.representative(&run.family(asked)?.members)?)
+            };
+            follow(name, "build s".to_owned(), &|run| of_one(run, |run| Some(run.index.built.build_s)));
+            follow(name, "cold MB".to_owned(), &|run| of_one(run, |run| megabytes(run, MemoryOverTime::serving_bytes)));
+            follow(name, "served MB".to_owned(), &|run| {
+                of_one(run, |run| megabytes(run, MemoryOverTime::served_bytes))
+            });
         }
         Self { workloads: runs.iter().map(|run| run.workload.clone()).collect(), series }
     }
@@ -69,6 +75,10 @@ impl Growth {
         }
         json!({ "workloads": self.workloads, "exponents": exponents, "series": self.series })
     }
+}
+
+fn megabytes(run: &EngineRun, bytes: fn(&MemoryOverTime) -> u64) -> Option<f64> {
+    Some(bytes(run.memory.as_ref()?) as f64 / 1e6)
 }
 
 /// Slope of log y over log n; `None` of fewer than two different n, or of values that have no logarithm.
@@ -108,6 +118,24 @@ pub fn write_growth(out: &mut impl Write, growth: &Growth) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ann::fixture;
+
+    #[test]
+    fn a_family_is_followed_through_its_fastest_member() {
+        let mut measured = fixture::measured();
+        let members = ["slow", "fast"].map(str::to_owned).to_vec();
+        measured.asked = vec![Asked { name: "family".to_owned(), members }];
+        measured.engines = vec![
+            fixture::engine("slow", &[(0.94, 1.0), (0.99, 10.0)], 7.0, 30),
+            fixture::engine("fast", &[(0.94, 0.1), (0.99, 1.0)], 3.0, 8),
+        ];
+        let growth = Growth::of(&[measured]);
+        let at = |quantity: &str| {
+            let series = growth.series.iter().find(|series| series.quantity == quantity).unwrap();
+            (series.points[0].0, series.points[0].1.round())
+        };
+        assert_eq!((at("build s"), at("cold MB"), at("served MB")), ((1_000, 3.0), (1_000, 8.0), (1_000, 10.0)));
+    }
 
     #[test]
     fn a_power_law_is_found_again() {

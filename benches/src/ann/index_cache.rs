@@ -33,6 +33,8 @@ pub(super) struct Recipe<'a> {
     pub threads: usize,
     /// Seed of what is random.
     pub seed: u64,
+    /// A kept index does not count.
+    pub rebuild: bool,
 }
 
 /// What is known of a built index.
@@ -40,7 +42,7 @@ pub(super) struct Recipe<'a> {
 pub struct Record {
     /// The key in words.
     pub made_from: String,
-    /// Hash of the program that built it; empty for peers, whose version says enough.
+    /// Hash of the program that built it: this binary, or the scripts that call a peer.
     pub program: String,
     /// Seconds and bytes.
     pub built: Built,
@@ -64,10 +66,12 @@ pub(super) struct Index {
 pub struct Reuse {
     /// Engines that are built anew, by names that may stand for several.
     pub rebuild: Vec<String>,
-    /// Takes indexes that another build of this program made.
+    /// Takes indexes that another build of this program made, or other scripts of the peers.
     pub other_programs: bool,
     /// Hash of this program.
     pub program: String,
+    /// Hash of the scripts that call the peers.
+    pub peers_program: String,
 }
 
 /// Finds a kept index, or has the worker build one.
@@ -77,12 +81,11 @@ pub(super) fn build_or_reuse(
     recipe: &Recipe<'_>,
     cache: &Path,
     reuse: &Reuse,
-    rebuild: bool,
     deadline: Duration,
 ) -> Result<Index> {
     let name = worker.engine().to_owned();
     let ours = super::worker::ENGINES.contains(&name.as_str());
-    let program = if ours { reuse.program.clone() } else { String::new() };
+    let program = if ours { reuse.program.clone() } else { reuse.peers_program.clone() };
     // Our settings tell of the search as well; of our builder the program's hash tells.
     let settings = if ours { "" } else { &described.settings };
     let made_from = format!(
@@ -97,7 +100,7 @@ pub(super) fn build_or_reuse(
     );
     let dir = cache.join("index").join(format!("{name}-{:016x}", xxh3_64(made_from.as_bytes())));
     let (record_path, files) = (dir.join("record.json"), dir.join("files"));
-    if record_path.exists() && !rebuild {
+    if record_path.exists() && !recipe.rebuild {
         let record = read(&record_path)?;
         if record.made_from == made_from && (record.program == program || reuse.other_programs) {
             return Ok(Index { files: fs_err::canonicalize(files)?, record, reused: true });

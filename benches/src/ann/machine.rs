@@ -1,6 +1,6 @@
 //! Where and when a run took place.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -116,9 +116,46 @@ pub fn program_hash(path: &Path) -> String {
     format!("{:032x}", hash.digest128())
 }
 
+/// Hash of a peers' worker: the script, and all `.py` files of the folder of its name beside it. Empty where the script
+/// cannot be read.
+pub fn scripts_hash(script: &Path) -> String {
+    let folder = fs_err::read_dir(script.with_extension(""));
+    let mut parts: Vec<PathBuf> =
+        folder.into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path()).collect();
+    parts.retain(|path| path.extension().is_some_and(|ending| ending == "py"));
+    parts.sort();
+    let Ok(bytes) = fs_err::read(script) else { return String::new() };
+    let mut hash = Xxh3::new();
+    hash.update(&bytes);
+    for path in parts {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let bytes = fs_err::read(&path).unwrap_or_default();
+        hash.update(format!("\n{name} {}\n", bytes.len()).as_bytes());
+        hash.update(&bytes);
+    }
+    format!("{:032x}", hash.digest128())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_script_of_the_peers_counts_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let (script, folder) = (dir.path().join("ann.py"), dir.path().join("ann"));
+        assert_eq!(scripts_hash(&script), "");
+        fs_err::write(&script, "a").unwrap();
+        let alone = scripts_hash(&script);
+        fs_err::create_dir(&folder).unwrap();
+        fs_err::write(folder.join("hnsw.py"), "b").unwrap();
+        let with_one = scripts_hash(&script);
+        fs_err::write(folder.join("hnsw.pyc"), "c").unwrap();
+        assert_eq!(scripts_hash(&script), with_one);
+        fs_err::write(folder.join("hnsw.py"), "d").unwrap();
+        let changed = scripts_hash(&script);
+        assert!(!alone.is_empty() && alone != with_one && with_one != changed);
+    }
 
     #[test]
     fn days_of_the_calendar() {

@@ -22,6 +22,8 @@ pub struct Point {
     pub p50_us: f64,
     /// 99th percentile of the same.
     pub p99_us: f64,
+    /// Fewest times that a timed pass on one thread went over all queries; `seconds` are of one time.
+    pub rounds: u32,
     /// Microseconds of each query of that pass.
     #[serde(skip)]
     pub latencies_us: Vec<f64>,
@@ -75,9 +77,14 @@ pub struct MemoryOverTime {
 }
 
 impl MemoryOverTime {
-    /// Resident bytes that serving takes: after `cool`, without what the process had before `open`.
+    /// Resident bytes with the full-precision vectors cold: right after `cool`, without what the process had before `open`.
     pub fn serving_bytes(&self) -> u64 {
         self.cooled.rss_bytes.saturating_sub(self.baseline.rss_bytes)
+    }
+
+    /// The same after one more pass over all queries, which has brought back what it read.
+    pub fn served_bytes(&self) -> u64 {
+        self.served_cool.rss_bytes.saturating_sub(self.baseline.rss_bytes)
     }
 }
 
@@ -159,17 +166,38 @@ impl Measured {
         self.engines.iter().find(|run| run.described.engine == name)
     }
 
-    /// Recall against speed of several engines together.
+    /// Recall against speed; of several engines the best at each recall.
     pub fn curve(&self, names: &[String], speed: Speed) -> Curve {
-        let runs = names.iter().filter_map(|name| self.engine(name));
-        Curve::envelope(runs.flat_map(|run| &run.points).map(|point| {
-            let qps = match speed {
-                Speed::Median => point.qps(self.queries),
-                Speed::Fastest => point.fastest_qps(self.queries),
-                Speed::AllThreads => point.threaded_qps(self.queries),
-            };
-            CurvePoint { recall: point.recall, qps }
-        }))
+        let of_one = |run: &EngineRun| {
+            Curve::envelope(run.points.iter().map(|point| {
+                let qps = match speed {
+                    Speed::Median => point.qps(self.queries),
+                    Speed::Fastest => point.fastest_qps(self.queries),
+                    Speed::AllThreads => point.threaded_qps(self.queries),
+                };
+                CurvePoint { recall: point.recall, qps }
+            }))
+        };
+        let curves: Vec<Curve> = names.iter().filter_map(|name| self.engine(name)).map(of_one).collect();
+        Curve::best_of(&curves)
+    }
+
+    /// The best speed that any of these engines was measured with at this recall or more, on one thread: no interpolation.
+    pub fn qps_at_least(&self, names: &[String], recall: f64) -> Option<f64> {
+        let of_one = |name: &String| self.curve(std::slice::from_ref(name), Speed::Median).qps_at_least(recall);
+        names.iter().filter_map(of_one).max_by(f64::total_cmp)
+    }
+
+    /// The engine of a family whose build and memory stand for it: the fastest at the first target.
+    pub fn representative(&self, members: &[String]) -> Option<&EngineRun> {
+        let target = self.targets.first().copied().unwrap_or(0.95);
+        let speed = |name: &str| {
+            let name = [name.to_owned()];
+            let at = self.curve(&name, Speed::Median).qps_at(target).ok();
+            at.or_else(|| self.qps_at_least(&name, target)).unwrap_or(0.0)
+        };
+        let fastest = members.iter().max_by(|left, right| speed(left).total_cmp(&speed(right)))?;
+        self.engine(fastest)
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `process.rs` | a worker process, asked with a deadline |
 //! | `engines.rs` | engines by name |
 //! | `index_cache.rs` | an index is built once |
+//! | `cache_lock.rs` | one run at a time in a work directory |
 //! | `run.rs` | the order of a run |
 //! | `seat.rs` | one engine's part in it |
 //! | `recall.rs` | recall without favour from ties |
@@ -24,6 +25,7 @@
 //! | `worker/` | our own end of the protocol |
 //! | `error.rs` | what can go wrong |
 
+mod cache_lock;
 mod curve;
 mod data;
 mod engines;
@@ -48,6 +50,7 @@ mod table;
 pub mod worker;
 mod workload;
 
+pub use cache_lock::CacheLock;
 pub use curve::{Curve, CurvePoint, Outside};
 pub use data::{Ready, prepare};
 pub use engines::{OURS, Programs};
@@ -55,7 +58,7 @@ pub use error::{Error, Result};
 pub use growth::{Growth, Series, write_growth};
 pub use hdf5::write_results;
 pub use index_cache::Reuse;
-pub use machine::{Machine, Stamp, machine, program_hash, stamp};
+pub use machine::{Machine, Stamp, machine, program_hash, scripts_hash, stamp};
 pub use measured::{Asked, EngineRun, Measured, Point, Speed};
 pub use plot::write_plots;
 pub use process::Worker;

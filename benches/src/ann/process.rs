@@ -104,7 +104,12 @@ impl Worker {
             let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
             return Err(Error::Refused { engine: self.engine.clone(), op, message });
         }
-        serde_json::from_value(value).map_err(|error| reply(&format!("the fields of the protocol ({error})")))
+        let parsed = serde_json::from_value(value);
+        let parsed = parsed.map_err(|error| reply(&format!("the fields of the protocol ({error})")));
+        if parsed.is_err() {
+            self.kill();
+        }
+        parsed
     }
 
     fn exchange(&mut self, request: &Request, op: &'static str, deadline: Duration) -> Result<String> {

@@ -63,6 +63,10 @@ pub enum Request {
         threads: usize,
         /// One call for all, or one call per query.
         mode: Mode,
+        /// With mode `batch`: all queries are searched for again, inside one timing, until this many milliseconds have
+        /// passed; at least once.
+        #[serde(default)]
+        least_ms: u32,
         /// `.npy` int32 `[q, k]`.
         out: PathBuf,
         /// `.npy` float64 `[q]` microseconds; with mode `each`.
@@ -147,8 +151,15 @@ pub struct Prepared {
 /// A finished search of all queries.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Searched {
-    /// Wall time of the search alone.
+    /// Wall time of the search alone; of several rounds, their mean.
     pub seconds: f64,
+    /// How often all queries were searched for.
+    #[serde(default = "one")]
+    pub rounds: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Memory of a worker, from `/proc/self/status`.

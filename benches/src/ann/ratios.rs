@@ -52,10 +52,12 @@ pub struct Ratios {
     pub speed: Vec<SpeedRatio>,
     /// The engine of the family whose build and memory are compared: its fastest at the first target.
     pub representative: String,
-    /// Build seconds.
+    /// Build seconds; `None` where one of the two indexes was kept from an earlier run.
     pub build: Option<f64>,
-    /// Resident bytes while serving, without the baseline.
+    /// Resident bytes with the vectors cold, without the baseline.
     pub rss: Option<f64>,
+    /// The same after one more pass over the queries.
+    pub rss_served: Option<f64>,
     /// Index bytes.
     pub bytes: Option<f64>,
 }
@@ -83,29 +85,24 @@ impl Measured {
             single: ratio_at(&ours.curve, &peer.curve, target),
             fastest: ratio_at(&ours.fastest, &peer.fastest, target),
             threaded: ratio_at(&ours.threaded, &peer.threaded, target),
-            at_least: ours
-                .curve
-                .qps_at_least(target)
-                .zip(peer.curve.qps_at_least(target))
+            at_least: self
+                .qps_at_least(&ours.members, target)
+                .zip(self.qps_at_least(&peer.members, target))
                 .map(|(ours, peer)| ours / peer),
         });
         let speed = speed.collect();
-        let first_target = self.targets.first().copied().unwrap_or(0.95);
-        let best = |name: &&String| {
-            let curve = self.curve(std::slice::from_ref(*name), Speed::Median);
-            curve.qps_at(first_target).ok().or(curve.qps_at_least(first_target)).unwrap_or(0.0)
-        };
-        let representative = peer.members.iter().max_by(|left, right| best(left).total_cmp(&best(right)));
-        let representative = representative.cloned().unwrap_or_else(|| peer.name.clone());
-        let run = self.engine(&representative);
+        let run = self.representative(&peer.members);
+        let representative = run.map_or_else(|| peer.name.clone(), |run| run.described.engine.clone());
+        let built_now = !our_run.reused && run.is_some_and(|run| !run.reused);
         let over = |value: fn(&EngineRun) -> f64| {
             let (ours, theirs) = (value(our_run), value(run?));
             (ours > 0.0 && theirs > 0.0).then(|| ours / theirs)
         };
         Ratios {
             speed,
-            build: over(|run| run.index.built.build_s),
+            build: over(|run| run.index.built.build_s).filter(|_| built_now),
             rss: over(|run| run.memory.map_or(0.0, |memory| memory.serving_bytes() as f64)),
+            rss_served: over(|run| run.memory.map_or(0.0, |memory| memory.served_bytes() as f64)),
             bytes: over(|run| run.index.built.index_bytes as f64),
             representative,
             peer,

@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::measured::Measured;
+use super::measured::{Measured, MemoryOverTime};
 
 /// One row per engine and value of its sweep parameter.
 pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
     writeln!(
         out,
-        "date,revision,workload,engine,version,sweep,value,recall,qps,qps_lowest,qps_highest,qps_all_threads,threads,p50_us,p99_us,repeats"
+        "date,revision,workload,engine,version,sweep,value,recall,qps,qps_lowest,qps_highest,qps_all_threads,threads,p50_us,p99_us,repeats,rounds"
     )?;
     let Measured { queries, stamp, .. } = measured;
     for run in &measured.engines {
@@ -18,7 +18,7 @@ pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()>
             let speed = |seconds: f64| if seconds > 0.0 { *queries as f64 / seconds } else { 0.0 };
             writeln!(
                 out,
-                "{},{},{},{},{},{},{},{:.6},{:.1},{:.1},{:.1},{:.1},{},{:.2},{:.2},{}",
+                "{},{},{},{},{},{},{},{:.6},{:.1},{:.1},{:.1},{:.1},{},{:.2},{:.2},{},{}",
                 stamp.date,
                 stamp.revision,
                 measured.workload,
@@ -35,6 +35,7 @@ pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()>
                 point.p50_us,
                 point.p99_us,
                 point.seconds.len(),
+                point.rounds,
             )?;
         }
     }
@@ -45,15 +46,15 @@ pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()>
 pub fn write_engines(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
     writeln!(
         out,
-        "date,revision,workload,engine,version,settings,m,ef_construction,threads,build_s,index_bytes,index_reused,open_ms,first_query_us,baseline_bytes,opened_bytes,served_bytes,cooled_bytes,served_cool_bytes,serving_bytes"
+        "date,revision,workload,engine,version,settings,m,ef_construction,threads,build_s,index_bytes,index_reused,open_ms,first_query_us,baseline_bytes,opened_bytes,served_bytes,cooled_bytes,served_cool_bytes,serving_bytes,serving_after_pass_bytes"
     )?;
     for run in &measured.engines {
-        let memory = |value: fn(&super::measured::MemoryOverTime) -> u64| {
+        let memory = |value: fn(&MemoryOverTime) -> u64| {
             run.memory.as_ref().map_or(String::new(), |memory| value(memory).to_string())
         };
         writeln!(
             out,
-            "{},{},{},{},{},{},{},{},{},{:.3},{},{},{:.3},{:.1},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{},{:.3},{},{},{:.3},{:.1},{},{},{},{},{},{},{}",
             measured.stamp.date,
             measured.stamp.revision,
             measured.workload,
@@ -73,7 +74,8 @@ pub fn write_engines(out: &mut impl Write, measured: &Measured) -> io::Result<()
             memory(|memory| memory.served.rss_bytes),
             memory(|memory| memory.cooled.rss_bytes),
             memory(|memory| memory.served_cool.rss_bytes),
-            memory(super::measured::MemoryOverTime::serving_bytes),
+            memory(MemoryOverTime::serving_bytes),
+            memory(MemoryOverTime::served_bytes),
         )?;
     }
     Ok(())

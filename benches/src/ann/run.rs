@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use super::cache_lock::SCRATCH;
 use super::data::Ready;
 use super::engines::Programs;
 use super::error::{Error, Result};
@@ -25,6 +26,8 @@ pub struct Job<'a> {
     pub workload: &'a Workload,
     /// Engines, by names that may stand for several.
     pub engines: Vec<String>,
+    /// Engines for which the command gives sweeps, by names that may stand for several: they must be in the run.
+    pub swept: Vec<String>,
     /// Where the programs are.
     pub programs: Programs,
     /// Kept indexes, and scratch files.
@@ -41,7 +44,7 @@ pub struct Job<'a> {
 pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured> {
     let workload = job.workload;
     let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
-    let scratch = job.cache.join(format!("scratch-{}", std::process::id()));
+    let scratch = job.cache.join(format!("{SCRATCH}{}", std::process::id()));
     fs_err::create_dir_all(&scratch)?;
     let mut party = Party {
         job,
@@ -94,7 +97,8 @@ impl Party<'_> {
                 Err(error) => self.fail(name, error)?,
             }
         }
-        let rebuilt = self.rebuilt()?;
+        let rebuilt = self.known(&self.job.reuse.rebuild, |name, known| Error::Rebuild { name, known })?;
+        self.known(&self.job.swept, |name, known| Error::Sweep { name, known })?;
         let mut seats = Vec::new();
         for Asked { members, .. } in self.asked.clone() {
             for engine in &members {
@@ -110,18 +114,17 @@ impl Party<'_> {
         }
         (self.note)("warming up");
         self.each(&mut seats, 0, |party, seat| {
-            let own = workload.sweep.get(seat.engine());
-            let values = own.cloned().unwrap_or_else(|| seat.defaults());
+            let values = party.sweep(seat.engine()).unwrap_or_else(|| seat.defaults());
             seat.warm_up(&values, workload.ceiling, &party.judge)
         })?;
-        let threaded = Pass::Threaded(workload.all_threads());
-        let passes = std::iter::repeat_n(Pass::Single, workload.repeats)
+        let threaded = Pass::Threaded(workload.all_threads(), workload.least_ms);
+        let passes = std::iter::repeat_n(Pass::Single(workload.least_ms), workload.repeats)
             .chain(std::iter::repeat_n(threaded, workload.threaded_repeats))
             .chain([Pass::Each]);
         for (number, pass) in passes.enumerate() {
             (self.note)(&match pass {
-                Pass::Single => format!("one thread, pass {} of {}", number + 1, workload.repeats),
-                Pass::Threaded(threads) => format!("{threads} threads, pass {}", number + 1 - workload.repeats),
+                Pass::Once | Pass::Single(_) => format!("one thread, pass {} of {}", number + 1, workload.repeats),
+                Pass::Threaded(threads, _) => format!("{threads} threads, pass {}", number + 1 - workload.repeats),
                 Pass::Each => "one call per query".to_owned(),
             });
             let longest = seats.iter().map(Seat::len).max().unwrap_or(0);
@@ -151,10 +154,21 @@ impl Party<'_> {
         Ok(if described.variants.is_empty() { vec![name.to_owned()] } else { described.variants })
     }
 
-    /// The engines whose kept indexes do not count: a name may stand for several here as well.
-    fn rebuilt(&self) -> Result<Vec<String>> {
+    /// Values that the workload or the command gives for an engine: under its name, or else under one that it is a member of.
+    fn sweep(&self, engine: &str) -> Option<Vec<u32>> {
+        let sweep = &self.job.workload.sweep;
+        let of_family = || {
+            let mut families = self.asked.iter().filter(|asked| asked.members.iter().any(|member| member == engine));
+            families.find_map(|asked| sweep.get(&asked.name))
+        };
+        sweep.get(engine).or_else(of_family).cloned()
+    }
+
+    /// The engines behind names that a flag gives, each of which may stand for several; a name that is not in this run is
+    /// refused.
+    fn known(&self, names: &[String], refuse: impl Fn(String, String) -> Error) -> Result<Vec<String>> {
         let mut engines = Vec::new();
-        for name in &self.job.reuse.rebuild {
+        for name in names {
             let group = self.asked.iter().find(|asked| asked.name == *name).map(|asked| asked.members.clone());
             let single = self.asked.iter().flat_map(|asked| &asked.members).find(|member| *member == name);
             let failed = self.failures.iter().find(|(failed, _)| failed == name);
@@ -162,7 +176,7 @@ impl Party<'_> {
                 (Some(group), ..) => engines.extend(group),
                 (None, None, None) => {
                     let known = self.asked.iter().map(|asked| asked.name.clone()).collect::<Vec<_>>().join(", ");
-                    return Err(Error::Rebuild { name: name.clone(), known });
+                    return Err(refuse(name.clone(), known));
                 }
                 _ => engines.push(name.clone()),
             }
@@ -183,10 +197,10 @@ impl Party<'_> {
             ef_construction: workload.ef_construction,
             threads: workload.all_threads(),
             seed: workload.seed,
+            rebuild,
         };
         (self.note)(&format!("{engine}: index"));
-        let index =
-            build_or_reuse(&mut builder, &described, &recipe, &job.cache, &job.reuse, rebuild, deadlines.build)?;
+        let index = build_or_reuse(&mut builder, &described, &recipe, &job.cache, &job.reuse, deadlines.build)?;
         builder.quit();
         (self.note)(&format!(
             "{engine}: {} in {:.1} s",

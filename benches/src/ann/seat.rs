@@ -23,12 +23,21 @@ pub struct Deadlines {
 /// How one pass over all queries is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// Timed, one thread.
-    Single,
-    /// Timed, all threads.
-    Threaded(usize),
+    /// One thread, over all queries once.
+    Once,
+    /// Timed, one thread, at least so many milliseconds.
+    Single(u32),
+    /// Timed, all threads, at least so many milliseconds.
+    Threaded(usize, u32),
     /// One call per query.
     Each,
+}
+
+/// What one pass took.
+struct Timed {
+    seconds: f64,
+    rounds: u32,
+    latencies_us: Vec<f64>,
 }
 
 /// An engine with an open index.
@@ -100,10 +109,10 @@ impl Seat {
     /// Searches once with every value, untimed, until the ceiling is reached: later values are left out of the sweep.
     pub(super) fn warm_up(&mut self, values: &[u32], ceiling: f64, judge: &Judge<'_>) -> Result<()> {
         let middle = values.get(values.len() / 2).copied().unwrap_or(1);
-        let latencies = self.search(middle, Pass::Each)?.1;
+        let latencies = self.search(middle, Pass::Each)?.latencies_us;
         self.first_query_us = latencies.first().copied().unwrap_or(0.0);
         for &value in values {
-            self.search(value, Pass::Single)?;
+            self.search(value, Pass::Once)?;
             let recall = judge.recall(&self.ids(judge)?);
             self.points.push(Point { value, ..Point::default() });
             self.recalls.push(Vec::new());
@@ -122,21 +131,23 @@ impl Seat {
     /// One pass over all queries at one value of the sweep; nothing where the sweep is shorter.
     pub(super) fn measure(&mut self, at: usize, pass: Pass, judge: &Judge<'_>) -> Result<()> {
         let Some(value) = self.points.get(at).map(|point| point.value) else { return Ok(()) };
-        let (seconds, latencies) = self.search(value, pass)?;
+        let Timed { seconds, rounds, latencies_us } = self.search(value, pass)?;
         let ids = self.ids(judge)?;
         let recall = judge.recall(&ids);
         let Some((point, recalls)) = self.points.get_mut(at).zip(self.recalls.get_mut(at)) else { return Ok(()) };
         match pass {
-            Pass::Single => {
+            Pass::Once => {}
+            Pass::Single(_) => {
+                point.rounds = if point.seconds.is_empty() { rounds } else { point.rounds.min(rounds) };
                 point.seconds.push(seconds);
                 recalls.push(recall);
                 point.recall = recalls.iter().sum::<f64>() / recalls.len() as f64;
             }
-            Pass::Threaded(_) => point.threaded_seconds.push(seconds),
+            Pass::Threaded(..) => point.threaded_seconds.push(seconds),
             Pass::Each => {
-                point.p50_us = percentile(&latencies, 0.5);
-                point.p99_us = percentile(&latencies, 0.99);
-                (point.latencies_us, point.ids) = (latencies, ids);
+                point.p50_us = percentile(&latencies_us, 0.5);
+                point.p99_us = percentile(&latencies_us, 0.99);
+                (point.latencies_us, point.ids) = (latencies_us, ids);
             }
         }
         Ok(())
@@ -148,7 +159,7 @@ impl Seat {
         let _: Done = self.worker.ask(&Request::Cool, self.deadline)?;
         let cooled = self.worker.ask(&Request::Rss, self.deadline)?;
         let middle = self.points.get(self.points.len() / 2).map_or(1, |point| point.value);
-        self.search(middle, Pass::Single)?;
+        self.search(middle, Pass::Once)?;
         let served_cool = self.worker.ask(&Request::Rss, self.deadline)?;
         self.memory =
             Some(MemoryOverTime { baseline: self.baseline, opened: self.opened, served, cooled, served_cool });
@@ -173,12 +184,16 @@ impl Seat {
         self.scratch.with_extension("ids.npy")
     }
 
-    fn search(&mut self, value: u32, pass: Pass) -> Result<(f64, Vec<f64>)> {
+    fn search(&mut self, value: u32, pass: Pass) -> Result<Timed> {
         let latencies = (pass == Pass::Each).then(|| self.scratch.with_extension("latencies.npy"));
         let request = Request::Search {
             value,
-            threads: if let Pass::Threaded(threads) = pass { threads } else { 1 },
+            threads: if let Pass::Threaded(threads, _) = pass { threads } else { 1 },
             mode: if pass == Pass::Each { Mode::Each } else { Mode::Batch },
+            least_ms: match pass {
+                Pass::Single(least) | Pass::Threaded(_, least) => least,
+                Pass::Once | Pass::Each => 0,
+            },
             out: self.ids_path(),
             latencies: latencies.clone(),
         };
@@ -186,8 +201,8 @@ impl Seat {
         if !(searched.seconds.is_finite() && searched.seconds > 0.0) {
             return Err(self.reply("a time above 0", searched.seconds.to_string()));
         }
-        let latencies = latencies.map_or(Ok(Vec::new()), |path| npy::read_f64(&path))?;
-        Ok((searched.seconds, latencies))
+        let latencies_us = latencies.map_or(Ok(Vec::new()), |path| npy::read_f64(&path))?;
+        Ok(Timed { seconds: searched.seconds, rounds: searched.rounds, latencies_us })
     }
 
     /// What the last search found.

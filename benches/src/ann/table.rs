@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::engines::OURS;
-use super::measured::{Measured, Speed};
+use super::measured::{Measured, MemoryOverTime, Speed};
 use super::ratios::{Ratios, Side};
 
 /// Characters of an engine's name.
@@ -46,7 +46,7 @@ fn engines(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
     for target in &measured.targets {
         write!(out, "{:>FIGURE$}", format!("at {target}"))?;
     }
-    for heading in ["p99 us", "build s", "index MB", "serving MB", "open ms"] {
+    for heading in ["p99 us", "build s", "index MB", "cold MB", "served MB", "open ms"] {
         write!(out, "{heading:>FIGURE$}")?;
     }
     writeln!(out)?;
@@ -65,12 +65,17 @@ fn engines(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
         let reused = if run.reused { "*" } else { "" };
         write!(out, "{:>FIGURE$}", format!("{:.1}{reused}", run.index.built.build_s))?;
         write!(out, "{:>FIGURE$.1}", run.index.built.index_bytes as f64 / MB)?;
-        let serving = run.memory.map(|memory| format!("{:.1}", memory.serving_bytes() as f64 / MB));
-        write!(out, "{:>FIGURE$}", serving.unwrap_or_else(|| "-".to_owned()))?;
+        for bytes in [MemoryOverTime::serving_bytes, MemoryOverTime::served_bytes] {
+            let text = run.memory.as_ref().map(|memory| format!("{:.1}", bytes(memory) as f64 / MB));
+            write!(out, "{:>FIGURE$}", text.unwrap_or_else(|| "-".to_owned()))?;
+        }
         writeln!(out, "{:>FIGURE$.2}", run.open_ms)?;
     }
     if measured.engines.iter().any(|run| run.reused) {
-        writeln!(out, "* an index kept from an earlier run")?;
+        writeln!(
+            out,
+            "* an index kept from an earlier run: its build time is that of another day, and makes no ratio"
+        )?;
     }
     Ok(())
 }
@@ -80,7 +85,7 @@ fn table_of_ratios(out: &mut impl Write, measured: &Measured, ratios: &[Ratios])
     for target in &measured.targets {
         write!(out, "{:>FIGURE$}", format!("at {target}"))?;
     }
-    for heading in ["all threads", "build", "memory", "index"] {
+    for heading in ["all threads", "build", "cold", "served", "index"] {
         write!(out, "{heading:>FIGURE$}")?;
     }
     writeln!(out)?;
@@ -95,7 +100,7 @@ fn table_of_ratios(out: &mut impl Write, measured: &Measured, ratios: &[Ratios])
             write!(out, "{text:>FIGURE$}")?;
         }
         let threaded = ratio.speed.first().and_then(|speed| speed.threaded.ok());
-        for value in [threaded, ratio.build, ratio.rss, ratio.bytes] {
+        for value in [threaded, ratio.build, ratio.rss, ratio.rss_served, ratio.bytes] {
             let text = value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}x"));
             write!(out, "{text:>FIGURE$}")?;
         }
@@ -104,7 +109,8 @@ fn table_of_ratios(out: &mut impl Write, measured: &Measured, ratios: &[Ratios])
     let first = measured.targets.first().copied().unwrap_or(0.0);
     writeln!(
         out,
-        "QPS at equal recall, one thread: above 1 is faster; all threads: at {first}. Build, memory, index: below 1 is less."
+        "QPS at equal recall, one thread: above 1 is faster; all threads: at {first}. Build, memory, index: below 1 is less. \
+         Memory: cold is right after full-precision vectors were dropped, served after one more pass."
     )
 }
 

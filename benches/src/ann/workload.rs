@@ -38,6 +38,9 @@ pub struct Workload {
     /// Timed passes over the sweep on all threads.
     #[serde(default = "defaults::threaded_repeats")]
     pub threaded_repeats: usize,
+    /// A timed pass goes over all queries again until this many milliseconds have passed; at least once.
+    #[serde(default = "defaults::least_ms")]
+    pub least_ms: u32,
     /// Threads that build, and of the passes on all threads; 0: as many as the machine has.
     #[serde(default)]
     pub threads: usize,
@@ -97,6 +100,9 @@ mod defaults {
     }
     pub(super) fn threaded_repeats() -> usize {
         3
+    }
+    pub(super) fn least_ms() -> u32 {
+        300
     }
     pub(super) fn targets() -> Vec<f64> {
         vec![0.95, 0.97, 0.99]

@@ -9,8 +9,8 @@ use clap::Args;
 
 use super::interrupt;
 use crate::ann::{
-    Deadlines, Job, Judge, Measured, Programs, Reuse, Workload, prepare, program_hash, run, summary, write_engines,
-    write_plots, write_points, write_results, write_table,
+    CacheLock, Deadlines, Job, Judge, Measured, Programs, Reuse, Workload, prepare, program_hash, run, scripts_hash,
+    summary, write_engines, write_plots, write_points, write_results, write_table,
 };
 
 /// Measure approximate search against its peers: recall, speed, build time, memory, each engine in a process of its own.
@@ -54,7 +54,8 @@ pub(super) struct How {
     /// Engines whose kept indexes are built anew, between commas.
     #[arg(long, value_delimiter = ',')]
     rebuild: Vec<String>,
-    /// Take our own index from an earlier build of this program: for changes that leave builder and format as they are.
+    /// Take indexes from an earlier build of this program, or of earlier scripts of the peers: for changes that leave
+    /// builders and formats as they are.
     #[arg(long)]
     keep_indexes: bool,
     /// Also write both tables to benches/records/ann, or to this folder, under the names of workload, day and revision.
@@ -96,17 +97,19 @@ impl How {
             }
         }
         fs_err::create_dir_all(out)?;
-        fs_err::create_dir_all(&self.cache)?;
+        let _lock = CacheLock::acquire(&self.cache)?;
         let note = |text: &str| tracing::info!("{text}");
-        let ready = prepare(&workload, &self.cache, &note)?;
+        let ready = prepare(&workload, &self.cache, cancel, &note)?;
         let ours = std::env::current_exe()?;
         let job = Job {
             workload: &workload,
             engines,
+            swept: self.sweep.iter().map(|(name, _)| name.clone()).collect(),
             reuse: Reuse {
                 rebuild: self.rebuild.clone(),
                 other_programs: self.keep_indexes,
                 program: program_hash(&ours),
+                peers_program: scripts_hash(&self.peers),
             },
             programs: Programs { ours, python: self.python.clone(), peers: self.peers.clone() },
             cache: self.cache.clone(),

@@ -1,11 +1,12 @@
 //! `dyad-bench synth`.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
-use crate::dataset::synthetic::{Synthetic, write};
+use crate::dataset::synthetic::{Synthetic, Watch, write};
 use crate::dataset::{bin, exact, read_vectors};
 
 /// Write a made-up set: clusters of Zipf-like sizes and low intrinsic dimension. Any size; memory does not grow with it.
@@ -40,7 +41,9 @@ impl Synth {
         };
         let (base, queries) = (self.out.join(format!("base.{ending}")), self.out.join(format!("queries.{ending}")));
         let bar = ProgressBar::new((self.parameters.n + self.parameters.queries) as u64);
-        write(&self.parameters, &base, &queries, &|rows| bar.inc(rows as u64))?;
+        // A signal ends this process at once: nothing has to be cleared up.
+        let watch = Watch { advance: &|rows| bar.inc(rows as u64), cancel: &AtomicBool::new(false) };
+        write(&self.parameters, &base, &queries, watch)?;
         bar.finish_and_clear();
         if let Some(k) = self.neighbours {
             let (base, queries) = (read_vectors(&base)?, read_vectors(&queries)?);

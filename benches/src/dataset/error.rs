@@ -29,6 +29,9 @@ pub enum Error {
         /// What was asked for.
         got: String,
     },
+    /// The work was ended before it was done.
+    #[error("cancelled")]
+    Cancelled,
     /// Reading or writing failed; the message names the file.
     #[error(transparent)]
     Io(#[from] std::io::Error),

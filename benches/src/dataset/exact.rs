@@ -3,10 +3,13 @@
 //! Rows are taken in blocks that stay in the cache while all queries pass over them. The f32 scores of a block choose
 //! some more candidates than wanted; those are scored again in f64, so that the order does not hang on rounding.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use dyad_index::kernels;
 use dyad_index::search::{Scored, TopK};
 use rayon::prelude::*;
 
+use super::error::{Error, Result};
 use super::matrix::{Matrix, Neighbours};
 use super::metric::Metric;
 
@@ -20,6 +23,18 @@ const QUERIES: usize = 64;
 /// The `k` nearest rows of every query (all rows where there are fewer), nearest first, ties by row, and their scores.
 /// Runs on the current rayon pool.
 pub fn exact(base: &Matrix, queries: &Matrix, k: usize, metric: Metric) -> (Neighbours, Vec<f32>) {
+    // Nobody ends it.
+    exact_unless(base, queries, k, metric, &AtomicBool::new(false)).unwrap_or_default()
+}
+
+/// The same; [`Error::Cancelled`] soon after `cancel` turns true.
+pub fn exact_unless(
+    base: &Matrix,
+    queries: &Matrix,
+    k: usize,
+    metric: Metric,
+    cancel: &AtomicBool,
+) -> Result<(Neighbours, Vec<f32>)> {
     let k = k.min(base.len());
     let offsets: Vec<f32> = match metric {
         Metric::Ip => Vec::new(),
@@ -27,29 +42,40 @@ pub fn exact(base: &Matrix, queries: &Matrix, k: usize, metric: Metric) -> (Neig
         Metric::L2 => base.rows().map(|row| 0.5 * kernels::dot(row, row)).collect(),
     };
     let groups: Vec<usize> = (0..queries.len()).step_by(QUERIES).collect();
-    let found: Vec<Vec<(u32, f64)>> = groups
+    let found: Vec<Vec<Vec<(u32, f64)>>> = groups
         .into_par_iter()
-        .flat_map_iter(|first| {
+        .map(|first| {
             let members = first..(first + QUERIES).min(queries.len());
-            scan(base, queries, members, k, metric, &offsets)
+            scan(Ground { base, metric, offsets: &offsets }, queries, members, k, cancel)
         })
-        .collect();
-    let ids = found.iter().flatten().map(|(id, _)| *id).collect();
-    let scores = found.iter().flatten().map(|(_, score)| *score as f32).collect();
-    (Neighbours::new(k, ids), scores)
+        .collect::<Result<_>>()?;
+    let all = || found.iter().flatten().flatten();
+    let ids = all().map(|(id, _)| *id).collect();
+    let scores = all().map(|(_, score)| *score as f32).collect();
+    Ok((Neighbours::new(k, ids), scores))
+}
+
+/// Rows, how they are compared, and what their inner products lack.
+#[derive(Clone, Copy)]
+struct Ground<'a> {
+    base: &'a Matrix,
+    metric: Metric,
+    offsets: &'a [f32],
 }
 
 fn scan(
-    base: &Matrix,
+    Ground { base, metric, offsets }: Ground<'_>,
     queries: &Matrix,
     members: std::ops::Range<usize>,
     k: usize,
-    metric: Metric,
-    offsets: &[f32],
-) -> Vec<Vec<(u32, f64)>> {
+    cancel: &AtomicBool,
+) -> Result<Vec<Vec<(u32, f64)>>> {
     let mut best: Vec<TopK<Scored>> = members.clone().map(|_| TopK::new(k + SPARE)).collect();
     let block = (BLOCK_BYTES / (4 * base.dim().max(1))).max(1);
     for start in (0..base.len()).step_by(block) {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
         for (query, best) in members.clone().zip(&mut best) {
             let query = queries.row(query);
             for row in start..(start + block).min(base.len()) {
@@ -68,7 +94,7 @@ fn scan(
         hits.truncate(k);
         hits
     };
-    members.zip(&mut best).map(rescore).collect()
+    Ok(members.zip(&mut best).map(rescore).collect())
 }
 
 #[cfg(test)]
@@ -99,6 +125,13 @@ mod tests {
                 assert_eq!(found.of(number), oracle(&base, query, 12, metric), "{metric:?} {number}");
             }
         }
+    }
+
+    #[test]
+    fn a_scan_can_be_ended() {
+        let rows = matrix(3, 2, 7);
+        let ended = exact_unless(&rows, &rows, 1, Metric::L2, &AtomicBool::new(true));
+        assert!(matches!(ended, Err(Error::Cancelled)));
     }
 
     #[test]

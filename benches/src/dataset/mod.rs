@@ -34,7 +34,7 @@ mod unit;
 pub mod vecs;
 
 pub use error::{Error, Result};
-pub use exact::exact;
+pub use exact::{exact, exact_unless};
 pub use matrix::{Matrix, Neighbours};
 pub use metric::Metric;
 pub use read::{read_neighbours, read_vectors};

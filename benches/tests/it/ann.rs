@@ -58,6 +58,7 @@ impl Bench {
             workload: &self.workload,
             engines: engines.iter().map(|&name| name.to_owned()).collect(),
             programs: Programs { ours: script.clone(), python: PathBuf::from("python3"), peers: script },
+            swept: Vec::new(),
             cache: self.dir.path().join("cache"),
             reuse: Reuse::default(),
             deadlines: Deadlines { build: Duration::from_secs(20), other: Duration::from_secs(3) },
@@ -68,7 +69,7 @@ impl Bench {
     fn measure(&self, engines: &[&str]) -> Measured {
         let job = self.job(engines, &NEVER);
         fs_err::create_dir_all(&job.cache).unwrap();
-        let ready = prepare(&self.workload, &job.cache, &|_| {}).unwrap();
+        let ready = prepare(&self.workload, &job.cache, &NEVER, &|_| {}).unwrap();
         run(&job, &ready, &|_| {}).unwrap()
     }
 
@@ -147,13 +148,13 @@ fn known_recall_and_speed_give_known_ratios() {
     write_table(&mut table, &measured).unwrap();
     let table = String::from_utf8(table).unwrap();
     let row: Vec<&str> = table.lines().rfind(|line| line.starts_with("fake-20")).unwrap().split_whitespace().collect();
-    assert_eq!(row, ["fake-20", "2.00x", "2.00x", "2.00x", "2.00x", "0.50x", "0.50x", "0.50x"], "{table}");
+    assert_eq!(row, ["fake-20", "2.00x", "2.00x", "2.00x", "2.00x", "0.50x", "0.50x", "0.50x", "0.50x"], "{table}");
 }
 
 #[test]
 fn an_engine_that_fails_leaves_the_others_measured() {
     let Some(bench) = Bench::new() else { return };
-    let engines = ["dyad", "dies-20", "refuses-20", "lies-20", "strays-20", "chatters-20"];
+    let engines = ["dyad", "dies-20", "refuses-20", "lies-20", "strays-20", "omits-20", "chatters-20"];
     let measured = bench.measure(&engines);
     assert_eq!(names(&measured), ["dyad", "chatters-20"]);
     let said = |engine: &str| {
@@ -164,9 +165,11 @@ fn an_engine_that_fails_leaves_the_others_measured() {
     assert!(died.contains("ended during `search` (exit status: 3)") && died.contains("out of luck"), "{died}");
     assert_eq!(said("refuses-20"), "refuses-20: `build`: this data does not suit me");
     assert_eq!(said("lies-20"), "lies-20: reply to `describe`: expected lies-20, got someone-else");
+    let short = said("omits-20");
+    assert!(short.starts_with("omits-20: reply to `prepare`: expected the fields of the protocol"), "{short}");
     assert_eq!(said("strays-20"), "strays-20: reply to `search`: expected ids of rows, or -1, got 120");
     let summary = summary(&measured);
-    assert_eq!(summary["failures"].as_object().unwrap().len(), 4);
+    assert_eq!(summary["failures"].as_object().unwrap().len(), 5);
     assert!((summary["ratios"]["chatters-20"]["0.9"].as_f64().unwrap() - 2.0).abs() < 1e-9);
 }
 
@@ -187,7 +190,7 @@ fn an_interrupt_ends_the_run_and_its_workers() {
     let mut job = bench.job(&["dyad", "hangs-20"], &CANCEL);
     job.deadlines.other = Duration::from_secs(100);
     fs_err::create_dir_all(&job.cache).unwrap();
-    let ready = prepare(&bench.workload, &job.cache, &|_| {}).unwrap();
+    let ready = prepare(&bench.workload, &job.cache, &NEVER, &|_| {}).unwrap();
     let log = bench.dir.path().join("log");
     let hangs = move || {
         let until = Instant::now() + Duration::from_secs(50);
@@ -219,19 +222,26 @@ fn an_index_is_built_once_per_settings() {
     assert_eq!((builds(&bench), again.engines[0].reused, again.engines[1].reused), (2, true, true));
     assert!((again.engines[1].index.built.build_s - 2.0).abs() < 1e-9, "the time of the first build");
 
-    // Another program of ours is another builder; peers say their version.
+    // An index of an earlier run has a time of its own, and no ratio.
+    assert!(summary(&again)["build_ratio"]["fake-20"].is_null());
+
+    // Another program of ours is another builder, and other scripts of the peers may call theirs in another way.
     let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
     job.reuse.program = "other".to_owned();
-    let ready = prepare(&bench.workload, &job.cache, &|_| {}).unwrap();
+    let ready = prepare(&bench.workload, &job.cache, &NEVER, &|_| {}).unwrap();
     run(&job, &ready, &|_| {}).unwrap();
     assert_eq!(builds(&bench), 3);
     let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
-    job.reuse = Reuse { other_programs: true, rebuild: vec!["fake-20".to_owned()], ..Reuse::default() };
+    job.reuse = Reuse { program: "other".to_owned(), peers_program: "other".to_owned(), ..Reuse::default() };
     run(&job, &ready, &|_| {}).unwrap();
     assert_eq!(builds(&bench), 4);
+    let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
+    job.reuse = Reuse { other_programs: true, rebuild: vec!["fake-20".to_owned()], ..Reuse::default() };
+    run(&job, &ready, &|_| {}).unwrap();
+    assert_eq!(builds(&bench), 5);
     bench.workload.m = 8;
     bench.measure(&["dyad", "fake-20"]);
-    assert_eq!(builds(&bench), 6);
+    assert_eq!(builds(&bench), 7);
 }
 
 #[test]
@@ -240,7 +250,7 @@ fn a_name_for_several_builds_all_of_them_anew() {
     let builds = |bench: &Bench| bench.log().iter().filter(|(_, _, words)| words.starts_with("build")).count();
     bench.measure(&["dyad", "family"]);
     assert_eq!(builds(&bench), 3);
-    let ready = prepare(&bench.workload, &bench.job(&["dyad"], &NEVER).cache, &|_| {}).unwrap();
+    let ready = prepare(&bench.workload, &bench.job(&["dyad"], &NEVER).cache, &NEVER, &|_| {}).unwrap();
     let rebuild = |names: &[&str]| {
         let mut job = bench.job(&["dyad", "family"], &NEVER);
         job.reuse.rebuild = names.iter().map(|name| (*name).to_owned()).collect();
@@ -256,12 +266,69 @@ fn a_name_for_several_builds_all_of_them_anew() {
 }
 
 #[test]
+fn a_sweep_is_for_an_engine_of_the_run_or_for_all_that_a_name_stands_for() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.workload.sweep = [("family".to_owned(), vec![3, 10]), ("fake-30".to_owned(), vec![4, 10])].into();
+    let sweep = |engine: &str, measured: &Measured| -> Vec<u32> {
+        let run = measured.engines.iter().find(|run| run.described.engine == engine).unwrap();
+        run.points.iter().map(|point| point.value).collect()
+    };
+    let measured = bench.measure(&["dyad", "family"]);
+    assert_eq!(sweep("fake-20", &measured), [3, 10]);
+    assert_eq!(sweep("fake-30", &measured), [4, 10], "its own before its family's");
+    assert_eq!(sweep("dyad", &measured), [2, 5, 9, 10]);
+    let ready = prepare(&bench.workload, &bench.job(&["dyad"], &NEVER).cache, &NEVER, &|_| {}).unwrap();
+    let swept = |name: &str| {
+        let mut job = bench.job(&["dyad", "family"], &NEVER);
+        job.swept = vec![name.to_owned()];
+        run(&job, &ready, &|_| {})
+    };
+    swept("family").unwrap();
+    swept("fake-30").unwrap();
+    let error = swept("fake-40").unwrap_err().to_string();
+    assert_eq!(error, "--sweep fake-40: not among the engines of this run: dyad, family");
+}
+
+#[test]
+fn an_interrupt_while_vectors_are_made_is_seen() {
+    static CANCEL: AtomicBool = AtomicBool::new(true);
+    let Some(bench) = Bench::new() else { return };
+    let cache = bench.job(&["dyad"], &NEVER).cache;
+    let stopped = |cache: &Path| prepare(&bench.workload, cache, &CANCEL, &|_| {}).unwrap_err();
+    assert!(matches!(stopped(&cache), Error::Interrupted));
+    // With the vectors there, but not their neighbours.
+    prepare(&bench.workload, &cache, &NEVER, &|_| {}).unwrap();
+    assert!(matches!(stopped(&cache), Error::Interrupted));
+}
+
+#[test]
+fn every_workload_of_the_repository_can_be_read() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
+    // Only whether the files are there is asked, not what is in them.
+    let data = tempfile::tempdir().unwrap();
+    fs_err::create_dir(data.path().join("minilm-vectors")).unwrap();
+    for file in ["base.f16.npy", "queries.f32.npy", "neighbors.ibin"] {
+        fs_err::write(data.path().join("minilm-vectors").join(file), "").unwrap();
+    }
+    let mut names = Vec::new();
+    for entry in fs_err::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "toml") {
+            let workload = Workload::read(&path, Some(data.path())).unwrap();
+            assert_eq!(Some(workload.name.as_str()), path.file_stem().and_then(|stem| stem.to_str()));
+            names.push(workload.name);
+        }
+    }
+    assert!(names.len() >= 7, "{names:?}");
+}
+
+#[test]
 fn a_program_that_is_not_there_is_named() {
     let Some(bench) = Bench::new() else { return };
     let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
     job.programs.python = PathBuf::from("/nowhere/python");
     fs_err::create_dir_all(&job.cache).unwrap();
-    let ready = prepare(&bench.workload, &job.cache, &|_| {}).unwrap();
+    let ready = prepare(&bench.workload, &job.cache, &NEVER, &|_| {}).unwrap();
     let measured = run(&job, &ready, &|_| {}).unwrap();
     assert_eq!(names(&measured), ["dyad"]);
     let (_, error) = &measured.failures[0];

@@ -17,7 +17,7 @@ fn bench(arguments: &[&str], directory: &Path) -> Output {
 fn workload(directory: &Path, name: &str, n: usize) -> PathBuf {
     let path = directory.join(format!("{name}.toml"));
     let text = format!(
-        "name = \"{name}\"\nmetric = \"ip\"\nm = 8\nef_construction = 40\nrepeats = 2\nthreaded_repeats = 1\nthreads = 2\n\
+        "name = \"{name}\"\nmetric = \"ip\"\nm = 8\nef_construction = 40\nrepeats = 2\nthreaded_repeats = 1\nthreads = 2\nleast_ms = 0\n\
          engines = [\"dyad\", \"hnsw_rs\"]\ntargets = [0.9, 0.95]\n\
          [data.synthetic]\nkind = \"clustered\"\nn = {n}\ndim = 48\nqueries = 40\nclusters = 10\nintrinsic = 16\n\
          [sweep]\ndyad = [1, 10, 12, 16, 24, 48, 96]\n"
@@ -42,7 +42,7 @@ fn ann_writes_everything_and_prints_the_table() {
 
     let out = dir.path().join("out");
     let summary = json(&out.join("summary.json"));
-    for key in ["ratios", "build_ratio", "rss_ratio"] {
+    for key in ["ratios", "build_ratio", "rss_ratio", "rss_ratio_served"] {
         assert!(summary[key]["hnsw_rs"].is_object() || summary[key]["hnsw_rs"].is_f64(), "{key}: {summary:#}");
     }
     assert!(summary["open_ms"].as_f64().unwrap() > 0.0);
@@ -61,7 +61,7 @@ fn ann_writes_everything_and_prints_the_table() {
     let columns = points.lines().next().unwrap().split(',').count();
     assert!(points.lines().all(|line| line.split(',').count() == columns), "{points}");
     assert_eq!(fs_err::read_to_string(out.join("engines.csv")).unwrap().lines().count(), 3);
-    for plot in ["recall-qps.svg", "recall-qps-all-threads.svg", "build.svg", "memory.svg"] {
+    for plot in ["recall-qps.svg", "recall-qps-all-threads.svg", "build.svg", "memory.svg", "memory-served.svg"] {
         assert!(out.join(plot).exists(), "{plot}");
     }
     let hdf5 = fs_err::read_dir(out.join("results/tiny/10/dyad")).unwrap().count();
@@ -84,7 +84,9 @@ fn growth_follows_engines_through_the_sizes() {
     assert!(output.status.success(), "{output:?}");
     let growth = json(&dir.path().join("out/growth.json"));
     assert_eq!(growth["workloads"], serde_json::json!(["small", "large"]));
-    assert!(growth["exponents"]["dyad"]["build s"].is_f64(), "{growth:#}");
+    for quantity in ["build s", "cold MB", "served MB"] {
+        assert!(growth["exponents"]["dyad"][quantity].is_f64(), "{quantity}: {growth:#}");
+    }
     let sizes: Vec<u64> =
         growth["series"][0]["points"].as_array().unwrap().iter().map(|point| point[0].as_u64().unwrap()).collect();
     assert_eq!(sizes, [300, 900]);
@@ -105,7 +107,7 @@ fn synth_writes_what_ann_reads() {
     assert_eq!((base.len(), base.dim(), queries.len()), (500, 32, 20));
     let truth = read_neighbours(&made.join("neighbours.ibin")).unwrap();
     assert_eq!(truth, exact(&base, &queries, 10, Metric::L2).0);
-    let text = "name = \"made\"\nmetric = \"l2\"\nm = 8\nrepeats = 1\nengines = [\"hnsw_rs\"]\n\
+    let text = "name = \"made\"\nmetric = \"l2\"\nm = 8\nrepeats = 1\nleast_ms = 0\nengines = [\"hnsw_rs\"]\n\
                 [data]\nbase = \"made/base.fbin\"\nqueries = \"made/queries.fbin\"\nneighbours = \"made/neighbours.ibin\"\n";
     fs_err::write(dir.path().join("made.toml"), text).unwrap();
     let output = bench(&["ann", "--workload", "made.toml", "--out", "out"], dir.path());
@@ -139,8 +141,9 @@ fn formats_of_the_same_vectors_share_an_index() {
         ("one", "base = \"b.npy\"\nqueries = \"q.npy\""),
         ("two", "base = \"b.fbin\"\nqueries = \"q.fvecs\"\nneighbours = \"t.ivecs\""),
     ] {
-        let text =
-            format!("name = \"{name}\"\nmetric = \"ip\"\nm = 4\nrepeats = 1\nengines = [\"dyad\"]\n[data]\n{files}\n");
+        let text = format!(
+            "name = \"{name}\"\nmetric = \"ip\"\nm = 4\nrepeats = 1\nleast_ms = 0\nengines = [\"dyad\"]\n[data]\n{files}\n"
+        );
         fs_err::write(path(&format!("{name}.toml")), text).unwrap();
         let output = bench(&["ann", "--workload", &format!("{name}.toml"), "--out", name], dir.path());
         assert!(output.status.success(), "{output:?}");

@@ -3,7 +3,7 @@
 
 Called as `fake_worker.py --engine NAME` or `fake_worker.py ann-worker --engine NAME`. The pace is in the name: `fake-20` takes
 20 ms times v; `dyad` takes 10. Names also say how to misbehave: `dies`, `hangs`, `refuses`, `chatters`, `lies`, `strays`,
-`family`. Every request is noted in `log` beside this file.
+`omits`, `family`. Every request is noted in `log` beside this file.
 """
 
 import json
@@ -60,7 +60,7 @@ class Fake:
         score = lambda query, row: sum(left * right for left, right in zip(query, self.base[row]))
         rows = range(len(self.base))
         self.near = [sorted(rows, key=lambda row: (-score(query, row), row))[: self.k] for query in queries]
-        return {"queries": len(queries)}
+        return {} if "omits" in NAME else {"queries": len(queries)}
 
     def search(self, request):
         value = request["value"]

@@ -3,11 +3,13 @@
 //! The questions are those that the build was given, or else documents of the shard, sampled by seed. A document finds
 //! itself at once, so it is left out of both the walk's hits and the exact ones: recall is over its *other* nearest
 //! documents. Documents lie where the vectors lie, real questions do not always: with documents the certificate compares
-//! graphs and shows decay, with questions it says what will be served. A hit as near as the last exact one counts, so
+//! graphs and shows decay, with questions it says what will be served. Walks score vectors as the shard stores them; the
+//! exact hits are those of the vectors that were given, and so are the scores that hits are judged by. A hit as near as the last exact one counts, so
 //! that duplicates cost nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use dyad_index::format::RowType;
 use dyad_index::search::{Beam, BeamParams, Lanes, RESCORED, TopK, VectorRows};
 use dyad_index::{Arranged, Certificate, Metric, QuerySource, RankScore, RecallPoint, Scored};
 use rayon::prelude::*;
@@ -15,6 +17,7 @@ use rayon::prelude::*;
 use super::exam::Exam;
 use super::order;
 use super::repair::Repaired;
+use super::served::ServedRows;
 use crate::error::Error;
 use crate::job::progress::Progress;
 
@@ -29,7 +32,7 @@ const SCANNED_AT_ONCE: usize = 16;
 /// Vectors between two looks at the cancel flag.
 const SCAN_STEP: usize = 4_096;
 /// So that the sample is not the beginning of the order of insertion.
-const SAMPLE_SEED: u64 = 0x5EED_CE27;
+pub(super) const SAMPLE_SEED: u64 = 0x5EED_CE27;
 
 /// Who follows the work, and who ends it.
 #[derive(Clone, Copy)]
@@ -46,6 +49,21 @@ impl std::fmt::Debug for Watch<'_> {
     }
 }
 
+/// The vectors of a shard.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    /// As they were given: exact hits are found among these.
+    pub given: &'a dyn VectorRows,
+    /// The type in which the shard stores them: walks score them as this.
+    pub served_as: RowType,
+}
+
+impl std::fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rows").field("given", &self.given.len()).field("served_as", &self.served_as).finish()
+    }
+}
+
 /// A question; where it is a document, its node.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
@@ -53,26 +71,26 @@ struct Asked<'a> {
     node: Option<u32>,
 }
 
-/// Measures `repaired`, whose nodes are `rows`. Runs on the current rayon pool.
+/// Measures `repaired`, whose nodes are `rows.given`. Runs on the current rayon pool.
 ///
 /// Advances `progress` by one per search, of which there are [`searches()`]. Returns [`Error::Cancelled`] soon after
 /// `cancel` turns true.
 pub fn certify(
     repaired: &Repaired,
     arranged: &Arranged,
-    rows: &dyn VectorRows,
+    rows: Rows<'_>,
     exam: &Exam<'_>,
     seed: u64,
     watch: Watch<'_>,
 ) -> Result<Certificate, Error> {
-    let graph = &repaired.graph;
-    let (asked, source) = ask(rows, exam, seed);
+    let (graph, given) = (&repaired.graph, rows.given);
+    let (asked, source) = ask(given, exam, seed);
     let metric = arranged.codes.codec.metric();
-    let others = rows.len() - usize::from(source == QuerySource::Documents && !rows.is_empty());
+    let others = given.len() - usize::from(source == QuerySource::Documents && !given.is_empty());
     let depth = others.min(PROFILE_RANKS);
-    let exact = exact(&asked, rows, depth, metric, watch)?;
+    let exact = exact(&asked, given, depth, metric, watch)?;
     let mut certificate = Certificate {
-        vectors: rows.len() as u64,
+        vectors: given.len() as u64,
         unreachable_before_repair: repaired.unreachable_before,
         links_added: repaired.links_added,
         unreachable: graph.reachable().iter().filter(|reached| !**reached).count() as u64,
@@ -154,7 +172,7 @@ fn profile(exact: &[Vec<Scored>], depth: usize) -> Vec<RankScore> {
 /// One width, searched as it is served: with the margins of the certificate.
 fn measure(
     arranged: &Arranged,
-    rows: &dyn VectorRows,
+    rows: Rows<'_>,
     asked: &[Asked<'_>],
     exact: &[Vec<Scored>],
     ef: usize,
@@ -163,7 +181,15 @@ fn measure(
     let wide = ef > 100 && exact.first().is_some_and(|exact| exact.len() >= 100);
     let graph = arranged.layout.view();
     let metric = arranged.codes.codec.metric();
-    let beam = Beam { codes: arranged.codes.view(), graph: &graph, order: graph.order(), rows, metric };
+    let served = ServedRows { rows: rows.given, row_type: rows.served_as };
+    let beam = Beam { codes: arranged.codes.view(), graph: &graph, order: graph.order(), rows: &served, metric };
+    // Whatever scores chose them: a rounded score says nothing beside exact ones.
+    let judged = |mut hits: Vec<Scored>, row: &[f32]| {
+        for hit in &mut hits {
+            hit.score = metric.score(row, rows.given.row(hit.node));
+        }
+        hits
+    };
     let measured: Vec<(f64, f64, u64, u64)> = asked
         .par_iter()
         .zip(exact)
@@ -176,8 +202,12 @@ fn measure(
             };
             let found = search(10, lanes);
             let (estimated, scored) = (found.estimated, found.scored);
-            let at_10 = share(&others(found.hits, asked.node, 10 + RESCORED), exact, 10);
-            let at_100 = if wide { share(&others(search(100, lanes).hits, asked.node, 100), exact, 100) } else { 0.0 };
+            let at_10 = share(&judged(others(found.hits, asked.node, 10 + RESCORED), asked.row), exact, 10);
+            let at_100 = if wide {
+                share(&judged(others(search(100, lanes).hits, asked.node, 100), asked.row), exact, 100)
+            } else {
+                0.0
+            };
             (at_10, at_100, estimated + scored, scored)
         })
         .collect();
@@ -216,11 +246,15 @@ mod tests {
     use dyad_index::{Graph, Layer};
 
     use super::*;
-    use crate::build::tests::synthetic::Rows;
+    use crate::build::tests::synthetic;
     use crate::job::progress::Silent;
 
     static RUN: AtomicBool = AtomicBool::new(false);
     const WATCH: Watch<'static> = Watch { progress: &Silent, cancel: &RUN };
+
+    fn f32_rows(rows: &dyn VectorRows) -> Rows<'_> {
+        Rows { given: rows, served_as: RowType::F32 }
+    }
 
     fn scored(scores: &[f32]) -> Vec<Scored> {
         (0..).zip(scores).map(|(node, &score)| Scored { node, score }).collect()
@@ -236,7 +270,7 @@ mod tests {
 
     #[test]
     fn the_exact_hits_are_those_of_the_flat_scan() {
-        let rows = Rows::clustered(700, 8, 9, 0.5, 2);
+        let rows = synthetic::Rows::clustered(700, 8, 9, 0.5, 2);
         for metric in [Metric::Cosine, Metric::L2] {
             let asked: Vec<Asked<'_>> =
                 (0..40).map(|node| Asked { row: rows.row(node), node: (node % 2 == 0).then_some(node) }).collect();
@@ -262,11 +296,34 @@ mod tests {
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         let arranged = Arranged::new(&graph, &codes).unwrap();
         let repaired = Repaired { graph, unreachable_before: 1, links_added: 0 };
-        let certificate = certify(&repaired, &arranged, &rows, &Exam::default(), 0, WATCH).unwrap();
+        let certificate = certify(&repaired, &arranged, f32_rows(&rows), &Exam::default(), 0, WATCH).unwrap();
         assert_eq!((certificate.vectors, certificate.queries, certificate.unreachable), (4, 4, 1));
         let recall = certificate.recall.first().unwrap();
         // Nodes 0, 1 and 2 miss node 3 of their three others; a walk for 3 finds all of its own.
         assert!((recall.recall_at_10 - 0.75).abs() < 1e-12, "{recall:?}");
         assert_eq!(recall.recall_at_100, None);
+    }
+
+    #[test]
+    fn f16_is_measured_as_it_is_served() {
+        // Rows around (1, 1, ..) whose differences f16 rounds away: it has steps of 1/1024 there.
+        // So few that a walk scores all of them: the row itself, ten hits, and what is scored beyond them.
+        let (n, dim) = (11 + RESCORED, 8);
+        let value = |at: usize| 1.0 + ((at * 7_919 + 13) % 1_009) as f32 / 1_009.0 / 2_048.0;
+        let values: Vec<f32> = (0..n * dim).map(value).collect();
+        let rows = DenseRows::new(&values, dim);
+        let lists: Vec<Vec<u32>> =
+            (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();
+        let graph = Graph { entry: 0, layers: vec![Layer::from_lists((0..n as u32).collect(), &lists)] };
+        let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::L2, 0));
+        let arranged = Arranged::new(&graph, &codes).unwrap();
+        let repaired = Repaired { graph, unreachable_before: 0, links_added: 0 };
+        let at_512 = |served_as| {
+            let rows = Rows { given: &rows, served_as };
+            let certificate = certify(&repaired, &arranged, rows, &Exam::default(), 0, WATCH).unwrap();
+            certificate.recall.last().unwrap().recall_at_10
+        };
+        let (full, half) = (at_512(RowType::F32), at_512(RowType::F16));
+        assert!(full > 0.999 && half < 0.9, "{full} and {half}");
     }
 }

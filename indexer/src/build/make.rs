@@ -2,11 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use dyad_index::quant::{Codec, Codes};
+use dyad_index::format::RowType;
+use dyad_index::quant::Codec;
 use dyad_index::search::VectorRows;
 use dyad_index::{Arranged, Certificate, Metric};
 
-use super::certify::{self, certify};
+use super::certify::{self, Watch, certify};
+use super::encode::encode;
 use super::exam::Exam;
 use super::graph::{BuildParams, GraphBuilder, Material};
 use super::repair::{self, repair};
@@ -20,6 +22,8 @@ pub struct Make<'a> {
     pub rows: &'a dyn VectorRows,
     /// How they are compared.
     pub metric: Metric,
+    /// Type in which they will be stored: the certificate measures with vectors of this type.
+    pub row_type: RowType,
     /// Makes the graph.
     pub builder: &'a dyn GraphBuilder,
     /// Of the graph.
@@ -64,23 +68,29 @@ impl Make<'_> {
         done
     }
 
+    fn watch(&self) -> Watch<'_> {
+        Watch { progress: self.progress, cancel: self.cancel }
+    }
+
     /// Graph and codes without a certificate, and what the repair did.
     fn arrange(&self) -> Result<(Arranged, repair::Repaired), Error> {
         let n = self.rows.len() as u64;
-        let codes = Codes::encode(self.rows, Codec::fit(self.rows, self.metric, self.params.seed));
+        let codec = Codec::fit(self.rows, self.metric, self.params.seed);
+        let codes = self.step("codes", Unit::Documents, Some(n), || encode(self.rows, codec, self.watch()))?;
         let material = Material { rows: self.rows, codes: &codes };
         let graph = self.step("graph", Unit::Documents, Some(n), || {
             self.builder.build(&material, self.params, self.progress, self.cancel)
         })?;
-        let repaired =
-            self.step("repair", Unit::Documents, None, || repair(graph, self.rows, self.params, self.cancel))?;
+        let repaired = self.step("repair", Unit::Nodes, Some(repair::steps(&graph)), || {
+            repair(graph, self.rows, self.metric, self.params, self.watch())
+        })?;
         let arranged = Arranged::new(&repaired.graph, &codes)?;
         Ok((arranged, repaired))
     }
 
     fn certify(&self, (arranged, repaired): (Arranged, repair::Repaired)) -> Result<Made, Error> {
-        let watch = certify::Watch { progress: self.progress, cancel: self.cancel };
-        let certificate = certify(&repaired, &arranged, self.rows, &self.exam, self.params.seed, watch)?;
+        let rows = certify::Rows { given: self.rows, served_as: self.row_type };
+        let certificate = certify(&repaired, &arranged, rows, &self.exam, self.params.seed, self.watch())?;
         if certificate.unreachable > 0 {
             let vectors = self.rows.len() as u64;
             return Err(Error::Unreachable { unreachable: certificate.unreachable, vectors });

@@ -7,6 +7,7 @@
 //! | `choice.rs` | the builders by name |
 //! | `native/` | our own builder |
 //! | `hnsw_rs.rs` | the `hnsw_rs` crate behind it |
+//! | `encode.rs` | rows -> codes |
 //! | `code_scores.rs` | scores of any two rows by their int8 codes |
 //! | `freeze.rs` | a builder's lists -> layers |
 //! | `select.rs` | which links a full node keeps |
@@ -14,12 +15,14 @@
 //! | `exam.rs` | what the finished graph is asked, and the floor it must reach |
 //! | `questions.rs` | questions read from files |
 //! | `certify.rs` | recall and cost of the finished graph |
+//! | `served.rs` | vectors as they will be stored, for that |
 //! | `validate.rs` | what a row must be before |
 //! | `order.rs` | seeded orders and samples |
 
 pub mod certify;
 pub mod choice;
 mod code_scores;
+pub mod encode;
 pub mod exam;
 pub mod freeze;
 pub mod graph;
@@ -30,6 +33,7 @@ pub mod order;
 pub mod questions;
 pub mod repair;
 pub mod select;
+mod served;
 pub mod validate;
 
 pub use certify::certify;

@@ -1,5 +1,7 @@
 //! Seeded choices: an order of all nodes and a sample of them, the same on every machine and thread count.
 
+use std::collections::BinaryHeap;
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The nodes `0..n` in the order of a seeded hash of their number; ties cannot reorder them (the number decides).
@@ -10,10 +12,17 @@ pub fn shuffled(n: usize, seed: u64) -> Vec<u32> {
     keyed.into_iter().map(|(_, node)| node).collect()
 }
 
-/// At most `wanted` different nodes of `0..n`, ascending.
+/// At most `wanted` different nodes of `0..n`, ascending: the first of [`shuffled()`]. Takes memory for `wanted`.
 pub fn sample(n: usize, wanted: usize, seed: u64) -> Vec<u32> {
-    let mut chosen = shuffled(n, seed);
-    chosen.truncate(wanted);
+    // The largest key on top, to fall out first.
+    let mut kept: BinaryHeap<(u64, u32)> = BinaryHeap::with_capacity(wanted.min(n) + 1);
+    for node in 0..n as u32 {
+        kept.push((xxh3_64_with_seed(&node.to_le_bytes(), seed), node));
+        if kept.len() > wanted {
+            kept.pop();
+        }
+    }
+    let mut chosen: Vec<u32> = kept.into_iter().map(|(_, node)| node).collect();
     chosen.sort_unstable();
     chosen
 }
@@ -36,6 +45,10 @@ mod tests {
     fn a_sample_is_ascending_distinct_and_never_larger_than_the_set() {
         let chosen = sample(1_000, 100, 7);
         assert_eq!(chosen.len(), 100);
+        let mut first = shuffled(1_000, 7);
+        first.truncate(100);
+        first.sort_unstable();
+        assert_eq!(chosen, first);
         assert!(chosen.is_sorted_by(|left, right| left < right));
         assert_eq!(sample(5, 100, 7), [0, 1, 2, 3, 4]);
     }

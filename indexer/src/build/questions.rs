@@ -1,22 +1,26 @@
 //! Questions that a build is measured with: an embeddings directory of the question tower, or a NumPy file.
 
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use dyad_corpus::embeddings::EmbeddingsReader;
 use dyad_index::ModelRecord;
 use dyad_index::search::VectorRows;
 
+use super::certify::{HELD_OUT, SAMPLE_SEED};
+use super::order;
 use crate::error::Error;
 
 /// The tower that embeds questions.
 const TOWER: &str = "question";
 /// Begins every `.npy` file.
 const MAGIC: &[u8] = b"\x93NUMPY";
+/// Longest header that is read; NumPy's own are below 1 KiB.
+const LONGEST_HEADER: u64 = 1 << 20;
 /// What to do about a file that is not one.
 const SAVE: &str = "Save it with `numpy.save` as a C-ordered [questions, values] array of float32 or float16";
 
-/// Unit vectors of questions, in memory.
+/// Unit vectors of the questions that are asked, in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Questions {
     values: Vec<f32>,
@@ -40,10 +44,12 @@ impl VectorRows for Questions {
 
 impl Questions {
     /// Reads questions for an index of `model`: a directory that `dyad-encoder embed --tower question` has made with the
-    /// same model, or a `.npy` file of shape `[questions, dim]`, type `<f4` or `<f2`. Rows are stretched to length 1.
-    pub fn open(path: &Path, model: &ModelRecord) -> Result<Self, Error> {
+    /// same model, or a `.npy` file of shape `[questions, dim]`, type `<f4` or `<f2`. At most [`HELD_OUT`] rows are kept,
+    /// sampled by `seed`, and stretched to length 1; of a `.npy` file no others are read.
+    pub fn open(path: &Path, model: &ModelRecord, seed: u64) -> Result<Self, Error> {
         let refuse = Refuse(path);
-        let (dim, mut values) = if path.is_dir() { read_directory(path, model)? } else { read_npy(path)? };
+        let read = if path.is_dir() { read_directory(path, model, seed)? } else { read_npy(path, seed)? };
+        let Sampled { dim, numbers, mut values } = read;
         if dim != model.dim {
             let fix = "Embed the questions with the model of the documents";
             return refuse.because("values per row", &model.dim.to_string(), &dim.to_string(), fix);
@@ -51,7 +57,7 @@ impl Questions {
         if values.is_empty() {
             return refuse.because("rows", "at least 1", "0", "Leave `--queries` out to measure with documents");
         }
-        for (number, row) in values.chunks_exact_mut(dim).enumerate() {
+        for (number, row) in numbers.into_iter().zip(values.chunks_exact_mut(dim)) {
             let length = row.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt();
             // False for NaN as well.
             if !(length >= f64::from(f32::MIN_POSITIVE) && length.is_finite()) {
@@ -66,6 +72,13 @@ impl Questions {
     }
 }
 
+/// Rows that were chosen, by ascending number.
+struct Sampled {
+    dim: usize,
+    numbers: Vec<u32>,
+    values: Vec<f32>,
+}
+
 /// The beginning of every refusal.
 struct Refuse<'a>(&'a Path);
 
@@ -76,7 +89,7 @@ impl Refuse<'_> {
     }
 }
 
-fn read_directory(dir: &Path, model: &ModelRecord) -> Result<(usize, Vec<f32>), Error> {
+fn read_directory(dir: &Path, model: &ModelRecord, seed: u64) -> Result<Sampled, Error> {
     let reader = EmbeddingsReader::open(dir)?;
     if reader.tower() != TOWER {
         let fix = "Embed the questions with `dyad-encoder embed --tower question`";
@@ -88,28 +101,29 @@ fn read_directory(dir: &Path, model: &ModelRecord) -> Result<(usize, Vec<f32>), 
         return Refuse(dir).because("model fingerprint", &model.fingerprint, got, fix);
     }
     let dim = reader.dim();
-    let mut values = Vec::new();
-    for row in reader {
-        values.extend(row?.1);
+    let numbers = chosen(usize::try_from(reader.rows()).unwrap_or(usize::MAX), seed);
+    let mut values = Vec::with_capacity(numbers.len() * dim);
+    let mut wanted = numbers.iter().copied().peekable();
+    for (number, row) in (0..).zip(reader) {
+        // Every row is read, so that every checksum is compared.
+        let row = row?.1;
+        if wanted.next_if_eq(&number).is_some() {
+            values.extend(row);
+        }
     }
-    Ok((dim, values))
+    Ok(Sampled { dim, numbers, values })
 }
 
 /// NumPy's format, versions 1 to 3: a magic, two bytes of version, the header's length in two or four bytes, a Python
 /// dictionary as text, the values.
-fn read_npy(path: &Path) -> Result<(usize, Vec<f32>), Error> {
+fn read_npy(path: &Path, seed: u64) -> Result<Sampled, Error> {
     let refuse = Refuse(path);
-    let mut bytes = Vec::new();
-    fs_err::File::open(path)?.read_to_end(&mut bytes)?;
-    let head = bytes.strip_prefix(MAGIC).and_then(|rest| match rest {
-        [1, _, a, b, rest @ ..] => Some((usize::from(u16::from_le_bytes([*a, *b])), rest)),
-        [2 | 3, _, a, b, c, d, rest @ ..] => Some((u32::from_le_bytes([*a, *b, *c, *d]) as usize, rest)),
-        _ => None,
-    });
-    let Some((header, body)) = head.and_then(|(length, rest)| rest.split_at_checked(length)) else {
+    let mut file = fs_err::File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let Some(header) = read_header(&mut file)? else {
         return refuse.because("first bytes", "a NumPy file", "something else", SAVE);
     };
-    let header = String::from_utf8_lossy(header);
+    let begin = file.stream_position()?;
     if !field(&header, "fortran_order").is_some_and(|order| order.starts_with("False")) {
         return refuse.because("order", "rows one after another", "columns", SAVE);
     }
@@ -127,16 +141,51 @@ fn read_npy(path: &Path) -> Result<(usize, Vec<f32>), Error> {
         _ => return refuse.because("type", "<f4 or <f2", descr, SAVE),
     };
     let expected = rows.checked_mul(dim).and_then(|count| count.checked_mul(width));
-    if expected != Some(body.len()) {
-        let (expected, got) = (format!("{rows} x {dim} values of {width} bytes"), format!("{} bytes", body.len()));
+    let body = bytes.saturating_sub(begin);
+    if expected.map(|bytes| bytes as u64) != Some(body) {
+        let (expected, got) = (format!("{rows} x {dim} values of {width} bytes"), format!("{body} bytes"));
         return refuse.because("length", &expected, &got, "Copy or save the file again");
     }
-    let values = if width == 4 {
-        body.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)).collect()
-    } else {
-        body.as_chunks::<2>().0.iter().map(|value| half::f16::from_le_bytes(*value).to_f32()).collect()
+    // A row of no values takes no bytes, so that their number is whatever the header says.
+    let numbers = if dim == 0 { Vec::new() } else { chosen(rows, seed) };
+    let mut values = Vec::with_capacity(numbers.len() * dim);
+    let mut row = vec![0; dim * width];
+    for &number in &numbers {
+        file.seek(SeekFrom::Start(begin + u64::from(number) * row.len() as u64))?;
+        file.read_exact(&mut row)?;
+        if width == 4 {
+            values.extend(row.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)));
+        } else {
+            values.extend(row.as_chunks::<2>().0.iter().map(|value| half::f16::from_le_bytes(*value).to_f32()));
+        }
+    }
+    Ok(Sampled { dim, numbers, values })
+}
+
+/// The dictionary of a NumPy file, which is then at its first value; `None` of any other file.
+fn read_header(file: &mut fs_err::File) -> std::io::Result<Option<String>> {
+    let mut head = Vec::new();
+    file.by_ref().take(MAGIC.len() as u64 + 2).read_to_end(&mut head)?;
+    let length_bytes = match head.strip_prefix(MAGIC) {
+        Some([1, _]) => 2,
+        Some([2 | 3, _]) => 4,
+        _ => return Ok(None),
     };
-    Ok((dim, values))
+    let mut length = Vec::new();
+    file.by_ref().take(length_bytes).read_to_end(&mut length)?;
+    let length = match length.as_slice() {
+        [a, b] => u64::from(u16::from_le_bytes([*a, *b])),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([*a, *b, *c, *d])),
+        _ => return Ok(None),
+    };
+    let mut header = Vec::new();
+    file.by_ref().take(length.min(LONGEST_HEADER)).read_to_end(&mut header)?;
+    Ok((header.len() as u64 == length).then(|| String::from_utf8_lossy(&header).into_owned()))
+}
+
+/// The rows that are asked: at most [`HELD_OUT`], by seed.
+fn chosen(rows: usize, seed: u64) -> Vec<u32> {
+    order::sample(rows.min(u32::MAX as usize), HELD_OUT, seed ^ SAMPLE_SEED)
 }
 
 /// What follows a key of the header's dictionary.
@@ -161,7 +210,7 @@ mod tests {
         let path = dir.path().join("q.npy");
         fs_err::write(&path, bytes).unwrap();
         let (name, fingerprint) = ("m".to_owned(), "f".to_owned());
-        Questions::open(&path, &ModelRecord { name, fingerprint, dim, metric: Metric::Cosine, max_tokens: 1 })
+        Questions::open(&path, &ModelRecord { name, fingerprint, dim, metric: Metric::Cosine, max_tokens: 1 }, 7)
     }
 
     fn f32s(values: &[f32]) -> Vec<u8> {
@@ -197,6 +246,19 @@ mod tests {
         refused(&npy(&HEADER.replace("False", "True"), &body), 2, "order");
         refused(&npy(HEADER, &f32s(&[3.0, 4.0, 0.0, 0.0])), 2, "row 1");
         refused(&npy(HEADER, &f32s(&[3.0, f32::NAN, 0.0, 1.0])), 2, "row 0");
+    }
+
+    #[test]
+    fn of_many_questions_a_sample_by_seed_is_read() {
+        let n = 3 * HELD_OUT;
+        let body = f32s(&(0..n).flat_map(|row| [1.0, row as f32]).collect::<Vec<f32>>());
+        let questions = read(&npy(&HEADER.replace("(2, 2)", &format!("({n}, 2)")), &body), 2).unwrap();
+        let numbers = order::sample(n, HELD_OUT, 7 ^ SAMPLE_SEED);
+        assert_eq!((questions.len(), numbers.len()), (HELD_OUT, HELD_OUT));
+        for (at, number) in (0..).zip(numbers) {
+            let row = questions.row(at);
+            assert!((row[1] / row[0] - number as f32).abs() < 1e-2 * (number as f32).max(1.0), "{row:?}, row {number}");
+        }
     }
 
     proptest::proptest! {

@@ -12,11 +12,12 @@
 //! There is always a slot: `t` reached nodes hold `t * cap >= 4t` slots, and the tree takes `t - 1` of them.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use dyad_index::search::{GraphLinks, Scratch, SearchParams, VectorRows, walk};
-use dyad_index::{Graph, Layer, Scored};
+use dyad_index::{Graph, Layer, Metric, Scored};
 
+use super::certify::Watch;
 use super::graph::BuildParams;
 use crate::error::Error;
 
@@ -25,6 +26,8 @@ use crate::error::Error;
 const ANCHORS: usize = 16;
 /// Beam width of the search for a linking node.
 const BEAM: usize = 64;
+/// Nodes between two reports of progress.
+const STEP: usize = 4_096;
 /// Parent of nodes not reached yet.
 const NONE: u32 = u32::MAX;
 
@@ -41,12 +44,14 @@ pub struct Repaired {
 
 /// Makes every node of every layer reachable from the entry point, keeping each node's links within its cap.
 ///
-/// Returns [`Error::Cancelled`] soon after `cancel` turns true.
+/// The nodes that link to an island are the nearest by `metric`. Advances progress by one per node of each layer, of which
+/// there are [`steps()`]. Returns [`Error::Cancelled`] soon after `cancel` turns true.
 pub fn repair(
     graph: Graph,
     rows: &dyn VectorRows,
+    metric: Metric,
     params: &BuildParams,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Repaired, Error> {
     let entry = graph.entry;
     let mut scratch = Scratch::new();
@@ -56,12 +61,24 @@ pub fn repair(
         let mut sea = Sea::new(layer, entry, params.cap(number));
         // Layer 0 comes last, and its count is the one that is kept.
         unreachable_before = sea.reached.iter().filter(|parent| **parent == NONE).count() as u64;
-        sea.join_islands(rows, &mut scratch, cancel)?;
+        sea.join_islands(Ground { rows, metric }, &mut scratch, watch)?;
         links_added += sea.links_added;
         layers.push(Layer::from_lists(sea.nodes, &sea.lists));
     }
     layers.reverse();
     Ok(Repaired { graph: Graph { entry, layers }, unreachable_before, links_added })
+}
+
+/// Nodes that a repair looks at: those of all layers together.
+pub fn steps(graph: &Graph) -> u64 {
+    graph.layers.iter().map(|layer| layer.nodes.len() as u64).sum()
+}
+
+/// Vectors, and how they are compared.
+#[derive(Clone, Copy)]
+struct Ground<'a> {
+    rows: &'a dyn VectorRows,
+    metric: Metric,
 }
 
 /// One layer under repair. Places are positions in `nodes`; links are nodes, as in the graph.
@@ -123,19 +140,23 @@ impl Sea {
         }
     }
 
-    fn join_islands(&mut self, rows: &dyn VectorRows, scratch: &mut Scratch, cancel: &AtomicBool) -> Result<(), Error> {
-        for place in 0..self.nodes.len() {
+    fn join_islands(&mut self, ground: Ground<'_>, scratch: &mut Scratch, watch: Watch<'_>) -> Result<(), Error> {
+        let count = self.nodes.len();
+        for place in 0..count {
+            if (place + 1).is_multiple_of(STEP) || place + 1 == count {
+                watch.progress.advance((place % STEP + 1) as u64);
+            }
             if self.reached[place] != NONE {
                 continue;
             }
-            if cancel.load(Ordering::Relaxed) {
+            if watch.cancel.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
             // All searches come before any link, so that none of them finds the island itself.
             let anchors: Vec<(usize, Vec<Scored>)> = self
                 .island(place)
                 .into_iter()
-                .map(|anchor| (anchor, self.nearest_reached(anchor, rows, scratch)))
+                .map(|anchor| (anchor, self.nearest_reached(anchor, ground, scratch)))
                 .collect();
             for (anchor, nearest) in anchors {
                 if self.reached[anchor] == NONE {
@@ -177,9 +198,10 @@ impl Sea {
     }
 
     /// Reached nodes near `place`, nearest first: a walk along this layer meets no others.
-    fn nearest_reached(&self, place: usize, rows: &dyn VectorRows, scratch: &mut Scratch) -> Vec<Scored> {
+    fn nearest_reached(&self, place: usize, ground: Ground<'_>, scratch: &mut Scratch) -> Vec<Scored> {
+        let Ground { rows, metric } = ground;
         let params = SearchParams { k: BEAM, ef: BEAM };
-        walk(rows, self, rows.row(self.nodes[place]), &params, scratch).hits
+        walk(rows, self, rows.row(self.nodes[place]), metric, &params, scratch).hits
     }
 
     /// The nearest of `hits` that can take a link.

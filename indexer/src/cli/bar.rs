@@ -48,7 +48,8 @@ impl Progress for Bar {
             (Some(_), Unit::Searches) => {
                 "{prefix:<16} {bar:30} {human_pos}/{human_len} searches, {per_sec}, {eta} left"
             }
-            (None, Unit::Documents | Unit::Searches) => "{prefix:<16} {spinner} {elapsed}",
+            (Some(_), Unit::Nodes) => "{prefix:<16} {bar:30} {human_pos}/{human_len} nodes, {per_sec}, {eta} left",
+            (None, Unit::Documents | Unit::Nodes | Unit::Searches) => "{prefix:<16} {spinner} {elapsed}",
             (None, Unit::Bytes) => "{prefix:<16} {spinner} {bytes}, {bytes_per_sec}",
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -97,6 +98,7 @@ impl Stage {
         let (done, rate) = (self.bar.position(), self.bar.per_sec());
         let unit = match self.unit {
             Unit::Documents => "documents",
+            Unit::Nodes => "nodes",
             Unit::Bytes => "bytes",
             Unit::Searches => "searches",
         };

@@ -62,7 +62,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "RECALL")]
     min_recall: Option<f64>,
     /// Beam width at which `--min-recall` must be reached
-    #[arg(long, value_name = "EF", default_value_t = 128)]
+    #[arg(long, value_name = "EF", default_value_t = 128, requires = "min_recall")]
     at_ef: usize,
     /// Form of the corpus; told by its name by default
     #[arg(long, value_enum, default_value_t = Format::Auto)]

@@ -75,7 +75,8 @@ pub fn build_index(
     }
     let mut corpus = CorpusReader::open(&config.corpus, &config.read)?;
     let model = source.model().clone();
-    let questions = config.queries.as_ref().map(|path| Questions::open(path, &model)).transpose()?;
+    let questions =
+        config.queries.as_ref().map(|path| Questions::open(path, &model, config.params.seed)).transpose()?;
     let exam =
         Exam { questions: questions.as_ref().map(|questions| questions as &dyn VectorRows), floor: config.floor };
     fs_err::create_dir_all(&config.index)?;
@@ -88,6 +89,7 @@ pub fn build_index(
         params: config.params,
         builder: config.builder,
         row_type: config.row_type,
+        questions: exam.questions.map_or(0, VectorRows::len),
     };
     progress.note(&format!("plan: {plan}"));
 

@@ -5,6 +5,8 @@
 pub enum Unit {
     /// Documents, or their vectors.
     Documents,
+    /// Nodes of a graph, on all of its layers.
+    Nodes,
     /// Bytes of the corpus on disk.
     Bytes,
     /// Searches of a certificate.

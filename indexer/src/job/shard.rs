@@ -55,6 +55,7 @@ impl Workshop<'_> {
         let make = Make {
             rows: &rows,
             metric: self.model.metric,
+            row_type: self.row_type,
             builder: self.builder,
             params: self.params,
             exam: self.exam,

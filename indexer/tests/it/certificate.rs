@@ -114,6 +114,9 @@ fn a_build_below_the_floor_fails_and_changes_nothing() {
     ] {
         assert!(message.contains(part), "{part} in {message}");
     }
+    let alone = build(&fixture, &["--at-ef", "17"]);
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(text(&alone.stderr).contains("--min-recall"), "{}", text(&alone.stderr));
     assert!(fixture.files() == before);
     assert!(!fixture.index().join(".dyad-building").exists());
 }

@@ -43,6 +43,7 @@ fn built(values: &[f32], dim: usize, params: &BuildParams) -> (tempfile::TempDir
     let make = Make {
         rows: &rows,
         metric: Metric::Cosine,
+        row_type: RowType::F32,
         builder: &Native,
         params,
         exam: Exam::default(),

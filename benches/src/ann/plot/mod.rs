@@ -29,13 +29,14 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
 ];
 
-/// Writes `recall-qps.svg`, `recall-qps-all-threads.svg`, `build.svg` and `memory.svg`; returns their paths.
+/// Writes `recall-qps.svg`, `recall-qps-all-threads.svg`, `build.svg`, `memory.svg` (vectors cold) and `memory-served.svg`; returns their paths.
 pub fn write_plots(dir: &Path, measured: &Measured) -> Result<Vec<PathBuf>> {
     let plots = [
         ("recall-qps.svg", recall::draw(measured, false)),
         ("recall-qps-all-threads.svg", recall::draw(measured, true)),
         ("build.svg", bars::build(measured)),
-        ("memory.svg", bars::memory(measured)),
+        ("memory.svg", bars::memory_cold(measured)),
+        ("memory-served.svg", bars::memory_served(measured)),
     ];
     let mut paths = Vec::new();
     for (name, drawing) in plots {

@@ -3,8 +3,8 @@
 use plotters::prelude::*;
 
 use super::{colour, heading};
-use crate::ann::curve::Curve;
-use crate::ann::measured::Measured;
+use crate::ann::curve::{Curve, CurvePoint};
+use crate::ann::measured::{Measured, Speed};
 
 const SIZE: (u32, u32) = (900, 600);
 /// Recall below this is of no use to anybody, and would press the rest together.
@@ -13,6 +13,8 @@ const LOWEST: f64 = 0.8;
 struct Line {
     name: String,
     curve: Curve,
+    /// Points of the curve that were measured: where curves of several engines cross, nothing was.
+    marks: Vec<CurvePoint>,
     colour: RGBColor,
 }
 
@@ -22,10 +24,16 @@ pub(super) fn draw(measured: &Measured, threaded: bool) -> Result<Option<String>
         .asked
         .iter()
         .filter_map(|asked| measured.family(asked))
-        .map(|family| Line {
-            colour: colour(measured, &family.name),
-            name: family.name,
-            curve: if threaded { family.threaded } else { family.curve },
+        .map(|family| {
+            let (curve, speed) =
+                if threaded { (family.threaded, Speed::AllThreads) } else { (family.curve, Speed::Median) };
+            let own = |name| measured.curve(std::slice::from_ref(name), speed).points().to_vec();
+            let mut marks: Vec<CurvePoint> = family.members.iter().flat_map(own).collect();
+            let same = |one: &CurvePoint, other: &CurvePoint| {
+                one.recall.total_cmp(&other.recall).is_eq() && (one.qps - other.qps).abs() <= 1e-9 * one.qps
+            };
+            marks.retain(|point| curve.points().iter().any(|kept| same(point, kept)));
+            Line { colour: colour(measured, &family.name), name: family.name, curve, marks }
         })
         .filter(|line| !line.curve.points().is_empty())
         .collect();
@@ -64,15 +72,16 @@ fn plot(svg: &mut String, title: &str, curves: &[Line], (left, low, high): (f64,
         .y_label_formatter(&|qps| format!("{qps:.0}"))
         .light_line_style(WHITE)
         .draw()?;
-    for Line { name, curve, colour } in curves {
+    for Line { name, curve, marks, colour } in curves {
         let style = ShapeStyle::from(colour).stroke_width(2);
-        let points =
-            || curve.points().iter().filter(|point| point.recall >= left).map(|point| (point.recall, point.qps));
+        let shown = |point: &&CurvePoint| point.recall >= left;
+        let points = curve.points().iter().filter(shown).map(|point| (point.recall, point.qps));
+        let marks = marks.iter().filter(shown).map(|point| (point.recall, point.qps));
         chart
-            .draw_series(LineSeries::new(points(), style))?
+            .draw_series(LineSeries::new(points, style))?
             .label(name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-        chart.draw_series(points().map(|point| Circle::new(point, 3, colour.filled())))?;
+        chart.draw_series(marks.map(|point| Circle::new(point, 3, colour.filled())))?;
     }
     chart
         .configure_series_labels()

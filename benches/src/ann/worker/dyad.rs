@@ -50,6 +50,7 @@ impl Engine for Dyad {
         let make = Make {
             rows: &rows,
             metric,
+            row_type: RowType::F16,
             builder: &builder,
             params: &params,
             exam: Exam::default(),

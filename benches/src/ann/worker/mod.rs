@@ -14,7 +14,7 @@ mod search;
 
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
@@ -117,18 +117,20 @@ impl Worker {
                 self.queries = Some((queries, k));
                 json!({ "queries": count })
             }
-            Request::Search { value, threads, mode, out, latencies } => {
+            Request::Search { value, threads, mode, least_ms, out, latencies } => {
                 let index = self.index.as_deref().context("`search` before `open`")?;
                 let (queries, k) = self.queries.as_ref().context("`search` before `prepare`")?;
                 if queries.dim() != index.dim() {
                     bail!("queries of {} values, but vectors of {}", queries.dim(), index.dim());
                 }
-                let found = search::search(index, queries, *k, value as usize, &self.threads.of(threads, mode)?);
+                let hands = self.threads.of(threads, mode)?;
+                let least = Duration::from_millis(least_ms.into());
+                let found = search::search(index, queries, *k, value as usize, &hands, least);
                 npy::write_ids(&out, *k, &found.ids)?;
                 if let Some(path) = latencies {
                     npy::write_f64(&path, &found.latencies_us)?;
                 }
-                json!({ "seconds": found.seconds })
+                json!({ "seconds": found.seconds, "rounds": found.rounds })
             }
             Request::Rss => serde_json::to_value(memory::resident()?)?,
             Request::Cool => {

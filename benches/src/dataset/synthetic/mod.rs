@@ -13,7 +13,7 @@ mod shape;
 mod write;
 
 pub use shape::Shape;
-pub use write::write;
+pub use write::{Watch, write};
 
 use serde::{Deserialize, Serialize};
 

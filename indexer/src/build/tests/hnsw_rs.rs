@@ -2,13 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use dyad_index::Metric;
 use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::{Scratch, SearchParams, VectorRows, flat, walk};
+use dyad_index::{Graph, Metric, Scored};
 use proptest::prelude::*;
 
 use super::real;
 use super::synthetic::Rows;
+use crate::build::certify::Watch;
 use crate::build::freeze::freeze;
 use crate::build::hnsw_rs::{HnswRs, HnswRsInt8, NodeDistance, export, insert_all};
 use crate::build::repair::{Repaired, repair};
@@ -17,6 +18,7 @@ use crate::error::Error;
 use crate::job::progress::Silent;
 
 static RUN: AtomicBool = AtomicBool::new(false);
+const WATCH: Watch<'static> = Watch { progress: &Silent, cancel: &RUN };
 
 fn params(threads: usize) -> BuildParams {
     BuildParams { m: 16, ef_construction: 100, seed: 7, threads }
@@ -25,7 +27,11 @@ fn params(threads: usize) -> BuildParams {
 fn build(rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
     let codes = Codes::encode(rows, Codec::fit(rows, Metric::Cosine, 0));
     let graph = HnswRs.build(&Material { rows, codes: &codes }, params, &Silent, &RUN).unwrap();
-    repair(graph, rows, params, &RUN).unwrap()
+    repair(graph, rows, Metric::Cosine, params, WATCH).unwrap()
+}
+
+fn by_walk(rows: &dyn VectorRows, graph: &Graph, query: &[f32], ef: usize, scratch: &mut Scratch) -> Vec<Scored> {
+    walk(rows, graph, query, Metric::Cosine, &SearchParams { k: 10, ef }, scratch).hits
 }
 
 /// All rows behind the first `n` are questions. They are rows too, because the crate's distance looks numbers up.
@@ -50,7 +56,7 @@ fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
     let rows = First(all, n);
     let own = insert_all(n, NodeDistance::of_rows(&rows), params, &Silent, &RUN).unwrap();
     let frozen = freeze(&export(&own, n), &rows, params);
-    let repaired = repair(frozen, &rows, params, &RUN).unwrap();
+    let repaired = repair(frozen, &rows, Metric::Cosine, params, WATCH).unwrap();
     assert!(repaired.graph.reachable().iter().all(|reached| *reached));
     let questions: Vec<u32> = (n as u32..all.len() as u32).collect();
     let mut scratch = Scratch::new();
@@ -61,7 +67,7 @@ fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
                 flat(&rows, all.row(question), 10, Metric::Cosine, None).iter().map(|hit| hit.node).collect();
             let hits = own.search(&[question], 10, ef);
             by_crate += hits.iter().filter(|hit| exact.contains(&(hit.d_id as u32))).count();
-            let hits = walk(&rows, &repaired.graph, all.row(question), &SearchParams { k: 10, ef }, &mut scratch).hits;
+            let hits = by_walk(&rows, &repaired.graph, all.row(question), ef, &mut scratch);
             by_us += hits.iter().take(10).filter(|hit| exact.contains(&hit.node)).count();
         }
         let share = |found: usize| found as f64 / (10 * questions.len()) as f64;
@@ -89,12 +95,12 @@ fn int8_scores_cost_next_to_no_recall() {
     let material = Material { rows: &rows, codes: &codes };
     let recall = |builder: &dyn GraphBuilder| {
         let graph = builder.build(&material, &params(1), &Silent, &RUN).unwrap();
-        let repaired = repair(graph, &rows, &params(1), &RUN).unwrap();
+        let repaired = repair(graph, &rows, Metric::Cosine, &params(1), WATCH).unwrap();
         assert!(repaired.graph.reachable().iter().all(|reached| *reached));
         let mut scratch = Scratch::new();
         let found = (0..4_000u32).step_by(20).map(|node| {
             let exact = flat(&rows, rows.row(node), 10, Metric::Cosine, None);
-            let hits = walk(&rows, &repaired.graph, rows.row(node), &SearchParams { k: 10, ef: 32 }, &mut scratch).hits;
+            let hits = by_walk(&rows, &repaired.graph, rows.row(node), 32, &mut scratch);
             hits.iter().take(10).filter(|hit| exact.contains(hit)).count()
         });
         found.sum::<usize>() as f64 / 2_000.0

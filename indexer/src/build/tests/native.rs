@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use dyad_index::format::RowType;
 use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::{DenseRows, VectorRows};
 use dyad_index::{Metric, QuerySource};
@@ -9,6 +10,7 @@ use proptest::prelude::*;
 
 use super::real;
 use super::synthetic::Rows;
+use crate::build::certify::Watch;
 use crate::build::native::Native;
 use crate::build::repair::{Repaired, repair};
 use crate::build::{BuildParams, Exam, Floor, GraphBuilder as _, Made, Make, Material};
@@ -25,11 +27,12 @@ fn build(rows: &dyn VectorRows, metric: Metric, params: &BuildParams) -> Repaire
     let codes = Codes::encode(rows, Codec::fit(rows, metric, 0));
     let graph = Native.build(&Material { rows, codes: &codes }, params, &Silent, &RUN).unwrap();
     graph.validate(rows.len()).unwrap();
-    repair(graph, rows, params, &RUN).unwrap()
+    repair(graph, rows, metric, params, Watch { progress: &Silent, cancel: &RUN }).unwrap()
 }
 
 fn make(rows: &dyn VectorRows, metric: Metric, params: &BuildParams, exam: Exam<'_>) -> Result<Made, Error> {
-    Make { rows, metric, builder: &Native, params, exam, progress: &Silent, cancel: &RUN, label: "" }.run()
+    let row_type = RowType::F32;
+    Make { rows, metric, row_type, builder: &Native, params, exam, progress: &Silent, cancel: &RUN, label: "" }.run()
 }
 
 fn recall(made: &Made, ef: usize) -> f64 {

@@ -1,22 +1,25 @@
 //! Repair on hand-made hard graphs and on random ones: all reached, caps kept.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use dyad_index::search::VectorRows;
-use dyad_index::{Graph, Layer};
+use dyad_index::search::{DenseRows, VectorRows};
+use dyad_index::{Graph, Layer, Metric};
 use proptest::prelude::*;
 
 use super::synthetic::Rows;
 use crate::build::BuildParams;
-use crate::build::repair::{Repaired, repair as repair_unless};
+use crate::build::certify::Watch;
+use crate::build::repair::{Repaired, repair as repair_unless, steps};
 use crate::error::Error;
+use crate::job::progress::{Progress, Silent, Unit};
 
 fn params(m: usize) -> BuildParams {
     BuildParams { m, ef_construction: 10, seed: 0, threads: 1 }
 }
 
 fn repair(graph: Graph, rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
-    repair_unless(graph, rows, params, &AtomicBool::new(false)).unwrap()
+    let watch = Watch { progress: &Silent, cancel: &AtomicBool::new(false) };
+    repair_unless(graph, rows, Metric::Cosine, params, watch).unwrap()
 }
 
 fn single_layer(lists: &[Vec<u32>]) -> Graph {
@@ -123,8 +126,50 @@ fn thousands_of_equal_vectors_take_no_time_and_stay_shallow() {
 fn a_repair_can_be_cancelled() {
     let rows = Rows::clustered(2, 4, 2, 0.1, 0);
     let graph = single_layer(&[vec![], vec![]]);
-    let result = repair_unless(graph, &rows, &params(4), &AtomicBool::new(true));
+    let watch = Watch { progress: &Silent, cancel: &AtomicBool::new(true) };
+    let result = repair_unless(graph, &rows, Metric::Cosine, &params(4), watch);
     assert!(matches!(result, Err(Error::Cancelled)));
+}
+
+/// Counts what it is told.
+#[derive(Default)]
+struct Count(AtomicU64);
+
+impl Progress for Count {
+    fn begin(&self, _stage: &str, _unit: Unit, _total: Option<u64>) {}
+    fn advance(&self, steps: u64) {
+        self.0.fetch_add(steps, Ordering::Relaxed);
+    }
+    fn finish(&self) {}
+    fn note(&self, _text: &str) {}
+}
+
+#[test]
+fn progress_ends_at_the_total() {
+    for n in [1, 3, 4_095, 4_096, 4_097] {
+        let mut graph = single_layer(&vec![vec![]; n]);
+        graph.layers.push(Layer::from_lists(vec![0], &[vec![]]));
+        let (total, count) = (steps(&graph), Count::default());
+        assert_eq!(total, n as u64 + 1);
+        let watch = Watch { progress: &count, cancel: &AtomicBool::new(false) };
+        repair_unless(graph, &Rows::duplicated(n, 4, 1, 3), Metric::Cosine, &params(4), watch).unwrap();
+        assert_eq!(count.0.into_inner(), total, "{n} nodes");
+    }
+}
+
+#[test]
+fn an_orphan_is_linked_from_the_nearest_row_by_distance_whatever_the_lengths() {
+    // On a line: 0, 1, 2, and far out 100; the orphan lies at 1.2. By inner product 100 is the nearest to everything.
+    let values = [0.1, 1.0, 2.0, 100.0, 1.2];
+    let rows = DenseRows::new(&values, 1);
+    let lists = [vec![1, 2, 3], vec![0, 2, 3], vec![0, 1, 3], vec![0, 1, 2], vec![]];
+    let watch = Watch { progress: &Silent, cancel: &AtomicBool::new(false) };
+    let linking = |metric| {
+        let repaired = repair_unless(single_layer(&lists), &rows, metric, &params(4), watch).unwrap();
+        assert_sound(&repaired, 5, &params(4));
+        (0..4).find(|node| repaired.graph.neighbours(0, *node).contains(&4)).unwrap()
+    };
+    assert_eq!((linking(Metric::L2), linking(Metric::Cosine)), (1, 3));
 }
 
 #[test]

@@ -41,9 +41,29 @@ fn a_walk_over_a_complete_graph_is_exact() {
     let mut scratch = Scratch::new();
     for query in 0..20 {
         let query = rows.row(query);
-        let walked = walk(&rows, &graph, query, &SearchParams { k: 10, ef: 300 }, &mut scratch);
+        let walked = walk(&rows, &graph, query, Metric::Cosine, &SearchParams { k: 10, ef: 300 }, &mut scratch);
         assert_eq!(walked.hits[..10], flat(&rows, query, 10, Metric::Cosine, None)[..10]);
         assert_eq!(walked.distance_computations, 300);
+    }
+}
+
+#[test]
+fn a_walk_over_rows_of_any_length_is_exact_by_distance() {
+    // Row i is stretched to a length between 1 and 30: by inner product the longest would win every time.
+    let mut values = unit_rows(200, 12, 9);
+    for (number, row) in values.chunks_mut(12).enumerate() {
+        for value in row {
+            *value *= 1.0 + (number * 7 % 30) as f32;
+        }
+    }
+    let rows = DenseRows::new(&values, 12);
+    let graph = complete_graph(200);
+    for query in 0..20 {
+        let query = rows.row(query);
+        let params = SearchParams { k: 10, ef: 200 };
+        let walked = walk(&rows, &graph, query, Metric::L2, &params, &mut Scratch::new());
+        assert_eq!(walked.hits[..10], flat(&rows, query, 10, Metric::L2, None)[..10]);
+        assert!(walked.hits.first().is_some_and(|hit| rows.row(hit.node) == query));
     }
 }
 
@@ -53,10 +73,11 @@ fn a_walk_passes_over_links_to_nothing() {
     let rows = DenseRows::new(&values, 4);
     let graph =
         Graph { entry: 0, layers: vec![Layer::from_lists(vec![0, 1, 2], &[vec![1, 9_000_000], vec![2], vec![]])] };
-    let walked = walk(&rows, &graph, rows.row(2), &SearchParams { k: 3, ef: 3 }, &mut Scratch::new());
+    let walked = walk(&rows, &graph, rows.row(2), Metric::Cosine, &SearchParams { k: 3, ef: 3 }, &mut Scratch::new());
     assert_eq!(walked.hits.len(), 3);
     let nowhere = Graph { entry: 3, layers: graph.layers };
-    assert!(walk(&rows, &nowhere, rows.row(2), &SearchParams { k: 3, ef: 3 }, &mut Scratch::new()).hits.is_empty());
+    let walked = walk(&rows, &nowhere, rows.row(2), Metric::Cosine, &SearchParams { k: 3, ef: 3 }, &mut Scratch::new());
+    assert!(walked.hits.is_empty());
 }
 
 #[test]
@@ -67,7 +88,7 @@ fn marks_of_earlier_walks_do_not_leak_when_the_epoch_wraps() {
     let params = SearchParams { k: 5, ef: 50 };
     let mut scratch = Scratch::at_epoch(u32::MAX - 2);
     for _ in 0..6 {
-        assert_eq!(walk(&rows, &graph, rows.row(1), &params, &mut scratch).hits.len(), 50);
+        assert_eq!(walk(&rows, &graph, rows.row(1), Metric::Cosine, &params, &mut scratch).hits.len(), 50);
     }
 }
 

@@ -1,0 +1,58 @@
+//! Rows as a shard will store them, so that a certificate measures what is served and not what was given.
+
+use dyad_index::Metric;
+use dyad_index::format::RowType;
+use dyad_index::search::{ExactRows, VectorRows};
+use half::f16;
+use half::slice::HalfFloatSliceExt as _;
+
+/// Vectors in memory, scored as if read back from a shard of the type.
+#[derive(Clone, Copy)]
+pub(super) struct ServedRows<'a> {
+    pub(super) rows: &'a dyn VectorRows,
+    pub(super) row_type: RowType,
+}
+
+impl ExactRows for ServedRows<'_> {
+    fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32 {
+        let row = self.rows.row(node);
+        match self.row_type {
+            RowType::F32 => metric.score(query, row),
+            RowType::F16 => {
+                let mut narrow = vec![f16::ZERO; row.len()];
+                narrow.convert_from_f32_slice(row);
+                let mut wide = vec![0.0; row.len()];
+                narrow.convert_to_f32_slice(&mut wide);
+                metric.score(query, &wide)
+            }
+        }
+    }
+
+    fn prefetch(&self, node: u32) {
+        ExactRows::prefetch(self.rows, node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyad_index::search::DenseRows;
+
+    #[test]
+    fn f16_rounds_and_f32_does_not() {
+        // Next to 1.0, f16 has steps of 1/1024 above and 1/2048 below.
+        let values = [1.0 + 1.0 / 4096.0, 0.5, 1.0 - 1.0 / 4096.0, 0.25];
+        let rows = DenseRows::new(&values, 2);
+        let score = |row_type, node| ServedRows { rows: &rows, row_type }.score(node, &[1.0, 0.0], Metric::Cosine);
+        assert_eq!(score(RowType::F32, 0).to_bits(), values[0].to_bits());
+        assert_eq!(
+            (score(RowType::F16, 0).to_bits(), score(RowType::F16, 1).to_bits()),
+            (1f32.to_bits(), 1f32.to_bits())
+        );
+        assert!(score(RowType::F32, 2).is_nan() && score(RowType::F16, 2).is_nan());
+    }
+}
