@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dyad_encoder::serve::{EncodeError, EncoderService, Handle, Options};
+use dyad_encoder::serve::{EncodeError, EncodeOptions, EncoderService, Handle, Options};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Compute, Error, Tower};
 use dyad_proto::client::{ClientConfig, EncoderClient};
@@ -16,12 +16,12 @@ use tonic::{Code, Request};
 
 use crate::fixture::{embed, open, rows, tiny, worst};
 
-fn soon() -> Instant {
-    Instant::now() + Duration::from_mins(1)
+fn soon() -> EncodeOptions {
+    EncodeOptions::until(Instant::now() + Duration::from_mins(1))
 }
 
 /// Many tests share few cores, and one thread is enough for a tiny model.
-fn one_thread() -> Options {
+pub(crate) fn one_thread() -> Options {
     Options::new(Compute { threads: Some(1), ..Compute::default() })
 }
 
@@ -72,15 +72,15 @@ async fn many_callers_get_their_own_vectors() {
 async fn what_cannot_be_embedded_is_refused_with_the_reason() {
     let options = Options { queue_tokens: 100, ..one_thread() };
     let handle = handle(options);
-    let refusal = async |texts: &[&str], deadline| {
-        let texts = texts.iter().map(ToString::to_string).collect();
-        handle.encode(Tower::Answer, texts, deadline).await.unwrap_err()
+    let refusal = async |texts: &[&str], options| {
+        let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
+        handle.encode(Tower::Answer, texts, options).await.unwrap_err()
     };
     assert!(matches!(refusal(&[], soon()).await, EncodeError::NoTexts));
     assert!(matches!(refusal(&["a", " \t"], soon()).await, EncodeError::EmptyText { position: 1 }));
     assert!(matches!(refusal(&["the river"; 50], soon()).await, EncodeError::TooLarge { limit: 100, .. }));
-    assert!(matches!(refusal(&["a"], Instant::now()).await, EncodeError::Deadline { .. }));
-    assert!(handle.encode(Tower::Answer, vec!["a".into()], soon()).await.is_ok(), "and goes on");
+    assert!(matches!(refusal(&["a"], EncodeOptions::until(Instant::now())).await, EncodeError::Deadline { .. }));
+    assert!(handle.encode(Tower::Answer, vec!["a".to_owned()], soon()).await.is_ok(), "and goes on");
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn serve(handle: Handle) -> Server {
 }
 
 fn request(id: u64, tower: v1::Tower, texts: Vec<String>) -> v1::EncodeRequest {
-    v1::EncodeRequest { id, tower: tower.into(), texts }
+    v1::EncodeRequest { id, tower: tower.into(), texts, ..Default::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
