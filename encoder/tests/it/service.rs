@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tonic::service::Routes;
 use tonic::{Code, Request};
 
-use crate::fixture::{embed, open, rows, tiny, worst};
+use crate::fixture::{embed, open, rows, tiny, tokens, worst};
 
 fn soon() -> EncodeOptions {
     EncodeOptions::until(Instant::now() + Duration::from_mins(1))
@@ -81,6 +81,24 @@ async fn what_cannot_be_embedded_is_refused_with_the_reason() {
     assert!(matches!(refusal(&["the river"; 50], soon()).await, EncodeError::TooLarge { limit: 100, .. }));
     assert!(matches!(refusal(&["a"], EncodeOptions::until(Instant::now())).await, EncodeError::Deadline { .. }));
     assert!(handle.encode(Tower::Answer, vec!["a".to_owned()], soon()).await.is_ok(), "and goes on");
+}
+
+#[tokio::test]
+async fn token_ids_are_dressed_as_the_models_own_template_does() {
+    // BERT's [CLS] and [SEP], RoBERTa's <s> and </s>; neither has a prompt.
+    for name in ["plain", "roberta-cls"] {
+        let (handle, encoder) = (Handle::start(&tiny(name), one_thread()).unwrap(), open(&tiny(name)));
+        for text in ["the river".to_owned(), "a king of the river ".repeat(20)] {
+            let whole = tokens(&encoder, Tower::Answer, &[text.clone()]);
+            let by_text = handle.encode(Tower::Answer, vec![text], soon()).await.unwrap();
+            // The truncated text without its special tokens fills the model again.
+            let content = whole[0].ids[1..whole[0].ids.len() - 1].to_vec();
+            let by_ids = handle.encode(Tower::Answer, vec![content], soon()).await.unwrap();
+            assert_eq!((by_ids.tokens, by_ids.vectors), (by_text.tokens, by_text.vectors), "{name}");
+            let error = handle.encode(Tower::Answer, vec![whole[0].ids.clone()], soon()).await.unwrap_err();
+            assert!(matches!(error, EncodeError::SpecialToken { position: 0, place: 0, .. }), "{name}: {error}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ pub(super) enum Format {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "a JSON object")]
 struct Wire {
     input: WireInput,
     model: Option<String>,
@@ -60,6 +61,10 @@ pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> 
     let text = std::str::from_utf8(bytes).map_err(|error| {
         bad("invalid_utf8", format!("the body is not UTF-8: byte {} begins no character", error.valid_up_to()))
     })?;
+    // An array would be taken for the fields in their order.
+    if text.trim_start().starts_with('[') {
+        return Err(bad("invalid_value", "the body must be a JSON object with the field `input`, got an array".into()));
+    }
     let mut json = serde_json::Deserializer::from_str(text);
     let wire: Wire = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let (path, cause) = (error.path().to_string(), error.inner());

@@ -36,7 +36,8 @@ async fn what_is_no_request_is_400() {
         (b"", "invalid_json", None, "EOF"),
         (b"{\"input\": \"a\"} b", "invalid_json", None, "trailing"),
         (b"input=a", "invalid_json", None, "expected value"),
-        (b"[]", "invalid_value", None, "input"),
+        (b" [\"a\", null, null, null, null, null]", "invalid_value", None, "a JSON object"),
+        (b"\"a\"", "invalid_value", None, "a JSON object"),
         (b"{}", "invalid_value", None, "missing field `input`"),
         (b"{\"input\": 5}", "invalid_value", Some("input"), "an array of texts"),
         (b"{\"input\": null}", "invalid_value", Some("input"), "an array of texts"),
@@ -164,7 +165,7 @@ async fn too_much_at_once_is_413() {
     assert!(refused(&server, long, 413, "input_too_large", "input").await.contains("`input[1]`"));
     let ids = json!({"input": vec![5; limits::MAX_TEXT_BYTES / 4 + 1]});
     assert!(refused(&server, ids, 413, "input_too_large", "input").await.contains("token ids"));
-    // A body too large is refused before it is sent, and where its length is not announced.
+    // A body too large is refused before it is sent.
     let head = "POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
     let announced = format!("{head}Content-Length: {}\r\n\r\n", limits::MAX_MESSAGE_BYTES + 1);
     error(&server.raw(announced.as_bytes()).await, 413, "body_too_large", None);
