@@ -162,7 +162,7 @@ impl Metrics {
         self.queue_tokens.set(load.0 as i64);
         self.queue_limit.set(load.1 as i64);
         let mut scrape = String::new();
-        text::encode(&mut scrape, &*self.registry.lock().unwrap_or_else(PoisonError::into_inner))?;
+        text::encode(&mut scrape, &self.registry.lock().unwrap_or_else(PoisonError::into_inner))?;
         Ok(scrape)
     }
 }

@@ -89,7 +89,7 @@ async fn token_ids_are_dressed_as_the_models_own_template_does() {
     for name in ["plain", "roberta-cls"] {
         let (handle, encoder) = (Handle::start(&tiny(name), one_thread()).unwrap(), open(&tiny(name)));
         for text in ["the river".to_owned(), "a king of the river ".repeat(20)] {
-            let whole = tokens(&encoder, Tower::Answer, &[text.clone()]);
+            let whole = tokens(&encoder, Tower::Answer, std::slice::from_ref(&text));
             let by_text = handle.encode(Tower::Answer, vec![text], soon()).await.unwrap();
             // The truncated text without its special tokens fills the model again.
             let content = whole[0].ids[1..whole[0].ids.len() - 1].to_vec();

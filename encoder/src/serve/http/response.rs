@@ -14,13 +14,13 @@ use crate::serve::Encoded;
 #[derive(Serialize)]
 struct List<'a> {
     object: &'static str,
-    data: Vec<Embedding<'a>>,
+    data: Vec<Row<'a>>,
     model: &'a str,
     usage: Usage,
 }
 
 #[derive(Serialize)]
-struct Embedding<'a> {
+struct Row<'a> {
     object: &'static str,
     index: usize,
     embedding: Vector<'a>,
@@ -55,7 +55,7 @@ pub(super) fn body(encoded: &Encoded, format: Format, model: &ModelInfo) -> Resu
     serde_json::to_vec(&List {
         object: "list",
         data: rows
-            .map(|(index, values)| Embedding { object: "embedding", index, embedding: Vector { values, format } })
+            .map(|(index, values)| Row { object: "embedding", index, embedding: Vector { values, format } })
             .collect(),
         model: &model.name,
         usage: Usage { prompt_tokens: tokens, total_tokens: tokens },
