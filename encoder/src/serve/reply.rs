@@ -161,8 +161,8 @@ struct Assembly {
     queued: Instant,
     started: bool,
     receiver: Receiver,
-    /// The request's share of the queue, given back with the reply; a probe has none.
-    _permit: Option<Permit>,
+    /// The request's share of the queue, given back just before the reply; a probe has none.
+    permit: Option<Permit>,
 }
 
 /// A reply under way; empty once it is sent.
@@ -173,7 +173,7 @@ impl Reply {
     /// A reply that lacks all its vectors. `encoded` holds tokens and timings so far.
     pub(crate) fn new(encoded: Encoded, queued: Instant, receiver: Receiver, permit: Option<Permit>) -> Self {
         let missing = encoded.tokens.len();
-        Self(Mutex::new(Some(Assembly { encoded, missing, queued, started: false, receiver, _permit: permit })))
+        Self(Mutex::new(Some(Assembly { encoded, missing, queued, started: false, receiver, permit })))
     }
 
     /// Whether nobody waits any more.
@@ -215,6 +215,7 @@ impl Reply {
         if assembly.missing == 0
             && let Some(assembly) = slot.take()
         {
+            drop(assembly.permit);
             assembly.receiver.send(Ok(assembly.encoded));
         }
     }
@@ -224,6 +225,7 @@ impl Reply {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(assembly) = slot.take() {
             let waited_ms = u64::try_from(assembly.queued.elapsed().as_millis()).unwrap_or(u64::MAX);
+            drop(assembly.permit);
             assembly.receiver.send(Err(EncodeError::Deadline { waited_ms }));
         }
     }
@@ -231,6 +233,7 @@ impl Reply {
     /// Sends an error, unless the reply is sent already.
     pub(crate) fn fail(&self, error: EncodeError) {
         if let Some(assembly) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            drop(assembly.permit);
             assembly.receiver.send(Err(error));
         }
     }

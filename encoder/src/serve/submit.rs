@@ -82,7 +82,10 @@ impl Handle {
             let Job { tower, input, options, dim, came, .. } = job;
             let texts = match split(&tokenizer, tower, &input, options, came) {
                 Ok(texts) => texts,
-                Err(error) => return receiver.send(Err(error)),
+                Err(error) => {
+                    drop(permit);
+                    return receiver.send(Err(error));
+                }
             };
             permit.shrink(texts.iter().map(|text| text.ids.len()).sum());
             let queued = Instant::now();

@@ -10,11 +10,12 @@ use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::encoder_server::{Encoder as _, EncoderServer};
 use dyad_proto::{v1, vector};
 use futures_util::{StreamExt, future, stream};
+use serde_json::json;
 use tokio::sync::oneshot;
 use tonic::service::Routes;
 use tonic::{Code, Request};
 
-use crate::fixture::{embed, open, rows, tiny, tokens, worst};
+use crate::fixture::{copy, edit, embed, open, rows, tiny, tokens, worst};
 
 fn soon() -> EncodeOptions {
     EncodeOptions::until(Instant::now() + Duration::from_mins(1))
@@ -85,9 +86,11 @@ async fn what_cannot_be_embedded_is_refused_with_the_reason() {
 
 #[tokio::test]
 async fn token_ids_are_dressed_as_the_models_own_template_does() {
-    // BERT's [CLS] and [SEP], RoBERTa's <s> and </s>; neither has a prompt.
-    for name in ["plain", "roberta-cls"] {
-        let (handle, encoder) = (Handle::start(&tiny(name), one_thread()).unwrap(), open(&tiny(name)));
+    // BERT's [CLS] and [SEP], RoBERTa's <s> and </s>; here without a prompt.
+    for name in ["classic-mean", "roberta-cls"] {
+        let folder = copy(name);
+        edit(&folder.path().join("config_sentence_transformers.json"), |settings| settings["prompts"] = json!({}));
+        let (handle, encoder) = (Handle::start(folder.path(), one_thread()).unwrap(), open(folder.path()));
         for text in ["the river".to_owned(), "a king of the river ".repeat(20)] {
             let whole = tokens(&encoder, Tower::Answer, std::slice::from_ref(&text));
             let by_text = handle.encode(Tower::Answer, vec![text], soon()).await.unwrap();
