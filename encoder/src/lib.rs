@@ -8,7 +8,7 @@
 //! | [`tokenize`] | text to tokens to batches |
 //! | [`tower`] | the network |
 //! | [`job`] | the embedding job: a corpus to an embeddings directory |
-//! | [`serve`] | one model for many callers: in process and over gRPC |
+//! | [`serve`] | one model for many callers: in process, over gRPC and over HTTP |
 //! | [`error`] | why a model cannot be opened or run |
 
 #![forbid(unsafe_code)]

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `embed.rs` | a corpus to an embeddings directory |
-//! | `serve.rs` | the gRPC service |
+//! | `serve.rs` | the gRPC service, and HTTP beside it |
 //! | `encode.rs` | a few texts to JSON |
 //! | `model.rs` | options that all of them take |
 
@@ -29,7 +29,7 @@ pub struct Cli {
 enum Command {
     /// Embed a corpus into a directory; run again after an interruption to go on.
     Embed(embed::Options),
-    /// Serve a model over gRPC.
+    /// Serve a model over gRPC, and over HTTP where asked.
     Serve(serve::Options),
     /// Embed the texts given and print one JSON object per text.
     Encode(encode::Options),

@@ -1,15 +1,17 @@
-//! `dyad-encoder serve`: the gRPC service of one model.
+//! `dyad-encoder serve`: one model over gRPC, and over HTTP where asked.
 
 use std::io::Write;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use dyad_proto::service::{self, Health, ServerConfig};
+use dyad_proto::service::{self, Health, HttpConfig, ServerConfig};
 use dyad_proto::v1::encoder_server::EncoderServer;
+use futures_util::FutureExt;
 use tonic::service::Routes;
 
 use super::model::ModelOptions;
-use crate::serve::{self, EncoderService, Handle};
+use crate::serve::{self, EncoderService, Handle, http};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -18,7 +20,10 @@ pub(crate) struct Options {
     /// Address to listen on, HOST:PORT; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7701")]
     listen: String,
-    /// Tokens that may wait or be under way; requests on top get `RESOURCE_EXHAUSTED`
+    /// Address of HTTP beside gRPC, HOST:PORT: OpenAI's `/v1/embeddings`, `/livez`, `/readyz`, `/metrics` [default: none]
+    #[arg(long, value_name = "ADDR")]
+    http: Option<String>,
+    /// Tokens that may wait or be under way; requests on top get `RESOURCE_EXHAUSTED`, over HTTP 429
     #[arg(long, value_name = "N", default_value_t = serve::Options::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]
     queue_tokens: u32,
     /// Seconds that running requests get to finish after SIGINT or SIGTERM
@@ -32,9 +37,15 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     runtime.block_on(async {
         // Before the model is opened: an address in use should not cost the time of opening it.
         let listener = service::bind(&options.listen).await?;
+        let http_listener = match &options.http {
+            Some(address) => Some(service::bind_for(address, "--http").await?),
+            None => None,
+        };
         // From here on a signal is waited for: one that comes while the model is being opened ends the server cleanly.
         let signal = service::signal();
         let address = listener.local_addr().context("cannot read the listener's address")?;
+        let http_address = http_listener.as_ref().map(tokio::net::TcpListener::local_addr).transpose();
+        let http_address = http_address.context("cannot read the HTTP listener's address")?;
         let mut settings = serve::Options::new(options.model.compute());
         settings.budget = options.model.budget();
         settings.queue_tokens = options.queue_tokens;
@@ -45,7 +56,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 
         let health = Health::new().serving::<EncoderServer<EncoderService>>().await;
         let routes = Routes::new(service::encoder(EncoderService::new(handle.clone())));
-        let config = ServerConfig { drain: std::time::Duration::from_secs(options.drain_s), ..ServerConfig::default() };
+        let drain = Duration::from_secs(options.drain_s);
         let model = handle.clone();
         let stop = async move {
             tokio::select! {
@@ -53,12 +64,25 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
                 () = model.ended() => tracing::error!("the model has stopped, so the server stops too"),
             }
         };
+        // Both servers end at the same signal and have the same time to drain.
+        let stop = stop.boxed().shared();
         {
             let mut output = std::io::stdout().lock();
             writeln!(output, "listening on {address}")?;
+            if let Some(address) = http_address {
+                writeln!(output, "HTTP on {address}")?;
+            }
             output.flush()?;
         }
-        service::serve(listener, routes, health, stop, config).await?;
+        let grpc =
+            service::serve(listener, routes, health, stop.clone(), ServerConfig { drain, ..ServerConfig::default() });
+        let http = async {
+            let Some(listener) = http_listener else { return Ok(()) };
+            let config = HttpConfig { drain, ..HttpConfig::default() };
+            service::serve_http(listener, http::router(handle.clone()), stop, config).await
+        };
+        // A server that fails ends the other.
+        tokio::try_join!(grpc, http)?;
         anyhow::ensure!(!handle.has_ended(), "the model has stopped; the log above says why");
         Ok(())
     })

@@ -31,9 +31,9 @@ impl Permit {
     }
 }
 
-/// Tokens that these texts can have at most.
-pub(crate) fn at_most(texts: &[String], prompt_bytes: usize, max_tokens: usize) -> usize {
-    texts.iter().map(|text| (text.len() + prompt_bytes + SPECIAL_TOKENS).min(max_tokens)).sum()
+/// Tokens that texts can have at most; `contents` is that of each without prompt and special tokens.
+pub(crate) fn at_most(contents: &[usize], prompt_bytes: usize, max_tokens: usize) -> usize {
+    contents.iter().map(|content| (content + prompt_bytes + SPECIAL_TOKENS).min(max_tokens)).sum()
 }
 
 impl Admission {
@@ -46,11 +46,9 @@ impl Admission {
     pub(crate) fn try_admit(&self, tokens: usize) -> Result<Permit, EncodeError> {
         let wanted = self.wanted(tokens)?;
         Arc::clone(&self.free).try_acquire_many_owned(wanted).map(Permit).map_err(|error| match error {
-            TryAcquireError::NoPermits => EncodeError::QueueFull {
-                needed: tokens,
-                waiting: (self.limit as usize).saturating_sub(self.free.available_permits()),
-                limit: self.limit as usize,
-            },
+            TryAcquireError::NoPermits => {
+                EncodeError::QueueFull { needed: tokens, waiting: self.load().0, limit: self.limit as usize }
+            }
             TryAcquireError::Closed => EncodeError::Stopped,
         })
     }
@@ -59,6 +57,12 @@ impl Admission {
     pub(crate) async fn admit(&self, tokens: usize) -> Result<Permit, EncodeError> {
         let wanted = self.wanted(tokens)?;
         Arc::clone(&self.free).acquire_many_owned(wanted).await.map(Permit).map_err(|_| EncodeError::Stopped)
+    }
+
+    /// Tokens admitted and not answered, and the limit.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let limit = self.limit as usize;
+        (limit.saturating_sub(self.free.available_permits()), limit)
     }
 
     /// From now on everyone is told that the model has stopped.
@@ -80,8 +84,7 @@ mod tests {
 
     #[test]
     fn texts_are_charged_their_bytes_up_to_the_longest_input() {
-        let texts = ["ab".to_owned(), "x".repeat(1000)];
-        assert_eq!(at_most(&texts, 3, 256), (2 + 3 + SPECIAL_TOKENS) + 256);
+        assert_eq!(at_most(&[2, 1000], 3, 256), (2 + 3 + SPECIAL_TOKENS) + 256);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::admission::Admission;
+use super::metrics::Metrics;
 use super::queue::{Cut, Queue, Request};
 use super::reply::{EncodeError, Reply};
 use crate::bundle::Encoder;
@@ -24,19 +25,29 @@ pub(crate) struct Backend {
     state: Mutex<State>,
     wake: Condvar,
     admission: Admission,
+    metrics: Arc<Metrics>,
 }
 
 impl Backend {
-    pub(crate) fn new(admission: Admission) -> Self {
+    pub(crate) fn new(admission: Admission, metrics: Arc<Metrics>) -> Self {
         let state = Mutex::new(State { queue: Queue::new(), open: true });
-        Self { state, wake: Condvar::new(), admission }
+        Self { state, wake: Condvar::new(), admission, metrics }
     }
 
     /// Queues a request; once stopped, answers it at once.
     pub(crate) fn push(&self, request: Request<Arc<Reply>>) {
+        self.put(request, Queue::push);
+    }
+
+    /// As [`Backend::push`], before all others.
+    pub(crate) fn push_first(&self, request: Request<Arc<Reply>>) {
+        self.put(request, Queue::push_first);
+    }
+
+    fn put(&self, request: Request<Arc<Reply>>, put: impl FnOnce(&mut Queue<Arc<Reply>>, Request<Arc<Reply>>)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.open {
-            state.queue.push(request);
+            put(&mut state.queue, request);
             self.wake.notify_one();
         } else {
             request.reply.fail(EncodeError::Stopped);
@@ -60,7 +71,7 @@ impl Backend {
     /// Embeds until stopped.
     pub(crate) fn run(&self, encoder: &Encoder, budget: Budget) {
         while let Some(cut) = self.next(budget) {
-            embed(encoder, &cut);
+            embed(encoder, &cut, &self.metrics);
         }
     }
 
@@ -80,7 +91,7 @@ impl Backend {
     }
 }
 
-fn embed(encoder: &Encoder, cut: &Cut<Arc<Reply>>) {
+fn embed(encoder: &Encoder, cut: &Cut<Arc<Reply>>, metrics: &Metrics) {
     let started = Instant::now();
     // Pieces of one request need not lie side by side.
     let mut replies: Vec<&Arc<Reply>> = cut.pieces.iter().map(|piece| &piece.reply).collect();
@@ -93,6 +104,7 @@ fn embed(encoder: &Encoder, cut: &Cut<Arc<Reply>>) {
     match encoder.embed(cut.tower, &texts) {
         Ok(vectors) => {
             let spent = started.elapsed();
+            metrics.batch(&texts, spent);
             for reply in &replies {
                 reply.spent(spent);
             }
@@ -101,6 +113,7 @@ fn embed(encoder: &Encoder, cut: &Cut<Arc<Reply>>) {
             }
         }
         Err(error) => {
+            metrics.batch_failed();
             tracing::error!(%error, rows = texts.len(), "a batch failed");
             let error = Arc::new(error);
             for reply in &replies {

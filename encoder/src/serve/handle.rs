@@ -5,17 +5,18 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rayon::prelude::*;
 use tokio::sync::{oneshot, watch};
 
-use super::admission::{Admission, Permit, at_most};
+use super::admission::Admission;
 use super::backend::Backend;
-use super::queue::Request;
-use super::reply::{EncodeError, Encoded, Outcome, Receiver, Reply, micros};
+use super::metrics::Metrics;
+use super::ready::LastProbe;
+use super::reply::{EncodeError, Encoded, Outcome};
+use super::request::{EncodeOptions, Input};
 use crate::bundle::{Encoder, ModelInfo};
 use crate::device::Compute;
 use crate::error::Error;
-use crate::tokenize::{Budget, Tokenizer, Tokens};
+use crate::tokenize::{Budget, Tokenizer};
 use crate::tower::Tower;
 
 /// How long a thread sleeps between two tries to be admitted.
@@ -48,16 +49,18 @@ impl Default for Options {
 /// A running model. Clones share it; dropping the last one waits for the batch that the model is at and ends it.
 #[derive(Debug, Clone)]
 pub struct Handle {
-    running: Arc<Running>,
+    pub(super) running: Arc<Running>,
 }
 
 #[derive(Debug)]
-struct Running {
+pub(super) struct Running {
     info: ModelInfo,
-    tokenizer: Arc<Tokenizer>,
+    pub(super) tokenizer: Arc<Tokenizer>,
     admission: Admission,
-    backend: Arc<Backend>,
-    splitters: rayon::ThreadPool,
+    pub(super) backend: Arc<Backend>,
+    metrics: Arc<Metrics>,
+    pub(super) last_probe: LastProbe,
+    pub(super) splitters: rayon::ThreadPool,
     /// Its sender lives on the model's thread.
     alive: watch::Receiver<()>,
     thread: Option<JoinHandle<()>>,
@@ -67,7 +70,8 @@ impl Handle {
     /// Opens a model on a thread of its own and embeds a first text, so that the first caller does not wait for it.
     pub fn start(directory: &Path, options: Options) -> Result<Self, Error> {
         let admission = Admission::new(options.queue_tokens);
-        let backend = Arc::new(Backend::new(admission.clone()));
+        let metrics = Arc::new(Metrics::new());
+        let backend = Arc::new(Backend::new(admission.clone(), Arc::clone(&metrics)));
         let (opened, opening) = mpsc::sync_channel(1);
         let (life, alive) = watch::channel(());
         let thread = {
@@ -90,13 +94,17 @@ impl Handle {
         let (info, tokenizer) = opening.recv().map_err(|_| Error::ThreadLost)??;
         let splitters = rayon::ThreadPoolBuilder::new()
             .thread_name(|number| format!("dyad-tokenize-{number}"))
+            // The caller is told by the channel that the panic closes; without a handler the process would end.
+            .panic_handler(|_| tracing::error!("a tokenizer thread panicked at one request"))
             .build()
             .map_err(|error| Error::Thread { name: "dyad-tokenize", source: std::io::Error::other(error) })?;
         tracing::info!(
             model = %info.name, fingerprint = %info.fingerprint, dim = info.dim, max_tokens = info.max_tokens,
             device = %info.device, dtype = %info.dtype, "model is ready"
         );
-        let running = Running { info, tokenizer, admission, backend, splitters, alive, thread: Some(thread) };
+        metrics.describe(&info);
+        let (last_probe, thread) = (LastProbe::default(), Some(thread));
+        let running = Running { info, tokenizer, admission, backend, metrics, last_probe, splitters, alive, thread };
         Ok(Self { running: Arc::new(running) })
     }
 
@@ -105,49 +113,81 @@ impl Handle {
         &self.running.info
     }
 
-    /// Embeds texts as they are (a document's passage is joined by the caller); refuses at once where the queue is full.
+    /// Embeds texts or token ids; refuses at once where the queue is full.
     ///
     /// Dropping the future takes the request out of the queue.
-    pub async fn encode(&self, tower: Tower, texts: Vec<String>, deadline: Instant) -> Result<Encoded, EncodeError> {
-        let came = Instant::now();
-        let cost = self.check(tower, &texts)?;
-        let permit = self.running.admission.try_admit(cost)?;
-        self.submit(tower, texts, deadline, came, permit).await
+    pub async fn encode(
+        &self,
+        tower: Tower,
+        input: impl Into<Input>,
+        options: EncodeOptions,
+    ) -> Result<Encoded, EncodeError> {
+        let input = input.into();
+        let outcome = async {
+            let job = self.job(tower, input, options)?;
+            let permit = self.running.admission.try_admit(job.cost)?;
+            self.submit(job, permit).await
+        };
+        self.counted(tower, outcome.await)
     }
 
     /// As [`Handle::encode`], but waits for room in the queue: for bulk callers that can be slowed down.
     pub async fn encode_patiently(
         &self,
         tower: Tower,
-        texts: Vec<String>,
-        deadline: Instant,
+        input: impl Into<Input>,
+        options: EncodeOptions,
     ) -> Result<Encoded, EncodeError> {
-        let came = Instant::now();
-        let cost = self.check(tower, &texts)?;
-        let permit = tokio::time::timeout_at(deadline.into(), self.running.admission.admit(cost))
-            .await
-            .map_err(|_| late(came))??;
-        self.submit(tower, texts, deadline, came, permit).await
+        let input = input.into();
+        let outcome = async {
+            let job = self.job(tower, input, options)?;
+            let room = self.running.admission.admit(job.cost);
+            let permit = tokio::time::timeout_at(options.deadline.into(), room).await.map_err(|_| job.late())??;
+            self.submit(job, permit).await
+        };
+        self.counted(tower, outcome.await)
     }
 
     /// As [`Handle::encode_patiently`], for callers without a runtime. Must not be called from a task.
-    pub fn encode_blocking(&self, tower: Tower, texts: Vec<String>, deadline: Instant) -> Result<Encoded, EncodeError> {
-        let came = Instant::now();
-        let cost = self.check(tower, &texts)?;
-        let permit = loop {
-            match self.running.admission.try_admit(cost) {
-                Err(EncodeError::QueueFull { .. }) if Instant::now() < deadline => std::thread::sleep(RETRY),
-                Err(EncodeError::QueueFull { .. }) => return Err(late(came)),
-                other => break other?,
-            }
-        };
-        let (sender, receiver) = mpsc::sync_channel(1);
-        self.enqueue(tower, texts, deadline, came, (Receiver::Thread(sender), permit));
-        match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(outcome) => outcome,
-            Err(mpsc::RecvTimeoutError::Timeout) => Err(late(came)),
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(EncodeError::Stopped),
-        }
+    pub fn encode_blocking(
+        &self,
+        tower: Tower,
+        input: impl Into<Input>,
+        options: EncodeOptions,
+    ) -> Result<Encoded, EncodeError> {
+        let outcome = self.job(tower, input.into(), options).and_then(|job| {
+            let permit = loop {
+                match self.running.admission.try_admit(job.cost) {
+                    Err(EncodeError::QueueFull { .. }) if Instant::now() < options.deadline => {
+                        std::thread::sleep(RETRY);
+                    }
+                    Err(EncodeError::QueueFull { .. }) => return Err(job.late()),
+                    other => break other?,
+                }
+            };
+            self.submit_blocking(job, permit)
+        });
+        self.counted(tower, outcome)
+    }
+
+    /// Work that is not for the runtime's threads: runs on those that tokenize.
+    pub(crate) async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EncodeError> {
+        let (sender, receiver) = oneshot::channel();
+        // A caller who went away has no use for it.
+        self.running.splitters.spawn(move || drop(sender.send(work())));
+        receiver.await.map_err(|_| EncodeError::Stopped)
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.running.metrics
+    }
+
+    /// The text of a scrape by Prometheus.
+    pub(crate) fn scrape(&self) -> Result<String, std::fmt::Error> {
+        self.running.metrics.text(self.running.admission.load())
     }
 
     /// Completes when the model's thread has ended, for whatever reason.
@@ -161,72 +201,9 @@ impl Handle {
         self.running.alive.has_changed().is_err()
     }
 
-    fn check(&self, tower: Tower, texts: &[String]) -> Result<usize, EncodeError> {
-        if texts.is_empty() {
-            return Err(EncodeError::NoTexts);
-        }
-        if let Some(position) = texts.iter().position(|text| text.trim().is_empty()) {
-            return Err(EncodeError::EmptyText { position });
-        }
-        let prompt_bytes = self.running.tokenizer.prompt(tower).text.len();
-        Ok(at_most(texts, prompt_bytes, self.running.info.max_tokens))
-    }
-
-    async fn submit(
-        &self,
-        tower: Tower,
-        texts: Vec<String>,
-        deadline: Instant,
-        came: Instant,
-        permit: Permit,
-    ) -> Outcome {
-        let (sender, receiver) = oneshot::channel();
-        self.enqueue(tower, texts, deadline, came, (Receiver::Task(sender), permit));
-        match tokio::time::timeout_at(deadline.into(), receiver).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(EncodeError::Stopped),
-            Err(_) => Err(late(came)),
-        }
-    }
-
-    /// Tokenizes on the pool, then queues.
-    fn enqueue(
-        &self,
-        tower: Tower,
-        texts: Vec<String>,
-        deadline: Instant,
-        came: Instant,
-        (receiver, mut permit): (Receiver, Permit),
-    ) {
-        let (tokenizer, backend) = (Arc::clone(&self.running.tokenizer), Arc::clone(&self.running.backend));
-        let dim = self.running.info.dim;
-        self.running.splitters.spawn(move || {
-            let started = Instant::now();
-            let split = |text: String| {
-                if Instant::now() >= deadline {
-                    return Err(late(came));
-                }
-                tokenizer.encode(tower, &text).map_err(|error| EncodeError::Model(Arc::new(error)))
-            };
-            let texts: Vec<Tokens> = match texts.into_par_iter().map(split).collect() {
-                Ok(texts) => texts,
-                Err(error) => return receiver.send(Err(error)),
-            };
-            let tokens: Vec<u32> = texts.iter().map(|text| text.ids.len() as u32).collect();
-            permit.shrink(tokens.iter().map(|&count| count as usize).sum());
-            let queued = Instant::now();
-            let encoded = Encoded {
-                vectors: vec![0.0; texts.len() * dim],
-                dim,
-                tokens,
-                truncated: texts.iter().filter(|text| text.truncated).count() as u32,
-                queue_us: micros(started.saturating_duration_since(came)),
-                tokenize_us: micros(queued.saturating_duration_since(started)),
-                embed_us: 0,
-            };
-            let reply = Arc::new(Reply::new(encoded, queued, receiver, permit));
-            backend.push(Request { tower, texts, deadline, reply });
-        });
+    fn counted(&self, tower: Tower, outcome: Outcome) -> Outcome {
+        self.running.metrics.outcome(tower, &outcome);
+        outcome
     }
 }
 
@@ -254,8 +231,4 @@ fn open_warm(directory: &Path, compute: &Compute) -> Result<Encoder, Error> {
     let text = encoder.tokenizer().encode(Tower::Answer, "warm up")?;
     encoder.embed(Tower::Answer, &[&text])?;
     Ok(encoder)
-}
-
-fn late(came: Instant) -> EncodeError {
-    EncodeError::Deadline { waited_ms: u64::try_from(came.elapsed().as_millis()).unwrap_or(u64::MAX) }
 }

@@ -1,4 +1,4 @@
-//! One model for many callers: a handle in process, and the gRPC service over it.
+//! One model for many callers: a handle in process, and gRPC and HTTP over it.
 //!
 //! ```text
 //! caller -> admission (tokens) -> tokenizer threads -> queue -> batch -> model thread -> caller
@@ -7,21 +7,33 @@
 //! | file | what |
 //! |---|---|
 //! | `handle.rs` | start a model, embed texts with a deadline |
+//! | `request.rs` | texts or token ids, truncation, dimensions |
+//! | `submit.rs` | from a request to the queue: checks, tokenizing |
 //! | `admission.rs` | how much may wait, and who is refused |
 //! | `queue.rs` | waiting requests and the batch that is cut next; pure data |
 //! | `reply.rs` | a request's vectors as they come together |
 //! | `backend.rs` | the thread that owns the model |
+//! | `ready.rs` | whether the model works: a forward pass that is judged |
+//! | `metrics.rs` | what is counted, for Prometheus |
 //! | `service.rs` | gRPC: `Info`, `Encode`, `EncodeStream` |
+//! | `http/` | HTTP: OpenAI's `/v1/embeddings`, probes, metrics |
 
 mod admission;
 mod backend;
 mod handle;
+pub mod http;
+mod metrics;
 mod queue;
+mod ready;
 mod reply;
+mod request;
 mod service;
+mod submit;
 
 pub use handle::{Handle, Options};
+pub use ready::NotReady;
 pub use reply::{EncodeError, Encoded};
+pub use request::{EncodeOptions, Input, Truncation};
 pub use service::EncoderService;
 
 pub use crate::tower::Tower;

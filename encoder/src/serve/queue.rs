@@ -49,6 +49,16 @@ struct Waiting<R> {
     reply: R,
 }
 
+impl<R> Waiting<R> {
+    /// Nothing where the request has no texts.
+    fn new(request: Request<R>) -> Option<Self> {
+        let Request { tower, texts, deadline, reply } = request;
+        let mut pending: Vec<(usize, Tokens)> = texts.into_iter().enumerate().collect();
+        pending.sort_by_key(|(position, tokens)| (tokens.ids.len(), std::cmp::Reverse(*position)));
+        (!pending.is_empty()).then_some(Self { tower, pending, deadline, reply })
+    }
+}
+
 /// Requests in the order of their turn.
 #[derive(Debug)]
 pub(crate) struct Queue<R> {
@@ -62,11 +72,13 @@ impl<R: Clone> Queue<R> {
 
     /// Puts a request at the end. Its texts are cut longest first.
     pub(crate) fn push(&mut self, request: Request<R>) {
-        let Request { tower, texts, deadline, reply } = request;
-        let mut pending: Vec<(usize, Tokens)> = texts.into_iter().enumerate().collect();
-        pending.sort_by_key(|(position, tokens)| (tokens.ids.len(), std::cmp::Reverse(*position)));
-        if !pending.is_empty() {
-            self.waiting.push_back(Waiting { tower, pending, deadline, reply });
+        self.waiting.extend(Waiting::new(request));
+    }
+
+    /// Puts a request before all others: for a probe, which says something only if it does not wait behind bulk work.
+    pub(crate) fn push_first(&mut self, request: Request<R>) {
+        if let Some(waiting) = Waiting::new(request) {
+            self.waiting.push_front(waiting);
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::admission::Permit;
+use super::request::keep_leading;
 use crate::error::Error;
 
 /// Vectors of one request.
@@ -14,7 +15,7 @@ use crate::error::Error;
 pub struct Encoded {
     /// Row-major, one row of `dim` values per text in the order of the texts, each of unit length.
     pub vectors: Vec<f32>,
-    /// Values per row.
+    /// Values per row: the model's, or the `dimensions` that were asked for.
     pub dim: usize,
     /// Tokens per text after truncation, special tokens included.
     pub tokens: Vec<u32>,
@@ -40,6 +41,52 @@ pub enum EncodeError {
     EmptyText {
         /// Its place in the request.
         position: usize,
+    },
+    /// A text is longer than the model reads, and was not to be cut.
+    #[error("`texts[{position}]` has {tokens} tokens, the model reads {limit}. Shorten it, or let it be truncated")]
+    TooLong {
+        /// Its place in the request.
+        position: usize,
+        /// Its tokens, prompt and special tokens included.
+        tokens: usize,
+        /// The model's longest input.
+        limit: usize,
+    },
+    /// A token id that the tokenizer does not have.
+    #[error(
+        "`texts[{position}][{place}]` is token id {id}, the vocabulary has {vocabulary} tokens. Use the model's own tokenizer, or send text"
+    )]
+    UnknownToken {
+        /// Place of the text in the request.
+        position: usize,
+        /// Place of the id in the text.
+        place: usize,
+        /// The id.
+        id: u32,
+        /// Tokens of the vocabulary.
+        vocabulary: usize,
+    },
+    /// A special token at an end of a text, where one is put anyway.
+    #[error(
+        "`texts[{position}][{place}]` is the special token `{token}` ({id}), which is put there anyway. Tokenize with `add_special_tokens=False`"
+    )]
+    SpecialToken {
+        /// Place of the text in the request.
+        position: usize,
+        /// Place of the id in the text.
+        place: usize,
+        /// The id.
+        id: u32,
+        /// The token.
+        token: String,
+    },
+    /// Vectors cannot have so many values.
+    #[error("`dimensions` must be 1 to {dim}, the values of the model's vectors, got: {asked}")]
+    Dimensions {
+        /// As asked.
+        asked: usize,
+        /// The model's.
+        dim: usize,
     },
     /// More waits already than may.
     #[error(
@@ -77,6 +124,26 @@ pub enum EncodeError {
     Model(Arc<Error>),
 }
 
+impl EncodeError {
+    /// One word for metrics.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::NoTexts | Self::EmptyText { .. } => "empty",
+            Self::TooLong { .. } => "too_long",
+            Self::UnknownToken { .. } | Self::SpecialToken { .. } => "token_id",
+            Self::Dimensions { .. } => "dimensions",
+            Self::QueueFull { .. } => "queue_full",
+            Self::TooLarge { .. } => "too_large",
+            Self::Deadline { .. } => "deadline",
+            Self::Stopped => "stopped",
+            Self::Model(error) => match &**error {
+                Error::Tokenize { .. } => "tokenize",
+                _ => "model",
+            },
+        }
+    }
+}
+
 /// What a request's receiver gets.
 pub(crate) type Outcome = Result<Encoded, EncodeError>;
 
@@ -94,8 +161,8 @@ struct Assembly {
     queued: Instant,
     started: bool,
     receiver: Receiver,
-    /// The request's share of the queue, given back with the reply.
-    _permit: Permit,
+    /// The request's share of the queue, given back just before the reply; a probe has none.
+    permit: Option<Permit>,
 }
 
 /// A reply under way; empty once it is sent.
@@ -104,9 +171,9 @@ pub(crate) struct Reply(Mutex<Option<Assembly>>);
 
 impl Reply {
     /// A reply that lacks all its vectors. `encoded` holds tokens and timings so far.
-    pub(crate) fn new(encoded: Encoded, queued: Instant, receiver: Receiver, permit: Permit) -> Self {
+    pub(crate) fn new(encoded: Encoded, queued: Instant, receiver: Receiver, permit: Option<Permit>) -> Self {
         let missing = encoded.tokens.len();
-        Self(Mutex::new(Some(Assembly { encoded, missing, queued, started: false, receiver, _permit: permit })))
+        Self(Mutex::new(Some(Assembly { encoded, missing, queued, started: false, receiver, permit })))
     }
 
     /// Whether nobody waits any more.
@@ -135,18 +202,20 @@ impl Reply {
         }
     }
 
-    /// Puts a row into its place and sends the reply with the last one.
+    /// Puts a row, or what is asked of it, into its place and sends the reply with the last one.
     pub(crate) fn fill(&self, position: usize, row: &[f32]) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(assembly) = &mut *slot else { return };
         let start = position * assembly.encoded.dim;
-        if let Some(place) = assembly.encoded.vectors.get_mut(start..start + row.len()) {
-            place.copy_from_slice(row);
+        let end = start + assembly.encoded.dim;
+        if let Some(place) = assembly.encoded.vectors.get_mut(start..end) {
+            keep_leading(row, place);
         }
         assembly.missing = assembly.missing.saturating_sub(1);
         if assembly.missing == 0
             && let Some(assembly) = slot.take()
         {
+            drop(assembly.permit);
             assembly.receiver.send(Ok(assembly.encoded));
         }
     }
@@ -156,6 +225,7 @@ impl Reply {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(assembly) = slot.take() {
             let waited_ms = u64::try_from(assembly.queued.elapsed().as_millis()).unwrap_or(u64::MAX);
+            drop(assembly.permit);
             assembly.receiver.send(Err(EncodeError::Deadline { waited_ms }));
         }
     }
@@ -163,6 +233,7 @@ impl Reply {
     /// Sends an error, unless the reply is sent already.
     pub(crate) fn fail(&self, error: EncodeError) {
         if let Some(assembly) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            drop(assembly.permit);
             assembly.receiver.send(Err(error));
         }
     }

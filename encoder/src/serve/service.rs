@@ -7,10 +7,11 @@ use dyad_proto::service::deadline::{LONGEST, in_time, timeout};
 use dyad_proto::{v1, validate, vector};
 use futures_util::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::handle::Handle;
 use super::reply::{EncodeError, Encoded};
+use super::request::{EncodeOptions, Truncation};
 use crate::bundle::ModelInfo;
 use crate::error::Error;
 use crate::tower::Tower;
@@ -42,9 +43,13 @@ impl v1::encoder_server::Encoder for EncoderService {
     async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
         let (came, deadline) = (Instant::now(), deadline(request.metadata()));
         let request = request.into_inner();
-        let tower = checked(&request)?;
-        let encoded = self.handle.encode(tower, request.texts, deadline).await.map_err(status)?;
-        Ok(Response::new(response(&self.handle, request.id, came, encoded)))
+        let id = request.id;
+        let answer = async {
+            let (tower, options) = checked(&request, deadline)?;
+            self.handle.encode(tower, request.texts, options).await.map_err(status)
+        };
+        let answer = counted(&self.handle, "/dyad.v1.Encoder/Encode", came, answer.await);
+        answer.map(|encoded| Response::new(response(&self.handle, id, came, encoded)))
     }
 
     type EncodeStreamStream = Replies;
@@ -57,11 +62,14 @@ impl v1::encoder_server::Encoder for EncoderService {
             let handle = handle.clone();
             async move {
                 let (came, request) = (Instant::now(), request?);
-                let tower = checked(&request)?;
-                let deadline = whole.unwrap_or_else(|| came + in_time(LONGEST));
-                // A stream is slowed down instead of refused.
-                let encoded = handle.encode_patiently(tower, request.texts, deadline).await.map_err(status)?;
-                Ok(response(&handle, request.id, came, encoded))
+                let (id, deadline) = (request.id, whole.unwrap_or_else(|| came + in_time(LONGEST)));
+                let answer = async {
+                    let (tower, options) = checked(&request, deadline)?;
+                    // A stream is slowed down instead of refused.
+                    handle.encode_patiently(tower, request.texts, options).await.map_err(status)
+                };
+                let answer = counted(&handle, "/dyad.v1.Encoder/EncodeStream", came, answer.await);
+                answer.map(|encoded| response(&handle, id, came, encoded))
             }
         });
         Ok(Response::new(Box::pin(replies.buffered(STREAM_WINDOW))))
@@ -81,13 +89,28 @@ pub(crate) fn model_info(info: &ModelInfo) -> v1::ModelInfo {
     }
 }
 
-fn checked(request: &v1::EncodeRequest) -> Result<Tower, Status> {
+fn checked(request: &v1::EncodeRequest, deadline: Instant) -> Result<(Tower, EncodeOptions), Status> {
     validate::encode_request(request)?;
-    match request.tower() {
-        v1::Tower::Question => Ok(Tower::Question),
-        v1::Tower::Answer => Ok(Tower::Answer),
-        v1::Tower::Unspecified => Err(Status::invalid_argument("tower: expected TOWER_QUESTION or TOWER_ANSWER")),
-    }
+    let tower = match request.tower() {
+        v1::Tower::Question => Tower::Question,
+        v1::Tower::Answer => Tower::Answer,
+        v1::Tower::Unspecified => {
+            return Err(Status::invalid_argument("tower: expected TOWER_QUESTION or TOWER_ANSWER"));
+        }
+    };
+    let truncation = match request.truncation() {
+        v1::Truncation::Truncate => Truncation::Truncate,
+        v1::Truncation::Refuse => Truncation::Refuse,
+    };
+    let dimensions = (request.dimensions > 0).then_some(request.dimensions as usize);
+    Ok((tower, EncodeOptions { deadline, truncation, dimensions }))
+}
+
+/// Counts an answer, one of a stream too.
+fn counted<T>(handle: &Handle, route: &str, came: Instant, answer: Result<T, Status>) -> Result<T, Status> {
+    let status = answer.as_ref().map_or_else(Status::code, |_| Code::Ok);
+    handle.metrics().request(route, &format!("{status:?}"), came.elapsed());
+    answer
 }
 
 fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::EncodeResponse {
@@ -111,7 +134,12 @@ fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::En
 fn status(error: EncodeError) -> Status {
     let message = error.to_string();
     match error {
-        EncodeError::NoTexts | EncodeError::EmptyText { .. } => Status::invalid_argument(message),
+        EncodeError::NoTexts
+        | EncodeError::EmptyText { .. }
+        | EncodeError::TooLong { .. }
+        | EncodeError::UnknownToken { .. }
+        | EncodeError::SpecialToken { .. }
+        | EncodeError::Dimensions { .. } => Status::invalid_argument(message),
         EncodeError::QueueFull { .. } | EncodeError::TooLarge { .. } => Status::resource_exhausted(message),
         EncodeError::Deadline { .. } => Status::deadline_exceeded(message),
         EncodeError::Stopped => Status::unavailable(message),

@@ -3,15 +3,18 @@
 //! | file | what |
 //! |---|---|
 //! | `tokenizer.rs` | `tokenizer.json` or `vocab.txt`, prompts, truncation |
+//! | `given.rs` | texts that the caller has tokenized; lengths before the cut |
 //! | `prompt.rs` | what stands before a text, and how many tokens it takes |
 //! | `batch.rs` | length-sorted batches under a token budget |
 
 mod batch;
+mod given;
 mod prompt;
 mod tokenizer;
 
 pub(crate) use batch::plan;
 pub use batch::{Batch, Budget};
+pub(crate) use given::GivenError;
 pub(crate) use prompt::Prompt;
 pub(crate) use tokenizer::TokenizerSettings;
 pub use tokenizer::{Tokenizer, Tokens};

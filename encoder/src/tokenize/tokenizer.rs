@@ -36,7 +36,7 @@ pub(crate) struct TokenizerSettings<'a> {
 /// Splits texts of both towers. Shared between threads.
 #[derive(Debug)]
 pub struct Tokenizer {
-    inner: tokenizers::Tokenizer,
+    pub(super) inner: tokenizers::Tokenizer,
     lower_case: bool,
     question: Prompt,
     answer: Prompt,
@@ -129,14 +129,18 @@ impl Tokenizer {
     }
 
     fn split(&self, text: &str) -> Result<Tokens, Error> {
+        let encoding = self.encoding(text)?;
+        Ok(Tokens { truncated: !encoding.get_overflowing().is_empty(), ids: encoding.get_ids().to_vec() })
+    }
+
+    pub(super) fn encoding(&self, text: &str) -> Result<tokenizers::Encoding, Error> {
         let failed = |error: tokenizers::Error| Error::Tokenize { reason: error.to_string() };
-        let encoding = if self.lower_case {
+        if self.lower_case {
             self.inner.encode_fast(text.to_lowercase(), true)
         } else {
             self.inner.encode_fast(text, true)
         }
-        .map_err(failed)?;
-        Ok(Tokens { truncated: !encoding.get_overflowing().is_empty(), ids: encoding.get_ids().to_vec() })
+        .map_err(failed)
     }
 
     fn measure(&self, prompt: &str) -> Result<Prompt, Error> {

@@ -139,3 +139,29 @@ async fn serve_says_where_it_listens_and_stops_cleanly() {
     signal("-TERM", running.id());
     assert!(running.wait().unwrap().success());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serve_answers_over_http_beside_grpc() {
+    let model = tiny("plain").display().to_string();
+    let free = "127.0.0.1:0";
+    let mut running = command(&["serve", "--model", &model, "--listen", free, "--http", free]).spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    let grpc = lines.next().unwrap().unwrap().strip_prefix("listening on ").unwrap().to_owned();
+    let http = lines.next().unwrap().unwrap().strip_prefix("HTTP on ").unwrap().to_owned();
+    let client = EncoderClient::connect(&format!("http://{grpc}"), ClientConfig::default()).await.unwrap();
+    assert_eq!(client.info().await.unwrap().name, "plain");
+    let mut stream = std::net::TcpStream::connect(&http).unwrap();
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut status = String::new();
+    BufReader::new(&stream).read_line(&mut status).unwrap();
+    assert_eq!(status.trim(), "HTTP/1.1 200 OK");
+
+    let taken = command(&["serve", "--model", &model, "--listen", free, "--http", &http]).output().unwrap();
+    let message = text(&taken.stderr);
+    assert!(taken.status.code() == Some(1) && message.contains(&http) && message.contains("--http"), "{message}");
+
+    // One signal ends both; the connection that is kept alive holds up neither.
+    drop(client);
+    signal("-TERM", running.id());
+    assert!(running.wait().unwrap().success());
+}

@@ -5,6 +5,7 @@ mod broken;
 mod command;
 mod fingerprint;
 mod fixture;
+mod http;
 mod job;
 mod parity;
 mod service;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dyad_encoder::serve::{EncodeError, EncoderService, Handle, Options};
+use dyad_encoder::serve::{EncodeError, EncodeOptions, EncoderService, Handle, Options};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Compute, Error, Tower};
 use dyad_proto::client::{ClientConfig, EncoderClient};
@@ -10,18 +10,19 @@ use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::encoder_server::{Encoder as _, EncoderServer};
 use dyad_proto::{v1, vector};
 use futures_util::{StreamExt, future, stream};
+use serde_json::json;
 use tokio::sync::oneshot;
 use tonic::service::Routes;
 use tonic::{Code, Request};
 
-use crate::fixture::{embed, open, rows, tiny, worst};
+use crate::fixture::{copy, edit, embed, open, rows, tiny, tokens, worst};
 
-fn soon() -> Instant {
-    Instant::now() + Duration::from_mins(1)
+fn soon() -> EncodeOptions {
+    EncodeOptions::until(Instant::now() + Duration::from_mins(1))
 }
 
 /// Many tests share few cores, and one thread is enough for a tiny model.
-fn one_thread() -> Options {
+pub(crate) fn one_thread() -> Options {
     Options::new(Compute { threads: Some(1), ..Compute::default() })
 }
 
@@ -72,15 +73,35 @@ async fn many_callers_get_their_own_vectors() {
 async fn what_cannot_be_embedded_is_refused_with_the_reason() {
     let options = Options { queue_tokens: 100, ..one_thread() };
     let handle = handle(options);
-    let refusal = async |texts: &[&str], deadline| {
-        let texts = texts.iter().map(ToString::to_string).collect();
-        handle.encode(Tower::Answer, texts, deadline).await.unwrap_err()
+    let refusal = async |texts: &[&str], options| {
+        let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
+        handle.encode(Tower::Answer, texts, options).await.unwrap_err()
     };
     assert!(matches!(refusal(&[], soon()).await, EncodeError::NoTexts));
     assert!(matches!(refusal(&["a", " \t"], soon()).await, EncodeError::EmptyText { position: 1 }));
     assert!(matches!(refusal(&["the river"; 50], soon()).await, EncodeError::TooLarge { limit: 100, .. }));
-    assert!(matches!(refusal(&["a"], Instant::now()).await, EncodeError::Deadline { .. }));
-    assert!(handle.encode(Tower::Answer, vec!["a".into()], soon()).await.is_ok(), "and goes on");
+    assert!(matches!(refusal(&["a"], EncodeOptions::until(Instant::now())).await, EncodeError::Deadline { .. }));
+    assert!(handle.encode(Tower::Answer, vec!["a".to_owned()], soon()).await.is_ok(), "and goes on");
+}
+
+#[tokio::test]
+async fn token_ids_are_dressed_as_the_models_own_template_does() {
+    // BERT's [CLS] and [SEP], RoBERTa's <s> and </s>; here without a prompt.
+    for name in ["classic-mean", "roberta-cls"] {
+        let folder = copy(name);
+        edit(&folder.path().join("config_sentence_transformers.json"), |settings| settings["prompts"] = json!({}));
+        let (handle, encoder) = (Handle::start(folder.path(), one_thread()).unwrap(), open(folder.path()));
+        for text in ["the river".to_owned(), "a king of the river ".repeat(20)] {
+            let whole = tokens(&encoder, Tower::Answer, std::slice::from_ref(&text));
+            let by_text = handle.encode(Tower::Answer, vec![text], soon()).await.unwrap();
+            // The truncated text without its special tokens fills the model again.
+            let content = whole[0].ids[1..whole[0].ids.len() - 1].to_vec();
+            let by_ids = handle.encode(Tower::Answer, vec![content], soon()).await.unwrap();
+            assert_eq!((by_ids.tokens, by_ids.vectors), (by_text.tokens, by_text.vectors), "{name}");
+            let error = handle.encode(Tower::Answer, vec![whole[0].ids.clone()], soon()).await.unwrap_err();
+            assert!(matches!(error, EncodeError::SpecialToken { position: 0, place: 0, .. }), "{name}: {error}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -142,7 +163,7 @@ async fn serve(handle: Handle) -> Server {
 }
 
 fn request(id: u64, tower: v1::Tower, texts: Vec<String>) -> v1::EncodeRequest {
-    v1::EncodeRequest { id, tower: tower.into(), texts }
+    v1::EncodeRequest { id, tower: tower.into(), texts, ..Default::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -107,6 +107,7 @@ impl RemoteSource {
                 id: self.next_id,
                 tower: v1::Tower::Answer.into(),
                 texts: documents.iter().map(|document| document.passage().into_owned()).collect(),
+                ..Default::default()
             };
             let client = self.client.clone();
             let reply = self.runtime.spawn(encode(client, request, self.config.client.clone()));

@@ -20,14 +20,14 @@ use crate::v1;
 #[non_exhaustive]
 pub enum ServeError {
     /// The address is not `HOST:PORT` or cannot be listened on.
-    #[error("cannot listen on `{address}`: {reason}. {hint}")]
+    #[error("cannot listen on `{address}`: {reason}. {}", hint(reason, option))]
     Bind {
         /// As given.
         address: String,
         /// The system's reason.
         reason: io::Error,
-        /// What to do.
-        hint: &'static str,
+        /// The option that the address was given with.
+        option: &'static str,
     },
     /// The transport failed.
     #[error("serving failed")]
@@ -84,16 +84,27 @@ impl Default for Health {
     }
 }
 
-/// Listens on `HOST:PORT`; port 0 lets the system choose.
+/// Listens on `HOST:PORT`, which the option `--listen` gave; port 0 lets the system choose.
 pub async fn bind(address: &str) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address).await.map_err(|reason| {
-        let hint = match reason.kind() {
-            io::ErrorKind::AddrInUse => "End the process that holds the port, or choose another one with `--listen`",
-            io::ErrorKind::PermissionDenied => "Ports below 1024 need privileges: choose a higher one with `--listen`",
-            _ => "`--listen` takes HOST:PORT, for example 127.0.0.1:7700",
-        };
-        ServeError::Bind { address: address.to_owned(), reason, hint }
-    })
+    bind_for(address, "--listen").await
+}
+
+/// As [`bind`], for an address that another option gave; errors name it.
+pub async fn bind_for(address: &str, option: &'static str) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|reason| ServeError::Bind { address: address.to_owned(), reason, option })
+}
+
+/// What to do about an address that cannot be listened on.
+fn hint(reason: &io::Error, option: &str) -> String {
+    match reason.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("End the process that holds the port, or choose another one with `{option}`")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("Ports below 1024 need privileges: choose a higher one with `{option}`")
+        }
+        _ => format!("`{option}` takes HOST:PORT, for example 127.0.0.1:7700"),
+    }
 }
 
 /// Serves until `shutdown` completes, then lets running requests finish within the drain deadline.

@@ -76,6 +76,10 @@ pub fn encode_request(request: &v1::EncodeRequest) -> Result<(), Violations> {
     for (i, text) in request.texts.iter().enumerate().take(limits::MAX_TEXTS) {
         check.text(&format!("texts[{i}]"), text, limits::MAX_TEXT_BYTES);
     }
+    if v1::Truncation::try_from(request.truncation).is_err() {
+        let values = "TRUNCATION_TRUNCATE (0) or TRUNCATION_REFUSE (1)";
+        check.fail("truncation", format!("expected {values}, got {}", request.truncation));
+    }
     check.done()
 }
 
@@ -203,6 +207,9 @@ mod tests {
         assert_eq!(error.to_string(), "invalid request: `texts[1]`: expected text, got none");
         let many = v1::EncodeRequest { tower: 0, texts: vec![String::new(); 5000], ..Default::default() };
         assert_eq!(encode_request(&many).unwrap_err().0.len(), 16);
+        let torn = v1::EncodeRequest { tower: 2, texts: vec!["a".into()], truncation: 2, ..Default::default() };
+        let message = encode_request(&torn).unwrap_err().to_string();
+        assert!(message.contains("`truncation`: expected TRUNCATION_TRUNCATE (0)") && message.ends_with("got 2"));
         let status = tonic::Status::from(error);
         assert_eq!(status.code(), tonic::Code::InvalidArgument);
     }

@@ -1,6 +1,8 @@
 //! A real server on a loopback port, asked by real clients.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod http;
+
 use std::pin::Pin;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use dyad_encoder::serve::{EncodeError, Handle, Options};
+use dyad_encoder::serve::{EncodeError, EncodeOptions, Handle, Options};
 use dyad_encoder::{Compute, Tower};
 use dyad_index::{Metric, ModelRecord};
 
@@ -56,7 +56,8 @@ impl Local {
     }
 
     pub(super) async fn embed(&self, questions: Vec<String>, deadline: Instant) -> Result<Embedded> {
-        let encoded = self.handle.encode(Tower::Question, questions, deadline).await.map_err(|error| {
+        let options = EncodeOptions::until(deadline);
+        let encoded = self.handle.encode(Tower::Question, questions, options).await.map_err(|error| {
             // A full queue passes; a model that failed or stopped does not.
             let transient = matches!(error, EncodeError::QueueFull { .. } | EncodeError::Deadline { .. });
             failed(error.to_string(), transient)

@@ -43,7 +43,7 @@ impl Remote {
     pub(super) async fn embed(&self, questions: Vec<String>, time: Duration) -> Result<Embedded> {
         let started = Instant::now();
         let count = questions.len();
-        let request = v1::EncodeRequest { id: 0, tower: v1::Tower::Question.into(), texts: questions };
+        let request = v1::EncodeRequest { tower: v1::Tower::Question.into(), texts: questions, ..Default::default() };
         let reply = self.client.encode_within(request, time).await?;
         if reply.fingerprint != self.model.fingerprint {
             let reason = format!(

@@ -64,6 +64,15 @@ fn one_question_behind_a_thousand_passages_waits_for_one_batch() {
 }
 
 #[test]
+fn a_probe_goes_first() {
+    let mut queue = Queue::new();
+    queue.push(request("bulk", Tower::Answer, &[20; 1000], far()));
+    queue.push_first(request("probe", Tower::Question, &[5], far()));
+    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("probe", 0, 5)]);
+    assert!(shape(&queue.cut(BUDGET).unwrap()).iter().all(|(name, ..)| *name == "bulk"));
+}
+
+#[test]
 fn a_text_above_the_budget_goes_alone() {
     let mut queue = Queue::new();
     queue.push(request("a", Tower::Answer, &[100, 99], far()));

@@ -1,0 +1,34 @@
+//! `POST /v1/embeddings`, from headers to reply.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::body::{Received, read};
+use super::deadline::timeout;
+use super::refusal::Refusal;
+use super::request::{Parsed, parse};
+use super::{App, response};
+use crate::serve::EncodeOptions;
+
+pub(super) async fn embeddings(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+    let deadline = Instant::now() + timeout(request.headers())?;
+    let Received { bytes, room } = read(request.into_body(), &app.bodies, deadline).await?;
+    // A body may be large: neither it nor the reply is read or written on the runtime's threads.
+    let model = app.handle.info().clone();
+    let parsed = app.handle.compute(move || parse(&bytes, &model)).await??;
+    let Parsed { input, tower, truncation, dimensions, format } = parsed;
+    let options = EncodeOptions { deadline, truncation, dimensions };
+    let encoded = app.handle.encode(tower, input, options).await?;
+    drop(room);
+    let model = app.handle.info().clone();
+    let written = move || (response::headers(&encoded, &model), response::body(&encoded, format, &model));
+    let (headers, body) = app.handle.compute(written).await?;
+    let body = body.map_err(|error| {
+        Refusal::server(StatusCode::INTERNAL_SERVER_ERROR, "reply", format!("the reply cannot be written: {error}"))
+    })?;
+    Ok((headers, body).into_response())
+}

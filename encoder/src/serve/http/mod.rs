@@ -1,0 +1,94 @@
+//! HTTP over a [`Handle`]: OpenAI's embeddings, probes, metrics.
+//!
+//! ```text
+//! POST /v1/embeddings        texts or token ids to vectors
+//! GET  /v1/models            the model, also under its name
+//! GET  /livez                the process answers
+//! GET  /readyz               the model embeds
+//! GET  /metrics              counters for Prometheus
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `embeddings.rs` | `/v1/embeddings` from headers to reply |
+//! | `body.rs` | a body within bounds of size and time |
+//! | `request.rs` | the JSON of a request, field by field |
+//! | `response.rs` | the JSON of a reply |
+//! | `refusal.rs` | every error in OpenAI's shape |
+//! | `deadline.rs` | the time that a caller gives |
+//! | `probes.rs` | `/v1/models`, `/livez`, `/readyz`, `/metrics` |
+//!
+//! Listener, header timeout and drain are those of `dyad_proto::service::serve_http`.
+
+mod body;
+mod deadline;
+mod embeddings;
+mod probes;
+mod refusal;
+mod request;
+mod response;
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{get, post};
+use tokio::sync::Semaphore;
+
+use self::refusal::Refusal;
+use super::handle::Handle;
+
+/// Bytes of all bodies that are under way at once: 256 MiB.
+const BODIES_BYTES: usize = 256 << 20;
+
+/// What the routes share.
+#[derive(Debug)]
+struct App {
+    handle: Handle,
+    /// Room for bodies.
+    bodies: Arc<Semaphore>,
+    /// Seconds since 1970 when the service began, which is the model's `created`.
+    since: u64,
+}
+
+/// The routes of one model.
+pub fn router(handle: Handle) -> Router {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let app = Arc::new(App { handle, bodies: Arc::new(Semaphore::new(BODIES_BYTES)), since });
+    Router::new()
+        .route("/v1/embeddings", post(embeddings::embeddings))
+        .route("/v1/models", get(probes::models))
+        .route("/v1/models/{model}", get(probes::model))
+        .route("/livez", get(probes::livez))
+        .route("/readyz", get(probes::readyz))
+        .route("/metrics", get(probes::metrics))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(Arc::clone(&app), count))
+        .with_state(app)
+}
+
+/// Counts every answer by route and status.
+async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let came = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    // Paths that lead nowhere are one route, so that strangers cannot make new series.
+    let route = route.as_ref().map_or("none", MatchedPath::as_str);
+    app.handle.metrics().request(route, response.status().as_str(), came.elapsed());
+    response
+}
+
+async fn no_route(uri: Uri) -> Refusal {
+    let routes = "POST /v1/embeddings, GET /v1/models, /livez, /readyz and /metrics";
+    Refusal::invalid(StatusCode::NOT_FOUND, "not_found", format!("no route `{}`. There are {routes}", uri.path()))
+}
+
+async fn no_method(method: Method, uri: Uri) -> Refusal {
+    let message = format!("`{}` does not take {method}. The header `Allow` says what it takes", uri.path());
+    Refusal::invalid(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+}

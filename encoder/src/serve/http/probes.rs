@@ -1,0 +1,68 @@
+//! What is served and how it does: `/v1/models`, `/livez`, `/readyz`, `/metrics`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+use super::App;
+use super::refusal::Refusal;
+
+/// Longest time of a readiness probe; Kubernetes' own `timeoutSeconds` should be more.
+const READY: Duration = Duration::from_secs(5);
+
+const JSON: [(axum::http::HeaderName, &str); 1] = [(CONTENT_TYPE, "application/json")];
+
+/// The process answers.
+pub(super) async fn livez() -> &'static str {
+    "ok\n"
+}
+
+/// The model embeds.
+pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Refusal> {
+    match app.handle.ready(READY).await {
+        Ok(()) => Ok("ok\n"),
+        Err(error) => Err(Refusal::server(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string())),
+    }
+}
+
+pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Refusal> {
+    let text = app.handle.scrape().map_err(|error| {
+        let message = format!("the metrics cannot be written: {error}");
+        Refusal::server(StatusCode::INTERNAL_SERVER_ERROR, "metrics", message)
+    })?;
+    Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text))
+}
+
+/// Every model that is served: one.
+pub(super) async fn models(State(app): State<Arc<App>>) -> impl IntoResponse {
+    (JSON, json!({ "object": "list", "data": [describe(&app)] }).to_string())
+}
+
+pub(super) async fn model(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<impl IntoResponse, Refusal> {
+    let info = app.handle.info();
+    if name == info.name || name == info.fingerprint {
+        return Ok((JSON, describe(&app).to_string()));
+    }
+    let message = format!("model `{name}` is not served here, `{}` is", info.name);
+    Err(Refusal::invalid(StatusCode::NOT_FOUND, "model_not_found", message).at("model"))
+}
+
+fn describe(app: &App) -> Value {
+    let info = app.handle.info();
+    json!({
+        "id": info.name,
+        "object": "model",
+        "created": app.since,
+        "owned_by": "dyad",
+        "fingerprint": info.fingerprint,
+        "dimensions": info.dim,
+        "max_tokens": info.max_tokens,
+        "device": info.device.to_string(),
+        "dtype": info.dtype.to_string(),
+    })
+}

@@ -1,0 +1,81 @@
+//! The JSON of a reply of `/v1/embeddings`, and what stands in its headers.
+
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use dyad_proto::vector;
+use serde::{Serialize, Serializer};
+
+use super::request::Format;
+use crate::bundle::ModelInfo;
+use crate::serve::Encoded;
+
+#[derive(Serialize)]
+struct List<'a> {
+    object: &'static str,
+    data: Vec<Row<'a>>,
+    model: &'a str,
+    usage: Usage,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    object: &'static str,
+    index: usize,
+    embedding: Vector<'a>,
+}
+
+#[derive(Serialize)]
+struct Usage {
+    prompt_tokens: u64,
+    total_tokens: u64,
+}
+
+/// A vector in the format that was asked for.
+struct Vector<'a> {
+    values: &'a [f32],
+    format: Format,
+}
+
+impl Serialize for Vector<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.format {
+            // Numbers are written with as many digits as bring back the same f32.
+            Format::Float => self.values.serialize(serializer),
+            Format::Base64 => serializer.serialize_str(&BASE64_STANDARD.encode(vector::pack(self.values))),
+        }
+    }
+}
+
+/// The body.
+pub(super) fn body(encoded: &Encoded, format: Format, model: &ModelInfo) -> Result<Vec<u8>, serde_json::Error> {
+    let tokens = encoded.tokens.iter().map(|&count| u64::from(count)).sum();
+    let rows = encoded.vectors.chunks_exact(encoded.dim).enumerate();
+    serde_json::to_vec(&List {
+        object: "list",
+        data: rows
+            .map(|(index, values)| Row { object: "embedding", index, embedding: Vector { values, format } })
+            .collect(),
+        model: &model.name,
+        usage: Usage { prompt_tokens: tokens, total_tokens: tokens },
+    })
+}
+
+/// What OpenAI's shape has no field for: the model's fingerprint, texts that were cut, and where the time went.
+pub(super) fn headers(encoded: &Encoded, model: &ModelInfo) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(fingerprint) = HeaderValue::from_str(&model.fingerprint) {
+        headers.insert(HeaderName::from_static("x-dyad-fingerprint"), fingerprint);
+    }
+    for (name, value) in [
+        ("x-dyad-truncated", u64::from(encoded.truncated)),
+        ("x-dyad-queue-us", encoded.queue_us),
+        ("x-dyad-tokenize-us", encoded.tokenize_us),
+        ("x-dyad-embed-us", encoded.embed_us),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from(value));
+    }
+    headers
+}

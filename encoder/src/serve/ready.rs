@@ -1,0 +1,116 @@
+//! Whether the model works: a real forward pass of both towers, whose vectors are judged.
+//!
+//! A probe goes before everything that waits, so that a busy service is not taken for a broken one. Callers share a probe
+//! for a moment, so that nobody keeps others waiting by asking often.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Mutex, oneshot};
+
+use super::handle::Handle;
+use super::queue::Request;
+use super::reply::{EncodeError, Outcome, Receiver, Reply};
+use super::submit::{blank, late};
+use crate::tower::Tower;
+
+/// How long an answer holds.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What is embedded.
+const PROBE: &str = "Does the model answer?";
+
+/// How far the length of a unit vector may be from 1, in half precision too.
+const LENGTH_TOLERANCE: f64 = 1e-2;
+
+/// Why a model must not be asked.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotReady {
+    /// The probe was not embedded.
+    #[error("the {tower} tower did not embed a probe: {source}")]
+    Failed {
+        /// Which side.
+        tower: Tower,
+        /// Why.
+        source: EncodeError,
+    },
+    /// The vector of the probe is none that the model can give.
+    #[error(
+        "the {tower} tower gave a probe's vector of length {length}, expected 1. Start the process again, on another device if it stays"
+    )]
+    Wrong {
+        /// Which side.
+        tower: Tower,
+        /// Length of the vector.
+        length: f64,
+    },
+}
+
+/// The last answer and when it was given.
+#[derive(Debug, Default)]
+pub(crate) struct LastProbe(Mutex<Option<(Instant, Result<(), NotReady>)>>);
+
+impl Handle {
+    /// Embeds a probe with both towers, within this time, and judges its vectors. An answer holds for a second.
+    pub async fn ready(&self, within: Duration) -> Result<(), NotReady> {
+        let (came, deadline) = (Instant::now(), Instant::now() + within);
+        let Ok(mut last) = tokio::time::timeout_at(deadline.into(), self.running.last_probe.0.lock()).await else {
+            return Err(NotReady::Failed { tower: Tower::Question, source: late(came) });
+        };
+        if let Some((given, answer)) = &*last
+            && given.elapsed() < FRESH
+        {
+            return answer.clone();
+        }
+        let (question, answer) = futures_util::future::join(
+            self.try_tower(Tower::Question, deadline),
+            self.try_tower(Tower::Answer, deadline),
+        )
+        .await;
+        let answer = question.and(answer);
+        *last = Some((Instant::now(), answer.clone()));
+        answer
+    }
+
+    async fn try_tower(&self, tower: Tower, deadline: Instant) -> Result<(), NotReady> {
+        let encoded = self.probe(tower, deadline).await.map_err(|source| NotReady::Failed { tower, source })?;
+        judge(tower, &encoded.vectors)
+    }
+
+    /// Embeds the probe before everything that waits.
+    async fn probe(&self, tower: Tower, deadline: Instant) -> Outcome {
+        let came = Instant::now();
+        let tokens =
+            self.running.tokenizer.encode(tower, PROBE).map_err(|error| EncodeError::Model(Arc::new(error)))?;
+        let texts = vec![tokens];
+        let (sender, receiver) = oneshot::channel();
+        let reply = Reply::new(blank(&texts, self.info().dim), came, Receiver::Task(sender), None);
+        self.running.backend.push_first(Request { tower, texts, deadline, reply: Arc::new(reply) });
+        match tokio::time::timeout_at(deadline.into(), receiver).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(EncodeError::Stopped),
+            Err(_) => Err(late(came)),
+        }
+    }
+}
+
+/// Whether a probe's vector is one that the model can give: finite and of unit length.
+fn judge(tower: Tower, vector: &[f32]) -> Result<(), NotReady> {
+    let length = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+    // Also where the length is NaN.
+    if (length - 1.0).abs() <= LENGTH_TOLERANCE { Ok(()) } else { Err(NotReady::Wrong { tower, length }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_unit_vectors_are_sound() {
+        assert!(judge(Tower::Answer, &[0.6, 0.8]).is_ok());
+        for wrong in [&[][..], &[0.0, 0.0], &[0.6, 0.9], &[f32::NAN, 1.0], &[f32::INFINITY, 0.0]] {
+            assert!(matches!(judge(Tower::Answer, wrong), Err(NotReady::Wrong { .. })), "{wrong:?}");
+        }
+    }
+}

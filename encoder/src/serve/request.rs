@@ -1,0 +1,148 @@
+//! What a caller asks for: texts or token ids, and how they are embedded.
+
+use std::time::Instant;
+
+use super::reply::EncodeError;
+
+/// What to embed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Texts as they are (a document's passage is joined by the caller).
+    Texts(Vec<String>),
+    /// Texts that the caller has tokenized: ids of the model's own tokenizer, without the prompt and without the special
+    /// tokens around a text, which are put there as for a text.
+    TokenIds(Vec<Vec<u32>>),
+}
+
+impl From<Vec<String>> for Input {
+    fn from(texts: Vec<String>) -> Self {
+        Self::Texts(texts)
+    }
+}
+
+impl From<Vec<Vec<u32>>> for Input {
+    fn from(ids: Vec<Vec<u32>>) -> Self {
+        Self::TokenIds(ids)
+    }
+}
+
+impl Input {
+    /// Texts of the request.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Texts(texts) => texts.len(),
+            Self::TokenIds(ids) => ids.len(),
+        }
+    }
+
+    /// Whether there is nothing to embed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Place of the first text without content.
+    pub(crate) fn first_empty(&self) -> Option<usize> {
+        match self {
+            Self::Texts(texts) => texts.iter().position(|text| text.trim().is_empty()),
+            Self::TokenIds(ids) => ids.iter().position(Vec::is_empty),
+        }
+    }
+
+    /// Tokens that each text can have at most, without prompt and special tokens: a token takes at least one byte.
+    pub(crate) fn at_most(&self) -> Vec<usize> {
+        match self {
+            Self::Texts(texts) => texts.iter().map(String::len).collect(),
+            Self::TokenIds(ids) => ids.iter().map(Vec::len).collect(),
+        }
+    }
+}
+
+/// What becomes of a text that is longer than the model reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Truncation {
+    /// It is cut and counted.
+    #[default]
+    Truncate,
+    /// The request is refused; the error names the first such text.
+    Refuse,
+}
+
+/// How a request is embedded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EncodeOptions {
+    /// The reply is of no use after this.
+    pub deadline: Instant,
+    /// What becomes of texts that are too long.
+    pub truncation: Truncation,
+    /// Leading values of each vector to keep, brought to unit length again (Matryoshka, Kusupati et al. 2022); `None` keeps
+    /// all.
+    pub dimensions: Option<usize>,
+}
+
+impl EncodeOptions {
+    /// Whole vectors, and texts cut where they are too long.
+    pub fn until(deadline: Instant) -> Self {
+        Self { deadline, truncation: Truncation::default(), dimensions: None }
+    }
+
+    /// Values per vector that come of a model with `dim`.
+    pub(crate) fn dim(&self, dim: usize) -> Result<usize, EncodeError> {
+        match self.dimensions {
+            None => Ok(dim),
+            Some(asked) if (1..=dim).contains(&asked) => Ok(asked),
+            Some(asked) => Err(EncodeError::Dimensions { asked, dim }),
+        }
+    }
+}
+
+/// Copies as many leading values of a unit vector as `place` holds, and brings them to unit length again where that is not all.
+pub(crate) fn keep_leading(row: &[f32], place: &mut [f32]) {
+    let Some(leading) = row.get(..place.len()) else { return };
+    if leading.len() == row.len() {
+        place.copy_from_slice(row);
+        return;
+    }
+    let length = leading.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+    for (place, value) in place.iter_mut().zip(leading) {
+        // The floor that sentence-transformers' normalisation has too: no direction is left, and none is made up.
+        *place = (f64::from(*value) / length.max(1e-12)) as f32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leading_values_are_of_unit_length_and_keep_their_direction() {
+        let mut place = [0.0; 2];
+        keep_leading(&[0.36, 0.48, 0.8], &mut place);
+        assert!((place[0] - 0.6).abs() < 1e-6 && (place[1] - 0.8).abs() < 1e-6, "{place:?}");
+        let mut whole = [0.0; 3];
+        keep_leading(&[0.36, 0.48, 0.8], &mut whole);
+        assert_eq!(whole.map(f32::to_bits), [0.36_f32, 0.48, 0.8].map(f32::to_bits), "untouched");
+        let mut none = [7.0; 1];
+        keep_leading(&[0.0, 1.0], &mut none);
+        assert_eq!(none.map(f32::to_bits), [0], "no direction, no NaN");
+    }
+
+    #[test]
+    fn dimensions_are_of_the_model() {
+        let options = |dimensions| EncodeOptions { dimensions, ..EncodeOptions::until(Instant::now()) };
+        assert_eq!(options(None).dim(384).unwrap(), 384);
+        assert_eq!(options(Some(384)).dim(384).unwrap(), 384);
+        assert_eq!(options(Some(1)).dim(384).unwrap(), 1);
+        for wrong in [0, 385, usize::MAX] {
+            let message = options(Some(wrong)).dim(384).unwrap_err().to_string();
+            assert!(message.contains("1 to 384") && message.contains(&wrong.to_string()), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_empty_is_found() {
+        assert_eq!(Input::from(vec!["a".to_owned(), " \n".to_owned()]).first_empty(), Some(1));
+        assert_eq!(Input::from(vec![vec![5], vec![]]).first_empty(), Some(1));
+        assert_eq!(Input::from(vec![vec![5], vec![6, 7]]).first_empty(), None);
+        assert_eq!(Input::from(vec![vec![5], vec![6, 7]]).at_most(), [1, 2]);
+    }
+}

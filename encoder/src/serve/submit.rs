@@ -1,0 +1,164 @@
+//! From a checked request to the queue: admission, tokenizing, and the reply's place.
+
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+
+use rayon::prelude::*;
+use tokio::sync::oneshot;
+
+use super::admission::{Permit, at_most};
+use super::handle::Handle;
+use super::queue::Request;
+use super::reply::{EncodeError, Encoded, Outcome, Receiver, Reply, micros};
+use super::request::{EncodeOptions, Input, Truncation};
+use crate::tokenize::{GivenError, Tokenizer, Tokens};
+use crate::tower::Tower;
+
+/// A request that is in order, and when it came.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) tower: Tower,
+    input: Input,
+    pub(crate) options: EncodeOptions,
+    /// Values per vector that were asked for.
+    dim: usize,
+    /// Tokens that it can have at most.
+    pub(crate) cost: usize,
+    came: Instant,
+}
+
+impl Job {
+    pub(crate) fn late(&self) -> EncodeError {
+        late(self.came)
+    }
+}
+
+impl Handle {
+    /// Checks what can be checked without tokenizing.
+    pub(crate) fn job(&self, tower: Tower, input: Input, options: EncodeOptions) -> Result<Job, EncodeError> {
+        let came = Instant::now();
+        if input.is_empty() {
+            return Err(EncodeError::NoTexts);
+        }
+        if let Some(position) = input.first_empty() {
+            return Err(EncodeError::EmptyText { position });
+        }
+        let info = self.info();
+        let dim = options.dim(info.dim)?;
+        let prompt_bytes = self.running.tokenizer.prompt(tower).text.len();
+        let cost = at_most(&input.at_most(), prompt_bytes, info.max_tokens);
+        Ok(Job { tower, input, options, dim, cost, came })
+    }
+
+    /// Embeds an admitted request, for a task.
+    pub(crate) async fn submit(&self, job: Job, permit: Permit) -> Outcome {
+        let (deadline, came) = (job.options.deadline, job.came);
+        let (sender, receiver) = oneshot::channel();
+        self.enqueue(job, Receiver::Task(sender), permit);
+        match tokio::time::timeout_at(deadline.into(), receiver).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(EncodeError::Stopped),
+            Err(_) => Err(late(came)),
+        }
+    }
+
+    /// Embeds an admitted request, for a thread.
+    pub(crate) fn submit_blocking(&self, job: Job, permit: Permit) -> Outcome {
+        let (deadline, came) = (job.options.deadline, job.came);
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.enqueue(job, Receiver::Thread(sender), permit);
+        match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(outcome) => outcome,
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(late(came)),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(EncodeError::Stopped),
+        }
+    }
+
+    /// Tokenizes on the pool, then queues.
+    fn enqueue(&self, job: Job, receiver: Receiver, mut permit: Permit) {
+        let (tokenizer, backend) = (Arc::clone(&self.running.tokenizer), Arc::clone(&self.running.backend));
+        self.running.splitters.spawn(move || {
+            let started = Instant::now();
+            let Job { tower, input, options, dim, came, .. } = job;
+            let texts = match split(&tokenizer, tower, &input, options, came) {
+                Ok(texts) => texts,
+                Err(error) => {
+                    drop(permit);
+                    return receiver.send(Err(error));
+                }
+            };
+            permit.shrink(texts.iter().map(|text| text.ids.len()).sum());
+            let queued = Instant::now();
+            let encoded = Encoded {
+                queue_us: micros(started.saturating_duration_since(came)),
+                tokenize_us: micros(queued.saturating_duration_since(started)),
+                ..blank(&texts, dim)
+            };
+            let reply = Arc::new(Reply::new(encoded, queued, receiver, Some(permit)));
+            backend.push(Request { tower, texts, deadline: options.deadline, reply });
+        });
+    }
+}
+
+/// A reply without vectors yet.
+pub(crate) fn blank(texts: &[Tokens], dim: usize) -> Encoded {
+    Encoded {
+        vectors: vec![0.0; texts.len() * dim],
+        dim,
+        tokens: texts.iter().map(|text| text.ids.len() as u32).collect(),
+        truncated: texts.iter().filter(|text| text.truncated).count() as u32,
+        queue_us: 0,
+        tokenize_us: 0,
+        embed_us: 0,
+    }
+}
+
+/// Tokens of every text; of several errors that of the first text.
+fn split(
+    tokenizer: &Tokenizer,
+    tower: Tower,
+    input: &Input,
+    options: EncodeOptions,
+    came: Instant,
+) -> Result<Vec<Tokens>, EncodeError> {
+    let failed = |error| EncodeError::Model(Arc::new(error));
+    let in_time = || if Instant::now() < options.deadline { Ok(()) } else { Err(late(came)) };
+    let fits = |position, tokens: Tokens, whole: &dyn Fn() -> Result<usize, crate::Error>| {
+        if tokens.truncated && options.truncation == Truncation::Refuse {
+            let whole = whole().map_err(failed)?;
+            return Err(EncodeError::TooLong { position, tokens: whole, limit: tokens.ids.len() });
+        }
+        Ok(tokens)
+    };
+    let tokens: Vec<Result<Tokens, EncodeError>> = match input {
+        Input::Texts(texts) => {
+            let one = |(position, text): (usize, &String)| {
+                in_time()?;
+                let tokens = tokenizer.encode(tower, text).map_err(failed)?;
+                fits(position, tokens, &|| tokenizer.whole_length(tower, text))
+            };
+            texts.par_iter().enumerate().map(one).collect()
+        }
+        Input::TokenIds(texts) => {
+            let one = |(position, ids): (usize, &Vec<u32>)| {
+                in_time()?;
+                let tokens = tokenizer.surround(tower, ids).map_err(|error| refusal(position, error))?;
+                fits(position, tokens, &|| tokenizer.whole_length_of(tower, ids.len()))
+            };
+            texts.par_iter().enumerate().map(one).collect()
+        }
+    };
+    tokens.into_iter().collect()
+}
+
+fn refusal(position: usize, error: GivenError) -> EncodeError {
+    match error {
+        GivenError::Unknown { place, id, vocabulary } => EncodeError::UnknownToken { position, place, id, vocabulary },
+        GivenError::Special { place, id, token } => EncodeError::SpecialToken { position, place, id, token },
+        GivenError::Failed(error) => EncodeError::Model(Arc::new(error)),
+    }
+}
+
+pub(crate) fn late(came: Instant) -> EncodeError {
+    EncodeError::Deadline { waited_ms: u64::try_from(came.elapsed().as_millis()).unwrap_or(u64::MAX) }
+}

@@ -1,0 +1,90 @@
+//! Texts that the caller has tokenized, and how long a text is before it is cut.
+
+use tokenizers::{Encoding, Token};
+
+use super::tokenizer::{Tokenizer, Tokens};
+use crate::error::Error;
+use crate::tower::Tower;
+
+/// Why token ids are refused; `place` is the id's place within its text.
+#[derive(Debug)]
+pub(crate) enum GivenError {
+    /// No token has this id.
+    Unknown { place: usize, id: u32, vocabulary: usize },
+    /// A special token that is put around every text anyway.
+    Special { place: usize, id: u32, token: String },
+    /// The tokenizer failed.
+    Failed(Error),
+}
+
+/// What stands around the tokens of a text.
+#[derive(Debug)]
+struct Around {
+    before: Vec<u32>,
+    prompt: Vec<u32>,
+    after: Vec<u32>,
+}
+
+impl Tokenizer {
+    /// Puts prompt and special tokens around the ids of a text, and cuts where [`Tokenizer::encode`] does.
+    pub(crate) fn surround(&self, tower: Tower, ids: &[u32]) -> Result<Tokens, GivenError> {
+        let unknown = ids.iter().enumerate().find(|&(_, &id)| self.inner.id_to_token(id).is_none());
+        if let Some((place, &id)) = unknown {
+            return Err(GivenError::Unknown { place, id, vocabulary: self.inner.get_vocab_size(true) });
+        }
+        let around = self.around(tower).map_err(GivenError::Failed)?;
+        let doubled = [(0, &around.before), (ids.len().saturating_sub(1), &around.after)]
+            .into_iter()
+            .find_map(|(place, special)| ids.get(place).filter(|id| special.contains(id)).map(|&id| (place, id)));
+        if let Some((place, id)) = doubled {
+            let token = self.inner.id_to_token(id).unwrap_or_default();
+            return Err(GivenError::Special { place, id, token });
+        }
+        let longest = self.inner.get_truncation().map_or(usize::MAX, |truncation| truncation.max_length);
+        let kept = ids.get(..longest.saturating_sub(around.len())).unwrap_or(ids);
+        let truncated = kept.len() < ids.len();
+        Ok(Tokens { ids: [&around.before, &around.prompt, kept, &around.after].concat(), truncated })
+    }
+
+    /// Tokens of a text before it is cut, prompt and special tokens included.
+    pub(crate) fn whole_length(&self, tower: Tower, text: &str) -> Result<usize, Error> {
+        let encoding = self.encoding(&format!("{}{text}", self.prompt(tower).text))?;
+        // Every overflowing part has the special tokens around it once more.
+        let content = |part: &Encoding| part.get_special_tokens_mask().iter().filter(|&&special| special == 0).count();
+        Ok(encoding.len() + encoding.get_overflowing().iter().map(content).sum::<usize>())
+    }
+
+    /// As [`Tokenizer::whole_length`], for a text of `count` ids.
+    pub(crate) fn whole_length_of(&self, tower: Tower, count: usize) -> Result<usize, Error> {
+        Ok(self.around(tower)?.len() + count)
+    }
+
+    fn around(&self, tower: Tower) -> Result<Around, Error> {
+        let failed = |error: tokenizers::Error| Error::Tokenize { reason: error.to_string() };
+        let prompt = &self.prompt(tower).text;
+        let prompt = if prompt.is_empty() { Vec::new() } else { self.content(prompt)? };
+        // Whatever the tokenizer puts around one token, it puts around every text.
+        let alone = Encoding::from_tokens(vec![Token::new(0, String::new(), (0, 0))], 0);
+        let dressed = self.inner.post_process(alone, None, true).map_err(failed)?;
+        let (ids, mask) = (dressed.get_ids(), dressed.get_special_tokens_mask());
+        let Some(at) = mask.iter().position(|&special| special == 0) else {
+            let reason = "the tokenizer's template has no place for a text".to_owned();
+            return Err(Error::Tokenize { reason });
+        };
+        let (before, after) = (ids.get(..at).unwrap_or_default(), ids.get(at + 1..).unwrap_or_default());
+        Ok(Around { before: before.to_vec(), prompt, after: after.to_vec() })
+    }
+
+    /// Ids of a text alone, without special tokens around it.
+    fn content(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let encoding = self.encoding(text)?;
+        let of_text = encoding.get_ids().iter().zip(encoding.get_special_tokens_mask());
+        Ok(of_text.filter(|&(_, &special)| special == 0).map(|(&id, _)| id).collect())
+    }
+}
+
+impl Around {
+    fn len(&self) -> usize {
+        self.before.len() + self.prompt.len() + self.after.len()
+    }
+}

@@ -1,0 +1,108 @@
+//! The HTTP server: requests finish before it ends, and nobody holds it up.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use dyad_proto::service::{self, HttpConfig, ServeError};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+struct Running {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: tokio::task::JoinHandle<Result<(), ServeError>>,
+}
+
+async fn start(config: HttpConfig) -> Running {
+    let listener = service::bind_for("127.0.0.1:0", "--http").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let sleep = async || {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        "slept"
+    };
+    let routes = Router::new().route("/", get("hello")).route("/sleep", get(sleep));
+    let task = tokio::spawn(service::serve_http(listener, routes, async { drop(stopped.await) }, config));
+    Running { address, stop, task }
+}
+
+/// Sends bytes and reads until the server closes.
+async fn exchange(address: SocketAddr, bytes: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let mut reply = String::new();
+    tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut reply)).await.unwrap().unwrap();
+    reply
+}
+
+async fn ended(task: tokio::task::JoinHandle<Result<(), ServeError>>) -> Result<(), ServeError> {
+    tokio::time::timeout(Duration::from_secs(20), task).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_running_request_is_answered_and_idle_connections_do_not_hold_up_the_end() {
+    let server = start(HttpConfig::default()).await;
+    let idle = TcpStream::connect(server.address).await.unwrap();
+    let mut kept = TcpStream::connect(server.address).await.unwrap();
+    kept.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    assert!(kept.read(&mut [0; 1024]).await.unwrap() > 0);
+    // Kept alive by its request, and answered after the signal.
+    let address = server.address;
+    let sleeping = tokio::spawn(async move { exchange(address, "GET /sleep HTTP/1.1\r\nHost: x\r\n\r\n").await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    server.stop.send(()).unwrap();
+    assert!(sleeping.await.unwrap().ends_with("slept"));
+    ended(server.task).await.unwrap();
+    assert!(TcpStream::connect(server.address).await.is_err());
+    drop((idle, kept));
+}
+
+#[tokio::test]
+async fn a_drain_has_a_deadline() {
+    let server = start(HttpConfig { drain: Duration::from_millis(10), ..HttpConfig::default() }).await;
+    let mut sleeping = TcpStream::connect(server.address).await.unwrap();
+    sleeping.write_all(b"GET /sleep HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    server.stop.send(()).unwrap();
+    assert!(matches!(ended(server.task).await, Err(ServeError::Drain(_))));
+    let mut reply = Vec::new();
+    let _ = sleeping.read_to_end(&mut reply).await;
+    assert!(reply.is_empty(), "dropped, not answered");
+}
+
+#[tokio::test]
+async fn slow_headers_are_cut_off() {
+    let server = start(HttpConfig { header_timeout: Duration::from_millis(50), ..HttpConfig::default() }).await;
+    for bytes in ["", "GET / HT", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "] {
+        let reply = exchange(server.address, bytes).await;
+        assert!(!reply.contains("hello"), "{reply}");
+    }
+    let reply = exchange(server.address, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert!(reply.ends_with("hello"), "an idle connection is closed too: {reply}");
+}
+
+#[tokio::test]
+async fn connections_are_bounded_and_wait_their_turn() {
+    let server = start(HttpConfig { connections: 1, ..HttpConfig::default() }).await;
+    let held = TcpStream::connect(server.address).await.unwrap();
+    // Taken first, so that it is the one that is served.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut second = TcpStream::connect(server.address).await.unwrap();
+    second.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut reply = String::new();
+    let early = tokio::time::timeout(Duration::from_millis(100), second.read_to_string(&mut reply)).await;
+    assert!(early.is_err(), "it waits: {reply}");
+    drop(held);
+    tokio::time::timeout(Duration::from_secs(20), second.read_to_string(&mut reply)).await.unwrap().unwrap();
+    assert!(reply.ends_with("hello"), "{reply}");
+}
+
+#[tokio::test]
+async fn an_address_in_use_names_its_option() {
+    let server = start(HttpConfig::default()).await;
+    let error = service::bind_for(&server.address.to_string(), "--http").await.unwrap_err().to_string();
+    assert!(error.contains("choose another one with `--http`"), "{error}");
+}
