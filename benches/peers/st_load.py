@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Opens a bundle of ours with sentence-transformers and holds it to the bundle's own golden vectors.
+"""Opens bundles of ours with sentence-transformers and holds them to their own golden vectors.
 
-    .venv/bin/python benches/peers/st_load.py DIR
+    .venv/bin/python benches/peers/st_load.py DIR...
 
 (`deploy/venv.sh` makes the environment.) Reads `golden` of DIR/dyad.json, a list of `{"tower": "question" or "answer",
 "text": ..., "vector": [...]}`, embeds every text by `encode_query` or `encode_document` in f32, prints the smallest cosine as
-JSON, and exits with 1 where it is below --least.
+a line of JSON per bundle, and exits with 1 where one is below --least.
 """
 
 import argparse
@@ -40,10 +40,11 @@ def cosine(left: list[float], right: list[float]) -> float:
 
 def compare(folder: pathlib.Path) -> dict:
     """The smallest cosine per tower, and of all."""
+    entries = golden(folder / "dyad.json")
+
     import torch
     from sentence_transformers import SentenceTransformer
 
-    entries = golden(folder / "dyad.json")
     model = SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
     towers = {}
     for tower, method in ENCODE.items():
@@ -58,16 +59,20 @@ def compare(folder: pathlib.Path) -> dict:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dir", type=pathlib.Path, metavar="DIR")
+    parser.add_argument("dirs", type=pathlib.Path, metavar="DIR", nargs="+")
     parser.add_argument("--least", type=float, default=0.99999, help="smallest cosine that passes (0.99999)")
     arguments = parser.parse_args()
-    try:
-        result = compare(arguments.dir)
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(json.dumps(result))
-    return 0 if result["smallest_cosine"] >= arguments.least else 1
+    failed = False
+    for folder in arguments.dirs:
+        try:
+            result = {"bundle": str(folder)} | compare(folder)
+        except (OSError, ValueError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            failed = True
+            continue
+        print(json.dumps(result), flush=True)
+        failed |= result["smallest_cosine"] < arguments.least
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

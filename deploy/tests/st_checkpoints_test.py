@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
@@ -79,13 +78,15 @@ class Checkpoints(unittest.TestCase):
         ]
         change(golden)
         (self.out / model / "dyad.json").write_text(json.dumps({"golden": golden}))
-        return run("st_load.py", self.out / model)
+        return self.out / model
 
-    def test_a_bundle_whose_vectors_are_right_passes(self):
-        for model in ("gtr", "router-shared-dense"):
-            loaded = self.bundle(model)
-            self.assertEqual(loaded.returncode, 0, loaded.stderr)
-            result = json.loads(loaded.stdout)
+    def test_bundles_whose_vectors_are_right_pass(self):
+        models = ["gtr", "router-shared-dense"]
+        loaded = run("st_load.py", *map(self.bundle, models))
+        self.assertEqual(loaded.returncode, 0, loaded.stderr)
+        results = [json.loads(line) for line in loaded.stdout.splitlines()]
+        self.assertEqual([pathlib.Path(result["bundle"]).name for result in results], models)
+        for result in results:
             self.assertEqual(set(result["towers"]), {"question", "answer"})
             self.assertGreater(result["smallest_cosine"], 0.999999)
 
@@ -94,17 +95,18 @@ class Checkpoints(unittest.TestCase):
             for entry in golden:
                 entry["tower"] = {"question": "answer", "answer": "question"}[entry["tower"]]
 
-        swapped = self.bundle("router-shared-dense", swap)
-        self.assertEqual(swapped.returncode, 1)
-        self.assertLess(json.loads(swapped.stdout)["smallest_cosine"], 0.999)
+        swapped = self.bundle("router-dense-behind", swap)
         shorter = self.bundle("st5", lambda golden: golden[0]["vector"].pop())
-        self.assertEqual(shorter.returncode, 1)
-        self.assertIn("vectors of one length, got 9 by us and 10", shorter.stderr)
-        unknown = self.bundle("st5", lambda golden: golden[0].update(tower="both"))
-        self.assertIn("`golden[0].tower`: expected question or answer, got 'both'", unknown.stderr)
-        empty = self.bundle("st5", lambda golden: golden.clear())
-        self.assertIn("`golden`: expected a list", empty.stderr)
+        unknown = self.bundle("router-newer", lambda golden: golden[0].update(tower="both"))
+        empty = self.bundle("router-shared-all", lambda golden: golden.clear())
+        loaded = run("st_load.py", swapped, shorter, unknown, empty)
+        self.assertEqual(loaded.returncode, 1)
+        (result,) = (json.loads(line) for line in loaded.stdout.splitlines())
+        self.assertLess(result["smallest_cosine"], 0.999)
+        self.assertIn("vectors of one length, got 9 by us and 10", loaded.stderr)
+        self.assertIn("`golden[0].tower`: expected question or answer, got 'both'", loaded.stderr)
+        self.assertIn("`golden`: expected a list", loaded.stderr)
 
 
 if __name__ == "__main__":
-    sys.exit(unittest.main())
+    unittest.main()
