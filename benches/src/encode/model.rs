@@ -29,7 +29,7 @@ impl ModelSize {
         self.layers as f64 * (linear + attention)
     }
 
-    /// Reads the `config.json` of a BERT, RoBERTa, MPNet, DistilBERT or T5.
+    /// Reads the `config.json` of a BERT, `RoBERTa`, `MPNet`, `DistilBERT` or T5.
     fn read(path: &Path) -> Result<Self> {
         let config = json(path)?.unwrap_or(Value::Null);
         let number = |names: [&'static str; 2]| {
@@ -71,11 +71,11 @@ impl Model {
         let size = ModelSize::read(&path)?;
         let mut max_tokens = None;
         for settings in settings_files(&dir)? {
-            max_tokens = max_tokens.or(count(&json(&settings)?, "max_seq_length"));
+            max_tokens = max_tokens.or(count(json(&settings)?.as_ref(), "max_seq_length"));
         }
         let tokenizer = json(&dir.join("tokenizer_config.json"))?;
-        let max_tokens = max_tokens.or(count(&tokenizer, "model_max_length")).unwrap_or(usize::MAX);
-        let max_tokens = max_tokens.min(positions(&json(&path)?));
+        let max_tokens = max_tokens.or(count(tokenizer.as_ref(), "model_max_length")).unwrap_or(usize::MAX);
+        let max_tokens = max_tokens.min(positions(json(&path)?.as_ref()));
         let settings = json(&dir.join("config_sentence_transformers.json"))?.unwrap_or(Value::Null);
         let prompts = settings.get("prompts").unwrap_or(&Value::Null);
         let named = |name: &str| prompts.get(name).and_then(Value::as_str);
@@ -90,7 +90,7 @@ impl Model {
         if tokens <= self.max_tokens {
             return Ok(self.dir.clone());
         }
-        let most = positions(&json(&self.dir.join("config.json"))?);
+        let most = positions(json(&self.dir.join("config.json"))?.as_ref());
         if tokens > most {
             return Err(Error::Workload {
                 path: self.dir.join("config.json"),
@@ -142,16 +142,16 @@ fn settings_files(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Rows of the position table that texts can use; no end where positions are relative.
-fn positions(config: &Option<Value>) -> usize {
+fn positions(config: Option<&Value>) -> usize {
     let Some(rows) = count(config, "max_position_embeddings") else { return usize::MAX };
-    let family = config.as_ref().and_then(|config| config.get("model_type")?.as_str()).unwrap_or("bert");
+    let family = config.and_then(|config| config.get("model_type")?.as_str()).unwrap_or("bert");
     // Their positions begin behind the padding id.
     let behind_padding = ["roberta", "xlm-roberta", "camembert", "mpnet"].contains(&family);
     if behind_padding { rows.saturating_sub(count(config, "pad_token_id").unwrap_or(1) + 1) } else { rows }
 }
 
-fn count(file: &Option<Value>, field: &str) -> Option<usize> {
-    let value = file.as_ref()?.get(field)?;
+fn count(file: Option<&Value>, field: &str) -> Option<usize> {
+    let value = file?.get(field)?;
     // transformers writes 1e30 for "no limit".
     value.as_u64().map(|value| usize::try_from(value).unwrap_or(usize::MAX))
 }

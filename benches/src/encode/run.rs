@@ -2,6 +2,7 @@
 //!
 //! An engine that fails leaves its shape with its error; the others go on. Only an interrupt ends the run.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -139,7 +140,7 @@ impl Party<'_> {
         &self,
         seats: &mut Vec<Seat>,
         failures: &mut Failures,
-    ) -> Result<std::collections::BTreeMap<String, Vec<f64>>> {
+    ) -> Result<BTreeMap<String, Vec<f64>>> {
         let job = self.job;
         let mut dtypes: Vec<String> = seats.iter().map(|seat| seat.limited_by().to_owned()).collect();
         dtypes.sort();
@@ -157,7 +158,7 @@ impl Party<'_> {
             }
             self.each(seats, pass, failures, Seat::measure)?;
         }
-        let Some(mut limit) = limit else { return Ok(std::collections::BTreeMap::new()) };
+        let Some(mut limit) = limit else { return Ok(BTreeMap::new()) };
         let gflops = limit.take();
         limit.quit();
         Ok(gflops)
