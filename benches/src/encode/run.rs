@@ -136,11 +136,7 @@ impl Party<'_> {
     }
 
     /// The timed passes, and the machine's limit before each of them.
-    fn passes(
-        &self,
-        seats: &mut Vec<Seat>,
-        failures: &mut Failures,
-    ) -> Result<BTreeMap<String, Vec<f64>>> {
+    fn passes(&self, seats: &mut Vec<Seat>, failures: &mut Failures) -> Result<BTreeMap<String, Vec<f64>>> {
         let job = self.job;
         let mut dtypes: Vec<String> = seats.iter().map(|seat| seat.limited_by().to_owned()).collect();
         dtypes.sort();
