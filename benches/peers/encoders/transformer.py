@@ -50,9 +50,11 @@ class SentenceTransformers:
         return self._encode(texts, self.batch)
 
     def _encode(self, texts, batch):
-        return self.model.encode_document(
-            texts, batch_size=batch, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+        # A tensor, since numpy knows no bf16; on a GPU one copy in place of one per batch.
+        vectors = self.model.encode_document(
+            texts, batch_size=batch, normalize_embeddings=True, show_progress_bar=False, convert_to_tensor=True
         )
+        return vectors.float().cpu().numpy()
 
     def tokens(self, texts):
         """What the transformer is given, counted in one more call whose transformer is not run."""
@@ -61,10 +63,11 @@ class SentenceTransformers:
         forward = network.forward
 
         def count(features, *_arguments, **_more):
-            mask = features["attention_mask"]
-            counts[0] += int(mask.sum())
-            counts[1] += mask.numel()
-            hidden = torch.zeros(*mask.shape, network.get_embedding_dimension(), device=self.device)
+            ids, mask = features["input_ids"], features.get("attention_mask")
+            # Without a mask the texts lie one behind the other, unpadded.
+            counts[0] += ids.numel() if mask is None else int(mask.sum())
+            counts[1] += ids.numel()
+            hidden = torch.zeros(*ids.shape, network.get_embedding_dimension(), device=self.device)
             return features | {"token_embeddings": hidden}
 
         network.forward = count
