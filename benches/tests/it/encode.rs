@@ -27,8 +27,8 @@ tokens = 8
 texts = [{ path = "b.jsonl", count = 4 }]
 "#;
 
-/// A tokenizer that makes a token of every word between [CLS] and [SEP].
-pub(crate) fn write_model(dir: &Path) {
+/// A tokenizer that makes a token of every word between `[CLS]` and `[SEP]`.
+fn write_model(dir: &Path) {
     let words = ["[UNK]", "[CLS]", "[SEP]", "gold", "and", "salt", "bread", "water", "river"];
     let special = |token: &str, id: usize| json!({ "id": token, "ids": [id], "tokens": [token] });
     let tokenizer = json!({
