@@ -87,7 +87,7 @@ impl Bench {
         fs_err::write(path("b.jsonl"), corpus(&long)).unwrap();
         fs_err::write(path("tiny.toml"), WORKLOAD).unwrap();
         let workload = Workload::read(&path("tiny.toml"), None, None).unwrap();
-        Some(Self { workload, dir })
+        Some(Self { dir, workload })
     }
 
     fn path(&self, name: &str) -> PathBuf {
