@@ -5,6 +5,8 @@
 //! | [`quality`] | a served system's answers against judgements: runs, metrics, encoder loss apart from ANN loss |
 //! | [`dataset`] | vectors and exact neighbours: read, made up, computed |
 //! | [`ann`] | approximate search against its peers, at equal recall |
+//! | [`encode`] | texts to vectors against its peers |
+//! | [`harness`] | what every comparison with peers is made of |
 //! | [`cli`] | `dyad-bench` and its commands |
 //!
 //! Beside the crate, `peers/` holds the Python programs whose figures ours are compared with.
@@ -13,4 +15,6 @@
 pub mod ann;
 pub mod cli;
 pub mod dataset;
+pub mod encode;
+pub mod harness;
 pub mod quality;

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use zerocopy::IntoBytes as _;
 
-use super::error::{Error, Result};
 use super::workload::{Data, Workload};
 use crate::dataset::{
     self, Matrix, Metric, Neighbours, bin, exact, exact_unless, make_unit, npy, read_neighbours, read_vectors,
     require_finite, synthetic,
 };
+use crate::harness::{Error, Result};
 
 /// Queries whose neighbours are computed again, to see that given neighbours belong to these vectors.
 const CHECKED: usize = 5;

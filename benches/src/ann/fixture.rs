@@ -1,9 +1,9 @@
 //! A small made-up measurement whose ratios can be worked out by hand, for tests.
 
 use super::index_cache::Record;
-use super::machine::{Machine, Stamp};
 use super::measured::{Asked, EngineRun, Measured, MemoryOverTime, Point};
 use super::protocol::{Built, Described, Memory};
+use crate::harness::{Machine, Stamp};
 
 fn memory(megabytes: u64) -> Memory {
     Memory { rss_bytes: megabytes * 1_000_000, anonymous_bytes: 0, file_bytes: 0 }

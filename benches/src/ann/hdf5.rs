@@ -11,10 +11,10 @@ use std::path::Path;
 
 use hdf5_pure::{AttrValue, FileBuilder};
 
-use super::error::{Error, Result};
 use super::measured::{EngineRun, Measured, Point};
 use super::recall::Judge;
 use crate::dataset::Metric;
+use crate::harness::{Error, Result};
 
 /// Writes one file per engine and value of its sweep parameter; returns how many.
 pub fn write_results(out: &Path, measured: &Measured, judge: &Judge<'_>) -> Result<usize> {

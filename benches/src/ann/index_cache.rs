@@ -11,10 +11,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::error::{Error, Result};
-use super::process::Worker;
 use super::protocol::{Built, Described, Request};
 use crate::dataset::Metric;
+use crate::harness::{Error, Result, Worker, unix_time};
 
 /// What is to be built.
 #[derive(Debug, Clone)]
@@ -121,7 +120,7 @@ pub(super) fn build_or_reuse(
         dir: files.clone(),
     };
     let built: Built = worker.ask(&request, deadline)?;
-    let record = Record { made_from, program, built, at: super::machine::unix_time() };
+    let record = Record { made_from, program, built, at: unix_time() };
     let text = serde_json::to_string_pretty(&record).map_err(std::io::Error::from)?;
     fs_err::write(record_path, text + "\n")?;
     Ok(Index { files, record, reused: false })

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::curve::{Curve, CurvePoint};
 use super::index_cache::Record;
-use super::machine::{Machine, Stamp};
 use super::protocol::{Described, Memory};
+use crate::harness::{Machine, Stamp, median};
 
 /// One value of an engine's sweep parameter.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -201,38 +201,9 @@ impl Measured {
     }
 }
 
-/// The middle value, or the mean of the two middle ones; `None` of nothing.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    let lower = *sorted.get((sorted.len() - 1) / 2)?;
-    Some(f64::midpoint(lower, upper))
-}
-
-/// The smallest value that at least `share` of the values do not exceed; 0 of nothing.
-pub(super) fn percentile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn medians_and_percentiles() {
-        assert_eq!(
-            (median(&[]), median(&[3.0]), median(&[3.0, 1.0]), median(&[9.0, 1.0, 2.0])),
-            (None, Some(3.0), Some(2.0), Some(2.0))
-        );
-        let values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        let at = |share| percentile(&values, share).to_bits();
-        assert_eq!((at(0.5), at(0.99), at(1.0)), (50f64.to_bits(), 99f64.to_bits(), 100f64.to_bits()));
-        assert_eq!(percentile(&[], 0.5).to_bits(), 0f64.to_bits());
-    }
 
     #[test]
     fn speed_is_queries_over_the_median_time() {

@@ -5,7 +5,6 @@
 //! | `workload.rs` | which data, parameters and engines: TOML |
 //! | `data.rs` | vectors made ready, exact neighbours |
 //! | `protocol.rs` | what harness and workers say to each other |
-//! | `process.rs` | a worker process, asked with a deadline |
 //! | `engines.rs` | engines by name |
 //! | `index_cache.rs` | an index is built once |
 //! | `cache_lock.rs` | one run at a time in a work directory |
@@ -21,24 +20,19 @@
 //! | `plot/` | SVG: recall against speed, build time, memory |
 //! | `growth.rs` | how speed and build time grow with n |
 //! | `table.rs` | the figures for people |
-//! | `machine.rs` | where and when |
 //! | `worker/` | our own end of the protocol |
-//! | `error.rs` | what can go wrong |
 
 mod cache_lock;
 mod curve;
 mod data;
 mod engines;
-mod error;
 #[cfg(test)]
 mod fixture;
 mod growth;
 mod hdf5;
 mod index_cache;
-mod machine;
 mod measured;
 mod plot;
-mod process;
 pub mod protocol;
 mod ratios;
 mod recall;
@@ -53,15 +47,12 @@ mod workload;
 pub use cache_lock::CacheLock;
 pub use curve::{Curve, CurvePoint, Outside};
 pub use data::{Ready, prepare};
-pub use engines::{OURS, Programs};
-pub use error::{Error, Result};
+pub use engines::OURS;
 pub use growth::{Growth, Series, write_growth};
 pub use hdf5::write_results;
 pub use index_cache::Reuse;
-pub use machine::{Machine, Stamp, machine, program_hash, scripts_hash, stamp};
 pub use measured::{Asked, EngineRun, Measured, Point, Speed};
 pub use plot::write_plots;
-pub use process::Worker;
 pub use ratios::{Family, Ratios};
 pub use recall::Judge;
 pub use record::{write_engines, write_points};

@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::Metric;
+use crate::harness;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,9 +92,8 @@ pub enum Mode {
     Each,
 }
 
-impl Request {
-    /// Its name on the wire.
-    pub fn op(&self) -> &'static str {
+impl harness::Request for Request {
+    fn op(&self) -> &'static str {
         match self {
             Self::Describe => "describe",
             Self::Build { .. } => "build",

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::measured::{Measured, MemoryOverTime};
+use crate::harness::field;
 
 /// One row per engine and value of its sweep parameter.
 pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
@@ -79,22 +80,4 @@ pub fn write_engines(out: &mut impl Write, measured: &Measured) -> io::Result<()
         )?;
     }
     Ok(())
-}
-
-/// A field of RFC 4180: quoted where it has to be.
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_with_commas_and_quotes_are_quoted() {
-        assert_eq!(
-            (field("ef"), field("a, b"), field("say \"x\"")),
-            ("ef".into(), "\"a, b\"".into(), "\"say \"\"x\"\"\"".into())
-        );
-    }
 }

@@ -7,17 +7,15 @@ use std::sync::atomic::AtomicBool;
 
 use super::cache_lock::SCRATCH;
 use super::data::Ready;
-use super::engines::Programs;
-use super::error::{Error, Result};
+use super::engines::start;
 use super::index_cache::{Recipe, Reuse, build_or_reuse};
-use super::machine::{machine, stamp};
 use super::measured::{Asked, Measured};
-use super::process::Worker;
 use super::protocol::{Described, Request};
 use super::recall::Judge;
 pub use super::seat::Deadlines;
 use super::seat::{Pass, Seat};
 use super::workload::Workload;
+use crate::harness::{Error, Failures, Programs, Result, Worker, in_turn, machine, stamp};
 
 /// A run to be done.
 #[derive(Debug)]
@@ -52,7 +50,7 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
         judge,
         note,
         scratch: fs_err::canonicalize(&scratch)?,
-        failures: Vec::new(),
+        failures: Failures::default(),
         asked: Vec::new(),
     };
     let seats = party.measure();
@@ -72,7 +70,7 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
         targets: workload.targets.clone(),
         asked: party.asked,
         engines,
-        failures: party.failures,
+        failures: party.failures.into_vec(),
         machine: machine(),
         stamp: stamp(),
     })
@@ -84,7 +82,7 @@ struct Party<'a> {
     judge: Judge<'a>,
     note: &'a dyn Fn(&str),
     scratch: PathBuf,
-    failures: Vec<(String, String)>,
+    failures: Failures,
     asked: Vec<Asked>,
 }
 
@@ -138,7 +136,7 @@ impl Party<'_> {
     }
 
     fn start(&self, engine: &str) -> Result<(Worker, Described)> {
-        let mut worker = self.job.programs.start(engine, self.job.cancel)?;
+        let mut worker = start(&self.job.programs, engine, self.job.cancel)?;
         let described: Described = worker.ask(&Request::Describe, self.job.deadlines.other)?;
         if described.engine == engine {
             return Ok((worker, described));
@@ -219,19 +217,7 @@ impl Party<'_> {
         turn: usize,
         mut step: impl FnMut(&Self, &mut Seat) -> Result<()>,
     ) -> Result<()> {
-        let mut failed = Vec::new();
-        let count = seats.len();
-        for position in 0..count {
-            let at = (position + turn) % count;
-            if let Some(seat) = seats.get_mut(at)
-                && let Err(error) = step(self, seat)
-            {
-                failed.push((at, error));
-            }
-        }
-        failed.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        for (at, error) in failed {
-            let seat = seats.remove(at);
+        for (seat, error) in in_turn(seats, turn, |seat| step(self, seat)) {
             let engine = seat.engine().to_owned();
             drop(seat);
             self.fail(&engine, error)?;
@@ -239,13 +225,7 @@ impl Party<'_> {
         Ok(())
     }
 
-    /// Notes an engine's failure; an interrupt is nobody's failure and ends the run.
     fn fail(&mut self, engine: &str, error: Error) -> Result<()> {
-        if matches!(error, Error::Interrupted) {
-            return Err(error);
-        }
-        (self.note)(&format!("{engine} failed: {error}"));
-        self.failures.push((engine.to_owned(), error.to_string()));
-        Ok(())
+        self.failures.push(engine, error, self.note)
     }
 }

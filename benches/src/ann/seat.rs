@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::{Error, Result};
 use super::index_cache::Index;
-use super::measured::{EngineRun, MemoryOverTime, Point, percentile};
-use super::process::Worker;
+use super::measured::{EngineRun, MemoryOverTime, Point};
 use super::protocol::{Described, Done, Memory, Mode, Opened, Prepared, Request, Searched};
 use super::recall::Judge;
 use crate::dataset::npy;
+use crate::harness::{Error, Result, Worker, percentile};
 
 /// Deadlines of one engine.
 #[derive(Debug, Clone, Copy)]

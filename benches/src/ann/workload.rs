@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::error::{Error, Result};
 use crate::dataset::Metric;
 use crate::dataset::synthetic::Synthetic;
+use crate::harness::{Error, Result};
 
 /// Engines of a workload that names none. `usearch-i8` builds slowly on few cores and is left out.
 const ENGINES: [&str; 7] = ["dyad", "hnswlib", "faiss", "faiss-sq8", "qdrant-edge", "svs-lvq", "hnsw_rs"];

@@ -9,9 +9,10 @@ use clap::Args;
 
 use super::interrupt;
 use crate::ann::{
-    CacheLock, Deadlines, Job, Judge, Measured, Programs, Reuse, Workload, prepare, program_hash, run, scripts_hash,
-    summary, write_engines, write_plots, write_points, write_results, write_table,
+    CacheLock, Deadlines, Job, Judge, Measured, Reuse, Workload, prepare, run, summary, write_engines, write_plots,
+    write_points, write_results, write_table,
 };
+use crate::harness::{Programs, program_hash, scripts_hash};
 
 /// Measure approximate search against its peers: recall, speed, build time, memory, each engine in a process of its own.
 #[derive(Debug, Args)]
@@ -90,12 +91,7 @@ impl How {
         }
         workload.sweep.extend(self.sweep.iter().cloned());
         let engines = if self.engines.is_empty() { workload.engines.clone() } else { self.engines.clone() };
-        for engine in &engines {
-            let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-            if engine.is_empty() || !engine.chars().all(plain) {
-                bail!("--engines: expected names between commas, got `{engine}`");
-            }
-        }
+        plain_names(&engines)?;
         fs_err::create_dir_all(out)?;
         let _lock = CacheLock::acquire(&self.cache)?;
         let note = |text: &str| tracing::info!("{text}");
@@ -149,6 +145,17 @@ impl How {
         }
         Ok(())
     }
+}
+
+/// Names of engines become names of files.
+pub(super) fn plain_names(engines: &[String]) -> anyhow::Result<()> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+    for engine in engines {
+        if engine.is_empty() || !engine.chars().all(plain) {
+            bail!("--engines: expected names between commas, got `{engine}`");
+        }
+    }
+    Ok(())
 }
 
 /// A run without some of its engines is written and printed, and still no success.

@@ -6,12 +6,16 @@
 //! | `metrics.rs` | `dyad-bench metrics` |
 //! | `ann.rs` | `dyad-bench ann` |
 //! | `ann_worker.rs` | `dyad-bench ann-worker` |
+//! | `encode.rs` | `dyad-bench encode` |
+//! | `encode_worker.rs` | `dyad-bench encode-worker` |
 //! | `growth.rs` | `dyad-bench growth` |
 //! | `synth.rs` | `dyad-bench synth` |
 //! | `interrupt.rs` | Ctrl-C |
 
 mod ann;
 mod ann_worker;
+mod encode;
+mod encode_worker;
 mod growth;
 mod interrupt;
 mod metrics;
@@ -39,6 +43,8 @@ enum Command {
     Metrics(metrics::Metrics),
     /// Measure approximate search against its peers.
     Ann(ann::Ann),
+    /// Measure texts to vectors against peers.
+    Encode(encode::Encode),
     /// Fit how speed and build time grow with the number of vectors.
     Growth(growth::GrowthCommand),
     /// Write a made-up set of vectors.
@@ -46,6 +52,9 @@ enum Command {
     /// Serve one engine on stdin and stdout.
     #[command(hide = true)]
     AnnWorker(ann_worker::AnnWorker),
+    /// Serve one engine on stdin and stdout.
+    #[command(hide = true)]
+    EncodeWorker(encode_worker::EncodeWorker),
 }
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
@@ -71,6 +80,8 @@ pub fn main() -> ExitCode {
         Command::Growth(arguments) => arguments.run(),
         Command::Synth(arguments) => arguments.run(),
         Command::AnnWorker(arguments) => arguments.run(),
+        Command::Encode(arguments) => arguments.run(),
+        Command::EncodeWorker(arguments) => arguments.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -89,5 +100,5 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn is_interrupt(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(crate::ann::Error::Interrupted))
+    matches!(error.downcast_ref(), Some(crate::harness::Error::Interrupted))
 }

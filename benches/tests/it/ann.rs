@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use dyad_bench::ann::{Deadlines, Error, Job, Measured, Programs, Reuse, Workload, prepare, run, summary, write_table};
+use dyad_bench::ann::{Deadlines, Job, Measured, Reuse, Workload, prepare, run, summary, write_table};
+use dyad_bench::harness::{Error, Programs};
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -8,12 +8,16 @@
 //! | `command.rs` | the binary: output, exit codes |
 //! | `ann.rs` | the approximate-search harness with workers whose answers are known (`fake_worker.py`) |
 //! | `ann_command.rs` | its commands, with our own engines |
+//! | `encode.rs` | the encoding harness with workers whose answers are known (`fake_encoder.py`) |
+//! | `encode_command.rs` | its command, with our own engine |
 //! | `trec.rs` | our metrics against trec_eval's |
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod ann;
 mod ann_command;
 mod command;
+mod encode;
+mod encode_command;
 mod quality;
 mod refusals;
 mod server;

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use plotters::style::RGBColor;
 
-use super::error::{Error, Result};
 use super::measured::Measured;
+use crate::harness::{Error, Result};
 
 /// Colours that also differ for the colour-blind (Okabe and Ito 2008), the first for our own engine.
 const COLOURS: [RGBColor; 8] = [

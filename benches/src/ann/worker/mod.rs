@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use super::protocol::{Built, Described, Opened, Request};
 use crate::dataset::{Matrix, Metric, npy};
+use crate::harness;
 
 /// Engines that this binary holds.
 pub const ENGINES: [&str; 2] = ["dyad", "hnsw_rs"];
@@ -64,26 +65,14 @@ trait Opening: Sync {
 }
 
 /// Serves requests until `quit` or the end of `input`.
-pub fn serve(engine: &str, input: impl BufRead, mut output: impl Write) -> anyhow::Result<()> {
+pub fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
     let engine: Box<dyn Engine> = match engine {
         "dyad" => Box::new(dyad::Dyad),
         "hnsw_rs" => Box::new(hnsw_rs::HnswRs),
         other => bail!("no engine `{other}` in this binary; there are {}", ENGINES.join(" and ")),
     };
     let mut worker = Worker { engine, index: None, queries: None, threads: search::Threads::default() };
-    for line in input.lines() {
-        let line = line?;
-        let request: Result<Request, _> = serde_json::from_str(&line);
-        let last = matches!(request, Ok(Request::Quit));
-        let reply = request.context("not a request of the protocol").and_then(|request| worker.answer(request));
-        let reply = reply.unwrap_or_else(|error| json!({ "error": format!("{error:#}") }));
-        writeln!(output, "{reply}")?;
-        output.flush()?;
-        if last {
-            break;
-        }
-    }
-    Ok(())
+    harness::serve(input, output, |request| worker.answer(request))
 }
 
 struct Worker {

@@ -1,4 +1,4 @@
-//! What can go wrong in a run.
+//! What can go wrong in a measurement.
 
 use std::path::PathBuf;
 

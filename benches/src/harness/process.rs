@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::{Error, Result};
-use super::protocol::Request;
 
 /// Lines of stderr (and of chatter on stdout) that are kept for an error message.
 const KEPT_LINES: usize = 12;
@@ -24,6 +24,12 @@ const MAX_LINE: u64 = 1 << 20;
 const TICK: Duration = Duration::from_millis(50);
 /// For a worker that was asked to end.
 const QUIT: Duration = Duration::from_secs(5);
+
+/// A request of a protocol, which goes over as a JSON object.
+pub trait Request: Serialize {
+    /// Its name on the wire; a worker ends after `quit`.
+    fn op(&self) -> &'static str;
+}
 
 /// A running worker.
 #[derive(Debug)]
@@ -86,7 +92,7 @@ impl Worker {
     }
 
     /// Sends a request and waits for its reply. A worker that is late, gone or garbled is killed and stays so.
-    pub fn ask<T: DeserializeOwned>(&mut self, request: &Request, deadline: Duration) -> Result<T> {
+    pub fn ask<T: DeserializeOwned>(&mut self, request: &impl Request, deadline: Duration) -> Result<T> {
         let op = request.op();
         let line = self.exchange(request, op, deadline).inspect_err(|_| self.kill())?;
         let reply = |expected: &str| Error::Reply {
@@ -112,7 +118,7 @@ impl Worker {
         parsed
     }
 
-    fn exchange(&mut self, request: &Request, op: &'static str, deadline: Duration) -> Result<String> {
+    fn exchange(&mut self, request: &impl Request, op: &'static str, deadline: Duration) -> Result<String> {
         if self.gone {
             return Err(self.ended(op));
         }

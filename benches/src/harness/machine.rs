@@ -91,7 +91,7 @@ pub fn stamp() -> Stamp {
 }
 
 /// Seconds since 1970.
-pub(super) fn unix_time() -> u64 {
+pub fn unix_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 

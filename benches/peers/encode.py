@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""One engine of `dyad-bench encode`, in a process of its own.
+
+    encode.py --engine NAME      speaks JSON lines: one request on stdin, one reply on stdout, the engine's own noise on stderr
+    encode.py --list             prints every engine name with what it stands for
+
+The harness sends `describe`, `open`, `prepare`, `tune`, `encode`, `memory`, `matmul` and `quit`; `encoders/worker.py` holds that
+loop, and what is timed and what is not. deploy/encode-venv.sh makes the environment.
+
+All engines get all texts of a shape in one call and give float32 vectors of unit length; tokenizing counts. Threads are those
+that the harness asks for (`torch.set_num_threads`, OMP_NUM_THREADS, RAYON_NUM_THREADS for the tokenizers).
+
+| engine | how it is called |
+|---|---|
+| sentence-transformers | f32, `encode_document`, its own sorting by length, batch size swept once over 16, 32, 64, 128 |
+| sentence-transformers-bf16 | the same with bf16 weights |
+| sentence-transformers-compiled | the transformer through `torch.compile`, bf16 on a GPU, f32 else |
+| onnxruntime | f32, exported by `torch.onnx.export` and fused by ONNX Runtime; sorted by length, padded per batch, graph and batch size swept once |
+| matmul | no texts: the machine's limit, a large matrix product by PyTorch |
+"""
+
+import argparse
+import sys
+
+from encoders import engines, worker
+
+
+def main():
+    """Serves one engine, or lists them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    choice = parser.add_mutually_exclusive_group(required=True)
+    choice.add_argument("--engine", metavar="NAME")
+    choice.add_argument("--list", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.list:
+        for name in engines.NAMES:
+            print(name)
+        return
+    if arguments.engine not in engines.NAMES:
+        sys.exit(f"error: unknown engine {arguments.engine!r}, expected one of: {', '.join(engines.NAMES)}")
+    worker.serve(arguments.engine)
+
+
+if __name__ == "__main__":
+    main()

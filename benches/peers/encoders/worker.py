@@ -1,0 +1,127 @@
+"""The worker's side of the JSON lines, and what is timed.
+
+An engine is an object with
+
+    version, dtype, settings                 what `describe` answers; dtype names the number type of its products
+    open(model, device, threads, cache)      from files to ready to embed; `open_ms` is its wall time
+    tune(texts) -> str                       tries its settings on texts and keeps the best; says which
+    encode(texts) -> float32 array [n, d]    one call for all texts, tokenizing in it; this is what is timed
+    tokens(texts) -> (real, computed)        tokens without and with the padding that `encode` would give them; not timed
+    release()                                frees what is cached on a device, where there is one
+
+`matmul` has only version, dtype, settings and multiply(dtype, device, threads) -> GFLOP/s.
+"""
+
+import ctypes
+import gc
+import json
+import os
+import pathlib
+import sys
+import time
+
+from encoders import engines
+
+
+class Worker:
+    """State between requests."""
+
+    def __init__(self, name):
+        self.name = name
+        self.engine = engines.create(name)
+        self.texts = None
+        self.counted = None
+
+    def describe(self, _request):
+        """Who this is."""
+        engine = self.engine
+        return {"engine": self.name, "version": engine.version, "dtype": engine.dtype, "settings": engine.settings}
+
+    def open(self, request):
+        """From files to ready to embed."""
+        started = time.perf_counter()
+        cache = pathlib.Path(request["cache"])
+        self.engine.open(request["model"], request["device"], int(request["threads"]), cache)
+        return {"open_ms": (time.perf_counter() - started) * 1e3}
+
+    def prepare(self, request):
+        """Loads the texts once."""
+        lines = pathlib.Path(request["texts"]).read_text(encoding="utf-8").split("\n")
+        self.texts = [json.loads(line) for line in lines if line]
+        self.counted = None
+        return {"texts": len(self.texts)}
+
+    def tune(self, _request):
+        """The engine's own settings; what `encode` pads follows from them."""
+        self.counted = None
+        return {"settings": self.engine.tune(self.texts)}
+
+    def encode(self, request):
+        """All texts in one call."""
+        if self.texts is None:
+            raise ValueError("encode: expected a prepare before it")
+        started = time.perf_counter()
+        vectors = self.engine.encode(self.texts)
+        seconds = time.perf_counter() - started
+        if request.get("out"):
+            import numpy as np
+
+            np.save(request["out"], np.ascontiguousarray(vectors, dtype=np.float32))
+        if self.counted is None:
+            self.counted = self.engine.tokens(self.texts)
+        tokens, computed = self.counted
+        return {"seconds": seconds, "tokens": tokens, "computed_tokens": computed}
+
+    def memory(self, request):
+        """Resident memory and its peak as the kernel counts them."""
+        if request["settle"]:
+            release = getattr(self.engine, "release", None)
+            if release is not None:
+                release()
+            trim()
+            # Sets the peak back to what is resident now (man 5 proc).
+            pathlib.Path("/proc/self/clear_refs").write_text("5", "ascii")
+        status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text("ascii").splitlines())
+        return {key: int(status[name].split()[0]) * 1024 for key, name in [("rss_bytes", "VmRSS"), ("peak_bytes", "VmHWM")]}
+
+    def matmul(self, request):
+        """The machine's limit."""
+        multiply = getattr(self.engine, "multiply", None)
+        if multiply is None:
+            raise ValueError(f"{self.name} multiplies no matrices of its own")
+        return {"gflops": multiply(request["dtype"], request["device"], int(request["threads"]))}
+
+
+def trim():
+    """Hands freed memory back to the kernel, so that the allocator's habits do not count against an engine."""
+    gc.collect()
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+
+
+def serve(name):
+    """Answers requests until `quit` or the end of stdin."""
+    # Engines print to stdout, from C too: the replies get a file descriptor of their own.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    try:
+        worker, missing = Worker(name), None
+    except Exception as error:  # the first request is answered with it
+        worker, missing = None, f"{name}: {type(error).__name__}: {error}"
+    operations = ("describe", "open", "prepare", "tune", "encode", "memory", "matmul")
+    for line in sys.stdin:
+        try:
+            request = json.loads(line)
+            operation = request["op"]
+            if operation == "quit":
+                break
+            if worker is None:
+                raise RuntimeError(missing)
+            if operation not in operations:
+                raise ValueError(f"op: expected one of {', '.join(operations)}, quit, got {operation!r}")
+            reply = getattr(worker, operation)(request)
+        except Exception as error:  # a failed request answers, and the worker lives on
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply), file=replies, flush=True)
+    replies.close()

@@ -1,0 +1,228 @@
+//! The model directory: its sizes, the work that a text is, and a view of it that reads longer texts.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::harness::{Error, Result};
+
+/// Sizes of a transformer, as far as its work goes by them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ModelSize {
+    /// Layers.
+    pub layers: u64,
+    /// Weights in the matrices of one layer: attention and feed-forward.
+    pub linear_weights: u64,
+    /// Values of all heads together.
+    pub attention_width: u64,
+}
+
+impl ModelSize {
+    /// Floating-point operations of one text of `tokens` tokens: two per linear weight and token, and 4 s^2 h per layer
+    /// for attention's two products. Embedding, norms, softmax and what follows pooling are left out.
+    pub fn flops(&self, tokens: u64) -> f64 {
+        let linear = 2.0 * (self.linear_weights * tokens) as f64;
+        let attention = 4.0 * (tokens * tokens) as f64 * self.attention_width as f64;
+        self.layers as f64 * (linear + attention)
+    }
+
+    /// Reads the `config.json` of a BERT, `RoBERTa`, `MPNet`, `DistilBERT` or T5.
+    fn read(path: &Path) -> Result<Self> {
+        let config = json(path)?.unwrap_or(Value::Null);
+        let number = |names: [&'static str; 2]| {
+            let found = names.iter().find_map(|name| config.get(name)?.as_u64()).filter(|&value| value > 0);
+            found.ok_or_else(|| Error::Workload {
+                path: path.to_owned(),
+                problem: format!("`{}`: expected a whole number above 0, got none", names[0]),
+            })
+        };
+        let is_t5 = config.get("d_ff").is_some();
+        let hidden = number(if is_t5 { ["d_model", "hidden_size"] } else { ["hidden_size", "dim"] })?;
+        let layers = number(if is_t5 { ["num_layers", "num_layers"] } else { ["num_hidden_layers", "n_layers"] })?;
+        let inner = number(if is_t5 { ["d_ff", "d_ff"] } else { ["intermediate_size", "hidden_dim"] })?;
+        let width = if is_t5 { number(["num_heads", "num_heads"])? * number(["d_kv", "d_kv"])? } else { hidden };
+        let gated =
+            config.get("feed_forward_proj").and_then(Value::as_str).is_some_and(|name| name.starts_with("gated"));
+        let matrices = if gated { 3 } else { 2 };
+        Ok(Self { layers, linear_weights: 4 * hidden * width + matrices * hidden * inner, attention_width: width })
+    }
+}
+
+/// A model directory as far as the harness knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Model {
+    /// The directory, absolute.
+    pub(super) dir: PathBuf,
+    pub(super) size: ModelSize,
+    /// Longest input by its own settings.
+    pub(super) max_tokens: usize,
+    /// What stands before a document.
+    pub(super) prompt: String,
+}
+
+impl Model {
+    /// Reads the settings of a sentence-transformers or plain Hugging Face directory with one tower.
+    pub(super) fn read(dir: &Path) -> Result<Self> {
+        let dir = fs_err::canonicalize(dir)?;
+        let path = dir.join("config.json");
+        let size = ModelSize::read(&path)?;
+        let mut max_tokens = None;
+        for settings in settings_files(&dir)? {
+            max_tokens = max_tokens.or(count(json(&settings)?.as_ref(), "max_seq_length"));
+        }
+        let tokenizer = json(&dir.join("tokenizer_config.json"))?;
+        let max_tokens = max_tokens.or(count(tokenizer.as_ref(), "model_max_length")).unwrap_or(usize::MAX);
+        let max_tokens = max_tokens.min(positions(json(&path)?.as_ref()));
+        let settings = json(&dir.join("config_sentence_transformers.json"))?.unwrap_or(Value::Null);
+        let prompts = settings.get("prompts").unwrap_or(&Value::Null);
+        let named = |name: &str| prompts.get(name).and_then(Value::as_str);
+        let default = settings.get("default_prompt_name").and_then(Value::as_str).and_then(named);
+        let prompt = ["document", "passage", "corpus"].into_iter().find_map(named).or(default).unwrap_or_default();
+        Ok(Self { size, max_tokens, prompt: prompt.to_owned(), dir })
+    }
+
+    /// The same model reading up to `tokens` tokens: itself where it does, else a folder of links to its files under
+    /// `cache`, with other settings.
+    pub(super) fn reading(&self, tokens: usize, cache: &Path) -> Result<PathBuf> {
+        if tokens <= self.max_tokens {
+            return Ok(self.dir.clone());
+        }
+        let most = positions(json(&self.dir.join("config.json"))?.as_ref());
+        if tokens > most {
+            return Err(Error::Workload {
+                path: self.dir.join("config.json"),
+                problem: format!("`max_position_embeddings`: expected at least {tokens} for this shape, got {most}"),
+            });
+        }
+        let key = xxh3_64(self.dir.as_os_str().as_encoded_bytes());
+        let view = cache.join(format!("model-{key:016x}-{tokens}"));
+        if view.exists() {
+            fs_err::remove_dir_all(&view)?;
+        }
+        fs_err::create_dir_all(&view)?;
+        for entry in fs_err::read_dir(&self.dir)? {
+            let entry = entry?;
+            fs_err::os::unix::fs::symlink(entry.path(), view.join(entry.file_name()))?;
+        }
+        let changed = |name: &OsStr, field: &str, always: bool| -> Result<()> {
+            let Some(Value::Object(mut fields)) = json(&self.dir.join(name))? else { return Ok(()) };
+            if always || fields.contains_key(field) {
+                fields.insert(field.to_owned(), tokens.into());
+                let path = view.join(name);
+                fs_err::remove_file(&path)?;
+                fs_err::write(&path, format!("{:#}\n", Value::Object(fields)))?;
+            }
+            Ok(())
+        };
+        for settings in settings_files(&self.dir)? {
+            if let Some(name) = settings.file_name() {
+                changed(name, "max_seq_length", false)?;
+            }
+        }
+        changed(OsStr::new("tokenizer_config.json"), "model_max_length", true)?;
+        Ok(fs_err::canonicalize(view)?)
+    }
+}
+
+/// `sentence_bert_config.json` and its like, by name.
+fn settings_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs_err::read_dir(dir)? {
+        let name = entry?.file_name();
+        let text = name.to_string_lossy();
+        if text.starts_with("sentence_") && text.ends_with("_config.json") {
+            found.push(dir.join(&name));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Rows of the position table that texts can use; no end where positions are relative.
+fn positions(config: Option<&Value>) -> usize {
+    let Some(rows) = count(config, "max_position_embeddings") else { return usize::MAX };
+    let family = config.and_then(|config| config.get("model_type")?.as_str()).unwrap_or("bert");
+    // Their positions begin behind the padding id.
+    let behind_padding = ["roberta", "xlm-roberta", "camembert", "mpnet"].contains(&family);
+    if behind_padding { rows.saturating_sub(count(config, "pad_token_id").unwrap_or(1) + 1) } else { rows }
+}
+
+fn count(file: Option<&Value>, field: &str) -> Option<usize> {
+    let value = file?.get(field)?;
+    // transformers writes 1e30 for "no limit".
+    value.as_u64().map(|value| usize::try_from(value).unwrap_or(usize::MAX))
+}
+
+/// A JSON file; nothing where it is not there.
+fn json(path: &Path) -> Result<Option<Value>> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = fs_err::read(path)?;
+    let fail = |error: serde_json::Error| Error::Workload {
+        path: path.to_owned(),
+        problem: format!("expected JSON, got: {error}"),
+    };
+    Ok(Some(serde_json::from_slice(&text).map_err(fail)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn size(config: &Value) -> Result<ModelSize> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.json");
+        fs_err::write(&path, config.to_string()).unwrap();
+        ModelSize::read(&path)
+    }
+
+    #[test]
+    fn work_is_what_the_sizes_say() {
+        // all-MiniLM-L6-v2: 6 layers of 4 x 384^2 + 2 x 384 x 1536 weights.
+        let mini = size(&json!({"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536})).unwrap();
+        assert_eq!(mini, ModelSize { layers: 6, linear_weights: 1_769_472, attention_width: 384 });
+        let expected = 6.0 * (2.0 * 1_769_472.0 * 100.0 + 4.0 * 10_000.0 * 384.0);
+        assert!((mini.flops(100) - expected).abs() < 1e-6);
+        let distil = json!({"dim": 8, "n_layers": 2, "hidden_dim": 10});
+        assert_eq!(size(&distil).unwrap(), ModelSize { layers: 2, linear_weights: 256 + 160, attention_width: 8 });
+        let t5 = json!({"d_model": 8, "d_kv": 3, "num_heads": 2, "d_ff": 10, "num_layers": 4, "feed_forward_proj": "gated-gelu"});
+        assert_eq!(size(&t5).unwrap(), ModelSize { layers: 4, linear_weights: 4 * 48 + 3 * 80, attention_width: 6 });
+        let error = size(&json!({"hidden_size": 384, "num_hidden_layers": 6})).unwrap_err().to_string();
+        assert!(error.contains("`intermediate_size`: expected a whole number above 0"), "{error}");
+    }
+
+    fn write(dir: &Path, name: &str, value: &Value) {
+        fs_err::write(dir.join(name), value.to_string()).unwrap();
+    }
+
+    #[test]
+    fn a_view_reads_longer_texts_and_leaves_the_model_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = dir.path().join("model");
+        fs_err::create_dir_all(model.join("1_Pooling")).unwrap();
+        let config =
+            json!({"hidden_size": 4, "num_hidden_layers": 1, "intermediate_size": 4, "max_position_embeddings": 64});
+        write(&model, "config.json", &config);
+        write(&model, "sentence_bert_config.json", &json!({"max_seq_length": 16, "do_lower_case": false}));
+        write(&model, "tokenizer_config.json", &json!({"model_max_length": 32}));
+        write(&model, "config_sentence_transformers.json", &json!({"prompts": {"query": "q: ", "passage": "p: "}}));
+        let read = Model::read(&model).unwrap();
+        assert_eq!((read.max_tokens, read.prompt.as_str()), (16, "p: "));
+        let cache = dir.path().join("cache");
+        assert_eq!(read.reading(16, &cache).unwrap(), read.dir);
+        for _ in 0..2 {
+            let view = read.reading(40, &cache).unwrap();
+            assert_eq!(Model::read(&view).unwrap().max_tokens, 40);
+            assert!(view.join("1_Pooling").is_dir());
+        }
+        assert_eq!(Model::read(&model).unwrap().max_tokens, 16);
+        let error = read.reading(65, &cache).unwrap_err().to_string();
+        assert!(error.contains("expected at least 65 for this shape, got 64"), "{error}");
+    }
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Makes the Python environment of the peers of `dyad-bench encode`: deploy/encode-venv.sh [DIR] (default .venv-encode).
+# It sees the packages of .venv (deploy/venv.sh, made first where it is not there) and adds those of encode-requirements.txt:
+# 0.1 GB on disk. A second run changes nothing; other requirements make it anew.
+#
+#   TORCH_PYTHON=/usr/bin/python3 deploy/encode-venv.sh    packages of another Python in place of .venv: on a GPU machine, one
+#                                                          with a CUDA torch and sentence-transformers
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=deploy/steps.sh
+source "$root/deploy/steps.sh"
+requirements=$root/benches/peers/encode-requirements.txt
+venv=${1:-$root/.venv-encode}
+
+if [[ -z ${TORCH_PYTHON:-} ]]; then
+  "$root/deploy/venv.sh"
+  TORCH_PYTHON=$root/.venv/bin/python
+fi
+"$TORCH_PYTHON" -c 'import sentence_transformers, torch' || die "$TORCH_PYTHON lacks torch or sentence-transformers. Install them there, or unset TORCH_PYTHON"
+
+# Written last: a venv cannot be renamed into place, so this marks a whole one.
+stamp=$venv/made-from
+below=$("$TORCH_PYTHON" -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")), sep="\n")')
+made_from=$({ cat "$requirements" && echo "$TORCH_PYTHON" "$below"; } | sha256sum | cut -d ' ' -f 1)
+if [[ -f $stamp && $(<"$stamp") == "$made_from" ]] && "$venv/bin/python" -c ''; then
+  echo "$venv is already there"
+  exit 0
+fi
+
+rm -rf "$venv"
+"$TORCH_PYTHON" -m venv "$venv" || die "no venv could be made. On Debian: apt-get install python3-venv"
+# Behind its own packages those of the other Python, in that one's order.
+purelib=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+printf '%s\n' "$below" >"$purelib/torch-python.pth"
+quiet=(--quiet)
+if [[ -t 1 ]]; then quiet=(); fi
+# Also what the other Python has in another version.
+"$venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check --no-compile --no-deps --ignore-installed \
+  --only-binary=:all: -r "$requirements"
+"$venv/bin/python" -c 'import onnx, onnxruntime, sentence_transformers, torch'
+echo "$made_from" >"$stamp"
+echo "$venv: $(du -sm "$venv" | cut -f 1) MB"
