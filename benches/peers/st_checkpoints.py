@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Writes small random checkpoints of every family and layout with their vectors by Python: what dyad-encoder is held against.
+
+    .venv/bin/python benches/peers/st_checkpoints.py --out DIR
+
+(`deploy/venv.sh` makes the environment.) Some thousand weights each, drawn with fixed seeds. Every `reference*.json` in a
+model's folder is `{"texts": [...], "tower": "question" or "answer", "vectors": [[...]]}`, in f32 whatever the weights are
+stored in; a model of two towers has one per tower. Vectors of DPR are not of unit length: it compares by inner product.
+
+| folder | what |
+|---|---|
+| `bert`, `distilbert`, `roberta`, `mpnet` | plain Hugging Face folders; mean pooling, as sentence-transformers takes them |
+| `t5-relu`, `t5-gated` | T5 1.0 and 1.1 encoders, plain; `t5-gated` in shards |
+| `dpr/question`, `dpr/answer` | a DPR pair, [CLS] |
+| `dpr-projected/question`, `.../answer` | the same with `encode_proj` |
+| `st5` | T5 1.0, mean, Dense, Normalize; classic form; weights stored as f16 |
+| `gtr` | T5 1.1 in shards, with prompts, else as `st5` |
+| `router-shared-dense` | two BERT towers, one Dense id in both routes, Normalize behind |
+| `router-shared-all` | both routes name the same modules |
+| `router-dense-behind` | two T5 towers, Dense and Normalize behind the Router |
+| `router-newer` | two DistilBERT towers and one Dense, as sentence-transformers 6.2 writes it |
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import tempfile
+
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers.utils import logging
+
+from checkpoints import layouts, networks
+from checkpoints.vocabulary import TEXTS
+
+SHARD_BYTES = 6_000
+PROMPTS = {"query": "query: ", "document": "passage: "}
+NO_PROMPTS = {"query": "", "document": ""}
+
+
+def reference(folder: pathlib.Path, tower: str, vectors: torch.Tensor, name: str = "reference.json") -> None:
+    """Writes vectors, and refuses those that would agree with anything."""
+    unit = torch.nn.functional.normalize(vectors.double())
+    alike = (unit @ unit.T).fill_diagonal_(-1.0).max().item()
+    if not alike < 0.9999:
+        raise ValueError(f"{folder}: two texts have a cosine of {alike}, so the vectors would prove nothing")
+    rows = [[float(f"{value:.8g}") for value in row] for row in vectors.tolist()]
+    layouts.write(folder / name, {"texts": TEXTS, "tower": tower, "vectors": rows})
+
+
+def by_sentence_transformers(folder: pathlib.Path, towers: list[str]) -> None:
+    """Vectors of a folder that sentence-transformers reads."""
+    model = SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
+    encode = {"question": model.encode_query, "answer": model.encode_document}
+    for tower in towers:
+        vectors = encode[tower](TEXTS, convert_to_tensor=True)
+        name = "reference.json" if tower == towers[0] else f"reference-{tower}.json"
+        reference(folder, tower, vectors, name)
+
+
+def by_dpr(folder: pathlib.Path, tower: str, network) -> None:
+    """Vectors of a DPR encoder by transformers, each text alone, so that padding has no part in it."""
+    model, tokenizer = network
+    with torch.inference_mode():
+        vectors = [model(**tokenizer(text, truncation=True, return_tensors="pt")).pooler_output[0] for text in TEXTS]
+    reference(folder, tower, torch.stack(vectors))
+
+
+def plain(out: pathlib.Path) -> None:
+    """Hugging Face folders."""
+    for at, family in enumerate(["bert", "distilbert", "roberta", "mpnet", "t5-relu", "t5-gated"]):
+        shards = {"shard_bytes": SHARD_BYTES} if family == "t5-gated" else {}
+        networks.save(out / family, networks.transformer(family, at), **shards)
+        by_sentence_transformers(out / family, ["answer"])
+    for name, projection in [("dpr", 0), ("dpr-projected", 10)]:
+        for at, tower in enumerate(["question", "answer"]):
+            network = networks.dpr(tower, projection, 20 + at)
+            networks.save(out / name / tower, network)
+            by_dpr(out / name / tower, tower, network)
+
+
+def sentence_transformers(out: pathlib.Path) -> None:
+    """Folders with modules.json."""
+    layouts.one_tower(out / "st5", "t5-relu", 30, NO_PROMPTS, dtype=torch.float16)
+    by_sentence_transformers(out / "st5", ["answer"])
+    layouts.one_tower(out / "gtr", "t5-gated", 40, PROMPTS, shard_bytes=SHARD_BYTES)
+    separate = ["0_Transformer", "1_Pooling"]
+    routes = {route: [f"{route}_{part}" for part in separate] for route in ("query", "document")}
+    layouts.two_towers(
+        out / "router-shared-dense",
+        {"query_0_Transformer": ("bert", 16), "document_0_Transformer": ("bert", 40)},
+        {route: [*parts, "shared_2_Dense"] for route, parts in routes.items()},
+        ["Normalize"],
+        PROMPTS,
+    )
+    shared = ["shared_0_Transformer", "shared_1_Pooling", "shared_2_Dense"]
+    layouts.two_towers(
+        out / "router-shared-all",
+        {"shared_0_Transformer": ("bert", 40)},
+        {"query": shared, "document": shared},
+        ["Normalize"],
+        PROMPTS,
+    )
+    layouts.two_towers(
+        out / "router-dense-behind",
+        {"query_0_Transformer": ("t5-relu", 16), "document_0_Transformer": ("t5-gated", 40)},
+        routes,
+        ["Dense", "Normalize"],
+        NO_PROMPTS,
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        towers = [pathlib.Path(scratch) / name for name in ("question", "answer")]
+        for at, folder in enumerate(towers):
+            networks.save(folder, networks.transformer("distilbert", 50 + at))
+        layouts.two_towers_newer(out / "router-newer", towers, PROMPTS)
+    for name in ["gtr", "router-shared-dense", "router-shared-all", "router-dense-behind", "router-newer"]:
+        by_sentence_transformers(out / name, ["question", "answer"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the checkpoints, written anew")
+    out = parser.parse_args().out
+    if out.exists() and not (out / "made-by.json").exists() and any(out.iterdir()):
+        parser.error(f"--out {out}: expected a new folder, or one that this script wrote")
+    shutil.rmtree(out, ignore_errors=True)
+    layouts.write(out / "made-by.json", {"script": pathlib.Path(__file__).name})
+    torch.set_num_threads(1)
+    logging.disable_progress_bar()
+    plain(out)
+    sentence_transformers(out)
+    folders = sorted(path.parent.relative_to(out) for path in out.rglob("reference.json"))
+    print(json.dumps({"models": [str(folder) for folder in folders]}))
+
+
+if __name__ == "__main__":
+    main()
