@@ -27,13 +27,27 @@ find_libtorch_from_elsewhere
 step 'model' deploy/model.sh all-MiniLM-L6-v2 .models/all-MiniLM-L6-v2
 export DYAD_MODEL=$root/.models/all-MiniLM-L6-v2
 
-unset DYAD_PYTHON DYAD_ST_REFERENCE
+unset DYAD_PYTHON DYAD_ST_REFERENCE DYAD_ST_CHECKPOINTS
 if [[ ${NO_PYTHON:-} == 1 ]]; then
   skipped+=('NO_PYTHON=1: tests that compare with sentence-transformers and trec_eval')
 else
   step 'Python environment' deploy/venv.sh
   export DYAD_PYTHON=$root/.venv/bin/python
+  step 'checkpoints' checkpoints "$root/.reference/checkpoints"
+  export DYAD_ST_CHECKPOINTS=$root/.reference/checkpoints
 fi
+
+# Small random checkpoints of every family by Python, kept until the scripts or the environment change.
+checkpoints() {
+  local out=$1 made_from
+  made_from=$(cat benches/peers/st_checkpoints.py benches/peers/checkpoints/*.py .venv/made-from | sha256sum) || return
+  if [[ -f $out/made-from && $(<"$out/made-from") == "$made_from" ]]; then
+    echo "$out is already there"
+    return
+  fi
+  HF_HUB_OFFLINE=1 "$DYAD_PYTHON" benches/peers/st_checkpoints.py --out "$out" || return
+  echo "$made_from" >"$out/made-from"
+}
 
 # Vectors of 1,000 real texts by Python, kept until the script, the environment, the model or the data change.
 reference() {

@@ -132,6 +132,48 @@ pub enum Error {
         /// libtorch's message.
         source: tch::TchError,
     },
+    /// A new bundle would replace something.
+    #[error("`{}` is there already. Name a new directory, or move the old one away", path.display())]
+    Exists {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Tensors that `dyad.json` says are one differ.
+    #[error(
+        "`{}`: tensor `{tensor}` must be the same in the modules {} that share it, and is not. One of the files was changed: write the bundle again", path.display(), modules.join(" and ")
+    )]
+    TiedTensors {
+        /// `dyad.json`.
+        path: PathBuf,
+        /// Name of the tensor.
+        tensor: String,
+        /// The modules that share it.
+        modules: Vec<String>,
+    },
+    /// A bundle is not what `dyad.json` says.
+    #[error("`{}`: the model's fingerprint must be {expected}, got: {got}. One of its files was changed since the bundle was written", path.display())]
+    Fingerprint {
+        /// `dyad.json`.
+        path: PathBuf,
+        /// As written.
+        expected: String,
+        /// As computed.
+        got: String,
+    },
+    /// A bundle does not reproduce its golden vectors.
+    #[error(
+        "model `{model}` does not reproduce its golden vector of the {tower} text `{text}`: {reason}. Its weights are damaged, or it does not run right on this device and dtype; it is not served"
+    )]
+    Golden {
+        /// Name of the model.
+        model: String,
+        /// `question` or `answer`.
+        tower: String,
+        /// The text.
+        text: String,
+        /// How far off.
+        reason: String,
+    },
     /// The network produced NaN or infinity.
     #[error(
         "the model gave a vector that is not finite. Use `--dtype f32` or `bf16`; if it stays, the weights are damaged"

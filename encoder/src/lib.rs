@@ -7,6 +7,7 @@
 //! | [`device`] | cpu or cuda, number type, threads |
 //! | [`tokenize`] | text to tokens to batches |
 //! | [`tower`] | the network |
+//! | [`dual`] | two towers, what they share, and how they learn |
 //! | [`job`] | the embedding job: a corpus to an embeddings directory |
 //! | [`serve`] | one model for many callers: in process, over gRPC and over HTTP |
 //! | [`error`] | why a model cannot be opened or run |
@@ -16,6 +17,7 @@
 pub mod bundle;
 pub mod cli;
 pub mod device;
+pub mod dual;
 pub mod error;
 pub mod job;
 pub mod serve;

@@ -28,7 +28,8 @@ TEXTS = [
 def word_pieces(special: list[str], last: list[str] | None = None) -> dict[str, int]:
     """A WordPiece vocabulary, special tokens first."""
     pieces = [*special, *WORDS, *MARKS, *LETTERS, *(f"##{piece}" for piece in ENDINGS + LETTERS), *(last or [])]
-    return {piece: at for at, piece in enumerate(pieces)}
+    # `a` is a word and a letter: ids without a gap, so that the table has a row for the last.
+    return {piece: at for at, piece in enumerate(dict.fromkeys(pieces))}
 
 
 def bert(max_tokens: int) -> BertTokenizer:

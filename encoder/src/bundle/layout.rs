@@ -26,26 +26,83 @@ const TRANSFORMER_SETTINGS: [&str; 7] = [
     "sentence_xlnet_config.json",
 ];
 
-/// A step after the transformer.
+/// A module and its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Module {
+    Transformer(TransformerSettings),
     Pooling(PoolingConfig),
-    /// The folder of its weights, and its settings.
-    Dense(PathBuf, DenseConfig),
+    Dense(DenseConfig),
     Normalize,
+}
+
+impl Module {
+    /// Name of its class, without the package.
+    pub(crate) fn class(&self) -> &'static str {
+        match self {
+            Self::Transformer(_) => "Transformer",
+            Self::Pooling(_) => "Pooling",
+            Self::Dense(_) => "Dense",
+            Self::Normalize => "Normalize",
+        }
+    }
+
+    fn read(class: &str, folder: &Path) -> Result<Option<Self>, Error> {
+        Ok(Some(match class.rsplit('.').next().unwrap_or(class) {
+            "Transformer" => Self::Transformer(TransformerSettings::read(folder)?),
+            "Pooling" => Self::Pooling(PoolingConfig::read(folder)?),
+            "Dense" => Self::Dense(DenseConfig::read(folder)?),
+            "Normalize" => Self::Normalize,
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// How the tokenizer of a transformer is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TransformerSettings {
+    /// Longest input in tokens as configured, if it is.
+    pub(crate) max_tokens: Option<usize>,
+    /// Lowercase texts before the tokenizer sees them.
+    pub(crate) lower_case: bool,
+}
+
+impl TransformerSettings {
+    fn read(folder: &Path) -> Result<Self, Error> {
+        let mut found = Self::default();
+        for name in TRANSFORMER_SETTINGS {
+            if let Some(settings) = JsonFile::open_if_present(&folder.join(name))? {
+                found.max_tokens = settings.count("max_seq_length")?;
+                found.lower_case = settings.flag("do_lower_case")?.unwrap_or(false);
+                break;
+            }
+        }
+        if found.max_tokens.is_none()
+            && let Some(settings) = JsonFile::open_if_present(&folder.join("tokenizer_config.json"))?
+        {
+            found.max_tokens = settings.count("model_max_length")?;
+        }
+        Ok(found)
+    }
+}
+
+/// A module and where it lies.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Placed {
+    /// Its folder below the model's; empty for the model's own.
+    pub(crate) id: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) module: Module,
 }
 
 /// The settings of one model directory.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// Folder of `config.json`, the weights and the tokenizer.
-    pub(crate) transformer: PathBuf,
-    /// Steps after the transformer, in order; the first is always a pooling.
-    pub(crate) modules: Vec<Module>,
-    /// Longest input in tokens as configured, if it is.
-    pub(crate) max_tokens: Option<usize>,
-    /// Lowercase texts before the tokenizer sees them.
-    pub(crate) lower_case: bool,
+    /// The directory.
+    pub(crate) root: PathBuf,
+    /// Every module once, however many towers run it.
+    pub(crate) modules: Vec<Placed>,
+    /// The modules that the question tower and the answer tower run, in order: a transformer, a pooling, then any others.
+    pub(crate) routes: [Vec<usize>; 2],
     /// Prompt of each tower.
     pub(crate) prompts: Prompts,
     /// Keep only this many leading dimensions.
@@ -76,21 +133,20 @@ impl Layout {
         if !root.is_dir() {
             return Err(Error::NoDirectory { path: root.to_owned() });
         }
-        let modules_path = root.join("modules.json");
-        let (transformer, modules) = match read_value(&modules_path)? {
-            Some(value) => read_modules(root, &modules_path, &value)?,
-            None => (root.to_owned(), vec![Module::Pooling(PoolingConfig::mean())]),
+        let path = root.join("modules.json");
+        let (modules, routes) = match read_value(&path)? {
+            Some(value) => Reader { root, path: &path, modules: Vec::new() }.read(&value)?,
+            None => plain(root)?,
         };
+        let root_path = root.to_owned();
         let mut layout = Self {
-            transformer,
+            root: root_path,
             modules,
-            max_tokens: None,
-            lower_case: false,
+            routes,
             prompts: Prompts::default(),
             truncate_dim: None,
             similarity: None,
         };
-        layout.read_transformer_settings()?;
         if let Some(settings) = JsonFile::open_if_present(&root.join("config_sentence_transformers.json"))? {
             layout.prompts = read_prompts(&settings)?;
             layout.truncate_dim = settings.count("truncate_dim")?;
@@ -102,66 +158,149 @@ impl Layout {
         Ok(layout)
     }
 
-    fn read_transformer_settings(&mut self) -> Result<(), Error> {
-        for name in TRANSFORMER_SETTINGS {
-            if let Some(settings) = JsonFile::open_if_present(&self.transformer.join(name))? {
-                self.max_tokens = settings.count("max_seq_length")?;
-                self.lower_case = settings.flag("do_lower_case")?.unwrap_or(false);
-                break;
-            }
-        }
-        if self.max_tokens.is_none()
-            && let Some(settings) = JsonFile::open_if_present(&self.transformer.join("tokenizer_config.json"))?
-        {
-            self.max_tokens = settings.count("model_max_length")?;
-        }
-        Ok(())
+    /// Whether both towers are one.
+    pub(crate) fn is_siamese(&self) -> bool {
+        self.routes[0] == self.routes[1]
     }
 }
 
-fn read_modules(root: &Path, path: &Path, value: &Value) -> Result<(PathBuf, Vec<Module>), Error> {
-    let wrong = |field, expected: &str, got: String| Error::Field {
-        path: path.to_owned(),
-        field,
-        expected: expected.into(),
-        got,
+/// Names under which the two towers of a pair without `modules.json` lie: DPR's, Tevatron's, and plain ones.
+const PAIRS: [[&str; 2]; 3] =
+    [["question_encoder", "ctx_encoder"], ["query_model", "passage_model"], ["question", "answer"]];
+
+/// A Hugging Face directory, or a pair of them.
+fn plain(root: &Path) -> Result<Modules, Error> {
+    let has_config = |folder: &Path| folder.join("config.json").is_file();
+    let pair = PAIRS.iter().find(|pair| pair.iter().all(|name| has_config(&root.join(name))));
+    let ids: &[&str] = match pair {
+        Some(pair) if !has_config(root) => pair,
+        _ => &[""],
     };
-    let entries = value.as_array().ok_or_else(|| wrong("(whole file)", "a list of modules", value.to_string()))?;
-    let mut transformer = None;
     let mut modules = Vec::new();
-    for (position, entry) in entries.iter().enumerate() {
-        let text = |field: &'static str| {
-            let value = entry.get(field);
-            value.and_then(Value::as_str).ok_or_else(|| {
-                wrong(field, "a string in every module", value.map_or_else(|| "nothing".into(), ToString::to_string))
-            })
-        };
-        let class = text("type")?;
-        let folder = root.join(
-            relative(text("path")?)
-                .ok_or_else(|| wrong("path", "a folder inside the model directory", entry.to_string()))?,
-        );
-        match (position, class.rsplit('.').next().unwrap_or(class)) {
-            (0, "Transformer") => transformer = Some(folder),
-            (1.., "Pooling") => modules.push(Module::Pooling(PoolingConfig::read(&folder)?)),
-            (1.., "Dense") => modules.push(Module::Dense(folder.clone(), DenseConfig::read(&folder)?)),
-            (1.., "Normalize") => modules.push(Module::Normalize),
-            _ => {
-                return Err(Error::Unsupported {
-                    path: path.to_owned(),
-                    what: "module",
-                    supported: "a `Transformer`, a `Pooling`, then any of `Dense` and `Normalize`",
-                    got: class.to_owned(),
-                });
+    let mut routes = Vec::new();
+    for id in ids {
+        let folder = root.join(id);
+        let dpr = JsonFile::open_if_present(&folder.join("config.json"))?
+            .is_some_and(|config| matches!(config.text("model_type"), Ok(Some("dpr"))));
+        let pooling = if dpr { PoolingConfig::cls() } else { PoolingConfig::mean() };
+        routes.push(vec![modules.len(), modules.len() + 1]);
+        let settings = TransformerSettings::read(&folder)?;
+        let placed = |module| Placed { id: (*id).to_owned(), folder: folder.clone(), module };
+        modules.extend([placed(Module::Transformer(settings)), placed(Module::Pooling(pooling))]);
+    }
+    let question = routes.first().cloned().unwrap_or_default();
+    let answer = routes.pop().unwrap_or_default();
+    Ok((modules, [question, answer]))
+}
+
+/// All modules, and those of each tower.
+type Modules = (Vec<Placed>, [Vec<usize>; 2]);
+
+/// Reads `modules.json`, and `router_config.json` where the first module is a `Router`.
+struct Reader<'a> {
+    root: &'a Path,
+    path: &'a Path,
+    modules: Vec<Placed>,
+}
+
+impl Reader<'_> {
+    fn read(mut self, value: &Value) -> Result<Modules, Error> {
+        let entries = value.as_array().ok_or_else(|| self.wrong("(whole file)", "a list of modules", value))?;
+        let mut routes = [Vec::new(), Vec::new()];
+        for (position, entry) in entries.iter().enumerate() {
+            let text = |field: &'static str| {
+                let value = entry.get(field).unwrap_or(&Value::Null);
+                value.as_str().ok_or_else(|| self.wrong(field, "a string in every module", value))
+            };
+            let class = text("type")?;
+            let id = text("path")?;
+            if relative(id).is_none() {
+                return Err(self.wrong("path", "a folder inside the model directory", entry));
+            }
+            if position == 0 && matches!(class.rsplit('.').next(), Some("Router" | "Asym")) {
+                routes = self.router(id)?;
+                continue;
+            }
+            let at = self.place(id.to_owned(), class)?;
+            for route in &mut routes {
+                route.push(at);
             }
         }
-    }
-    let poolings = modules.iter().filter(|module| matches!(module, Module::Pooling(_))).count();
-    match transformer {
-        Some(transformer) if poolings == 1 && matches!(modules.first(), Some(Module::Pooling(_))) => {
-            Ok((transformer, modules))
+        for route in &routes {
+            self.check(route)?;
         }
-        _ => Err(wrong("type", "a `Transformer` first and one `Pooling` second", format!("{} modules", entries.len()))),
+        Ok((self.modules, routes))
+    }
+
+    /// The routes of a `Router` in folder `id`: modules of its sub-folders, one that is named twice is one.
+    fn router(&mut self, id: &str) -> Result<[Vec<usize>; 2], Error> {
+        let folder = self.root.join(id);
+        let path = [folder.join("router_config.json"), folder.join("config.json")];
+        let path = path.iter().find(|path| path.is_file()).unwrap_or(&path[0]);
+        let settings = JsonFile::open(path, REFETCH)?;
+        let mut routes = [Vec::new(), Vec::new()];
+        for (route, names) in
+            routes.iter_mut().zip([&["query", "question"][..], &["document", "answer", "passage"][..]])
+        {
+            let structure = settings.get("structure");
+            let ids = names.iter().find_map(|name| structure?.get(name)?.as_array());
+            let ids =
+                ids.ok_or_else(|| settings.wrong("structure", "routes `query` and `document`, lists of modules"))?;
+            for entry in ids {
+                let name = entry.as_str().filter(|name| relative(name).is_some());
+                let class = name.and_then(|name| settings.get("types")?.get(name)?.as_str());
+                let (Some(name), Some(class)) = (name, class) else {
+                    return Err(settings.wrong("types", "a class for every module of `structure`"));
+                };
+                let id = Path::new(id).join(name).to_string_lossy().into_owned();
+                route.push(self.place(id, class)?);
+            }
+        }
+        Ok(routes)
+    }
+
+    /// The place of the module in folder `id`, read where it is new.
+    fn place(&mut self, id: String, class: &str) -> Result<usize, Error> {
+        let folder = self.root.join(&id);
+        let is = |placed: &Placed| placed.id == id && class.rsplit('.').next() == Some(placed.module.class());
+        if let Some(known) = self.modules.iter().position(is) {
+            return Ok(known);
+        }
+        let module = Module::read(class, &folder)?.ok_or_else(|| self.unsupported(class))?;
+        self.modules.push(Placed { id, folder, module });
+        Ok(self.modules.len() - 1)
+    }
+
+    fn check(&self, route: &[usize]) -> Result<(), Error> {
+        let kinds: Vec<&Module> = route.iter().filter_map(|&at| Some(&self.modules.get(at)?.module)).collect();
+        let ordered = matches!(kinds.as_slice(), [Module::Transformer(_), Module::Pooling(_), rest @ ..]
+            if rest.iter().all(|module| matches!(module, Module::Dense(_) | Module::Normalize)));
+        if ordered {
+            return Ok(());
+        }
+        if kinds.iter().skip(1).any(|module| matches!(module, Module::Transformer(_))) {
+            return Err(self.unsupported("Transformer"));
+        }
+        Err(Error::Field {
+            path: self.path.to_owned(),
+            field: "type",
+            expected: "a `Transformer` first and one `Pooling` second".into(),
+            got: format!("{} modules", kinds.len()),
+        })
+    }
+
+    fn unsupported(&self, class: &str) -> Error {
+        Error::Unsupported {
+            path: self.path.to_owned(),
+            what: "module",
+            supported: "a `Transformer` or a `Router` of two, a `Pooling`, then any of `Dense` and `Normalize`",
+            got: class.to_owned(),
+        }
+    }
+
+    fn wrong(&self, field: &'static str, expected: &str, got: &Value) -> Error {
+        let got = if got.is_null() { "nothing".to_owned() } else { got.to_string() };
+        Error::Field { path: self.path.to_owned(), field, expected: expected.into(), got }
     }
 }
 

@@ -1,21 +1,16 @@
-//! Opens a model directory: settings, tokenizer, weights, and the fingerprint over all of it.
+//! Opens a model directory: settings, tokenizer, weights, the fingerprint over all of it, and the gate of golden vectors.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::json;
-
-use super::architecture::BertConfig;
-use super::fingerprint::{Fingerprint, TensorRecord};
+use super::contents::Contents;
 use super::layout::{Layout, Module};
-use super::weights::WeightsFile;
+use super::manifest::{Golden, MANIFEST, Manifest};
+use super::parts::Parts;
 use crate::device::{Compute, Device, Dtype};
 use crate::error::Error;
-use crate::tokenize::{Batch, Budget, Tokenizer, TokenizerSettings, Tokens, plan};
-use crate::tower::{Bert, Dense, Network, Pooling, Step, Tower};
-
-/// Weights of the transformer and of every dense module, each in its folder.
-const WEIGHTS: &str = "model.safetensors";
+use crate::tokenize::{Batch, Budget, Tokenizer, Tokens, plan};
+use crate::tower::{Network, Tower};
 
 /// What a model is, for people, peers and indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +21,10 @@ pub struct ModelInfo {
     pub fingerprint: String,
     /// Values per vector.
     pub dim: usize,
-    /// Longest input in tokens, special tokens included.
+    /// Longest input of the answer tower in tokens, special tokens included.
     pub max_tokens: usize,
+    /// Longest input of the question tower.
+    pub max_question_tokens: usize,
     /// Where the weights lie.
     pub device: Device,
     /// Number type of the computation.
@@ -43,50 +40,45 @@ pub struct Encoder {
     network: Network,
     tokenizer: Arc<Tokenizer>,
     info: ModelInfo,
+    golden: Vec<Golden>,
+    contents: Contents,
 }
 
 impl Encoder {
-    /// Opens a sentence-transformers directory in either form, or a plain Hugging Face BERT directory.
+    /// Opens a sentence-transformers directory in either form, with one tower or a `Router` of two; a plain Hugging Face
+    /// directory of the BERT family or T5; or a pair of such directories.
     ///
     /// Sets the number of operator threads of the calling thread, which should be the one that embeds.
     pub fn open(directory: &Path, compute: &Compute) -> Result<Self, Error> {
+        let manifest = Manifest::read(directory)?;
+        let encoder = Self::open_with(directory, compute, manifest.as_ref())?;
+        if let Some(manifest) = manifest {
+            let path = directory.join(MANIFEST);
+            if manifest.fingerprint != encoder.info.fingerprint {
+                let (expected, got) = (manifest.fingerprint, encoder.info.fingerprint);
+                return Err(Error::Fingerprint { path, expected, got });
+            }
+            if manifest.dim != encoder.info.dim {
+                let (expected, got) = (encoder.info.dim.to_string(), manifest.dim.to_string());
+                return Err(Error::Field { path, field: "dim", expected, got });
+            }
+        }
+        encoder.reproduce_golden()?;
+        Ok(encoder)
+    }
+
+    /// Opens with the ties of a manifest, and believes the rest of it.
+    pub(super) fn open_with(directory: &Path, compute: &Compute, manifest: Option<&Manifest>) -> Result<Self, Error> {
         compute.prepare()?;
         let layout = Layout::read(directory)?;
-        let config = BertConfig::read(&layout.transformer.join("config.json"))?;
-        let max_tokens = layout.max_tokens.unwrap_or(usize::MAX).min(config.max_positions());
-        let settings = TokenizerSettings {
-            max_tokens,
-            lower_case: layout.lower_case,
-            prompts: &layout.prompts,
-            vocab_size: config.vocab_size,
-        };
-        let tokenizer = Tokenizer::open(&layout.transformer, &settings)?;
-
-        let mut facts = Fingerprint::new();
-        facts.fact("architecture", &config.fact());
-        facts.fact("max_tokens", &json!(max_tokens));
-        facts.fact("lower_case", &json!(layout.lower_case));
-        facts.fact("tokenizer", &json!(tokenizer.digest()));
-        for tower in [Tower::Question, Tower::Answer] {
-            facts.fact(&format!("prompt {tower}"), &json!(layout.prompts.of(tower)));
-        }
-        for module in &layout.modules {
-            facts.fact(
-                "module",
-                &match module {
-                    Module::Pooling(pooling) => pooling.fact(),
-                    Module::Dense(_, dense) => dense.fact(),
-                    Module::Normalize => json!("normalize"),
-                },
-            );
-        }
-        facts.fact("truncate_dim", &json!(layout.truncate_dim));
-
-        let (network, tensors) = load_network(directory, &layout, &config, compute)?;
-        for (file, records) in tensors {
-            facts.tensors(&file, records);
-        }
-        let normalizes = layout.modules.last() == Some(&Module::Normalize) && layout.truncate_dim.is_none();
+        let parts = Parts::load(&layout, compute, manifest, false)?;
+        let length = |route: &[usize]| parts.opened(route).map_or(0, |opened| opened.max_tokens);
+        let [max_question_tokens, max_tokens] = layout.routes.each_ref().map(|route| length(route));
+        let normalizes = layout.truncate_dim.is_none()
+            && layout.routes.iter().all(|route| {
+                let last = route.last().and_then(|&at| layout.modules.get(at));
+                last.is_some_and(|placed| placed.module == Module::Normalize)
+            });
         if let Some(similarity) = layout.similarity.as_deref()
             && similarity != "cosine"
             && !normalizes
@@ -96,16 +88,31 @@ impl Encoder {
                 "the model was made for another similarity; here its vectors are normalised and compared by cosine"
             );
         }
+        let fingerprint = parts.fingerprint(&layout);
+        let contents = parts.contents(&layout, manifest);
+        let (network, tokenizer) = parts.network(&layout, compute)?;
         let info = ModelInfo {
             name: name_of(directory),
-            fingerprint: facts.finish(),
-            dim: network.dim,
+            fingerprint,
+            dim: network.dim(),
             max_tokens,
+            max_question_tokens,
             device: compute.device,
             dtype: compute.dtype,
             normalizes,
         };
-        Ok(Self { network, tokenizer: Arc::new(tokenizer), info })
+        let golden = manifest.map(|manifest| manifest.golden.clone()).unwrap_or_default();
+        Ok(Self { network, tokenizer: Arc::new(tokenizer), info, golden, contents })
+    }
+
+    /// The vectors that this model must give.
+    pub(super) fn expected(&self) -> &[Golden] {
+        &self.golden
+    }
+
+    /// What the model is made of.
+    pub fn contents(&self) -> &Contents {
+        &self.contents
     }
 
     /// What was opened.
@@ -123,7 +130,9 @@ impl Encoder {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        self.network.embed(&Batch::new(texts, self.tokenizer.padding(), self.tokenizer.prompt(tower).tokens))
+        let batch = Batch::new(texts, self.tokenizer.prompt(tower).tokens);
+        let vectors = self.network.embed(tower, &batch)?;
+        Ok(batch.in_order_of_texts(&vectors, self.info.dim))
     }
 
     /// Embeds any number of texts in length-sorted batches; the rows keep the order of `texts`.
@@ -156,87 +165,6 @@ impl Encoder {
         }
         Ok(Some(vectors))
     }
-}
-
-/// The tensors that each file gave.
-type FileRecords = Vec<(String, Vec<TensorRecord>)>;
-
-fn load_network(
-    root: &Path,
-    layout: &Layout,
-    config: &BertConfig,
-    compute: &Compute,
-) -> Result<(Network, FileRecords), Error> {
-    let mut file = open_weights(&layout.transformer, *compute, transformer_name)?;
-    let transformer = Bert::load(&mut file, config)?;
-    let mut records = vec![("transformer".to_owned(), file.finish(is_unused)?)];
-    let mut pooling = None;
-    let mut steps = Vec::new();
-    let mut dim = config.hidden_size;
-    for module in &layout.modules {
-        match module {
-            Module::Pooling(settings) => {
-                let module = Pooling::new(settings.clone());
-                dim = module.output_size(dim);
-                pooling = Some(module);
-            }
-            Module::Dense(folder, settings) => {
-                if settings.in_features != dim {
-                    return Err(Error::Field {
-                        path: folder.join("config.json"),
-                        field: "in_features",
-                        expected: format!("the {dim} values that the module before gives"),
-                        got: settings.in_features.to_string(),
-                    });
-                }
-                let mut file = open_weights(folder, *compute, str::to_owned)?;
-                steps.push(Step::Dense(Dense::load(&mut file, settings, compute.dtype.kind())?));
-                records.push((format!("dense-{}", steps.len()), file.finish(|_| false)?));
-                dim = settings.out_features;
-            }
-            Module::Normalize => steps.push(Step::Normalize),
-        }
-    }
-    let Some(pooling) = pooling else {
-        return Err(Error::MissingFile { path: root.join("1_Pooling"), fix: "A model needs one pooling" });
-    };
-    let dim = layout.truncate_dim.map_or(dim, |kept| kept.min(dim));
-    Ok((Network { transformer, pooling, steps, dim, device: compute.torch_device() }, records))
-}
-
-fn open_weights(folder: &Path, compute: Compute, rename: impl Fn(&str) -> String) -> Result<WeightsFile, Error> {
-    let path = folder.join(WEIGHTS);
-    if !path.is_file() {
-        let fix = if folder.join("model.safetensors.index.json").is_file() {
-            "The weights are split over several files, which is not supported: save the model again with a larger `max_shard_size`"
-        } else if folder.join("pytorch_model.bin").is_file() {
-            "Only `pytorch_model.bin` is there: load the model in Python and save it with `safe_serialization=True`"
-        } else {
-            "Fetch the model again, for example with `deploy/model.sh NAME DIR`"
-        };
-        return Err(Error::MissingFile { path, fix });
-    }
-    WeightsFile::open(&path, compute, rename)
-}
-
-/// Checkpoints with a task head carry a prefix, and those converted from TensorFlow call scale and shift gamma and beta.
-fn transformer_name(stored: &str) -> String {
-    let name = ["bert.", "roberta."].iter().find_map(|prefix| stored.strip_prefix(prefix)).unwrap_or(stored);
-    match name
-        .strip_suffix(".gamma")
-        .map(|stem| (stem, "weight"))
-        .or(name.strip_suffix(".beta").map(|stem| (stem, "bias")))
-    {
-        Some((stem, part)) => format!("{stem}.{part}"),
-        None => name.to_owned(),
-    }
-}
-
-/// Tensors that a checkpoint may hold and an encoder does not use: position counters, the pooler, task heads.
-fn is_unused(name: &str) -> bool {
-    name == "embeddings.position_ids"
-        || name == "embeddings.token_type_ids"
-        || ["pooler.", "cls.", "lm_head."].iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn name_of(directory: &Path) -> String {

@@ -6,22 +6,37 @@
 //! | `modules.rs` | settings of pooling and dense modules |
 //! | `architecture.rs` | `config.json`: sizes of the transformer |
 //! | `weights.rs` | checked tensors out of safetensors files |
+//! | `source.rs` | one module's tensors, read or shared |
+//! | `stored.rs` | what a transformer's folder holds, without loading it |
+//! | `manifest.rs` | `dyad.json`: ties, golden vectors |
+//! | `contents.rs` | what a model is made of |
+//! | `golden.rs` | whether a model reproduces its golden vectors |
+//! | `parts.rs` | the modules, each loaded once |
 //! | `load.rs` | all of it together: an [`Encoder`] |
 //! | `fingerprint.rs` | the model's name by content |
 //! | `json.rs` | JSON files with errors that name file and field |
 
 mod architecture;
+mod contents;
 mod fingerprint;
+mod golden;
 mod json;
 mod layout;
 mod load;
+mod manifest;
 mod modules;
+mod parts;
+mod source;
+pub(crate) mod stored;
 mod weights;
 
-pub(crate) use architecture::{BertConfig, HiddenActivation};
+pub(crate) use architecture::{Architecture, BertConfig, BertFamily, HiddenActivation, T5Config};
+pub use contents::{Contents, ModuleContents};
 pub(crate) use fingerprint::{Hex, sorted};
+pub(crate) use golden::seal;
 pub(crate) use json::{JsonFile, read_value};
-pub(crate) use layout::Prompts;
+pub(crate) use layout::{Layout, Module, Placed, Prompts};
 pub use load::{Encoder, ModelInfo};
+pub(crate) use manifest::{Manifest, SharedTensor};
 pub(crate) use modules::{Activation, DenseConfig, PoolingConfig, PoolingMode};
-pub(crate) use weights::WeightsFile;
+pub(crate) use parts::Parts;

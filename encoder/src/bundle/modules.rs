@@ -16,19 +16,32 @@ pub(crate) enum PoolingMode {
     Max,
     /// The mean over the tokens.
     Mean,
+    /// The sum over the tokens, divided by the square root of their number.
+    MeanSqrtLength,
+    /// The mean with the place of each token, from 1, as its weight.
+    WeightedMean,
+    /// The last token's vector.
+    LastToken,
 }
 
 impl PoolingMode {
+    const ALL: [Self; 6] =
+        [Self::Cls, Self::Max, Self::Mean, Self::MeanSqrtLength, Self::WeightedMean, Self::LastToken];
+
+    /// As sentence-transformers writes it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cls => "cls",
             Self::Max => "max",
             Self::Mean => "mean",
+            Self::MeanSqrtLength => "mean_sqrt_len_tokens",
+            Self::WeightedMean => "weightedmean",
+            Self::LastToken => "lasttoken",
         }
     }
 
     fn from_name(name: &str) -> Option<Self> {
-        [Self::Cls, Self::Max, Self::Mean].into_iter().find(|mode| mode.name() == name)
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 }
 
@@ -57,6 +70,11 @@ impl PoolingConfig {
         Self { modes: vec![PoolingMode::Mean], include_prompt: true }
     }
 
+    /// What DPR takes.
+    pub(crate) fn cls() -> Self {
+        Self { modes: vec![PoolingMode::Cls], ..Self::mean() }
+    }
+
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let settings = module_settings(folder)?;
         let names: Vec<&str> = match settings.get("pooling_mode") {
@@ -79,11 +97,24 @@ impl PoolingConfig {
         let modes = names
             .into_iter()
             .map(|name| {
-                PoolingMode::from_name(name)
-                    .ok_or_else(|| settings.unsupported("pooling", "`cls`, `max` and `mean`", name))
+                PoolingMode::from_name(name).ok_or_else(|| {
+                    let supported = "`cls`, `max`, `mean`, `mean_sqrt_len_tokens`, `weightedmean` and `lasttoken`";
+                    settings.unsupported("pooling", supported, name)
+                })
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { modes, include_prompt: settings.flag("include_prompt")?.unwrap_or(true) })
+    }
+
+    /// `config.json` in the classic form; `hidden` values per token.
+    pub(crate) fn classic(&self, hidden: usize) -> Value {
+        let mut fields = serde_json::Map::new();
+        fields.insert("word_embedding_dimension".to_owned(), json!(hidden));
+        for (flag, name) in CLASSIC_FLAGS {
+            fields.insert(flag.to_owned(), json!(self.modes.iter().any(|mode| mode.name() == name)));
+        }
+        fields.insert("include_prompt".to_owned(), json!(self.include_prompt));
+        Value::Object(fields)
     }
 
     pub(crate) fn fact(&self) -> Value {
@@ -122,6 +153,25 @@ pub(crate) struct DenseConfig {
 }
 
 impl DenseConfig {
+    /// A linear map without bias.
+    pub(crate) fn projection(in_features: usize, out_features: usize) -> Self {
+        Self { in_features, out_features, bias: false, activation: Activation::Identity }
+    }
+
+    /// `config.json` in the classic form.
+    pub(crate) fn classic(&self) -> Value {
+        let class = match self.activation {
+            Activation::Identity => "torch.nn.modules.linear.Identity".to_owned(),
+            other => format!("torch.nn.modules.activation.{}", other.name()),
+        };
+        json!({
+            "in_features": self.in_features,
+            "out_features": self.out_features,
+            "bias": self.bias,
+            "activation_function": class,
+        })
+    }
+
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let settings = module_settings(folder)?;
         let class = settings.text("activation_function")?.unwrap_or("torch.nn.modules.activation.Tanh");

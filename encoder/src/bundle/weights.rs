@@ -1,4 +1,7 @@
-//! Tensors out of a safetensors file: streamed, checked, each one digested for the fingerprint.
+//! Tensors out of safetensors files, one or several: streamed, checked, each one digested for the fingerprint.
+//!
+//! Tensors are read one at a time, and not mapped: a file that is cut short while it is read is an error and no signal,
+//! and no more than one tensor is in memory twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek, SeekFrom};
@@ -7,21 +10,31 @@ use std::path::{Path, PathBuf};
 use fs_err::File;
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tch::{Kind, Tensor};
 
 use super::fingerprint::{self, Hex};
+use super::json::JsonFile;
 use crate::device::Compute;
 use crate::error::{Error, torch};
+use crate::tower::Parameters;
 
 /// Names listed in one error message at most.
 const NAMES_SHOWN: usize = 5;
+
+/// The weights of a module.
+const WEIGHTS: &str = "model.safetensors";
+/// Where large ones are split: which tensor lies in which file.
+const INDEX: &str = "model.safetensors.index.json";
 
 /// The first field of a safetensors file: the header's length as a little-endian `u64`.
 const LENGTH_BYTES: u64 = 8;
 
 #[derive(Debug, Clone)]
 struct Stored {
+    /// Which of the files.
+    file: usize,
     dtype: Dtype,
     shape: Vec<usize>,
     /// From the beginning of the file.
@@ -29,11 +42,12 @@ struct Stored {
     bytes: usize,
 }
 
-/// An open weights file, which hands out each of its tensors once.
+/// The weights of one folder, which hand out each of their tensors once.
 #[derive(Debug)]
 pub(crate) struct WeightsFile {
+    /// The file, or the index of several.
     path: PathBuf,
-    file: File,
+    files: Vec<(PathBuf, File)>,
     stored: BTreeMap<String, Stored>,
     taken: BTreeSet<String>,
     digests: Vec<fingerprint::TensorRecord>,
@@ -41,13 +55,43 @@ pub(crate) struct WeightsFile {
 }
 
 impl WeightsFile {
-    /// Reads the header and checks that the file is as long as it says.
+    /// Opens `model.safetensors` of a folder, or the files that `model.safetensors.index.json` names.
     ///
     /// `rename` maps a stored name to the name that the architecture uses.
-    pub(crate) fn open(path: &Path, compute: Compute, rename: impl Fn(&str) -> String) -> Result<Self, Error> {
-        let mut file = File::open(path)?;
+    pub(crate) fn open(folder: &Path, compute: Compute, rename: impl Fn(&str) -> String) -> Result<Self, Error> {
+        let path = folder.join(WEIGHTS);
+        let index = folder.join(INDEX);
+        let mut weights = Self {
+            path: path.clone(),
+            files: Vec::new(),
+            stored: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            digests: Vec::new(),
+            compute,
+        };
+        if path.is_file() {
+            weights.add(path, &rename)?;
+        } else if index.is_file() {
+            for shard in shards(&index)? {
+                weights.add(folder.join(shard), &rename)?;
+            }
+            weights.path = index;
+        } else {
+            let fix = if folder.join("pytorch_model.bin").is_file() {
+                "Only `pytorch_model.bin` is there: load the model in Python and save it with `safe_serialization=True`"
+            } else {
+                "Fetch the model again, for example with `deploy/model.sh NAME DIR`"
+            };
+            return Err(Error::MissingFile { path, fix });
+        }
+        Ok(weights)
+    }
+
+    /// Reads the header of one file and checks that the file is as long as it says.
+    fn add(&mut self, path: PathBuf, rename: &impl Fn(&str) -> String) -> Result<(), Error> {
+        let mut file = File::open(&path)?;
         let file_bytes = file.metadata()?.len();
-        let broken = |reason: String| Error::Weights { path: path.to_owned(), reason };
+        let broken = |reason: String| Error::Weights { path: path.clone(), reason };
         let mut length = [0; LENGTH_BYTES as usize];
         if file_bytes < LENGTH_BYTES {
             return Err(broken(format!("it has {file_bytes} bytes")));
@@ -66,21 +110,53 @@ impl WeightsFile {
         if expected != file_bytes {
             return Err(broken(format!("it should have {expected} bytes, it has {file_bytes}")));
         }
-        let mut stored = BTreeMap::new();
+        let number = self.files.len();
+        self.files.push((path.clone(), file));
         for name in metadata.offset_keys() {
             let Some(info) = metadata.info(&name) else { continue };
             let (start, end) = info.data_offsets;
-            let tensor =
-                Stored { dtype: info.dtype, shape: info.shape.clone(), start: data + start as u64, bytes: end - start };
-            if stored.insert(rename(&name), tensor).is_some() {
-                return Err(broken(format!("it holds tensor `{name}` under two names")));
+            let tensor = Stored {
+                file: number,
+                dtype: info.dtype,
+                shape: info.shape.clone(),
+                start: data + start as u64,
+                bytes: end - start,
+            };
+            let renamed = rename(&name);
+            // A table under both of its names is one table.
+            if let Some(known) = self.stored.get(&renamed).cloned()
+                && (known.dtype != tensor.dtype
+                    || known.shape != tensor.shape
+                    || self.read(&known)? != self.read(&tensor)?)
+            {
+                return Err(broken(format!("it holds tensor `{name}` under two names, and they differ")));
             }
+            self.stored.insert(renamed, tensor);
         }
-        Ok(Self { path: path.to_owned(), file, stored, taken: BTreeSet::new(), digests: Vec::new(), compute })
+        Ok(())
+    }
+
+    fn read(&mut self, stored: &Stored) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; stored.bytes];
+        if let Some((_, file)) = self.files.get_mut(stored.file) {
+            file.seek(SeekFrom::Start(stored.start))?;
+            file.read_exact(&mut bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    /// The names of all tensors, as the architecture has them.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.stored.keys().map(String::as_str)
+    }
+
+    /// The digest of the tensor that was taken last.
+    pub(super) fn last_digest(&self) -> Option<&str> {
+        self.digests.last().map(|record| record.sha256.as_str())
     }
 
     /// Reads one tensor of exactly this shape onto the device, in the dtype that the model runs in.
-    pub(crate) fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
+    fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
         let Some(stored) = self.stored.get(name).cloned() else {
             return Err(Error::MissingTensor { path: self.path.clone(), tensor: name.to_owned() });
         };
@@ -104,9 +180,7 @@ impl WeightsFile {
                 got: shape_text(&stored.shape),
             });
         }
-        let mut bytes = vec![0; stored.bytes];
-        self.file.seek(SeekFrom::Start(stored.start))?;
-        self.file.read_exact(&mut bytes)?;
+        let bytes = self.read(&stored)?;
         self.digests.push(fingerprint::TensorRecord {
             name: name.to_owned(),
             dtype: stored.dtype.to_string(),
@@ -132,6 +206,21 @@ impl WeightsFile {
             .collect();
         if tensors.is_empty() { Ok(self.digests) } else { Err(Error::UnexpectedTensors { path: self.path, tensors }) }
     }
+}
+
+impl Parameters for WeightsFile {
+    fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
+        self.tensor(name, shape)
+    }
+}
+
+/// The files that an index names, each once, none outside of the folder.
+fn shards(index: &Path) -> Result<BTreeSet<String>, Error> {
+    let settings = JsonFile::open(index, "Fetch the whole model directory again")?;
+    let wrong = || settings.wrong("weight_map", "an object from tensors to files of the same folder");
+    let map = settings.get("weight_map").and_then(Value::as_object).ok_or_else(wrong)?;
+    let plain = |name: &str| Path::new(name).file_name().is_some_and(|file| file == name);
+    map.values().map(|file| file.as_str().filter(|name| plain(name)).map(ToOwned::to_owned).ok_or_else(wrong)).collect()
 }
 
 fn shape_text(shape: &[usize]) -> String {

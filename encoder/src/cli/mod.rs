@@ -5,10 +5,14 @@
 //! | `embed.rs` | a corpus to an embeddings directory |
 //! | `serve.rs` | the gRPC service, and HTTP beside it |
 //! | `encode.rs` | a few texts to JSON |
+//! | `inspect.rs` | what a model is made of |
+//! | `create.rs` | a dual encoder from one pretrained model |
 //! | `model.rs` | options that all of them take |
 
+mod create;
 mod embed;
 mod encode;
+mod inspect;
 mod model;
 mod serve;
 
@@ -33,6 +37,10 @@ enum Command {
     Serve(serve::Options),
     /// Embed the texts given and print one JSON object per text.
     Encode(encode::Options),
+    /// Print what a model is made of: modules, ties, parameters, fingerprint, memory.
+    Inspect(inspect::Options),
+    /// Make a bundle of two towers from one pretrained model, in any of the sharings.
+    Create(create::Options),
 }
 
 impl Cli {
@@ -42,6 +50,8 @@ impl Cli {
             Command::Embed(options) => embed::run(&options),
             Command::Serve(options) => serve::run(&options),
             Command::Encode(options) => encode::run(&options),
+            Command::Inspect(options) => inspect::run(&options),
+            Command::Create(options) => create::run(&options),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Length-sorted batches under a token budget.
 //!
-//! Rows of one batch are padded to its longest row, so texts of like length belong together: sorting by length keeps the
-//! padding at a few per cent. The budget counts padded tokens, which is what memory and time go by.
+//! Tokens are packed, so nothing is padded; attention still works on rows of one length at a time, so texts of like length
+//! belong together. The budget counts rows times the longest: what a batch has at most.
 
 use super::tokenizer::Tokens;
 use crate::device::Device;
@@ -36,26 +36,29 @@ impl Budget {
     }
 }
 
-/// Padded token ids of some texts, ready for the network.
+/// Token ids of some texts, one text after another and longest first, ready for the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     ids: Vec<i64>,
     lengths: Vec<i64>,
-    width: usize,
+    /// The text that stands at each place.
+    order: Vec<usize>,
     prompt_tokens: usize,
 }
 
 impl Batch {
-    /// Pads `rows` to their longest; `prompt_tokens` of each belong to the prompt.
-    pub(crate) fn new(rows: &[&Tokens], padding: u32, prompt_tokens: usize) -> Self {
-        let width = rows.iter().map(|row| row.ids.len()).max().unwrap_or(0);
-        let mut ids = Vec::with_capacity(rows.len() * width);
-        for row in rows {
-            ids.extend(row.ids.iter().map(|&id| i64::from(id)));
-            ids.resize(ids.len() + width - row.ids.len(), i64::from(padding));
+    /// Sorts `rows` by length; `prompt_tokens` of each belong to the prompt. Rows without a token are left out of `ids`.
+    pub(crate) fn new(rows: &[&Tokens], prompt_tokens: usize) -> Self {
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        let length = |row: usize| rows.get(row).map_or(0, |row| row.ids.len());
+        order.sort_by_key(|&row| std::cmp::Reverse(length(row)));
+        let sorted = || order.iter().filter_map(|&row| rows.get(row));
+        Self {
+            ids: sorted().flat_map(|row| row.ids.iter().map(|&id| i64::from(id))).collect(),
+            lengths: sorted().map(|row| row.ids.len() as i64).collect(),
+            order,
+            prompt_tokens,
         }
-        let lengths = rows.iter().map(|row| row.ids.len() as i64).collect();
-        Self { ids, lengths, width, prompt_tokens }
     }
 
     /// Texts.
@@ -63,15 +66,11 @@ impl Batch {
         self.lengths.len()
     }
 
-    /// Tokens of the longest text.
-    pub fn width(&self) -> usize {
-        self.width
-    }
-
     pub(crate) fn ids(&self) -> &[i64] {
         &self.ids
     }
 
+    /// Tokens of each text, most first.
     pub(crate) fn lengths(&self) -> &[i64] {
         &self.lengths
     }
@@ -80,9 +79,26 @@ impl Batch {
         self.prompt_tokens
     }
 
-    /// Whether no row is padded.
-    pub(crate) fn is_full(&self) -> bool {
-        self.lengths.iter().all(|&length| length == self.width as i64)
+    /// The place of each text in the batch.
+    pub(crate) fn places(&self) -> Vec<i64> {
+        let mut places = vec![0; self.order.len()];
+        for (place, &text) in (0i64..).zip(&self.order) {
+            if let Some(slot) = places.get_mut(text) {
+                *slot = place;
+            }
+        }
+        places
+    }
+
+    /// Vectors of `dim` values in the order of the batch, put into the order of the texts.
+    pub(crate) fn in_order_of_texts(&self, vectors: &[f32], dim: usize) -> Vec<f32> {
+        let mut rows = vec![0.0; vectors.len()];
+        for (&text, vector) in self.order.iter().zip(vectors.chunks_exact(dim.max(1))) {
+            if let Some(row) = rows.get_mut(text * dim..(text + 1) * dim) {
+                row.copy_from_slice(vector);
+            }
+        }
+        rows
     }
 }
 
@@ -114,13 +130,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_padded_to_the_longest() {
-        let batch = Batch::new(&[&tokens(&[1, 2, 3]), &tokens(&[4])], 9, 0);
-        assert_eq!((batch.rows(), batch.width()), (2, 3));
-        assert_eq!(batch.ids(), [1, 2, 3, 4, 9, 9]);
-        assert_eq!(batch.lengths(), [3, 1]);
-        assert!(!batch.is_full());
-        assert!(Batch::new(&[&tokens(&[1]), &tokens(&[2])], 0, 0).is_full());
+    fn rows_are_packed_longest_first_and_vectors_find_back() {
+        let batch = Batch::new(&[&tokens(&[4]), &tokens(&[1, 2, 3]), &tokens(&[5])], 0);
+        assert_eq!((batch.rows(), batch.ids(), batch.lengths()), (3, &[1, 2, 3, 4, 5][..], &[3, 1, 1][..]));
+        assert_eq!(batch.places(), [1, 0, 2]);
+        let vectors = [30.0, 31.0, 10.0, 11.0, 50.0, 51.0];
+        assert_eq!(batch.in_order_of_texts(&vectors, 2), [10.0, 11.0, 30.0, 31.0, 50.0, 51.0]);
     }
 
     #[test]

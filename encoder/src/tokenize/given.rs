@@ -28,19 +28,20 @@ struct Around {
 impl Tokenizer {
     /// Puts prompt and special tokens around the ids of a text, and cuts where [`Tokenizer::encode`] does.
     pub(crate) fn surround(&self, tower: Tower, ids: &[u32]) -> Result<Tokens, GivenError> {
-        let unknown = ids.iter().enumerate().find(|&(_, &id)| self.inner.id_to_token(id).is_none());
+        let inner = &self.splitter(tower).inner;
+        let unknown = ids.iter().enumerate().find(|&(_, &id)| inner.id_to_token(id).is_none());
         if let Some((place, &id)) = unknown {
-            return Err(GivenError::Unknown { place, id, vocabulary: self.inner.get_vocab_size(true) });
+            return Err(GivenError::Unknown { place, id, vocabulary: inner.get_vocab_size(true) });
         }
         let around = self.around(tower).map_err(GivenError::Failed)?;
         let doubled = [(0, &around.before), (ids.len().saturating_sub(1), &around.after)]
             .into_iter()
             .find_map(|(place, special)| ids.get(place).filter(|id| special.contains(id)).map(|&id| (place, id)));
         if let Some((place, id)) = doubled {
-            let token = self.inner.id_to_token(id).unwrap_or_default();
+            let token = inner.id_to_token(id).unwrap_or_default();
             return Err(GivenError::Special { place, id, token });
         }
-        let longest = self.inner.get_truncation().map_or(usize::MAX, |truncation| truncation.max_length);
+        let longest = inner.get_truncation().map_or(usize::MAX, |truncation| truncation.max_length);
         let kept = ids.get(..longest.saturating_sub(around.len())).unwrap_or(ids);
         let truncated = kept.len() < ids.len();
         Ok(Tokens { ids: [&around.before, &around.prompt, kept, &around.after].concat(), truncated })
@@ -48,7 +49,7 @@ impl Tokenizer {
 
     /// Tokens of a text before it is cut, prompt and special tokens included.
     pub(crate) fn whole_length(&self, tower: Tower, text: &str) -> Result<usize, Error> {
-        let encoding = self.encoding(&format!("{}{text}", self.prompt(tower).text))?;
+        let encoding = self.splitter(tower).encoding(&format!("{}{text}", self.prompt(tower).text))?;
         // Every overflowing part has the special tokens around it once more.
         let content = |part: &Encoding| part.get_special_tokens_mask().iter().filter(|&&special| special == 0).count();
         Ok(encoding.len() + encoding.get_overflowing().iter().map(content).sum::<usize>())
@@ -62,10 +63,10 @@ impl Tokenizer {
     fn around(&self, tower: Tower) -> Result<Around, Error> {
         let failed = |error: tokenizers::Error| Error::Tokenize { reason: error.to_string() };
         let prompt = &self.prompt(tower).text;
-        let prompt = if prompt.is_empty() { Vec::new() } else { self.content(prompt)? };
+        let prompt = if prompt.is_empty() { Vec::new() } else { self.content(tower, prompt)? };
         // Whatever the tokenizer puts around one token, it puts around every text.
         let alone = Encoding::from_tokens(vec![Token::new(0, String::new(), (0, 0))], 0);
-        let dressed = self.inner.post_process(alone, None, true).map_err(failed)?;
+        let dressed = self.splitter(tower).inner.post_process(alone, None, true).map_err(failed)?;
         let (ids, mask) = (dressed.get_ids(), dressed.get_special_tokens_mask());
         let Some(at) = mask.iter().position(|&special| special == 0) else {
             let reason = "the tokenizer's template has no place for a text".to_owned();
@@ -76,8 +77,8 @@ impl Tokenizer {
     }
 
     /// Ids of a text alone, without special tokens around it.
-    fn content(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let encoding = self.encoding(text)?;
+    fn content(&self, tower: Tower, text: &str) -> Result<Vec<u32>, Error> {
+        let encoding = self.splitter(tower).encoding(text)?;
         let of_text = encoding.get_ids().iter().zip(encoding.get_special_tokens_mask());
         Ok(of_text.filter(|&(_, &special)| special == 0).map(|(&id, _)| id).collect())
     }

@@ -16,5 +16,5 @@ pub(crate) use batch::plan;
 pub use batch::{Batch, Budget};
 pub(crate) use given::GivenError;
 pub(crate) use prompt::Prompt;
-pub(crate) use tokenizer::TokenizerSettings;
+pub(crate) use tokenizer::{Splitter, SplitterSettings};
 pub use tokenizer::{Tokenizer, Tokens};

@@ -1,6 +1,7 @@
 //! `tokenizer.json` or `vocab.txt`, prompts, truncation.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -24,32 +25,32 @@ pub struct Tokens {
     pub truncated: bool,
 }
 
-/// What the tokenizer needs to know from the model's settings.
-#[derive(Debug)]
-pub(crate) struct TokenizerSettings<'a> {
+/// What a splitter needs to know from the model's settings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SplitterSettings {
     pub(crate) max_tokens: usize,
     pub(crate) lower_case: bool,
-    pub(crate) prompts: &'a Prompts,
+    /// Rows of the token table.
     pub(crate) vocab_size: usize,
 }
 
-/// Splits texts of both towers. Shared between threads.
+/// One transformer's tokenizer.
 #[derive(Debug)]
-pub struct Tokenizer {
+pub(crate) struct Splitter {
     pub(super) inner: tokenizers::Tokenizer,
-    lower_case: bool,
-    question: Prompt,
-    answer: Prompt,
-    padding: u32,
+    settings: SplitterSettings,
+    /// Tokens that are put around every text.
+    special: usize,
+    path: PathBuf,
     digest: String,
 }
 
-impl Tokenizer {
+impl Splitter {
     /// Opens `tokenizer.json` in `folder`, or builds WordPiece from `vocab.txt`.
     ///
     /// The digest covers the file with sorted keys, without the truncation and padding that the last user left in it, and
     /// with the normaliser that `tokenizer_config.json` makes of it.
-    pub(crate) fn open(folder: &Path, settings: &TokenizerSettings<'_>) -> Result<Self, Error> {
+    pub(crate) fn open(folder: &Path, settings: SplitterSettings) -> Result<Self, Error> {
         let overrides = NormalizerOverrides::read(folder)?;
         let path = folder.join("tokenizer.json");
         let (mut inner, mut facts, path) = if let Some(value) = read_value(&path)? {
@@ -82,45 +83,9 @@ impl Tokenizer {
                 settings.vocab_size
             )));
         }
-        let padding = inner.get_padding().map_or_else(|| inner.token_to_id("[PAD]"), |padding| Some(padding.pad_id));
         let truncation = TruncationParams { max_length: settings.max_tokens, ..TruncationParams::default() };
         inner.with_padding(None).with_truncation(Some(truncation)).map_err(|error| refuse(error.to_string()))?;
-        let mut tokenizer = Self {
-            inner,
-            lower_case: settings.lower_case,
-            question: Prompt::default(),
-            answer: Prompt::default(),
-            padding: padding.filter(|&id| (id as usize) < settings.vocab_size).unwrap_or(0),
-            digest: Hex(digest.into()).to_string(),
-        };
-        tokenizer.question = tokenizer.measure(settings.prompts.of(Tower::Question))?;
-        tokenizer.answer = tokenizer.measure(settings.prompts.of(Tower::Answer))?;
-        for tower in [Tower::Question, Tower::Answer] {
-            let used = tokenizer.prompt(tower).tokens;
-            if used + special > settings.max_tokens {
-                let reason = format!("the {tower} prompt fills the longest input of {} tokens", settings.max_tokens);
-                return Err(refuse(reason));
-            }
-        }
-        Ok(tokenizer)
-    }
-
-    /// Splits one text of a tower: prompt before it, special tokens around it, cut at the model's longest input.
-    pub fn encode(&self, tower: Tower, text: &str) -> Result<Tokens, Error> {
-        let prompt = &self.prompt(tower).text;
-        if prompt.is_empty() { self.split(text) } else { self.split(&format!("{prompt}{text}")) }
-    }
-
-    pub(crate) fn prompt(&self, tower: Tower) -> &Prompt {
-        match tower {
-            Tower::Question => &self.question,
-            Tower::Answer => &self.answer,
-        }
-    }
-
-    /// Id that fills up rows.
-    pub(crate) fn padding(&self) -> u32 {
-        self.padding
+        Ok(Self { inner, settings, special, path, digest: Hex(digest.into()).to_string() })
     }
 
     /// SHA-256 over what decides the tokens.
@@ -135,7 +100,7 @@ impl Tokenizer {
 
     pub(super) fn encoding(&self, text: &str) -> Result<tokenizers::Encoding, Error> {
         let failed = |error: tokenizers::Error| Error::Tokenize { reason: error.to_string() };
-        if self.lower_case {
+        if self.settings.lower_case {
             self.inner.encode_fast(text.to_lowercase(), true)
         } else {
             self.inner.encode_fast(text, true)
@@ -143,7 +108,8 @@ impl Tokenizer {
         .map_err(failed)
     }
 
-    fn measure(&self, prompt: &str) -> Result<Prompt, Error> {
+    /// The prompt of a tower, and how many tokens it takes.
+    fn measure(&self, tower: Tower, prompt: &str) -> Result<Prompt, Error> {
         if prompt.is_empty() {
             return Ok(Prompt::default());
         }
@@ -153,7 +119,59 @@ impl Tokenizer {
             self.inner.id_to_token(*id).is_some_and(|token| added.is_special_token(&token))
         };
         let trailing = usize::from(tokens.ids.last().is_some_and(is_special));
-        Ok(Prompt { text: prompt.to_owned(), tokens: tokens.ids.len() - trailing })
+        let tokens = tokens.ids.len() - trailing;
+        if tokens + self.special > self.settings.max_tokens {
+            let limit = self.settings.max_tokens;
+            let reason = format!("the {tower} prompt fills the longest input of {limit} tokens");
+            return Err(Error::Tokenizer { path: self.path.clone(), reason });
+        }
+        Ok(Prompt { text: prompt.to_owned(), tokens })
+    }
+}
+
+/// Splits texts of both towers. Shared between threads.
+#[derive(Debug)]
+pub struct Tokenizer {
+    question: Side,
+    answer: Side,
+}
+
+#[derive(Debug)]
+struct Side {
+    splitter: Arc<Splitter>,
+    prompt: Prompt,
+}
+
+impl Tokenizer {
+    /// From the splitters of the question tower and the answer tower, which may be one.
+    pub(crate) fn new(splitters: [Arc<Splitter>; 2], prompts: &Prompts) -> Result<Self, Error> {
+        let side = |tower: Tower, splitter: Arc<Splitter>| -> Result<Side, Error> {
+            let prompt = splitter.measure(tower, prompts.of(tower))?;
+            Ok(Side { splitter, prompt })
+        };
+        let [question, answer] = splitters;
+        Ok(Self { question: side(Tower::Question, question)?, answer: side(Tower::Answer, answer)? })
+    }
+
+    /// Splits one text of a tower: prompt before it, special tokens around it, cut at the tower's longest input.
+    pub fn encode(&self, tower: Tower, text: &str) -> Result<Tokens, Error> {
+        let Side { splitter, prompt } = self.side(tower);
+        if prompt.text.is_empty() { splitter.split(text) } else { splitter.split(&format!("{}{text}", prompt.text)) }
+    }
+
+    pub(crate) fn prompt(&self, tower: Tower) -> &Prompt {
+        &self.side(tower).prompt
+    }
+
+    pub(super) fn splitter(&self, tower: Tower) -> &Splitter {
+        &self.side(tower).splitter
+    }
+
+    fn side(&self, tower: Tower) -> &Side {
+        match tower {
+            Tower::Question => &self.question,
+            Tower::Answer => &self.answer,
+        }
     }
 }
 

@@ -3,8 +3,21 @@
 use tch::{TchError, Tensor};
 
 use super::linear::Linear;
-use crate::bundle::WeightsFile;
+use super::packed::{Packed, joined};
+use super::parameters::Parameters;
 use crate::error::Error;
+
+/// Sizes and names of one attention.
+#[derive(Debug, Clone)]
+pub(crate) struct AttentionShape {
+    pub(crate) hidden: usize,
+    pub(crate) heads: usize,
+    pub(crate) head_size: usize,
+    /// Maps with a bias vector.
+    pub(crate) bias: bool,
+    /// What scores are multiplied with; `1 / sqrt(head_size)` where absent.
+    pub(crate) scale: Option<f64>,
+}
 
 #[derive(Debug)]
 pub(crate) struct SelfAttention {
@@ -13,29 +26,45 @@ pub(crate) struct SelfAttention {
     output: Linear,
     heads: i64,
     head_size: i64,
+    scale: Option<f64>,
 }
 
 impl SelfAttention {
-    /// Reads `{name}.self.{query,key,value}` and `{name}.output.dense`.
-    pub(crate) fn load(file: &mut WeightsFile, name: &str, hidden: usize, heads: usize) -> Result<Self, Error> {
-        let names = ["query", "key", "value"].map(|part| format!("{name}.self.{part}"));
-        let query_key_value = Linear::load_joined(file, &names, hidden, hidden)?;
-        let output = Linear::load(file, &format!("{name}.output.dense"), hidden, hidden)?;
-        Ok(Self { query_key_value, output, heads: heads as i64, head_size: (hidden / heads) as i64 })
+    /// Reads the maps of query, key, value and output by their names.
+    pub(crate) fn load(
+        parameters: &mut dyn Parameters,
+        names: [String; 4],
+        shape: &AttentionShape,
+    ) -> Result<Self, Error> {
+        let AttentionShape { hidden, heads, head_size, bias, scale } = *shape;
+        let inner = heads * head_size;
+        let [query, key, value, output] = names;
+        let query_key_value = Linear::load_joined(parameters, &[query, key, value], hidden, inner, bias)?;
+        let output = Linear::load(parameters, &output, inner, hidden, bias)?;
+        Ok(Self { query_key_value, output, heads: heads as i64, head_size: head_size as i64, scale })
     }
 
-    /// `[b, s, h] -> [b, s, h]`; `mask` is `[b, 1, 1, s]`, true where a token may be attended to, and absent where every
-    /// row is full.
-    pub(crate) fn forward(&self, input: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, TchError> {
-        let (rows, tokens, hidden) = input.size3()?;
-        // [b, s, 3h] -> [3, b, heads, s, head_size]
-        let joined = self
-            .query_key_value
-            .forward(input)?
-            .f_view([rows, tokens, 3, self.heads, self.head_size])?
-            .f_permute([2, 0, 3, 1, 4])?;
-        let (query, key, value) = (joined.f_select(0, 0)?, joined.f_select(0, 1)?, joined.f_select(0, 2)?);
-        let context = Tensor::f_scaled_dot_product_attention(&query, &key, &value, mask, 0.0, false, None, false)?;
-        self.output.forward(&context.f_transpose(1, 2)?.f_reshape([rows, tokens, hidden])?)
+    /// `[t, h] -> [t, h]`. `biases`, one per run and `[1, heads, s, s]`, are added to the scores.
+    pub(crate) fn forward(
+        &self,
+        input: &Tensor,
+        packed: &Packed,
+        biases: Option<&[Tensor]>,
+    ) -> Result<Tensor, TchError> {
+        let all = self.query_key_value.forward(input)?;
+        let attend = |(number, run): (usize, &super::packed::Run)| {
+            // [rows, s, 3 * inner] -> [3, rows, heads, s, head_size]
+            let parts = run
+                .of(&all)?
+                .f_view([run.rows, run.tokens, 3, self.heads, self.head_size])?
+                .f_permute([2, 0, 3, 1, 4])?;
+            let (query, key, value) = (parts.f_select(0, 0)?, parts.f_select(0, 1)?, parts.f_select(0, 2)?);
+            let bias = biases.and_then(|biases| biases.get(number));
+            let context =
+                Tensor::f_scaled_dot_product_attention(&query, &key, &value, bias, 0.0, false, self.scale, false)?;
+            context.f_transpose(1, 2)?.f_reshape([run.rows * run.tokens, self.heads * self.head_size])
+        };
+        let contexts: Vec<Tensor> = packed.runs.iter().enumerate().map(attend).collect::<Result<_, _>>()?;
+        self.output.forward(&joined(contexts)?)
     }
 }

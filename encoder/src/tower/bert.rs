@@ -1,70 +1,124 @@
-//! The encoder of BERT (Devlin et al. 2019): post-normalised transformer layers.
+//! The encoders of the BERT family: post-normalised transformer layers (Devlin et al. 2019) under the names of BERT,
+//! RoBERTa, DistilBERT (Sanh et al. 2019) and MPNet (Song et al. 2020), which adds relative positions.
 
 use tch::{TchError, Tensor};
 
-use super::attention::SelfAttention;
+use super::attention::{AttentionShape, SelfAttention};
 use super::embedding::Embedding;
-use super::linear::Linear;
+use super::linear::{FeedForward, Linear};
 use super::norm::LayerNorm;
-use crate::bundle::{BertConfig, HiddenActivation, WeightsFile};
+use super::packed::Packed;
+use super::parameters::Parameters;
+use super::relative::{Buckets, RelativeBias};
+use crate::bundle::{BertConfig, BertFamily};
 use crate::error::Error;
+
+/// Farther keys share a bucket, whatever `config.json` says: MPNet's code has this number.
+const MPNET_MAX_DISTANCE: usize = 128;
+
+/// What a layer's parts are called, below the layer.
+struct Names {
+    layers: &'static str,
+    attention: [&'static str; 4],
+    attention_norm: &'static str,
+    widen: &'static str,
+    narrow: &'static str,
+    output_norm: &'static str,
+}
+
+impl Names {
+    const fn of(family: BertFamily) -> Self {
+        let bert = Self {
+            layers: "encoder.layer",
+            attention: ["attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"],
+            attention_norm: "attention.output.LayerNorm",
+            widen: "intermediate.dense",
+            narrow: "output.dense",
+            output_norm: "output.LayerNorm",
+        };
+        match family {
+            BertFamily::Bert => bert,
+            BertFamily::MpNet => Self {
+                attention: ["attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o"],
+                attention_norm: "attention.LayerNorm",
+                ..bert
+            },
+            BertFamily::DistilBert => Self {
+                layers: "transformer.layer",
+                attention: ["attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin"],
+                attention_norm: "sa_layer_norm",
+                widen: "ffn.lin1",
+                narrow: "ffn.lin2",
+                output_norm: "output_layer_norm",
+            },
+        }
+    }
+}
 
 #[derive(Debug)]
 struct Layer {
     attention: SelfAttention,
     attention_norm: LayerNorm,
-    widen: Linear,
-    narrow: Linear,
+    feed_forward: FeedForward,
     output_norm: LayerNorm,
-    activation: HiddenActivation,
 }
 
 impl Layer {
-    fn load(file: &mut WeightsFile, name: &str, config: &BertConfig) -> Result<Self, Error> {
+    fn load(parameters: &mut dyn Parameters, number: usize, config: &BertConfig) -> Result<Self, Error> {
+        let names = Names::of(config.family);
+        let name = |part: &str| format!("{}.{number}.{part}", names.layers);
         let (hidden, wide, epsilon) = (config.hidden_size, config.intermediate_size, config.layer_norm_eps);
+        let heads = config.heads;
+        let shape = AttentionShape { hidden, heads, head_size: hidden / heads, bias: true, scale: None };
         Ok(Self {
-            attention: SelfAttention::load(file, &format!("{name}.attention"), hidden, config.heads)?,
-            attention_norm: LayerNorm::load(file, &format!("{name}.attention.output.LayerNorm"), hidden, epsilon)?,
-            widen: Linear::load(file, &format!("{name}.intermediate.dense"), hidden, wide)?,
-            narrow: Linear::load(file, &format!("{name}.output.dense"), wide, hidden)?,
-            output_norm: LayerNorm::load(file, &format!("{name}.output.LayerNorm"), hidden, epsilon)?,
-            activation: config.activation,
+            attention: SelfAttention::load(parameters, names.attention.map(name), &shape)?,
+            attention_norm: LayerNorm::load(parameters, &name(names.attention_norm), hidden, epsilon)?,
+            feed_forward: FeedForward {
+                widen: Linear::load(parameters, &name(names.widen), hidden, wide, true)?,
+                narrow: Linear::load(parameters, &name(names.narrow), wide, hidden, true)?,
+                activation: config.activation,
+                gated: false,
+            },
+            output_norm: LayerNorm::load(parameters, &name(names.output_norm), hidden, epsilon)?,
         })
     }
 
-    fn forward(&self, input: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, TchError> {
-        let attended = self.attention_norm.forward(&self.attention.forward(input, mask)?.f_add_(input)?)?;
-        let widened = self.widen.forward(&attended)?;
-        let activated = match self.activation {
-            HiddenActivation::Gelu => widened.f_gelu("none")?,
-            HiddenActivation::GeluTanh => widened.f_gelu("tanh")?,
-            HiddenActivation::Relu => widened.f_relu()?,
-        };
-        self.output_norm.forward(&self.narrow.forward(&activated)?.f_add_(&attended)?)
+    fn forward(&self, input: &Tensor, packed: &Packed, biases: Option<&[Tensor]>) -> Result<Tensor, TchError> {
+        let attended = self.attention.forward(input, packed, biases)?;
+        let attended = self.attention_norm.forward(&attended.f_add(input)?)?;
+        self.output_norm.forward(&self.feed_forward.forward(&attended)?.f_add(&attended)?)
     }
 }
 
-/// A BERT encoder without its pooler.
+/// An encoder without its pooler.
 #[derive(Debug)]
 pub(crate) struct Bert {
     embedding: Embedding,
+    relative: Option<RelativeBias>,
     layers: Vec<Layer>,
 }
 
 impl Bert {
-    pub(crate) fn load(file: &mut WeightsFile, config: &BertConfig) -> Result<Self, Error> {
-        let embedding = Embedding::load(file, config)?;
-        let layers = (0..config.layers)
-            .map(|number| Layer::load(file, &format!("encoder.layer.{number}"), config))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { embedding, layers })
+    pub(crate) fn load(parameters: &mut dyn Parameters, config: &BertConfig) -> Result<Self, Error> {
+        let embedding = Embedding::load(parameters, config)?;
+        let relative = match config.relative_buckets {
+            Some(count) => {
+                let buckets = Buckets { count, max_distance: MPNET_MAX_DISTANCE };
+                let name = "encoder.relative_attention_bias.weight";
+                Some(RelativeBias::load(parameters, name, buckets, config.heads)?)
+            }
+            None => None,
+        };
+        let layers = (0..config.layers).map(|number| Layer::load(parameters, number, config));
+        Ok(Self { embedding, relative, layers: layers.collect::<Result<_, _>>()? })
     }
 
-    /// Ids `[b, s]` and their mask (see [`SelfAttention::forward`]) to token vectors `[b, s, h]`.
-    pub(crate) fn forward(&self, ids: &Tensor, mask: Option<&Tensor>) -> Result<Tensor, TchError> {
-        let mut hidden = self.embedding.forward(ids)?;
+    /// `[t]` ids to `[t, h]`.
+    pub(crate) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
+        let biases = self.relative.as_ref().map(|relative| relative.of(packed)).transpose()?;
+        let mut hidden = self.embedding.forward(packed)?;
         for layer in &self.layers {
-            hidden = layer.forward(&hidden, mask)?;
+            hidden = layer.forward(&hidden, packed, biases.as_deref())?;
         }
         Ok(hidden)
     }

@@ -1,43 +1,50 @@
-//! Token, position and type tables of BERT, summed and normalised.
+//! Token, position and type tables of the BERT family, summed and normalised.
 
 use tch::{Kind, TchError, Tensor};
 
 use super::norm::LayerNorm;
-use crate::bundle::{BertConfig, WeightsFile};
-use crate::error::{Error, torch};
+use super::packed::Packed;
+use super::parameters::Parameters;
+use crate::bundle::BertConfig;
+use crate::error::Error;
 
 #[derive(Debug)]
 pub(crate) struct Embedding {
     tokens: Tensor,
-    /// Row `i` is for the i-th token; the type vector of a single text (type 0) is already added.
     positions: Tensor,
+    /// Row of `positions` that the first token takes.
+    first_position: i64,
+    /// Types of a pair's texts; a single text is of type 0.
+    types: Option<Tensor>,
     norm: LayerNorm,
 }
 
 impl Embedding {
-    pub(crate) fn load(file: &mut WeightsFile, config: &BertConfig) -> Result<Self, Error> {
+    pub(crate) fn load(parameters: &mut dyn Parameters, config: &BertConfig) -> Result<Self, Error> {
         let hidden = config.hidden_size;
-        let tokens = file.take("embeddings.word_embeddings.weight", &[config.vocab_size, hidden])?;
-        let positions = file.take("embeddings.position_embeddings.weight", &[config.position_rows, hidden])?;
-        let positions = positions
-            .f_narrow(0, config.first_position as i64, config.max_positions() as i64)
-            .map_err(torch("reading position embeddings"))?;
-        let positions = if config.type_rows == 0 {
-            positions
-        } else {
-            let types = file.take("embeddings.token_type_embeddings.weight", &[config.type_rows, hidden])?;
-            types.f_get(0).and_then(|first| positions.f_add(&first)).map_err(torch("adding type embeddings"))?
-        };
-        let norm = LayerNorm::load(file, "embeddings.LayerNorm", hidden, config.layer_norm_eps)?;
-        Ok(Self { tokens, positions, norm })
+        let mut table =
+            |name: &str, rows: usize| parameters.take(&format!("embeddings.{name}.weight"), &[rows, hidden]);
+        Ok(Self {
+            tokens: table("word_embeddings", config.vocab_size)?,
+            positions: table("position_embeddings", config.position_rows)?,
+            first_position: config.first_position as i64,
+            types: match config.type_rows {
+                0 => None,
+                rows => Some(table("token_type_embeddings", rows)?),
+            },
+            norm: LayerNorm::load(parameters, "embeddings.LayerNorm", hidden, config.layer_norm_eps)?,
+        })
     }
 
-    /// Ids `[b, s]` to `[b, s, h]`.
-    pub(crate) fn forward(&self, ids: &Tensor) -> Result<Tensor, TchError> {
-        debug_assert_eq!(ids.kind(), Kind::Int64);
-        let (_, tokens) = ids.size2()?;
-        let summed =
-            Tensor::f_embedding(&self.tokens, ids, -1, false, false)?.f_add(&self.positions.f_narrow(0, 0, tokens)?)?;
+    /// `[t]` ids and places to `[t, h]`.
+    pub(crate) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
+        debug_assert_eq!(packed.ids.kind(), Kind::Int64);
+        let places = packed.positions.f_add_scalar(self.first_position)?;
+        let tokens = Tensor::f_embedding(&self.tokens, &packed.ids, -1, false, false)?;
+        let mut summed = tokens.f_add(&Tensor::f_embedding(&self.positions, &places, -1, false, false)?)?;
+        if let Some(types) = &self.types {
+            summed = summed.f_add(&types.f_get(0)?)?;
+        }
         self.norm.forward(&summed)
     }
 }

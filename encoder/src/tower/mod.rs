@@ -3,16 +3,18 @@
 //! | file | what |
 //! |---|---|
 //! | `network.rs` | the whole way of one batch: transformer, pooling, projection, normalisation |
-//! | `bert.rs` | BERT encoder: embeddings and layers |
+//! | `packed.rs` | a batch on the device, without padding |
+//! | `parameters.rs` | where tensors come from |
+//! | `bert.rs` | the BERT family: BERT, RoBERTa, DistilBERT, MPNet |
+//! | `t5.rs` | the encoder of T5 1.0 and 1.1 |
 //! | `embedding.rs` | token, position and type tables |
-//! | `attention.rs` | multi-head self-attention |
-//! | `linear.rs`, `norm.rs` | affine map, layer normalisation |
-//! | `pooling.rs` | token vectors to one vector: mean, cls, max |
+//! | `attention.rs`, `relative.rs` | multi-head self-attention, biases by relative position |
+//! | `linear.rs`, `norm.rs` | affine maps and feed-forward blocks, normalisation of layers and by root mean square |
+//! | `pooling.rs` | token vectors to one vector |
 //! | `projection.rs` | `Dense` modules |
 //!
-//! Everything here is plain tensors without a tape: callers hold `tch::no_grad`. Shapes in comments: `b` rows, `s`
-//! tokens (padded), `h` hidden size. Every operation is the fallible form, so that a GPU without memory is an error and
-//! not a panic.
+//! Shapes in comments: `t` tokens of all rows of a batch, `s` tokens of a row, `h` hidden size. Every operation is the
+//! fallible form, so that a GPU without memory is an error and not a panic.
 
 mod attention;
 mod bert;
@@ -20,13 +22,19 @@ mod embedding;
 mod linear;
 mod network;
 mod norm;
+mod packed;
+mod parameters;
 mod pooling;
 mod projection;
+mod relative;
+mod t5;
 
-pub(crate) use bert::Bert;
-pub(crate) use network::{Network, Step};
+use bert::Bert;
+pub(crate) use network::{Loaded, Network, Route, Transformer};
+pub(crate) use parameters::Parameters;
 pub(crate) use pooling::Pooling;
 pub(crate) use projection::Dense;
+use t5::T5;
 
 /// A side of the dual encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

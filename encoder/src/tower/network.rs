@@ -2,67 +2,99 @@
 
 use tch::{Device, Kind, TchError, Tensor};
 
-use super::pooling::PooledTokens;
-use super::{Bert, Dense, Pooling};
+use super::packed::Packed;
+use super::parameters::Parameters;
+use super::{Bert, Dense, Pooling, T5, Tower};
+use crate::bundle::Architecture;
 use crate::error::{Error, torch};
 use crate::tokenize::Batch;
 
 /// Below this length a vector counts as zero, as in `torch.nn.functional.normalize`.
 const SMALLEST_NORM: f64 = 1e-12;
 
-/// A step after pooling.
+/// Tokens to token vectors.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum Transformer {
+    Bert(Bert),
+    T5(T5),
+}
+
+impl Transformer {
+    pub(crate) fn load(parameters: &mut dyn Parameters, architecture: &Architecture) -> Result<Self, Error> {
+        Ok(match architecture {
+            Architecture::Bert(config) => Self::Bert(Bert::load(parameters, config)?),
+            Architecture::T5(config) => Self::T5(T5::load(parameters, config)?),
+        })
+    }
+
+    fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
+        match self {
+            Self::Bert(bert) => bert.forward(packed),
+            Self::T5(t5) => t5.forward(packed),
+        }
+    }
+}
+
+/// A module with its weights.
+#[derive(Debug)]
+pub(crate) enum Loaded {
+    Transformer(Transformer),
+    Pooling(Pooling),
     Dense(Dense),
     Normalize,
 }
 
-/// A siamese encoder: both towers run it, with their own prompts.
-#[derive(Debug)]
-pub(crate) struct Network {
-    pub(crate) transformer: Bert,
-    pub(crate) pooling: Pooling,
-    pub(crate) steps: Vec<Step>,
+/// What one tower runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Route {
+    /// Places of modules, in order.
+    pub(crate) steps: Vec<usize>,
     /// Length of a vector.
     pub(crate) dim: usize,
+}
+
+/// Both towers: every module once, and the way of each tower through them.
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(crate) modules: Vec<Loaded>,
+    /// Of the question tower and the answer tower; of a siamese encoder they are equal.
+    pub(crate) routes: [Route; 2],
     pub(crate) device: Device,
 }
 
 impl Network {
-    /// Embeds a batch: `batch.rows() * dim` values, row-major, every row of unit length.
-    pub(crate) fn embed(&self, batch: &Batch) -> Result<Vec<f32>, Error> {
-        let vectors = tch::no_grad(|| self.forward(batch)).map_err(torch("embedding a batch"))?;
-        let values = batch.rows() * self.dim;
+    /// Length of a vector, of either tower.
+    pub(crate) fn dim(&self) -> usize {
+        self.routes[1].dim
+    }
+
+    /// Embeds a batch: `batch.rows() * dim` values, row-major, every row of unit length, in the order of the batch.
+    pub(crate) fn embed(&self, tower: Tower, batch: &Batch) -> Result<Vec<f32>, Error> {
+        let dim = self.routes[usize::from(tower == Tower::Answer)].dim;
+        let on_cpu = || self.forward(tower, batch)?.f_to_device(Device::Cpu)?.f_contiguous();
+        let vectors = tch::no_grad(on_cpu).map_err(torch("embedding a batch"))?;
+        let values = batch.rows() * dim;
         let mut rows = vec![0.0_f32; values];
         vectors.f_copy_data(&mut rows, values).map_err(torch("copying vectors from the device"))?;
         if rows.iter().all(|value| value.is_finite()) { Ok(rows) } else { Err(Error::NotFinite) }
     }
 
-    /// `[rows, dim]` in f32 on the CPU.
-    fn forward(&self, batch: &Batch) -> Result<Tensor, TchError> {
-        let (rows, width) = (batch.rows() as i64, batch.width() as i64);
-        let ids = Tensor::f_from_slice(batch.ids())?.f_view([rows, width])?.f_to_device(self.device)?;
-        let positions = Tensor::f_arange(width, (Kind::Int64, self.device))?;
-        let lengths = Tensor::f_from_slice(batch.lengths())?.f_view([rows, 1])?.f_to_device(self.device)?;
-        let real = positions.f_lt_tensor(&lengths)?;
-        let attended = if batch.is_full() { None } else { Some(real.f_view([rows, 1, 1, width])?) };
-        let hidden = self.transformer.forward(&ids, attended.as_ref())?;
-
-        let prompt = if self.pooling.include_prompt() { 0 } else { batch.prompt_tokens() as i64 };
-        let tokens = PooledTokens {
-            mask: if prompt == 0 { real } else { real.f_logical_and(&positions.f_ge(prompt)?)? },
-            first: prompt,
-            full: batch.is_full() && prompt == 0,
-        };
-        let mut vectors = self.pooling.forward(&hidden, &tokens)?;
-        for step in &self.steps {
-            vectors = match step {
-                Step::Dense(dense) => dense.forward(&vectors)?,
-                Step::Normalize => unit_length(&vectors)?,
+    /// `[rows, dim]` in f32 and of unit length, in the order of the batch.
+    pub(crate) fn forward(&self, tower: Tower, batch: &Batch) -> Result<Tensor, TchError> {
+        let route = &self.routes[usize::from(tower == Tower::Answer)];
+        let packed = Packed::new(batch, self.device)?;
+        // `[t, h]` up to the pooling, `[rows, h]` from there on.
+        let mut values = packed.ids.shallow_clone();
+        for module in route.steps.iter().filter_map(|&at| self.modules.get(at)) {
+            values = match module {
+                Loaded::Transformer(transformer) => transformer.forward(&packed)?,
+                Loaded::Pooling(pooling) => pooling.forward(&values, &packed)?,
+                Loaded::Dense(dense) => dense.forward(&values)?,
+                Loaded::Normalize => unit_length(&values)?,
             };
         }
         // A no-op in the common case; it undoes nothing, and makes every model's vectors fit a cosine index.
-        unit_length(&vectors.f_narrow(1, 0, self.dim as i64)?)?.f_to_device(Device::Cpu)?.f_contiguous()
+        unit_length(&values.f_narrow(1, 0, route.dim as i64)?)
     }
 }
 

@@ -1,10 +1,11 @@
-//! Layer normalisation (Ba et al. 2016) over the last dimension.
+//! Normalisation over the last dimension.
 
-use tch::{TchError, Tensor};
+use tch::{Kind, TchError, Tensor};
 
-use crate::bundle::WeightsFile;
+use super::parameters::Parameters;
 use crate::error::Error;
 
+/// Layer normalisation (Ba et al. 2016).
 #[derive(Debug)]
 pub(crate) struct LayerNorm {
     weight: Tensor,
@@ -15,13 +16,35 @@ pub(crate) struct LayerNorm {
 
 impl LayerNorm {
     /// Reads `{name}.weight` and `{name}.bias`.
-    pub(crate) fn load(file: &mut WeightsFile, name: &str, size: usize, epsilon: f64) -> Result<Self, Error> {
-        let weight = file.take(&format!("{name}.weight"), &[size])?;
-        let bias = file.take(&format!("{name}.bias"), &[size])?;
+    pub(crate) fn load(parameters: &mut dyn Parameters, name: &str, size: usize, epsilon: f64) -> Result<Self, Error> {
+        let weight = parameters.take(&format!("{name}.weight"), &[size])?;
+        let bias = parameters.take(&format!("{name}.bias"), &[size])?;
         Ok(Self { weight, bias, size: size as i64, epsilon })
     }
 
     pub(crate) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
         input.f_layer_norm([self.size], Some(&self.weight), Some(&self.bias), self.epsilon, true)
+    }
+}
+
+/// Root mean square normalisation (Zhang and Sennrich 2019), as T5 has it: no mean is taken off, and squares are summed in
+/// f32 whatever the network's number type.
+#[derive(Debug)]
+pub(crate) struct RmsNorm {
+    weight: Tensor,
+    epsilon: f64,
+}
+
+impl RmsNorm {
+    /// Reads `{name}.weight`.
+    pub(crate) fn load(parameters: &mut dyn Parameters, name: &str, size: usize, epsilon: f64) -> Result<Self, Error> {
+        Ok(Self { weight: parameters.take(&format!("{name}.weight"), &[size])?, epsilon })
+    }
+
+    pub(crate) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
+        let wide = input.f_to_kind(Kind::Float)?;
+        let squares = wide.f_square()?.f_mean_dim(&[-1i64][..], true, None::<Kind>)?;
+        let scaled = wide.f_mul(&squares.f_add_scalar(self.epsilon)?.f_rsqrt()?)?;
+        scaled.f_to_kind(self.weight.kind())?.f_mul(&self.weight)
     }
 }

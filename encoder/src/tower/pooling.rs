@@ -1,19 +1,9 @@
-//! From token vectors to one vector per text: mean, cls and max, in f32 whatever the network's dtype.
+//! From token vectors to one vector per text, in f32 whatever the network's dtype.
 
 use tch::{Kind, TchError, Tensor};
 
+use super::packed::{Packed, joined};
 use crate::bundle::{PoolingConfig, PoolingMode};
-
-/// Which tokens of a padded batch are real and which of them are pooled.
-#[derive(Debug)]
-pub(crate) struct PooledTokens {
-    /// `[b, s]`, true where a token is pooled: real, and behind the prompt where the prompt is left out.
-    pub(crate) mask: Tensor,
-    /// Position of the first pooled token, the same in every row.
-    pub(crate) first: i64,
-    /// Whether `mask` is true everywhere.
-    pub(crate) full: bool,
-}
 
 #[derive(Debug)]
 pub(crate) struct Pooling {
@@ -25,44 +15,38 @@ impl Pooling {
         Self { config }
     }
 
-    /// Whether the prompt's tokens take part.
-    pub(crate) fn include_prompt(&self) -> bool {
-        self.config.include_prompt
-    }
-
-    /// Length of the result for token vectors of this length.
-    pub(crate) fn output_size(&self, hidden: usize) -> usize {
-        hidden * self.config.modes.len()
-    }
-
-    /// Token vectors `[b, s, h]` to `[b, modes * h]` in f32.
-    pub(crate) fn forward(&self, hidden: &Tensor, tokens: &PooledTokens) -> Result<Tensor, TchError> {
-        let hidden = hidden.f_to_kind(Kind::Float)?;
-        let pooled: Vec<Tensor> = self
-            .config
-            .modes
-            .iter()
-            .map(|mode| match mode {
-                PoolingMode::Cls => hidden.f_select(1, tokens.first),
-                PoolingMode::Max => maximum(&hidden, tokens),
-                PoolingMode::Mean => mean(&hidden, tokens),
-            })
-            .collect::<Result<_, _>>()?;
-        Tensor::f_cat(&pooled, 1)
+    /// Token vectors `[t, h]` to `[rows, modes * h]` in f32.
+    pub(crate) fn forward(&self, hidden: &Tensor, packed: &Packed) -> Result<Tensor, TchError> {
+        let skipped = if self.config.include_prompt { 0 } else { packed.prompt };
+        let pooled = packed.runs.iter().map(|run| {
+            // What follows the prompt, at least the token behind the text.
+            let skipped = skipped.min(run.tokens - 1);
+            let tokens = run.of(hidden)?.f_to_kind(Kind::Float)?.f_narrow(1, skipped, run.tokens - skipped)?;
+            let modes = self.config.modes.iter().map(|mode| pool(*mode, &tokens, skipped));
+            Tensor::f_cat(&modes.collect::<Result<Vec<Tensor>, _>>()?, 1)
+        });
+        joined(pooled.collect::<Result<_, _>>()?)
     }
 }
 
-fn mean(hidden: &Tensor, tokens: &PooledTokens) -> Result<Tensor, TchError> {
-    if tokens.full {
-        return hidden.f_mean_dim(&[1i64][..], false, None::<Kind>);
+/// `[rows, s, h] -> [rows, h]`; `skipped` tokens stood before the first.
+fn pool(mode: PoolingMode, tokens: &Tensor, skipped: i64) -> Result<Tensor, TchError> {
+    let along = &[1i64][..];
+    match mode {
+        PoolingMode::Cls => tokens.f_select(1, 0),
+        PoolingMode::Max => tokens.f_amax(along, false),
+        PoolingMode::Mean => tokens.f_mean_dim(along, false, None::<Kind>),
+        PoolingMode::MeanSqrtLength => {
+            let count = tokens.size().get(1).copied().unwrap_or(1) as f64;
+            tokens.f_sum_dim_intlist(along, false, None::<Kind>)?.f_div_scalar(count.sqrt())
+        }
+        PoolingMode::WeightedMean => {
+            // The place of each token from 1, as a weight (Muennighoff 2022, "SGPT").
+            let end = skipped + tokens.size().get(1).copied().unwrap_or(1);
+            let places = Tensor::f_arange_start(skipped + 1, end + 1, (Kind::Float, tokens.device()))?;
+            let weights = places.f_div(&places.f_sum(None::<Kind>)?)?.f_view([1, -1, 1])?;
+            tokens.f_mul(&weights)?.f_sum_dim_intlist(along, false, None::<Kind>)
+        }
+        PoolingMode::LastToken => tokens.f_select(1, -1),
     }
-    // A product of matrices reads the token vectors once: [b, 1, s] x [b, s, h].
-    let weights = tokens.mask.f_to_kind(Kind::Float)?;
-    let counts = weights.f_sum_dim_intlist(&[1i64][..], true, None::<Kind>)?;
-    weights.f_unsqueeze(1)?.f_bmm(hidden)?.f_squeeze_dim(1)?.f_div(&counts)
-}
-
-fn maximum(hidden: &Tensor, tokens: &PooledTokens) -> Result<Tensor, TchError> {
-    let unpooled = tokens.mask.f_logical_not()?.f_unsqueeze(-1)?;
-    hidden.f_masked_fill(&unpooled, f64::NEG_INFINITY)?.f_amax(&[1i64][..], false)
 }

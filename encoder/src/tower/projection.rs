@@ -3,7 +3,8 @@
 use tch::{Kind, TchError, Tensor};
 
 use super::linear::Linear;
-use crate::bundle::{Activation, DenseConfig, WeightsFile};
+use super::parameters::Parameters;
+use crate::bundle::{Activation, DenseConfig};
 use crate::error::Error;
 
 #[derive(Debug)]
@@ -14,9 +15,14 @@ pub(crate) struct Dense {
 }
 
 impl Dense {
-    /// Reads `linear.weight` and, if configured, `linear.bias`; `kind` is the network's dtype.
-    pub(crate) fn load(file: &mut WeightsFile, config: &DenseConfig, kind: Kind) -> Result<Self, Error> {
-        let linear = Linear::load_with(file, "linear", config.in_features, config.out_features, config.bias)?;
+    /// Reads `{name}.weight` and, if configured, `{name}.bias`; `kind` is the network's dtype.
+    pub(crate) fn load(
+        parameters: &mut dyn Parameters,
+        name: &str,
+        config: &DenseConfig,
+        kind: Kind,
+    ) -> Result<Self, Error> {
+        let linear = Linear::load(parameters, name, config.in_features, config.out_features, config.bias)?;
         Ok(Self { linear, kind, activation: config.activation })
     }
 

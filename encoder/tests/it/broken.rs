@@ -53,7 +53,7 @@ fn missing_files_are_named_with_the_fix() {
     fs_err::rename(&weights, folder.path().join("pytorch_model.bin")).unwrap();
     assert_says(&refusal(folder.path()), &["pytorch_model.bin", "safe_serialization"]);
     fs_err::write(folder.path().join("model.safetensors.index.json"), "{}").unwrap();
-    assert_says(&refusal(folder.path()), &["split over several files"]);
+    assert_says(&refusal(folder.path()), &["model.safetensors.index.json", "`weight_map`"]);
 }
 
 #[test]
@@ -157,7 +157,7 @@ type Wrong = (&'static str, &'static str, serde_json::Value, &'static str);
 #[test]
 fn settings_that_cannot_be_are_refused_by_field() {
     let wrong: [Wrong; 14] = [
-        ("config.json", "model_type", json!("t5"), "model type is not supported"),
+        ("config.json", "model_type", json!("gpt2"), "model type is not supported"),
         ("config.json", "hidden_act", json!("swish"), "hidden activation is not supported"),
         ("config.json", "position_embedding_type", json!("relative_key"), "position embedding is not supported"),
         ("config.json", "num_attention_heads", json!(5), "a divisor of `hidden_size`"),
@@ -170,7 +170,7 @@ fn settings_that_cannot_be_are_refused_by_field() {
         ),
         ("config.json", "vocab_size", json!("many"), "field `vocab_size`"),
         ("config.json", "vocab_size", json!(10), "the model's table has 10 rows"),
-        ("1_Pooling/config.json", "pooling_mode_lasttoken", json!(true), "pooling is not supported"),
+        ("1_Pooling/config.json", "pooling_mode", json!("median"), "pooling is not supported"),
         ("1_Pooling/config.json", "pooling_mode", json!([]), "a name or a list of names"),
         ("sentence_bert_config.json", "max_seq_length", json!(2), "leaves none for the text"),
         ("config_sentence_transformers.json", "prompts", json!(["query"]), "an object of strings"),

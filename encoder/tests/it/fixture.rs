@@ -23,7 +23,7 @@ pub(crate) fn copy(name: &str) -> TempDir {
     copy
 }
 
-fn copy_folder(from: &Path, to: &Path) {
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
     fs_err::create_dir_all(to).unwrap();
     for entry in fs_err::read_dir(from).unwrap() {
         let entry = entry.unwrap();

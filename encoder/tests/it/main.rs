@@ -3,6 +3,8 @@
 
 mod broken;
 mod command;
+mod dual;
+mod families;
 mod fingerprint;
 mod fixture;
 mod http;

@@ -1,0 +1,89 @@
+//! Golden vectors: texts whose vectors a bundle brings along. A model that does not reproduce them is not that model, or
+//! does not run as it should, and is not served.
+
+use std::path::Path;
+
+use super::load::Encoder;
+use super::manifest::{Golden, MANIFEST, Manifest};
+use crate::device::Dtype;
+use crate::error::Error;
+use crate::tower::Tower;
+
+/// What a new bundle is measured with: short and long, another script, digits, and a text of one letter.
+const TEXTS: [&str; 6] = [
+    "who won super bowl 50",
+    "What is the difference between a siamese and an asymmetric dual encoder?",
+    "a",
+    "Temüjin united the tribes of the Mongolian steppe; in 1206 he took the name Genghis Khan.",
+    "東京の人口は何人ですか",
+    "The answer tower embeds passages. It reads them once, when an index is built, and their vectors are laid into a graph \
+     that the question tower's vectors are searched in; so both have to be of one model, and 1,024 dimensions do not help \
+     where the models differ.",
+];
+
+/// How near a vector must come: rounding of the computing type, and no more.
+fn floor(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F32 => 0.999_99,
+        Dtype::F16 => 0.999,
+        Dtype::Bf16 => 0.99,
+    }
+}
+
+impl Encoder {
+    /// Vectors of the golden texts by this model.
+    pub(crate) fn golden(&self) -> Result<Vec<Golden>, Error> {
+        let mut golden = Vec::new();
+        for tower in [Tower::Question, Tower::Answer] {
+            for text in TEXTS {
+                let vector = self.embed(tower, &[&self.tokenizer().encode(tower, text)?])?;
+                golden.push(Golden { tower: tower.name().to_owned(), text: text.to_owned(), vector });
+            }
+        }
+        Ok(golden)
+    }
+
+    /// Embeds the golden texts of the bundle and compares; the smallest cosine, or nothing where there are none.
+    pub fn reproduce_golden(&self) -> Result<Option<f64>, Error> {
+        let mut smallest = None;
+        for golden in self.expected() {
+            let tower: Tower = golden.tower.parse().map_err(|reason: String| self.wrong_golden(golden, reason))?;
+            let vector = self.embed(tower, &[&self.tokenizer().encode(tower, &golden.text)?])?;
+            let found = cosine(&vector, &golden.vector);
+            let floor = floor(self.info().dtype);
+            // Also where it is no number.
+            if !(vector.len() == golden.vector.len() && found >= floor) {
+                return Err(self.wrong_golden(golden, format!("cosine {found:.6}, expected at least {floor}")));
+            }
+            smallest = Some(smallest.map_or(found, |known: f64| known.min(found)));
+        }
+        Ok(smallest)
+    }
+
+    fn wrong_golden(&self, golden: &Golden, reason: String) -> Error {
+        Error::Golden {
+            model: self.info().name.clone(),
+            tower: golden.tower.clone(),
+            text: golden.text.clone(),
+            reason,
+        }
+    }
+}
+
+/// Writes `dyad.json` of a directory that holds everything else: opens it, and notes what it is and what it gives.
+pub(crate) fn seal(root: &Path, mut manifest: Manifest, compute: &crate::device::Compute) -> Result<(), Error> {
+    let sealed = root.join(MANIFEST);
+    if sealed.exists() {
+        fs_err::remove_file(sealed)?;
+    }
+    let encoder = Encoder::open_with(root, compute, Some(&manifest))?;
+    manifest.dim = encoder.info().dim;
+    manifest.fingerprint.clone_from(&encoder.info().fingerprint);
+    manifest.golden = encoder.golden()?;
+    manifest.write(root)
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}

@@ -1,0 +1,90 @@
+//! `dyad.json`: what our bundles know beyond the layout of sentence-transformers: ties, and golden vectors.
+//!
+//! ```json
+//! {
+//!   "format": 1,
+//!   "sharing": {"token": "shared", "transformer": "separate", "projection": "separate"},
+//!   "shared_tensors": [{"tensor": "shared.weight", "modules": ["query_0_Transformer", "document_0_Transformer"]}],
+//!   "dim": 768,
+//!   "fingerprint": "sha-256 in hexadecimal",
+//!   "golden": [{"tower": "question", "text": "who won", "vector": [0.1, ...]}]
+//! }
+//! ```
+//!
+//! Modules of both routes of a `Router` are shared by being named twice; only tensors *inside* two modules need
+//! `shared_tensors`. sentence-transformers reads both copies; we read both, refuse them where they differ, and keep one.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dual::Sharing;
+use crate::error::Error;
+
+/// Name of the file.
+pub(crate) const MANIFEST: &str = "dyad.json";
+/// The form that this release writes and reads.
+const FORMAT: u32 = 1;
+
+/// The file's content.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Manifest {
+    format: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sharing: Option<Sharing>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) shared_tensors: Vec<SharedTensor>,
+    pub(crate) dim: usize,
+    pub(crate) fingerprint: String,
+    pub(crate) golden: Vec<Golden>,
+}
+
+/// A tensor that several modules hold, by its name in the architecture.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SharedTensor {
+    pub(crate) tensor: String,
+    pub(crate) modules: Vec<String>,
+}
+
+/// A text and the vector that it must get.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Golden {
+    /// `question` or `answer`.
+    pub(crate) tower: String,
+    pub(crate) text: String,
+    pub(crate) vector: Vec<f32>,
+}
+
+impl Manifest {
+    pub(crate) fn new(sharing: Option<Sharing>, shared_tensors: Vec<SharedTensor>) -> Self {
+        Self { format: FORMAT, sharing, shared_tensors, dim: 0, fingerprint: String::new(), golden: Vec::new() }
+    }
+
+    /// Reads the file of a model directory; nothing where there is none.
+    pub(crate) fn read(root: &Path) -> Result<Option<Self>, Error> {
+        let path = root.join(MANIFEST);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let manifest: Self = serde_json::from_slice(&fs_err::read(&path)?)
+            .map_err(|source| Error::Json { path: path.clone(), source })?;
+        if manifest.format != FORMAT {
+            return Err(Error::Field {
+                path,
+                field: "format",
+                expected: format!("{FORMAT}; a later one needs a later release"),
+                got: manifest.format.to_string(),
+            });
+        }
+        Ok(Some(manifest))
+    }
+
+    pub(crate) fn write(&self, root: &Path) -> Result<(), Error> {
+        let path = root.join(MANIFEST);
+        let text = serde_json::to_string_pretty(self).map_err(|source| Error::Json { path: path.clone(), source })?;
+        Ok(fs_err::write(path, text + "\n")?)
+    }
+}

@@ -1,0 +1,83 @@
+//! `dyad-encoder inspect`: what a model is made of.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::bundle::Encoder;
+use crate::device::Compute;
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Directory of the model
+    #[arg(value_name = "DIR")]
+    model: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bytes of a value in each number type.
+const DTYPES: [(&str, u64); 3] = [("f32", 4), ("bf16", 2), ("f16", 2)];
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let encoder = Encoder::open(&options.model, &Compute::default())?;
+    let (info, contents, golden) = (encoder.info(), encoder.contents(), encoder.reproduce_golden()?);
+    let mut output = std::io::stdout().lock();
+    if options.json {
+        let modules: Vec<_> = contents
+            .modules
+            .iter()
+            .map(|module| {
+                json!({"id": module.id, "class": module.class, "towers": module.towers, "tensors": module.tensors,
+                       "parameters": module.parameters})
+            })
+            .collect();
+        let ties: Vec<_> = contents
+            .shared_tensors
+            .iter()
+            .map(|(tensor, modules)| json!({"tensor": tensor, "modules": modules}))
+            .collect();
+        let bytes: serde_json::Map<_, _> =
+            DTYPES.map(|(name, bytes)| (name.to_owned(), json!(contents.parameters * bytes))).into_iter().collect();
+        let value = json!({
+            "name": info.name, "fingerprint": info.fingerprint, "dim": info.dim, "max_tokens": info.max_tokens,
+            "max_question_tokens": info.max_question_tokens, "normalizes": info.normalizes,
+            "sharing": contents.sharing.map(|sharing| sharing.to_string()), "modules": modules, "shared_tensors": ties,
+            "parameters": contents.parameters, "bytes": bytes, "golden_cosine": golden,
+        });
+        writeln!(output, "{value:#}")?;
+        return Ok(());
+    }
+    writeln!(output, "{}, fingerprint {}", info.name, info.fingerprint)?;
+    writeln!(
+        output,
+        "{} values, unit length {}, longest question {} tokens, longest answer {}",
+        info.dim,
+        if info.normalizes { "by the model" } else { "made here" },
+        info.max_question_tokens,
+        info.max_tokens
+    )?;
+    if let Some(sharing) = contents.sharing {
+        writeln!(output, "sharing {sharing}")?;
+    }
+    writeln!(output)?;
+    for module in &contents.modules {
+        let (id, towers) = (if module.id.is_empty() { "." } else { &module.id }, module.towers.join(", "));
+        let class = module.class;
+        writeln!(output, "{id:<26} {class:<12} {towers:<17} {:>4} tensors {:>12}", module.tensors, module.parameters)?;
+    }
+    for (tensor, modules) in &contents.shared_tensors {
+        writeln!(output, "{tensor} is one tensor in {}", modules.join(", "))?;
+    }
+    let sizes =
+        DTYPES.map(|(name, bytes)| format!("{name} {:.1} MiB", (contents.parameters * bytes) as f64 / 1048576.0));
+    writeln!(output, "\n{} parameters: {}", contents.parameters, sizes.join(", "))?;
+    match golden {
+        Some(cosine) => writeln!(output, "golden vectors reproduced: smallest cosine {cosine:.7}")?,
+        None => writeln!(output, "no golden vectors: not one of our bundles")?,
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! Dual encoders: a question tower and an answer tower, and what they have in common.
+//!
+//! | file | what |
+//! |---|---|
+//! | `sharing.rs` | the five variants, and all others, in one table |
+//! | `create.rs` | a new bundle of two towers from one pretrained encoder |
+//! | `learned.rs` | the tensors of a bundle as training takes them: each once, by name, with or without a gradient |
+
+mod create;
+mod learned;
+mod sharing;
+
+pub use create::{Creation, create};
+pub use learned::{Learned, Parameter};
+pub use sharing::{Part, Sharing, Tie};

@@ -1,0 +1,87 @@
+//! A batch on the device: the tokens of all rows one after another, without padding.
+//!
+//! Everything but attention and pooling works on single tokens, so `[t, h]` is all that it needs, where `t` counts the
+//! tokens of all rows. Attention and pooling work on *runs*: neighbouring rows of one length, a view `[rows, s, h]` of the
+//! same memory. Batches are sorted by length, so runs are few, and no mask is needed anywhere.
+
+use tch::{Device, TchError, Tensor};
+
+use crate::tokenize::Batch;
+
+/// Neighbouring rows of one length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// The first token of its first row.
+    pub(crate) first: i64,
+    pub(crate) rows: i64,
+    /// Of each row.
+    pub(crate) tokens: i64,
+}
+
+impl Run {
+    /// `[t, h] -> [rows, tokens, h]`, a view.
+    pub(crate) fn of(self, packed: &Tensor) -> Result<Tensor, TchError> {
+        packed.f_narrow(0, self.first, self.rows * self.tokens)?.f_view([self.rows, self.tokens, -1])
+    }
+}
+
+/// Token ids and where they stand.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    /// `[t]`, whole numbers.
+    pub(crate) ids: Tensor,
+    /// `[t]`: the place of each token in its row, from 0.
+    pub(crate) positions: Tensor,
+    pub(crate) runs: Vec<Run>,
+    /// Tokens of each row that belong to the prompt.
+    pub(crate) prompt: i64,
+}
+
+impl Packed {
+    pub(crate) fn new(batch: &Batch, device: Device) -> Result<Self, TchError> {
+        let lengths = batch.lengths();
+        let positions: Vec<i64> = lengths.iter().flat_map(|length| 0..*length).collect();
+        Ok(Self {
+            ids: Tensor::f_from_slice(batch.ids())?.f_to_device(device)?,
+            positions: Tensor::f_from_slice(&positions)?.f_to_device(device)?,
+            runs: runs(lengths),
+            prompt: batch.prompt_tokens() as i64,
+        })
+    }
+
+    /// Tokens of the longest row.
+    pub(crate) fn longest(&self) -> i64 {
+        self.runs.iter().map(|run| run.tokens).max().unwrap_or(0)
+    }
+}
+
+fn runs(lengths: &[i64]) -> Vec<Run> {
+    let mut first = 0;
+    let of_one_length = lengths.chunk_by(|a, b| a == b).map(|run| {
+        let (rows, tokens) = (run.len() as i64, run.first().copied().unwrap_or(0));
+        let run = Run { first, rows, tokens };
+        first += rows * tokens;
+        run
+    });
+    of_one_length.collect()
+}
+
+/// One result per run, side by side along the first dimension.
+pub(crate) fn joined(parts: Vec<Tensor>) -> Result<Tensor, TchError> {
+    match <[Tensor; 1]>::try_from(parts) {
+        Ok([only]) => Ok(only),
+        Err(parts) => Tensor::f_cat(&parts, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_of_one_length_are_a_run() {
+        let run = |first, rows, tokens| Run { first, rows, tokens };
+        assert_eq!(runs(&[5, 5, 3, 1, 1, 1]), [run(0, 2, 5), run(10, 1, 3), run(13, 3, 1)]);
+        assert!(runs(&[]).is_empty());
+    }
+}

@@ -1,0 +1,87 @@
+//! The encoder of T5 (Raffel et al. 2020) in its versions 1.0 and 1.1: pre-normalised layers without biases, relative
+//! positions from the first block in all of them, scores that are not scaled.
+
+use tch::{TchError, Tensor};
+
+use super::attention::{AttentionShape, SelfAttention};
+use super::linear::{FeedForward, Linear};
+use super::norm::RmsNorm;
+use super::packed::Packed;
+use super::parameters::Parameters;
+use super::relative::{Buckets, RelativeBias};
+use crate::bundle::T5Config;
+use crate::error::Error;
+
+#[derive(Debug)]
+struct Block {
+    attention_norm: RmsNorm,
+    attention: SelfAttention,
+    feed_forward_norm: RmsNorm,
+    feed_forward: FeedForward,
+}
+
+impl Block {
+    fn load(parameters: &mut dyn Parameters, number: usize, config: &T5Config) -> Result<Self, Error> {
+        let name = |part: &str| format!("encoder.block.{number}.{part}");
+        let (hidden, wide) = (config.d_model, config.d_ff);
+        let (heads, head_size) = (config.heads, config.d_kv);
+        let shape = AttentionShape { hidden, heads, head_size, bias: false, scale: Some(1.0) };
+        let maps = ["q", "k", "v", "o"].map(|map| name(&format!("layer.0.SelfAttention.{map}")));
+        let feed = |part: &str| name(&format!("layer.1.DenseReluDense.{part}"));
+        let widen = if config.gated {
+            Linear::load_joined(parameters, &[feed("wi_0"), feed("wi_1")], hidden, wide, false)?
+        } else {
+            Linear::load(parameters, &feed("wi"), hidden, wide, false)?
+        };
+        let narrow = Linear::load(parameters, &feed("wo"), wide, hidden, false)?;
+        let norm = |parameters: &mut dyn Parameters, layer: usize| {
+            RmsNorm::load(parameters, &name(&format!("layer.{layer}.layer_norm")), hidden, config.epsilon)
+        };
+        Ok(Self {
+            attention_norm: norm(parameters, 0)?,
+            attention: SelfAttention::load(parameters, maps, &shape)?,
+            feed_forward_norm: norm(parameters, 1)?,
+            feed_forward: FeedForward { widen, narrow, activation: config.activation, gated: config.gated },
+        })
+    }
+
+    fn forward(&self, input: &Tensor, packed: &Packed, biases: &[Tensor]) -> Result<Tensor, TchError> {
+        let attended = self.attention.forward(&self.attention_norm.forward(input)?, packed, Some(biases))?;
+        let attended = input.f_add(&attended)?;
+        attended.f_add(&self.feed_forward.forward(&self.feed_forward_norm.forward(&attended)?)?)
+    }
+}
+
+/// A T5 encoder.
+#[derive(Debug)]
+pub(crate) struct T5 {
+    tokens: Tensor,
+    relative: RelativeBias,
+    blocks: Vec<Block>,
+    norm: RmsNorm,
+}
+
+impl T5 {
+    pub(crate) fn load(parameters: &mut dyn Parameters, config: &T5Config) -> Result<Self, Error> {
+        let buckets = Buckets { count: config.buckets, max_distance: config.max_distance };
+        let bias = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+        Ok(Self {
+            tokens: parameters.take("shared.weight", &[config.vocab_size, config.d_model])?,
+            relative: RelativeBias::load(parameters, bias, buckets, config.heads)?,
+            blocks: (0..config.layers)
+                .map(|number| Block::load(parameters, number, config))
+                .collect::<Result<_, _>>()?,
+            norm: RmsNorm::load(parameters, "encoder.final_layer_norm", config.d_model, config.epsilon)?,
+        })
+    }
+
+    /// `[t]` ids to `[t, h]`.
+    pub(crate) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
+        let biases = self.relative.of(packed)?;
+        let mut hidden = Tensor::f_embedding(&self.tokens, &packed.ids, -1, false, false)?;
+        for block in &self.blocks {
+            hidden = block.forward(&hidden, packed, &biases)?;
+        }
+        self.norm.forward(&hidden)
+    }
+}
