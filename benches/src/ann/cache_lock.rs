@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::Path;
 
-use super::error::{Error, Result};
+use crate::harness::{Error, Result};
 
 /// Begins the name of a run's scratch folder; its process id follows.
 pub(super) const SCRATCH: &str = "scratch-";

@@ -169,10 +169,10 @@ impl Party<'_> {
         for name in names {
             let group = self.asked.iter().find(|asked| asked.name == *name).map(|asked| asked.members.clone());
             let single = self.asked.iter().flat_map(|asked| &asked.members).find(|member| *member == name);
-            let failed = self.failures.iter().find(|(failed, _)| failed == name);
+            let failed = self.failures.has(name);
             match (group, single, failed) {
                 (Some(group), ..) => engines.extend(group),
-                (None, None, None) => {
+                (None, None, false) => {
                     let known = self.asked.iter().map(|asked| asked.name.clone()).collect::<Vec<_>>().join(", ");
                     return Err(refuse(name.clone(), known));
                 }

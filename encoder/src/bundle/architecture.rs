@@ -117,7 +117,7 @@ impl Architecture {
     }
 
     /// Tensors that a checkpoint may hold and an encoder does not use: position counters, the pooler, task heads, a decoder.
-    pub(crate) fn is_unused(&self, name: &str) -> bool {
+    pub(crate) fn is_unused(name: &str) -> bool {
         name == "embeddings.position_ids"
             || name == "embeddings.token_type_ids"
             || ["pooler.", "cls.", "lm_head.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "decoder."]

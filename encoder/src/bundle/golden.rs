@@ -22,7 +22,7 @@ const TEXTS: [&str; 6] = [
 ];
 
 /// How near a vector must come: rounding of the computing type, and no more.
-fn floor(dtype: Dtype) -> f64 {
+pub(crate) fn least_cosine(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F32 => 0.999_99,
         Dtype::F16 => 0.999,
@@ -49,11 +49,11 @@ impl Encoder {
         for golden in self.expected() {
             let tower: Tower = golden.tower.parse().map_err(|reason: String| self.wrong_golden(golden, reason))?;
             let vector = self.embed(tower, &[&self.tokenizer().encode(tower, &golden.text)?])?;
-            let found = cosine(&vector, &golden.vector);
-            let floor = floor(self.info().dtype);
+            let (found, least) = (golden.cosine(&vector), least_cosine(self.info().dtype));
             // Also where it is no number.
-            if !(vector.len() == golden.vector.len() && found >= floor) {
-                return Err(self.wrong_golden(golden, format!("cosine {found:.6}, expected at least {floor}")));
+            let near = found >= least;
+            if !near {
+                return Err(self.wrong_golden(golden, format!("cosine {found:.6}, expected at least {least}")));
             }
             smallest = Some(smallest.map_or(found, |known: f64| known.min(found)));
         }
@@ -83,7 +83,14 @@ pub(crate) fn seal(root: &Path, mut manifest: Manifest, compute: &crate::device:
     manifest.write(root)
 }
 
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
-    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+impl Golden {
+    /// Between this vector and another; NaN where the lengths differ.
+    pub(crate) fn cosine(&self, vector: &[f32]) -> f64 {
+        if self.vector.len() != vector.len() {
+            return f64::NAN;
+        }
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
+        let lengths = dot(&self.vector, &self.vector) * dot(vector, vector);
+        dot(&self.vector, vector) / lengths.sqrt()
+    }
 }

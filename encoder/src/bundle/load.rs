@@ -106,7 +106,7 @@ impl Encoder {
     }
 
     /// The vectors that this model must give.
-    pub(super) fn expected(&self) -> &[Golden] {
+    pub(crate) fn expected(&self) -> &[Golden] {
         &self.golden
     }
 

@@ -83,7 +83,7 @@ impl Parts {
                         let dense = Dense::load(&mut source, "encode_proj", &settings, compute.dtype.kind())?;
                         projections.push(Loaded::Dense(dense));
                     }
-                    let records = source.finish(|name| architecture.is_unused(name))?;
+                    let records = source.finish(Architecture::is_unused)?;
                     parts.tensors.push((at, records));
                     Loaded::Transformer(transformer)
                 }

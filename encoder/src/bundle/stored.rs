@@ -18,6 +18,6 @@ pub(crate) fn tensors_used(folder: &Path) -> Result<(String, BTreeSet<String>), 
     let architecture = Architecture::read(&folder.join("config.json"))?;
     let weights = WeightsFile::open(folder, Compute::default(), |name| architecture.tensor_name(name))?;
     let table = architecture.token_table();
-    let others = weights.names().filter(|name| *name != table && !architecture.is_unused(name));
+    let others = weights.names().filter(|name| *name != table && !Architecture::is_unused(name));
     Ok((table.to_owned(), others.map(ToOwned::to_owned).collect()))
 }

@@ -70,10 +70,10 @@ impl WeightsFile {
             compute,
         };
         if path.is_file() {
-            weights.add(path, &rename)?;
+            weights.add(&path, &rename)?;
         } else if index.is_file() {
             for shard in shards(&index)? {
-                weights.add(folder.join(shard), &rename)?;
+                weights.add(&folder.join(shard), &rename)?;
             }
             weights.path = index;
         } else {
@@ -88,10 +88,10 @@ impl WeightsFile {
     }
 
     /// Reads the header of one file and checks that the file is as long as it says.
-    fn add(&mut self, path: PathBuf, rename: &impl Fn(&str) -> String) -> Result<(), Error> {
-        let mut file = File::open(&path)?;
+    fn add(&mut self, path: &Path, rename: &impl Fn(&str) -> String) -> Result<(), Error> {
+        let mut file = File::open(path)?;
         let file_bytes = file.metadata()?.len();
-        let broken = |reason: String| Error::Weights { path: path.clone(), reason };
+        let broken = |reason: String| Error::Weights { path: path.to_owned(), reason };
         let mut length = [0; LENGTH_BYTES as usize];
         if file_bytes < LENGTH_BYTES {
             return Err(broken(format!("it has {file_bytes} bytes")));
@@ -111,7 +111,7 @@ impl WeightsFile {
             return Err(broken(format!("it should have {expected} bytes, it has {file_bytes}")));
         }
         let number = self.files.len();
-        self.files.push((path.clone(), file));
+        self.files.push((path.to_owned(), file));
         for name in metadata.offset_keys() {
             let Some(info) = metadata.info(&name) else { continue };
             let (start, end) = info.data_offsets;

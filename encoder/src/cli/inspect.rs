@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         writeln!(output, "{tensor} is one tensor in {}", modules.join(", "))?;
     }
     let sizes =
-        DTYPES.map(|(name, bytes)| format!("{name} {:.1} MiB", (contents.parameters * bytes) as f64 / 1048576.0));
+        DTYPES.map(|(name, bytes)| format!("{name} {:.1} MiB", (contents.parameters * bytes) as f64 / 1_048_576.0));
     writeln!(output, "\n{} parameters: {}", contents.parameters, sizes.join(", "))?;
     match golden {
         Some(cosine) => writeln!(output, "golden vectors reproduced: smallest cosine {cosine:.7}")?,

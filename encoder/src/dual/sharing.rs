@@ -104,14 +104,12 @@ impl Sharing {
 
 impl fmt::Display for Sharing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Self::NAMED.iter().find(|(_, sharing)| sharing == self) {
-            Some((name, _)) => f.write_str(name),
-            None => {
-                let Self { token, transformer, projection } = *self;
-                let (token, transformer, projection) = (token.name(), transformer.name(), projection.name());
-                write!(f, "token={token},transformer={transformer},projection={projection}")
-            }
+        if let Some((name, _)) = Self::NAMED.iter().find(|(_, sharing)| sharing == self) {
+            return f.write_str(name);
         }
+        let Self { token, transformer, projection } = *self;
+        let (token, transformer, projection) = (token.name(), transformer.name(), projection.name());
+        write!(f, "token={token},transformer={transformer},projection={projection}")
     }
 }
 

@@ -13,7 +13,7 @@ use super::metrics::Metrics;
 use super::ready::LastProbe;
 use super::reply::{EncodeError, Encoded, Outcome};
 use super::request::{EncodeOptions, Input};
-use crate::bundle::{Encoder, ModelInfo};
+use crate::bundle::{Encoder, Golden, ModelInfo};
 use crate::device::Compute;
 use crate::error::Error;
 use crate::tokenize::{Budget, Tokenizer};
@@ -60,6 +60,8 @@ pub(super) struct Running {
     pub(super) backend: Arc<Backend>,
     metrics: Arc<Metrics>,
     pub(super) last_probe: LastProbe,
+    /// Vectors that the model must give.
+    pub(super) golden: Vec<Golden>,
     pub(super) splitters: rayon::ThreadPool,
     /// Its sender lives on the model's thread.
     alive: watch::Receiver<()>,
@@ -84,14 +86,17 @@ impl Handle {
                         Ok(encoder) => encoder,
                         Err(error) => return drop(opened.send(Err(error))),
                     };
-                    if opened.send(Ok((encoder.info().clone(), encoder.tokenizer()))).is_ok() {
+                    if opened
+                        .send(Ok((encoder.info().clone(), encoder.tokenizer(), encoder.expected().to_vec())))
+                        .is_ok()
+                    {
                         let _stop = StopOnExit(&backend);
                         backend.run(&encoder, options.budget);
                     }
                 })
                 .map_err(|source| Error::Thread { name: "dyad-model", source })?
         };
-        let (info, tokenizer) = opening.recv().map_err(|_| Error::ThreadLost)??;
+        let (info, tokenizer, golden) = opening.recv().map_err(|_| Error::ThreadLost)??;
         let splitters = rayon::ThreadPoolBuilder::new()
             .thread_name(|number| format!("dyad-tokenize-{number}"))
             // The caller is told by the channel that the panic closes; without a handler the process would end.
@@ -104,7 +109,8 @@ impl Handle {
         );
         metrics.describe(&info);
         let (last_probe, thread) = (LastProbe::default(), Some(thread));
-        let running = Running { info, tokenizer, admission, backend, metrics, last_probe, splitters, alive, thread };
+        let running =
+            Running { info, tokenizer, admission, backend, metrics, last_probe, golden, splitters, alive, thread };
         Ok(Self { running: Arc::new(running) })
     }
 

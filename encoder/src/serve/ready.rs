@@ -12,12 +12,13 @@ use super::handle::Handle;
 use super::queue::Request;
 use super::reply::{EncodeError, Outcome, Receiver, Reply};
 use super::submit::{blank, late};
+use crate::bundle::least_cosine;
 use crate::tower::Tower;
 
 /// How long an answer holds.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What is embedded.
+/// What is embedded where the model brings no golden text.
 const PROBE: &str = "Does the model answer?";
 
 /// How far the length of a unit vector may be from 1, in half precision too.
@@ -44,6 +45,18 @@ pub enum NotReady {
         tower: Tower,
         /// Length of the vector.
         length: f64,
+    },
+    /// The vector of a golden text is not the one that the bundle brings.
+    #[error(
+        "the {tower} tower does not reproduce a golden vector: cosine {cosine}, expected at least {least}. Start the process again, on another device if it stays"
+    )]
+    Drifted {
+        /// Which side.
+        tower: Tower,
+        /// Between the vectors.
+        cosine: f64,
+        /// Rounding of the computing type, and no more.
+        least: f64,
     },
 }
 
@@ -74,15 +87,19 @@ impl Handle {
     }
 
     async fn try_tower(&self, tower: Tower, deadline: Instant) -> Result<(), NotReady> {
-        let encoded = self.probe(tower, deadline).await.map_err(|source| NotReady::Failed { tower, source })?;
-        judge(tower, &encoded.vectors)
+        let golden = self.running.golden.iter().find(|golden| golden.tower == tower.name());
+        let probe = golden.map_or(PROBE, |golden| golden.text.as_str());
+        let encoded = self.probe(tower, probe, deadline).await.map_err(|source| NotReady::Failed { tower, source })?;
+        judge(tower, &encoded.vectors)?;
+        let Some(golden) = golden else { return Ok(()) };
+        let (cosine, least) = (golden.cosine(&encoded.vectors), least_cosine(self.info().dtype));
+        if cosine >= least { Ok(()) } else { Err(NotReady::Drifted { tower, cosine, least }) }
     }
 
     /// Embeds the probe before everything that waits.
-    async fn probe(&self, tower: Tower, deadline: Instant) -> Outcome {
+    async fn probe(&self, tower: Tower, text: &str, deadline: Instant) -> Outcome {
         let came = Instant::now();
-        let tokens =
-            self.running.tokenizer.encode(tower, PROBE).map_err(|error| EncodeError::Model(Arc::new(error)))?;
+        let tokens = self.running.tokenizer.encode(tower, text).map_err(|error| EncodeError::Model(Arc::new(error)))?;
         let texts = vec![tokens];
         let (sender, receiver) = oneshot::channel();
         let reply = Reply::new(blank(&texts, self.info().dim), came, Receiver::Task(sender), None);

@@ -54,12 +54,12 @@ impl Linear {
             Ok(Map { weight, bias })
         });
         let maps = maps.collect::<Result<Vec<Map>, Error>>()?;
-        if parameters.trainable() { Ok(Self { maps, onednn: None }) } else { Self::fixed(maps) }
+        if parameters.trainable() { Ok(Self { maps, onednn: None }) } else { Self::fixed(&maps) }
     }
 
     /// Maps that stay as they are: joined, and laid out for oneDNN.
-    fn fixed(maps: Vec<Map>) -> Result<Self, Error> {
-        let map = join(&maps).map_err(torch("joining weights"))?;
+    fn fixed(maps: &[Map]) -> Result<Self, Error> {
+        let map = join(maps).map_err(torch("joining weights"))?;
         let usable = map.weight.device() == Device::Cpu && map.weight.kind() == Kind::Float && tch::utils::has_mkldnn();
         let onednn = if usable {
             Some(map.weight.f_to_mkldnn(None::<Kind>).map_err(torch("laying weights out for oneDNN"))?)
@@ -171,7 +171,7 @@ mod tests {
     fn every_way_gives_the_same_product() {
         tch::manual_seed(3);
         for (input, output) in [(16, 24), (384, 1152), (33, 7)] {
-            let fixed = Linear::fixed(vec![map(output, input, true), map(output, input, true)]).unwrap();
+            let fixed = Linear::fixed(&[map(output, input, true), map(output, input, true)]).unwrap();
             let halves = |tensor: &Tensor| tensor.chunk(2, 0);
             let [joined] = fixed.maps.as_slice() else { panic!("one map") };
             let (weights, biases) = (halves(&joined.weight), halves(joined.bias.as_ref().unwrap()));
@@ -197,8 +197,8 @@ mod tests {
             (HiddenActivation::GeluTanh, false),
             (HiddenActivation::GeluTanh, true),
         ] {
-            let widen = Linear::fixed(vec![map(if gated { 96 } else { 48 }, 16, true)]).unwrap();
-            let narrow = Linear::fixed(vec![map(16, 48, false)]).unwrap();
+            let widen = Linear::fixed(&[map(if gated { 96 } else { 48 }, 16, true)]).unwrap();
+            let narrow = Linear::fixed(&[map(16, 48, false)]).unwrap();
             let block = FeedForward { widen, narrow, activation, gated };
             let act = |x: &Tensor| match activation {
                 HiddenActivation::Gelu => x.gelu("none"),

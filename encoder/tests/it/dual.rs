@@ -122,10 +122,10 @@ fn ten_steps_move_what_learns_and_part_what_is_separate() {
         // A tensor of the question tower beside that of the answer tower; one tensor has no other name.
         let parted = |suffix: &str| {
             let pairs = after.iter().filter(|(name, _)| name.starts_with("query") && name.ends_with(suffix));
-            let twins = pairs.filter_map(|(name, tensor)| {
+            let mut twins = pairs.filter_map(|(name, tensor)| {
                 Some((tensor, after.get(name.replacen("query", "document", 1).as_str())?))
             });
-            twins.map(|(question, answer)| question.detach() != answer.detach()).any(|parted| parted)
+            twins.any(|(question, answer)| question.detach() != answer.detach())
         };
         assert_eq!(parted(TABLE), table_parts, "{sharing}");
         assert_eq!(parted("query.weight"), transformer_parts, "{sharing}");
