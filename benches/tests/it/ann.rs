@@ -315,8 +315,13 @@ fn every_workload_of_the_repository_can_be_read() {
     for entry in fs_err::read_dir(root).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|ending| ending == "toml") {
+            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap();
+            // Those of `dyad-bench encode` have a reader of their own.
+            if stem.starts_with("encode-") {
+                continue;
+            }
             let workload = Workload::read(&path, Some(data.path())).unwrap();
-            assert_eq!(Some(workload.name.as_str()), path.file_stem().and_then(|stem| stem.to_str()));
+            assert_eq!(workload.name, stem);
             names.push(workload.name);
         }
     }

@@ -61,7 +61,7 @@ pub(crate) fn metadata(key: &str) -> String {
 }
 
 /// What a shard says of itself. The profile is left out, so that beams are as wide as they are asked to be.
-fn certificate(part: usize) -> Certificate {
+fn certificate(part: usize, vectors: usize) -> Certificate {
     let point = |ef, recall_at_10| RecallPoint {
         ef,
         recall_at_10,
@@ -70,7 +70,7 @@ fn certificate(part: usize) -> Certificate {
         scored: 0.0,
     };
     let recall = [vec![point(48, 0.9), point(200, 0.99)], vec![point(64, 0.9), point(300, 0.98)]][part % 2].clone();
-    Certificate { recall, ..Certificate::default() }
+    Certificate { vectors: vectors as u64, recall, ..Certificate::default() }
 }
 
 /// Every node linked with every other: what a walk finds is then exact.
@@ -114,7 +114,7 @@ pub(crate) fn write_index(index: &Path, generation: u64, fingerprint: &str) {
             row_type: RowType::F32,
             arranged: &Arranged::new(&complete_graph(mine.len()), &codes).unwrap(),
             keys: &mine.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(),
-            certificate: &certificate(part),
+            certificate: &certificate(part, mine.len()),
         };
         shard::write(&dir.join(DENSE_FILE), &input).unwrap();
         let names = fs_err::read_dir(dir.join(TEXT_DIR)).unwrap();
