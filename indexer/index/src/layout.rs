@@ -2,6 +2,10 @@
 //!
 //! A *node* is a document of the shard, a *slot* is its place in codes and links. Slots are numbered breadth first from
 //! the entry point, so that what a walk reads lies closer together; a table leads from slots back to nodes.
+//!
+//! Links lie apart from codes. In records of an int8 row and its links, 512 bytes at 384 values, walks at recall 0.95 to 0.99
+//! answered 10 to 15 % fewer questions (`dyad-bench ann`, minilm-100k, one thread, three interleaved rounds): most links that
+//! are asked for are of slots whose int8 row is in the cache already or never read, and apart they fill fewer pages.
 
 use std::collections::VecDeque;
 
