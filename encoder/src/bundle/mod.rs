@@ -11,6 +11,7 @@
 //! | `manifest.rs` | `dyad.json`: ties, golden vectors |
 //! | `contents.rs` | what a model is made of |
 //! | `golden.rs` | whether a model reproduces its golden vectors |
+//! | `export.rs`, `rewrite.rs` | the same model in another number type, tensor by tensor |
 //! | `parts.rs` | the modules, each loaded once |
 //! | `load.rs` | all of it together: an [`Encoder`] |
 //! | `fingerprint.rs` | the model's name by content |
@@ -18,6 +19,7 @@
 
 mod architecture;
 mod contents;
+mod export;
 mod fingerprint;
 mod golden;
 mod json;
@@ -26,12 +28,14 @@ mod load;
 mod manifest;
 mod modules;
 mod parts;
+mod rewrite;
 mod source;
 pub(crate) mod stored;
 mod weights;
 
 pub(crate) use architecture::{Architecture, BertConfig, BertFamily, HiddenActivation, T5Config};
 pub use contents::{Contents, ModuleContents};
+pub use export::export;
 pub(crate) use fingerprint::{Hex, sorted};
 pub(crate) use golden::{least_cosine, seal};
 pub(crate) use json::{JsonFile, read_value};
