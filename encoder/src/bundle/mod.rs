@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `layout.rs` | which modules, prompts and lengths a directory has, in both forms of sentence-transformers |
-//! | `modules.rs` | settings of pooling and dense modules |
+//! | `modules.rs` | settings of pooling, multi-hop and dense modules |
 //! | `architecture.rs` | `config.json`: sizes of the transformer |
 //! | `weights.rs` | checked tensors out of safetensors files |
 //! | `source.rs` | one module's tensors, read or shared |
@@ -42,5 +42,5 @@ pub(crate) use json::{JsonFile, read_value};
 pub(crate) use layout::{Layout, Module, Placed, Prompts};
 pub use load::{Encoder, ModelInfo};
 pub(crate) use manifest::{Golden, Manifest, SharedTensor};
-pub(crate) use modules::{Activation, DenseConfig, PoolingConfig, PoolingMode};
+pub(crate) use modules::{Activation, DenseConfig, MultiHopConfig, PoolingConfig, PoolingMode};
 pub(crate) use parts::Parts;

@@ -3,9 +3,17 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use crate::dual::{Creation, Sharing, create};
+use crate::dual::{Aggregation, Creation, Sharing, create_with};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Pooling {
+    /// The mean over all tokens
+    Mean,
+    /// Multi-hop self-attention, drawn anew; sentence-transformers cannot read it
+    Multihop,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -21,6 +29,15 @@ pub(crate) struct Options {
     /// Values per vector
     #[arg(long, value_name = "N", default_value_t = 768, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     dim: u32,
+    /// From token vectors to one vector [default: as the pretrained model has it]
+    #[arg(long, value_enum)]
+    pooling: Option<Pooling>,
+    /// Weighted means of `--pooling multihop`
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    hops: u32,
+    /// Values between the two maps of `--pooling multihop`
+    #[arg(long, value_name = "N", default_value_t = 350, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    inner: u32,
     /// Of the projection's random values
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -28,7 +45,12 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let creation = Creation { sharing: options.sharing, dim: options.dim as usize, seed: options.seed };
-    create(&options.from, &options.to, &creation)?;
+    let aggregation = match options.pooling {
+        None => Aggregation::Kept,
+        Some(Pooling::Mean) => Aggregation::Mean,
+        Some(Pooling::Multihop) => Aggregation::MultiHop { inner: options.inner as usize, hops: options.hops as usize },
+    };
+    create_with(&options.from, &options.to, &creation, aggregation)?;
     writeln!(std::io::stdout().lock(), "created {} ({})", options.to.display(), options.sharing)?;
     Ok(())
 }

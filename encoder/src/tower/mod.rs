@@ -11,6 +11,7 @@
 //! | `attention.rs`, `relative.rs` | multi-head self-attention, biases by relative position |
 //! | `linear.rs`, `norm.rs` | affine maps and feed-forward blocks, normalisation of layers and by root mean square |
 //! | `pooling.rs` | token vectors to one vector |
+//! | `multihop.rs` | token vectors to several weighted means |
 //! | `projection.rs` | `Dense` modules |
 //!
 //! Shapes in comments: `t` tokens of all rows of a batch, `s` tokens of a row, `h` hidden size. Every operation is the
@@ -20,6 +21,7 @@ mod attention;
 mod bert;
 mod embedding;
 mod linear;
+mod multihop;
 mod network;
 mod norm;
 mod packed;
@@ -30,6 +32,7 @@ mod relative;
 mod t5;
 
 use bert::Bert;
+pub(crate) use multihop::MultiHop;
 pub(crate) use network::{Loaded, Network, Route, Transformer};
 pub(crate) use parameters::Parameters;
 pub(crate) use pooling::Pooling;

@@ -4,7 +4,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use super::packed::Packed;
 use super::parameters::Parameters;
-use super::{Bert, Dense, Pooling, T5, Tower};
+use super::{Bert, Dense, MultiHop, Pooling, T5, Tower};
 use crate::bundle::Architecture;
 use crate::error::{Error, torch};
 use crate::tokenize::Batch;
@@ -40,6 +40,7 @@ impl Transformer {
 pub(crate) enum Loaded {
     Transformer(Transformer),
     Pooling(Pooling),
+    MultiHop(MultiHop),
     Dense(Dense),
     Normalize,
 }
@@ -89,6 +90,7 @@ impl Network {
             values = match module {
                 Loaded::Transformer(transformer) => transformer.forward(&packed)?,
                 Loaded::Pooling(pooling) => pooling.forward(&values, &packed)?,
+                Loaded::MultiHop(multihop) => multihop.forward(&values, &packed)?,
                 Loaded::Dense(dense) => dense.forward(&values)?,
                 Loaded::Normalize => unit_length(&values)?,
             };

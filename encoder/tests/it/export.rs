@@ -57,10 +57,9 @@ fn near(from: &Path, to: &Path, least: f64) {
 }
 
 #[test]
-fn a_model_in_its_own_type_stays_the_same_model() {
-    let f32 = ["classic-mean", "newer-dense", "plain"].map(|name| (name, Dtype::F32));
-    for (name, dtype) in f32.into_iter().chain([("roberta-cls", Dtype::F16)]) {
-        let (_folder, to) = exported(&tiny(name), dtype);
+fn f32_stays_the_same_model() {
+    for name in ["classic-mean", "newer-dense", "plain"] {
+        let (_folder, to) = exported(&tiny(name), Dtype::F32);
         assert_eq!(open(&to).info().fingerprint, open(&tiny(name)).info().fingerprint, "{name}");
         let names = |root: &Path| files(root).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
         let mut expected = names(&tiny(name));

@@ -10,6 +10,7 @@ mod fingerprint;
 mod fixture;
 mod http;
 mod job;
+mod multihop;
 mod parity;
 mod service;
 mod tiny;
