@@ -5,6 +5,7 @@
 //! | `layout.rs` | which modules, prompts and lengths a directory has, in both forms of sentence-transformers |
 //! | `modules.rs` | settings of pooling, multi-hop and dense modules |
 //! | `architecture.rs` | `config.json`: sizes of the transformer |
+//! | `recurrent.rs` | sizes of an LSTM, GRU or RNN |
 //! | `weights.rs` | checked tensors out of safetensors files |
 //! | `source.rs` | one module's tensors, read or shared |
 //! | `stored.rs` | what a transformer's folder holds, without loading it |
@@ -28,6 +29,7 @@ mod load;
 mod manifest;
 mod modules;
 mod parts;
+mod recurrent;
 mod rewrite;
 mod source;
 pub(crate) mod stored;
@@ -44,3 +46,5 @@ pub use load::{Encoder, ModelInfo};
 pub(crate) use manifest::{Golden, Manifest, SharedTensor};
 pub(crate) use modules::{Activation, DenseConfig, MultiHopConfig, PoolingConfig, PoolingMode};
 pub(crate) use parts::Parts;
+pub use recurrent::Cell;
+pub(crate) use recurrent::RecurrentConfig;

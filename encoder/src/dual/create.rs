@@ -247,13 +247,13 @@ fn each(ids: &[String; 2]) -> Vec<&String> {
 }
 
 /// Whether a file is part of a transformer: what lies beside it in a model's own folder is written anew.
-fn belongs(name: &str) -> bool {
+pub(super) fn belongs(name: &str) -> bool {
     let others = ["modules.json", "router_config.json", "config_sentence_transformers.json", "dyad.json"];
     let kinds = [".json", ".safetensors", ".txt", ".model"];
     kinds.iter().any(|kind| name.ends_with(kind)) && !others.contains(&name) && !name.starts_with("sentence_")
 }
 
-fn write(path: &Path, value: &Value) -> Result<(), Error> {
+pub(super) fn write(path: &Path, value: &Value) -> Result<(), Error> {
     if let Some(folder) = path.parent() {
         fs_err::create_dir_all(folder)?;
     }

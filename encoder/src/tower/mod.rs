@@ -7,6 +7,7 @@
 //! | `parameters.rs` | where tensors come from |
 //! | `bert.rs` | the BERT family: BERT, RoBERTa, DistilBERT, MPNet |
 //! | `t5.rs` | the encoder of T5 1.0 and 1.1 |
+//! | `recurrent.rs` | LSTM, GRU and RNN |
 //! | `embedding.rs` | token, position and type tables |
 //! | `attention.rs`, `relative.rs` | multi-head self-attention, biases by relative position |
 //! | `linear.rs`, `norm.rs` | affine maps and feed-forward blocks, normalisation of layers and by root mean square |
@@ -28,6 +29,7 @@ mod packed;
 mod parameters;
 mod pooling;
 mod projection;
+mod recurrent;
 mod relative;
 mod t5;
 
@@ -37,6 +39,7 @@ pub(crate) use network::{Loaded, Network, Route, Transformer};
 pub(crate) use parameters::Parameters;
 pub(crate) use pooling::Pooling;
 pub(crate) use projection::Dense;
+use recurrent::Recurrent;
 use t5::T5;
 
 /// A side of the dual encoder.

@@ -4,6 +4,7 @@
 mod broken;
 mod command;
 mod dual;
+mod encoders;
 mod export;
 mod families;
 mod fingerprint;
