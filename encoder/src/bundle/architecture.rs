@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::json::JsonFile;
+use super::recurrent::RecurrentConfig;
 use crate::error::Error;
 
 const REFETCH: &str = "Fetch the whole model directory again";
@@ -43,6 +44,7 @@ impl HiddenActivation {
 pub(crate) enum Architecture {
     Bert(BertConfig),
     T5(T5Config),
+    Recurrent(RecurrentConfig),
 }
 
 impl Architecture {
@@ -50,6 +52,7 @@ impl Architecture {
         let file = JsonFile::open(path, REFETCH)?;
         match file.text("model_type")?.unwrap_or("bert") {
             "t5" => T5Config::read(&file).map(Self::T5),
+            RecurrentConfig::MODEL_TYPE => RecurrentConfig::read(&file).map(Self::Recurrent),
             _ => BertConfig::read(&file).map(Self::Bert),
         }
     }
@@ -59,6 +62,7 @@ impl Architecture {
         match self {
             Self::Bert(_) => "embeddings.word_embeddings.weight",
             Self::T5(_) => "shared.weight",
+            Self::Recurrent(_) => RecurrentConfig::TABLE,
         }
     }
 
@@ -67,14 +71,24 @@ impl Architecture {
         match self {
             Self::Bert(config) => config.vocab_size,
             Self::T5(config) => config.vocab_size,
+            Self::Recurrent(config) => config.vocab_size,
         }
     }
 
-    /// Values of a token vector.
+    /// Values of a row of the token table.
+    pub(crate) fn table_width(&self) -> usize {
+        match self {
+            Self::Recurrent(config) => config.embedding_size,
+            _ => self.hidden_size(),
+        }
+    }
+
+    /// Values of a token vector that comes out.
     pub(crate) fn hidden_size(&self) -> usize {
         match self {
             Self::Bert(config) => config.hidden_size,
             Self::T5(config) => config.d_model,
+            Self::Recurrent(config) => config.output_size(),
         }
     }
 
@@ -82,7 +96,7 @@ impl Architecture {
     pub(crate) fn max_positions(&self) -> usize {
         match self {
             Self::Bert(config) => config.max_positions(),
-            Self::T5(_) => usize::MAX,
+            Self::T5(_) | Self::Recurrent(_) => usize::MAX,
         }
     }
 
@@ -90,7 +104,7 @@ impl Architecture {
     pub(crate) fn projection(&self) -> Option<usize> {
         match self {
             Self::Bert(config) => config.projection,
-            Self::T5(_) => None,
+            Self::T5(_) | Self::Recurrent(_) => None,
         }
     }
 
@@ -130,6 +144,7 @@ impl Architecture {
         match self {
             Self::Bert(config) => config.fact(),
             Self::T5(config) => config.fact(),
+            Self::Recurrent(config) => config.fact(),
         }
     }
 }
@@ -174,7 +189,7 @@ impl BertConfig {
             "distilbert" => (BertFamily::DistilBert, false),
             "mpnet" => (BertFamily::MpNet, true),
             other => {
-                let supported = "`bert`, `roberta`, `xlm-roberta`, `camembert`, `distilbert`, `mpnet`, `dpr` and `t5`";
+                let supported = "`bert`, `roberta`, `xlm-roberta`, `camembert`, `distilbert`, `mpnet`, `dpr`, `t5` and `dyad-recurrent`";
                 return Err(file.unsupported("model type", supported, other));
             }
         };

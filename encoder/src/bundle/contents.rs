@@ -10,7 +10,7 @@ use crate::dual::Sharing;
 pub struct ModuleContents {
     /// Its folder below the model's; empty for the model's own.
     pub id: String,
-    /// `Transformer`, `Pooling`, `Dense` or `Normalize`.
+    /// `Transformer`, `Pooling`, `MultiHopAttention`, `Dense` or `Normalize`.
     pub class: &'static str,
     /// Which towers run it.
     pub towers: Vec<&'static str>,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::json::{JsonFile, read_value};
-use super::modules::{DenseConfig, PoolingConfig};
+use super::modules::{DenseConfig, MultiHopConfig, PoolingConfig};
 use crate::error::Error;
 use crate::tower::Tower;
 
@@ -31,6 +31,7 @@ const TRANSFORMER_SETTINGS: [&str; 7] = [
 pub(crate) enum Module {
     Transformer(TransformerSettings),
     Pooling(PoolingConfig),
+    MultiHop(MultiHopConfig),
     Dense(DenseConfig),
     Normalize,
 }
@@ -41,6 +42,7 @@ impl Module {
         match self {
             Self::Transformer(_) => "Transformer",
             Self::Pooling(_) => "Pooling",
+            Self::MultiHop(_) => "MultiHopAttention",
             Self::Dense(_) => "Dense",
             Self::Normalize => "Normalize",
         }
@@ -50,6 +52,7 @@ impl Module {
         Ok(Some(match class.rsplit('.').next().unwrap_or(class) {
             "Transformer" => Self::Transformer(TransformerSettings::read(folder)?),
             "Pooling" => Self::Pooling(PoolingConfig::read(folder)?),
+            "MultiHopAttention" => Self::MultiHop(MultiHopConfig::read(folder)?),
             "Dense" => Self::Dense(DenseConfig::read(folder)?),
             "Normalize" => Self::Normalize,
             _ => return Ok(None),
@@ -273,7 +276,7 @@ impl Reader<'_> {
 
     fn check(&self, route: &[usize]) -> Result<(), Error> {
         let kinds: Vec<&Module> = route.iter().filter_map(|&at| Some(&self.modules.get(at)?.module)).collect();
-        let ordered = matches!(kinds.as_slice(), [Module::Transformer(_), Module::Pooling(_), rest @ ..]
+        let ordered = matches!(kinds.as_slice(), [Module::Transformer(_), Module::Pooling(_) | Module::MultiHop(_), rest @ ..]
             if rest.iter().all(|module| matches!(module, Module::Dense(_) | Module::Normalize)));
         if ordered {
             return Ok(());
@@ -284,7 +287,7 @@ impl Reader<'_> {
         Err(Error::Field {
             path: self.path.to_owned(),
             field: "type",
-            expected: "a `Transformer` first and one `Pooling` second".into(),
+            expected: "a `Transformer` first and one `Pooling` or `MultiHopAttention` second".into(),
             got: format!("{} modules", kinds.len()),
         })
     }
@@ -293,7 +296,7 @@ impl Reader<'_> {
         Error::Unsupported {
             path: self.path.to_owned(),
             what: "module",
-            supported: "a `Transformer` or a `Router` of two, a `Pooling`, then any of `Dense` and `Normalize`",
+            supported: "a `Transformer` or a `Router` of two, a `Pooling` or `dyad.models.MultiHopAttention`, then any of `Dense` and `Normalize`",
             got: class.to_owned(),
         }
     }

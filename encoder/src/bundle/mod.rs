@@ -3,14 +3,16 @@
 //! | file | what |
 //! |---|---|
 //! | `layout.rs` | which modules, prompts and lengths a directory has, in both forms of sentence-transformers |
-//! | `modules.rs` | settings of pooling and dense modules |
+//! | `modules.rs` | settings of pooling, multi-hop and dense modules |
 //! | `architecture.rs` | `config.json`: sizes of the transformer |
+//! | `recurrent.rs` | sizes of an LSTM, GRU or RNN |
 //! | `weights.rs` | checked tensors out of safetensors files |
 //! | `source.rs` | one module's tensors, read or shared |
 //! | `stored.rs` | what a transformer's folder holds, without loading it |
 //! | `manifest.rs` | `dyad.json`: ties, golden vectors |
 //! | `contents.rs` | what a model is made of |
 //! | `golden.rs` | whether a model reproduces its golden vectors |
+//! | `export.rs`, `rewrite.rs` | the same model in another number type, tensor by tensor |
 //! | `parts.rs` | the modules, each loaded once |
 //! | `load.rs` | all of it together: an [`Encoder`] |
 //! | `fingerprint.rs` | the model's name by content |
@@ -18,6 +20,7 @@
 
 mod architecture;
 mod contents;
+mod export;
 mod fingerprint;
 mod golden;
 mod json;
@@ -26,17 +29,22 @@ mod load;
 mod manifest;
 mod modules;
 mod parts;
+mod recurrent;
+mod rewrite;
 mod source;
 pub(crate) mod stored;
 mod weights;
 
 pub(crate) use architecture::{Architecture, BertConfig, BertFamily, HiddenActivation, T5Config};
 pub use contents::{Contents, ModuleContents};
+pub use export::export;
 pub(crate) use fingerprint::{Hex, sorted};
 pub(crate) use golden::{least_cosine, seal};
 pub(crate) use json::{JsonFile, read_value};
 pub(crate) use layout::{Layout, Module, Placed, Prompts};
 pub use load::{Encoder, ModelInfo};
 pub(crate) use manifest::{Golden, Manifest, SharedTensor};
-pub(crate) use modules::{Activation, DenseConfig, PoolingConfig, PoolingMode};
+pub(crate) use modules::{Activation, DenseConfig, MultiHopConfig, PoolingConfig, PoolingMode};
 pub(crate) use parts::Parts;
+pub use recurrent::Cell;
+pub(crate) use recurrent::RecurrentConfig;

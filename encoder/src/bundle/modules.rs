@@ -1,4 +1,5 @@
-//! Settings of the modules after the transformer: `N_Pooling/config.json` and `N_Dense/config.json`.
+//! Settings of the modules after the transformer: `N_Pooling/config.json`, `N_MultiHopAttention/config.json` and
+//! `N_Dense/config.json`.
 
 use std::path::Path;
 
@@ -120,6 +121,50 @@ impl PoolingConfig {
     pub(crate) fn fact(&self) -> Value {
         let names: Vec<&str> = self.modes.iter().map(|mode| mode.name()).collect();
         json!({ "pooling": names, "include_prompt": self.include_prompt })
+    }
+}
+
+/// Settings of a `dyad.models.MultiHopAttention`, which stands where a `Pooling` does (Lin et al. 2017, "A Structured
+/// Self-attentive Sentence Embedding"). The class is ours: sentence-transformers cannot read a model that has one.
+///
+/// ```json
+/// {"in_features": 384, "inner": 350, "hops": 4, "include_prompt": true}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MultiHopConfig {
+    /// Values of a token vector.
+    pub(crate) in_features: usize,
+    /// Values between the two maps.
+    pub(crate) inner: usize,
+    /// Weighted means, which stand side by side.
+    pub(crate) hops: usize,
+    /// Whether the prompt's tokens take part.
+    pub(crate) include_prompt: bool,
+}
+
+impl MultiHopConfig {
+    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
+        let settings = module_settings(folder)?;
+        Ok(Self {
+            in_features: settings.positive("in_features")?,
+            inner: settings.positive("inner")?,
+            hops: settings.positive("hops")?,
+            include_prompt: settings.flag("include_prompt")?.unwrap_or(true),
+        })
+    }
+
+    /// `config.json`.
+    pub(crate) fn classic(&self) -> Value {
+        json!({
+            "in_features": self.in_features,
+            "inner": self.inner,
+            "hops": self.hops,
+            "include_prompt": self.include_prompt,
+        })
+    }
+
+    pub(crate) fn fact(&self) -> Value {
+        json!({ "multihop": self.classic() })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::device::{Compute, Dtype};
 use crate::dual::{Parameter, Part, Tie};
 use crate::error::Error;
 use crate::tokenize::{Splitter, SplitterSettings, Tokenizer};
-use crate::tower::{Dense, Loaded, Network, Pooling, Route, Tower, Transformer};
+use crate::tower::{Dense, Loaded, MultiHop, Network, Pooling, Route, Tower, Transformer};
 
 /// The longest input of a model that names none and whose positions have no end.
 const UNLIMITED_TOKENS: usize = 512;
@@ -88,6 +88,14 @@ impl Parts {
                     Loaded::Transformer(transformer)
                 }
                 Module::Pooling(settings) => Loaded::Pooling(Pooling::new(settings.clone())),
+                Module::MultiHop(settings) => {
+                    let file = WeightsFile::open(&placed.folder, *compute, str::to_owned)?;
+                    let mut source = Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters));
+                    source.freeze(None, frozen(Part::Transformer), "");
+                    let multihop = MultiHop::load(&mut source, settings)?;
+                    parts.tensors.push((at, source.finish(|_| false)?));
+                    Loaded::MultiHop(multihop)
+                }
                 Module::Dense(settings) => {
                     let file = WeightsFile::open(&placed.folder, *compute, str::to_owned)?;
                     let mut source = Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters));
@@ -147,14 +155,23 @@ impl Parts {
                         dim = length;
                     }
                 }
+                Module::MultiHop(settings) => {
+                    if settings.in_features != dim {
+                        return Err(in_features(placed, dim, settings.in_features));
+                    }
+                    if opened.is_some_and(|opened| opened.projection.is_some()) {
+                        return Err(Error::Unsupported {
+                            path: layout.root.join("modules.json"),
+                            what: "module behind DPR's own projection",
+                            supported: "a `Pooling`",
+                            got: placed.module.class().to_owned(),
+                        });
+                    }
+                    dim *= settings.hops;
+                }
                 Module::Dense(settings) => {
                     if settings.in_features != dim {
-                        return Err(Error::Field {
-                            path: placed.folder.join("config.json"),
-                            field: "in_features",
-                            expected: format!("the {dim} values that the module before gives"),
-                            got: settings.in_features.to_string(),
-                        });
+                        return Err(in_features(placed, dim, settings.in_features));
                     }
                     dim = settings.out_features;
                 }
@@ -192,6 +209,7 @@ impl Parts {
                     Module::Transformer(_) if siamese => continue,
                     Module::Transformer(_) => json!("transformer"),
                     Module::Pooling(pooling) => pooling.fact(),
+                    Module::MultiHop(multihop) => multihop.fact(),
                     Module::Dense(dense) => dense.fact(),
                     Module::Normalize => json!("normalize"),
                 };
@@ -209,11 +227,21 @@ impl Parts {
                     dense += 1;
                     format!("dense-{dense}")
                 }
+                Some(Module::MultiHop(_)) => "multihop".to_owned(),
                 _ => "transformer".to_owned(),
             };
             facts.tensors(&file, records.clone());
         }
         facts.finish()
+    }
+}
+
+fn in_features(placed: &Placed, given: usize, got: usize) -> Error {
+    Error::Field {
+        path: placed.folder.join("config.json"),
+        field: "in_features",
+        expected: format!("the {given} values that the module before gives"),
+        got: got.to_string(),
     }
 }
 

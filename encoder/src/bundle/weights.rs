@@ -87,29 +87,11 @@ impl WeightsFile {
         Ok(weights)
     }
 
-    /// Reads the header of one file and checks that the file is as long as it says.
+    /// Notes what one file holds.
     fn add(&mut self, path: &Path, rename: &impl Fn(&str) -> String) -> Result<(), Error> {
         let mut file = File::open(path)?;
-        let file_bytes = file.metadata()?.len();
+        let (metadata, data) = header(path, &mut file)?;
         let broken = |reason: String| Error::Weights { path: path.to_owned(), reason };
-        let mut length = [0; LENGTH_BYTES as usize];
-        if file_bytes < LENGTH_BYTES {
-            return Err(broken(format!("it has {file_bytes} bytes")));
-        }
-        file.read_exact(&mut length)?;
-        let header_bytes = u64::from_le_bytes(length);
-        if header_bytes > file_bytes - LENGTH_BYTES {
-            return Err(broken(format!("its header should have {header_bytes} bytes, the file has {file_bytes}")));
-        }
-        let mut header = vec![0; header_bytes as usize];
-        file.read_exact(&mut header)?;
-        let metadata: Metadata =
-            serde_json::from_slice(&header).map_err(|error| broken(format!("its header cannot be read: {error}")))?;
-        let data = LENGTH_BYTES + header_bytes;
-        let expected = data.saturating_add(metadata.data_len() as u64);
-        if expected != file_bytes {
-            return Err(broken(format!("it should have {expected} bytes, it has {file_bytes}")));
-        }
         let number = self.files.len();
         self.files.push((path.to_owned(), file));
         for name in metadata.offset_keys() {
@@ -212,6 +194,31 @@ impl Parameters for WeightsFile {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
         self.tensor(name, shape)
     }
+}
+
+/// The header of a safetensors file and where its data begin; the file is as long as the header says.
+pub(super) fn header(path: &Path, file: &mut File) -> Result<(Metadata, u64), Error> {
+    let file_bytes = file.metadata()?.len();
+    let broken = |reason: String| Error::Weights { path: path.to_owned(), reason };
+    let mut length = [0; LENGTH_BYTES as usize];
+    if file_bytes < LENGTH_BYTES {
+        return Err(broken(format!("it has {file_bytes} bytes")));
+    }
+    file.read_exact(&mut length)?;
+    let header_bytes = u64::from_le_bytes(length);
+    if header_bytes > file_bytes - LENGTH_BYTES {
+        return Err(broken(format!("its header should have {header_bytes} bytes, the file has {file_bytes}")));
+    }
+    let mut header = vec![0; header_bytes as usize];
+    file.read_exact(&mut header)?;
+    let metadata: Metadata =
+        serde_json::from_slice(&header).map_err(|error| broken(format!("its header cannot be read: {error}")))?;
+    let data = LENGTH_BYTES + header_bytes;
+    let expected = data.saturating_add(metadata.data_len() as u64);
+    if expected != file_bytes {
+        return Err(broken(format!("it should have {expected} bytes, it has {file_bytes}")));
+    }
+    Ok((metadata, data))
 }
 
 /// The files that an index names, each once, none outside of the folder.

@@ -3,9 +3,25 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use crate::dual::{Creation, Sharing, create};
+use crate::dual::{Aggregation, Cell, Creation, NewEncoder, Sharing, create_over, create_with};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Pooling {
+    /// The mean over all tokens
+    Mean,
+    /// Multi-hop self-attention, drawn anew; sentence-transformers cannot read it
+    Multihop,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Encoder {
+    Lstm,
+    Gru,
+    Rnn,
+    Transformer,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -21,6 +37,27 @@ pub(crate) struct Options {
     /// Values per vector
     #[arg(long, value_name = "N", default_value_t = 768, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     dim: u32,
+    /// From token vectors to one vector [default: as the pretrained model has it]
+    #[arg(long, value_enum)]
+    pooling: Option<Pooling>,
+    /// Weighted means of `--pooling multihop`
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    hops: u32,
+    /// Values between the two maps of `--pooling multihop`
+    #[arg(long, value_name = "N", default_value_t = 350, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    inner: u32,
+    /// Draw this encoder anew over the token vectors and the tokenizer of `--from`
+    #[arg(long, value_enum)]
+    encoder: Option<Encoder>,
+    /// Layers of `--encoder`
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    layers: u32,
+    /// Values of a state of `--encoder lstm`, `gru` and `rnn`; a transformer is as wide as the token vectors
+    #[arg(long, value_name = "N", default_value_t = 384, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    hidden: u32,
+    /// With `--encoder lstm`, `gru` or `rnn`: read from the end too
+    #[arg(long)]
+    bidirectional: bool,
     /// Of the projection's random values
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -28,7 +65,26 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let creation = Creation { sharing: options.sharing, dim: options.dim as usize, seed: options.seed };
-    create(&options.from, &options.to, &creation)?;
+    let aggregation = match options.pooling {
+        None => Aggregation::Kept,
+        Some(Pooling::Mean) => Aggregation::Mean,
+        Some(Pooling::Multihop) => Aggregation::MultiHop { inner: options.inner as usize, hops: options.hops as usize },
+    };
+    let cell = match options.encoder {
+        Some(Encoder::Lstm) => Some(Cell::Lstm),
+        Some(Encoder::Gru) => Some(Cell::Gru),
+        Some(Encoder::Rnn) => Some(Cell::Rnn),
+        Some(Encoder::Transformer) | None => None,
+    };
+    let (layers, hidden, bidirectional) = (options.layers as usize, options.hidden as usize, options.bidirectional);
+    let encoder = match cell {
+        Some(cell) => Some(NewEncoder::Recurrent { cell, layers, hidden, bidirectional }),
+        None => options.encoder.map(|_| NewEncoder::Transformer { layers }),
+    };
+    match encoder {
+        Some(encoder) => create_over(&options.from, &options.to, &creation, encoder, aggregation)?,
+        None => create_with(&options.from, &options.to, &creation, aggregation)?,
+    }
     writeln!(std::io::stdout().lock(), "created {} ({})", options.to.display(), options.sharing)?;
     Ok(())
 }

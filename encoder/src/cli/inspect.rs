@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     for module in &contents.modules {
         let (id, towers) = (if module.id.is_empty() { "." } else { &module.id }, module.towers.join(", "));
         let class = module.class;
-        writeln!(output, "{id:<26} {class:<12} {towers:<17} {:>4} tensors {:>12}", module.tensors, module.parameters)?;
+        writeln!(output, "{id:<26} {class:<17} {towers:<17} {:>4} tensors {:>12}", module.tensors, module.parameters)?;
     }
     for (tensor, modules) in &contents.shared_tensors {
         writeln!(output, "{tensor} is one tensor in {}", modules.join(", "))?;

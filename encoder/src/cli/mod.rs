@@ -7,11 +7,13 @@
 //! | `encode.rs` | a few texts to JSON |
 //! | `inspect.rs` | what a model is made of |
 //! | `create.rs` | a dual encoder from one pretrained model |
+//! | `export.rs` | the same model in another number type |
 //! | `model.rs` | options that all of them take |
 
 mod create;
 mod embed;
 mod encode;
+mod export;
 mod inspect;
 mod model;
 mod serve;
@@ -41,6 +43,8 @@ enum Command {
     Inspect(inspect::Options),
     /// Make a bundle of two towers from one pretrained model, in any of the sharings.
     Create(create::Options),
+    /// Write the same model with its weights in another number type.
+    Export(export::Options),
 }
 
 impl Cli {
@@ -52,6 +56,7 @@ impl Cli {
             Command::Encode(options) => encode::run(&options),
             Command::Inspect(options) => inspect::run(&options),
             Command::Create(options) => create::run(&options),
+            Command::Export(options) => export::run(&options),
         }
     }
 }

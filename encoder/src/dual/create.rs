@@ -2,20 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use safetensors::Dtype;
-use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 
+use super::drawn;
 use super::sharing::{Sharing, Tie};
-use crate::bundle::{DenseConfig, Layout, Manifest, Module, Placed, PoolingConfig, SharedTensor, seal, stored};
+use crate::bundle::{
+    DenseConfig, Layout, Manifest, Module, MultiHopConfig, Placed, PoolingConfig, SharedTensor, seal, stored,
+};
 use crate::device::Compute;
 use crate::error::Error;
 
-/// A sample is drawn anew beyond so many standard deviations.
-const CUT: f64 = 2.0;
-/// Standard deviation of a standard normal that is cut there.
-const CUT_DEVIATION: f64 = 0.879_625_661_034_239_8;
 const CLASSIC: &str = "sentence_transformers.models.";
+/// Package of the classes that only we have.
+const OURS: &str = "dyad.models.";
 
 /// What to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,23 +27,55 @@ pub struct Creation {
     pub seed: u64,
 }
 
-/// Writes a bundle to `to`, which must not exist: the transformer and the pooling of `from`, one projection or two without
+/// What becomes of the pooling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Aggregation {
+    /// As the pretrained model has it.
+    #[default]
+    Kept,
+    /// The mean over all tokens.
+    Mean,
+    /// Multi-hop self-attention (Lin et al. 2017), drawn anew and part of the transformer where towers share: as many means
+    /// as `hops`, weighted through `inner` values. sentence-transformers cannot read a model that has it.
+    MultiHop {
+        /// Values between the two maps.
+        inner: usize,
+        /// Weighted means, side by side.
+        hops: usize,
+    },
+}
+
+/// [`create_with`], with the pooling of `from`.
+pub fn create(from: &Path, to: &Path, creation: &Creation) -> Result<(), Error> {
+    create_with(from, to, creation, Aggregation::Kept)
+}
+
+/// Writes a bundle to `to`, which must not exist: the transformer of `from` and its pooling or another, one projection or two without
 /// bias and drawn by variance scaling (scale 1.0, fan in, truncated normal: Dong et al. 2022, section 4.1), and unit length.
 ///
 /// In the classic layout of sentence-transformers, with a `Router` unless the towers are one.
-pub fn create(from: &Path, to: &Path, creation: &Creation) -> Result<(), Error> {
+pub fn create_with(from: &Path, to: &Path, creation: &Creation, aggregation: Aggregation) -> Result<(), Error> {
     if to.exists() {
         return Err(Error::Exists { path: to.to_owned() });
     }
     let layout = Layout::read(from)?;
     let route = layout.routes.first().cloned().unwrap_or_default();
     let module = |at: usize| route.get(at).and_then(|&at| layout.modules.get(at));
-    let (Some(transformer), Some(Placed { module: Module::Pooling(pooling), .. })) = (module(0), module(1)) else {
+    let (Some(transformer), Some(pooling)) = (module(0), module(1)) else {
         return Err(Error::MissingFile {
             path: from.join("config.json"),
             fix: "A tower needs a transformer and a pooling",
         });
     };
+    let hidden = stored::hidden_size(&transformer.folder)?;
+    let aggregator = match aggregation {
+        Aggregation::Kept => pooling.module.clone(),
+        Aggregation::Mean => Module::Pooling(PoolingConfig::mean()),
+        Aggregation::MultiHop { inner, hops } => {
+            Module::MultiHop(MultiHopConfig { in_features: hidden, inner, hops, include_prompt: true })
+        }
+    };
+    let kept = (aggregation == Aggregation::Kept).then_some(pooling.folder.as_path());
     // Beside its place, so that a rename brings all of it or nothing.
     let mut name = to.file_name().unwrap_or_default().to_owned();
     name.push(".partial");
@@ -53,7 +84,7 @@ pub fn create(from: &Path, to: &Path, creation: &Creation) -> Result<(), Error> 
         fs_err::remove_dir_all(&partial)?;
     }
     fs_err::create_dir_all(&partial)?;
-    let writer = Writer { root: &partial, transformer, pooling, creation };
+    let writer = Writer { root: &partial, transformer, hidden, aggregator, kept, creation };
     let manifest = writer.write()?;
     write(
         &partial.join("config_sentence_transformers.json"),
@@ -71,7 +102,12 @@ pub fn create(from: &Path, to: &Path, creation: &Creation) -> Result<(), Error> 
 struct Writer<'a> {
     root: &'a Path,
     transformer: &'a Placed,
-    pooling: &'a PoolingConfig,
+    /// Values of a token vector.
+    hidden: usize,
+    /// From token vectors to one vector: a pooling, or multi-hop attention.
+    aggregator: Module,
+    /// Where its values lie, unless they are drawn anew.
+    kept: Option<&'a Path>,
     creation: &'a Creation,
 }
 
@@ -80,8 +116,9 @@ impl Writer<'_> {
         let sharing = self.creation.sharing;
         if sharing.has_one_transformer() && sharing.projection == Tie::Shared {
             self.transformer(self.root)?;
-            self.modules(&["Transformer", "Pooling", "Dense", "Normalize"])?;
-            self.pooling(&self.root.join("1_Pooling"))?;
+            let aggregator = self.aggregator.class();
+            self.modules(&["Transformer", aggregator, "Dense", "Normalize"])?;
+            self.aggregator(&self.root.join(format!("1_{aggregator}")))?;
             self.dense(&self.root.join("2_Dense"), 0)?;
             return Ok(Manifest::new(Some(sharing), Vec::new()));
         }
@@ -90,18 +127,23 @@ impl Writer<'_> {
             towers.map(|tower| format!("{}_{at}_{class}", if shared { "shared" } else { tower }))
         };
         let transformers = ids(sharing.has_one_transformer(), 0, "Transformer");
-        let poolings = ids(sharing.has_one_transformer(), 1, "Pooling");
+        // What has values is held as the transformer is; a pooling has none.
+        let one = match self.aggregator {
+            Module::MultiHop(_) => sharing.transformer == Tie::Shared,
+            _ => sharing.has_one_transformer(),
+        };
+        let poolings = ids(one, 1, self.aggregator.class());
         let projections = ids(sharing.projection == Tie::Shared, 2, "Dense");
         for id in each(&transformers) {
             self.transformer(&self.root.join(id))?;
         }
         for id in each(&poolings) {
-            self.pooling(&self.root.join(id))?;
+            self.aggregator(&self.root.join(id))?;
         }
         for (number, id) in each(&projections).into_iter().enumerate() {
             self.dense(&self.root.join(id), number as u64)?;
         }
-        let class = |id: &String| format!("{CLASSIC}{}", id.rsplit('_').next().unwrap_or_default());
+        let class = |id: &String| class_path(id.rsplit('_').next().unwrap_or_default());
         let all = transformers.iter().chain(&poolings).chain(&projections);
         let types: serde_json::Map<String, Value> = all.map(|id| (id.clone(), json!(class(id)))).collect();
         let structure: serde_json::Map<String, Value> = towers
@@ -150,24 +192,33 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn pooling(&self, folder: &Path) -> Result<(), Error> {
-        write(&folder.join("config.json"), &self.pooling.classic(stored::hidden_size(&self.transformer.folder)?))
+    fn aggregator(&self, folder: &Path) -> Result<(), Error> {
+        let settings = match &self.aggregator {
+            Module::MultiHop(config) => config.classic(),
+            Module::Pooling(config) => config.classic(self.hidden),
+            _ => return Ok(()),
+        };
+        write(&folder.join("config.json"), &settings)?;
+        match (&self.aggregator, self.kept) {
+            (Module::MultiHop(_), Some(kept)) => {
+                fs_err::copy(kept.join("model.safetensors"), folder.join("model.safetensors"))?;
+                Ok(())
+            }
+            (Module::MultiHop(config), None) => drawn::write(folder, &drawn::multihop(config, self.creation.seed)),
+            _ => Ok(()),
+        }
     }
 
     fn dense(&self, folder: &Path, number: u64) -> Result<(), Error> {
-        let input = stored::hidden_size(&self.transformer.folder)? * self.pooling.modes.len();
-        let output = self.creation.dim;
+        let vectors = match &self.aggregator {
+            Module::MultiHop(config) => config.hops,
+            Module::Pooling(config) => config.modes.len(),
+            _ => 1,
+        };
+        let (input, output) = (self.hidden * vectors, self.creation.dim);
         write(&folder.join("config.json"), &DenseConfig::projection(input, output).classic())?;
-        let mut random = Random(self.creation.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-        let deviation = (1.0 / input as f64).sqrt() / CUT_DEVIATION;
-        let values: Vec<u8> =
-            (0..input * output).flat_map(|_| ((random.cut_normal() * deviation) as f32).to_le_bytes()).collect();
-        let path = folder.join("model.safetensors");
-        let failed =
-            |error: safetensors::SafeTensorError| Error::Weights { path: path.clone(), reason: error.to_string() };
-        let view = TensorView::new(Dtype::F32, vec![output, input], &values).map_err(failed)?;
-        let bytes = safetensors::serialize([("linear.weight", view)], None).map_err(failed)?;
-        Ok(fs_err::write(&path, bytes)?)
+        let seed = self.creation.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        drawn::write(folder, &drawn::projection(input, output, seed))
     }
 
     fn modules(&self, classes: &[&str]) -> Result<(), Error> {
@@ -176,7 +227,7 @@ impl Writer<'_> {
             .enumerate()
             .map(|(at, class)| {
                 let path = if at == 0 { String::new() } else { format!("{at}_{class}") };
-                json!({"idx": at, "name": at.to_string(), "path": path, "type": format!("{CLASSIC}{class}")})
+                json!({"idx": at, "name": at.to_string(), "path": path, "type": class_path(class)})
             })
             .collect();
         for (at, class) in classes.iter().enumerate().skip(1) {
@@ -186,61 +237,25 @@ impl Writer<'_> {
     }
 }
 
+fn class_path(class: &str) -> String {
+    format!("{}{class}", if class == "MultiHopAttention" { OURS } else { CLASSIC })
+}
+
 /// Both, or the one that they are.
 fn each(ids: &[String; 2]) -> Vec<&String> {
     if ids[0] == ids[1] { vec![&ids[0]] } else { ids.iter().collect() }
 }
 
 /// Whether a file is part of a transformer: what lies beside it in a model's own folder is written anew.
-fn belongs(name: &str) -> bool {
+pub(super) fn belongs(name: &str) -> bool {
     let others = ["modules.json", "router_config.json", "config_sentence_transformers.json", "dyad.json"];
     let kinds = [".json", ".safetensors", ".txt", ".model"];
     kinds.iter().any(|kind| name.ends_with(kind)) && !others.contains(&name) && !name.starts_with("sentence_")
 }
 
-fn write(path: &Path, value: &Value) -> Result<(), Error> {
+pub(super) fn write(path: &Path, value: &Value) -> Result<(), Error> {
     if let Some(folder) = path.parent() {
         fs_err::create_dir_all(folder)?;
     }
     Ok(fs_err::write(path, format!("{value:#}\n"))?)
-}
-
-/// splitmix64 (Steele, Lea and Flood 2014): the same values everywhere.
-struct Random(u64);
-
-impl Random {
-    /// In (0, 1].
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((z ^ (z >> 31)) >> 11) + 1) as f64 / (1u64 << 53) as f64
-    }
-
-    /// A standard normal (Box and Muller 1958) within [`CUT`].
-    fn cut_normal(&mut self) -> f64 {
-        loop {
-            let (radius, angle) = ((-2.0 * self.uniform().ln()).sqrt(), std::f64::consts::TAU * self.uniform());
-            let value = radius * angle.cos();
-            if value.abs() <= CUT {
-                return value;
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn projections_are_drawn_with_the_variance_that_was_asked_for() {
-        let mut random = Random(7);
-        let values: Vec<f64> = (0..200_000).map(|_| random.cut_normal()).collect();
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let deviation = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt();
-        assert!(mean.abs() < 0.01 && (deviation - CUT_DEVIATION).abs() < 0.005, "{mean} {deviation}");
-        assert!(values.iter().all(|value| value.abs() <= CUT));
-    }
 }

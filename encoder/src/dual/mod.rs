@@ -4,12 +4,19 @@
 //! |---|---|
 //! | `sharing.rs` | the five variants, and all others, in one table |
 //! | `create.rs` | a new bundle of two towers from one pretrained encoder |
+//! | `drawn.rs`, `random.rs` | modules whose values are drawn anew |
+//! | `encoder.rs` | the same with an encoder that is drawn anew over the token vectors of a pretrained one |
 //! | `learned.rs` | the tensors of a bundle as training takes them: each once, by name, with or without a gradient |
 
 mod create;
+mod drawn;
+mod encoder;
 mod learned;
+mod random;
 mod sharing;
 
-pub use create::{Creation, create};
+pub use crate::bundle::Cell;
+pub use create::{Aggregation, Creation, create, create_with};
+pub use encoder::{NewEncoder, create_over};
 pub use learned::{Learned, Parameter};
 pub use sharing::{Part, Sharing, Tie};

@@ -7,10 +7,12 @@
 //! | `parameters.rs` | where tensors come from |
 //! | `bert.rs` | the BERT family: BERT, RoBERTa, DistilBERT, MPNet |
 //! | `t5.rs` | the encoder of T5 1.0 and 1.1 |
+//! | `recurrent.rs` | LSTM, GRU and RNN |
 //! | `embedding.rs` | token, position and type tables |
 //! | `attention.rs`, `relative.rs` | multi-head self-attention, biases by relative position |
 //! | `linear.rs`, `norm.rs` | affine maps and feed-forward blocks, normalisation of layers and by root mean square |
 //! | `pooling.rs` | token vectors to one vector |
+//! | `multihop.rs` | token vectors to several weighted means |
 //! | `projection.rs` | `Dense` modules |
 //!
 //! Shapes in comments: `t` tokens of all rows of a batch, `s` tokens of a row, `h` hidden size. Every operation is the
@@ -20,20 +22,24 @@ mod attention;
 mod bert;
 mod embedding;
 mod linear;
+mod multihop;
 mod network;
 mod norm;
 mod packed;
 mod parameters;
 mod pooling;
 mod projection;
+mod recurrent;
 mod relative;
 mod t5;
 
 use bert::Bert;
+pub(crate) use multihop::MultiHop;
 pub(crate) use network::{Loaded, Network, Route, Transformer};
 pub(crate) use parameters::Parameters;
 pub(crate) use pooling::Pooling;
 pub(crate) use projection::Dense;
+use recurrent::Recurrent;
 use t5::T5;
 
 /// A side of the dual encoder.

@@ -4,7 +4,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use super::packed::Packed;
 use super::parameters::Parameters;
-use super::{Bert, Dense, Pooling, T5, Tower};
+use super::{Bert, Dense, MultiHop, Pooling, Recurrent, T5, Tower};
 use crate::bundle::Architecture;
 use crate::error::{Error, torch};
 use crate::tokenize::Batch;
@@ -17,6 +17,7 @@ const SMALLEST_NORM: f64 = 1e-12;
 pub(crate) enum Transformer {
     Bert(Bert),
     T5(T5),
+    Recurrent(Recurrent),
 }
 
 impl Transformer {
@@ -24,6 +25,7 @@ impl Transformer {
         Ok(match architecture {
             Architecture::Bert(config) => Self::Bert(Bert::load(parameters, config)?),
             Architecture::T5(config) => Self::T5(T5::load(parameters, config)?),
+            Architecture::Recurrent(config) => Self::Recurrent(Recurrent::load(parameters, config)?),
         })
     }
 
@@ -31,6 +33,7 @@ impl Transformer {
         match self {
             Self::Bert(bert) => bert.forward(packed),
             Self::T5(t5) => t5.forward(packed),
+            Self::Recurrent(recurrent) => recurrent.forward(packed),
         }
     }
 }
@@ -40,6 +43,7 @@ impl Transformer {
 pub(crate) enum Loaded {
     Transformer(Transformer),
     Pooling(Pooling),
+    MultiHop(MultiHop),
     Dense(Dense),
     Normalize,
 }
@@ -89,6 +93,7 @@ impl Network {
             values = match module {
                 Loaded::Transformer(transformer) => transformer.forward(&packed)?,
                 Loaded::Pooling(pooling) => pooling.forward(&values, &packed)?,
+                Loaded::MultiHop(multihop) => multihop.forward(&values, &packed)?,
                 Loaded::Dense(dense) => dense.forward(&values)?,
                 Loaded::Normalize => unit_length(&values)?,
             };

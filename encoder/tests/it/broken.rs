@@ -143,7 +143,7 @@ fn modules_that_are_not_known_are_refused_by_class() {
     for class in ["sentence_transformers.models.LayerNorm", "custom.package.MyModule", "Transformer"] {
         assert_says(&with_class(class), &["modules.json", "module is not supported", class]);
     }
-    assert_says(&with_class("sentence_transformers.models.Pooling"), &["one `Pooling` second"]);
+    assert_says(&with_class("sentence_transformers.models.Pooling"), &["one `Pooling` or `MultiHopAttention` second"]);
     let folder = copy("classic-mean");
     edit(&folder.path().join("modules.json"), |modules| modules[1]["path"] = json!("../elsewhere"));
     assert_says(&refusal(folder.path()), &["`path`", "inside the model directory"]);

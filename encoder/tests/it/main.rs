@@ -4,11 +4,14 @@
 mod broken;
 mod command;
 mod dual;
+mod encoders;
+mod export;
 mod families;
 mod fingerprint;
 mod fixture;
 mod http;
 mod job;
+mod multihop;
 mod parity;
 mod service;
 mod tiny;

@@ -1,0 +1,35 @@
+//! `dyad-encoder export`: the same model in another number type.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::bundle::{Encoder, export};
+use crate::device::{Compute, Dtype};
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Directory of the model
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// Number type of the new weights: f32, bf16 or f16
+    #[arg(long)]
+    dtype: Dtype,
+    /// Directory of the new model
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    export(&options.model, &options.to, options.dtype)?;
+    let encoder = Encoder::open(&options.to, &Compute::default())?;
+    let fingerprint = &encoder.info().fingerprint;
+    writeln!(
+        std::io::stdout().lock(),
+        "exported {} ({}), fingerprint {fingerprint}",
+        options.to.display(),
+        options.dtype
+    )?;
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! A bundle whose encoder is drawn anew over the token vectors and the tokenizer of a pretrained model (ENDX's small
+//! encoders, Wang et al. 2021): LSTM, GRU, RNN, or a Transformer in BERT's form.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::create::{Aggregation, Creation, belongs, create_with, write};
+use super::drawn::{self, Drawn, uniform};
+use super::random::Random;
+use crate::bundle::{Cell, Layout, Module, RecurrentConfig, stored};
+use crate::error::Error;
+
+/// Keeps the values of an encoder apart from those of a projection of the same seed.
+const ENCODER_STREAM: u64 = 0x656e_636f_6465_7221;
+/// Longest input where neither settings nor positions of the pretrained model give one.
+const UNLIMITED_TOKENS: usize = 512;
+/// Most heads, and fewest values of one.
+const HEADS: usize = 12;
+const HEAD_SIZE: usize = 32;
+
+/// An encoder to be drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewEncoder {
+    /// Torch's own cells, all values uniform within one over the square root of `hidden`, as torch draws them.
+    Recurrent {
+        /// LSTM, GRU or RNN.
+        cell: Cell,
+        /// One above the other.
+        layers: usize,
+        /// Values of a state, in each direction.
+        hidden: usize,
+        /// Whether a second network reads from the end.
+        bidirectional: bool,
+    },
+    /// Post-normalised layers with learned positions, as wide as the token vectors; linear maps uniform within one over the
+    /// square root of their input. sentence-transformers reads it as a BERT.
+    Transformer {
+        /// One above the other.
+        layers: usize,
+    },
+}
+
+/// As [`create_with`], with a new encoder over the token vectors of `from`; where its pooling is kept, it is the mean. Both
+/// towers start from the same values.
+pub fn create_over(
+    from: &Path,
+    to: &Path,
+    creation: &Creation,
+    encoder: NewEncoder,
+    aggregation: Aggregation,
+) -> Result<(), Error> {
+    if to.exists() {
+        return Err(Error::Exists { path: to.to_owned() });
+    }
+    // A plain model beside its place, which the bundle is made from.
+    let mut name = to.file_name().unwrap_or_default().to_owned();
+    name.push(".encoder.partial");
+    let plain = to.with_file_name(name);
+    if plain.exists() {
+        fs_err::remove_dir_all(&plain)?;
+    }
+    fs_err::create_dir_all(&plain)?;
+    write_encoder(from, &plain, creation.seed, encoder)?;
+    create_with(&plain, to, creation, aggregation)?;
+    Ok(fs_err::remove_dir_all(&plain)?)
+}
+
+fn write_encoder(from: &Path, to: &Path, seed: u64, encoder: NewEncoder) -> Result<(), Error> {
+    let layout = Layout::read(from)?;
+    let first = layout.routes[0].first().and_then(|&at| layout.modules.get(at));
+    let Some((placed, Module::Transformer(settings))) = first.map(|placed| (placed, &placed.module)) else {
+        let fix = "A tower begins with a transformer";
+        return Err(Error::MissingFile { path: from.join("config.json"), fix });
+    };
+    for entry in fs_err::read_dir(&placed.folder)? {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name().to_string_lossy().into_owned()))?;
+        let replaced = name == "config.json" || name.contains(".safetensors");
+        if path.is_file() && belongs(&name) && !replaced {
+            fs_err::copy(&path, to.join(name))?;
+        }
+    }
+    let prompts = from.join("config_sentence_transformers.json");
+    if prompts.is_file() {
+        fs_err::copy(&prompts, to.join("config_sentence_transformers.json"))?;
+    }
+    let table = stored::token_table(&placed.folder)?;
+    let longest = settings.max_tokens.unwrap_or(usize::MAX).min(table.max_positions);
+    let longest = if longest == usize::MAX { UNLIMITED_TOKENS } else { longest };
+    let settings = json!({"max_seq_length": longest, "do_lower_case": settings.lower_case});
+    write(&to.join("sentence_bert_config.json"), &settings)?;
+
+    let (rows, width) = (table.rows, table.width);
+    let mut random = Random::new(seed ^ ENCODER_STREAM);
+    let (config, name, mut tensors) = match encoder {
+        NewEncoder::Recurrent { cell, layers, hidden, bidirectional } => {
+            let config = RecurrentConfig {
+                cell,
+                vocab_size: rows,
+                embedding_size: width,
+                hidden_size: hidden,
+                layers,
+                bidirectional,
+            };
+            let tensors = config.tensors();
+            let tensors = tensors.iter().map(|(name, shape)| uniform(&mut random, name, shape, hidden)).collect();
+            (config.fact(), RecurrentConfig::TABLE, tensors)
+        }
+        NewEncoder::Transformer { layers } => (
+            bert(rows, width, layers, longest),
+            "embeddings.word_embeddings.weight",
+            bert_tensors(&mut random, width, layers, longest),
+        ),
+    };
+    tensors.push((name.to_owned(), vec![rows, width], table.values));
+    write(&to.join("config.json"), &config)?;
+    drawn::write(to, &tensors)
+}
+
+/// `config.json` of a small BERT.
+fn bert(rows: usize, width: usize, layers: usize, positions: usize) -> Value {
+    let fits = |heads: &usize| width.is_multiple_of(*heads) && width / heads >= HEAD_SIZE;
+    json!({
+        "model_type": "bert",
+        "architectures": ["BertModel"],
+        "vocab_size": rows,
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": (1..=HEADS).rev().find(fits).unwrap_or(1),
+        "intermediate_size": 4 * width,
+        "max_position_embeddings": positions,
+        "type_vocab_size": 1,
+        "hidden_act": "gelu",
+        "layer_norm_eps": 1e-12,
+        "position_embedding_type": "absolute",
+        "pad_token_id": 0,
+    })
+}
+
+/// All of its tensors but the token table.
+fn bert_tensors(random: &mut Random, width: usize, layers: usize, positions: usize) -> Vec<Drawn> {
+    let norm = |name: String| -> [Drawn; 2] {
+        [
+            (format!("{name}.weight"), vec![width], vec![1.0; width]),
+            (format!("{name}.bias"), vec![width], vec![0.0; width]),
+        ]
+    };
+    let mut tensors: Vec<Drawn> = norm("embeddings.LayerNorm".to_owned()).into();
+    tensors.push(uniform(random, "embeddings.position_embeddings.weight", &[positions, width], width));
+    tensors.push(("embeddings.token_type_embeddings.weight".to_owned(), vec![1, width], vec![0.0; width]));
+    for layer in 0..layers {
+        for (part, input, output) in [
+            ("attention.self.query", width, width),
+            ("attention.self.key", width, width),
+            ("attention.self.value", width, width),
+            ("attention.output.dense", width, width),
+            ("intermediate.dense", width, 4 * width),
+            ("output.dense", 4 * width, width),
+        ] {
+            let name = format!("encoder.layer.{layer}.{part}");
+            tensors.push(uniform(random, &format!("{name}.weight"), &[output, input], input));
+            tensors.push(uniform(random, &format!("{name}.bias"), &[output], input));
+        }
+        for part in ["attention.output.LayerNorm", "output.LayerNorm"] {
+            tensors.extend(norm(format!("encoder.layer.{layer}.{part}")));
+        }
+    }
+    tensors
+}

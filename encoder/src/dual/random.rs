@@ -1,0 +1,69 @@
+//! Random values of new tensors: the same for a seed on every machine.
+
+/// A sample is drawn anew beyond so many standard deviations.
+const CUT: f64 = 2.0;
+/// Standard deviation of a standard normal that is cut there.
+const CUT_DEVIATION: f64 = 0.879_625_661_034_239_8;
+
+/// splitmix64 (Steele, Lea and Flood 2014): the same values everywhere.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// In (0, 1].
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (((z ^ (z >> 31)) >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Between -`bound` and `bound`.
+    pub(super) fn uniform(&mut self, bound: f64) -> f64 {
+        (2.0 * self.unit() - 1.0) * bound
+    }
+
+    /// A normal value (Box and Muller 1958) that has `deviation` after it was cut at [`CUT`] deviations of the whole one.
+    pub(super) fn cut_normal(&mut self, deviation: f64) -> f64 {
+        loop {
+            let (radius, angle) = ((-2.0 * self.unit().ln()).sqrt(), std::f64::consts::TAU * self.unit());
+            let value = radius * angle.cos();
+            if value.abs() <= CUT {
+                return value * (deviation / CUT_DEVIATION);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moments(values: &[f64]) -> (f64, f64) {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        (mean, variance.sqrt())
+    }
+
+    #[test]
+    fn projections_are_drawn_with_the_variance_that_was_asked_for() {
+        let mut random = Random::new(7);
+        let values: Vec<f64> = (0..200_000).map(|_| random.cut_normal(3.0)).collect();
+        let (mean, deviation) = moments(&values);
+        assert!(mean.abs() < 0.03 && (deviation - 3.0).abs() < 0.02, "{mean} {deviation}");
+        assert!(values.iter().all(|value| value.abs() <= CUT * 3.0 / CUT_DEVIATION));
+    }
+
+    #[test]
+    fn uniform_values_fill_their_bounds() {
+        let mut random = Random::new(7);
+        let values: Vec<f64> = (0..200_000).map(|_| random.uniform(0.5)).collect();
+        let (mean, deviation) = moments(&values);
+        assert!(mean.abs() < 0.005 && (deviation - 1.0 / 12f64.sqrt()).abs() < 0.005, "{mean} {deviation}");
+        assert!(values.iter().all(|value| value.abs() <= 0.5) && values.iter().any(|value| *value < -0.49));
+    }
+}

@@ -1,0 +1,98 @@
+//! Encoders that are drawn anew over pretrained token vectors: every sharing, gradients, batches, saving and loading. The
+//! cells' equations are tested beside their code.
+
+use std::path::PathBuf;
+
+use dyad_encoder::dual::{Aggregation, Cell, Creation, Learned, NewEncoder, create_over};
+use dyad_encoder::tokenize::Tokens;
+use dyad_encoder::{Compute, Dtype, Encoder, Tower};
+
+use crate::fixture::{embed, open, rows, tiny, tokens, worst};
+
+const DIM: usize = 6;
+
+fn encoders() -> [NewEncoder; 4] {
+    let recurrent = |cell, bidirectional| NewEncoder::Recurrent { cell, layers: 2, hidden: 7, bidirectional };
+    let transformer = NewEncoder::Transformer { layers: 2 };
+    [recurrent(Cell::Lstm, true), recurrent(Cell::Gru, false), recurrent(Cell::Rnn, false), transformer]
+}
+
+fn made(sharing: &str, encoder: NewEncoder, aggregation: Aggregation) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("bundle");
+    let creation = Creation { sharing: sharing.parse().unwrap(), dim: DIM, seed: 1 };
+    create_over(&tiny("classic-mean"), &to, &creation, encoder, aggregation).unwrap();
+    assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
+    (folder, to)
+}
+
+fn texts() -> Vec<String> {
+    ["the river", "who was the king of the city", "a light", "water and light in the city"].map(str::to_owned).to_vec()
+}
+
+#[test]
+fn every_encoder_learns_in_every_sharing() {
+    let hops = Aggregation::MultiHop { inner: 4, hops: 2 };
+    for encoder in encoders() {
+        for (sharing, aggregation) in [
+            ("sde", Aggregation::Kept),
+            ("ade", hops),
+            ("ade-ste", Aggregation::Mean),
+            ("ade-fte", hops),
+            ("ade-spl", hops),
+            ("token=separate,transformer=shared,projection=separate", hops),
+        ] {
+            let (_folder, bundle) = made(sharing, encoder, aggregation);
+            let served = open(&bundle);
+            let learned = Learned::open(&bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
+            let mut sums = Vec::new();
+            for tower in [Tower::Question, Tower::Answer] {
+                let tokens = tokens(&served, tower, &texts());
+                let vectors = learned.forward(tower, &tokens.iter().collect::<Vec<_>>()).unwrap();
+                let ours = Vec::<Vec<f32>>::try_from(vectors.detach()).unwrap();
+                assert!(worst(&ours, &embed(&served, tower, &texts())) > 0.999_99, "{encoder:?} {sharing}, {tower}");
+                sums.push(vectors.select(1, 0).sum(None));
+            }
+            tch::Tensor::stack(&sums, 0).sum(None).backward();
+            for parameter in learned.parameters() {
+                let gradient = parameter.tensor.grad();
+                let table = parameter.name.ends_with("embeddings.weight") && !parameter.name.contains("position");
+                assert_eq!(parameter.frozen, sharing == "ade-fte" && table && !parameter.name.contains("type"));
+                assert_eq!(gradient.defined(), !parameter.frozen, "{encoder:?} {sharing}: {}", parameter.name);
+                // Keys' biases cancel in the softmax.
+                if gradient.defined() && !parameter.name.ends_with("key.bias") {
+                    let largest = gradient.abs().max().double_value(&[]);
+                    assert!(largest > 0.0, "{encoder:?} {sharing}: {}", parameter.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_vector_does_not_depend_on_its_batch() {
+    for encoder in encoders() {
+        let (_folder, bundle) = made("sde", encoder, Aggregation::MultiHop { inner: 4, hops: 2 });
+        let opened = open(&bundle);
+        let tokens = tokens(&opened, Tower::Answer, &texts());
+        let all: Vec<&Tokens> = tokens.iter().collect();
+        let together = rows(&opened.embed(Tower::Answer, &all).unwrap(), DIM);
+        let alone: Vec<Vec<f32>> = all.iter().map(|text| opened.embed(Tower::Answer, &[*text]).unwrap()).collect();
+        assert!(worst(&together, &alone) > 0.999_999, "{encoder:?}");
+        // Different texts are told apart, and the gate of golden vectors holds in half precision too.
+        assert!(worst(&together[..1], &together[1..2]) < 0.9999, "{encoder:?}");
+        let compute = Compute { dtype: Dtype::Bf16, threads: Some(1), ..Compute::default() };
+        assert!(Encoder::open(&bundle, &compute).is_ok(), "{encoder:?}");
+    }
+}
+
+#[test]
+fn a_seed_makes_one_model() {
+    for encoder in encoders() {
+        let [one, two] = [0, 1].map(|_| {
+            let (_folder, bundle) = made("ade-spl", encoder, Aggregation::Kept);
+            open(&bundle).info().fingerprint.clone()
+        });
+        assert_eq!(one, two, "{encoder:?}");
+    }
+}
