@@ -27,16 +27,6 @@ find_libtorch_from_elsewhere
 step 'model' deploy/model.sh all-MiniLM-L6-v2 .models/all-MiniLM-L6-v2
 export DYAD_MODEL=$root/.models/all-MiniLM-L6-v2
 
-unset DYAD_PYTHON DYAD_ST_REFERENCE DYAD_ST_CHECKPOINTS
-if [[ ${NO_PYTHON:-} == 1 ]]; then
-  skipped+=('NO_PYTHON=1: tests that compare with sentence-transformers and trec_eval')
-else
-  step 'Python environment' deploy/venv.sh
-  export DYAD_PYTHON=$root/.venv/bin/python
-  step 'checkpoints' checkpoints "$root/.reference/checkpoints"
-  export DYAD_ST_CHECKPOINTS=$root/.reference/checkpoints
-fi
-
 # Small random checkpoints of every family by Python, kept until the scripts or the environment change.
 checkpoints() {
   local out=$1 made_from
@@ -48,6 +38,16 @@ checkpoints() {
   HF_HUB_OFFLINE=1 "$DYAD_PYTHON" benches/peers/st_checkpoints.py --out "$out" || return
   echo "$made_from" >"$out/made-from"
 }
+
+unset DYAD_PYTHON DYAD_ST_REFERENCE DYAD_ST_CHECKPOINTS
+if [[ ${NO_PYTHON:-} == 1 ]]; then
+  skipped+=('NO_PYTHON=1: tests that compare with sentence-transformers and trec_eval')
+else
+  step 'Python environment' deploy/venv.sh
+  export DYAD_PYTHON=$root/.venv/bin/python
+  step 'checkpoints' checkpoints "$root/.reference/checkpoints"
+  export DYAD_ST_CHECKPOINTS=$root/.reference/checkpoints
+fi
 
 # Vectors of 1,000 real texts by Python, kept until the script, the environment, the model or the data change.
 reference() {

@@ -11,6 +11,7 @@ use super::json::read_value;
 use super::layout::{Layout, Module};
 use super::load::Encoder;
 use super::manifest::{MANIFEST, Manifest};
+use super::partial::Partial;
 use super::rewrite::rewrite;
 use crate::device::{Compute, Dtype};
 use crate::error::Error;
@@ -46,14 +47,8 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
     let mut files = Vec::new();
     list(from, &mut files)?;
 
-    // Beside its place, so that a rename brings all of it or nothing.
-    let mut name = to.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
-    let partial = to.with_file_name(name);
-    if partial.exists() {
-        fs_err::remove_dir_all(&partial)?;
-    }
-    fs_err::create_dir_all(&partial)?;
+    let beside = Partial::beside(to)?;
+    let partial = beside.path();
     for (file, is_folder) in &files {
         let target = partial.join(file.strip_prefix(from).unwrap_or(file));
         if *is_folder {
@@ -67,8 +62,8 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
     }
     let old = Manifest::read(from)?;
     let (sharing, shared) = old.map_or((None, Vec::new()), |old| (old.sharing, old.shared_tensors));
-    seal(&partial, Manifest::new(sharing, shared), &compute)?;
-    let given = Manifest::read(&partial)?.map(|manifest| manifest.golden).unwrap_or_default();
+    seal(partial, Manifest::new(sharing, shared), &compute)?;
+    let given = Manifest::read(partial)?.map(|manifest| manifest.golden).unwrap_or_default();
     for (expected, given) in expected.iter().zip(&given) {
         let (cosine, least) = (expected.cosine(&given.vector), least_cosine(dtype));
         // Also where it is no number.
@@ -79,7 +74,7 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
             return Err(Error::Golden { model: partial.display().to_string(), tower, text, reason });
         }
     }
-    Ok(fs_err::rename(&partial, to)?)
+    beside.finish()
 }
 
 /// Files and folders below one, folders before what they hold.

@@ -13,6 +13,7 @@
 //! | `contents.rs` | what a model is made of |
 //! | `golden.rs` | whether a model reproduces its golden vectors |
 //! | `export.rs`, `rewrite.rs` | the same model in another number type, tensor by tensor |
+//! | `partial.rs` | a new directory that appears whole or not at all |
 //! | `parts.rs` | the modules, each loaded once |
 //! | `load.rs` | all of it together: an [`Encoder`] |
 //! | `fingerprint.rs` | the model's name by content |
@@ -28,6 +29,7 @@ mod layout;
 mod load;
 mod manifest;
 mod modules;
+mod partial;
 mod parts;
 mod recurrent;
 mod rewrite;
@@ -45,6 +47,7 @@ pub(crate) use layout::{Layout, Module, Placed, Prompts};
 pub use load::{Encoder, ModelInfo};
 pub(crate) use manifest::{Golden, Manifest, SharedTensor};
 pub(crate) use modules::{Activation, DenseConfig, MultiHopConfig, PoolingConfig, PoolingMode};
+pub(crate) use partial::Partial;
 pub(crate) use parts::Parts;
 pub use recurrent::Cell;
 pub(crate) use recurrent::RecurrentConfig;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::drawn;
 use super::sharing::{Sharing, Tie};
 use crate::bundle::{
-    DenseConfig, Layout, Manifest, Module, MultiHopConfig, Placed, PoolingConfig, SharedTensor, seal, stored,
+    DenseConfig, Layout, Manifest, Module, MultiHopConfig, Partial, Placed, PoolingConfig, SharedTensor, seal, stored,
 };
 use crate::device::Compute;
 use crate::error::Error;
@@ -76,15 +76,9 @@ pub fn create_with(from: &Path, to: &Path, creation: &Creation, aggregation: Agg
         }
     };
     let kept = (aggregation == Aggregation::Kept).then_some(pooling.folder.as_path());
-    // Beside its place, so that a rename brings all of it or nothing.
-    let mut name = to.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
-    let partial = to.with_file_name(name);
-    if partial.exists() {
-        fs_err::remove_dir_all(&partial)?;
-    }
-    fs_err::create_dir_all(&partial)?;
-    let writer = Writer { root: &partial, transformer, hidden, aggregator, kept, creation };
+    let beside = Partial::beside(to)?;
+    let partial = beside.path();
+    let writer = Writer { root: partial, transformer, hidden, aggregator, kept, creation };
     let manifest = writer.write()?;
     write(
         &partial.join("config_sentence_transformers.json"),
@@ -95,8 +89,8 @@ pub fn create_with(from: &Path, to: &Path, creation: &Creation, aggregation: Agg
             "similarity_fn_name": "cosine",
         }),
     )?;
-    seal(&partial, manifest, &Compute { threads: Some(1), ..Compute::default() })?;
-    Ok(fs_err::rename(&partial, to)?)
+    seal(partial, manifest, &Compute { threads: Some(1), ..Compute::default() })?;
+    beside.finish()
 }
 
 struct Writer<'a> {

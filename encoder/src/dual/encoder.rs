@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::create::{Aggregation, Creation, belongs, create_with, write};
 use super::drawn::{self, Drawn, uniform};
 use super::random::Random;
-use crate::bundle::{Cell, Layout, Module, RecurrentConfig, stored};
+use crate::bundle::{Cell, Layout, Module, Partial, RecurrentConfig, stored};
 use crate::error::Error;
 
 /// Keeps the values of an encoder apart from those of a projection of the same seed.
@@ -55,15 +55,11 @@ pub fn create_over(
     }
     // A plain model beside its place, which the bundle is made from.
     let mut name = to.file_name().unwrap_or_default().to_owned();
-    name.push(".encoder.partial");
-    let plain = to.with_file_name(name);
-    if plain.exists() {
-        fs_err::remove_dir_all(&plain)?;
-    }
-    fs_err::create_dir_all(&plain)?;
-    write_encoder(from, &plain, creation.seed, encoder)?;
-    create_with(&plain, to, creation, aggregation)?;
-    Ok(fs_err::remove_dir_all(&plain)?)
+    name.push(".encoder");
+    // Never finished: it goes when the bundle is there.
+    let plain = Partial::beside(&to.with_file_name(name))?;
+    write_encoder(from, plain.path(), creation.seed, encoder)?;
+    create_with(plain.path(), to, creation, aggregation)
 }
 
 fn write_encoder(from: &Path, to: &Path, seed: u64, encoder: NewEncoder) -> Result<(), Error> {
