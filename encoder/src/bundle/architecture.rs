@@ -233,8 +233,9 @@ impl BertConfig {
         if config.position_rows <= first_position {
             return Err(file.wrong("max_position_embeddings", "larger than the first position"));
         }
-        if relative.is_some_and(|buckets| buckets < 4) {
-            return Err(file.wrong("relative_attention_num_buckets", "a whole number of at least 4"));
+        // Their last range ends at a distance of 128.
+        if relative.is_some_and(|buckets| !(4..=256).contains(&buckets) || !buckets.is_multiple_of(2)) {
+            return Err(file.wrong("relative_attention_num_buckets", "an even number from 4 to 256"));
         }
         Ok(config)
     }

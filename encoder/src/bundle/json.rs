@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
+/// The largest size that a file may name.
+const LARGEST_SIZE: usize = 1 << 30;
+
 /// An object read from a file of a model directory.
 #[derive(Debug)]
 pub(crate) struct JsonFile {
@@ -49,10 +52,10 @@ impl JsonFile {
         self.read(field, "a whole number", read)
     }
 
-    /// A whole number of at least 1.
+    /// A whole number of at least 1: a size, and no model's size is so large that products of two do not fit.
     pub(crate) fn positive(&self, field: &'static str) -> Result<usize, Error> {
         match self.count(field)? {
-            Some(number) if number > 0 => Ok(number),
+            Some(number) if (1..=LARGEST_SIZE).contains(&number) => Ok(number),
             _ => Err(self.wrong(field, "a whole number of at least 1")),
         }
     }

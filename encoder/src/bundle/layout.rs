@@ -275,6 +275,14 @@ impl Reader<'_> {
     }
 
     fn check(&self, route: &[usize]) -> Result<(), Error> {
+        let repeated = |(place, at): (usize, &usize)| {
+            route.iter().take(place).any(|before| before == at)
+                && self.modules.get(*at).is_some_and(|placed| matches!(placed.module, Module::Dense(_)))
+        };
+        if route.iter().enumerate().any(repeated) {
+            let got = Value::String("one that stands twice in a tower".into());
+            return Err(self.wrong("path", "a folder of its own for every module of a tower", &got));
+        }
         let kinds: Vec<&Module> = route.iter().filter_map(|&at| Some(&self.modules.get(at)?.module)).collect();
         let ordered = matches!(kinds.as_slice(), [Module::Transformer(_), Module::Pooling(_) | Module::MultiHop(_), rest @ ..]
             if rest.iter().all(|module| matches!(module, Module::Dense(_) | Module::Normalize)));

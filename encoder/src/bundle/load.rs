@@ -53,11 +53,8 @@ impl Encoder {
         let manifest = Manifest::read(directory)?;
         let encoder = Self::open_with(directory, compute, manifest.as_ref())?;
         if let Some(manifest) = manifest {
+            manifest.agrees(directory, &encoder.info.fingerprint)?;
             let path = directory.join(MANIFEST);
-            if manifest.fingerprint != encoder.info.fingerprint {
-                let (expected, got) = (manifest.fingerprint, encoder.info.fingerprint);
-                return Err(Error::Fingerprint { path, expected, got });
-            }
             if manifest.dim != encoder.info.dim {
                 let (expected, got) = (encoder.info.dim.to_string(), manifest.dim.to_string());
                 return Err(Error::Field { path, field: "dim", expected, got });

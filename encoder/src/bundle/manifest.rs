@@ -82,6 +82,22 @@ impl Manifest {
         Ok(Some(manifest))
     }
 
+    /// Refuses a model of another fingerprint, and a bundle that says nothing of one of its towers.
+    pub(crate) fn agrees(&self, root: &Path, fingerprint: &str) -> Result<(), Error> {
+        let path = root.join(MANIFEST);
+        if self.fingerprint != fingerprint {
+            let (expected, got) = (self.fingerprint.clone(), fingerprint.to_owned());
+            return Err(Error::Fingerprint { path, expected, got });
+        }
+        for tower in ["question", "answer"] {
+            if self.golden.iter().all(|golden| golden.tower != tower) {
+                let expected = format!("a golden vector of the {tower} tower");
+                return Err(Error::Field { path, field: "golden", expected, got: "none".into() });
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn write(&self, root: &Path) -> Result<(), Error> {
         let path = root.join(MANIFEST);
         let text = serde_json::to_string_pretty(self).map_err(|source| Error::Json { path: path.clone(), source })?;

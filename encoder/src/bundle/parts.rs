@@ -20,6 +20,9 @@ use crate::tower::{Dense, Loaded, MultiHop, Network, Pooling, Route, Tower, Tran
 /// The longest input of a model that names none and whose positions have no end.
 const UNLIMITED_TOKENS: usize = 512;
 
+/// The longest input that a model may ask for.
+const LONGEST_INPUT: usize = 32_768;
+
 /// A transformer's surroundings.
 pub(super) struct Opened {
     /// Its place among the modules.
@@ -184,7 +187,7 @@ impl Parts {
 
     /// The name of the model by content. A siamese model and its parts are named as they have always been; of two towers
     /// every fact says whose it is, and tensors are named by the folder of their module.
-    pub(super) fn fingerprint(&self, layout: &Layout) -> String {
+    pub(crate) fn fingerprint(&self, layout: &Layout) -> String {
         let mut facts = Fingerprint::new();
         let siamese = layout.is_siamese();
         let towers: &[Tower] = if siamese { &[Tower::Answer] } else { &[Tower::Question, Tower::Answer] };
@@ -264,6 +267,14 @@ impl Opened {
         }
         let max_tokens = settings.max_tokens.unwrap_or(usize::MAX).min(architecture.max_positions());
         let max_tokens = if max_tokens == usize::MAX { UNLIMITED_TOKENS } else { max_tokens };
+        if max_tokens > LONGEST_INPUT {
+            return Err(Error::Field {
+                path: placed.folder.join("sentence_bert_config.json"),
+                field: "max_seq_length",
+                expected: format!("at most {LONGEST_INPUT} tokens: attention takes the square of them"),
+                got: max_tokens.to_string(),
+            });
+        }
         let vocab_size = architecture.vocab_size();
         let lower_case = settings.lower_case;
         let splitter = Splitter::open(&placed.folder, SplitterSettings { max_tokens, lower_case, vocab_size })?;

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use super::json::JsonFile;
 use crate::error::Error;
 
+/// More layers than anybody stacks.
+const MOST_LAYERS: usize = 256;
+
 /// What carries the state from token to token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cell {
@@ -70,7 +73,10 @@ impl RecurrentConfig {
             vocab_size: file.positive("vocab_size")?,
             embedding_size: file.positive("embedding_size")?,
             hidden_size: file.positive("hidden_size")?,
-            layers: file.positive("layers")?,
+            layers: match file.positive("layers")? {
+                layers if layers <= MOST_LAYERS => layers,
+                _ => return Err(file.wrong("layers", "a whole number from 1 to 256")),
+            },
             bidirectional: file.flag("bidirectional")?.unwrap_or(false),
         })
     }

@@ -34,6 +34,11 @@ pub(crate) fn hidden_size(folder: &Path) -> Result<usize, Error> {
     Ok(Architecture::read(&folder.join("config.json"))?.hidden_size())
 }
 
+/// Values after a projection in the transformer's own file.
+pub(crate) fn projection(folder: &Path) -> Result<Option<usize>, Error> {
+    Ok(Architecture::read(&folder.join("config.json"))?.projection())
+}
+
 /// The name of the table of token vectors, and the names of all other tensors that the transformer uses.
 pub(crate) fn tensors_used(folder: &Path) -> Result<(String, BTreeSet<String>), Error> {
     let architecture = Architecture::read(&folder.join("config.json"))?;

@@ -28,6 +28,9 @@ const WEIGHTS: &str = "model.safetensors";
 /// Where large ones are split: which tensor lies in which file.
 const INDEX: &str = "model.safetensors.index.json";
 
+/// Bytes of a header at most, as the format's own reader has it.
+const LONGEST_HEADER: u64 = 100_000_000;
+
 /// The first field of a safetensors file: the header's length as a little-endian `u64`.
 const LENGTH_BYTES: u64 = 8;
 
@@ -208,6 +211,9 @@ pub(super) fn header(path: &Path, file: &mut File) -> Result<(Metadata, u64), Er
     let header_bytes = u64::from_le_bytes(length);
     if header_bytes > file_bytes - LENGTH_BYTES {
         return Err(broken(format!("its header should have {header_bytes} bytes, the file has {file_bytes}")));
+    }
+    if header_bytes > LONGEST_HEADER {
+        return Err(broken(format!("its header should have {header_bytes} bytes, and none has over {LONGEST_HEADER}")));
     }
     let mut header = vec![0; header_bytes as usize];
     file.read_exact(&mut header)?;

@@ -9,7 +9,7 @@ use crate::tokenize::Budget;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ModelOptions {
-    /// Directory of the model: sentence-transformers (either form) or plain Hugging Face BERT
+    /// Directory of the model: sentence-transformers, one of our bundles, a plain Hugging Face directory, or a pair of them
     #[arg(long, value_name = "DIR")]
     pub(crate) model: PathBuf,
     /// cpu, cuda or cuda:N
@@ -21,7 +21,7 @@ pub(crate) struct ModelOptions {
     /// Threads of one operator on the CPU [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Padded tokens in one batch [default: 2048 on the CPU, 65536 on a GPU]
+    /// Rows times the longest row of a batch at most [default: 2048 on the CPU, 65536 on a GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_tokens: Option<u32>,
 }

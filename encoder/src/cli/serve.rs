@@ -78,7 +78,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             service::serve(listener, routes, health, stop.clone(), ServerConfig { drain, ..ServerConfig::default() });
         let http = async {
             let Some(listener) = http_listener else { return Ok(()) };
-            let config = HttpConfig { drain, ..HttpConfig::default() };
+            let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
+            let config = HttpConfig { drain, header_timeout, ..HttpConfig::default() };
             service::serve_http(listener, http::router(handle.clone()), stop, config).await
         };
         // A server that fails ends the other.

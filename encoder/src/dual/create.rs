@@ -68,6 +68,14 @@ pub fn create_with(from: &Path, to: &Path, creation: &Creation, aggregation: Agg
         });
     };
     let hidden = stored::hidden_size(&transformer.folder)?;
+    if stored::projection(&transformer.folder)?.is_some() {
+        return Err(Error::Unsupported {
+            path: transformer.folder.join("config.json"),
+            what: "a new projection behind DPR's own",
+            supported: "models without `projection_dim`",
+            got: "projection_dim".to_owned(),
+        });
+    }
     let aggregator = match aggregation {
         Aggregation::Kept => pooling.module.clone(),
         Aggregation::Mean => Module::Pooling(PoolingConfig::mean()),

@@ -38,6 +38,9 @@ impl Learned {
         compute.prepare()?;
         let (layout, manifest) = (Layout::read(directory)?, Manifest::read(directory)?);
         let mut parts = Parts::load(&layout, compute, manifest.as_ref(), true)?;
+        if let Some(manifest) = &manifest {
+            manifest.agrees(directory, &parts.fingerprint(&layout))?;
+        }
         let parameters = std::mem::take(&mut parts.parameters);
         let (network, tokenizer) = parts.network(&layout, compute)?;
         let sharing = manifest.and_then(|manifest| manifest.sharing);

@@ -46,7 +46,11 @@ impl Handle {
         let info = self.info();
         let dim = options.dim(info.dim)?;
         let prompt_bytes = self.running.tokenizer.prompt(tower).text.len();
-        let cost = at_most(&input.at_most(), prompt_bytes, info.max_tokens);
+        let longest = match tower {
+            Tower::Question => info.max_question_tokens,
+            Tower::Answer => info.max_tokens,
+        };
+        let cost = at_most(&input.at_most(), prompt_bytes, longest);
         Ok(Job { tower, input, options, dim, cost, came })
     }
 
@@ -124,6 +128,10 @@ fn split(
     let failed = |error| EncodeError::Model(Arc::new(error));
     let in_time = || if Instant::now() < options.deadline { Ok(()) } else { Err(late(came)) };
     let fits = |position, tokens: Tokens, whole: &dyn Fn() -> Result<usize, crate::Error>| {
+        // A tokenizer may drop all of a text, and put nothing around it.
+        if tokens.ids.is_empty() {
+            return Err(EncodeError::EmptyText { position });
+        }
         if tokens.truncated && options.truncation == Truncation::Refuse {
             let whole = whole().map_err(failed)?;
             return Err(EncodeError::TooLong { position, tokens: whole, limit: tokens.ids.len() });

@@ -205,6 +205,11 @@ fn a_bundle_that_is_not_what_it_was_is_refused() {
     assert!(refusal(&bundle).contains("got: both"));
     edit(&path, |value| {
         *value = whole.clone();
+        value["golden"].as_array_mut().unwrap().retain(|golden| golden["tower"] == "question");
+    });
+    assert!(refusal(&bundle).contains("a golden vector of the answer tower"));
+    edit(&path, |value| {
+        *value = whole.clone();
         value["format"] = json!(2);
     });
     assert!(refusal(&bundle).contains("`format`"));
@@ -218,6 +223,8 @@ fn a_bundle_that_is_not_what_it_was_is_refused() {
     edit(&bundle.join("config_sentence_transformers.json"), |value| value["prompts"]["query"] = json!("ask: "));
     let message = refusal(&bundle);
     assert!(message.contains("fingerprint") && message.contains("was changed"), "{message}");
+    let learned = Learned::open(&bundle, &Compute::default());
+    assert_eq!(learned.unwrap_err().to_string(), message, "nor is it trained");
 }
 
 #[test]
@@ -234,7 +241,9 @@ fn weights_that_are_no_numbers_are_refused() {
     let fingerprint = refusal(&bundle).rsplit_once("got: ").unwrap().1[..64].to_owned();
     edit(&bundle.join("dyad.json"), |value| {
         value["fingerprint"] = json!(fingerprint);
-        value["golden"] = json!([{"tower": "answer", "text": "the king", "vector": vec![0.4; DIM]}]);
+        value["golden"] = json!(
+            ["question", "answer"].map(|tower| json!({"tower": tower, "text": "the king", "vector": vec![0.4; DIM]}))
+        );
     });
     let message = refusal(&bundle);
     assert!(message.contains("not finite"), "{message}");

@@ -32,6 +32,9 @@ pub struct HttpConfig {
     pub header_timeout: Duration,
 }
 
+/// Longest time without progress while a reply is written.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
 impl Default for HttpConfig {
     fn default() -> Self {
         Self { drain: Duration::from_secs(20), connections: 1024, header_timeout: Duration::from_secs(15) }
@@ -94,6 +97,10 @@ async fn connection(
     header_timeout: Duration,
     _permit: OwnedSemaphorePermit,
 ) {
+    // The system ends a connection whose client takes no byte of a reply for so long.
+    if let Err(error) = socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(WRITE_TIMEOUT)) {
+        tracing::debug!(%error, "no limit on the time for writing");
+    }
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
