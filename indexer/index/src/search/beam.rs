@@ -137,7 +137,7 @@ impl<G: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> Beam<'_, G, R> 
     ) {
         let dim = self.codes.codec().dim();
         let (aim, ground) = (params.aim(self.codes.len()), self.ground());
-        let mut stopped = params.stop.is_some_and(|stop| stop());
+        let mut stopped = !queries.is_empty() && params.stop.is_some_and(|stop| stop());
         for (number, query) in queries.iter().enumerate() {
             if stopped || query.len() != dim {
                 found(number, Walked { stopped, ..Walked::default() });
