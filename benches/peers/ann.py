@@ -28,27 +28,8 @@ Any svs name may end in `-r64`: graph_max_degree 64 instead of 2 M, to show what
 equal, so `svs-lvq` does not name it. `qdrant-edge-o1` and `-o3` oversample by 1 and 3 instead of 2.
 """
 
-import argparse
-import sys
-
+import lines
 from ann import engines, worker
 
-
-def main():
-    """Serves one engine, or lists them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    choice = parser.add_mutually_exclusive_group(required=True)
-    choice.add_argument("--engine", metavar="NAME")
-    choice.add_argument("--list", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.list:
-        for name in engines.NAMES:
-            print(name)
-        return
-    if arguments.engine not in engines.NAMES:
-        sys.exit(f"error: unknown engine {arguments.engine!r}, expected one of: {', '.join(engines.NAMES)}")
-    worker.serve(arguments.engine)
-
-
 if __name__ == "__main__":
-    main()
+    lines.main(__doc__.splitlines()[0], engines.NAMES, worker.Worker, worker.OPERATIONS)

@@ -19,27 +19,8 @@ that the harness asks for (`torch.set_num_threads`, OMP_NUM_THREADS, RAYON_NUM_T
 | matmul | no texts: the machine's limit, a large matrix product by PyTorch |
 """
 
-import argparse
-import sys
-
+import lines
 from encoders import engines, worker
 
-
-def main():
-    """Serves one engine, or lists them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    choice = parser.add_mutually_exclusive_group(required=True)
-    choice.add_argument("--engine", metavar="NAME")
-    choice.add_argument("--list", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.list:
-        for name in engines.NAMES:
-            print(name)
-        return
-    if arguments.engine not in engines.NAMES:
-        sys.exit(f"error: unknown engine {arguments.engine!r}, expected one of: {', '.join(engines.NAMES)}")
-    worker.serve(arguments.engine)
-
-
 if __name__ == "__main__":
-    main()
+    lines.main(__doc__.splitlines()[0], engines.NAMES, worker.Worker, worker.OPERATIONS)

@@ -121,30 +121,17 @@ fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error>
     })
 }
 
-/// Seconds since the epoch as RFC 3339, UTC.
-struct Moment(u64);
-
-impl fmt::Display for Moment {
-    /// Days to a date after Howard Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (days, second) = (self.0 / 86_400 + 719_468, self.0 % 86_400);
-        let (era, day_of_era) = (days / 146_097, days % 146_097);
-        let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let month_from_march = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-        let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-        let year = era * 400 + year_of_era + u64::from(month <= 2);
-        let (hour, minute) = (second / 3_600, second / 60 % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
-    }
+/// Seconds since 1970 as RFC 3339, UTC; the bare number where no calendar reaches.
+fn moment(seconds: u64) -> String {
+    let moment = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    moment.map_or_else(|| format!("{seconds} s after 1970"), |moment| moment.to_string())
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let generations: Vec<String> = self.generations.iter().map(u64::to_string).collect();
         writeln!(f, "generation    {} (on disk: {})", self.generation, generations.join(", "))?;
-        writeln!(f, "created       {}, by {}", Moment(self.created_unix_s), self.tool)?;
+        writeln!(f, "created       {}, by {}", moment(self.created_unix_s), self.tool)?;
         writeln!(f, "model         {}, {} values, {} tokens", self.model.name, self.model.dim, self.model.max_tokens)?;
         writeln!(f, "fingerprint   {}", self.model.fingerprint)?;
         writeln!(f, "documents     {} in {}", self.documents, Shards(self.shards.len()))?;
@@ -214,8 +201,7 @@ mod tests {
     #[test]
     fn moments_are_dates() {
         // for s in 0 951782400 951868799 1709251199 4102444800; do date -u -d @$s +%FT%TZ; done
-        let written: Vec<String> =
-            [0, 951_782_400, 951_868_799, 1_709_251_199, 4_102_444_800].map(|s| Moment(s).to_string()).into();
+        let written: Vec<String> = [0, 951_782_400, 951_868_799, 1_709_251_199, 4_102_444_800].map(moment).into();
         let expected = [
             "1970-01-01T00:00:00Z",
             "2000-02-29T00:00:00Z",

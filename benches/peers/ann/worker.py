@@ -14,18 +14,16 @@ An engine is an object with
     ids(answer) -> integer array [rows, k]        of what `search` returned; -1 or an unknown id pads; not timed
 """
 
-import ctypes
-import ctypes.util
-import gc
 import json
-import os
 import pathlib
-import sys
 import time
 
 import numpy as np
 
+import lines
 from ann import engines
+
+OPERATIONS = ("describe", "build", "open", "prepare", "search", "rss", "cool")
 
 
 class Worker:
@@ -64,7 +62,7 @@ class Worker:
         meta = parameters | {"n": base.shape[0], "dim": base.shape[1], "build_s": seconds, "version": self.engine.version}
         (directory / "meta.json").write_text(json.dumps(meta) + "\n", encoding="utf-8")
         del base
-        trim()
+        lines.trim()
         size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
         return {"build_s": seconds, "index_bytes": size}
 
@@ -132,7 +130,7 @@ class Worker:
 
     def rss(self, _request):
         """Resident memory as the kernel counts it, after what can be freed is freed."""
-        trim()
+        lines.trim()
         status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text("ascii").splitlines())
         names = {"rss_bytes": "VmRSS", "anonymous_bytes": "RssAnon", "file_bytes": "RssFile"}
         return {key: int(status[name].split()[0]) * 1024 for key, name in names.items()}
@@ -143,38 +141,3 @@ class Worker:
         if cool is not None:
             cool()
         return {}
-
-
-def trim():
-    """Hands freed memory back to the kernel, so that the allocator's habits do not count against an engine."""
-    gc.collect()
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "malloc_trim"):
-        libc.malloc_trim(0)
-
-
-def serve(name):
-    """Answers requests until `quit` or the end of stdin."""
-    # Engines print to stdout, from C too: the replies get a file descriptor of their own.
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    try:
-        worker, missing = Worker(name), None
-    except Exception as error:  # the first request is answered with it
-        worker, missing = None, f"{name}: {type(error).__name__}: {error}"
-    operations = ("describe", "build", "open", "prepare", "search", "rss", "cool")
-    for line in sys.stdin:
-        try:
-            request = json.loads(line)
-            operation = request["op"]
-            if operation == "quit":
-                break
-            if worker is None:
-                raise RuntimeError(missing)
-            if operation not in operations:
-                raise ValueError(f"op: expected one of {', '.join(operations)}, quit, got {operation!r}")
-            reply = getattr(worker, operation)(request)
-        except Exception as error:  # a failed request answers, and the worker lives on
-            reply = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(reply), file=replies, flush=True)
-    replies.close()

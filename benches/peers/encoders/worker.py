@@ -12,15 +12,14 @@ An engine is an object with
 `matmul` has only version, dtype, settings and multiply(dtype, device, threads) -> GFLOP/s.
 """
 
-import ctypes
-import gc
 import json
-import os
 import pathlib
-import sys
 import time
 
+import lines
 from encoders import engines
+
+OPERATIONS = ("describe", "open", "prepare", "tune", "encode", "memory", "matmul")
 
 
 class Worker:
@@ -46,8 +45,8 @@ class Worker:
 
     def prepare(self, request):
         """Loads the texts once."""
-        lines = pathlib.Path(request["texts"]).read_text(encoding="utf-8").split("\n")
-        self.texts = [json.loads(line) for line in lines if line]
+        rows = pathlib.Path(request["texts"]).read_text(encoding="utf-8").split("\n")
+        self.texts = [json.loads(row) for row in rows if row]
         self.counted = None
         return {"texts": len(self.texts)}
 
@@ -78,7 +77,7 @@ class Worker:
             release = getattr(self.engine, "release", None)
             if release is not None:
                 release()
-            trim()
+            lines.trim()
             # Sets the peak back to what is resident now (man 5 proc).
             pathlib.Path("/proc/self/clear_refs").write_text("5", "ascii")
         status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text("ascii").splitlines())
@@ -90,38 +89,3 @@ class Worker:
         if multiply is None:
             raise ValueError(f"{self.name} multiplies no matrices of its own")
         return {"gflops": multiply(request["dtype"], request["device"], int(request["threads"]))}
-
-
-def trim():
-    """Hands freed memory back to the kernel, so that the allocator's habits do not count against an engine."""
-    gc.collect()
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "malloc_trim"):
-        libc.malloc_trim(0)
-
-
-def serve(name):
-    """Answers requests until `quit` or the end of stdin."""
-    # Engines print to stdout, from C too: the replies get a file descriptor of their own.
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    try:
-        worker, missing = Worker(name), None
-    except Exception as error:  # the first request is answered with it
-        worker, missing = None, f"{name}: {type(error).__name__}: {error}"
-    operations = ("describe", "open", "prepare", "tune", "encode", "memory", "matmul")
-    for line in sys.stdin:
-        try:
-            request = json.loads(line)
-            operation = request["op"]
-            if operation == "quit":
-                break
-            if worker is None:
-                raise RuntimeError(missing)
-            if operation not in operations:
-                raise ValueError(f"op: expected one of {', '.join(operations)}, quit, got {operation!r}")
-            reply = getattr(worker, operation)(request)
-        except Exception as error:  # a failed request answers, and the worker lives on
-            reply = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(reply), file=replies, flush=True)
-    replies.close()

@@ -3,7 +3,7 @@
 use super::index_cache::Record;
 use super::measured::{Asked, EngineRun, Measured, MemoryOverTime, Point};
 use super::protocol::{Built, Described, Memory};
-use crate::harness::{Machine, Stamp};
+use crate::harness::{test_machine, test_stamp};
 
 fn memory(megabytes: u64) -> Memory {
     Memory { rss_bytes: megabytes * 1_000_000, anonymous_bytes: 0, file_bytes: 0 }
@@ -73,15 +73,7 @@ pub(super) fn measured() -> Measured {
             engine("hnswlib", &[(0.93, 1.0), (0.97, 10.0), (0.995, 100.0)], 4.0, 20),
         ],
         failures: Vec::new(),
-        machine: Machine {
-            cpu: "test".to_owned(),
-            threads: 2,
-            features: Vec::new(),
-            memory_bytes: 0,
-            kernels: "scalar",
-            forced_kernels: None,
-            system: String::new(),
-        },
-        stamp: Stamp { revision: "abc".to_owned(), date: "2026-01-02".to_owned(), unix_time: 0 },
+        machine: test_machine(),
+        stamp: test_stamp(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::measured::{EngineAtShape, Measured, ShapeRun};
 use super::model::ModelSize;
 use super::protocol::{Described, Memory};
-use crate::harness::{Machine, Stamp};
+use crate::harness::{test_machine, test_stamp};
 
 /// An engine with these seconds and this peak in megabytes over a baseline of 30.
 pub(super) fn engine(name: &str, seconds: &[f64], computed: Option<u64>, megabytes: u64) -> EngineAtShape {
@@ -50,15 +50,7 @@ pub(super) fn measured() -> Measured {
             ],
             failures: vec![("onnxruntime".to_owned(), "onnxruntime: `open`: no".to_owned())],
         }],
-        machine: Machine {
-            cpu: "test".to_owned(),
-            threads: 2,
-            features: Vec::new(),
-            memory_bytes: 0,
-            kernels: "scalar",
-            forced_kernels: None,
-            system: String::new(),
-        },
-        stamp: Stamp { revision: "abc".to_owned(), date: "2026-01-02".to_owned(), unix_time: 0 },
+        machine: test_machine(),
+        stamp: test_stamp(),
     }
 }

@@ -95,17 +95,10 @@ pub fn unix_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The UTC day of a Unix time (Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`).
+/// The UTC day of a Unix time.
 fn day(unix_time: u64) -> String {
-    let days = unix_time / 86_400 + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
+    let moment = i64::try_from(unix_time).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    moment.unwrap_or_default().strftime("%Y-%m-%d").to_string()
 }
 
 /// Hash of a program's file; empty where it cannot be read.

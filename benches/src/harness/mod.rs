@@ -11,9 +11,12 @@
 //! | `status.rs` | what this process holds in memory |
 //! | `csv.rs` | fields of comma-separated records |
 //! | `error.rs` | what can go wrong |
+//! | `fixture.rs` | a made-up machine, for tests |
 
 mod csv;
 mod error;
+#[cfg(test)]
+mod fixture;
 mod machine;
 mod process;
 mod programs;
@@ -24,6 +27,8 @@ mod turns;
 
 pub use csv::field;
 pub use error::{Error, Result};
+#[cfg(test)]
+pub(crate) use fixture::{test_machine, test_stamp};
 pub use machine::{Machine, Stamp, machine, program_hash, scripts_hash, stamp, unix_time};
 pub use process::{Request, Worker};
 pub use programs::Programs;

@@ -1,6 +1,5 @@
 //! The harness with workers whose recall and speed are known: order, failures, deadlines, ratios.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,6 +8,8 @@ use dyad_bench::ann::{Deadlines, Job, Measured, Reuse, Workload, prepare, run, s
 use dyad_bench::harness::{Error, Programs};
 use serde_json::json;
 use tempfile::TempDir;
+
+use crate::fake;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -37,16 +38,8 @@ struct Bench {
 
 impl Bench {
     fn new() -> Option<Self> {
-        let python = std::process::Command::new("python3").arg("--version").output();
-        if !python.is_ok_and(|output| output.status.success()) {
-            let _ = writeln!(std::io::stderr(), "skipped: no python3 to run the fake worker");
-            return None;
-        }
         let dir = tempfile::tempdir().unwrap();
-        let script = dir.path().join("fake_worker.py");
-        fs_err::write(&script, include_str!("fake_worker.py")).unwrap();
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs_err::set_permissions(&script, executable).unwrap();
+        fake::worker(dir.path(), "fake_worker.py", include_str!("fake_worker.py"))?;
         let toml = dir.path().join("tiny.toml");
         fs_err::write(&toml, WORKLOAD).unwrap();
         let workload = Workload::read(&toml, None).unwrap();

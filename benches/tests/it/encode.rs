@@ -1,6 +1,5 @@
 //! The encoding harness with workers whose speed and vectors are known: order, passages, failures, ratios.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,6 +8,8 @@ use dyad_bench::encode::{Job, Measured, Workload, run, summary};
 use dyad_bench::harness::{Error, Programs};
 use serde_json::json;
 use tempfile::TempDir;
+
+use crate::fake;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -61,16 +62,9 @@ struct Bench {
 
 impl Bench {
     fn new() -> Option<Self> {
-        let python = std::process::Command::new("python3").arg("--version").output();
-        if !python.is_ok_and(|output| output.status.success()) {
-            let _ = writeln!(std::io::stderr(), "skipped: no python3 to run the fake worker");
-            return None;
-        }
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        fs_err::write(path("fake_encoder.py"), include_str!("fake_encoder.py")).unwrap();
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs_err::set_permissions(path("fake_encoder.py"), executable).unwrap();
+        fake::worker(dir.path(), "fake_encoder.py", include_str!("fake_encoder.py"))?;
         write_model(&path("model"));
         let corpus = |texts: &[&str]| -> String {
             let row = |(at, text): (usize, &&str)| format!("{}\n", json!({ "_id": at.to_string(), "text": text }));

@@ -10,6 +10,7 @@
 //! | `ann_command.rs` | its commands, with our own engines |
 //! | `encode.rs` | the encoding harness with workers whose answers are known (`fake_encoder.py`) |
 //! | `encode_command.rs` | its command, with our own engine |
+//! | `fake.rs` | such a worker, ready to be run |
 //! | `trec.rs` | our metrics against trec_eval's |
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -18,6 +19,7 @@ mod ann_command;
 mod command;
 mod encode;
 mod encode_command;
+mod fake;
 mod quality;
 mod refusals;
 mod server;
