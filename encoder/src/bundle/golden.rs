@@ -26,7 +26,7 @@ pub(crate) fn least_cosine(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F32 => 0.999_99,
         Dtype::F16 => 0.999,
-        Dtype::Bf16 => 0.99,
+        Dtype::Bf16 | Dtype::Int8 => 0.99,
     }
 }
 

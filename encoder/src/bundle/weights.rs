@@ -197,6 +197,10 @@ impl Parameters for WeightsFile {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
         self.tensor(name, shape)
     }
+
+    fn int8(&self) -> bool {
+        self.compute.dtype == crate::device::Dtype::Int8
+    }
 }
 
 /// The header of a safetensors file and where its data begin; the file is as long as the header says.

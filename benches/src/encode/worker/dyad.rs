@@ -43,8 +43,8 @@ impl Embedder for Dyad {
             vectors,
             dim: self.encoder.info().dim,
             tokens: tokens.iter().map(|text| text.ids.len() as u64).sum(),
-            // The encoder does not say how much it padded.
-            computed_tokens: None,
+            // Tokens are packed: nothing is padded.
+            computed_tokens: Some(tokens.iter().map(|text| text.ids.len() as u64).sum()),
         })
     }
 }
