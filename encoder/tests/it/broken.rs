@@ -17,10 +17,10 @@ fn assert_says(message: &str, parts: &[&str]) {
 }
 
 /// Name to number type, shape and bytes.
-type Tensors = HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
+pub(crate) type Tensors = HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
 
 /// Rewrites a weights file through a change of its tensors.
-fn rewrite(path: &Path, change: impl FnOnce(&mut Tensors)) {
+pub(crate) fn rewrite(path: &Path, change: impl FnOnce(&mut Tensors)) {
     let bytes = fs_err::read(path).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let mut tensors = file
