@@ -52,6 +52,11 @@ fn missing_files_are_named_with_the_fix() {
     let weights = folder.path().join("model.safetensors");
     fs_err::rename(&weights, folder.path().join("pytorch_model.bin")).unwrap();
     assert_says(&refusal(folder.path()), &["pytorch_model.bin", "safe_serialization"]);
+    for other in ["spiece.model", "sentencepiece.bpe.model", "vocab.json"] {
+        let folder = copy("plain");
+        fs_err::rename(folder.path().join("tokenizer.json"), folder.path().join(other)).unwrap();
+        assert_says(&refusal(folder.path()), &["tokenizer.json` is missing", "is not read", "save_pretrained"]);
+    }
     fs_err::write(folder.path().join("model.safetensors.index.json"), "{}").unwrap();
     assert_says(&refusal(folder.path()), &["model.safetensors.index.json", "`weight_map`"]);
 }

@@ -46,10 +46,10 @@ fn dress(tensors: &mut Tensors, prefix: &str, parts: Parts) {
         numbers(values.enumerate().map(|(at, value)| value + tower as f32 * 0.3 * ((at % 7) as f32 - 3.0) / 3.0))
     };
     let old = std::mem::take(tensors);
-    for (name, (dtype, shape, bytes)) in old {
+    tensors.extend(old.into_iter().map(|(name, (dtype, shape, bytes))| {
         let bytes = shifted(&bytes, if name == TABLE { parts.table } else { parts.others });
-        tensors.insert(format!("{prefix}.bert_model.{name}"), (dtype, shape, bytes));
-    }
+        (format!("{prefix}.bert_model.{name}"), (dtype, shape, bytes))
+    }));
     let wave = |count: usize| numbers((0..count).map(move |at| ((at * (7 + 4 * parts.projection)) as f32).sin()));
     for (name, shape, values) in [("weight", vec![OWN, H], OWN * H), ("bias", vec![OWN], OWN)] {
         tensors.insert(format!("{prefix}.encode_proj.{name}"), (Dtype::F32, shape, wave(values)));

@@ -192,13 +192,16 @@ fn ties_that_do_not_hold_are_refused() {
     assert!(message.contains("`nothing.weight`") && message.contains("0 of them"), "{message}");
 }
 
+/// What a hand does to `dyad.json`.
+type Edit = fn(&mut serde_json::Value);
+
 #[test]
 fn a_table_that_was_edited_by_hand_is_refused() {
     let (_folder, bundle) = made("ade-ste");
     let path = bundle.join("dyad.json");
     let whole = read_json(&path);
     let fingerprint = open(&bundle).info().fingerprint.clone();
-    let changes: [(&str, fn(&mut serde_json::Value)); 5] = [
+    let changes: [(&str, Edit); 5] = [
         ("another tie", |value| value["sharing"]["token"] = json!("frozen")),
         ("no sharing", |value| drop(value.as_object_mut().unwrap().remove("sharing"))),
         ("no ties", |value| drop(value.as_object_mut().unwrap().remove("shared_tensors"))),
