@@ -79,7 +79,10 @@ pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> 
         let field = path.split(['.', '[']).next().filter(|field| !field.is_empty() && *field != "?");
         match field {
             Some(field) if cause.to_string().starts_with(TOO_MUCH) => {
-                let message = format!("`{path}`: {cause}");
+                let cause = cause.to_string();
+                // Where the reader stood is of no use: the path says what is too much.
+                let message =
+                    format!("`{path}`: {}", cause.rsplit_once(" at line ").map_or(cause.as_str(), |(says, _)| says));
                 Refusal::invalid(StatusCode::PAYLOAD_TOO_LARGE, "input_too_large", message).at(field)
             }
             Some(field) => bad("invalid_value", format!("`{path}`: {cause}")).at(field),

@@ -175,7 +175,7 @@ async fn too_much_at_once_is_413() {
     // A body of nothing but items: refused at the 1,025th, whatever comes behind it.
     let many = [&b"{\"input\": [[]"[..], &b",[]".repeat(1_000_000), b", what is no JSON"].concat();
     let message = error(&server.post_bytes("", &many).await, 413, "input_too_large", Some("input"));
-    assert!(message.contains("at most 1024 texts, got 1025 or more"), "{message}");
+    assert_eq!(message, "`input`: expected at most 1024 texts, got 1025 or more. Send them in parts");
     // A body too large is refused before it is sent.
     let head = "POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
     let announced = format!("{head}Content-Length: {}\r\n\r\n", limits::MAX_MESSAGE_BYTES + 1);
