@@ -3,6 +3,7 @@
 
 mod broken;
 mod command;
+mod create;
 mod dual;
 mod encoders;
 mod export;
@@ -11,7 +12,9 @@ mod fingerprint;
 mod fixture;
 mod http;
 mod job;
+mod memory;
 mod multihop;
 mod parity;
 mod service;
 mod tiny;
+mod wire;
