@@ -37,7 +37,7 @@ pub struct Options {
 impl Options {
     /// Defaults for a device.
     pub fn new(compute: Compute) -> Self {
-        Self { compute, budget: Budget::of(compute.device), queue_tokens: 1 << 20 }
+        Self { compute, budget: Budget::of(compute.device, compute.dtype), queue_tokens: 1 << 20 }
     }
 }
 

@@ -132,14 +132,12 @@ mod tests {
     use super::*;
 
     /// Of one head of one text, as the paper has it.
-    fn slow(all: &Tensor, run: Run, row: i64, head: i64, size: i64, heads: i64, bias: Option<&Tensor>) -> Tensor {
-        let text = all.narrow(0, run.first + row * run.tokens, run.tokens);
-        let part = |which: i64| text.narrow(1, (which * heads + head) * size, size);
-        let mut scores = part(0).matmul(&part(1).transpose(0, 1)) / (size as f64).sqrt();
+    fn slow([query, key, value]: &[Tensor; 3], bias: Option<Tensor>) -> Tensor {
+        let mut scores = query.matmul(&key.transpose(0, 1)) / (query.size()[1] as f64).sqrt();
         if let Some(bias) = bias {
-            scores += bias.get(0).get(head);
+            scores += bias;
         }
-        scores.softmax(-1, None::<Kind>).matmul(&part(2))
+        scores.softmax(-1, None::<Kind>).matmul(value)
     }
 
     #[test]
@@ -160,7 +158,9 @@ mod tests {
             let expected = Tensor::zeros([230, heads * size], (Kind::Float, Device::Cpu));
             for (number, run) in runs.iter().enumerate() {
                 for (row, head) in (0..run.rows).flat_map(|row| (0..heads).map(move |head| (row, head))) {
-                    let context = slow(&all, *run, row, head, size, heads, biases.map(|biases| &biases[number]));
+                    let text = all.narrow(0, run.first + row * run.tokens, run.tokens);
+                    let parts = [0, 1, 2].map(|part| text.narrow(1, (part * heads + head) * size, size));
+                    let context = slow(&parts, biases.map(|biases| biases[number].get(0).get(head)));
                     let mut place =
                         expected.narrow(0, run.first + row * run.tokens, run.tokens).narrow(1, head * size, size);
                     place.copy_(&context);

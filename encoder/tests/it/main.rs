@@ -11,6 +11,7 @@ mod families;
 mod fingerprint;
 mod fixture;
 mod http;
+mod int8;
 mod job;
 mod memory;
 mod multihop;

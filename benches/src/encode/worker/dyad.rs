@@ -27,7 +27,7 @@ impl Dyad {
         let device: Device = device.parse().map_err(|refusal: String| anyhow!(refusal))?;
         let dtype: Dtype = dtype.parse().map_err(|refusal: String| anyhow!(refusal))?;
         let encoder = Encoder::open(model, &Compute { device, dtype, threads: Some(threads) })?;
-        Ok(Self { tokenizer: encoder.tokenizer(), encoder, budget: Budget::of(device) })
+        Ok(Self { tokenizer: encoder.tokenizer(), encoder, budget: Budget::of(device, dtype) })
     }
 }
 
