@@ -8,6 +8,9 @@
 //! | [`tokenize`] | text to tokens to batches |
 //! | [`tower`] | the network |
 //! | [`dual`] | two towers, what they share, and how they learn |
+//! | [`loss`] | what training makes small |
+//! | [`cross`] | the cross side of ENDX, for training only |
+//! | [`optim`] | optimizers whose state can be saved, schedules, clipping |
 //! | [`job`] | the embedding job: a corpus to an embeddings directory |
 //! | [`serve`] | one model for many callers: in process, over gRPC and over HTTP |
 //! | [`error`] | why a model cannot be opened or run |
@@ -16,10 +19,13 @@
 
 pub mod bundle;
 pub mod cli;
+pub mod cross;
 pub mod device;
 pub mod dual;
 pub mod error;
 pub mod job;
+pub mod loss;
+pub mod optim;
 pub mod serve;
 pub mod tokenize;
 pub mod tower;
