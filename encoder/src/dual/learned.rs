@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tch::Tensor;
 
 use super::sharing::Sharing;
-use crate::bundle::{Layout, Manifest, Parts};
+use super::states::States;
+use crate::bundle::{Layout, Manifest, Module, Parts};
 use crate::device::Compute;
 use crate::error::{Error, torch};
 use crate::tokenize::{Batch, Tokenizer, Tokens};
-use crate::tower::{Network, Tower};
+use crate::tower::{Network, Tower, VectorLength};
 
 /// One tensor of a model.
 #[derive(Debug)]
@@ -23,6 +24,14 @@ pub struct Parameter {
     pub frozen: bool,
 }
 
+impl Parameter {
+    /// The same tensor once more, not a copy of it.
+    #[must_use]
+    pub fn shallow_clone(&self) -> Self {
+        Self { name: self.name.clone(), tensor: self.tensor.shallow_clone(), frozen: self.frozen }
+    }
+}
+
 /// Two towers that learn: what they share is one tensor, and a step changes both.
 #[derive(Debug)]
 pub struct Learned {
@@ -30,6 +39,7 @@ pub struct Learned {
     tokenizer: Arc<Tokenizer>,
     parameters: Vec<Parameter>,
     sharing: Option<Sharing>,
+    token_sizes: [usize; 2],
 }
 
 impl Learned {
@@ -42,9 +52,32 @@ impl Learned {
             manifest.agrees(directory, &parts.fingerprint(&layout))?;
         }
         let parameters = std::mem::take(&mut parts.parameters);
+        let token_sizes = parts.token_sizes(&layout);
         let (network, tokenizer) = parts.network(&layout, compute)?;
         let sharing = manifest.and_then(|manifest| manifest.sharing);
-        Ok(Self { network, tokenizer: Arc::new(tokenizer), parameters, sharing })
+        Ok(Self { network, tokenizer: Arc::new(tokenizer), parameters, sharing, token_sizes })
+    }
+
+    /// Opens it for its [`Self::states`] alone: only the tensors of transformers learn, and their names begin with `prefix`.
+    pub fn open_transformers(directory: &Path, compute: &Compute, prefix: &str) -> Result<Self, Error> {
+        let mut learned = Self::open(directory, compute)?;
+        let layout = Layout::read(directory)?;
+        let transformers = layout.modules.iter().filter(|placed| matches!(placed.module, Module::Transformer(_)));
+        let modules: Vec<&str> = transformers.map(|placed| placed.id.as_str()).collect();
+        let mut kept = Vec::new();
+        for mut parameter in learned.parameters {
+            if parameter.name.rsplit_once('/').is_some_and(|(module, _)| modules.contains(&module)) {
+                parameter.name.insert_str(0, prefix);
+                kept.push(parameter);
+            } else {
+                let _ = parameter
+                    .tensor
+                    .f_set_requires_grad(false)
+                    .map_err(torch("freezing what follows a transformer"))?;
+            }
+        }
+        learned.parameters = kept;
+        Ok(learned)
     }
 
     /// Every tensor once, in the order of modules.
@@ -62,15 +95,20 @@ impl Learned {
         Arc::clone(&self.tokenizer)
     }
 
+    /// Values of a token vector of a tower.
+    pub fn token_size(&self, tower: Tower) -> usize {
+        self.token_sizes[usize::from(tower == Tower::Answer)]
+    }
+
     /// Vectors `[texts, dim]` of unit length in f32, in the order of `texts`, on the model's device and with its tape.
     pub fn forward(&self, tower: Tower, texts: &[&Tokens]) -> Result<Tensor, Error> {
+        Ok(self.states(tower, texts, VectorLength::Unit)?.into_vectors())
+    }
+
+    /// The same with vectors of any length, and with the token vectors that they are made from.
+    pub fn states(&self, tower: Tower, texts: &[&Tokens], length: VectorLength) -> Result<States, Error> {
         let batch = Batch::new(texts, self.tokenizer.prompt(tower).tokens);
-        let places = batch.places();
-        self.network
-            .forward(tower, &batch)
-            .and_then(|vectors| {
-                vectors.f_index_select(0, &Tensor::f_from_slice(&places)?.f_to_device(vectors.device())?)
-            })
-            .map_err(torch("embedding a batch"))
+        let passed = self.network.pass(tower, &batch, length);
+        passed.and_then(|passed| States::new(passed, &batch)).map_err(torch("embedding a batch"))
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn divergence(probability: &Tensor, apart: &Tensor) -> Result<Tensor,
 /// negative, the mean over all negatives of the batch.
 pub fn margin_mse(own: &Tensor, teacher: &Tensor, missing: Option<&Tensor>) -> Result<Tensor, TchError> {
     shaped("the teacher's scores", teacher, &own.size())?;
-    let [_, candidates @ 2..] = own.size()[..] else {
+    let (2, Some(candidates @ 2..)) = (own.dim(), own.size().last().copied()) else {
         return Err(TchError::Shape(format!("scores must be of a positive and of negatives, got: {:?}", own.size())));
     };
     let margins = |scores: &Tensor| {

@@ -89,7 +89,8 @@ impl Geometry {
             let dim = vectors.size().last().copied().unwrap_or(0);
             shaped(what, vectors, &[pairs, dim])?;
         }
-        let target = |vectors: &Tensor| wide(&if self.cross_learns { vectors.shallow_clone() } else { vectors.f_detach()? });
+        let target =
+            |vectors: &Tensor| wide(&if self.cross_learns { vectors.shallow_clone() } else { vectors.f_detach()? });
         let (dual_q, dual_a) = (wide(dual.questions)?, wide(dual.answers)?);
         let (cross_q, cross_a) = (target(cross.questions)?, target(cross.answers)?);
         // What is given, and what is near it, in both spaces.

@@ -26,12 +26,7 @@ pub struct InBatch {
 impl InBatch {
     /// The loss of questions `[b, d]` against documents `[n, d]`: the positive of each question first and in the questions'
     /// order, then any number of hard negatives. `left_out` as in [`Self::of_scores`].
-    pub fn loss(
-        &self,
-        questions: &Tensor,
-        documents: &Tensor,
-        left_out: Option<&Tensor>,
-    ) -> Result<Tensor, TchError> {
+    pub fn loss(&self, questions: &Tensor, documents: &Tensor, left_out: Option<&Tensor>) -> Result<Tensor, TchError> {
         self.of_scores(&self.similarity.scores(questions, documents)?, left_out)
     }
 

@@ -65,7 +65,10 @@ impl Default for AdafactorSettings {
 #[derive(Debug)]
 enum Squares {
     /// Means along the last and the last but one dimension.
-    Factored { rows: Tensor, columns: Tensor },
+    Factored {
+        rows: Tensor,
+        columns: Tensor,
+    },
     Whole(Tensor),
 }
 
@@ -171,11 +174,7 @@ struct Update<'a> {
 }
 
 impl<'a> Update<'a> {
-    fn new(
-        entry: &Entry<FactorMoments>,
-        settings: &'a AdafactorSettings,
-        factor: f64,
-    ) -> Result<Self, TchError> {
+    fn new(entry: &Entry<FactorMoments>, settings: &'a AdafactorSettings, factor: f64) -> Result<Self, TchError> {
         let steps = entry.steps as f64;
         let base = if settings.relative_step {
             let most = if settings.warm_up_init { 1e-6 * steps } else { 1e-2 };
@@ -186,7 +185,9 @@ impl<'a> Update<'a> {
         let base = base * factor * entry.treatment.rate;
         let rate = if settings.scale_parameter {
             let values = flat(&entry.tensor)?.f_to_kind(Kind::Float)?;
-            root_mean(&values.f_dot(&values)?, &entry.tensor)?.f_clamp_min(settings.epsilon_scale)?.f_mul_scalar(base)?
+            root_mean(&values.f_dot(&values)?, &entry.tensor)?
+                .f_clamp_min(settings.epsilon_scale)?
+                .f_mul_scalar(base)?
         } else {
             Tensor::f_full([], base, (Kind::Float, entry.tensor.device()))?
         };
@@ -218,12 +219,12 @@ impl<'a> Update<'a> {
             Squares::Whole(second) => {
                 // Vectors are small: passes do not matter.
                 let gradient = gradient.f_detach()?.f_to_kind(Kind::Float)?.f_mul_scalar(scale)?;
-                second.f_lerp_(&gradient.f_square()?.f_add_scalar(self.settings.epsilon)?, self.weight)?;
+                let _ = second.f_lerp_(&gradient.f_square()?.f_add_scalar(self.settings.epsilon)?, self.weight)?;
                 let mut update = second.f_rsqrt()?.f_mul(&gradient)?;
                 let rate = self.clipped(&update.f_square()?.f_sum(None::<Kind>)?, &entry.tensor)?;
-                update.f_mul_(&rate)?;
+                let _ = update.f_mul_(&rate)?;
                 if let (Some(momentum), Some(beta1)) = (&mut entry.moments.momentum, self.settings.beta1) {
-                    momentum.f_lerp_(&update, 1.0 - beta1)?;
+                    let _ = momentum.f_lerp_(&update, 1.0 - beta1)?;
                     update = momentum.shallow_clone();
                 }
                 let mut values = entry.tensor.f_detach()?;

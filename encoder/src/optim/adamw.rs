@@ -140,20 +140,20 @@ fn update(
         if scale != 1.0 {
             gradient = gradient.f_mul_scalar_out(&room, scale)?;
         }
-        first.f_lerp_(&gradient, 1.0 - beta1)?;
-        gradient.f_square_out(&room)?;
-        second.f_lerp_(&room, 1.0 - beta2)?;
+        let _ = first.f_lerp_(&gradient, 1.0 - beta1)?;
+        let _ = gradient.f_square_out(&room)?;
+        let _ = second.f_lerp_(&room, 1.0 - beta2)?;
         if rate == 0.0 {
             continue;
         }
-        second.f_sqrt_out(&room)?;
-        room.f_mul_scalar_(root)?.f_sub_scalar_(epsilon / size)?;
+        let _ = second.f_sqrt_out(&room)?;
+        let _ = room.f_mul_scalar_(root)?.f_sub_scalar_(epsilon / size)?;
         let mut values = part(&values)?;
         let mut wide = values.f_to_kind(Kind::Float)?;
         if kept != 1.0 {
-            wide.f_mul_scalar_(kept)?;
+            let _ = wide.f_mul_scalar_(kept)?;
         }
-        wide.f_addcdiv_(&first, &room)?;
+        let _ = wide.f_addcdiv_(&first, &room)?;
         if kind != Kind::Float {
             values.f_copy_(&wide)?;
         }

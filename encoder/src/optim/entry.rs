@@ -79,7 +79,7 @@ impl<M: Moments> Entries<M> {
         for entry in &self.0 {
             let gradient = entry.tensor.f_grad()?;
             if gradient.defined() {
-                gradient.f_detach()?.f_zero_()?;
+                let _ = gradient.f_detach()?.f_zero_()?;
             }
         }
         Ok(())
@@ -91,9 +91,7 @@ impl<M: Moments> Entries<M> {
         let of_entry = |entry: &Entry<M>| {
             let step = std::iter::once((STEP, Tensor::from(entry.steps)));
             let moments = entry.moments.named().into_iter().map(|(moment, tensor)| (moment, tensor.shallow_clone()));
-            step.chain(moments)
-                .map(|(what, tensor)| (format!("{}:{what}", entry.name), tensor))
-                .collect::<Vec<_>>()
+            step.chain(moments).map(|(what, tensor)| (format!("{}:{what}", entry.name), tensor)).collect::<Vec<_>>()
         };
         self.0.iter().flat_map(of_entry).collect()
     }

@@ -50,7 +50,7 @@ impl Gradients {
             for (held, more) in self.tensors.iter_mut().zip(more.tensors) {
                 *held = match (held.take(), more) {
                     (Some(mut sum), Some(more)) if sum.own => {
-                        sum.tensor.f_add_(&more.tensor)?;
+                        let _ = sum.tensor.f_add_(&more.tensor)?;
                         Some(sum)
                     }
                     (Some(sum), Some(more)) => Some(Held { tensor: sum.tensor.f_add(&more.tensor)?, own: true }),

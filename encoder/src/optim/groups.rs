@@ -62,7 +62,10 @@ impl Groups {
                 if !ours && !names.iter().any(|name| matches(pattern, name)) {
                     return Err(Error::Setting {
                         setting: "names of a group",
-                        expected: format!("the name of a tensor that learns, such as `{}`", names.first().unwrap_or(&"")),
+                        expected: format!(
+                            "the name of a tensor that learns, such as `{}`",
+                            names.first().unwrap_or(&"")
+                        ),
                         got: pattern.clone(),
                     });
                 }
@@ -136,7 +139,8 @@ mod tests {
 
     #[test]
     fn groups_that_cannot_be_are_refused() {
-        let group = |pattern: &str, rate| Groups(vec![Group { names: vec![pattern.to_owned()], rate, weight_decay: None }]);
+        let group =
+            |pattern: &str, rate| Groups(vec![Group { names: vec![pattern.to_owned()], rate, weight_decay: None }]);
         let names = ["2_Dense/linear.weight"];
         assert!(group("2_Dense/*", 0.0).check(&names).is_ok());
         assert!(Groups(vec![Groups::without_decay()]).check(&names).is_ok(), "a model may have no bias");

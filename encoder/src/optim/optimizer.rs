@@ -30,9 +30,7 @@ impl Optimizer {
     /// Takes the tensors of `parameters` that are not frozen; others it never touches.
     pub fn new(settings: &OptimizerSettings, parameters: &[Parameter], groups: &Groups) -> Result<Self, Error> {
         Ok(match settings {
-            OptimizerSettings::Adafactor(settings) => {
-                Self::Adafactor(Adafactor::new(*settings, parameters, groups)?)
-            }
+            OptimizerSettings::Adafactor(settings) => Self::Adafactor(Adafactor::new(*settings, parameters, groups)?),
             OptimizerSettings::AdamW(settings) => Self::AdamW(AdamW::new(*settings, parameters, groups)?),
         })
     }
@@ -56,7 +54,8 @@ impl Optimizer {
     pub fn step_with(&mut self, gradients: &Gradients, factor: f64) -> Result<(), Error> {
         let expected = self.tensors().len();
         if gradients.len() != expected {
-            let reason = format!("{expected} gradients are needed, one for each tensor that learns, got: {}", gradients.len());
+            let reason =
+                format!("{expected} gradients are needed, one for each tensor that learns, got: {}", gradients.len());
             return Err(Error::Torch { action: "taking a step", source: tch::TchError::Shape(reason) });
         }
         match self {

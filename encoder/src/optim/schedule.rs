@@ -46,9 +46,7 @@ impl Schedule {
         }
         match self {
             Self::Constant { .. } => 1.0,
-            Self::Linear { .. } => {
-                total.saturating_sub(step) as f64 / total.saturating_sub(warm_up).max(1) as f64
-            }
+            Self::Linear { .. } => total.saturating_sub(step) as f64 / total.saturating_sub(warm_up).max(1) as f64,
             Self::InverseSquareRoot { .. } => {
                 let scale = if warm_up == 0 { TIME_SCALE } else { warm_up as f64 };
                 (scale / ((step - warm_up) as f64 + scale)).sqrt()

@@ -69,15 +69,15 @@ impl Slab {
         let (n, m) = self.size();
         let (rows, mut columns) = (self.rows.f_empty_like()?, self.columns.f_zeros_like()?);
         self.parts(|first, count, gradient, room| {
-            gradient.f_square_out(room)?;
-            room.f_sum_intlist_out(&rows.f_narrow(0, first, count)?, &[1i64][..], false, None::<Kind>)?;
+            let _ = gradient.f_square_out(room)?;
+            let _ = room.f_sum_intlist_out(&rows.f_narrow(0, first, count)?, &[1i64][..], false, None::<Kind>)?;
             columns.f_add_(&room.f_sum_dim_intlist(&[0i64][..], false, None::<Kind>)?).map(|_| ())
         })?;
         let mean = |sums: &Tensor, of: i64| {
             sums.f_mul_scalar(self.scale * self.scale / of.max(1) as f64)?.f_add_scalar(epsilon)
         };
-        self.rows.f_lerp_(&mean(&rows, m)?, weight)?;
-        self.columns.f_lerp_(&mean(&columns, n)?, weight)?;
+        let _ = self.rows.f_lerp_(&mean(&rows, m)?, weight)?;
+        let _ = self.columns.f_lerp_(&mean(&columns, n)?, weight)?;
         let rows = self.rows.f_div(&self.rows.f_mean(None::<Kind>)?)?.f_rsqrt()?.f_unsqueeze(1)?;
         Ok(Factors { rows, columns: self.columns.f_rsqrt()? })
     }
@@ -87,7 +87,7 @@ impl Slab {
         let (rows, columns) = (factors.rows.f_square()?.f_squeeze_dim(1)?, factors.columns.f_square()?);
         let mut sum = Tensor::f_zeros([], (Kind::Float, rows.device()))?;
         self.parts(|first, count, gradient, room| {
-            gradient.f_square_out(room)?;
+            let _ = gradient.f_square_out(room)?;
             let by_row = room.f_mv(&columns)?;
             sum.f_add_(&by_row.f_dot(&rows.f_narrow(0, first, count)?)?).map(|_| ())
         })?;
@@ -100,19 +100,19 @@ impl Slab {
         let sign = if self.momentum.is_some() { 1.0 } else { -1.0 };
         let rows = factors.rows.f_mul(step.rate)?.f_mul_scalar(sign * self.scale)?;
         self.parts(|first, count, gradient, room| {
-            gradient.f_mul_out(room, &rows.f_narrow(0, first, count)?)?;
+            let _ = gradient.f_mul_out(room, &rows.f_narrow(0, first, count)?)?;
             let mut values = self.values.f_narrow(0, first, count)?;
             let mut wide = values.f_to_kind(Kind::Float)?;
             if let Some(kept) = step.kept {
-                wide.f_mul_(kept)?;
+                let _ = wide.f_mul_(kept)?;
             }
             if let Some(momentum) = &self.momentum {
                 let mut momentum = momentum.f_narrow(0, first, count)?;
-                room.f_mul_(&factors.columns)?;
-                momentum.f_lerp_(room, 1.0 - step.beta1)?;
-                wide.f_sub_(&momentum)?;
+                let _ = room.f_mul_(&factors.columns)?;
+                let _ = momentum.f_lerp_(room, 1.0 - step.beta1)?;
+                let _ = wide.f_sub_(&momentum)?;
             } else {
-                wide.f_addcmul_(room, &factors.columns)?;
+                let _ = wide.f_addcmul_(room, &factors.columns)?;
             }
             if values.kind() != Kind::Float {
                 values.f_copy_(&wide)?;

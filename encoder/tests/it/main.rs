@@ -1,8 +1,9 @@
-//! The crate from outside: tiny checkpoints against sentence-transformers, broken models, the job, the service.
+//! The crate from outside: tiny checkpoints against sentence-transformers, broken models, the job, the service, training's parts.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod broken;
 mod command;
+mod cross;
 mod dual;
 mod encoders;
 mod export;
@@ -11,7 +12,10 @@ mod fingerprint;
 mod fixture;
 mod http;
 mod job;
+mod loss;
 mod multihop;
+mod optim;
 mod parity;
+mod reference;
 mod service;
 mod tiny;
