@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use dyad_encoder::cross::{Aggregator, Cross, CrossEncoder, CrossSettings};
 use dyad_encoder::dual::{Aggregation, Creation, Learned, States, create_with};
-use dyad_encoder::loss::{Endx, Geometry, InBatch, Pairs, Similarity, Temperature};
+use dyad_encoder::loss::{Endx, Geometry, InBatch, Pairs, Ramp, Similarity, Temperature};
 use dyad_encoder::optim::{AdamWSettings, Gradients, Groups, Optimizer, OptimizerSettings};
 use dyad_encoder::tokenize::Tokens;
 use dyad_encoder::tower::VectorLength;
@@ -88,11 +88,15 @@ fn pairs_are_those_of_the_equations() {
         (states(&learned, Tower::Question, &QUESTIONS), states(&learned, Tower::Answer, &ANSWERS));
     for (aggregator, one_side) in [(MULTI_HOP, false), (Aggregator::Mean, false), (MULTI_HOP, true)] {
         let cross = Cross::new(&CrossSettings { one_side, ..settings(aggregator) }, &learned, &to, &compute()).unwrap();
-        // Norms and biases that do something.
-        for parameter in cross.parameters().iter().filter(|parameter| parameter.tensor.dim() == 1) {
+        // Norms and biases that do something, and attention that is not about even, as it is when it is drawn.
+        for parameter in cross.parameters() {
             let mut tensor = parameter.tensor.detach();
-            let more = Tensor::arange(tensor.size()[0], (Kind::Float, tensor.device())).sin() * 0.3;
-            let _ = tensor.f_add_(&more).unwrap();
+            if tensor.dim() == 1 {
+                let more = Tensor::arange(tensor.size()[0], (Kind::Float, tensor.device())).sin() * 0.3;
+                let _ = tensor.f_add_(&more).unwrap();
+            } else if parameter.name.contains("query") || parameter.name.contains("key") {
+                let _ = tensor.f_mul_scalar_(5.0).unwrap();
+            }
         }
         let vectors = cross.forward(&questions, &answers).unwrap();
         let sides = if one_side { ["both"; 2] } else { ["question", "answer"] };
@@ -101,7 +105,7 @@ fn pairs_are_those_of_the_equations() {
             let question =
                 apart(&flat(&vectors.questions.get(pair as i64)), &slow(&cross, sides[0], &q, &a, aggregator));
             let answer = apart(&flat(&vectors.answers.get(pair as i64)), &slow(&cross, sides[1], &a, &q, aggregator));
-            assert!(question < 2e-5 && answer < 2e-5, "{aggregator:?} {pair}: {question} {answer}");
+            assert!(question < 5e-5 && answer < 5e-5, "{aggregator:?} {pair}: {question} {answer}");
         }
         // Another answer changes the question's vector.
         let others = states(&learned, Tower::Answer, &[ANSWERS[1], ANSWERS[0], ANSWERS[2], ANSWERS[3]]);
@@ -173,7 +177,9 @@ fn endx_learns() {
     let mut optimizer = Optimizer::new(&settings, &parameters, &Groups(vec![Groups::without_decay()])).unwrap();
     let in_batch =
         InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(1.0), both_ways: false };
-    let endx = Endx::default();
+    // Weights as they are from the beginning on: while they grow, so does the loss.
+    let weight = Ramp { to: 0.5, epochs: 0.0 };
+    let endx = Endx { a_q: weight, q_q: weight, q_a: weight, a_a: weight, ..Endx::default() };
     let losses = || {
         let (q, a) = (states(&learned, Tower::Question, &QUESTIONS), states(&learned, Tower::Answer, &ANSWERS));
         let encoder = cross.encoder().unwrap();
@@ -188,18 +194,19 @@ fn endx_learns() {
                 Pairs { questions: &vectors.questions, answers: &vectors.answers },
             )
             .unwrap();
-        let geometry = terms.weighted(endx.geometry_weights(0.05)).unwrap();
-        (endx.combined(&dual, &crossed, &geometry).unwrap(), dual)
+        let geometry = terms.weighted(endx.geometry_weights(0.0)).unwrap();
+        [endx.combined(&dual, &crossed, &geometry).unwrap(), dual, crossed]
     };
-    let (whole, dual) = losses();
-    for _ in 0..60 {
-        let gradients = Gradients::of(&losses().0, &optimizer.tensors()).unwrap();
-        optimizer.step_with(&gradients, 1.0).unwrap();
+    let values = || losses().map(|loss| loss.double_value(&[]));
+    let before = values();
+    for _ in 0..100 {
+        let [whole, ..] = losses();
+        optimizer.step_with(&Gradients::of(&whole, &optimizer.tensors()).unwrap(), 1.0).unwrap();
     }
-    let (whole_after, dual_after) = losses();
-    let (before, after) = (whole.double_value(&[]), whole_after.double_value(&[]));
-    assert!(after < 0.5 * before, "{before} {after}");
-    assert!(dual_after.double_value(&[]) < 0.5 * dual.double_value(&[]), "{dual:?} {dual_after:?}");
+    let after = values();
+    for (before, after) in before.iter().zip(&after) {
+        assert!(*after < 0.3 * before, "{before} {after}");
+    }
 }
 
 #[test]

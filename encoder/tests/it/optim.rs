@@ -235,7 +235,7 @@ fn a_state_of_something_else_is_refused_by_name_and_changes_nothing() {
         ]
     );
     let mut missing = whole();
-    missing.remove(2);
+    let _ = missing.remove(2);
     let mut extra = whole();
     extra.push(("sphere:rows".to_owned(), Tensor::from(1.0f32)));
     let mut misshapen = whole();
