@@ -142,7 +142,7 @@ impl Adafactor {
             for (place, entry) in entries {
                 let Some(gradient) = gradients.at(place) else { continue };
                 entry.steps += 1;
-                Update::new(entry, &settings, factor)?.take(entry, gradient, gradients.factor())?;
+                Update::new(entry, &settings, factor)?.take(entry, gradient, gradients.factor().unwrap_or(1.0))?;
             }
             Ok(())
         };

@@ -115,14 +115,14 @@ fn update(
     entry: &mut Entry<AdamMoments>,
     settings: AdamWSettings,
     gradient: &Tensor,
-    scale: f64,
+    scale: Option<f64>,
     factor: f64,
 ) -> Result<(), TchError> {
     let AdamWSettings { learning_rate, beta1, beta2, epsilon, .. } = settings;
     entry.steps += 1;
     let steps = entry.steps as f64;
     let rate = learning_rate * factor * entry.treatment.rate;
-    let kept = 1.0 - rate * entry.treatment.weight_decay;
+    let decay = entry.treatment.weight_decay;
     // The update is -rate / (1 - beta1^t) * first / (sqrt(second / (1 - beta2^t)) + epsilon); all numbers go into the denominator.
     let size = rate / (1.0 - beta1.powf(steps));
     let root = -1.0 / ((1.0 - beta2.powf(steps)).sqrt() * size);
@@ -137,7 +137,7 @@ fn update(
         let (mut first, mut second) = (part(&first)?, part(&second)?);
         let mut room = room.f_narrow(0, 0, length)?;
         let mut gradient = part(&gradient)?.f_to_kind(Kind::Float)?;
-        if scale != 1.0 {
+        if let Some(scale) = scale {
             gradient = gradient.f_mul_scalar_out(&room, scale)?;
         }
         let _ = first.f_lerp_(&gradient, 1.0 - beta1)?;
@@ -150,8 +150,8 @@ fn update(
         let _ = room.f_mul_scalar_(root)?.f_sub_scalar_(epsilon / size)?;
         let mut values = part(&values)?;
         let mut wide = values.f_to_kind(Kind::Float)?;
-        if kept != 1.0 {
-            let _ = wide.f_mul_scalar_(kept)?;
+        if decay > 0.0 {
+            let _ = wide.f_mul_scalar_(1.0 - rate * decay)?;
         }
         let _ = wide.f_addcdiv_(&first, &room)?;
         if kind != Kind::Float {

@@ -12,7 +12,8 @@ use super::chunks::flat;
 #[derive(Debug)]
 pub struct Gradients {
     tensors: Vec<Option<Held>>,
-    scale: f64,
+    /// `None` for 1.
+    scale: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -37,12 +38,12 @@ impl Gradients {
 
     fn held(gradients: Vec<Tensor>) -> Self {
         let held = |tensor: Tensor| tensor.defined().then_some(Held { tensor, own: false });
-        Self { tensors: gradients.into_iter().map(held).collect(), scale: 1.0 }
+        Self { tensors: gradients.into_iter().map(held).collect(), scale: None }
     }
 
     /// Adds those of another part of the batch, of the same tensors and not scaled.
     pub fn add(&mut self, more: Self) -> Result<(), TchError> {
-        if more.tensors.len() != self.tensors.len() || more.scale != 1.0 || self.scale != 1.0 {
+        if more.tensors.len() != self.tensors.len() || more.scale.or(self.scale).is_some() {
             let reason = "gradients that are added have to be of the same tensors and not scaled yet";
             return Err(TchError::Shape(reason.to_owned()));
         }
@@ -63,11 +64,11 @@ impl Gradients {
 
     /// Multiplies all of them with a number, such as one over the number of parts of a batch.
     pub fn scale(&mut self, factor: f64) {
-        self.scale *= factor;
+        self.scale = Some(self.scale.unwrap_or(1.0) * factor);
     }
 
-    /// What they still have to be multiplied with.
-    pub(super) fn factor(&self) -> f64 {
+    /// What they still have to be multiplied with; `None` for 1.
+    pub(super) fn factor(&self) -> Option<f64> {
         self.scale
     }
 
@@ -93,7 +94,7 @@ impl Gradients {
             return Ok(0.0);
         }
         let sum = Tensor::f_stack(&squares, 0)?.f_sum(Kind::Double)?.f_double_value(&[])?;
-        Ok(sum.sqrt() * self.scale)
+        Ok(sum.sqrt() * self.scale.unwrap_or(1.0).abs())
     }
 }
 

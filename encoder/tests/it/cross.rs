@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use dyad_encoder::cross::{Aggregator, Cross, CrossEncoder, CrossSettings};
-use dyad_encoder::dual::{Aggregation, Creation, Learned, States, create_with};
+use dyad_encoder::dual::{Aggregation, Creation, Learned, Parameter, States, create_with};
 use dyad_encoder::loss::{Endx, Geometry, InBatch, Pairs, Ramp, Similarity, Temperature};
 use dyad_encoder::optim::{AdamWSettings, Gradients, Groups, Optimizer, OptimizerSettings};
 use dyad_encoder::tokenize::Tokens;
@@ -172,7 +172,7 @@ fn endx_learns() {
     let separate = CrossSettings { encoder: CrossEncoder::Separate, ..settings(MULTI_HOP) };
     let cross = Cross::new(&separate, &learned, &to, &compute()).unwrap();
     let parameters: Vec<_> =
-        learned.parameters().iter().chain(cross.parameters()).map(|parameter| parameter.shallow_clone()).collect();
+        learned.parameters().iter().chain(cross.parameters()).map(Parameter::shallow_clone).collect();
     let settings = OptimizerSettings::AdamW(AdamWSettings { learning_rate: 2e-3, ..AdamWSettings::default() });
     let mut optimizer = Optimizer::new(&settings, &parameters, &Groups(vec![Groups::without_decay()])).unwrap();
     let in_batch =

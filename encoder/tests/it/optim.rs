@@ -121,7 +121,7 @@ fn a_large_tensor_is_as_its_rows_one_by_one() {
         slow.step_with(&Gradients::of(&(joined * &gradient).sum(None), &slow.tensors()).unwrap(), 0.5).unwrap();
     }
     let joined = Tensor::stack(&many.iter().map(|row| row.tensor.detach()).collect::<Vec<_>>(), 0);
-    assert_eq!(apart(&flat(&whole), &flat(&joined)), 0.0);
+    assert_eq!(flat(&whole), flat(&joined));
 }
 
 /// Adafactor's equations on whole tensors, in f64 and with every intermediate laid out, against the passes by rows.
@@ -323,8 +323,8 @@ fn schedules_are_those_of_transformers() {
         let ours: Vec<f64> = (0..theirs.len() as u64).map(|step| schedule.factor(step, 12)).collect();
         assert!(apart(&ours, &theirs) < 1e-9, "{name}: {ours:?}");
     }
-    assert_eq!(Schedule::Linear { warm_up: 9 }.factor(9, 4), 0.0, "a warm-up longer than the run");
-    assert_eq!(Schedule::InverseSquareRoot { warm_up: 0 }.factor(0, 4), 1.0);
+    assert!(Schedule::Linear { warm_up: 9 }.factor(9, 4).abs() < 1e-12, "a warm-up longer than the run");
+    assert!((Schedule::InverseSquareRoot { warm_up: 0 }.factor(10_000, 4) - 0.5f64.sqrt()).abs() < 1e-12);
 }
 
 #[test]
