@@ -1,8 +1,9 @@
 //! Large tensors in parts. A step passes over a tensor about ten times; part by part, all passes but the first find it in the
 //! processor's cache.
 //!
-//! Measured for AdamW over the tensors of MiniLM on two cores: 37 ms as a whole, 33 ms in parts of 131,072 values, 59 ms in parts of
-//! 32,768, where calls cost more than memory; PyTorch's own loop takes 69 ms.
+//! Measured for a step of AdamW over 22 million values, the tensors of MiniLM, on two cores (EPYC, Zen 5): 32 ms in parts of 131,072
+//! values. The same calls from Python take 33 ms, 37 ms as a whole and 59 ms in parts of 32,768, where calls cost more than
+//! memory. `torch.optim.AdamW` takes 69 ms, and 14 ms with `fused=True`: one kernel, which `tch` does not offer.
 
 use tch::{Device, TchError, Tensor};
 
