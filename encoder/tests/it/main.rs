@@ -13,5 +13,6 @@ mod http;
 mod job;
 mod multihop;
 mod parity;
+mod probe;
 mod service;
 mod tiny;
