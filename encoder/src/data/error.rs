@@ -100,3 +100,10 @@ pub enum DataError {
     #[error("interrupted")]
     Interrupted,
 }
+
+/// Sources that cannot fail.
+impl From<std::convert::Infallible> for DataError {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}

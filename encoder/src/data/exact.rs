@@ -22,7 +22,7 @@ pub struct Ranked {
 }
 
 /// Score descending, equal scores by row.
-fn order(one: &Ranked, other: &Ranked) -> Ordering {
+fn order(one: Ranked, other: Ranked) -> Ordering {
     (other.score + 0.0).total_cmp(&(one.score + 0.0)).then(one.answer.cmp(&other.answer))
 }
 
@@ -57,7 +57,7 @@ pub fn best_answers(
             });
         }
         found.par_iter_mut().for_each(|best| {
-            best.sort_unstable_by(order);
+            best.sort_unstable_by(|one, other| order(*one, *other));
             best.truncate(k);
         });
         best.append(&mut found);
@@ -81,15 +81,15 @@ fn product(questions: &Tensor, answers: &Tensor) -> Result<Vec<f32>, tch::TchErr
 /// Keeps `k` to `2 k` candidates: what is cut off is worse than the `k`-th.
 fn admit(best: &mut Vec<Ranked>, candidate: Ranked, k: usize) {
     // Behind a cut the last one is the worst of the k best.
-    if best.len() >= k && best.get(k.wrapping_sub(1)).is_none_or(|worst| order(&candidate, worst) == Ordering::Greater)
+    if best.len() >= k && best.get(k.wrapping_sub(1)).is_none_or(|&worst| order(candidate, worst) == Ordering::Greater)
     {
         return;
     }
     best.push(candidate);
     if best.len() == k {
-        best.sort_unstable_by(order);
+        best.sort_unstable_by(|one, other| order(*one, *other));
     } else if best.len() >= k.saturating_mul(2) {
-        best.select_nth_unstable_by(k - 1, order);
+        best.select_nth_unstable_by(k - 1, |one, other| order(*one, *other));
         best.truncate(k);
     }
 }

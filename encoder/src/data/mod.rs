@@ -12,6 +12,7 @@
 //! | `pairs.rs` | [`Pairs`]: questions, answers, who answers what |
 //! | `build.rs` | [`PairsBuilder`]: examples to pairs |
 //! | `plan.rs` | the order of one epoch: batches without equal answers |
+//! | `repair.rs` | swaps between its batches |
 //! | `sampler.rs` | [`Sampler`]: positives and negatives drawn by seed; its cursor |
 //! | `collate.rs` | [`TrainBatch`]: tokens, mask, teacher's scores |
 //! | `prefetch.rs` | [`Prefetch`]: a thread that works ahead |
@@ -27,6 +28,7 @@ mod mine;
 mod pairs;
 mod plan;
 mod prefetch;
+mod repair;
 mod sampler;
 #[cfg(test)]
 mod tests;

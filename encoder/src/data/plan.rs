@@ -1,14 +1,15 @@
 //! The order of one epoch: batches in which no two answers are equal, and none answers another's question.
 //!
 //! A shuffled list is filled into batches; an example that does not fit into the one at hand waits for the next. What still
-//! does not fit when the list has ended (an answer of more examples than there are batches) is put in all the same, and the
-//! batch's mask takes it out of the loss.
+//! does not fit when the list has ended is swapped with an example of another batch; where no swap helps (an answer of more
+//! examples than there are batches) it stays, and the batch's mask takes it out of the loss.
 
 use std::collections::{HashSet, VecDeque};
 
 use dyad_corpus::random::Random;
 
 use super::pairs::Pairs;
+use super::repair::repair;
 
 /// Examples that wait and are tried for each batch: batch size times this.
 const TRIED: usize = 4;
@@ -32,6 +33,7 @@ pub(super) fn plan(pairs: &Pairs, batch: usize, seed: u64, epoch: u64, positive:
     let mut list = list.into_iter();
     let mut waiting: VecDeque<(u32, u32)> = VecDeque::new();
     let mut planned = Plan { order: Vec::with_capacity(pairs.len()), forced: 0 };
+    let mut forced = Vec::new();
     while planned.order.len() < pairs.len() {
         let mut filled = Filled::default();
         let mut still = VecDeque::new();
@@ -57,11 +59,14 @@ pub(super) fn plan(pairs: &Pairs, batch: usize, seed: u64, epoch: u64, positive:
         }
         while filled.size < batch {
             let Some(drawn) = waiting.pop_front() else { break };
-            planned.forced += usize::from(!filled.take(pairs, drawn));
+            if !filled.take(pairs, drawn) {
+                forced.push(planned.order.len());
+                filled.size += 1;
+            }
             planned.order.push(drawn);
-            filled.size += usize::from(!filled.last_fitted);
         }
     }
+    planned.forced = repair(pairs, &mut planned.order, batch, &forced);
     planned
 }
 
@@ -73,7 +78,6 @@ struct Filled {
     answers: HashSet<u32>,
     /// Classes that answer any of its questions.
     known: HashSet<u32>,
-    last_fitted: bool,
 }
 
 impl Filled {
@@ -81,12 +85,12 @@ impl Filled {
     fn take(&mut self, pairs: &Pairs, (example, positive): (u32, u32)) -> bool {
         let (class, known) = (pairs.class(pairs.answer(positive)), pairs.known(pairs.question(example)));
         // The class is among those known, so equal answers are met here too.
-        self.last_fitted = !self.known.contains(&class) && known.iter().all(|class| !self.answers.contains(class));
-        if self.last_fitted {
+        let fits = !self.known.contains(&class) && known.iter().all(|class| !self.answers.contains(class));
+        if fits {
             self.size += 1;
             self.answers.insert(class);
             self.known.extend(known);
         }
-        self.last_fitted
+        fits
     }
 }

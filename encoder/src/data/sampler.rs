@@ -135,7 +135,7 @@ impl Sampler {
         batches as u64
     }
 
-    /// Examples of the cursor's epoch that stand in a batch into which they do not fit, so that the mask is needed.
+    /// Examples of the cursor's epoch, at most, that stand in a batch into which they do not fit, so that the mask is needed.
     pub fn forced(&mut self) -> usize {
         self.plan().forced
     }

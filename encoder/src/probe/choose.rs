@@ -12,7 +12,7 @@ pub fn choose<E>(
     count: usize,
     seed: u64,
 ) -> Result<Vec<(String, String)>, E> {
-    let mut random = Random::of(&[seed, 0x7072_6f62_65]);
+    let mut random = Random::of(&[seed, 0x0070_726f_6265]);
     let mut chosen: Vec<(String, String)> = Vec::with_capacity(count);
     let (mut questions, mut answers) = (HashSet::new(), HashSet::new());
     let mut met = 0;

@@ -117,7 +117,9 @@ fn largest(rows: &[Vec<f64>], dim: usize) -> f64 {
     let mut eigenvalue = 0.0;
     for _ in 0..30 {
         let length = direction.iter().map(|value| value * value).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
-        direction.iter_mut().for_each(|value| *value /= length);
+        for value in &mut direction {
+            *value /= length;
+        }
         let mut image = vec![0.0; dim];
         for row in rows {
             let along: f64 = row.iter().zip(&direction).map(|(value, direction)| value * direction).sum();

@@ -3,6 +3,7 @@
 
 mod broken;
 mod command;
+mod data;
 mod dual;
 mod encoders;
 mod export;

@@ -78,8 +78,7 @@ fn equal_answers_wait_for_another_batch_while_there_is_one() {
             let classes: BTreeSet<u32> = batch.iter().map(|draw| pairs.answer(draw.positive)).collect();
             clashes += batch.len() - classes.len();
         }
-        assert_eq!(clashes, forced);
-        assert!(forced <= 2, "{forced} of 40");
+        assert_eq!((clashes, forced), (0, 0));
     }
     // One answer of all questions cannot be held apart, and the mask must say so.
     let pairs = built((0..6).map(|number| example(number, &[100], &[])).collect());

@@ -28,7 +28,9 @@ fn tokenizer() -> Arc<Tokenizer> {
 
 /// A text of its own for each number: its digits as words.
 fn text(number: usize) -> String {
-    number.to_string().chars().map(|digit| format!("{} ", char::from(b'b' + digit as u8 - b'0'))).collect()
+    let words: Vec<String> =
+        number.to_string().bytes().map(|digit| char::from(digit - b'0' + b'b').to_string()).collect();
+    words.join(" ")
 }
 
 fn example(question: usize, positives: &[usize], negatives: &[usize]) -> Example {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 #[test]
 fn batches_come_as_they_are_drawn() {

@@ -20,7 +20,7 @@ fn check(questions: &[f32], answers: &[f32], dim: usize, k: usize) {
     let found = best_answers(questions, answers, dim, k, Device::Cpu).unwrap();
     assert_eq!(found.len(), questions.len() / dim);
     for (question, found) in questions.chunks_exact(dim).zip(found) {
-        let dot = |answer: &[f32]| question.iter().zip(answer).map(|(x, y)| x * y).sum::<f32>();
+        let dot = |answer: &[f32]| question.iter().zip(answer).map(|(x, y)| x * y).sum::<f32>() + 0.0;
         let mut all: Vec<(u32, f32)> = (0u32..).zip(answers.chunks_exact(dim).map(dot)).collect();
         all.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
         all.truncate(k);
