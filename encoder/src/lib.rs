@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`bundle`] | a model directory: layout, weights, fingerprint |
 //! | [`cli`] | the commands of the binary |
+//! | [`data`] | what training reads: tokenized examples, batches, their order |
 //! | [`device`] | cpu or cuda, number type, threads |
 //! | [`tokenize`] | text to tokens to batches |
 //! | [`tower`] | the network |
@@ -11,6 +12,7 @@
 //! | [`loss`] | what training makes small |
 //! | [`cross`] | the cross side of ENDX, for training only |
 //! | [`optim`] | optimizers whose state can be saved, schedules, clipping |
+//! | [`probe`] | how the two towers lie in their common space |
 //! | [`job`] | the embedding job: a corpus to an embeddings directory |
 //! | [`serve`] | one model for many callers: in process, over gRPC and over HTTP |
 //! | [`error`] | why a model cannot be opened or run |
@@ -20,12 +22,14 @@
 pub mod bundle;
 pub mod cli;
 pub mod cross;
+pub mod data;
 pub mod device;
 pub mod dual;
 pub mod error;
 pub mod job;
 pub mod loss;
 pub mod optim;
+pub mod probe;
 pub mod serve;
 pub mod tokenize;
 pub mod tower;

@@ -4,6 +4,7 @@
 mod broken;
 mod command;
 mod cross;
+mod data;
 mod dual;
 mod encoders;
 mod export;
@@ -16,6 +17,7 @@ mod loss;
 mod multihop;
 mod optim;
 mod parity;
+mod probe;
 mod reference;
 mod service;
 mod tiny;
