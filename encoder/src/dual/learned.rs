@@ -1,5 +1,6 @@
 //! The tensors of a bundle as training takes them: each once, by name, with or without a gradient.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,10 +8,10 @@ use tch::Tensor;
 
 use super::sharing::Sharing;
 use super::states::States;
-use crate::bundle::{Layout, Manifest, Module, Parts};
+use crate::bundle::{Layout, Manifest, Module, Parts, renew};
 use crate::device::Compute;
 use crate::error::{Error, torch};
-use crate::tokenize::{Batch, Tokenizer, Tokens};
+use crate::tokenize::{Batch, Budget, Tokenizer, Tokens, plan};
 use crate::tower::{Network, Tower, VectorLength};
 
 /// One tensor of a model.
@@ -40,6 +41,7 @@ pub struct Learned {
     parameters: Vec<Parameter>,
     sharing: Option<Sharing>,
     token_sizes: [usize; 2],
+    fingerprint: String,
 }
 
 impl Learned {
@@ -48,14 +50,15 @@ impl Learned {
         compute.prepare()?;
         let (layout, manifest) = (Layout::read(directory)?, Manifest::read(directory)?);
         let mut parts = Parts::load(&layout, compute, manifest.as_ref(), true)?;
+        let fingerprint = parts.fingerprint(&layout);
         if let Some(manifest) = &manifest {
-            manifest.agrees(directory, &parts.fingerprint(&layout))?;
+            manifest.agrees(directory, &fingerprint)?;
         }
         let parameters = std::mem::take(&mut parts.parameters);
         let token_sizes = parts.token_sizes(&layout);
         let (network, tokenizer) = parts.network(&layout, compute)?;
         let sharing = manifest.and_then(|manifest| manifest.sharing);
-        Ok(Self { network, tokenizer: Arc::new(tokenizer), parameters, sharing, token_sizes })
+        Ok(Self { network, tokenizer: Arc::new(tokenizer), parameters, sharing, token_sizes, fingerprint })
     }
 
     /// Opens it for its [`Self::states`] alone: only the tensors of transformers learn, and their names begin with `prefix`.
@@ -110,5 +113,63 @@ impl Learned {
         let batch = Batch::new(texts, self.tokenizer.prompt(tower).tokens);
         let passed = self.network.pass(tower, &batch, length);
         passed.and_then(|passed| States::new(passed, &batch)).map_err(torch("embedding a batch"))
+    }
+
+    /// The fingerprint of the model as it was opened: what training began from.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// Values of a vector.
+    pub fn dim(&self) -> usize {
+        self.network.dim()
+    }
+
+    /// Embeds any number of texts without a tape, in length-sorted batches: row-major, in the order of `texts`. `go_on` is asked
+    /// after each batch; nothing once it says no.
+    pub fn embed_all(
+        &self,
+        tower: Tower,
+        texts: &[Tokens],
+        length: VectorLength,
+        budget: Budget,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Vec<f32>>, Error> {
+        let dim = self.dim();
+        let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
+        let mut vectors = vec![0.0; texts.len() * dim];
+        for positions in plan(&lengths, budget) {
+            let batch: Vec<&Tokens> = positions.iter().filter_map(|&position| texts.get(position)).collect();
+            let mut rows = vec![0.0_f32; batch.len() * dim];
+            tch::no_grad(|| {
+                let vectors = self.states(tower, &batch, length)?.into_vectors();
+                let copied = vectors.f_to_device(tch::Device::Cpu).and_then(|vectors| vectors.f_contiguous());
+                let values = rows.len();
+                copied.and_then(|vectors| vectors.f_copy_data(&mut rows, values)).map_err(torch("copying vectors"))
+            })?;
+            if !rows.iter().all(|value| value.is_finite()) {
+                return Err(Error::NotFinite);
+            }
+            for (&position, row) in positions.iter().zip(rows.chunks_exact(dim)) {
+                if let Some(place) = vectors.get_mut(position * dim..(position + 1) * dim) {
+                    place.copy_from_slice(row);
+                }
+            }
+            if !go_on() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(vectors))
+    }
+
+    /// Writes a bundle to `to`, which must not exist: the model in `directory`, which this one was opened from, with the values
+    /// that its tensors have now. Weights are f32; ties, and golden vectors of the new values, stand in `dyad.json`.
+    pub fn write(&self, directory: &Path, to: &Path) -> Result<(), Error> {
+        let values: BTreeMap<String, Tensor> = self
+            .parameters
+            .iter()
+            .map(|parameter| (parameter.name.clone(), parameter.tensor.shallow_clone()))
+            .collect();
+        renew(directory, to, &values)
     }
 }
