@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use dyad_encoder::cli::{Cli, INTERRUPTED};
+use dyad_encoder::data::DataError;
 use dyad_encoder::job::JobError;
 
 /// Also of libtorch (`override`): the C library's gives large blocks back to the kernel at every free, and a layer's
@@ -20,7 +21,8 @@ fn main() -> ExitCode {
         Err(error) => {
             // Nobody is left to tell when standard error is closed.
             let _ = writeln!(std::io::stderr().lock(), "error: {error:#}");
-            let interrupted = matches!(error.downcast_ref(), Some(JobError::Interrupted { .. }));
+            let interrupted = matches!(error.downcast_ref(), Some(JobError::Interrupted { .. }))
+                || matches!(error.downcast_ref(), Some(DataError::Interrupted));
             if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
         }
     }

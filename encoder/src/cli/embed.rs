@@ -2,16 +2,13 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::VectorType;
 
-use super::INTERRUPTED;
 use super::model::ModelOptions;
+use super::signals::watch_signals;
 use crate::bundle::Encoder;
 use crate::job::{EmbedJob, Outcome};
 use crate::tower::Tower;
@@ -99,38 +96,4 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// A flag that the first SIGINT or SIGTERM sets, so that the job ends between two batches with what it has; a second one
-/// ends the process at once. Whole parts are kept either way.
-fn watch_signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&interrupted);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let first = {
-        let _inside = runtime.enter();
-        dyad_proto::service::signal()
-    };
-    std::thread::Builder::new()
-        .name("dyad-signals".into())
-        .spawn(move || {
-            runtime.block_on(async {
-                first.await;
-                let second = dyad_proto::service::signal();
-                flag.store(true, Ordering::Relaxed);
-                second.await;
-            });
-            end();
-        })
-        .context("cannot start the thread that watches for signals")?;
-    Ok(interrupted)
-}
-
-#[expect(
-    clippy::exit,
-    clippy::disallowed_methods,
-    reason = "the second signal must end the process whatever the job waits for; the next run goes on behind the last whole part"
-)]
-fn end() {
-    std::process::exit(i32::from(INTERRUPTED));
 }

@@ -8,15 +8,23 @@
 //! | `inspect.rs` | what a model is made of |
 //! | `create.rs` | a dual encoder from one pretrained model |
 //! | `export.rs` | the same model in another number type |
+//! | `probe.rs` | how the two towers lie in their common space |
+//! | `mine.rs` | examples with hard negatives |
+//! | `examples.rs` | options of commands that read training examples |
+//! | `signals.rs` | how long jobs are interrupted |
 //! | `model.rs` | options that all of them take |
 
 mod create;
 mod embed;
 mod encode;
+mod examples;
 mod export;
 mod inspect;
+mod mine;
 mod model;
+mod probe;
 mod serve;
+mod signals;
 
 use clap::{Parser, Subcommand};
 
@@ -45,6 +53,10 @@ enum Command {
     Create(create::Options),
     /// Write the same model with its weights in another number type.
     Export(export::Options),
+    /// Draw questions and answers in one plane, and say how far the towers are apart.
+    Probe(probe::Options),
+    /// Find hard negatives for training examples by exact search.
+    Mine(mine::Options),
 }
 
 impl Cli {
@@ -57,6 +69,8 @@ impl Cli {
             Command::Inspect(options) => inspect::run(&options),
             Command::Create(options) => create::run(&options),
             Command::Export(options) => export::run(&options),
+            Command::Probe(options) => probe::run(&options),
+            Command::Mine(options) => mine::run(&options),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | `drawn.rs`, `random.rs` | modules whose values are drawn anew |
 //! | `encoder.rs` | the same with an encoder that is drawn anew over the token vectors of a pretrained one |
 //! | `learned.rs` | the tensors of a bundle as training takes them: each once, by name, with or without a gradient |
+//! | `states.rs` | the token vectors of a batch, beside its vectors |
 
 mod create;
 mod drawn;
@@ -16,9 +17,12 @@ mod learned;
 mod origin;
 mod random;
 mod sharing;
+mod states;
 
 pub use crate::bundle::Cell;
 pub use create::{Aggregation, Creation, create, create_with, own_projection};
 pub use encoder::{NewEncoder, create_over};
 pub use learned::{Learned, Parameter};
+pub(crate) use random::Random;
 pub use sharing::{Part, Sharing, Tie};
+pub use states::States;

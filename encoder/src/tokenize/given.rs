@@ -47,6 +47,25 @@ impl Tokenizer {
         Ok(Tokens { ids: [&around.before, &around.prompt, kept, &around.after].concat(), truncated })
     }
 
+    /// As [`Tokenizer::encode`], cut at `longest` tokens where that is less than the tower's longest input.
+    pub fn encode_within(&self, tower: Tower, text: &str, longest: usize) -> Result<Tokens, Error> {
+        let mut tokens = self.encode(tower, text)?;
+        if tokens.ids.len() > longest {
+            let around = self.around(tower)?;
+            let kept = longest.saturating_sub(around.after.len());
+            if kept <= around.before.len() + around.prompt.len() {
+                let least = around.len() + 1;
+                let reason =
+                    format!("{longest} tokens of a {tower} leave none for the text: expected at least {least}");
+                return Err(Error::Tokenize { reason });
+            }
+            tokens.ids.truncate(kept);
+            tokens.ids.extend(around.after);
+            tokens.truncated = true;
+        }
+        Ok(tokens)
+    }
+
     /// Tokens of a text before it is cut, prompt and special tokens included.
     pub(crate) fn whole_length(&self, tower: Tower, text: &str) -> Result<usize, Error> {
         let encoding = self.splitter(tower).encoding(&format!("{}{text}", self.prompt(tower).text))?;

@@ -8,7 +8,7 @@ use crate::error::{Error, torch};
 
 /// Weight `[out, in]` and bias `[out]`.
 #[derive(Debug)]
-pub(super) struct Map {
+pub(crate) struct Map {
     pub(super) weight: Tensor,
     pub(super) bias: Option<Tensor>,
 }

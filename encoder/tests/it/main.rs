@@ -1,9 +1,11 @@
-//! The crate from outside: tiny checkpoints against sentence-transformers, broken models, the job, the service.
+//! The crate from outside: tiny checkpoints against sentence-transformers, broken models, the job, the service, training's parts.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod broken;
 mod command;
 mod create;
+mod cross;
+mod data;
 mod dual;
 mod encoders;
 mod export;
@@ -13,9 +15,13 @@ mod fixture;
 mod http;
 mod int8;
 mod job;
+mod loss;
 mod memory;
 mod multihop;
+mod optim;
 mod parity;
+mod probe;
+mod reference;
 mod service;
 mod tiny;
 mod wire;

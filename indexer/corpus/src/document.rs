@@ -19,11 +19,16 @@ pub struct Document {
 impl Document {
     /// The text that is embedded and searched: title, one space, text, trimmed (BEIR's rule for bi-encoders).
     pub fn passage(&self) -> Cow<'_, str> {
-        match (self.title.trim(), self.text.trim()) {
-            ("", text) => Cow::Borrowed(text),
-            (title, "") => Cow::Borrowed(title),
-            _ => Cow::Owned(format!("{} {}", self.title, self.text).trim().to_owned()),
-        }
+        joined(&self.title, &self.text)
+    }
+}
+
+/// Title, one space, text, trimmed.
+pub(crate) fn joined<'a>(title: &'a str, text: &'a str) -> Cow<'a, str> {
+    match (title.trim(), text.trim()) {
+        ("", text) => Cow::Borrowed(text),
+        (title, "") => Cow::Borrowed(title),
+        _ => Cow::Owned(format!("{title} {text}").trim().to_owned()),
     }
 }
 

@@ -44,6 +44,30 @@ pub enum Error {
         /// What is wrong.
         problem: Problem,
     },
+    /// One question of a BEIR folder cannot be learned from.
+    #[error("`{}`, split `{split}`, question `{key}`: {problem}", folder.display())]
+    Question {
+        /// The BEIR folder.
+        folder: PathBuf,
+        /// Whose judgements were read.
+        split: String,
+        /// Key of the question.
+        key: String,
+        /// What is wrong.
+        problem: Box<Problem>,
+    },
+    /// Examples that name their passages by key, without the passages.
+    #[error("`{}` names its passages by key. Name the corpus that holds them beside it", path.display())]
+    NoCorpus {
+        /// The file of examples.
+        path: PathBuf,
+    },
+    /// Something new would replace something old.
+    #[error("`{}` is there already. Name a new folder, or move the old one away", path.display())]
+    Exists {
+        /// The path.
+        path: PathBuf,
+    },
     /// Neither the options nor the file's name say what is in it.
     #[error(
         "cannot tell the format of `{}`: expected a BEIR folder, or a name ending in .jsonl, .ndjson, .json, .tsv or .txt \
@@ -220,6 +244,69 @@ pub enum Problem {
         first: i32,
         /// The later one.
         second: i32,
+    },
+    /// A record that has another shape than its format asks for.
+    #[error("not a record of this format: {message}")]
+    Record {
+        /// What the parser said.
+        message: String,
+    },
+    /// A JSON array that does not go on as one.
+    #[error("not an array of records: expected {expected}, got {got}. Fetch or write the file again")]
+    NotAnArray {
+        /// What may stand there.
+        expected: &'static str,
+        /// What does.
+        got: String,
+    },
+    /// The question holds nothing but whitespace.
+    #[error("the question is empty. Give the record a question, or ask for such records to be skipped")]
+    EmptyQuestion,
+    /// Nothing answers the question.
+    #[error("the record has no positive passage. Give it one, or ask for such records to be skipped")]
+    NoPositives,
+    /// Neither title nor text of a passage holds anything but whitespace.
+    #[error("{which} passage {number} is empty. Give it a text, or ask for such records to be skipped")]
+    EmptyPassage {
+        /// `positive` or `negative`.
+        which: &'static str,
+        /// Counted from 1.
+        number: usize,
+    },
+    /// Scores and passages differ in number.
+    #[error("field `{field}` must hold one score per passage: expected {expected}, got {got}")]
+    ScoreCount {
+        /// The field.
+        field: &'static str,
+        /// Passages.
+        expected: usize,
+        /// Scores.
+        got: usize,
+    },
+    /// What is wrong with one question of a record that holds many.
+    #[error("question `{key}`: {problem}")]
+    InQuestion {
+        /// Its key.
+        key: String,
+        /// What is wrong.
+        problem: Box<Problem>,
+    },
+    /// A judged question that the question set lacks.
+    #[error("the question is judged and has no text. Complete queries.jsonl, or ask for such questions to be skipped")]
+    UnknownQuestion,
+    /// A judged document that the corpus lacks.
+    #[error("document `{key}` is not in the corpus. Complete the corpus, or ask for such questions to be skipped")]
+    UnknownDocument {
+        /// Its key.
+        key: String,
+    },
+    /// An answer that its paragraph does not hold.
+    #[error(
+        "answer `{text}` does not stand in its paragraph. Correct the record, or ask for such records to be skipped"
+    )]
+    UnknownSpan {
+        /// The answer.
+        text: String,
     },
     /// One query returns one document twice.
     #[error("query `{query}` already has document `{key}`. A run holds each document once per query")]

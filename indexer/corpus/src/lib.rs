@@ -9,6 +9,8 @@
 //! | [`run`] | ranked results in TREC's form |
 //! | [`metrics`] | ranking metrics under trec_eval's rules |
 //! | [`embeddings`] | a directory of vectors and their keys: resumable writer, verifying reader |
+//! | [`examples`] | questions with their answers, and passages that do not answer: what dual encoders learn from |
+//! | [`random`] | random numbers that are the same on every machine |
 //!
 //! Everything here streams where a corpus can be large, refuses what it cannot read, and says in the error which file and
 //! line, what was expected, what was there, and what to do. Nothing here knows a model, an index or a network.
@@ -17,9 +19,11 @@
 mod document;
 pub mod embeddings;
 mod error;
+pub mod examples;
 pub mod metrics;
 pub mod qrels;
 pub mod queries;
+pub mod random;
 mod read;
 pub mod run;
 

@@ -5,6 +5,7 @@
 //! | `ranking.rs` | a query's hits in trec_eval's order, as grades |
 //! | `measure.rs` | [`Metric`]: each measure of one query, as a pure function |
 //! | `evaluate.rs` | a whole run: per query and averaged |
+//! | `significance.rs` | paired tests between two runs |
 //!
 //! The rules: hits are ordered by score descending and, where scores are equal, by document key *descending* in byte order,
 //! whatever order the run has. A grade of 1 or more is relevant; unjudged documents are not. nDCG has linear gain
@@ -13,9 +14,11 @@
 mod evaluate;
 mod measure;
 mod ranking;
+mod significance;
 #[cfg(test)]
 mod tests;
 
 pub use evaluate::{Average, Evaluation, drop_identical, evaluate};
 pub use measure::Metric;
 pub use ranking::{Ranking, trec_order};
+pub use significance::{Comparison, Incomparable, Sampling, bootstrap, compare, compare_values, randomisation_test};

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::error::Error;
+
 /// Bytes asked of the operating system at a time.
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -60,6 +62,26 @@ impl Input {
             None => Box::new(raw),
         };
         Ok(Self { path, compression, total_bytes, bytes, consumed })
+    }
+
+    /// The first bytes, `most` of them at most, which stay to be read.
+    pub(crate) fn peek(&mut self, most: usize) -> Result<Vec<u8>, Error> {
+        let mut head = Vec::new();
+        if let Err(source) = Read::take(&mut self.bytes, most as u64).read_to_end(&mut head) {
+            return Err(self.refuse(source, 0));
+        }
+        let rest = std::mem::replace(&mut self.bytes, Box::new(io::empty()));
+        self.bytes = Box::new(Cursor::new(head.clone()).chain(rest));
+        Ok(head)
+    }
+
+    /// The error of a read that failed after `line`.
+    pub(crate) fn refuse(&self, source: io::Error, line: u64) -> Error {
+        let path = self.path.clone();
+        match (source.kind(), self.compression) {
+            (io::ErrorKind::UnexpectedEof, Some(compression)) => Error::CutShort { path, line, compression },
+            _ => Error::Read { path, line, reason: source },
+        }
     }
 
     /// Bytes of the source consumed so far, compressed where the source is.

@@ -11,20 +11,15 @@ const TEXT_FIELDS: &[&str] = &["text", "contents"];
 
 /// The fields of one line.
 #[derive(Debug)]
-pub(crate) struct Record(Map<String, Value>);
+pub(crate) struct Record(pub(crate) Map<String, Value>);
 
 impl Record {
     pub(crate) fn parse(line: &str) -> Result<Self, Problem> {
-        serde_json::from_str(line).map(Self).map_err(|error| {
-            // serde_json counts lines within what it was given, which is one line: only the column says something.
-            let message = error.to_string();
-            let message = message.replace(&format!(" at line {} column", error.line()), " at column");
-            Problem::Json { message }
-        })
+        serde_json::from_str(line).map(Self).map_err(|error| Problem::Json { message: message(&error) })
     }
 
     /// The first field of `names` that is there and not null.
-    fn take<'a>(&mut self, names: &[&'a str]) -> Option<(&'a str, Value)> {
+    pub(crate) fn take<'a>(&mut self, names: &[&'a str]) -> Option<(&'a str, Value)> {
         names.iter().find_map(|name| match self.0.remove(*name) {
             None | Some(Value::Null) => None,
             Some(value) => Some((*name, value)),
@@ -33,10 +28,14 @@ impl Record {
 
     /// A string, or an integer written in decimal.
     pub(crate) fn key(&mut self, names: &[&str]) -> Result<String, Problem> {
+        self.optional_key(names)?.ok_or_else(|| missing(names))
+    }
+
+    pub(crate) fn optional_key(&mut self, names: &[&str]) -> Result<Option<String>, Problem> {
         match self.take(names) {
-            None => Err(missing(names)),
-            Some((_, Value::String(key))) => Ok(key),
-            Some((_, Value::Number(number))) if !number.is_f64() => Ok(number.to_string()),
+            None => Ok(None),
+            Some((_, Value::String(key))) => Ok(Some(key)),
+            Some((_, Value::Number(number))) if !number.is_f64() => Ok(Some(number.to_string())),
             Some((field, value)) => Err(wrong_type(field, "a string or an integer", &value)),
         }
     }
@@ -45,7 +44,7 @@ impl Record {
         self.optional_text(names)?.ok_or_else(|| missing(names))
     }
 
-    fn optional_text(&mut self, names: &[&str]) -> Result<Option<String>, Problem> {
+    pub(crate) fn optional_text(&mut self, names: &[&str]) -> Result<Option<String>, Problem> {
         match self.take(names) {
             None => Ok(None),
             Some((_, Value::String(text))) => Ok(Some(text)),
@@ -62,6 +61,11 @@ impl Record {
     }
 }
 
+/// What the parser said. It counts lines within what it was given, which is one line: only the column says something.
+pub(crate) fn message(error: &serde_json::Error) -> String {
+    error.to_string().replace(&format!(" at line {} column", error.line()), " at column")
+}
+
 /// Reads one line as a document.
 pub(super) fn document(line: &str) -> Result<Document, Problem> {
     let mut record = Record::parse(line)?;
@@ -73,12 +77,12 @@ pub(super) fn document(line: &str) -> Result<Document, Problem> {
     })
 }
 
-fn missing(names: &[&str]) -> Problem {
+pub(crate) fn missing(names: &[&str]) -> Problem {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     Problem::MissingField { expected: names.join(" or ") }
 }
 
-fn wrong_type(field: &str, expected: &'static str, value: &Value) -> Problem {
+pub(crate) fn wrong_type(field: &str, expected: &'static str, value: &Value) -> Problem {
     let got = match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

@@ -1,5 +1,5 @@
 //! Numbered lines of a text file: UTF-8, of bounded length, without their line ends.
-use std::io::{self, BufRead, Read};
+use std::io::{BufRead, Read};
 use std::path::Path;
 
 use super::input::Input;
@@ -19,10 +19,15 @@ pub(crate) struct Lines {
 impl Lines {
     /// Opens `path` (`-` is standard input) for records whose text may hold `max_text_bytes`.
     pub(crate) fn open(path: &Path, max_text_bytes: usize) -> Result<Self, Error> {
+        Ok(Self::of(Input::open(path)?, max_text_bytes))
+    }
+
+    /// As [`Lines::open`], over what is open.
+    pub(crate) fn of(input: Input, max_text_bytes: usize) -> Self {
         // A text can grow sixfold as JSON escapes, and title and metadata come on top; more than this is never parsed,
         // so that a file without line ends cannot fill the memory.
         let max_line_bytes = max_text_bytes.saturating_mul(8).max(16 << 20);
-        Ok(Self { input: Input::open(path)?, buffer: Vec::new(), line: 0, max_line_bytes })
+        Self { input, buffer: Vec::new(), line: 0, max_line_bytes }
     }
 
     /// The next line that is not blank, with its number.
@@ -52,13 +57,7 @@ impl Lines {
         let limit = self.max_line_bytes as u64 + 2;
         let read = Read::take(&mut self.input.bytes, limit).read_until(b'\n', &mut self.buffer);
         if let Err(source) = read {
-            let path = self.input.path.clone();
-            return Err(match (source.kind(), self.input.compression) {
-                (io::ErrorKind::UnexpectedEof, Some(compression)) => {
-                    Error::CutShort { path, line: self.line, compression }
-                }
-                _ => Error::Read { path, line: self.line, reason: source },
-            });
+            return Err(self.input.refuse(source, self.line));
         }
         if self.buffer.is_empty() {
             return Ok(false);

@@ -23,10 +23,11 @@ mod tsv;
 pub use beir::BeirFolder;
 pub use corpus::{CorpusReader, Format, ReadOptions};
 pub(crate) use corpus::{LineFormat, check_key, line_format};
-pub(crate) use jsonl::Record;
+pub(crate) use input::Input;
+pub(crate) use jsonl::{Record, message, missing, wrong_type};
 pub(crate) use keys::Keys;
 pub(crate) use lines::Lines;
-pub(crate) use tsv::Columns;
+pub(crate) use tsv::{Columns, quoted_fields};
 
 /// Longest key, in bytes. Far above any identifier in use, far below what term dictionaries can hold.
 pub const MAX_KEY_BYTES: usize = 4096;

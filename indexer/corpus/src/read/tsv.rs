@@ -80,7 +80,8 @@ impl Columns {
     }
 }
 
-fn quoted_fields(line: &str) -> Vec<Cow<'_, str>> {
+/// The columns of one line by the rules of Python's `csv` module.
+pub(crate) fn quoted_fields(line: &str) -> Vec<Cow<'_, str>> {
     let mut fields = Vec::with_capacity(3);
     let mut rest = Some(line);
     while let Some(text) = rest {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
+use dyad_corpus::examples::{ExampleOptions, ExampleReader};
 use dyad_corpus::{BeirFolder, CorpusReader, ReadOptions, qrels, queries};
 
 #[test]
@@ -28,5 +29,25 @@ fn real_sets_are_read_whole() {
             let pairs: usize = qrels.values().map(BTreeMap::len).sum();
             assert_eq!(pairs, expected, "{name}");
         }
+    }
+}
+
+#[test]
+fn real_examples_are_read_whole() {
+    let Some(data) = std::env::var_os("DYAD_DATA").map(PathBuf::from) else {
+        eprintln!("skipped: DYAD_DATA is not set");
+        return;
+    };
+    for (name, split, count, positives) in [
+        ("squad-train/pairs.jsonl.gz", "", 28_939, 28_939),
+        ("medquad/pairs.jsonl.gz", "", 16_407, 16_407),
+        ("scifact", "train", 809, 919),
+        ("scifact", "test", 300, 339),
+    ] {
+        let options = ExampleOptions { split: split.to_owned(), ..ExampleOptions::default() };
+        let mut reader = ExampleReader::open(&data.join(name), &options).unwrap();
+        let found: Vec<usize> = reader.by_ref().map(|example| example.unwrap().positives.len()).collect();
+        assert_eq!((found.len(), found.iter().sum::<usize>()), (count, positives), "{name} {split}");
+        assert_eq!(reader.skipped().total(), 0, "{name}");
     }
 }

@@ -1,0 +1,63 @@
+//! Options of every command that reads training examples.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use dyad_corpus::examples::{ExampleFormat, ExampleOptions, Flawed, Skipped};
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ExampleArguments {
+    /// BEIR folder, or a file (plain, .gz, .zst) of Tevatron, DPR, sentence-transformers, SQuAD or tab-separated examples
+    #[arg(long, value_name = "PATH")]
+    pub(crate) data: PathBuf,
+    /// Form of the examples [default: by name and content]
+    #[arg(long, value_enum)]
+    format: Option<Form>,
+    /// Split of a BEIR folder
+    #[arg(long, value_name = "NAME")]
+    split: Option<String>,
+    /// Corpus of Tevatron records that name their passages by key
+    #[arg(long, value_name = "PATH")]
+    data_corpus: Option<PathBuf>,
+    /// Leave out and count records that are broken, ask nothing or have no answer, instead of ending at the first
+    #[arg(long)]
+    skip_flawed: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Form {
+    Beir,
+    Tevatron,
+    Dpr,
+    Pairs,
+    Squad,
+    Tsv,
+}
+
+impl ExampleArguments {
+    /// How to read; `split` where none was named.
+    pub(crate) fn read(&self, split: &str) -> ExampleOptions {
+        ExampleOptions {
+            format: match self.format {
+                None => ExampleFormat::Auto,
+                Some(Form::Beir) => ExampleFormat::Beir,
+                Some(Form::Tevatron) => ExampleFormat::Tevatron,
+                Some(Form::Dpr) => ExampleFormat::Dpr,
+                Some(Form::Pairs) => ExampleFormat::Pairs,
+                Some(Form::Squad) => ExampleFormat::Squad,
+                Some(Form::Tsv) => ExampleFormat::Tsv,
+            },
+            flawed: if self.skip_flawed { Flawed::Skip } else { Flawed::Refuse },
+            split: self.split.clone().unwrap_or_else(|| split.to_owned()),
+            corpus: self.data_corpus.clone(),
+        }
+    }
+}
+
+/// Says what was left out.
+pub(crate) fn report(skipped: &Skipped) {
+    if skipped.total() > 0 {
+        let first = skipped.first.as_deref().unwrap_or("by design of the format");
+        tracing::warn!(records = skipped.total(), first, "left out records that cannot be learned from");
+    }
+}

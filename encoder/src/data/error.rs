@@ -1,0 +1,109 @@
+//! Why there is no batch.
+
+use crate::error::Error;
+
+/// Failure to read training data, or to draw from it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// A source of examples cannot be read.
+    #[error(transparent)]
+    Source(#[from] dyad_corpus::Error),
+    /// A text cannot be tokenized or embedded.
+    #[error(transparent)]
+    Model(#[from] Error),
+    /// No example at all.
+    #[error("there are no training examples. Name a source that holds some")]
+    Empty,
+    /// An example that nothing answers; readers refuse such.
+    #[error("example {example} has no positive passage")]
+    NoPositive {
+        /// Counted from 1.
+        example: usize,
+    },
+    /// More texts or passages than can be numbered.
+    #[error("more than {limit} texts in one data set. Split it into stages")]
+    TooLarge {
+        /// The limit.
+        limit: u32,
+    },
+    /// A batch that cannot be filled.
+    #[error(
+        "a batch of {batch} is larger than the data: {examples} examples. Use a batch of at most {examples}, or more data"
+    )]
+    BatchSize {
+        /// As asked for.
+        batch: usize,
+        /// As there are.
+        examples: usize,
+    },
+    /// A batch of nothing.
+    #[error("a batch must hold at least 1 example, got: 0")]
+    NoBatch,
+    /// A cursor behind the last batch.
+    #[error(
+        "cursor at batch {position} of epoch {epoch}, which has {batches}. The checkpoint belongs to other data or another batch size"
+    )]
+    Cursor {
+        /// The epoch.
+        epoch: u64,
+        /// The batch.
+        position: u64,
+        /// Batches of an epoch.
+        batches: u64,
+    },
+    /// A cursor of other data.
+    #[error(
+        "the checkpoint was written over other training data: expected digest {expected}, got: {got}. Train over the same data, lengths and tokenizer, or begin anew"
+    )]
+    OtherData {
+        /// As the checkpoint says.
+        expected: String,
+        /// As computed.
+        got: String,
+    },
+    /// Options of mining that contradict each other.
+    #[error("{what} must be {expected}, got: {got}")]
+    Option {
+        /// The option.
+        what: &'static str,
+        /// What would do.
+        expected: String,
+        /// As given.
+        got: String,
+    },
+    /// A vector that is not finite, or of another length.
+    #[error("vectors of {what}: expected {expected} values, got {got}")]
+    Vectors {
+        /// `questions` or `answers`.
+        what: &'static str,
+        /// Rows times dimension.
+        expected: usize,
+        /// As given.
+        got: usize,
+    },
+    /// The thread that works ahead gave nothing in time.
+    #[error("no batch within {seconds} s from thread `{name}`. The machine is overloaded, or the data's disk hangs")]
+    Late {
+        /// Name of the thread.
+        name: &'static str,
+        /// The deadline.
+        seconds: u64,
+    },
+    /// The thread that works ahead died.
+    #[error("thread `{name}` ended early; its panic message stands in the log above")]
+    Lost {
+        /// Name of the thread.
+        name: &'static str,
+    },
+    /// A signal came in between.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Sources that cannot fail.
+impl From<std::convert::Infallible> for DataError {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}

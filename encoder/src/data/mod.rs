@@ -1,0 +1,44 @@
+//! What training reads: tokenized examples in compact memory, and batches of them in an order that can be taken up again.
+//!
+//! ```text
+//! examples (dyad-corpus) -> Pairs -> Sampler(seed, cursor) -> collate ==Prefetch==> TrainBatch
+//! ```
+//!
+//! A batch is a function of the pairs, the sampler's options and a cursor: nothing else needs to be kept to go on.
+//!
+//! | file | what |
+//! |---|---|
+//! | `texts.rs` | token ids of many texts in one buffer, each text once |
+//! | `pairs.rs` | [`Pairs`]: questions, answers, who answers what |
+//! | `build.rs` | [`PairsBuilder`]: examples to pairs |
+//! | `plan.rs` | the order of one epoch: batches without equal answers |
+//! | `repair.rs` | swaps between its batches |
+//! | `sampler.rs` | [`Sampler`]: positives and negatives drawn by seed; its cursor |
+//! | `collate.rs` | [`TrainBatch`]: tokens, mask, teacher's scores |
+//! | `prefetch.rs` | [`Prefetch`]: a thread that works ahead |
+//! | `mine.rs` | hard negatives by exact search |
+//! | `exact.rs` | the best answers of each question, a block at a time |
+//! | `error.rs` | why there is no batch |
+
+mod build;
+mod collate;
+mod error;
+mod exact;
+mod mine;
+mod pairs;
+mod plan;
+mod prefetch;
+mod repair;
+mod sampler;
+#[cfg(test)]
+mod tests;
+mod texts;
+
+pub use build::{PairOptions, PairsBuilder};
+pub use collate::{TrainBatch, collate};
+pub use error::DataError;
+pub use exact::{Ranked, best_answers};
+pub use mine::{Margin, MineOptions, Mined, Miner};
+pub use pairs::Pairs;
+pub use prefetch::Prefetch;
+pub use sampler::{Cursor, Draw, Last, Sampler, SamplerOptions, SamplerState};

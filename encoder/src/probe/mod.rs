@@ -1,0 +1,27 @@
+//! How the two towers lie in their common space: numbers, and a picture.
+//!
+//! Dong et al. 2022 (figure 2) show by t-SNE that towers with separate projections map questions and answers into two
+//! regions, and that a shared projection mixes them. The picture here is theirs; the numbers beside it need no eye.
+//!
+//! | file | what |
+//! |---|---|
+//! | `choose.rs` | some questions, each with an answer, chosen by seed |
+//! | `separation.rs` | how well a linear classifier tells the towers apart |
+//! | `geometry.rs` | alignment, uniformity, centroids |
+//! | `tsne.rs` | two dimensions |
+//! | `plot.rs` | the picture as SVG |
+//! | `report.rs` | [`Probe`]: all of it for one model |
+
+mod choose;
+mod geometry;
+mod plot;
+mod report;
+mod separation;
+mod tsne;
+
+pub use choose::choose;
+pub use geometry::{Geometry, geometry};
+pub use plot::svg;
+pub use report::{Probe, ProbeError, ProbeOptions, probe};
+pub use separation::{Separation, separation};
+pub use tsne::tsne;

@@ -1,0 +1,62 @@
+//! A question, what answers it, and what does not.
+use std::borrow::Cow;
+
+use crate::document::joined;
+use crate::error::Problem;
+
+/// A passage of an example.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Passage {
+    /// The document's key, where the source has one.
+    pub key: Option<String>,
+    /// May be empty.
+    pub title: String,
+    /// May be empty when there is a title.
+    pub text: String,
+    /// A teacher's score of this passage for the question, where the source has one. Larger is better; only differences
+    /// between the passages of one question mean something.
+    pub score: Option<f32>,
+}
+
+impl Passage {
+    /// A passage that is only a text.
+    pub fn of(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// What the answer tower reads: title, one space, text, trimmed.
+    pub fn passage(&self) -> Cow<'_, str> {
+        joined(&self.title, &self.text)
+    }
+}
+
+/// One question and its passages. From a reader: the question is not blank, there is a positive, no passage is blank.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Example {
+    /// The question's key, where the source has one.
+    pub key: Option<String>,
+    /// The question.
+    pub question: String,
+    /// Passages that answer it.
+    pub positives: Vec<Passage>,
+    /// Passages that do not, hardest first where the source has an order.
+    pub negatives: Vec<Passage>,
+}
+
+impl Example {
+    /// Refuses what cannot be learned from.
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        if self.question.trim().is_empty() {
+            return Err(Problem::EmptyQuestion);
+        }
+        if self.positives.is_empty() {
+            return Err(Problem::NoPositives);
+        }
+        for (which, passages) in [("positive", &self.positives), ("negative", &self.negatives)] {
+            if let Some(at) = passages.iter().position(|passage| passage.passage().is_empty()) {
+                return Err(Problem::EmptyPassage { which, number: at + 1 });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,285 @@
+//! One streaming iterator over examples of every form.
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::beir::BeirExamples;
+use super::columns::Roles;
+use super::example::Example;
+use super::format::{ExampleFormat, Lay, is_json, is_tsv, look};
+use super::judged::Judged;
+use super::records::Records;
+use super::reqa::Reqa;
+use super::{dpr, pairs, tevatron};
+use crate::error::{Error, Problem};
+use crate::read::{Input, Lines};
+
+/// Bytes in which the first record shows its format.
+const HEAD_BYTES: usize = 1 << 20;
+
+/// What becomes of records that cannot be learned from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Flawed {
+    /// The first ends the reading.
+    #[default]
+    Refuse,
+    /// They are counted in [`Skipped`].
+    Skip,
+}
+
+/// How to read examples.
+#[derive(Debug, Clone)]
+pub struct ExampleOptions {
+    /// The form.
+    pub format: ExampleFormat,
+    /// What becomes of broken records, empty questions and records without positives.
+    pub flawed: Flawed,
+    /// Split of a BEIR folder; `train` by default.
+    pub split: String,
+    /// Corpus of records that name their passages by key.
+    pub corpus: Option<PathBuf>,
+}
+
+impl Default for ExampleOptions {
+    fn default() -> Self {
+        Self { format: ExampleFormat::Auto, flawed: Flawed::Refuse, split: "train".into(), corpus: None }
+    }
+}
+
+/// Records that were left out, by reason.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Skipped {
+    /// Not a record of the format.
+    pub broken: u64,
+    /// The question is blank.
+    pub empty_questions: u64,
+    /// Nothing answers the question.
+    pub without_positives: u64,
+    /// A passage is blank.
+    pub empty_passages: u64,
+    /// A passage is named that the corpus lacks.
+    pub unknown_documents: u64,
+    /// SQuAD 2: questions that have no answer by design. Never an error.
+    pub unanswerable: u64,
+    /// SQuAD: every answer crosses the end of a sentence. Never an error.
+    pub crossing: u64,
+    /// The first refusal among them.
+    pub first: Option<String>,
+}
+
+impl Skipped {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.broken
+            + self.empty_questions
+            + self.without_positives
+            + self.empty_passages
+            + self.unknown_documents
+            + self.unanswerable
+            + self.crossing
+    }
+
+    /// Counts a refusal; false where reading cannot go on behind it.
+    fn count(&mut self, error: &Error) -> bool {
+        let problem = match error {
+            Error::Line { problem, .. } => problem,
+            Error::Question { problem, .. } => problem,
+            _ => return false,
+        };
+        let problem = match problem {
+            Problem::InQuestion { problem, .. } => problem,
+            problem => problem,
+        };
+        let counter = match problem {
+            Problem::LineTooLong { .. } | Problem::NotAnArray { .. } => return false,
+            Problem::EmptyQuestion => &mut self.empty_questions,
+            Problem::NoPositives => &mut self.without_positives,
+            Problem::EmptyPassage { .. } => &mut self.empty_passages,
+            Problem::UnknownDocument { .. } => &mut self.unknown_documents,
+            _ => &mut self.broken,
+        };
+        *counter += 1;
+        self.first.get_or_insert_with(|| error.to_string());
+        true
+    }
+}
+
+/// Streams examples in the order of their source: plain, gzip or Zstandard.
+///
+/// One record is held at a time; of a BEIR folder also questions, judgements and judged documents. Refused, or skipped where
+/// the options say so: broken records, blank questions, records without a positive, blank passages, passages that the corpus
+/// lacks. A stream that is cut short, an array that does not go on as one and a source without examples are always errors.
+/// After an error the reader is at its end.
+#[derive(Debug)]
+pub struct ExampleReader {
+    path: PathBuf,
+    source: Source,
+    flawed: Flawed,
+    skipped: Skipped,
+    examples: u64,
+    finished: bool,
+}
+
+#[derive(Debug)]
+enum Source {
+    Tevatron(Records, Option<Judged>),
+    Dpr(Records),
+    Pairs(Records),
+    Squad(Box<Reqa>),
+    /// `None` until the first line was seen.
+    Tsv(Lines, Option<Roles>),
+    Beir(BeirExamples),
+}
+
+impl ExampleReader {
+    /// Opens a file, a BEIR folder, or `-` for standard input.
+    pub fn open(path: &Path, options: &ExampleOptions) -> Result<Self, Error> {
+        let (skipped, flawed) = (Skipped::default(), options.flawed);
+        let source = Source::open(path, options)?;
+        Ok(Self { path: path.to_owned(), source, flawed, skipped, examples: 0, finished: false })
+    }
+
+    /// What was left out so far.
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    /// Bytes read of the file on disk (compressed where it is), for progress; 0 for a folder.
+    pub fn bytes_read(&self) -> u64 {
+        match &self.source {
+            Source::Tevatron(records, _) | Source::Dpr(records) | Source::Pairs(records) => records.bytes_read(),
+            Source::Squad(reqa) => reqa.bytes_read(),
+            Source::Tsv(lines, _) => lines.bytes_read(),
+            Source::Beir(_) => 0,
+        }
+    }
+
+    /// Size of the file on disk; `None` for standard input and folders.
+    pub fn total_bytes(&self) -> Option<u64> {
+        match &self.source {
+            Source::Tevatron(records, _) | Source::Dpr(records) | Source::Pairs(records) => records.total_bytes(),
+            Source::Squad(reqa) => reqa.total_bytes(),
+            Source::Tsv(lines, _) => lines.total_bytes(),
+            Source::Beir(_) => None,
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Example>, Error> {
+        loop {
+            let refused = match self.source.advance(&mut self.skipped) {
+                Ok(Some(example)) => {
+                    self.examples += 1;
+                    return Ok(Some(example));
+                }
+                Ok(None) if self.examples == 0 => {
+                    return Err(Error::Empty { path: self.path.clone(), expected: "examples" });
+                }
+                Ok(None) => return Ok(None),
+                Err(error) => error,
+            };
+            if self.flawed == Flawed::Refuse || !self.skipped.count(&refused) {
+                return Err(refused);
+            }
+        }
+    }
+}
+
+impl Iterator for ExampleReader {
+    type Item = Result<Example, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.finished {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.finished = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+impl Source {
+    fn open(path: &Path, options: &ExampleOptions) -> Result<Self, Error> {
+        let auto = options.format == ExampleFormat::Auto;
+        if options.format == ExampleFormat::Beir || (auto && path.is_dir()) {
+            return Ok(Self::Beir(BeirExamples::open(path, &options.split)?));
+        }
+        if options.format == ExampleFormat::Tsv || (auto && is_tsv(path)) {
+            return Ok(Self::Tsv(Lines::open(path, MAX_COLUMN_BYTES)?, None));
+        }
+        let mut input = Input::open(path)?;
+        let looks = look(&input.peek(HEAD_BYTES)?);
+        let format = match (options.format, looks.format) {
+            (ExampleFormat::Auto, Some(format)) => format,
+            // Broken from the start, or empty: the record's parser or its end says so.
+            (ExampleFormat::Auto, None) if is_json(path) => ExampleFormat::Pairs,
+            (ExampleFormat::Auto, None) => return Err(Error::UnknownFormat { path: path.to_owned() }),
+            (given, _) => given,
+        };
+        Ok(match format {
+            ExampleFormat::Squad => Self::Squad(Box::new(Reqa::of(Records::of(input, Lay::Data)))),
+            ExampleFormat::Dpr => Self::Dpr(Records::of(input, looks.lay)),
+            ExampleFormat::Tevatron if looks.by_key => {
+                let corpus = options.corpus.as_ref().ok_or_else(|| Error::NoCorpus { path: path.to_owned() })?;
+                if path == Path::new("-") {
+                    let reason =
+                        "records that name their passages by key are read twice: save standard input to a file";
+                    return Err(std::io::Error::other(reason).into());
+                }
+                let wanted = named(Records::of(input, looks.lay))?;
+                let documents = Judged::read(corpus, &wanted)?;
+                Self::Tevatron(Records::of(Input::open(path)?, looks.lay), Some(documents))
+            }
+            ExampleFormat::Tevatron => Self::Tevatron(Records::of(input, looks.lay), None),
+            _ => Self::Pairs(Records::of(input, looks.lay)),
+        })
+    }
+
+    fn advance(&mut self, skipped: &mut Skipped) -> Result<Option<Example>, Error> {
+        match self {
+            Self::Beir(examples) => examples.advance(),
+            Self::Squad(reqa) => reqa.advance(skipped),
+            Self::Pairs(records) => records.advance(|value| checked(pairs::example(value))),
+            Self::Dpr(records) => records.advance(|value| checked(dpr::example(value))),
+            Self::Tevatron(records, corpus) => {
+                records.advance(|value| checked(tevatron::example(value, corpus.as_ref())))
+            }
+            Self::Tsv(lines, roles) => columns(lines, roles),
+        }
+    }
+}
+
+/// Longest text of a column.
+const MAX_COLUMN_BYTES: usize = 2 << 20;
+
+fn checked(example: Result<Example, Problem>) -> Result<Example, Problem> {
+    example.and_then(|example| example.check().map(|()| example))
+}
+
+fn columns(lines: &mut Lines, roles: &mut Option<Roles>) -> Result<Option<Example>, Error> {
+    loop {
+        let Some((_, line)) = lines.advance()? else { return Ok(None) };
+        let roles = match roles {
+            Some(roles) => roles,
+            None => match Roles::from_header(line) {
+                Some(header) => {
+                    *roles = Some(header);
+                    continue;
+                }
+                None => roles.insert(Roles::Plain),
+            },
+        };
+        return checked(roles.example(line)).map(Some).map_err(|problem| lines.refuse(problem));
+    }
+}
+
+/// Keys of all documents that records name. What is flawed is told when it is read for its example.
+fn named(mut records: Records) -> Result<HashSet<String>, Error> {
+    let mut wanted = HashSet::new();
+    loop {
+        match records.advance(tevatron::named) {
+            Ok(Some(keys)) => wanted.extend(keys),
+            Ok(None) => return Ok(wanted),
+            Err(error) if Skipped::default().count(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

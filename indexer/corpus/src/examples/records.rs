@@ -1,0 +1,70 @@
+//! JSON values of a file: one per line, or the elements of one array.
+use serde_json::Value;
+
+use super::array::Elements;
+use super::format::Lay;
+use crate::error::{Error, Problem};
+use crate::read::{Input, Lines, message};
+
+/// Longest record that is read.
+const MAX_RECORD_BYTES: usize = 16 << 20;
+/// Longest article of SQuAD.
+const MAX_ARTICLE_BYTES: usize = 64 << 20;
+
+/// The values of one file in its order.
+#[derive(Debug)]
+pub(super) enum Records {
+    Lines(Lines),
+    Array(Elements),
+}
+
+impl Records {
+    pub(super) fn of(input: Input, lay: Lay) -> Self {
+        match lay {
+            Lay::Lines => Self::Lines(Lines::of(input, MAX_RECORD_BYTES / 8)),
+            Lay::Array => Self::Array(Elements::of(input, None, MAX_RECORD_BYTES)),
+            Lay::Data => Self::Array(Elements::of(input, Some("data"), MAX_ARTICLE_BYTES)),
+        }
+    }
+
+    /// The next value, read by `parse`.
+    pub(super) fn advance<T>(&mut self, parse: impl FnOnce(Value) -> Result<T, Problem>) -> Result<Option<T>, Error> {
+        let next = match self {
+            Self::Lines(lines) => lines.advance()?,
+            Self::Array(elements) => elements.advance()?,
+        };
+        let Some((_, text)) = next else { return Ok(None) };
+        let value = serde_json::from_str(text).map_err(|error| {
+            let below = (error.line() as u64).saturating_sub(1);
+            (below, Problem::Record { message: message(&error) })
+        });
+        value.and_then(|value| parse(value).map_err(|problem| (0, problem))).map(Some).map_err(|(below, problem)| {
+            match self {
+                Self::Lines(lines) => lines.refuse(problem),
+                Self::Array(elements) => elements.refuse(below, problem),
+            }
+        })
+    }
+
+    /// An error at the current value.
+    pub(super) fn refuse(&self, problem: Problem) -> Error {
+        match self {
+            Self::Lines(lines) => lines.refuse(problem),
+            Self::Array(elements) => elements.refuse(0, problem),
+        }
+    }
+
+    pub(super) fn bytes_read(&self) -> u64 {
+        match self {
+            Self::Lines(lines) => lines.bytes_read(),
+            Self::Array(elements) => elements.input().consumed(),
+        }
+    }
+
+    pub(super) fn total_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Lines(lines) => lines.total_bytes(),
+            Self::Array(elements) => elements.input().total_bytes,
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Every form that is read, every refusal and its text.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::error::Error;
+use crate::{qrels, queries};
+
+fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    fs_err::write(&path, content).unwrap();
+    (folder, path)
+}
+
+fn read_with(path: &Path, options: &ExampleOptions) -> Result<(Vec<Example>, Skipped), Error> {
+    let mut reader = ExampleReader::open(path, options)?;
+    let examples = reader.by_ref().collect::<Result<_, _>>()?;
+    Ok((examples, reader.skipped().clone()))
+}
+
+fn read(name: &str, content: impl AsRef<[u8]>) -> Vec<Example> {
+    let (_folder, path) = file(name, content);
+    read_with(&path, &ExampleOptions::default()).unwrap().0
+}
+
+fn refusal(name: &str, content: impl AsRef<[u8]>) -> String {
+    let (folder, path) = file(name, content);
+    let error = read_with(&path, &ExampleOptions::default()).unwrap_err().to_string();
+    error.replace(&format!("{}/", folder.path().display()), "")
+}
+
+fn skipping() -> ExampleOptions {
+    ExampleOptions { flawed: Flawed::Skip, ..ExampleOptions::default() }
+}
+
+fn example(question: &str, positives: &[&str], negatives: &[&str]) -> Example {
+    let passages = |texts: &[&str]| texts.iter().map(|text| Passage::of(*text)).collect();
+    Example { question: question.into(), positives: passages(positives), negatives: passages(negatives), key: None }
+}
+
+fn passage(key: &str, title: &str, text: &str) -> Passage {
+    Passage { key: Some(key.into()), title: title.into(), text: text.into(), score: None }
+}
+
+fn gzip(content: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(content.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn pairs_come_in_every_shape() {
+    let lines = concat!(
+        "{\"question\":\"q1\",\"answer\":\"a1\"}\n\n",
+        "{\"anchor\":\"q2\",\"positive\":\"a2\",\"negative\":\"n2\"}\n",
+        "{\"query\":\"q3\",\"pos\":[\"a3\",\"b3\"],\"neg\":[\"n3\"],\"type\":\"x\",\"prompt\":\"p\"}\n",
+        "{\"query\":\"q4\",\"positive\":\"a4\",\"negative_1\":\"n4\",\"negative_2\":\"m4\"}\n",
+        "[\"q5\",\"a5\",\"n5\",\"m5\"]\n",
+    );
+    let expected = [
+        example("q1", &["a1"], &[]),
+        example("q2", &["a2"], &["n2"]),
+        example("q3", &["a3", "b3"], &["n3"]),
+        example("q4", &["a4"], &["n4", "m4"]),
+        example("q5", &["a5"], &["n5", "m5"]),
+    ];
+    assert_eq!(read("pairs.jsonl", lines), expected);
+    assert_eq!(read("pairs.jsonl.gz", gzip(lines)), expected);
+    assert_eq!(read("pairs.json.zst", zstd::encode_all(lines.as_bytes(), 3).unwrap()), expected);
+    let values: Vec<&str> = lines.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(read("pairs.json", format!("\u{feff} [\n{}\n]\n", values.join(" ,\n"))), expected);
+}
+
+#[test]
+fn titles_belong_to_the_one_positive() {
+    let found = read("medquad.jsonl", "{\"question\":\"q\",\"answer\":\"a\",\"title\":\"T\",\"id\":7}\n");
+    assert_eq!(found[0].positives, [Passage { title: "T".into(), ..Passage::of("a") }]);
+    assert_eq!((found[0].positives[0].passage().as_ref(), found[0].key.as_deref()), ("T a", Some("7")));
+}
+
+#[test]
+fn teachers_scores_are_read_as_they_are_written() {
+    let scores = |line: &str| -> Vec<Option<f32>> {
+        let found = read("s.jsonl", line).remove(0);
+        found.positives.iter().chain(&found.negatives).map(|passage| passage.score).collect()
+    };
+    let some = |values: &[f32]| values.iter().copied().map(Some).collect::<Vec<_>>();
+    let of = |more: &str| format!("{{\"query\":\"q\",\"pos\":[\"a\"],\"neg\":[\"b\",\"c\"]{more}}}");
+    assert_eq!(scores(&of("")), [None; 3]);
+    assert_eq!(scores(&of(",\"pos_scores\":[3],\"neg_scores\":[2,1.5]")), some(&[3.0, 2.0, 1.5]));
+    assert_eq!(scores(&of(",\"scores\":[3,2,1]")), some(&[3.0, 2.0, 1.0]));
+    assert_eq!(scores(&of(",\"label\":[0.5,2]")), some(&[0.0, -0.5, -2.0]));
+    assert_eq!(
+        refusal("s.jsonl", of(",\"scores\":[3,2]")),
+        "s.jsonl:1: field `scores` must hold one score per passage: expected 3, got 2"
+    );
+    assert_eq!(scores("{\"query\":\"q\",\"positive\":\"a\",\"label\":1}"), [None]);
+    let (_folder, path) = file(
+        "l.jsonl",
+        "{\"query\":\"q\",\"positive\":\"a\",\"label\":0}\n{\"query\":\"q\",\"positive\":\"a\",\"label\":1.0}\n",
+    );
+    let (found, skipped) = read_with(&path, &skipping()).unwrap();
+    assert_eq!((found.len(), skipped.without_positives), (1, 1), "a pair that is none has no positive");
+}
+
+#[test]
+fn tevatron_is_read_in_both_forms_and_written_in_one() {
+    let older = "{\"query_id\":12,\"query\":\"q\",\"positive_passages\":[{\"docid\":\"d1\",\"title\":\"T\",\"text\":\"a\",\"score\":0.5}],\
+                 \"negative_passages\":[{\"docid\":2,\"title\":\"\",\"text\":\"n\"}]}";
+    let found = read("t.jsonl", older);
+    let positive = Passage { score: Some(0.5), ..passage("d1", "T", "a") };
+    let expected = Example {
+        key: Some("12".into()),
+        question: "q".into(),
+        positives: vec![positive],
+        negatives: vec![passage("2", "", "n")],
+    };
+    assert_eq!(found, std::slice::from_ref(&expected));
+    assert_eq!(read("t.jsonl", to_tevatron(&expected)), [expected]);
+
+    let (folder, path) = file(
+        "newer.jsonl",
+        "{\"query_id\":\"q1\",\"query_text\":\"q\",\"positive_document_ids\":[\"d1\"],\"negative_document_ids\":[2]}\n",
+    );
+    let error = read_with(&path, &ExampleOptions::default()).unwrap_err().to_string();
+    assert!(error.ends_with("names its passages by key. Name the corpus that holds them beside it"), "{error}");
+    let corpus = folder.path().join("corpus.jsonl");
+    fs_err::write(&corpus, "{\"docid\":\"d1\",\"title\":\"T\",\"text\":\"a\"}\n{\"docid\":2,\"text\":\"n\"}\n{\"docid\":3,\"text\":\"m\"}\n").unwrap();
+    let options = ExampleOptions { corpus: Some(corpus.clone()), ..ExampleOptions::default() };
+    let (found, _) = read_with(&path, &options).unwrap();
+    assert_eq!(
+        (&found[0].positives[..], &found[0].negatives[..]),
+        (&[passage("d1", "T", "a")][..], &[passage("2", "", "n")][..])
+    );
+    fs_err::write(&corpus, "{\"docid\":\"d1\",\"text\":\"a\"}\n").unwrap();
+    let error = read_with(&path, &options).unwrap_err().to_string();
+    assert!(error.contains("newer.jsonl:1: document `2` is not in the corpus"), "{error}");
+}
+
+#[test]
+fn dpr_arrays_are_read_one_record_at_a_time() {
+    let record = |number: usize| {
+        format!(
+            "  {{\n \"question\": \"q{number} \\\"[{{\\\\\", \"answers\": [\"x\"],\n \"positive_ctxs\": [{{\"title\":\"T\",\"text\":\"a\",\
+             \"score\":1000,\"title_score\":1,\"passage_id\":\"p{number}\"}}],\n \"negative_ctxs\": [{{\"title\":\"\",\"text\":\"n\"}}],\n \
+             \"hard_negative_ctxs\": [{{\"title\":\"\",\"text\":\"h\",\"score\":\"3.5\"}}]}}"
+        )
+    };
+    let content = format!("[{}]", (0..300).map(record).collect::<Vec<_>>().join(",\n"));
+    let found = read("nq-train.json", &content);
+    assert_eq!(found.len(), 300);
+    assert_eq!(found[7].question, "q7 \"[{\\");
+    assert_eq!(found[7].positives, [passage("p7", "T", "a")], "a retriever's score is no teacher's");
+    assert_eq!(found[7].negatives, [Passage::of("h"), Passage::of("n")], "the hard ones come first");
+    assert_eq!(read("nq-train.json.gz", gzip(&content)), found);
+
+    let broken = content.replacen("\"answers\": [\"x\"]", "\"answers\": [x]", 2).replacen("[x]", "[\"x\"]", 1);
+    assert_eq!(refusal("nq.json", &broken), "nq.json:7: not a record of this format: expected value at column 39");
+    let (_folder, path) = file("nq.json", &broken);
+    let (found, skipped) = read_with(&path, &skipping()).unwrap();
+    assert_eq!((found.len(), skipped.broken, skipped.total()), (299, 1, 1));
+    assert!(skipped.first.unwrap().contains("nq.json:7"));
+    for (content, expected) in [
+        ("[{\"positive_ctxs\":[]},{\"a", "nq.json:1: not an array of records: expected the end of the record"),
+        ("[{\"positive_ctxs\":[]} {}]", "nq.json:1: not an array of records: expected `,` or `]`, got `{`"),
+        ("[{\"positive_ctxs\":[]},\n]", "nq.json:2: not an array of records: expected a record, got `]`"),
+        ("[{\"positive_ctxs\":[]},", "nq.json:1: not an array of records: expected a record, got the end of the file"),
+    ] {
+        let (folder, path) = file("nq.json", content);
+        let error = read_with(&path, &skipping()).unwrap_err().to_string();
+        let error = error.replace(&format!("{}/", folder.path().display()), "");
+        assert!(error.starts_with(expected), "{content}: {error}");
+    }
+    assert_eq!(refusal("nq.json", "[ ]"), "`nq.json` holds no examples");
+}
+
+#[test]
+fn flawed_records_are_refused_by_line_or_skipped_and_counted() {
+    let good = "{\"question\":\"q\",\"answer\":\"a\"}\n";
+    let after = |line: &str| refusal("p.jsonl", format!("{good}{line}\n"));
+    assert!(after("{\"question\":\"q\"").starts_with("p.jsonl:2: not a record of this format: EOF while parsing"));
+    assert_eq!(
+        after("{\"question\":\" \",\"answer\":\"a\"}"),
+        "p.jsonl:2: the question is empty. Give the record a question, or ask for such records to be skipped"
+    );
+    assert_eq!(
+        after("{\"question\":\"q\",\"positive\":[]}"),
+        "p.jsonl:2: the record has no positive passage. Give it one, or ask for such records to be skipped"
+    );
+    assert_eq!(
+        after("{\"question\":\"q\",\"answer\":\"a\",\"neg\":[\"n\",\"\"]}"),
+        "p.jsonl:2: negative passage 2 is empty. Give it a text, or ask for such records to be skipped"
+    );
+    assert_eq!(
+        after("{\"answer\":\"a\"}"),
+        "p.jsonl:2: a field is missing: expected `question` or `query` or `anchor`"
+    );
+    assert!(after("{\"question\":\"q\"}").starts_with("p.jsonl:2: a field is missing: expected `positive` or "));
+    assert_eq!(
+        after("{\"question\":\"q\",\"answer\":7}"),
+        "p.jsonl:2: field `answer` has the wrong type: expected a text or an object with `text`, got an integer"
+    );
+    assert!(after("[\"q\"]").starts_with("p.jsonl:2: wrong number of columns: expected question, positive"));
+    assert!(after("3").contains("expected an object or an array of texts, got an integer"));
+
+    let bad =
+        ["{\"question\":\"q\"", "{\"question\":\" \",\"answer\":\"a\"}", "{\"question\":\"q\",\"answer\":\"\"}", "[]"];
+    let (_folder, path) = file("p.jsonl", [good, &bad.join("\n"), "\n", good].concat());
+    let (found, skipped) = read_with(&path, &skipping()).unwrap();
+    assert_eq!((found.len(), skipped.total()), (2, 4));
+    assert_eq!((skipped.broken, skipped.empty_questions, skipped.empty_passages), (2, 1, 1));
+    let (_folder, path) = file("p.jsonl", bad.join("\n"));
+    assert!(read_with(&path, &skipping()).unwrap_err().to_string().ends_with("holds no examples"));
+    assert!(refusal("p.jsonl.gz", &gzip(good)[..20]).contains("is cut short: its gzip stream ends in the middle"));
+    assert!(refusal("pairs.parquet", "PAR1").starts_with("cannot tell the format of `pairs.parquet`"));
+}
+
+#[test]
+fn columns_are_question_answer_negatives() {
+    let expected = [example("q1", &["a1"], &[]), example("q2", &["a2"], &["n", "m"])];
+    assert_eq!(read("p.tsv", "q1\ta1\nq2\ta2\tn\tm\n"), expected);
+    assert_eq!(read("p.tsv.gz", gzip("negative_1\tquestion\tanswer\tnegative_2\nn\tq2\ta2\tm\n")), expected[1..]);
+    let quoted = read("p.tsv", "query\tpositive\tnegative\n\"q\t\"\"1\"\"\"\ta\t\n");
+    assert_eq!(quoted, [example("q\t\"1\"", &["a"], &[])]);
+    assert_eq!(
+        refusal("p.tsv", "q\n"),
+        "p.tsv:1: wrong number of columns: expected 2 or more between tabs: question<TAB>answer[<TAB>negative ...], got 1"
+    );
+    assert!(
+        refusal("p.tsv", "question\tanswer\nq\ta\tn\n").contains("expected 2 between tabs, as the header has, got 3")
+    );
+    assert!(refusal("p.tsv", "q\t \n").contains("positive passage 1 is empty"));
+}
+
+#[test]
+fn a_beir_folder_gives_its_judged_questions() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &str| fs_err::write(folder.path().join(name), content).unwrap();
+    fs_err::create_dir(folder.path().join("qrels")).unwrap();
+    write(
+        "corpus.jsonl",
+        "{\"_id\":\"d1\",\"title\":\"T\",\"text\":\"a\"}\n{\"_id\":\"d2\",\"text\":\"b\"}\n{\"_id\":\"d3\",\"text\":\"c\"}\n",
+    );
+    write(
+        "queries.jsonl",
+        "{\"_id\":\"q2\",\"text\":\"two\"}\n{\"_id\":\"q1\",\"text\":\"one\"}\n{\"_id\":\"q9\",\"text\":\"unjudged\"}\n",
+    );
+    write("qrels/train.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td3\t1\nq2\td2\t1\nq2\td1\t0\n");
+    let (found, _) = read_with(folder.path(), &ExampleOptions::default()).unwrap();
+    assert_eq!(found.len(), 2);
+    assert_eq!((found[0].key.as_deref(), found[0].question.as_str()), (Some("q2"), "two"));
+    assert_eq!(
+        (&found[0].positives[..], &found[0].negatives[..]),
+        (&[passage("d2", "", "b")][..], &[passage("d1", "T", "a")][..])
+    );
+    assert_eq!(found[1].positives, [passage("d1", "T", "a"), passage("d3", "", "c")]);
+
+    write("qrels/bad.tsv", "q1\td1\t1\nq2\td2\t0\nq9\td8\t1\nq7\td1\t1\n");
+    let of = |flawed| ExampleOptions { split: "bad".into(), flawed, ..ExampleOptions::default() };
+    let error = read_with(folder.path(), &of(Flawed::Refuse)).unwrap_err().to_string();
+    assert!(error.ends_with("split `bad`, question `q2`: the record has no positive passage. Give it one, or ask for such records to be skipped"), "{error}");
+    let (found, skipped) = read_with(folder.path(), &of(Flawed::Skip)).unwrap();
+    assert_eq!((found.len(), skipped.without_positives, skipped.unknown_documents, skipped.broken), (1, 1, 1, 1));
+    let none = ExampleOptions { split: "dev".into(), ..ExampleOptions::default() };
+    assert!(read_with(folder.path(), &none).unwrap_err().to_string().contains("has no split `dev`"));
+}
+
+const SQUAD: &str = r#"{"version": "v2.0", "data": [
+ {"title": "T", "paragraphs": [
+  {"context": "Zürich is a city. It lies in Switzerland. It lies in Switzerland.", "qas": [
+   {"id": "q1", "question": "Where is Zürich?", "answers": [{"text": "Switzerland", "answer_start": 29}, {"text": "city", "answer_start": 12}]},
+   {"id": "q2", "question": "Which crosses?", "answers": [{"text": "city. It", "answer_start": 12}]},
+   {"id": "q3", "question": "None?", "answers": [], "is_impossible": true}]}]},
+ {"title": "U", "paragraphs": [{"context": "No questions here.", "qas": []}]},
+ {"title": "V", "paragraphs": [{"context": "Zürich is a city. Basel too.", "qas": [
+   {"id": "q4", "question": "What is?", "answers": [{"text": "Basel", "answer_start": 0}]}]}]}
+]}"#;
+
+#[test]
+fn squad_becomes_questions_and_answer_sentences() {
+    let (folder, path) = file("train-v2.0.json", SQUAD);
+    let (found, skipped) = read_with(&path, &ExampleOptions::default()).unwrap();
+    let positives = |at: usize| found[at].positives.clone();
+    assert_eq!(found.iter().map(|example| example.key.as_deref().unwrap()).collect::<Vec<_>>(), ["q1", "q4"]);
+    assert_eq!(positives(0), [passage("a1", "", "It lies in Switzerland."), passage("a0", "", "Zürich is a city.")]);
+    assert_eq!(positives(1), [passage("a3", "", "Basel too.")], "found where it stands, though its place is wrong");
+    assert_eq!((skipped.crossing, skipped.unanswerable, skipped.total()), (1, 1, 2));
+
+    let out = folder.path().join("reqa");
+    let summary = write_reqa(&path, &out, "test").unwrap();
+    assert_eq!((summary.candidates, summary.questions, summary.judgements, summary.skipped.total()), (4, 2, 3, 2));
+    let corpus: Vec<String> = crate::CorpusReader::open(&out, &crate::ReadOptions::default())
+        .unwrap()
+        .map(|document| document.unwrap().value.text)
+        .collect();
+    assert_eq!(corpus, ["Zürich is a city.", "It lies in Switzerland.", "No questions here.", "Basel too."]);
+    assert_eq!(queries::read(&out.join("queries.jsonl")).unwrap()[1].text, "What is?");
+    assert_eq!(qrels::read(&out.join("qrels/test.tsv")).unwrap()["q1"].len(), 2);
+    let (again, _) = read_with(&out, &ExampleOptions { split: "test".into(), ..ExampleOptions::default() }).unwrap();
+    assert_eq!(again[1].positives, found[1].positives, "the folder gives the same examples");
+    assert!(matches!(write_reqa(&path, &out, "test"), Err(Error::Exists { .. })));
+}
+
+#[test]
+fn broken_squad_is_refused_by_question_and_leaves_nothing() {
+    let missing = SQUAD.replace("\"Basel\"", "\"Bern\"");
+    assert!(refusal("s.json", &missing).ends_with("question `q4`: answer `Bern` does not stand in its paragraph. Correct the record, or ask for such records to be skipped"));
+    let (_folder, path) = file("s.json", &missing);
+    let (found, skipped) = read_with(&path, &skipping()).unwrap();
+    assert_eq!((found.len(), skipped.broken), (1, 1));
+    let untyped = SQUAD.replacen("\"question\": \"What is?\"", "\"question\": 7", 1);
+    assert!(
+        refusal("s.json", untyped).contains("question `q4`: not a record of this format: invalid type: integer `7`")
+    );
+    assert!(
+        refusal("s.json", SQUAD.replacen("\"context\": \"No", "\"text\": \"No", 1))
+            .contains("s.json:7: not a record of this format: missing field `context`")
+    );
+    let (folder, path) = file("s.json", &SQUAD[..SQUAD.len() - 40]);
+    let out = folder.path().join("reqa");
+    assert!(write_reqa(&path, &out, "test").is_err());
+    assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written stays");
+}
+
+proptest! {
+    /// Whatever a file holds, it is read or refused.
+    #[test]
+    fn no_bytes_make_it_panic(content in prop::collection::vec(any::<u8>(), 0..200), name in "p\\.(jsonl|json|tsv)(\\.gz)?") {
+        let (_folder, path) = file(&name, &content);
+        for options in [ExampleOptions::default(), skipping()] {
+            let _ = read_with(&path, &options);
+        }
+    }
+
+    /// The same for texts that look like examples.
+    #[test]
+    fn no_json_makes_it_panic(
+        content in "([\\[{}\\]:,\"\\\\ \n]|\"question\":|\"data\":\\[|\"positive_ctxs\":|\"positive_passages\":|\"paragraphs\":|\"context\":|\"qas\":|\"a\"|7|null){0,40}",
+        format in prop::sample::select(vec![ExampleFormat::Auto, ExampleFormat::Tevatron, ExampleFormat::Dpr, ExampleFormat::Pairs, ExampleFormat::Squad, ExampleFormat::Tsv])
+    ) {
+        let (_folder, path) = file("p.json", content);
+        for flawed in [Flawed::Refuse, Flawed::Skip] {
+            let _ = read_with(&path, &ExampleOptions { format, flawed, ..ExampleOptions::default() });
+        }
+    }
+
+    /// An array's elements are those that a JSON parser finds.
+    #[test]
+    fn arrays_are_cut_as_a_parser_cuts_them(texts in prop::collection::vec(".{1,12}", 1..20), pretty in any::<bool>()) {
+        let records: Vec<serde_json::Value> =
+            texts.iter().map(|text| serde_json::json!({"query": format!("q{text}"), "pos": [text, "x"]})).collect();
+        let content =
+            if pretty { serde_json::to_string_pretty(&records) } else { serde_json::to_string(&records) }.unwrap();
+        let (_folder, path) = file("p.json", content);
+        let (found, skipped) = read_with(&path, &ExampleOptions { flawed: Flawed::Skip, ..ExampleOptions::default() })
+            .unwrap_or_default();
+        let expected: Vec<String> =
+            texts.iter().filter(|text| !text.trim().is_empty()).map(|text| format!("q{text}")).collect();
+        prop_assert_eq!(found.into_iter().map(|example| example.question).collect::<Vec<_>>(), expected);
+        prop_assert_eq!(skipped.broken, 0);
+    }
+}
