@@ -10,6 +10,7 @@
 //! | `export.rs` | the same model in another number type |
 //! | `probe.rs` | how the two towers lie in their common space |
 //! | `mine.rs` | examples with hard negatives |
+//! | `reqa.rs` | SQuAD to a BEIR folder of answer sentences |
 //! | `examples.rs` | options of commands that read training examples |
 //! | `signals.rs` | how long jobs are interrupted |
 //! | `model.rs` | options that all of them take |
@@ -23,6 +24,7 @@ mod inspect;
 mod mine;
 mod model;
 mod probe;
+mod reqa;
 mod serve;
 mod signals;
 
@@ -57,6 +59,8 @@ enum Command {
     Probe(probe::Options),
     /// Find hard negatives for training examples by exact search.
     Mine(mine::Options),
+    /// Write a SQuAD file as questions and answer sentences, by the ReQA construction.
+    Reqa(reqa::Options),
 }
 
 impl Cli {
@@ -71,6 +75,7 @@ impl Cli {
             Command::Export(options) => export::run(&options),
             Command::Probe(options) => probe::run(&options),
             Command::Mine(options) => mine::run(&options),
+            Command::Reqa(options) => reqa::run(&options),
         }
     }
 }
