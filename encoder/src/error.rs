@@ -179,6 +179,38 @@ pub enum Error {
         "the model gave a vector that is not finite. Use `--dtype f32` or `bf16`; if it stays, the weights are damaged"
     )]
     NotFinite,
+    /// A setting of training holds a value that cannot be.
+    #[error("setting `{setting}` must be {expected}, got: {got}")]
+    Setting {
+        /// Name of the setting.
+        setting: &'static str,
+        /// What would be right.
+        expected: String,
+        /// What was given.
+        got: String,
+    },
+    /// A saved optimizer is not one of these tensors and settings.
+    #[error(
+        "optimizer state `{entry}` must be {expected}, got: {got}. The checkpoint belongs to another model or other optimizer settings"
+    )]
+    OptimizerState {
+        /// Name of the entry.
+        entry: String,
+        /// What would be right.
+        expected: String,
+        /// What was given.
+        got: String,
+    },
+    /// The gradients of a step hold NaN or infinity.
+    #[error(
+        "the gradients of step {step} are not finite (their norm is {norm}). Lower the learning rate or clip gradients; `not-finite = \"skip\"` leaves such steps out"
+    )]
+    GradientNotFinite {
+        /// The step.
+        step: u64,
+        /// NaN or infinite.
+        norm: f64,
+    },
     /// The operating system gave no thread.
     #[error("cannot start thread `{name}`: {source}")]
     Thread {

@@ -9,6 +9,9 @@
 //! | [`tokenize`] | text to tokens to batches |
 //! | [`tower`] | the network |
 //! | [`dual`] | two towers, what they share, and how they learn |
+//! | [`loss`] | what training makes small |
+//! | [`cross`] | the cross side of ENDX, for training only |
+//! | [`optim`] | optimizers whose state can be saved, schedules, clipping |
 //! | [`probe`] | how the two towers lie in their common space |
 //! | [`job`] | the embedding job: a corpus to an embeddings directory |
 //! | [`serve`] | one model for many callers: in process, over gRPC and over HTTP |
@@ -18,11 +21,14 @@
 
 pub mod bundle;
 pub mod cli;
+pub mod cross;
 pub mod data;
 pub mod device;
 pub mod dual;
 pub mod error;
 pub mod job;
+pub mod loss;
+pub mod optim;
 pub mod probe;
 pub mod serve;
 pub mod tokenize;

@@ -120,7 +120,7 @@ fn copy(file: &Path, target: &Path, kind: Kind) -> Result<(), Error> {
 }
 
 /// `config.json` with the number type of the weights, where it says one: transformers loads them in it.
-fn with_type(file: &Path, kind: Kind) -> Result<Option<Value>, Error> {
+pub(super) fn with_type(file: &Path, kind: Kind) -> Result<Option<Value>, Error> {
     let name = match kind {
         Kind::Half => "float16",
         Kind::BFloat16 => "bfloat16",
@@ -138,7 +138,7 @@ fn with_type(file: &Path, kind: Kind) -> Result<Option<Value>, Error> {
 }
 
 /// Corrects the size that the index of split weights tells.
-fn recount(folder: &Path) -> Result<(), Error> {
+pub(super) fn recount(folder: &Path) -> Result<(), Error> {
     let (mut indexes, mut bytes) = (Vec::new(), std::collections::HashMap::new());
     for entry in fs_err::read_dir(folder)? {
         let (path, name) = entry.map(|entry| (entry.path(), entry.file_name().to_string_lossy().into_owned()))?;

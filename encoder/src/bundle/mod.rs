@@ -13,6 +13,7 @@
 //! | `contents.rs` | what a model is made of |
 //! | `golden.rs` | whether a model reproduces its golden vectors |
 //! | `export.rs`, `rewrite.rs` | the same model in another number type, tensor by tensor |
+//! | `renew.rs` | the same model with the values that training gave it |
 //! | `partial.rs` | a new directory that appears whole or not at all |
 //! | `parts.rs` | the modules, each loaded once |
 //! | `load.rs` | all of it together: an [`Encoder`] |
@@ -32,6 +33,7 @@ mod modules;
 mod partial;
 mod parts;
 mod recurrent;
+mod renew;
 mod rewrite;
 mod source;
 pub(crate) mod stored;
@@ -51,3 +53,4 @@ pub(crate) use partial::Partial;
 pub(crate) use parts::Parts;
 pub use recurrent::Cell;
 pub(crate) use recurrent::RecurrentConfig;
+pub(crate) use renew::renew;

@@ -137,6 +137,12 @@ impl Parts {
         Ok((Network { modules: self.modules, routes, device: compute.torch_device() }, tokenizer))
     }
 
+    /// Values of a token vector, of the question tower and the answer tower.
+    pub(crate) fn token_sizes(&self, layout: &Layout) -> [usize; 2] {
+        let size = |route: &Vec<usize>| self.opened(route).map_or(0, |opened| opened.architecture.hidden_size());
+        layout.routes.each_ref().map(size)
+    }
+
     /// The transformer of a route.
     pub(super) fn opened(&self, route: &[usize]) -> Option<&Opened> {
         self.opened.iter().find(|opened| Some(&opened.at) == route.first())

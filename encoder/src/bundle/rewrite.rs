@@ -19,6 +19,16 @@ const ALIGNMENT: usize = 8;
 ///
 /// A number that `target` has no value for (beyond 65,504 in f16) is refused with the tensor's name.
 pub(super) fn rewrite(from: &Path, to: &Path, target: Kind) -> Result<u64, Error> {
+    rewrite_with(from, to, target, |_| None)
+}
+
+/// The same with the values that `given` has for a name, of the stored tensor's shape, in the place of the stored ones.
+pub(super) fn rewrite_with(
+    from: &Path,
+    to: &Path,
+    target: Kind,
+    mut given: impl FnMut(&str) -> Option<Tensor>,
+) -> Result<u64, Error> {
     let mut source = File::open(from)?;
     let (metadata, data) = header(from, &mut source)?;
     let broken = |reason: String| Error::Weights { path: from.to_owned(), reason };
@@ -50,6 +60,19 @@ pub(super) fn rewrite(from: &Path, to: &Path, target: Kind) -> Result<u64, Error
     output.write_all(&text)?;
     for (name, info) in &tensors {
         let (start, stop) = info.data_offsets;
+        if let Some(tensor) = given(name) {
+            let shape: Vec<usize> = tensor.size().iter().map(|&length| length as usize).collect();
+            if shape != info.shape || kind_of(info.dtype).is_none() {
+                return Err(Error::TensorShape {
+                    path: from.to_owned(),
+                    tensor: name.clone(),
+                    expected: format!("{:?}", info.shape),
+                    got: format!("{shape:?}"),
+                });
+            }
+            output.write_all(&bytes_of(&tensor, target).map_err(torch("copying weights"))?)?;
+            continue;
+        }
         let mut bytes = vec![0; stop - start];
         source.seek(SeekFrom::Start(data + start as u64))?;
         source.read_exact(&mut bytes)?;
@@ -79,6 +102,14 @@ fn convert(bytes: &[u8], kind: Kind, target: Kind) -> Result<(Vec<u8>, bool), Tc
     let mut converted = vec![0; count * target.elt_size_in_bytes()];
     after.f_copy_data_u8(&mut converted, count)?;
     Ok((converted, bool::try_from(lost)?))
+}
+
+/// Values as they are stored, in `kind`.
+fn bytes_of(tensor: &Tensor, kind: Kind) -> Result<Vec<u8>, TchError> {
+    let tensor = tensor.f_detach()?.f_to_device(tch::Device::Cpu)?.f_to_kind(kind)?.f_contiguous()?;
+    let mut bytes = vec![0; tensor.numel() * kind.elt_size_in_bytes()];
+    tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
+    Ok(bytes)
 }
 
 /// The stored types that are converted.
@@ -123,7 +154,7 @@ mod tests {
         fs_err::write(path, safetensors::serialize(views, Some(remarks)).unwrap()).unwrap();
     }
 
-    fn bytes_of(values: &[f32]) -> Vec<u8> {
+    fn stored(values: &[f32]) -> Vec<u8> {
         values.iter().flat_map(|value| value.to_le_bytes()).collect()
     }
 
@@ -135,7 +166,7 @@ mod tests {
         let values = [1.0, 1.0 + 2f32.powi(-8), 1.0 + 3.0 * 2f32.powi(-8), -3e38, f32::NAN, 0.0];
         let places: Vec<u8> = (0..3i64).flat_map(i64::to_le_bytes).collect();
         let tensors = [
-            ("weight", Dtype::F32, vec![2, 3], bytes_of(&values)),
+            ("weight", Dtype::F32, vec![2, 3], stored(&values)),
             ("places", Dtype::I64, vec![3], places.clone()),
             ("empty", Dtype::F32, vec![0, 4], Vec::new()),
             ("odd", Dtype::BOOL, vec![1], vec![1]),
@@ -168,7 +199,7 @@ mod tests {
     fn a_number_beyond_f16_is_refused_by_its_tensor() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("a"), folder.path().join("b"));
-        write(&from, &[("large.weight", Dtype::F32, vec![2], bytes_of(&[1.0, 70_000.0]))]);
+        write(&from, &[("large.weight", Dtype::F32, vec![2], stored(&[1.0, 70_000.0]))]);
         let message = rewrite(&from, &to, Kind::Half).unwrap_err().to_string();
         assert!(message.contains("`large.weight`") && message.contains("`bf16`"), "{message}");
         assert!(rewrite(&from, &to, Kind::BFloat16).is_ok());

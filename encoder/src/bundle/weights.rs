@@ -24,9 +24,9 @@ use crate::tower::Parameters;
 const NAMES_SHOWN: usize = 5;
 
 /// The weights of a module.
-const WEIGHTS: &str = "model.safetensors";
+pub(super) const WEIGHTS: &str = "model.safetensors";
 /// Where large ones are split: which tensor lies in which file.
-const INDEX: &str = "model.safetensors.index.json";
+pub(super) const INDEX: &str = "model.safetensors.index.json";
 
 /// Bytes of a header at most, as the format's own reader has it.
 const LONGEST_HEADER: u64 = 100_000_000;
@@ -228,7 +228,7 @@ pub(super) fn header(path: &Path, file: &mut File) -> Result<(Metadata, u64), Er
 }
 
 /// The files that an index names, each once, none outside of the folder.
-fn shards(index: &Path) -> Result<BTreeSet<String>, Error> {
+pub(super) fn shards(index: &Path) -> Result<BTreeSet<String>, Error> {
     let settings = JsonFile::open(index, "Fetch the whole model directory again")?;
     let wrong = || settings.wrong("weight_map", "an object from tensors to files of the same folder");
     let map = settings.get("weight_map").and_then(Value::as_object).ok_or_else(wrong)?;

@@ -1,16 +1,18 @@
 //! The tensors of a bundle as training takes them: each once, by name, with or without a gradient.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use tch::Tensor;
 
 use super::sharing::Sharing;
-use crate::bundle::{Layout, Manifest, Parts};
+use super::states::States;
+use crate::bundle::{Layout, Manifest, Module, Parts, renew};
 use crate::device::Compute;
 use crate::error::{Error, torch};
-use crate::tokenize::{Batch, Tokenizer, Tokens};
-use crate::tower::{Network, Tower};
+use crate::tokenize::{Batch, Budget, Tokenizer, Tokens, plan};
+use crate::tower::{Network, Tower, VectorLength};
 
 /// One tensor of a model.
 #[derive(Debug)]
@@ -23,6 +25,14 @@ pub struct Parameter {
     pub frozen: bool,
 }
 
+impl Parameter {
+    /// The same tensor once more, not a copy of it.
+    #[must_use]
+    pub fn shallow_clone(&self) -> Self {
+        Self { name: self.name.clone(), tensor: self.tensor.shallow_clone(), frozen: self.frozen }
+    }
+}
+
 /// Two towers that learn: what they share is one tensor, and a step changes both.
 #[derive(Debug)]
 pub struct Learned {
@@ -30,6 +40,8 @@ pub struct Learned {
     tokenizer: Arc<Tokenizer>,
     parameters: Vec<Parameter>,
     sharing: Option<Sharing>,
+    token_sizes: [usize; 2],
+    fingerprint: String,
 }
 
 impl Learned {
@@ -38,13 +50,37 @@ impl Learned {
         compute.prepare()?;
         let (layout, manifest) = (Layout::read(directory)?, Manifest::read(directory)?);
         let mut parts = Parts::load(&layout, compute, manifest.as_ref(), true)?;
+        let fingerprint = parts.fingerprint(&layout);
         if let Some(manifest) = &manifest {
-            manifest.agrees(directory, &parts.fingerprint(&layout))?;
+            manifest.agrees(directory, &fingerprint)?;
         }
         let parameters = std::mem::take(&mut parts.parameters);
+        let token_sizes = parts.token_sizes(&layout);
         let (network, tokenizer) = parts.network(&layout, compute)?;
         let sharing = manifest.and_then(|manifest| manifest.sharing);
-        Ok(Self { network, tokenizer: Arc::new(tokenizer), parameters, sharing })
+        Ok(Self { network, tokenizer: Arc::new(tokenizer), parameters, sharing, token_sizes, fingerprint })
+    }
+
+    /// Opens it for its [`Self::states`] alone: only the tensors of transformers learn, and their names begin with `prefix`.
+    pub fn open_transformers(directory: &Path, compute: &Compute, prefix: &str) -> Result<Self, Error> {
+        let mut learned = Self::open(directory, compute)?;
+        let layout = Layout::read(directory)?;
+        let transformers = layout.modules.iter().filter(|placed| matches!(placed.module, Module::Transformer(_)));
+        let modules: Vec<&str> = transformers.map(|placed| placed.id.as_str()).collect();
+        let mut kept = Vec::new();
+        for mut parameter in learned.parameters {
+            if parameter.name.rsplit_once('/').is_some_and(|(module, _)| modules.contains(&module)) {
+                parameter.name.insert_str(0, prefix);
+                kept.push(parameter);
+            } else {
+                let _ = parameter
+                    .tensor
+                    .f_set_requires_grad(false)
+                    .map_err(torch("freezing what follows a transformer"))?;
+            }
+        }
+        learned.parameters = kept;
+        Ok(learned)
     }
 
     /// Every tensor once, in the order of modules.
@@ -62,15 +98,78 @@ impl Learned {
         Arc::clone(&self.tokenizer)
     }
 
+    /// Values of a token vector of a tower.
+    pub fn token_size(&self, tower: Tower) -> usize {
+        self.token_sizes[usize::from(tower == Tower::Answer)]
+    }
+
     /// Vectors `[texts, dim]` of unit length in f32, in the order of `texts`, on the model's device and with its tape.
     pub fn forward(&self, tower: Tower, texts: &[&Tokens]) -> Result<Tensor, Error> {
+        Ok(self.states(tower, texts, VectorLength::Unit)?.into_vectors())
+    }
+
+    /// The same with vectors of any length, and with the token vectors that they are made from.
+    pub fn states(&self, tower: Tower, texts: &[&Tokens], length: VectorLength) -> Result<States, Error> {
         let batch = Batch::new(texts, self.tokenizer.prompt(tower).tokens);
-        let places = batch.places();
-        self.network
-            .forward(tower, &batch)
-            .and_then(|vectors| {
-                vectors.f_index_select(0, &Tensor::f_from_slice(&places)?.f_to_device(vectors.device())?)
-            })
-            .map_err(torch("embedding a batch"))
+        let passed = self.network.pass(tower, &batch, length);
+        passed.and_then(|passed| States::new(passed, &batch)).map_err(torch("embedding a batch"))
+    }
+
+    /// The fingerprint of the model as it was opened: what training began from.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// Values of a vector.
+    pub fn dim(&self) -> usize {
+        self.network.dim()
+    }
+
+    /// Embeds any number of texts without a tape, in length-sorted batches: row-major, in the order of `texts`. `go_on` is asked
+    /// after each batch; nothing once it says no.
+    pub fn embed_all(
+        &self,
+        tower: Tower,
+        texts: &[Tokens],
+        length: VectorLength,
+        budget: Budget,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Vec<f32>>, Error> {
+        let dim = self.dim();
+        let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
+        let mut vectors = vec![0.0; texts.len() * dim];
+        for positions in plan(&lengths, budget) {
+            let batch: Vec<&Tokens> = positions.iter().filter_map(|&position| texts.get(position)).collect();
+            let mut rows = vec![0.0_f32; batch.len() * dim];
+            tch::no_grad(|| {
+                let vectors = self.states(tower, &batch, length)?.into_vectors();
+                let copied = vectors.f_to_device(tch::Device::Cpu).and_then(|vectors| vectors.f_contiguous());
+                let values = rows.len();
+                copied.and_then(|vectors| vectors.f_copy_data(&mut rows, values)).map_err(torch("copying vectors"))
+            })?;
+            if !rows.iter().all(|value| value.is_finite()) {
+                return Err(Error::NotFinite);
+            }
+            for (&position, row) in positions.iter().zip(rows.chunks_exact(dim)) {
+                if let Some(place) = vectors.get_mut(position * dim..(position + 1) * dim) {
+                    place.copy_from_slice(row);
+                }
+            }
+            if !go_on() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(vectors))
+    }
+
+    /// Writes a bundle to `to`, which must not exist: the model in `directory`, which this one was opened from, with the values
+    /// that its tensors have now. Weights are f32; ties, and golden vectors of the new values, stand in `dyad.json`.
+    pub fn write(&self, directory: &Path, to: &Path) -> Result<(), Error> {
+        let values: BTreeMap<String, Tensor> = self
+            .parameters
+            .iter()
+            .map(|parameter| (parameter.name.clone(), parameter.tensor.shallow_clone()))
+            .collect();
+        renew(directory, to, &values)
     }
 }

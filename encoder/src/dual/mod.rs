@@ -7,6 +7,7 @@
 //! | `drawn.rs`, `random.rs` | modules whose values are drawn anew |
 //! | `encoder.rs` | the same with an encoder that is drawn anew over the token vectors of a pretrained one |
 //! | `learned.rs` | the tensors of a bundle as training takes them: each once, by name, with or without a gradient |
+//! | `states.rs` | the token vectors of a batch, beside its vectors |
 
 mod create;
 mod drawn;
@@ -14,9 +15,12 @@ mod encoder;
 mod learned;
 mod random;
 mod sharing;
+mod states;
 
 pub use crate::bundle::Cell;
 pub use create::{Aggregation, Creation, create, create_with};
 pub use encoder::{NewEncoder, create_over};
 pub use learned::{Learned, Parameter};
+pub(crate) use random::Random;
 pub use sharing::{Part, Sharing, Tie};
+pub use states::States;

@@ -6,10 +6,10 @@ const CUT: f64 = 2.0;
 const CUT_DEVIATION: f64 = 0.879_625_661_034_239_8;
 
 /// splitmix64 (Steele, Lea and Flood 2014): the same values everywhere.
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -23,7 +23,7 @@ impl Random {
     }
 
     /// Between -`bound` and `bound`.
-    pub(super) fn uniform(&mut self, bound: f64) -> f64 {
+    pub(crate) fn uniform(&mut self, bound: f64) -> f64 {
         (2.0 * self.unit() - 1.0) * bound
     }
 

@@ -52,19 +52,18 @@ impl SelfAttention {
         biases: Option<&[Tensor]>,
     ) -> Result<Tensor, TchError> {
         let all = self.query_key_value.forward(input)?;
-        let attend = |(number, run): (usize, &super::packed::Run)| {
+        let runs = packed.runs_of(&all)?;
+        let attend = |(number, (run, all)): (usize, (&super::packed::Run, &Tensor))| {
             // [rows, s, 3 * inner] -> [3, rows, heads, s, head_size]
-            let parts = run
-                .of(&all)?
-                .f_view([run.rows, run.tokens, 3, self.heads, self.head_size])?
-                .f_permute([2, 0, 3, 1, 4])?;
+            let parts =
+                all.f_view([run.rows, run.tokens, 3, self.heads, self.head_size])?.f_permute([2, 0, 3, 1, 4])?;
             let (query, key, value) = (parts.f_select(0, 0)?, parts.f_select(0, 1)?, parts.f_select(0, 2)?);
             let bias = biases.and_then(|biases| biases.get(number));
             let context =
                 Tensor::f_scaled_dot_product_attention(&query, &key, &value, bias, 0.0, false, self.scale, false)?;
             context.f_transpose(1, 2)?.f_reshape([run.rows * run.tokens, self.heads * self.head_size])
         };
-        let contexts: Vec<Tensor> = packed.runs.iter().enumerate().map(attend).collect::<Result<_, _>>()?;
+        let contexts: Vec<Tensor> = packed.runs.iter().zip(&runs).enumerate().map(attend).collect::<Result<_, _>>()?;
         self.output.forward(&joined(contexts)?)
     }
 }

@@ -34,8 +34,12 @@ mod relative;
 mod t5;
 
 use bert::Bert;
+pub(crate) use linear::{FeedForward, Linear};
 pub(crate) use multihop::MultiHop;
-pub(crate) use network::{Loaded, Network, Route, Transformer};
+pub use network::VectorLength;
+pub(crate) use network::{Loaded, Network, Passed, Route, Transformer};
+pub(crate) use norm::LayerNorm;
+pub(crate) use packed::Packed;
 pub(crate) use parameters::Parameters;
 pub(crate) use pooling::Pooling;
 pub(crate) use projection::Dense;

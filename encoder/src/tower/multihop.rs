@@ -34,12 +34,13 @@ impl MultiHop {
     pub(crate) fn forward(&self, hidden: &Tensor, packed: &Packed) -> Result<Tensor, TchError> {
         let scores = self.hops.forward(&self.inner.forward(hidden)?.f_tanh()?)?.f_to_kind(Kind::Float)?;
         let skipped = if self.include_prompt { 0 } else { packed.prompt };
-        let pooled = packed.runs.iter().map(|run| {
+        let (scores, hidden) = (packed.runs_of(&scores)?, packed.runs_of(hidden)?);
+        let pooled = packed.runs.iter().zip(scores.iter().zip(&hidden)).map(|(run, (scores, hidden))| {
             // What follows the prompt, at least the token behind the text.
             let skipped = skipped.min(run.tokens - 1);
-            let kept = |packed: &Tensor| run.of(packed)?.f_narrow(1, skipped, run.tokens - skipped);
+            let kept = |values: &Tensor| values.f_narrow(1, skipped, run.tokens - skipped);
             // [rows, s, hops] -> [rows, hops, s]
-            let attention = kept(&scores)?.f_softmax(1, None::<Kind>)?.f_transpose(1, 2)?;
+            let attention = kept(scores)?.f_softmax(1, None::<Kind>)?.f_transpose(1, 2)?;
             attention.f_matmul(&kept(hidden)?.f_to_kind(Kind::Float)?)?.f_reshape([run.rows, -1])
         });
         joined(pooled.collect::<Result<_, _>>()?)

@@ -57,6 +57,26 @@ pub(crate) struct Route {
     pub(crate) dim: usize,
 }
 
+/// How long the vectors of a text are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VectorLength {
+    /// 1: what a cosine needs, and what is served.
+    #[default]
+    Unit,
+    /// As the last module before the normalisation gives it, for losses by inner product.
+    Raw,
+}
+
+/// A batch behind the network.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    /// What the transformer gives, `[t, h]`.
+    pub(crate) tokens: Tensor,
+    pub(crate) packed: Packed,
+    /// `[rows, dim]` in f32, in the order of the batch.
+    pub(crate) vectors: Tensor,
+}
+
 /// Both towers: every module once, and the way of each tower through them.
 #[derive(Debug)]
 pub(crate) struct Network {
@@ -85,21 +105,40 @@ impl Network {
 
     /// `[rows, dim]` in f32 and of unit length, in the order of the batch.
     pub(crate) fn forward(&self, tower: Tower, batch: &Batch) -> Result<Tensor, TchError> {
+        Ok(self.pass(tower, batch, VectorLength::Unit)?.vectors)
+    }
+
+    /// Vectors of that length, and the token vectors that they are made from.
+    pub(crate) fn pass(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Passed, TchError> {
         let route = &self.routes[usize::from(tower == Tower::Answer)];
         let packed = Packed::new(batch, self.device)?;
+        let mut steps: Vec<&Loaded> = route.steps.iter().filter_map(|&at| self.modules.get(at)).collect();
+        while length == VectorLength::Raw && matches!(steps.last(), Some(Loaded::Normalize)) {
+            steps.pop();
+        }
         // `[t, h]` up to the pooling, `[rows, h]` from there on.
         let mut values = packed.ids.shallow_clone();
-        for module in route.steps.iter().filter_map(|&at| self.modules.get(at)) {
+        let mut tokens = None;
+        for module in steps {
             values = match module {
-                Loaded::Transformer(transformer) => transformer.forward(&packed)?,
+                Loaded::Transformer(transformer) => {
+                    let states = transformer.forward(&packed)?;
+                    tokens = Some(states.shallow_clone());
+                    states
+                }
                 Loaded::Pooling(pooling) => pooling.forward(&values, &packed)?,
                 Loaded::MultiHop(multihop) => multihop.forward(&values, &packed)?,
                 Loaded::Dense(dense) => dense.forward(&values)?,
                 Loaded::Normalize => unit_length(&values)?,
             };
         }
-        // A no-op in the common case; it undoes nothing, and makes every model's vectors fit a cosine index.
-        unit_length(&values.f_narrow(1, 0, route.dim as i64)?)
+        let vectors = values.f_narrow(1, 0, route.dim as i64)?;
+        let vectors = match length {
+            // A no-op in the common case; it undoes nothing, and makes every model's vectors fit a cosine index.
+            VectorLength::Unit => unit_length(&vectors)?,
+            VectorLength::Raw => vectors,
+        };
+        Ok(Passed { tokens: tokens.unwrap_or_else(|| packed.ids.shallow_clone()), packed, vectors })
     }
 }
 

@@ -18,13 +18,6 @@ pub(crate) struct Run {
     pub(crate) tokens: i64,
 }
 
-impl Run {
-    /// `[t, h] -> [rows, tokens, h]`, a view.
-    pub(crate) fn of(self, packed: &Tensor) -> Result<Tensor, TchError> {
-        packed.f_narrow(0, self.first, self.rows * self.tokens)?.f_view([self.rows, self.tokens, -1])
-    }
-}
-
 /// Token ids and where they stand.
 #[derive(Debug)]
 pub(crate) struct Packed {
@@ -47,6 +40,17 @@ impl Packed {
             runs: runs(lengths),
             prompt: batch.prompt_tokens() as i64,
         })
+    }
+
+    /// `[t, h]` to `[rows, tokens, h]` of each run, views.
+    ///
+    /// Cut at once: the way back then lays the gradients of all runs side by side, where that of a view of its own for each
+    /// would be as large as the whole.
+    pub(crate) fn runs_of(&self, packed: &Tensor) -> Result<Vec<Tensor>, TchError> {
+        let sizes: Vec<i64> = self.runs.iter().map(|run| run.rows * run.tokens).collect();
+        let parts =
+            if let [_] = sizes[..] { vec![packed.shallow_clone()] } else { packed.f_split_with_sizes(sizes, 0)? };
+        parts.iter().zip(&self.runs).map(|(part, run)| part.f_view([run.rows, run.tokens, -1])).collect()
     }
 
     /// Tokens of the longest row.

@@ -18,10 +18,11 @@ impl Pooling {
     /// Token vectors `[t, h]` to `[rows, modes * h]` in f32.
     pub(crate) fn forward(&self, hidden: &Tensor, packed: &Packed) -> Result<Tensor, TchError> {
         let skipped = if self.config.include_prompt { 0 } else { packed.prompt };
-        let pooled = packed.runs.iter().map(|run| {
+        let runs = packed.runs_of(hidden)?;
+        let pooled = packed.runs.iter().zip(&runs).map(|(run, hidden)| {
             // What follows the prompt, at least the token behind the text.
             let skipped = skipped.min(run.tokens - 1);
-            let tokens = run.of(hidden)?.f_to_kind(Kind::Float)?.f_narrow(1, skipped, run.tokens - skipped)?;
+            let tokens = hidden.f_to_kind(Kind::Float)?.f_narrow(1, skipped, run.tokens - skipped)?;
             let modes = self.config.modes.iter().map(|mode| pool(*mode, &tokens, skipped));
             Tensor::f_cat(&modes.collect::<Result<Vec<Tensor>, _>>()?, 1)
         });

@@ -30,14 +30,14 @@ impl Recurrent {
     /// `[t]` ids to `[t, h]`.
     pub(crate) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
         let tokens = Tensor::f_embedding(&self.tokens, &packed.ids, -1, false, false)?;
-        joined(packed.runs.iter().map(|run| self.run(&tokens, *run)).collect::<Result<_, _>>()?)
+        let runs = packed.runs_of(&tokens)?;
+        joined(packed.runs.iter().zip(&runs).map(|(run, tokens)| self.run(tokens, *run)).collect::<Result<_, _>>()?)
     }
 
-    /// The states after each token of a run, `[rows * s, h]`.
-    fn run(&self, tokens: &Tensor, run: Run) -> Result<Tensor, TchError> {
+    /// `[rows, s, e]` of a run to the states after each token, `[rows * s, h]`.
+    fn run(&self, input: &Tensor, run: Run) -> Result<Tensor, TchError> {
         let RecurrentConfig { cell, hidden_size, layers, bidirectional, .. } = self.config;
         let (layers, weights, train) = (layers as i64, self.weights.as_slice(), self.trainable);
-        let input = run.of(tokens)?;
         let states = [layers * self.config.directions() as i64, run.rows, hidden_size as i64];
         let zero = Tensor::f_zeros(states, (input.kind(), input.device()))?;
         let output = match cell {

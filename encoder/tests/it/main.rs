@@ -1,8 +1,9 @@
-//! The crate from outside: tiny checkpoints against sentence-transformers, broken models, the job, the service.
+//! The crate from outside: tiny checkpoints against sentence-transformers, broken models, the job, the service, training's parts.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod broken;
 mod command;
+mod cross;
 mod data;
 mod dual;
 mod encoders;
@@ -12,8 +13,11 @@ mod fingerprint;
 mod fixture;
 mod http;
 mod job;
+mod loss;
 mod multihop;
+mod optim;
 mod parity;
 mod probe;
+mod reference;
 mod service;
 mod tiny;

@@ -1,0 +1,63 @@
+//! Tensors drawn anew: matrices uniform within one over the square root of their input, as torch draws linear maps; norms 1; biases 0.
+
+use tch::{Device, Kind, Tensor};
+
+use crate::device::Compute;
+use crate::dual::{Parameter, Random};
+use crate::error::{Error, torch};
+use crate::tower::Parameters;
+
+/// Hands out drawn tensors, and notes them.
+pub(super) struct Drawn {
+    random: Random,
+    kind: Kind,
+    device: Device,
+    prefix: String,
+    parameters: Vec<Parameter>,
+}
+
+impl Drawn {
+    pub(super) fn new(seed: u64, compute: &Compute) -> Self {
+        Self {
+            random: Random::new(seed),
+            kind: compute.dtype.kind(),
+            device: compute.torch_device(),
+            prefix: String::new(),
+            parameters: Vec::new(),
+        }
+    }
+
+    /// What the names of the next tensors begin with.
+    pub(super) fn within(&mut self, prefix: String) {
+        self.prefix = prefix;
+    }
+
+    pub(super) fn finish(self) -> Vec<Parameter> {
+        self.parameters
+    }
+}
+
+impl Parameters for Drawn {
+    fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
+        let count = shape.iter().product();
+        let values: Vec<f32> = match shape {
+            [_, input] => {
+                let bound = (1.0 / *input as f64).sqrt();
+                (0..count).map(|_| self.random.uniform(bound) as f32).collect()
+            }
+            _ => vec![if name.ends_with("norm.weight") { 1.0 } else { 0.0 }; count],
+        };
+        let size: Vec<i64> = shape.iter().map(|&length| length as i64).collect();
+        let tensor = Tensor::f_from_slice(&values)
+            .and_then(|tensor| tensor.f_view(&size[..])?.f_to_kind(self.kind)?.f_to_device(self.device))
+            .and_then(|tensor| tensor.f_set_requires_grad(true))
+            .map_err(torch("drawing the cross side"))?;
+        let name = format!("{}{name}", self.prefix);
+        self.parameters.push(Parameter { name, tensor: tensor.shallow_clone(), frozen: false });
+        Ok(tensor)
+    }
+
+    fn trainable(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,116 @@
+//! The cross side of ENDX (Wang et al. 2021, section 3.3): vectors of matched questions and answers that know each other. It
+//! guides the dual encoder in training ([`crate::loss::Geometry`]) and is not part of a model: its tensors have names, and lie in training
+//! checkpoints only.
+//!
+//! | file | what |
+//! |---|---|
+//! | `settings.rs` | sizes and choices |
+//! | `drawn.rs` | tensors drawn anew |
+//! | `padded.rs` | packed tokens to rows of one length, and back |
+//! | `side.rs` | cross attention, feed-forward block and aggregator of one side |
+//!
+//! What the paper leaves open, and what is done here:
+//!
+//! - *The encoder.* It names `Encoder_cross` beside `Encoder_dual` and shows two, so the default is an encoder of its own that starts from
+//!   the same pretrained one ([`CrossEncoder::Separate`]). That doubles the cost of a step; with [`CrossEncoder::Shared`] the cross side
+//!   reads the dual encoder's token vectors, and gives them a gradient.
+//! - *Both sides.* "Similarly we can obtain" the answer's side: with maps of its own, unless `one-side` asks for one set.
+//! - *Feed-forward block.* Its width and activation are not given: four times the token vector and GELU, as in BERT. The attention's
+//!   maps have no biases, as in equations 2 and 3.
+//! - *Equation 2* takes queries from the answer for the question's side, so the refined question has as many token vectors as the answer
+//!   has tokens. There is no residual around it, for the lengths differ.
+
+mod drawn;
+mod padded;
+mod settings;
+mod side;
+
+use std::path::Path;
+
+use tch::Tensor;
+
+use crate::device::Compute;
+use crate::dual::{Learned, Parameter, States};
+use crate::error::{Error, torch};
+use crate::tower::Tower;
+use drawn::Drawn;
+pub use settings::{Aggregator, CrossEncoder, CrossSettings};
+use side::Side;
+
+/// What the names of the cross side's own tensors begin with.
+const PREFIX: &str = "cross/";
+/// What the names of its encoder's tensors begin with.
+const ENCODER_PREFIX: &str = "cross/encoder/";
+
+/// Vectors of matched questions and answers, `[b, dim]` each and in f32, not normalised.
+#[derive(Debug)]
+pub struct CrossVectors {
+    /// `R_q^cross`.
+    pub questions: Tensor,
+    /// `R_a^cross`.
+    pub answers: Tensor,
+}
+
+/// The cross side.
+#[derive(Debug)]
+pub struct Cross {
+    encoder: Option<Learned>,
+    question: Side,
+    /// `None`: that of the question.
+    answer: Option<Side>,
+    parameters: Vec<Parameter>,
+}
+
+impl Cross {
+    /// Draws a cross side for the token vectors of `dual`; an encoder of its own is read from `directory`, the bundle that `dual`
+    /// began from. [`Self::parameters`] says what learns.
+    pub fn new(settings: &CrossSettings, dual: &Learned, directory: &Path, compute: &Compute) -> Result<Self, Error> {
+        let size = dual.token_size(Tower::Question);
+        let answers = dual.token_size(Tower::Answer);
+        if size != answers {
+            return Err(Error::Setting {
+                setting: "cross",
+                expected: format!("on towers with equally long token vectors; those of questions have {size} values"),
+                got: answers.to_string(),
+            });
+        }
+        settings.check(size)?;
+        let mut drawn = Drawn::new(settings.seed, compute);
+        let mut side = |name: &str| {
+            drawn.within(format!("{PREFIX}{name}/"));
+            Side::load(&mut drawn, settings, size)
+        };
+        let (question, answer) =
+            if settings.one_side { (side("both")?, None) } else { (side("question")?, Some(side("answer")?)) };
+        let mut parameters = drawn.finish();
+        let encoder = match settings.encoder {
+            CrossEncoder::Shared => None,
+            CrossEncoder::Separate => Some(Learned::open_transformers(directory, compute, ENCODER_PREFIX)?),
+        };
+        parameters.extend(encoder.iter().flat_map(Learned::parameters).map(Parameter::shallow_clone));
+        Ok(Self { encoder, question, answer, parameters })
+    }
+
+    /// `Encoder_cross`, whose [`Learned::states`] go into [`Self::forward`]; `None` where those of the dual encoder do.
+    pub fn encoder(&self) -> Option<&Learned> {
+        self.encoder.as_ref()
+    }
+
+    /// Every tensor of the cross side once, those of its own encoder too.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// Vectors of questions and their answers, in the same order.
+    pub fn forward(&self, questions: &States, answers: &States) -> Result<CrossVectors, Error> {
+        let failed = torch("attending across questions and answers");
+        let answer = self.answer.as_ref().unwrap_or(&self.question);
+        let vectors = || {
+            Ok(CrossVectors {
+                questions: self.question.forward(questions, answers)?,
+                answers: answer.forward(answers, questions)?,
+            })
+        };
+        vectors().map_err(failed)
+    }
+}

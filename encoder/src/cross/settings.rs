@@ -1,0 +1,85 @@
+//! Sizes and choices of the cross side.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// Whose token vectors the cross side reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CrossEncoder {
+    /// Those of an encoder of its own, from the same pretrained one.
+    #[default]
+    Separate,
+    /// Those of the dual encoder.
+    Shared,
+}
+
+/// From token vectors to one vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Aggregator {
+    /// The mean.
+    Mean,
+    /// Multi-hop self-attention (Lin et al. 2017): as many weighted means as `hops`, side by side.
+    MultiHop {
+        /// Values between its two maps.
+        inner: usize,
+        /// Weighted means.
+        hops: usize,
+    },
+}
+
+/// Settings of the cross side. The default is the paper's where it says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CrossSettings {
+    /// Whose token vectors are read.
+    pub encoder: CrossEncoder,
+    /// Attention heads; they have to divide the size of a token vector.
+    pub heads: usize,
+    /// Width of the feed-forward block; absent for four times a token vector.
+    pub feed_forward: Option<usize>,
+    /// From token vectors to one vector.
+    pub aggregator: Aggregator,
+    /// One set of maps for the question's and the answer's side.
+    pub one_side: bool,
+    /// Of the values drawn.
+    pub seed: u64,
+}
+
+impl Default for CrossSettings {
+    fn default() -> Self {
+        Self {
+            encoder: CrossEncoder::Separate,
+            heads: 12,
+            feed_forward: None,
+            aggregator: Aggregator::MultiHop { inner: 128, hops: 4 },
+            one_side: false,
+            seed: 0,
+        }
+    }
+}
+
+impl CrossSettings {
+    /// Refuses sizes that cannot be, for token vectors of `size` values.
+    pub(super) fn check(&self, size: usize) -> Result<(), Error> {
+        if self.heads == 0 || !size.is_multiple_of(self.heads) {
+            return Err(Error::Setting {
+                setting: "heads",
+                expected: format!("a divisor of the {size} values of a token vector"),
+                got: self.heads.to_string(),
+            });
+        }
+        let mut sizes = vec![("feed-forward", self.feed_forward.unwrap_or(size))];
+        if let Aggregator::MultiHop { inner, hops } = self.aggregator {
+            sizes.extend([("inner", inner), ("hops", hops)]);
+        }
+        match sizes.into_iter().find(|(_, size)| *size == 0) {
+            None => Ok(()),
+            Some((setting, _)) => {
+                Err(Error::Setting { setting, expected: "at least 1".to_owned(), got: "0".to_owned() })
+            }
+        }
+    }
+}

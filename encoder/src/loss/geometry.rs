@@ -1,0 +1,119 @@
+//! Geometry alignment of ENDX (Wang et al. 2021, section 3.4): who is near whom among the vectors of a batch should be the same in
+//! the dual encoder's space as in the cross encoder's.
+//!
+//! With a kernel `K`, `p(x_j | y_i) = exp K(y_i, x_j) / sum_k exp K(y_i, x_k)` (equations 6 to 8) for the four pairings of questions
+//! and answers, `i` itself included, as the equations' sums have it. The inner-product kernel gives a vector's nearness to
+//! itself the whole weight when vectors are long, which is why the paper weighs question-question and answer-answer terms with 1e4.
+//!
+//! The paper does not say whether the cross encoder gets a gradient from these terms. Equation 13 read literally gives it one; its
+//! words have the dual encoder "mimic" the cross encoder and "learn a dual-embeddings representation that can minimize the
+//! divergence". So by default the cross side is a fixed target; [`Geometry::cross_learns`] is the literal reading.
+
+use serde::{Deserialize, Serialize};
+use tch::{Kind, TchError, Tensor};
+
+use super::distill::divergence;
+use super::{GeometryWeights, shaped, wide};
+
+/// The nearness of two vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Kernel {
+    /// Equation 10; the paper's choice, for it has no width to tune.
+    #[default]
+    InnerProduct,
+    /// Equation 9: `exp(-|x - y|^2 / width)`, where equations 7 and 8 name the width `2 sigma^2`. Positive.
+    Gaussian {
+        /// A squared distance.
+        width: f64,
+    },
+}
+
+impl Kernel {
+    /// `[b, d]` and `[b, d]` to `[b, b]`, row `i` given `given_i`.
+    fn of(self, given: &Tensor, of: &Tensor) -> Result<Tensor, TchError> {
+        let products = given.f_matmul(&of.f_transpose(0, 1)?)?;
+        match self {
+            Self::InnerProduct => Ok(products),
+            Self::Gaussian { width } => {
+                let squares = |vectors: &Tensor| vectors.f_square()?.f_sum_dim_intlist(&[1i64][..], true, None::<Kind>);
+                let sums = squares(given)?.f_add(&squares(of)?.f_transpose(0, 1)?)?;
+                let distances = sums.f_sub(&products.f_mul_scalar(2.0)?)?.f_clamp_min(0.0)?;
+                distances.f_div_scalar(-width)?.f_exp()
+            }
+        }
+    }
+}
+
+/// The matched questions and answers of a batch in one space, `[b, d]` each.
+#[derive(Debug, Clone, Copy)]
+pub struct Pairs<'a> {
+    /// Vectors of the questions.
+    pub questions: &'a Tensor,
+    /// Vectors of their answers, in the same order.
+    pub answers: &'a Tensor,
+}
+
+/// The choices of geometry alignment.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Geometry {
+    /// Nearness in the dual encoder's space.
+    pub dual: Kernel,
+    /// Nearness in the cross encoder's space.
+    pub cross: Kernel,
+    /// Gives the cross encoder a gradient too.
+    pub cross_learns: bool,
+}
+
+/// The four divergences of equation 12, one number each.
+#[derive(Debug)]
+pub struct GeometryTerms {
+    /// Answers given a question, `L_a|q`.
+    pub a_q: Tensor,
+    /// Questions given a question, `L_q|q`.
+    pub q_q: Tensor,
+    /// Questions given an answer, `L_q|a`.
+    pub q_a: Tensor,
+    /// Answers given an answer, `L_a|a`.
+    pub a_a: Tensor,
+}
+
+impl Geometry {
+    /// Equation 11 for each of the four pairings. The spaces may differ in dimension, not in the number of pairs.
+    pub fn terms(&self, dual: Pairs<'_>, cross: Pairs<'_>) -> Result<GeometryTerms, TchError> {
+        let pairs = dual.questions.size().first().copied().unwrap_or(0);
+        for (what, vectors) in
+            [("dual answers", dual.answers), ("cross questions", cross.questions), ("cross answers", cross.answers)]
+        {
+            let dim = vectors.size().last().copied().unwrap_or(0);
+            shaped(what, vectors, &[pairs, dim])?;
+        }
+        let target =
+            |vectors: &Tensor| wide(&if self.cross_learns { vectors.shallow_clone() } else { vectors.f_detach()? });
+        let (dual_q, dual_a) = (wide(dual.questions)?, wide(dual.answers)?);
+        let (cross_q, cross_a) = (target(cross.questions)?, target(cross.answers)?);
+        // What is given, and what is near it, in both spaces.
+        let term = |dual: [&Tensor; 2], cross: [&Tensor; 2]| {
+            let log_probabilities =
+                |kernel: Kernel, [given, of]: [&Tensor; 2]| kernel.of(given, of)?.f_log_softmax(1, None::<Kind>);
+            let (own, target) = (log_probabilities(self.dual, dual)?, log_probabilities(self.cross, cross)?);
+            divergence(&target.f_exp()?, &target.f_sub(&own)?)
+        };
+        Ok(GeometryTerms {
+            a_q: term([&dual_q, &dual_a], [&cross_q, &cross_a])?,
+            q_q: term([&dual_q, &dual_q], [&cross_q, &cross_q])?,
+            q_a: term([&dual_a, &dual_q], [&cross_a, &cross_q])?,
+            a_a: term([&dual_a, &dual_a], [&cross_a, &cross_a])?,
+        })
+    }
+}
+
+impl GeometryTerms {
+    /// Equation 12: the weighted sum.
+    pub fn weighted(&self, weights: GeometryWeights) -> Result<Tensor, TchError> {
+        let GeometryWeights { a_q, q_q, q_a, a_a } = weights;
+        let questions = self.a_q.f_mul_scalar(a_q)?.f_add(&self.q_q.f_mul_scalar(q_q)?)?;
+        questions.f_add(&self.q_a.f_mul_scalar(q_a)?)?.f_add(&self.a_a.f_mul_scalar(a_a)?)
+    }
+}

@@ -1,0 +1,162 @@
+//! Adam (Kingma and Ba 2015) with decoupled weight decay (Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization",
+//! algorithm 2), as `torch.optim.AdamW` computes it.
+
+use serde::{Deserialize, Serialize};
+use tch::{Kind, TchError, Tensor};
+
+use super::Gradients;
+use super::chunks::{self, flat};
+use super::entry::{Entries, Entry, Moments, scratch, zeros};
+use super::groups::{Groups, not_negative};
+use super::optimizer::positive;
+use crate::dual::Parameter;
+use crate::error::{Error, torch};
+
+/// Settings of AdamW. The default is the paper's for fine-tuning BERT (Wang et al. 2021: 2e-5), with torch's other values.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct AdamWSettings {
+    /// Positive; the schedule and a group's rate are multiplied with it.
+    pub learning_rate: f64,
+    /// Decay of the mean of gradients, from 0 and below 1.
+    pub beta1: f64,
+    /// Decay of the mean of their squares, from 0 and below 1.
+    pub beta2: f64,
+    /// Added to the root of that mean.
+    pub epsilon: f64,
+    /// The share of a tensor, times the learning rate, that a step takes off.
+    pub weight_decay: f64,
+}
+
+impl Default for AdamWSettings {
+    fn default() -> Self {
+        Self { learning_rate: 2e-5, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01 }
+    }
+}
+
+#[derive(Debug)]
+struct AdamMoments {
+    /// Mean of gradients.
+    first: Tensor,
+    /// Mean of their squares.
+    second: Tensor,
+}
+
+impl Moments for AdamMoments {
+    fn named(&self) -> Vec<(&'static str, &Tensor)> {
+        vec![("first", &self.first), ("second", &self.second)]
+    }
+}
+
+/// AdamW over named tensors.
+#[derive(Debug)]
+pub struct AdamW {
+    settings: AdamWSettings,
+    entries: Entries<AdamMoments>,
+}
+
+impl AdamW {
+    /// Takes the tensors of `parameters` that are not frozen.
+    pub fn new(settings: AdamWSettings, parameters: &[Parameter], groups: &Groups) -> Result<Self, Error> {
+        positive("learning-rate", settings.learning_rate)?;
+        positive("epsilon", settings.epsilon)?;
+        not_negative("weight-decay", settings.weight_decay)?;
+        for (setting, beta) in [("beta1", settings.beta1), ("beta2", settings.beta2)] {
+            below_one(setting, beta)?;
+        }
+        let moments = |tensor: &Tensor| {
+            let size = tensor.size();
+            Ok(AdamMoments { first: zeros(&size, tensor)?, second: zeros(&size, tensor)? })
+        };
+        Ok(Self { settings, entries: Entries::new(parameters, groups, settings.weight_decay, moments)? })
+    }
+
+    /// The tensors that learn, in the order in which [`Gradients`] have to be.
+    pub fn tensors(&self) -> Vec<Tensor> {
+        self.entries.tensors()
+    }
+
+    /// One step with the learning rate times `factor`. A tensor without a gradient stays as it is.
+    pub fn step(&mut self, gradients: &Gradients, factor: f64) -> Result<(), Error> {
+        let settings = self.settings;
+        let entries = self.entries.0.iter_mut().enumerate();
+        let step = || {
+            for (place, entry) in entries {
+                let Some(gradient) = gradients.at(place) else { continue };
+                update(entry, settings, gradient, gradients.factor(), factor)?;
+            }
+            Ok(())
+        };
+        tch::no_grad(step).map_err(torch("taking a step of AdamW"))
+    }
+
+    pub(super) fn state(&self) -> Vec<(String, Tensor)> {
+        self.entries.state()
+    }
+
+    pub(super) fn restore(&mut self, state: &[(String, Tensor)]) -> Result<(), Error> {
+        self.entries.restore(state)
+    }
+
+    pub(super) fn zero_grad(&self) -> Result<(), TchError> {
+        self.entries.zero_grad()
+    }
+}
+
+/// Refuses a decay that is not from 0 and below 1.
+pub(super) fn below_one(setting: &'static str, decay: f64) -> Result<(), Error> {
+    if (0.0..1.0).contains(&decay) {
+        return Ok(());
+    }
+    Err(Error::Setting { setting, expected: "from 0 and below 1".to_owned(), got: decay.to_string() })
+}
+
+fn update(
+    entry: &mut Entry<AdamMoments>,
+    settings: AdamWSettings,
+    gradient: &Tensor,
+    scale: Option<f64>,
+    factor: f64,
+) -> Result<(), TchError> {
+    let AdamWSettings { learning_rate, beta1, beta2, epsilon, .. } = settings;
+    entry.steps += 1;
+    let steps = entry.steps as f64;
+    let rate = learning_rate * factor * entry.treatment.rate;
+    let decay = entry.treatment.weight_decay;
+    // The update is -rate / (1 - beta1^t) * first / (sqrt(second / (1 - beta2^t)) + epsilon); all numbers go into the denominator.
+    let size = rate / (1.0 - beta1.powf(steps));
+    let root = -1.0 / ((1.0 - beta2.powf(steps)).sqrt() * size);
+
+    let (values, gradient) = (flat(&entry.tensor)?, flat(gradient)?);
+    let (first, second) = (flat(&entry.moments.first)?, flat(&entry.moments.second)?);
+    let (count, kind) = (entry.tensor.numel() as i64, entry.tensor.kind());
+    let each = chunks::length(entry.tensor.device());
+    let room = scratch(each.min(count), entry.tensor.device())?;
+    for (start, length) in chunks::parts(count, each) {
+        let part = |tensor: &Tensor| tensor.f_narrow(0, start, length);
+        let (mut first, mut second) = (part(&first)?, part(&second)?);
+        let mut room = room.f_narrow(0, 0, length)?;
+        let mut gradient = part(&gradient)?.f_to_kind(Kind::Float)?;
+        if let Some(scale) = scale {
+            gradient = gradient.f_mul_scalar_out(&room, scale)?;
+        }
+        let _ = first.f_lerp_(&gradient, 1.0 - beta1)?;
+        let _ = gradient.f_square_out(&room)?;
+        let _ = second.f_lerp_(&room, 1.0 - beta2)?;
+        if rate == 0.0 {
+            continue;
+        }
+        let _ = second.f_sqrt_out(&room)?;
+        let _ = room.f_mul_scalar_(root)?.f_sub_scalar_(epsilon / size)?;
+        let mut values = part(&values)?;
+        let mut wide = values.f_to_kind(Kind::Float)?;
+        if decay > 0.0 {
+            let _ = wide.f_mul_scalar_(1.0 - rate * decay)?;
+        }
+        let _ = wide.f_addcdiv_(&first, &room)?;
+        if kind != Kind::Float {
+            values.f_copy_(&wide)?;
+        }
+    }
+    Ok(())
+}

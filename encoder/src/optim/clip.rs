@@ -1,0 +1,103 @@
+//! Clipping of gradients by their norm (Pascanu et al. 2013), and what to do where it is not finite.
+
+use serde::{Deserialize, Serialize};
+
+use super::Gradients;
+use crate::error::{Error, torch};
+
+/// Keeps the division defined, as in `torch.nn.utils.clip_grad_norm_`.
+const SMALL: f64 = 1e-6;
+
+/// What to do with gradients that are not finite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NotFinite {
+    /// Ends training with an error that names the step.
+    #[default]
+    Stop,
+    /// Leaves the step out.
+    Skip,
+}
+
+/// How gradients are treated before a step.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Clipping {
+    /// The largest norm of all gradients together; longer ones are scaled down to it. Positive; `None` for any.
+    pub max_norm: Option<f64>,
+    /// What to do with gradients that are not finite.
+    pub not_finite: NotFinite,
+}
+
+/// What became of the gradients.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Outcome {
+    /// To be applied.
+    Apply {
+        /// Their norm before clipping.
+        norm: f64,
+    },
+    /// Not finite, and to be left out.
+    Skip,
+}
+
+impl Clipping {
+    /// Measures, checks and clips the gradients of step `step` (counted as the caller likes; errors name it).
+    pub fn apply(&self, gradients: &mut Gradients, step: u64) -> Result<Outcome, Error> {
+        let norm = gradients.norm().map_err(torch("measuring gradients"))?;
+        if !norm.is_finite() {
+            return match self.not_finite {
+                NotFinite::Stop => Err(Error::GradientNotFinite { step, norm }),
+                NotFinite::Skip => Ok(Outcome::Skip),
+            };
+        }
+        if let Some(max_norm) = self.max_norm {
+            if max_norm.is_nan() || max_norm <= 0.0 {
+                let expected = "positive, or absent for no clipping".to_owned();
+                return Err(Error::Setting { setting: "max-norm", expected, got: max_norm.to_string() });
+            }
+            let factor = max_norm / (norm + SMALL);
+            if factor < 1.0 {
+                gradients.scale(factor);
+            }
+        }
+        Ok(Outcome::Apply { norm })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tch::Tensor;
+
+    use super::*;
+
+    fn gradients(values: [f32; 2]) -> Gradients {
+        let tensor = Tensor::from_slice(&[0.0_f32, 0.0]).set_requires_grad(true);
+        Gradients::of(&(&tensor * Tensor::from_slice(&values)).sum(None), &[tensor]).unwrap()
+    }
+
+    #[test]
+    fn only_long_gradients_are_clipped() {
+        let clipping = Clipping { max_norm: Some(1.0), ..Clipping::default() };
+        let mut long = gradients([3.0, 4.0]);
+        assert_eq!(clipping.apply(&mut long, 1).unwrap(), Outcome::Apply { norm: 5.0 });
+        assert!((long.norm().unwrap() - 1.0).abs() < 1e-6);
+        let mut short = gradients([0.3, 0.4]);
+        clipping.apply(&mut short, 1).unwrap();
+        assert!(short.factor().is_none());
+        let mut any = gradients([3.0, 4.0]);
+        Clipping::default().apply(&mut any, 1).unwrap();
+        assert!(any.factor().is_none());
+        let wrong = Clipping { max_norm: Some(0.0), ..clipping };
+        assert!(wrong.apply(&mut any, 1).unwrap_err().to_string().contains("`max-norm`"));
+    }
+
+    #[test]
+    fn gradients_that_are_not_finite_stop_or_skip() {
+        let mut broken = gradients([f32::NAN, 1.0]);
+        let message = Clipping::default().apply(&mut broken, 812).unwrap_err().to_string();
+        assert!(message.contains("step 812"), "{message}");
+        let skipping = Clipping { not_finite: NotFinite::Skip, ..Clipping::default() };
+        assert_eq!(skipping.apply(&mut broken, 812).unwrap(), Outcome::Skip);
+    }
+}

@@ -1,0 +1,149 @@
+//! A tensor that learns, how, and its state by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tch::{Device, Kind, TchError, Tensor};
+
+use super::groups::{Groups, Treatment};
+use crate::dual::Parameter;
+use crate::error::{Error, torch};
+
+/// What an optimizer keeps of a tensor beside the number of its steps.
+pub(super) trait Moments {
+    /// Each tensor with its name.
+    fn named(&self) -> Vec<(&'static str, &Tensor)>;
+}
+
+/// The number of steps in a saved state.
+const STEP: &str = "step";
+
+#[derive(Debug)]
+pub(super) struct Entry<M> {
+    pub(super) name: String,
+    /// The very tensor that the towers compute with.
+    pub(super) tensor: Tensor,
+    pub(super) treatment: Treatment,
+    /// Steps that it was part of.
+    pub(super) steps: i64,
+    pub(super) moments: M,
+}
+
+/// All tensors that learn, in their given order.
+#[derive(Debug)]
+pub(super) struct Entries<M>(pub(super) Vec<Entry<M>>);
+
+impl<M: Moments> Entries<M> {
+    /// Those of `parameters` that are not frozen. `moments` makes the state that a tensor begins with.
+    pub(super) fn new(
+        parameters: &[Parameter],
+        groups: &Groups,
+        weight_decay: f64,
+        moments: impl Fn(&Tensor) -> Result<M, TchError>,
+    ) -> Result<Self, Error> {
+        let learned = || parameters.iter().filter(|parameter| !parameter.frozen);
+        let names: Vec<&str> = learned().map(|parameter| parameter.name.as_str()).collect();
+        groups.check(&names)?;
+        let mut seen = BTreeSet::new();
+        let refuse = |expected: &str, got: &str| {
+            Err(Error::Setting { setting: "tensors that learn", expected: expected.to_owned(), got: got.to_owned() })
+        };
+        if names.is_empty() {
+            return refuse("at least one that is not frozen", "none");
+        }
+        let mut entries = Vec::with_capacity(names.len());
+        for Parameter { name, tensor, .. } in learned() {
+            if !seen.insert(name) {
+                return refuse("tensors of different names", name);
+            }
+            if !tensor.is_contiguous() || !tensor.requires_grad() {
+                return refuse("contiguous, and to require a gradient", name);
+            }
+            entries.push(Entry {
+                name: name.clone(),
+                tensor: tensor.shallow_clone(),
+                treatment: groups.of(name, weight_decay),
+                steps: 0,
+                moments: moments(tensor).map_err(torch("making an optimizer's state"))?,
+            });
+        }
+        Ok(Self(entries))
+    }
+
+    /// The tensors, in order.
+    pub(super) fn tensors(&self) -> Vec<Tensor> {
+        self.0.iter().map(|entry| entry.tensor.shallow_clone()).collect()
+    }
+
+    /// Sets what `backward` added up to zero.
+    pub(super) fn zero_grad(&self) -> Result<(), TchError> {
+        for entry in &self.0 {
+            let gradient = entry.tensor.f_grad()?;
+            if gradient.defined() {
+                let _ = gradient.f_detach()?.f_zero_()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that the next step depends on beside the tensors and gradients themselves: `TENSOR:step` and `TENSOR:MOMENT`. The tensors are
+    /// those that the next step changes.
+    pub(super) fn state(&self) -> Vec<(String, Tensor)> {
+        let of_entry = |entry: &Entry<M>| {
+            let step = std::iter::once((STEP, Tensor::from(entry.steps)));
+            let moments = entry.moments.named().into_iter().map(|(moment, tensor)| (moment, tensor.shallow_clone()));
+            step.chain(moments).map(|(what, tensor)| (format!("{}:{what}", entry.name), tensor)).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of_entry).collect()
+    }
+
+    /// Takes a state back. What does not fit is refused before anything is changed.
+    pub(super) fn restore(&mut self, state: &[(String, Tensor)]) -> Result<(), Error> {
+        let refuse = |entry: &str, expected: &str, got: String| {
+            Err(Error::OptimizerState { entry: entry.to_owned(), expected: expected.to_owned(), got })
+        };
+        let mut given: BTreeMap<&str, &Tensor> = BTreeMap::new();
+        for (name, tensor) in state {
+            if given.insert(name, tensor).is_some() {
+                return refuse(name, "once", "twice".to_owned());
+            }
+        }
+        let shown = |tensor: &Tensor| format!("{:?} {:?}", tensor.kind(), tensor.size());
+        let mut pairs = Vec::new();
+        for (name, own) in self.state() {
+            let Some(tensor) = given.remove(name.as_str()) else {
+                return refuse(&name, &shown(&own), "nothing".to_owned());
+            };
+            if shown(&own) != shown(tensor) {
+                return refuse(&name, &shown(&own), shown(tensor));
+            }
+            pairs.push((own, tensor));
+        }
+        if let Some((name, tensor)) = given.first_key_value() {
+            return refuse(name, "no such entry", shown(tensor));
+        }
+        let copied = tch::no_grad(|| {
+            let mut pairs = pairs.iter_mut();
+            for entry in &mut self.0 {
+                if let Some((_, step)) = pairs.next() {
+                    entry.steps = step.f_int64_value(&[])?;
+                }
+                for (own, tensor) in pairs.by_ref().take(entry.moments.named().len()) {
+                    // A view of the entry's own memory.
+                    own.f_copy_(tensor)?;
+                }
+            }
+            Ok(())
+        });
+        copied.map_err(torch("restoring an optimizer's state"))
+    }
+}
+
+/// Zeros in f32 beside a tensor.
+pub(super) fn zeros(shape: &[i64], beside: &Tensor) -> Result<Tensor, TchError> {
+    Tensor::f_zeros(shape, (Kind::Float, beside.device()))
+}
+
+/// Room for `values` f32 values that are about to be written.
+pub(super) fn scratch(values: i64, device: Device) -> Result<Tensor, TchError> {
+    Tensor::f_empty([values], (Kind::Float, device))
+}
