@@ -271,6 +271,14 @@ impl Opened {
                 got: compute.dtype.to_string(),
             });
         }
+        if matches!(architecture, Architecture::Recurrent(_)) && compute.dtype == Dtype::Int8 {
+            return Err(Error::Unsupported {
+                path,
+                what: "dtype",
+                supported: "`f32`, `bf16` and `f16` for recurrent encoders; `int8` rounds the maps of transformers",
+                got: compute.dtype.to_string(),
+            });
+        }
         let max_tokens = settings.max_tokens.unwrap_or(usize::MAX).min(architecture.max_positions());
         let max_tokens = if max_tokens == usize::MAX { UNLIMITED_TOKENS } else { max_tokens };
         if max_tokens > LONGEST_INPUT {

@@ -14,4 +14,9 @@ pub(crate) trait Parameters {
     fn trainable(&self) -> bool {
         false
     }
+
+    /// Whether the maps of transformers are to be rounded to int8.
+    fn int8(&self) -> bool {
+        false
+    }
 }
