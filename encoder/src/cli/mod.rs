@@ -9,6 +9,8 @@
 //! | `create.rs` | a dual encoder from one pretrained model |
 //! | `export.rs` | the same model in another number type |
 //! | `probe.rs` | how the two towers lie in their common space |
+//! | `train.rs` | a dual encoder by one TOML |
+//! | `evaluate.rs` | exact search over a BEIR folder |
 //! | `mine.rs` | examples with hard negatives |
 //! | `examples.rs` | options of commands that read training examples |
 //! | `signals.rs` | how long jobs are interrupted |
@@ -17,6 +19,7 @@
 mod create;
 mod embed;
 mod encode;
+mod evaluate;
 mod examples;
 mod export;
 mod inspect;
@@ -25,6 +28,7 @@ mod model;
 mod probe;
 mod serve;
 mod signals;
+mod train;
 
 use clap::{Parser, Subcommand};
 
@@ -55,6 +59,10 @@ enum Command {
     Export(export::Options),
     /// Draw questions and answers in one plane, and say how far the towers are apart.
     Probe(probe::Options),
+    /// Train a dual encoder by one TOML; run again after an interruption to go on.
+    Train(train::Options),
+    /// Search a BEIR folder exactly and measure the ranking; compare two models.
+    Evaluate(evaluate::Options),
     /// Find hard negatives for training examples by exact search.
     Mine(mine::Options),
 }
@@ -70,6 +78,8 @@ impl Cli {
             Command::Create(options) => create::run(&options),
             Command::Export(options) => export::run(&options),
             Command::Probe(options) => probe::run(&options),
+            Command::Train(options) => train::run(&options),
+            Command::Evaluate(options) => evaluate::run(&options),
             Command::Mine(options) => mine::run(&options),
         }
     }
