@@ -59,6 +59,7 @@ impl SelfAttention {
                 all.f_view([run.rows, run.tokens, 3, self.heads, self.head_size])?.f_permute([2, 0, 3, 1, 4])?;
             let (query, key, value) = (parts.f_select(0, 0)?, parts.f_select(0, 1)?, parts.f_select(0, 2)?);
             let bias = biases.and_then(|biases| biases.get(number));
+            let bias = bias.map(|bias| bias.f_to_kind(query.kind())).transpose()?;
             let context =
                 Tensor::f_scaled_dot_product_attention(&query, &key, &value, bias, 0.0, false, self.scale, false)?;
             context.f_transpose(1, 2)?.f_reshape([run.rows * run.tokens, self.heads * self.head_size])

@@ -26,6 +26,8 @@ pub(crate) struct Linear {
     maps: Vec<Map>,
     /// The weight in oneDNN's layout, where it can be used.
     onednn: Option<Tensor>,
+    /// Multiplies in bfloat16 whatever the weight's number type (mixed precision, Micikevicius et al. 2018).
+    mixed: bool,
 }
 
 impl Linear {
@@ -54,7 +56,11 @@ impl Linear {
             Ok(Map { weight, bias })
         });
         let maps = maps.collect::<Result<Vec<Map>, Error>>()?;
-        if parameters.trainable() { Ok(Self { maps, onednn: None }) } else { Self::fixed(&maps) }
+        if parameters.trainable() {
+            Ok(Self { maps, onednn: None, mixed: parameters.mixed() })
+        } else {
+            Self::fixed(&maps)
+        }
     }
 
     /// Maps that stay as they are: joined, and laid out for oneDNN.
@@ -66,11 +72,17 @@ impl Linear {
         } else {
             None
         };
-        Ok(Self { maps: vec![map], onednn })
+        Ok(Self { maps: vec![map], onednn, mixed: false })
     }
 
     /// `[.., in] -> [.., out]`.
     pub(crate) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
+        if self.mixed {
+            let map = join(&self.maps)?;
+            let narrow = |tensor: &Tensor| tensor.f_to_kind(Kind::BFloat16);
+            let bias = map.bias.as_ref().map(narrow).transpose()?;
+            return narrow(input)?.f_linear(&narrow(&map.weight)?, bias.as_ref());
+        }
         match (&self.onednn, self.maps.as_slice()) {
             (Some(weight), [map]) if rows(input) >= ONEDNN_ROWS => {
                 let input = input.f_contiguous()?.f_to_mkldnn(None::<Kind>)?;
@@ -176,7 +188,7 @@ mod tests {
             let [joined] = fixed.maps.as_slice() else { panic!("one map") };
             let (weights, biases) = (halves(&joined.weight), halves(joined.bias.as_ref().unwrap()));
             let maps = weights.into_iter().zip(biases).map(|(weight, bias)| Map { weight, bias: Some(bias) });
-            let learned = Linear { maps: maps.collect(), onednn: None };
+            let learned = Linear { maps: maps.collect(), onednn: None, mixed: false };
             for rows in [1, 63, 64, 150, 7 * 129] {
                 let x = draw(&[rows, input]);
                 let expected = plain(joined, &x);

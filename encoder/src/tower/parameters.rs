@@ -14,4 +14,9 @@ pub(crate) trait Parameters {
     fn trainable(&self) -> bool {
         false
     }
+
+    /// Whether tensors are f32 and products of them are to be in bfloat16.
+    fn mixed(&self) -> bool {
+        false
+    }
 }

@@ -21,3 +21,4 @@ mod probe;
 mod reference;
 mod service;
 mod tiny;
+mod train;
