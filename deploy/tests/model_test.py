@@ -2,8 +2,10 @@
 
 import base64
 import hashlib
+import json
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -80,12 +82,13 @@ class ModelTest(unittest.TestCase):
         self.assertNotIn("Traceback", result.stderr)
         self.assertEqual(list(self.parent.glob("*")), [])
 
-    def assert_whole(self):
+    def assert_whole(self, files=None):
         """The folder holds the wanted files, unchanged, and sums that fit them; nothing else lies beside it."""
+        files = FILES if files is None else files
         found = {path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file()}
-        self.assertEqual(found, set(FILES) | {"SHA256SUMS"})
+        self.assertEqual(found, set(files) | {"SHA256SUMS"})
         sums = (self.folder / "SHA256SUMS").read_text().splitlines()
-        for name, body in FILES.items():
+        for name, body in files.items():
             self.assertEqual((self.folder / name).read_bytes(), body)
             self.assertIn(f"{hashlib.sha256(body).hexdigest()}  {name}", sums)
         self.assertEqual(list(self.parent.iterdir()), [self.folder])
@@ -145,6 +148,39 @@ class ModelTest(unittest.TestCase):
         self.assert_refused(self.run_model(hub.url), "truncated", f"expected {size} bytes, got {size - 1}")
         self.assertEqual(hub.asked("/storage/model.safetensors"), 3)
 
+    def test_a_lost_connection_goes_on_where_it_broke_off(self):
+        size = len(FILES["model.safetensors"])
+        hub = self.hub()
+        hub.pieces["model.safetensors"] = size // 5 + 1
+        self.assertEqual(self.run_model(hub.url).returncode, 0)
+        self.assert_whole()
+        self.assertEqual(hub.asked("/storage/model.safetensors"), 5)
+        self.assertEqual(hub.sent, size, "each byte once")
+        at = [int(part[6:-1]) for part in hub.parts if part]
+        self.assertEqual(sorted(set(at)), [number * (size // 5 + 1) for number in range(1, 5)])
+
+    def test_a_storage_without_parts_is_given_up_after_some_tries(self):
+        hub = self.hub()
+        hub.pieces["model.safetensors"], hub.ranges = 1000, False
+        self.assert_refused(self.run_model(hub.url), "truncated", "got 1000")
+        self.assertEqual(hub.asked("/storage/model.safetensors"), 3)
+
+    def test_parts_of_two_versions_are_not_put_together(self):
+        hub = self.hub()
+        size = len(FILES["model.safetensors"])
+        hub.pieces["model.safetensors"] = size // 2 + 1
+        served, answer = [], hub.send_piece
+
+        def changing(handler, body, most):
+            served.append(handler.headers.get("Range"))
+            # The first answer is of another version of the same length.
+            answer(handler, bytes(size) if len(served) == 1 else body, most if len(served) == 1 else size)
+
+        hub.send_piece = changing
+        self.assertEqual(self.run_model(hub.url).returncode, 0)
+        self.assert_whole()
+        self.assertEqual(served, [None, f"bytes={size // 2 + 1}-"])
+
     def test_a_short_outage_is_waited_for(self):
         hub = self.hub()
         hub.failures = 2
@@ -157,7 +193,90 @@ class ModelTest(unittest.TestCase):
 
     def test_a_model_without_safetensors(self):
         hub = self.hub(files={"config.json": b"{}", "tokenizer.json": b"{}", "pytorch_model.bin": b"x"})
-        self.assert_refused(self.run_model(hub.url), "org/tiny has no weights as safetensors")
+        message = "org/tiny has no weights as safetensors, only `pytorch_model.bin`"
+        self.assert_refused(self.run_model(hub.url), message, "save_pretrained")
+        # The transformer's are there, a module's are not.
+        files = {name: body for name, body in FILES.items() if name != "2_Dense/model.safetensors"}
+        hub = self.hub(files=files | {"2_Dense/pytorch_model.bin": b"x"})
+        self.assert_refused(self.run_model(hub.url), "only `2_Dense/pytorch_model.bin`", "save_pretrained")
+        hub = self.hub(files={"config.json": b"{}", "tokenizer.json": b"{}"})
+        self.assert_refused(self.run_model(hub.url), "has no weights as safetensors (`model.safetensors`)")
+
+    def test_a_tokenizer_that_the_encoder_cannot_read(self):
+        plain = {"config.json": b'{"model_type": "t5"}', "model.safetensors": b"weights"}
+        for other in ("spiece.model", "sentencepiece.bpe.model", "vocab.json"):
+            hub = self.hub(files=plain | {other: b"x"})
+            message = f"has no `tokenizer.json`, only `{other}`"
+            self.assert_refused(self.run_model(hub.url), message, "save_pretrained")
+        self.assert_refused(self.run_model(self.hub(files=plain).url), "org/tiny has no `tokenizer.json`. Load it")
+        # WordPiece is read from its word list.
+        files = plain | {"vocab.txt": b"[PAD]\n"}
+        for listed in (True, False):
+            hub = self.hub(files=files)
+            hub.listed = listed
+            self.assertEqual(self.run_model(hub.url, folder=self.parent / str(listed)).returncode, 0)
+
+    def test_split_weights_come_whole(self):
+        index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+        files = {name: body for name, body in FILES.items() if name != "model.safetensors"}
+        files["model.safetensors.index.json"] = json.dumps(index).encode()
+        files |= {name: name.encode() * 1000 for name in index["weight_map"].values()}
+        for listed in (True, False):
+            hub = self.hub(files=dict(files))
+            hub.listed = listed
+            result = self.run_model(hub.url)
+            self.assertEqual(result.returncode, 0, result)
+            self.assert_whole(files)
+            shutil.rmtree(self.folder)
+            del hub.files["model-00002-of-00002.safetensors"]
+            self.assert_refused(self.run_model(hub.url), "model-00002-of-00002.safetensors")
+
+    def test_routers_and_nested_modules_come_whole(self):
+        classes = {"query_0_Transformer": "Transformer", "document_0_Transformer": "Transformer", "shared_1_Pooling": "Pooling"}
+        classes["shared_2_Dense"] = "Dense"
+        types = {name: f"sentence_transformers.models.{kind}" for name, kind in classes.items()}
+        modules = [{"idx": 0, "path": "", "type": "sentence_transformers.models.Router"}]
+        modules.append({"idx": 1, "path": "1_Normalize", "type": "sentence_transformers.models.Normalize"})
+        files = {"modules.json": json.dumps(modules).encode(), "router_config.json": json.dumps({"types": types}).encode()}
+        for name, kind in classes.items():
+            files[f"{name}/config.json"] = name.encode()
+            if kind != "Pooling":
+                files[f"{name}/model.safetensors"] = name.encode() * 99
+            if kind == "Transformer":
+                files[f"{name}/tokenizer.json"] = b"{}"
+        nested = {"modules.json": b'[{"path": "0_Transformer", "type": "Transformer"}]'}
+        nested |= {f"0_Transformer/{name}": FILES[name] for name in ("config.json", "model.safetensors", "tokenizer.json")}
+        for model in (files, nested):
+            for listed in (True, False):
+                hub = self.hub(files=dict(model))
+                hub.listed = listed
+                result = self.run_model(hub.url)
+                self.assertEqual(result.returncode, 0, result)
+                self.assert_whole(model)
+                shutil.rmtree(self.folder)
+        del hub.files["0_Transformer/model.safetensors"]
+        self.assert_refused(self.run_model(hub.url), "0_Transformer/model.safetensors")
+
+    def test_a_revision_is_asked_for_and_recorded(self):
+        hub = self.hub()
+        hub.revision = "refs/pr/7"
+        self.assertEqual(self.run_model(hub.url, "org/tiny@refs/pr/7").returncode, 0)
+        self.assert_whole()
+        head = (self.folder / "SHA256SUMS").read_text().splitlines()[0]
+        self.assertEqual(head, f"# org/tiny@refs/pr/7 ({hub.url}, revision {REVISION})")
+        self.assertEqual(hub.asked(f"/resolve/{REVISION}/"), len(FILES))
+        self.assertEqual(hub.asked("/revision/refs%2Fpr%2F7"), 1)
+        # The folder is that revision's, and nobody else's.
+        self.assertIn("already in", self.run_model(hub.url, "org/tiny@refs/pr/7").stdout)
+        self.assertIn("it holds another model", self.run_model(hub.url).stderr)
+        shutil.rmtree(self.folder)
+        hub.files.clear()
+        self.assert_refused(self.run_model(hub.url, "org/tiny@v9"), "has no model `org/tiny` at revision `v9`")
+        self.assert_refused(self.run_model(hub.url, "org/tiny@a?b"), "not a model's name")
+        # No other revision is taken from the wheel.
+        make_wheel(self.wheels, FILES)
+        self.assert_refused(self.run_model(unused_endpoint(), f"{MINILM}@v1"), "could not be fetched")
+
 
     def test_a_hub_without_a_list_is_asked_file_by_file(self):
         hub = self.hub()

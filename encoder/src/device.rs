@@ -50,12 +50,15 @@ pub enum Dtype {
     Bf16,
     /// IEEE half precision: 11 bits of precision, overflows above 65504.
     F16,
+    /// On the CPU: the linear maps of transformers in int8, weights rounded by output and activations by token; the rest
+    /// in f32.
+    Int8,
 }
 
 impl Dtype {
     pub(crate) fn kind(self) -> tch::Kind {
         match self {
-            Self::F32 => tch::Kind::Float,
+            Self::F32 | Self::Int8 => tch::Kind::Float,
             Self::Bf16 => tch::Kind::BFloat16,
             Self::F16 => tch::Kind::Half,
         }
@@ -68,6 +71,7 @@ impl fmt::Display for Dtype {
             Self::F32 => "f32",
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
+            Self::Int8 => "int8",
         })
     }
 }
@@ -80,7 +84,8 @@ impl FromStr for Dtype {
             "f32" => Ok(Self::F32),
             "bf16" => Ok(Self::Bf16),
             "f16" => Ok(Self::F16),
-            _ => Err(format!("dtype must be `f32`, `bf16` or `f16`, got: {name}")),
+            "int8" => Ok(Self::Int8),
+            _ => Err(format!("dtype must be `f32`, `bf16`, `f16` or `int8`, got: {name}")),
         }
     }
 }
@@ -106,6 +111,9 @@ impl Compute {
         }
         let Device::Cuda(number) = self.device else { return Ok(()) };
         let refuse = |reason: String| Err(Error::Device { device: self.device.to_string(), reason });
+        if self.dtype == Dtype::Int8 {
+            return refuse("int8 runs on the CPU. Use `--dtype bf16` here, or `--device cpu`".into());
+        }
         if !tch::utils::has_cuda() {
             return refuse("this libtorch was built without CUDA, or its CUDA libraries are not installed. Fetch them with `deploy/libtorch.sh --cuda`, or use `--device cpu`".into());
         }
@@ -134,7 +142,7 @@ mod tests {
             assert_eq!(device.to_string().parse(), Ok(device));
         }
         assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
-        for dtype in [Dtype::F32, Dtype::Bf16, Dtype::F16] {
+        for dtype in [Dtype::F32, Dtype::Bf16, Dtype::F16, Dtype::Int8] {
             assert_eq!(dtype.to_string().parse(), Ok(dtype));
         }
     }

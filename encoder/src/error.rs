@@ -150,6 +150,24 @@ pub enum Error {
         /// The modules that share it.
         modules: Vec<String>,
     },
+    /// What `dyad.json` says of ties is not what the bundle was written with.
+    #[error("`{}`: `sharing` and `shared_tensors` were changed since the bundle was written: their digest `sharing_sha256` must be {expected}, got: {got}. Put the file back, or write the bundle again with `dyad-encoder create`", path.display())]
+    Sharing {
+        /// `dyad.json`.
+        path: PathBuf,
+        /// Of what the file says.
+        expected: String,
+        /// As written.
+        got: String,
+    },
+    /// A weight is NaN or infinite.
+    #[error("`{}`: tensor `{tensor}` holds a value that is not finite. The weights are damaged: fetch or train the model again", path.display())]
+    WeightNotFinite {
+        /// The weights file.
+        path: PathBuf,
+        /// Name of the tensor.
+        tensor: String,
+    },
     /// A bundle is not what `dyad.json` says.
     #[error("`{}`: the model's fingerprint must be {expected}, got: {got}. One of its files was changed since the bundle was written", path.display())]
     Fingerprint {

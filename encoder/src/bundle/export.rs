@@ -29,6 +29,14 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
     if to.exists() {
         return Err(Error::Exists { path: to.to_owned() });
     }
+    if dtype == Dtype::Int8 {
+        return Err(Error::Unsupported {
+            path: to.to_owned(),
+            what: "dtype of weights in a file",
+            supported: "`f32`, `bf16` and `f16`; int8 is made at opening (`--dtype int8` of `embed` and `serve`)",
+            got: dtype.to_string(),
+        });
+    }
     let layout = Layout::read(from)?;
     for placed in layout.modules.iter().filter(|placed| matches!(placed.module, Module::Transformer(_))) {
         let path = placed.folder.join("config.json");

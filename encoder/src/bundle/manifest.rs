@@ -5,6 +5,7 @@
 //!   "format": 1,
 //!   "sharing": {"token": "shared", "transformer": "separate", "projection": "separate"},
 //!   "shared_tensors": [{"tensor": "shared.weight", "modules": ["query_0_Transformer", "document_0_Transformer"]}],
+//!   "sharing_sha256": "of both, as JSON with sorted keys",
 //!   "dim": 768,
 //!   "fingerprint": "sha-256 in hexadecimal",
 //!   "golden": [{"tower": "question", "text": "who won", "vector": [0.1, ...]}]
@@ -13,11 +14,18 @@
 //!
 //! Modules of both routes of a `Router` are shared by being named twice; only tensors *inside* two modules need
 //! `shared_tensors`. sentence-transformers reads both copies; we read both, refuse them where they differ, and keep one.
+//!
+//! The fingerprint names a model by its vectors, and ties are none of their business: so what the file says of them has a
+//! digest of its own, and a table that was edited by hand is refused. A file of before there was one is believed, and said
+//! to be.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
 
+use super::fingerprint::{Hex, sorted};
 use crate::dual::Sharing;
 use crate::error::Error;
 
@@ -35,6 +43,9 @@ pub(crate) struct Manifest {
     pub(crate) sharing: Option<Sharing>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) shared_tensors: Vec<SharedTensor>,
+    /// See [`Manifest::sharing_digest`]; noted when the file is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sharing_sha256: Option<String>,
     pub(crate) dim: usize,
     pub(crate) fingerprint: String,
     pub(crate) golden: Vec<Golden>,
@@ -60,7 +71,21 @@ pub(crate) struct Golden {
 
 impl Manifest {
     pub(crate) fn new(sharing: Option<Sharing>, shared_tensors: Vec<SharedTensor>) -> Self {
-        Self { format: FORMAT, sharing, shared_tensors, dim: 0, fingerprint: String::new(), golden: Vec::new() }
+        Self {
+            format: FORMAT,
+            sharing,
+            shared_tensors,
+            sharing_sha256: None,
+            dim: 0,
+            fingerprint: String::new(),
+            golden: Vec::new(),
+        }
+    }
+
+    /// Over what no vector depends on and training does.
+    fn sharing_digest(&self) -> String {
+        let facts = json!({ "sharing": self.sharing, "shared_tensors": self.shared_tensors });
+        Hex(Sha256::digest(sorted(&facts).to_string().as_bytes()).into()).to_string()
     }
 
     /// Reads the file of a model directory; nothing where there is none.
@@ -78,6 +103,17 @@ impl Manifest {
                 expected: format!("{FORMAT}; a later one needs a later release"),
                 got: manifest.format.to_string(),
             });
+        }
+        let expected = manifest.sharing_digest();
+        match &manifest.sharing_sha256 {
+            Some(got) if *got != expected => return Err(Error::Sharing { path, expected, got: got.clone() }),
+            None if manifest.sharing.is_some() || !manifest.shared_tensors.is_empty() => {
+                tracing::warn!(
+                    path = %path.display(),
+                    "no `sharing_sha256`: whether `sharing` and `shared_tensors` are as they were written is not known"
+                );
+            }
+            _ => {}
         }
         Ok(Some(manifest))
     }
@@ -100,7 +136,9 @@ impl Manifest {
 
     pub(crate) fn write(&self, root: &Path) -> Result<(), Error> {
         let path = root.join(MANIFEST);
-        let text = serde_json::to_string_pretty(self).map_err(|source| Error::Json { path: path.clone(), source })?;
+        let sealed = Self { sharing_sha256: Some(self.sharing_digest()), ..self.clone() };
+        let text =
+            serde_json::to_string_pretty(&sealed).map_err(|source| Error::Json { path: path.clone(), source })?;
         Ok(fs_err::write(path, text + "\n")?)
     }
 }

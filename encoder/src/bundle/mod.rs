@@ -9,6 +9,8 @@
 //! | `weights.rs` | checked tensors out of safetensors files |
 //! | `source.rs` | one module's tensors, read or shared |
 //! | `stored.rs` | what a transformer's folder holds, without loading it |
+//! | `moved.rs` | a transformer's tensors into another folder, in BERT's form |
+//! | `sound.rs` | whether a model is fit to be the source of another one |
 //! | `manifest.rs` | `dyad.json`: ties, golden vectors |
 //! | `contents.rs` | what a model is made of |
 //! | `golden.rs` | whether a model reproduces its golden vectors |
@@ -30,11 +32,13 @@ mod layout;
 mod load;
 mod manifest;
 mod modules;
+pub(crate) mod moved;
 mod partial;
 mod parts;
 mod recurrent;
 mod renew;
 mod rewrite;
+mod sound;
 mod source;
 pub(crate) mod stored;
 mod weights;
@@ -54,3 +58,4 @@ pub(crate) use parts::Parts;
 pub use recurrent::Cell;
 pub(crate) use recurrent::RecurrentConfig;
 pub(crate) use renew::renew;
+pub(crate) use sound::sound;

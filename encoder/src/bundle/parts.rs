@@ -78,7 +78,8 @@ impl Parts {
                     let Some(opened) = parts.opened.iter().find(|opened| opened.at == at) else { continue };
                     let architecture = opened.architecture.clone();
                     let file = WeightsFile::open(&placed.folder, stored, |name| architecture.tensor_name(name))?;
-                    let mut source = Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters)).mix(mixed);
+                    let mut source =
+                        Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters)).mix(mixed);
                     let table = frozen(Part::TokenEmbedder).then(|| architecture.token_table());
                     source.freeze(table, frozen(Part::Transformer), architecture.token_table());
                     let transformer = Transformer::load(&mut source, &architecture)?;
@@ -96,7 +97,8 @@ impl Parts {
                 Module::Pooling(settings) => Loaded::Pooling(Pooling::new(settings.clone())),
                 Module::MultiHop(settings) => {
                     let file = WeightsFile::open(&placed.folder, stored, str::to_owned)?;
-                    let mut source = Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters)).mix(mixed);
+                    let mut source =
+                        Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters)).mix(mixed);
                     source.freeze(None, frozen(Part::Transformer), "");
                     let multihop = MultiHop::load(&mut source, settings)?;
                     parts.tensors.push((at, source.finish(|_| false)?));
@@ -104,7 +106,8 @@ impl Parts {
                 }
                 Module::Dense(settings) => {
                     let file = WeightsFile::open(&placed.folder, stored, str::to_owned)?;
-                    let mut source = Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters)).mix(mixed);
+                    let mut source =
+                        Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters)).mix(mixed);
                     source.freeze(None, frozen(Part::Projection), "");
                     let dense = Dense::load(&mut source, "linear", settings, compute.dtype.kind())?;
                     parts.tensors.push((at, source.finish(|_| false)?));
@@ -271,6 +274,14 @@ impl Opened {
                 path,
                 what: "dtype",
                 supported: "`f32` and `bf16` for T5, whose activations exceed the range of f16",
+                got: compute.dtype.to_string(),
+            });
+        }
+        if matches!(architecture, Architecture::Recurrent(_)) && compute.dtype == Dtype::Int8 {
+            return Err(Error::Unsupported {
+                path,
+                what: "dtype",
+                supported: "`f32`, `bf16` and `f16` for recurrent encoders; `int8` rounds the maps of transformers",
                 got: compute.dtype.to_string(),
             });
         }

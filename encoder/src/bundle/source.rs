@@ -120,4 +120,8 @@ impl Parameters for Source<'_> {
     fn trainable(&self) -> bool {
         self.learned.is_some()
     }
+
+    fn int8(&self) -> bool {
+        self.file.int8()
+    }
 }

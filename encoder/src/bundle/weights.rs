@@ -135,6 +135,38 @@ impl WeightsFile {
         self.stored.keys().map(String::as_str)
     }
 
+    /// One tensor as it is stored.
+    pub(super) fn raw(&mut self, name: &str) -> Result<(Dtype, Vec<usize>, Vec<u8>), Error> {
+        let Some(stored) = self.stored.get(name).cloned() else {
+            return Err(Error::MissingTensor { path: self.path.clone(), tensor: name.to_owned() });
+        };
+        let bytes = self.read(&stored)?;
+        Ok((stored.dtype, stored.shape, bytes))
+    }
+
+    /// Refuses tensors with NaN or infinity among those that `used` accepts; one is in memory at a time.
+    pub(super) fn finite(mut self, used: impl Fn(&str) -> bool) -> Result<(), Error> {
+        let names: Vec<String> = self.names().filter(|name| used(name)).map(ToOwned::to_owned).collect();
+        for tensor in names {
+            let (dtype, shape, bytes) = self.raw(&tensor)?;
+            let kind = match dtype {
+                Dtype::F32 => Kind::Float,
+                Dtype::F16 => Kind::Half,
+                Dtype::BF16 => Kind::BFloat16,
+                _ => continue,
+            };
+            let values = [shape.iter().product::<usize>() as i64];
+            let finite = Tensor::f_from_data_size(&bytes, &values, kind)
+                .and_then(|values| values.f_isfinite()?.f_all())
+                .and_then(bool::try_from)
+                .map_err(torch("looking for weights that are no numbers"))?;
+            if !finite {
+                return Err(Error::WeightNotFinite { path: self.path, tensor });
+            }
+        }
+        Ok(())
+    }
+
     /// The digest of the tensor that was taken last.
     pub(super) fn last_digest(&self) -> Option<&str> {
         self.digests.last().map(|record| record.sha256.as_str())
@@ -196,6 +228,10 @@ impl WeightsFile {
 impl Parameters for WeightsFile {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
         self.tensor(name, shape)
+    }
+
+    fn int8(&self) -> bool {
+        self.compute.dtype == crate::device::Dtype::Int8
     }
 }
 

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::dual::{Aggregation, Cell, Creation, NewEncoder, Sharing, create_over, create_with};
+use crate::dual::{Aggregation, Cell, Creation, NewEncoder, Sharing, create_over, create_with, own_projection};
+
+/// Values per vector where neither the command nor the model says it.
+const DIM: usize = 768;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Pooling {
@@ -17,15 +20,21 @@ enum Pooling {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Encoder {
+    /// Long short-term memory (Hochreiter and Schmidhuber 1997)
     Lstm,
+    /// Gated recurrent unit (Cho et al. 2014)
     Gru,
+    /// tanh of input and state (Elman 1990)
     Rnn,
+    /// A small BERT: positions are learned, and each block is normalised behind its sum (post-norm), not before it;
+    /// sentence-transformers reads it as a BERT
     Transformer,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Pretrained model that both towers start from
+    /// Pretrained model that the towers start from: both from its one tower, or each from its own where it has two (a DPR
+    /// pair, a `Router`); what the new towers share is then that of the question tower
     #[arg(long, value_name = "DIR")]
     from: PathBuf,
     /// Directory of the new bundle
@@ -34,9 +43,10 @@ pub(crate) struct Options {
     /// sde, ade, ade-ste, ade-fte, ade-spl, or token=T,transformer=T,projection=T with shared, separate or frozen
     #[arg(long, default_value_t = Sharing::SDE)]
     sharing: Sharing,
-    /// Values per vector
-    #[arg(long, value_name = "N", default_value_t = 768, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    dim: u32,
+    /// Values per vector [default: those of the projection that the model brings (DPR's `encode_proj`), which is then kept;
+    /// else 768]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    dim: Option<u32>,
     /// From token vectors to one vector [default: as the pretrained model has it]
     #[arg(long, value_enum)]
     pooling: Option<Pooling>,
@@ -46,7 +56,7 @@ pub(crate) struct Options {
     /// Values between the two maps of `--pooling multihop`
     #[arg(long, value_name = "N", default_value_t = 350, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     inner: u32,
-    /// Draw this encoder anew over the token vectors and the tokenizer of `--from`
+    /// Draw this encoder anew over the token vectors and the tokenizer of `--from` (of two towers: the question tower's)
     #[arg(long, value_enum)]
     encoder: Option<Encoder>,
     /// Layers of `--encoder`
@@ -64,7 +74,13 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let creation = Creation { sharing: options.sharing, dim: options.dim as usize, seed: options.seed };
+    let brings_none = options.encoder.is_some() || options.pooling.is_some();
+    let dim = match options.dim {
+        Some(dim) => dim as usize,
+        None if brings_none => DIM,
+        None => own_projection(&options.from)?.unwrap_or(DIM),
+    };
+    let creation = Creation { sharing: options.sharing, dim, seed: options.seed };
     let aggregation = match options.pooling {
         None => Aggregation::Kept,
         Some(Pooling::Mean) => Aggregation::Mean,

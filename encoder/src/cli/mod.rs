@@ -12,6 +12,7 @@
 //! | `train.rs` | a dual encoder by one TOML |
 //! | `evaluate.rs` | exact search over a BEIR folder |
 //! | `mine.rs` | examples with hard negatives |
+//! | `reqa.rs` | SQuAD to a BEIR folder of answer sentences |
 //! | `examples.rs` | options of commands that read training examples |
 //! | `signals.rs` | how long jobs are interrupted |
 //! | `model.rs` | options that all of them take |
@@ -26,6 +27,7 @@ mod inspect;
 mod mine;
 mod model;
 mod probe;
+mod reqa;
 mod serve;
 mod signals;
 mod train;
@@ -65,6 +67,8 @@ enum Command {
     Evaluate(evaluate::Options),
     /// Find hard negatives for training examples by exact search.
     Mine(mine::Options),
+    /// Write a SQuAD file as questions and answer sentences, by the ReQA construction.
+    Reqa(reqa::Options),
 }
 
 impl Cli {
@@ -81,6 +85,7 @@ impl Cli {
             Command::Train(options) => train::run(&options),
             Command::Evaluate(options) => evaluate::run(&options),
             Command::Mine(options) => mine::run(&options),
+            Command::Reqa(options) => reqa::run(&options),
         }
     }
 }

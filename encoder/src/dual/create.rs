@@ -1,13 +1,15 @@
-//! A new bundle of two towers from one pretrained encoder: both towers start from the same tensors, the projection is random.
+//! A new bundle of two towers from a pretrained model: of one tower, both start from the same tensors; of two, each from its
+//! own. The projection is random, or the model's own.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::drawn;
+use super::origin::Origin;
 use super::sharing::{Sharing, Tie};
 use crate::bundle::{
-    DenseConfig, Layout, Manifest, Module, MultiHopConfig, Partial, Placed, PoolingConfig, SharedTensor, seal, stored,
+    Layout, Manifest, Module, MultiHopConfig, Partial, PoolingConfig, SharedTensor, moved, seal, sound, stored,
 };
 use crate::device::Compute;
 use crate::error::Error;
@@ -21,7 +23,8 @@ const OURS: &str = "dyad.models.";
 pub struct Creation {
     /// What the towers have in common.
     pub sharing: Sharing,
-    /// Values per vector.
+    /// Values per vector. Where each tower of the source brings a projection of that many (DPR's `encode_proj`) and the pooling
+    /// is kept, that projection is taken, and none is drawn.
     pub dim: usize,
     /// Of the projection's random values; equal projections of two towers have seeds of their own.
     pub seed: u64,
@@ -53,41 +56,48 @@ pub fn create(from: &Path, to: &Path, creation: &Creation) -> Result<(), Error> 
 /// Writes a bundle to `to`, which must not exist: the transformer of `from` and its pooling or another, one projection or two without
 /// bias and drawn by variance scaling (scale 1.0, fan in, truncated normal: Dong et al. 2022, section 4.1), and unit length.
 ///
-/// In the classic layout of sentence-transformers, with a `Router` unless the towers are one.
+/// Towers of `from` that differ (a pair of DPR, a `Router`) each become a tower; what the new ones share is that of the question
+/// tower. `from` must be sound: opened by its fingerprint and golden vectors, every weight finite.
+///
+/// In the classic layout of sentence-transformers, with a `Router` unless the towers are one; a DPR encoder becomes a BERT,
+/// which sentence-transformers reads.
 pub fn create_with(from: &Path, to: &Path, creation: &Creation, aggregation: Aggregation) -> Result<(), Error> {
     if to.exists() {
         return Err(Error::Exists { path: to.to_owned() });
     }
-    let layout = Layout::read(from)?;
-    let route = layout.routes.first().cloned().unwrap_or_default();
-    let module = |at: usize| route.get(at).and_then(|&at| layout.modules.get(at));
-    let (Some(transformer), Some(pooling)) = (module(0), module(1)) else {
-        return Err(Error::MissingFile {
-            path: from.join("config.json"),
-            fix: "A tower needs a transformer and a pooling",
-        });
-    };
-    let hidden = stored::hidden_size(&transformer.folder)?;
-    if stored::projection(&transformer.folder)?.is_some() {
-        return Err(Error::Unsupported {
-            path: transformer.folder.join("config.json"),
-            what: "a new projection behind DPR's own",
-            supported: "models without `projection_dim`",
-            got: "projection_dim".to_owned(),
-        });
+    assemble(from, &sound(from)?, to, creation, aggregation)
+}
+
+/// Values of the projection that the question tower of `from` brings: DPR's `encode_proj`.
+pub fn own_projection(from: &Path) -> Result<Option<usize>, Error> {
+    Ok(Origin::of(&Layout::read(from)?)?[0].own_projection)
+}
+
+/// As [`create_with`], from a model that is known to be sound.
+pub(super) fn assemble(
+    from: &Path,
+    layout: &Layout,
+    to: &Path,
+    creation: &Creation,
+    aggregation: Aggregation,
+) -> Result<(), Error> {
+    let mut origins = Origin::of(layout)?;
+    for origin in &mut origins {
+        let replaced = match aggregation {
+            Aggregation::Kept => continue,
+            Aggregation::Mean => Module::Pooling(PoolingConfig::mean()),
+            Aggregation::MultiHop { inner, hops } => {
+                Module::MultiHop(MultiHopConfig { in_features: origin.hidden, inner, hops, include_prompt: true })
+            }
+        };
+        origin.replace_aggregator(replaced);
     }
-    let aggregator = match aggregation {
-        Aggregation::Kept => pooling.module.clone(),
-        Aggregation::Mean => Module::Pooling(PoolingConfig::mean()),
-        Aggregation::MultiHop { inner, hops } => {
-            Module::MultiHop(MultiHopConfig { in_features: hidden, inner, hops, include_prompt: true })
-        }
-    };
-    let kept = (aggregation == Aggregation::Kept).then_some(pooling.folder.as_path());
+    if !layout.is_siamese() && [creation.sharing.token, creation.sharing.transformer].contains(&Tie::Shared) {
+        tracing::warn!(from = %from.display(), "its towers differ: what the new ones share is that of the question tower");
+    }
     let beside = Partial::beside(to)?;
     let partial = beside.path();
-    let writer = Writer { root: partial, transformer, hidden, aggregator, kept, creation };
-    let manifest = writer.write()?;
+    let manifest = Writer { root: partial, origins, creation }.write()?;
     write(
         &partial.join("config_sentence_transformers.json"),
         &json!({
@@ -103,47 +113,43 @@ pub fn create_with(from: &Path, to: &Path, creation: &Creation, aggregation: Agg
 
 struct Writer<'a> {
     root: &'a Path,
-    transformer: &'a Placed,
-    /// Values of a token vector.
-    hidden: usize,
-    /// From token vectors to one vector: a pooling, or multi-hop attention.
-    aggregator: Module,
-    /// Where its values lie, unless they are drawn anew.
-    kept: Option<&'a Path>,
+    /// What the question tower and the answer tower are made from.
+    origins: [Origin<'a>; 2],
     creation: &'a Creation,
 }
 
 impl Writer<'_> {
     fn write(&self) -> Result<Manifest, Error> {
         let sharing = self.creation.sharing;
+        let aggregator = self.origins[0].aggregator.class();
         if sharing.has_one_transformer() && sharing.projection == Tie::Shared {
-            self.transformer(self.root)?;
-            let aggregator = self.aggregator.class();
+            self.transformer(self.root, 0)?;
             self.modules(&["Transformer", aggregator, "Dense", "Normalize"])?;
-            self.aggregator(&self.root.join(format!("1_{aggregator}")))?;
+            self.aggregator(&self.root.join(format!("1_{aggregator}")), 0)?;
             self.dense(&self.root.join("2_Dense"), 0)?;
             return Ok(Manifest::new(Some(sharing), Vec::new()));
         }
         let towers = ["query", "document"];
-        let ids = |shared: bool, at: usize, class: &str| {
-            towers.map(|tower| format!("{}_{at}_{class}", if shared { "shared" } else { tower }))
+        let ids = |shared: bool, at: usize, classes: [&str; 2]| {
+            let named = |tower: usize| format!("{}_{at}_{}", towers[tower], classes[tower]);
+            if shared { [0, 0].map(|_| format!("shared_{at}_{}", classes[0])) } else { [named(0), named(1)] }
         };
-        let transformers = ids(sharing.has_one_transformer(), 0, "Transformer");
+        let transformers = ids(sharing.has_one_transformer(), 0, ["Transformer"; 2]);
         // What has values is held as the transformer is; a pooling has none.
-        let one = match self.aggregator {
+        let one = match self.origins[0].aggregator {
             Module::MultiHop(_) => sharing.transformer == Tie::Shared,
             _ => sharing.has_one_transformer(),
         };
-        let poolings = ids(one, 1, self.aggregator.class());
-        let projections = ids(sharing.projection == Tie::Shared, 2, "Dense");
-        for id in each(&transformers) {
-            self.transformer(&self.root.join(id))?;
+        let poolings = ids(one, 1, self.origins.each_ref().map(|origin| origin.aggregator.class()));
+        let projections = ids(sharing.projection == Tie::Shared, 2, ["Dense"; 2]);
+        for (tower, id) in each(&transformers).into_iter().enumerate() {
+            self.transformer(&self.root.join(id), tower)?;
         }
-        for id in each(&poolings) {
-            self.aggregator(&self.root.join(id))?;
+        for (tower, id) in each(&poolings).into_iter().enumerate() {
+            self.aggregator(&self.root.join(id), tower)?;
         }
-        for (number, id) in each(&projections).into_iter().enumerate() {
-            self.dense(&self.root.join(id), number as u64)?;
+        for (tower, id) in each(&projections).into_iter().enumerate() {
+            self.dense(&self.root.join(id), tower)?;
         }
         let class = |id: &String| class_path(id.rsplit('_').next().unwrap_or_default());
         let all = transformers.iter().chain(&poolings).chain(&projections);
@@ -164,7 +170,7 @@ impl Writer<'_> {
     /// The tensors that two transformers have in common.
     fn shared(&self, modules: &[String; 2]) -> Result<Vec<SharedTensor>, Error> {
         let sharing = self.creation.sharing;
-        let (table, others) = stored::tensors_used(&self.transformer.folder)?;
+        let (table, others) = stored::tensors_used(&self.root.join(&modules[0]))?;
         let mut tensors = Vec::new();
         if sharing.token == Tie::Shared {
             tensors.push(table);
@@ -175,33 +181,39 @@ impl Writer<'_> {
         Ok(tensors.into_iter().map(|tensor| SharedTensor { tensor, modules: modules.to_vec() }).collect())
     }
 
-    /// Copies weights, `config.json` and tokenizer.
-    fn transformer(&self, folder: &Path) -> Result<(), Error> {
+    /// Weights, `config.json`, settings, and the tokenizer that belongs to the token table.
+    fn transformer(&self, folder: &Path, tower: usize) -> Result<(), Error> {
+        let of = |tie: Tie| if tie == Tie::Shared { 0 } else { tower };
+        let Creation { sharing, .. } = self.creation;
+        let [table, others] = [sharing.token, sharing.transformer].map(|tie| &self.origins[of(tie)]);
+        let as_it_is = table.transformer.folder == others.transformer.folder && !others.is_dpr;
         fs_err::create_dir_all(folder)?;
-        let mut files: Vec<PathBuf> = Vec::new();
-        for entry in fs_err::read_dir(&self.transformer.folder)? {
-            files.push(entry?.path());
-        }
-        for file in files.iter().filter(|file| file.is_file()) {
-            if let Some(name) = file.file_name().and_then(|name| name.to_str()).filter(|name| belongs(name)) {
-                fs_err::copy(file, folder.join(name))?;
+        for entry in fs_err::read_dir(&table.transformer.folder)? {
+            let (file, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+            let Some(name) = name.to_str().filter(|name| file.is_file() && belongs(name)) else { continue };
+            if as_it_is || !(name == "config.json" || name.contains(".safetensors")) {
+                fs_err::copy(&file, folder.join(name))?;
             }
         }
-        if let Module::Transformer(settings) = &self.transformer.module {
+        if !as_it_is {
+            moved::transformer(&others.transformer.folder, &table.transformer.folder, folder)?;
+        }
+        if let Module::Transformer(settings) = &others.transformer.module {
             let settings = json!({"max_seq_length": settings.max_tokens, "do_lower_case": settings.lower_case});
             write(&folder.join("sentence_bert_config.json"), &settings)?;
         }
         Ok(())
     }
 
-    fn aggregator(&self, folder: &Path) -> Result<(), Error> {
-        let settings = match &self.aggregator {
+    fn aggregator(&self, folder: &Path, tower: usize) -> Result<(), Error> {
+        let origin = &self.origins[tower];
+        let settings = match &origin.aggregator {
             Module::MultiHop(config) => config.classic(),
-            Module::Pooling(config) => config.classic(self.hidden),
+            Module::Pooling(config) => config.classic(origin.hidden),
             _ => return Ok(()),
         };
         write(&folder.join("config.json"), &settings)?;
-        match (&self.aggregator, self.kept) {
+        match (&origin.aggregator, origin.kept) {
             (Module::MultiHop(_), Some(kept)) => {
                 fs_err::copy(kept.join("model.safetensors"), folder.join("model.safetensors"))?;
                 Ok(())
@@ -211,16 +223,19 @@ impl Writer<'_> {
         }
     }
 
-    fn dense(&self, folder: &Path, number: u64) -> Result<(), Error> {
-        let vectors = match &self.aggregator {
-            Module::MultiHop(config) => config.hops,
-            Module::Pooling(config) => config.modes.len(),
-            _ => 1,
-        };
-        let (input, output) = (self.hidden * vectors, self.creation.dim);
-        write(&folder.join("config.json"), &DenseConfig::projection(input, output).classic())?;
-        let seed = self.creation.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        drawn::write(folder, &drawn::projection(input, output, seed))
+    fn dense(&self, folder: &Path, tower: usize) -> Result<(), Error> {
+        let (dim, seed) = (self.creation.dim, self.creation.seed);
+        // Both or none: towers of one kind.
+        let takes =
+            if self.creation.sharing.projection == Tie::Shared { &self.origins[..1] } else { &self.origins[..] };
+        let own = takes.iter().all(|origin| origin.own_projection == Some(dim));
+        let origin = &self.origins[tower];
+        write(&folder.join("config.json"), &origin.dense(dim, own).classic())?;
+        if own {
+            return moved::projection(&origin.transformer.folder, folder);
+        }
+        let seed = seed.wrapping_add((tower as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        drawn::write(folder, &drawn::projection(origin.pooled(), dim, seed))
     }
 
     fn modules(&self, classes: &[&str]) -> Result<(), Error> {

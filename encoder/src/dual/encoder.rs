@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::create::{Aggregation, Creation, belongs, create_with, write};
+use super::create::{Aggregation, Creation, assemble, belongs, write};
 use super::drawn::{self, Drawn, uniform};
 use super::random::Random;
-use crate::bundle::{Cell, Layout, Module, Partial, RecurrentConfig, stored};
+use crate::bundle::{Cell, Layout, Module, Partial, RecurrentConfig, sound, stored};
 use crate::error::Error;
 
 /// Keeps the values of an encoder apart from those of a projection of the same seed.
@@ -41,7 +41,7 @@ pub enum NewEncoder {
     },
 }
 
-/// As [`create_with`], with a new encoder over the token vectors of `from`; where its pooling is kept, it is the mean. Both
+/// As [`super::create_with`], with a new encoder over the token vectors of `from`; where its pooling is kept, it is the mean. Both
 /// towers start from the same values.
 pub fn create_over(
     from: &Path,
@@ -53,17 +53,17 @@ pub fn create_over(
     if to.exists() {
         return Err(Error::Exists { path: to.to_owned() });
     }
+    let layout = sound(from)?;
     // A plain model beside its place, which the bundle is made from.
     let mut name = to.file_name().unwrap_or_default().to_owned();
     name.push(".encoder");
     // Never finished: it goes when the bundle is there.
     let plain = Partial::beside(&to.with_file_name(name))?;
-    write_encoder(from, plain.path(), creation.seed, encoder)?;
-    create_with(plain.path(), to, creation, aggregation)
+    write_encoder(from, &layout, plain.path(), creation.seed, encoder)?;
+    assemble(plain.path(), &Layout::read(plain.path())?, to, creation, aggregation)
 }
 
-fn write_encoder(from: &Path, to: &Path, seed: u64, encoder: NewEncoder) -> Result<(), Error> {
-    let layout = Layout::read(from)?;
+fn write_encoder(from: &Path, layout: &Layout, to: &Path, seed: u64, encoder: NewEncoder) -> Result<(), Error> {
     let first = layout.routes[0].first().and_then(|&at| layout.modules.get(at));
     let Some((placed, Module::Transformer(settings))) = first.map(|placed| (placed, &placed.module)) else {
         let fix = "A tower begins with a transformer";

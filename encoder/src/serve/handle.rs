@@ -13,6 +13,7 @@ use super::metrics::Metrics;
 use super::ready::LastProbe;
 use super::reply::{EncodeError, Encoded, Outcome};
 use super::request::{EncodeOptions, Input};
+use super::submit::late;
 use crate::bundle::{Encoder, Golden, ModelInfo};
 use crate::device::Compute;
 use crate::error::Error;
@@ -36,7 +37,7 @@ pub struct Options {
 impl Options {
     /// Defaults for a device.
     pub fn new(compute: Compute) -> Self {
-        Self { compute, budget: Budget::of(compute.device), queue_tokens: 1 << 20 }
+        Self { compute, budget: Budget::of(compute.device, compute.dtype), queue_tokens: 1 << 20 }
     }
 }
 
@@ -176,15 +177,24 @@ impl Handle {
         self.counted(tower, outcome)
     }
 
-    /// Work that is not for the runtime's threads: runs on those that tokenize.
+    /// Work that is not for the runtime's threads: runs on those that tokenize, unless the deadline passes before one of them
+    /// is free, or the caller goes away.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
+        deadline: Instant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EncodeError> {
+        let came = Instant::now();
         let (sender, receiver) = oneshot::channel();
-        // A caller who went away has no use for it.
-        self.running.splitters.spawn(move || drop(sender.send(work())));
-        receiver.await.map_err(|_| EncodeError::Stopped)
+        self.running.splitters.spawn(move || {
+            if !sender.is_closed() {
+                drop(sender.send(work()));
+            }
+        });
+        match tokio::time::timeout_at(deadline.into(), receiver).await {
+            Ok(outcome) => outcome.map_err(|_| EncodeError::Stopped),
+            Err(_) => Err(late(came)),
+        }
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -237,4 +247,44 @@ fn open_warm(directory: &Path, compute: &Compute) -> Result<Encoder, Error> {
     let text = encoder.tokenizer().encode(Tower::Answer, "warm up")?;
     encoder.embed(Tower::Answer, &[&text])?;
     Ok(encoder)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// Every way in waits for a tokenizer thread, and none for longer than its deadline.
+    #[tokio::test]
+    async fn no_one_waits_for_a_tokenizer_thread_beyond_the_deadline() {
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tiny/plain");
+        let handle = Handle::start(&model, Options::new(Compute { threads: Some(1), ..Compute::default() })).unwrap();
+        // All threads are taken until this sender is gone: one waits for it, the others for that one.
+        let (held, until) = mpsc::channel::<()>();
+        let until = Arc::new(Mutex::new(until));
+        for _ in 0..handle.running.splitters.current_num_threads() {
+            let until = Arc::clone(&until);
+            handle.running.splitters.spawn(move || assert!(until.lock().unwrap().recv().is_err()));
+        }
+        let soon = || Instant::now() + Duration::from_millis(50);
+        let ran = Arc::new(AtomicBool::new(false));
+        let mark = Arc::clone(&ran);
+        let late = handle.compute(soon(), move || mark.store(true, Ordering::Relaxed)).await;
+        assert!(matches!(late, Err(EncodeError::Deadline { .. })), "{late:?}");
+        let (tower, text) = (Tower::Answer, || vec!["the river".to_owned()]);
+        let late = handle.encode(tower, text(), EncodeOptions::until(soon())).await;
+        assert!(matches!(late, Err(EncodeError::Deadline { .. })), "{late:?}");
+        let late = handle.encode_patiently(tower, text(), EncodeOptions::until(soon())).await;
+        assert!(matches!(late, Err(EncodeError::Deadline { .. })), "{late:?}");
+        let late = handle.encode_blocking(tower, text(), EncodeOptions::until(soon()));
+        assert!(matches!(late, Err(EncodeError::Deadline { .. })), "{late:?}");
+        drop(held);
+        // What nobody waits for is not done, and the next caller is served.
+        assert_eq!(handle.compute(Instant::now() + Duration::from_mins(1), || 7).await.unwrap(), 7);
+        let in_time = EncodeOptions::until(Instant::now() + Duration::from_mins(1));
+        assert!(handle.encode(tower, text(), in_time).await.is_ok());
+        assert!(!ran.load(Ordering::Relaxed));
+    }
 }

@@ -16,6 +16,9 @@ use crate::bundle::{Hex, JsonFile, Prompts, read_value, sorted};
 use crate::error::Error;
 use crate::tower::Tower;
 
+/// Files of tokenizers that are not read, though `tokenizer.json` can be made of them.
+const OTHERS: [&str; 3] = ["spiece.model", "sentencepiece.bpe.model", "vocab.json"];
+
 /// A text as the network reads it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tokens {
@@ -184,8 +187,11 @@ fn from_json(path: &Path, value: &Value) -> Result<tokenizers::Tokenizer, Error>
 /// BERT's tokenizer from its word list: one token per line, ids from 0.
 fn from_vocabulary(path: &Path) -> Result<(tokenizers::Tokenizer, Value), Error> {
     if !path.is_file() {
-        let fix =
-            "The model needs `tokenizer.json`, or `vocab.txt` for WordPiece. Fetch the whole model directory again";
+        let fix = if OTHERS.iter().any(|name| path.with_file_name(name).is_file()) {
+            "The tokenizer that is there (SentencePiece's `.model`, or `vocab.json`) is not read. Load the model in Python and save it: `SentenceTransformer(NAME).save_pretrained(DIR)` writes `tokenizer.json`"
+        } else {
+            "The model needs `tokenizer.json`, or `vocab.txt` for WordPiece. Fetch the whole model directory again"
+        };
         return Err(Error::MissingFile { path: path.with_file_name("tokenizer.json"), fix });
     }
     let refuse = |reason: String| Error::Tokenizer { path: path.to_owned(), reason };

@@ -5,7 +5,8 @@ use tch::{TchError, Tensor};
 
 use super::attention::{AttentionShape, SelfAttention};
 use super::embedding::Embedding;
-use super::linear::{FeedForward, Linear};
+use super::feed_forward::FeedForward;
+use super::linear::Linear;
 use super::norm::LayerNorm;
 use super::packed::Packed;
 use super::parameters::Parameters;
@@ -84,9 +85,9 @@ impl Layer {
     }
 
     fn forward(&self, input: &Tensor, packed: &Packed, biases: Option<&[Tensor]>) -> Result<Tensor, TchError> {
-        let attended = self.attention.forward(input, packed, biases)?;
-        let attended = self.attention_norm.forward(&attended.f_add(input)?)?;
-        self.output_norm.forward(&self.feed_forward.forward(&attended)?.f_add(&attended)?)
+        let attended = self.attention.forward(input, packed, biases)?.f_add_(input)?;
+        let attended = self.attention_norm.forward(&attended)?;
+        self.output_norm.forward(&self.feed_forward.forward(&attended)?.f_add_(&attended)?)
     }
 }
 

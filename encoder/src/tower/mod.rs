@@ -10,7 +10,8 @@
 //! | `recurrent.rs` | LSTM, GRU and RNN |
 //! | `embedding.rs` | token, position and type tables |
 //! | `attention.rs`, `relative.rs` | multi-head self-attention, biases by relative position |
-//! | `linear.rs`, `norm.rs` | affine maps and feed-forward blocks, normalisation of layers and by root mean square |
+//! | `linear.rs`, `product.rs` | affine maps; how they multiply in f32 and int8 |
+//! | `feed_forward.rs`, `norm.rs` | feed-forward blocks, normalisation of layers and by root mean square |
 //! | `pooling.rs` | token vectors to one vector |
 //! | `multihop.rs` | token vectors to several weighted means |
 //! | `projection.rs` | `Dense` modules |
@@ -21,6 +22,7 @@
 mod attention;
 mod bert;
 mod embedding;
+mod feed_forward;
 mod linear;
 mod multihop;
 mod network;
@@ -28,13 +30,15 @@ mod norm;
 mod packed;
 mod parameters;
 mod pooling;
+mod product;
 mod projection;
 mod recurrent;
 mod relative;
 mod t5;
 
 use bert::Bert;
-pub(crate) use linear::{FeedForward, Linear};
+pub(crate) use feed_forward::FeedForward;
+pub(crate) use linear::Linear;
 pub(crate) use multihop::MultiHop;
 pub use network::VectorLength;
 pub(crate) use network::{Loaded, Network, Passed, Route, Transformer};

@@ -43,14 +43,8 @@ impl Packed {
     }
 
     /// `[t, h]` to `[rows, tokens, h]` of each run, views.
-    ///
-    /// Cut at once: the way back then lays the gradients of all runs side by side, where that of a view of its own for each
-    /// would be as large as the whole.
     pub(crate) fn runs_of(&self, packed: &Tensor) -> Result<Vec<Tensor>, TchError> {
-        let sizes: Vec<i64> = self.runs.iter().map(|run| run.rows * run.tokens).collect();
-        let parts =
-            if let [_] = sizes[..] { vec![packed.shallow_clone()] } else { packed.f_split_with_sizes(sizes, 0)? };
-        parts.iter().zip(&self.runs).map(|(part, run)| part.f_view([run.rows, run.tokens, -1])).collect()
+        parts_of(packed, self.runs.iter())
     }
 
     /// Tokens of the longest row.
@@ -68,6 +62,19 @@ fn runs(lengths: &[i64]) -> Vec<Run> {
         run
     });
     of_one_length.collect()
+}
+
+/// `[t, h]` to `[rows, tokens, h]` of each run, views; the runs are all of `packed`, in order.
+///
+/// Cut at once: the way back then lays the gradients of all runs side by side, where that of a view of its own for each would be
+/// as large as the whole.
+pub(crate) fn parts_of<'a>(
+    packed: &Tensor,
+    runs: impl Iterator<Item = &'a Run> + Clone,
+) -> Result<Vec<Tensor>, TchError> {
+    let sizes: Vec<i64> = runs.clone().map(|run| run.rows * run.tokens).collect();
+    let parts = if let [_] = sizes[..] { vec![packed.shallow_clone()] } else { packed.f_split_with_sizes(sizes, 0)? };
+    parts.iter().zip(runs).map(|(part, run)| part.f_view([run.rows, run.tokens, -1])).collect()
 }
 
 /// One result per run, side by side along the first dimension.

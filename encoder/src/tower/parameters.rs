@@ -19,4 +19,9 @@ pub(crate) trait Parameters {
     fn mixed(&self) -> bool {
         false
     }
+
+    /// Whether the maps of transformers are to be rounded to int8.
+    fn int8(&self) -> bool {
+        false
+    }
 }

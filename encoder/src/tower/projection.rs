@@ -22,7 +22,7 @@ impl Dense {
         config: &DenseConfig,
         kind: Kind,
     ) -> Result<Self, Error> {
-        let linear = Linear::load(parameters, name, config.in_features, config.out_features, config.bias)?;
+        let linear = Linear::load_exact(parameters, name, config.in_features, config.out_features, config.bias)?;
         Ok(Self { linear, kind, activation: config.activation })
     }
 

@@ -4,7 +4,8 @@
 use tch::{TchError, Tensor};
 
 use super::attention::{AttentionShape, SelfAttention};
-use super::linear::{FeedForward, Linear};
+use super::feed_forward::FeedForward;
+use super::linear::Linear;
 use super::norm::RmsNorm;
 use super::packed::Packed;
 use super::parameters::Parameters;
@@ -46,9 +47,9 @@ impl Block {
     }
 
     fn forward(&self, input: &Tensor, packed: &Packed, biases: &[Tensor]) -> Result<Tensor, TchError> {
-        let attended = self.attention.forward(&self.attention_norm.forward(input)?, packed, Some(biases))?;
-        let attended = input.f_add(&attended)?;
-        attended.f_add(&self.feed_forward.forward(&self.feed_forward_norm.forward(&attended)?)?)
+        let normed = self.attention_norm.forward(input)?;
+        let attended = self.attention.forward(&normed, packed, Some(biases))?.f_add_(input)?;
+        self.feed_forward.forward(&self.feed_forward_norm.forward(&attended)?)?.f_add_(&attended)
     }
 }
 

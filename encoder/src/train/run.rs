@@ -214,7 +214,7 @@ impl Run<'_> {
             Similarity::Cosine => VectorLength::Unit,
             Similarity::InnerProduct => VectorLength::Raw,
         };
-        let (learned, budget) = (step.learned(), Budget::of(compute.device));
+        let (learned, budget) = (step.learned(), Budget::of(compute.device, compute.dtype));
         let go_on = || !interrupted.load(Ordering::Relaxed);
         let embed = |tower: Tower, texts: &[Tokens]| learned.embed_all(tower, texts, length, budget, &go_on);
         let Some(found) = evaluator.search(&embed, learned.dim(), compute.torch_device())? else { return Ok(None) };

@@ -101,7 +101,7 @@ impl Miner<'_> {
         replace(self.learned, self.directory, &bundle)?;
         let encoder = Encoder::open(&bundle, self.compute)?;
         let options = config.options(self.seed);
-        let settings = (&options, Budget::of(self.compute.device));
+        let settings = (&options, Budget::of(self.compute.device, self.compute.dtype));
         let examples = || readers(&stage.data, None);
         let found = mine_file(&encoder, &examples, config.corpus.as_deref(), settings, &file, go_on)?;
         fs_err::remove_dir_all(&bundle)?;

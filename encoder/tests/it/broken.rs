@@ -17,10 +17,10 @@ fn assert_says(message: &str, parts: &[&str]) {
 }
 
 /// Name to number type, shape and bytes.
-type Tensors = HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
+pub(crate) type Tensors = HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
 
 /// Rewrites a weights file through a change of its tensors.
-fn rewrite(path: &Path, change: impl FnOnce(&mut Tensors)) {
+pub(crate) fn rewrite(path: &Path, change: impl FnOnce(&mut Tensors)) {
     let bytes = fs_err::read(path).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let mut tensors = file
@@ -52,6 +52,11 @@ fn missing_files_are_named_with_the_fix() {
     let weights = folder.path().join("model.safetensors");
     fs_err::rename(&weights, folder.path().join("pytorch_model.bin")).unwrap();
     assert_says(&refusal(folder.path()), &["pytorch_model.bin", "safe_serialization"]);
+    for other in ["spiece.model", "sentencepiece.bpe.model", "vocab.json"] {
+        let folder = copy("plain");
+        fs_err::rename(folder.path().join("tokenizer.json"), folder.path().join(other)).unwrap();
+        assert_says(&refusal(folder.path()), &["tokenizer.json` is missing", "is not read", "save_pretrained"]);
+    }
     fs_err::write(folder.path().join("model.safetensors.index.json"), "{}").unwrap();
     assert_says(&refusal(folder.path()), &["model.safetensors.index.json", "`weight_map`"]);
 }

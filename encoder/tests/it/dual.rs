@@ -184,9 +184,48 @@ fn ties_that_do_not_hold_are_refused() {
     assert!(message.contains("query_0_Transformer and document_0_Transformer"), "{message}");
 
     let (_folder, bundle) = made("ade-ste");
-    edit(&bundle.join("dyad.json"), |value| value["shared_tensors"][0]["tensor"] = json!("nothing.weight"));
+    edit(&bundle.join("dyad.json"), |value| {
+        value["shared_tensors"][0]["tensor"] = json!("nothing.weight");
+        drop(value.as_object_mut().unwrap().remove("sharing_sha256"));
+    });
     let message = refusal(&bundle);
     assert!(message.contains("`nothing.weight`") && message.contains("0 of them"), "{message}");
+}
+
+/// What a hand does to `dyad.json`.
+type Edit = fn(&mut serde_json::Value);
+
+#[test]
+fn a_table_that_was_edited_by_hand_is_refused() {
+    let (_folder, bundle) = made("ade-ste");
+    let path = bundle.join("dyad.json");
+    let whole = read_json(&path);
+    let fingerprint = open(&bundle).info().fingerprint.clone();
+    let changes: [(&str, Edit); 5] = [
+        ("another tie", |value| value["sharing"]["token"] = json!("frozen")),
+        ("no sharing", |value| drop(value.as_object_mut().unwrap().remove("sharing"))),
+        ("no ties", |value| drop(value.as_object_mut().unwrap().remove("shared_tensors"))),
+        ("another tensor", |value| value["shared_tensors"][0]["tensor"] = json!("embeddings.LayerNorm.weight")),
+        ("another digest", |value| value["sharing_sha256"] = json!("00")),
+    ];
+    for (what, change) in changes {
+        edit(&path, |value| {
+            *value = whole.clone();
+            change(value);
+        });
+        let message = refusal(&bundle);
+        assert!(message.contains("`sharing` and `shared_tensors` were changed"), "{what}: {message}");
+        let learned = Learned::open(&bundle, &Compute::default());
+        assert_eq!(learned.unwrap_err().to_string(), message, "{what}: nor is it trained");
+    }
+    // Whitespace and order of keys are nobody's business, and the model keeps its name.
+    edit(&path, |value| {
+        *value = whole.as_object().unwrap().clone().into_iter().rev().collect::<serde_json::Map<_, _>>().into();
+    });
+    assert_eq!(open(&bundle).info().fingerprint, fingerprint);
+    // A bundle of before there was a digest.
+    edit(&path, |value| drop(value.as_object_mut().unwrap().remove("sharing_sha256")));
+    assert_eq!(open(&bundle).contents().sharing, Some(Sharing::ADE_STE));
 }
 
 #[test]
@@ -257,10 +296,18 @@ fn sentence_transformers_reads_our_bundles() {
         return;
     };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/peers/st_load.py");
-    for (from, sharing) in [("bert", "sde"), ("t5-gated", "ade"), ("distilbert", "ade-spl"), ("t5-relu", "ade-ste")] {
+    for (from, sharing, dim) in [
+        ("bert", "sde", DIM),
+        ("t5-gated", "ade", DIM),
+        ("distilbert", "ade-spl", DIM),
+        ("t5-relu", "ade-ste", DIM),
+        ("dpr", "ade-ste", DIM),
+        ("dpr-projected", "ade", 10),
+        ("dpr-projected", "ade-spl", 10),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let bundle = folder.path().join("bundle");
-        create(&checkpoints.join(from), &bundle, &Creation { sharing: sharing.parse().unwrap(), dim: DIM, seed: 3 })
+        create(&checkpoints.join(from), &bundle, &Creation { sharing: sharing.parse().unwrap(), dim, seed: 3 })
             .unwrap();
         let output = Command::new(&python).arg(&script).arg(&bundle).env("HF_HUB_OFFLINE", "1").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

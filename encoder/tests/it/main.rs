@@ -3,6 +3,7 @@
 
 mod broken;
 mod command;
+mod create;
 mod cross;
 mod data;
 mod dual;
@@ -12,8 +13,10 @@ mod families;
 mod fingerprint;
 mod fixture;
 mod http;
+mod int8;
 mod job;
 mod loss;
+mod memory;
 mod multihop;
 mod optim;
 mod parity;
@@ -22,3 +25,4 @@ mod reference;
 mod service;
 mod tiny;
 mod train;
+mod wire;

@@ -27,7 +27,7 @@ impl Dyad {
         let device: Device = device.parse().map_err(|refusal: String| anyhow!(refusal))?;
         let dtype: Dtype = dtype.parse().map_err(|refusal: String| anyhow!(refusal))?;
         let encoder = Encoder::open(model, &Compute { device, dtype, threads: Some(threads) })?;
-        Ok(Self { tokenizer: encoder.tokenizer(), encoder, budget: Budget::of(device) })
+        Ok(Self { tokenizer: encoder.tokenizer(), encoder, budget: Budget::of(device, dtype) })
     }
 }
 
@@ -43,8 +43,8 @@ impl Embedder for Dyad {
             vectors,
             dim: self.encoder.info().dim,
             tokens: tokens.iter().map(|text| text.ids.len() as u64).sum(),
-            // The encoder does not say how much it padded.
-            computed_tokens: None,
+            // Tokens are packed: nothing is padded.
+            computed_tokens: Some(tokens.iter().map(|text| text.ids.len() as u64).sum()),
         })
     }
 }

@@ -1,4 +1,5 @@
-//! The time that a caller gives, in the header `X-Request-Timeout`: seconds, with a fraction where wanted.
+//! The time that a caller gives, in the header `X-Request-Timeout`: seconds, with a fraction where wanted; 10 minutes where
+//! it is absent. Every wait of a request ends by then: for its body, a tokenizer thread, the model, and the reply.
 
 use std::time::Duration;
 

@@ -16,17 +16,22 @@ use crate::serve::EncodeOptions;
 
 pub(super) async fn embeddings(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
     let deadline = Instant::now() + timeout(request.headers())?;
-    let Received { bytes, room } = read(request.into_body(), &app.bodies, deadline).await?;
+    let received = read(request.into_body(), &app.bodies, deadline).await?;
     // A body may be large: neither it nor the reply is read or written on the runtime's threads.
     let model = app.handle.info().clone();
-    let parsed = app.handle.compute(move || parse(&bytes, &model)).await??;
+    let parsed = move || {
+        let Received { bytes, room } = received;
+        // Its room is held for as long as the body is, or what was read of it.
+        parse(&bytes, &model).map(|parsed| (parsed, room))
+    };
+    let (parsed, room) = app.handle.compute(deadline, parsed).await??;
     let Parsed { input, tower, truncation, dimensions, format } = parsed;
     let options = EncodeOptions { deadline, truncation, dimensions };
     let encoded = app.handle.encode(tower, input, options).await?;
     drop(room);
     let model = app.handle.info().clone();
     let written = move || (response::headers(&encoded, &model), response::body(&encoded, format, &model));
-    let (headers, body) = app.handle.compute(written).await?;
+    let (headers, body) = app.handle.compute(deadline, written).await?;
     let body = body.map_err(|error| {
         Refusal::server(StatusCode::INTERNAL_SERVER_ERROR, "reply", format!("the reply cannot be written: {error}"))
     })?;

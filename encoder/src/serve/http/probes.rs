@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -43,8 +44,16 @@ pub(super) async fn models(State(app): State<Arc<App>>) -> impl IntoResponse {
     (JSON, json!({ "object": "list", "data": [describe(&app)] }).to_string())
 }
 
-pub(super) async fn model(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<impl IntoResponse, Refusal> {
+pub(super) async fn model(
+    State(app): State<Arc<App>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<impl IntoResponse, Refusal> {
     let info = app.handle.info();
+    let Path(name) = name.map_err(|error| {
+        let message =
+            format!("the model's name in the path cannot be read: {}. Ask for `{}`", error.body_text(), info.name);
+        Refusal::invalid(StatusCode::BAD_REQUEST, "invalid_path", message).at("model")
+    })?;
     if name == info.name || name == info.fingerprint {
         return Ok((JSON, describe(&app).to_string()));
     }

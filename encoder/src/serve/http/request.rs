@@ -14,6 +14,10 @@ use crate::serve::{Input, Tower, Truncation};
 /// Token ids of one text.
 const MAX_TEXT_TOKENS: usize = MAX_TEXT_BYTES / 4;
 
+/// How the message begins where the input has more than the bounds that gRPC has too. serde hands a reader's error on as
+/// text only, and none of its own begins so.
+const TOO_MUCH: &str = "expected at most ";
+
 /// A request in order, but for what only the model can tell.
 #[derive(Debug)]
 pub(super) struct Parsed {
@@ -74,6 +78,13 @@ pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> 
         // At the top there is no path; serde names the field itself.
         let field = path.split(['.', '[']).next().filter(|field| !field.is_empty() && *field != "?");
         match field {
+            Some(field) if cause.to_string().starts_with(TOO_MUCH) => {
+                let cause = cause.to_string();
+                // Where the reader stood is of no use: the path says what is too much.
+                let message =
+                    format!("`{path}`: {}", cause.rsplit_once(" at line ").map_or(cause.as_str(), |(says, _)| says));
+                Refusal::invalid(StatusCode::PAYLOAD_TOO_LARGE, "input_too_large", message).at(field)
+            }
             Some(field) => bad("invalid_value", format!("`{path}`: {cause}")).at(field),
             None => bad("invalid_value", cause.to_string()),
         }
@@ -87,10 +98,8 @@ pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> 
         let message = format!("model `{asked}` is not served here. Leave `model` out, or ask for `{}`", model.name);
         return Err(Refusal::invalid(StatusCode::NOT_FOUND, "model_not_found", message).at("model"));
     }
-    let input = wire.input.0;
-    bounded(&input)?;
     Ok(Parsed {
-        input,
+        input: wire.input.0,
         tower: match wire.input_type {
             Some(InputType::Question) => Tower::Question,
             Some(InputType::Answer) | None => Tower::Answer,
@@ -101,24 +110,22 @@ pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> 
     })
 }
 
-/// The bounds that gRPC has too.
-fn bounded(input: &Input) -> Result<(), Refusal> {
-    let large =
-        |message: String| Refusal::invalid(StatusCode::PAYLOAD_TOO_LARGE, "input_too_large", message).at("input");
-    if input.len() > MAX_TEXTS {
-        return Err(large(format!(
-            "`input`: expected at most {MAX_TEXTS} texts, got {}. Send them in parts",
-            input.len()
-        )));
+/// Whether one more fits: the reader stops at the first that does not, so that a body of many small items (64 MiB of `[]`)
+/// never stands in memory as a whole.
+fn room<E: de::Error>(held: usize, most: usize, unit: &str, fix: &str) -> Result<(), E> {
+    if held < most { Ok(()) } else { Err(too_much(most, unit, &format!("{} or more", most + 1), fix)) }
+}
+
+fn bounded<E: de::Error>(text: &str) -> Result<(), E> {
+    let bytes = text.len();
+    if bytes <= MAX_TEXT_BYTES {
+        return Ok(());
     }
-    let (most, unit) = match input {
-        Input::Texts(_) => (MAX_TEXT_BYTES, "bytes"),
-        Input::TokenIds(_) => (MAX_TEXT_TOKENS, "token ids"),
-    };
-    match input.at_most().into_iter().enumerate().find(|&(_, size)| size > most) {
-        Some((at, size)) => Err(large(format!("`input[{at}]`: expected at most {most} {unit}, got {size}. Split it"))),
-        None => Ok(()),
-    }
+    Err(too_much(MAX_TEXT_BYTES, "bytes", &bytes.to_string(), "Split it"))
+}
+
+fn too_much<E: de::Error>(most: usize, unit: &str, got: &str, fix: &str) -> E {
+    E::custom(format_args!("{TOO_MUCH}{most} {unit}, got {got}. {fix}"))
 }
 
 /// A text, texts, token ids of one text, or of several.
@@ -143,12 +150,17 @@ impl<'de> Deserialize<'de> for WireInput {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<WireInput, E> {
+                bounded(text)?;
                 Ok(WireInput(Input::Texts(vec![text.to_owned()])))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<WireInput, A::Error> {
                 let (mut texts, mut ids, mut lists) = (Vec::new(), Vec::new(), Vec::new());
                 while let Some(item) = items.next_element()? {
+                    match item {
+                        Item::Id(_) => room(ids.len(), MAX_TEXT_TOKENS, "token ids", "Split them")?,
+                        _ => room(texts.len() + lists.len(), MAX_TEXTS, "texts", "Send them in parts")?,
+                    }
                     match item {
                         Item::Text(text) => texts.push(text),
                         Item::Id(id) => ids.push(id),
@@ -182,11 +194,8 @@ impl<'de> Deserialize<'de> for Item {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Item, E> {
+                bounded(text)?;
                 Ok(Item::Text(text.to_owned()))
-            }
-
-            fn visit_string<E: de::Error>(self, text: String) -> Result<Item, E> {
-                Ok(Item::Text(text))
             }
 
             fn visit_u64<E: de::Error>(self, id: u64) -> Result<Item, E> {
@@ -197,11 +206,50 @@ impl<'de> Deserialize<'de> for Item {
             fn visit_seq<A: SeqAccess<'de>>(self, mut ids: A) -> Result<Item, A::Error> {
                 let mut list = Vec::new();
                 while let Some(id) = ids.next_element()? {
+                    room(list.len(), MAX_TEXT_TOKENS, "token ids", "Split them")?;
                     list.push(id);
                 }
                 Ok(Item::Ids(list))
             }
         }
         deserializer.deserialize_any(Items)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use serde::de::IntoDeserializer;
+    use serde::de::value::{Error, SeqDeserializer};
+
+    use super::*;
+
+    /// How many of a million items are read, and what is said of them.
+    fn read<'de, T: IntoDeserializer<'de, Error> + Clone>(item: T) -> (usize, String) {
+        let read = Cell::new(0);
+        let items = std::iter::repeat_n(item, 1_000_000).inspect(|_| read.set(read.get() + 1));
+        let refused = WireInput::deserialize(SeqDeserializer::<_, Error>::new(items)).unwrap_err().to_string();
+        (read.get(), refused)
+    }
+
+    #[test]
+    fn no_more_is_read_than_a_request_may_have() {
+        for (read, refused) in [read("a"), read(Vec::<u32>::new()), read(vec![5_u32, 6])] {
+            assert_eq!(
+                (read, refused.as_str()),
+                (1025, "expected at most 1024 texts, got 1025 or more. Send them in parts")
+            );
+        }
+        let (ids, refused) = read(5_u32);
+        assert_eq!((ids, MAX_TEXT_TOKENS), (262_145, 262_144));
+        assert!(refused.starts_with("expected at most 262144 token ids, got 262145 or more"), "{refused}");
+        // The ids of one text among several.
+        let pulled = Cell::new(0);
+        let ids = std::iter::repeat_n(5_u32, 1_000_000).inspect(|_| pulled.set(pulled.get() + 1));
+        let texts = std::iter::once(SeqDeserializer::<_, Error>::new(ids));
+        let refused = WireInput::deserialize(SeqDeserializer::<_, Error>::new(texts)).unwrap_err().to_string();
+        assert_eq!(pulled.get(), MAX_TEXT_TOKENS + 1);
+        assert!(refused.starts_with(TOO_MUCH), "{refused}");
     }
 }

@@ -84,6 +84,11 @@ async fn another_model_or_route_is_404_and_another_method_405() {
     assert!(message.contains("text-embedding-3-small") && message.contains(super::MODEL), "{message}");
     assert!(error(&server.get("/v2/embeddings").await, 404, "not_found", None).contains("/v1/embeddings"));
     error(&server.get("/v1/models/other").await, 404, "model_not_found", Some("model"));
+    // A name that is no UTF-8 once its escapes are read.
+    for path in ["/v1/models/%FF", "/v1/models/a%C3%28"] {
+        let message = error(&server.get(path).await, 400, "invalid_path", Some("model"));
+        assert!(message.contains("UTF-8") && message.contains(super::MODEL), "{message}");
+    }
     let reply = server.get("/v1/embeddings").await;
     error(&reply, 405, "method_not_allowed", None);
     assert_eq!(reply.header("allow"), Some("post"));
@@ -165,6 +170,12 @@ async fn too_much_at_once_is_413() {
     assert!(refused(&server, long, 413, "input_too_large", "input").await.contains("`input[1]`"));
     let ids = json!({"input": vec![5; limits::MAX_TEXT_BYTES / 4 + 1]});
     assert!(refused(&server, ids, 413, "input_too_large", "input").await.contains("token ids"));
+    let ids = json!({"input": [[5], vec![5; limits::MAX_TEXT_BYTES / 4 + 1]]});
+    assert!(refused(&server, ids, 413, "input_too_large", "input").await.contains("`input[1]"));
+    // A body of nothing but items: refused at the 1,025th, whatever comes behind it.
+    let many = [&b"{\"input\": [[]"[..], &b",[]".repeat(1_000_000), b", what is no JSON"].concat();
+    let message = error(&server.post_bytes("", &many).await, 413, "input_too_large", Some("input"));
+    assert_eq!(message, "`input`: expected at most 1024 texts, got 1025 or more. Send them in parts");
     // A body too large is refused before it is sent.
     let head = "POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
     let announced = format!("{head}Content-Length: {}\r\n\r\n", limits::MAX_MESSAGE_BYTES + 1);

@@ -6,6 +6,7 @@ use dyad_corpus::examples::Passage;
 use dyad_encoder::data::{Last, PairOptions, PairsBuilder, Sampler, SamplerOptions, TrainBatch, collate};
 use dyad_encoder::dual::Learned;
 use dyad_encoder::train::{Length, Step, StepReport};
+use dyad_encoder::{Compute, Dtype};
 use tch::Tensor;
 
 use super::fixture::{PAIRS, bundle, example, one_thread, stage};
@@ -107,4 +108,26 @@ fn a_frozen_table_stays_and_reports_count_tokens() {
         assert!(still == parameter.frozen || unused, "{}", parameter.name);
     }
     assert!(learned.parameters().iter().any(|parameter| parameter.frozen));
+}
+
+#[test]
+fn mixed_precision_keeps_weights_in_f32_and_stays_close() {
+    let (_folder, directory) = bundle("classic-mean", "ade", 12);
+    let batch = &batches(&directory, 16, 0)[0];
+    let settings = "[optimizer]\nlearning-rate = 0.01\n[schedule]\nkind = \"constant\"\n[loss]\ntemperature = 0.2";
+    let run = |dtype: Dtype| {
+        let compute = Compute { dtype, ..one_thread() };
+        let learned = Learned::open(&directory, &compute).unwrap();
+        let length = Length { steps: 40, batches: 1 };
+        let mut step = Step::new(learned, &directory, &stage(settings), &compute, length).unwrap();
+        let reports: Vec<StepReport> = (0..40).map(|_| step.run(batch).unwrap()).collect();
+        assert!(step.learned().parameters().iter().all(|known| known.tensor.kind() == tch::Kind::Float));
+        (reports[0].clone(), reports[39].loss)
+    };
+    let ((mixed, mixed_last), (whole, whole_last)) = (run(Dtype::Bf16), run(Dtype::F32));
+    assert!((mixed.loss - whole.loss).abs() < 0.02 * whole.loss, "{} {}", mixed.loss, whole.loss);
+    assert!((mixed.loss - whole.loss).abs() > 0.0, "products were not in bfloat16");
+    let norms = mixed.norm.unwrap() / whole.norm.unwrap();
+    assert!((norms - 1.0).abs() < 0.1, "{norms}");
+    assert!(mixed_last < 0.5 * mixed.loss && whole_last < 0.5 * whole.loss, "{mixed_last} {whole_last}");
 }

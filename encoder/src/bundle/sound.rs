@@ -1,0 +1,32 @@
+//! Whether a model is fit to be the source of another one.
+
+use std::path::Path;
+
+use super::architecture::Architecture;
+use super::layout::{Layout, Module};
+use super::load::Encoder;
+use super::weights::WeightsFile;
+use crate::device::Compute;
+use crate::error::Error;
+
+/// Reads what a model says of itself, once it has opened (so its fingerprint, ties and golden vectors hold where it has
+/// some), no weight of it is NaN or infinite, and both towers have embedded all golden texts.
+pub(crate) fn sound(root: &Path) -> Result<Layout, Error> {
+    let compute = Compute { threads: Some(1), ..Compute::default() };
+    let layout = Layout::read(root)?;
+    for placed in &layout.modules {
+        match placed.module {
+            Module::Transformer(_) => {
+                let architecture = Architecture::read(&placed.folder.join("config.json"))?;
+                let weights = WeightsFile::open(&placed.folder, compute, |name| architecture.tensor_name(name))?;
+                weights.finite(|name| !Architecture::is_unused(name))?;
+            }
+            Module::MultiHop(_) | Module::Dense(_) => {
+                WeightsFile::open(&placed.folder, compute, str::to_owned)?.finite(|_| true)?;
+            }
+            Module::Pooling(_) | Module::Normalize => {}
+        }
+    }
+    Encoder::open(root, &compute)?.golden()?;
+    Ok(layout)
+}

@@ -1,0 +1,215 @@
+//! How a map that stays as it is multiplies: torch's way, oneDNN's, or in int8.
+//!
+//! * **f32 on the CPU.** torch gives `linear` to MKL, whose kernels for AMD processors use half of AVX-512 (measured: EPYC,
+//!   Zen 5: half the speed; Zen 4: 0.9). oneDNN, in the same library, has kernels for what is there, and torch reaches them
+//!   without copies through a convolution of kernel size 1 over "pixels" that are tokens, channels last: `y = x W^T + b` to
+//!   the letter. Results differ from torch's by f32 rounding only.
+//! * **int8 on the CPU.** Weights are rounded once, each output's row by its own scale; inputs at every call, each token by
+//!   its own: `y_ij = s_i w_j sum_k q_ik v_jk + b_j` with whole numbers from -127 to 127 (dynamic quantisation; symmetric,
+//!   as in Wu et al. 2020, "Integer quantization for deep learning inference", section 3). A text's vector therefore does not
+//!   depend on its neighbours in a batch. Products are oneDNN's, summed in 32 bits.
+
+use tch::{Device, Kind, TchError, Tensor};
+
+/// Rows from which oneDNN's f32 product pays: it lays the weight out at every call.
+const ONEDNN_ROWS: i64 = 64;
+/// The largest magnitude in int8; -128 is left out, so that both signs reach as far.
+const LARGEST: f64 = 127.0;
+/// Below it a row counts as zeros.
+const SMALLEST: f64 = 1e-30;
+
+/// A map's weight as its product takes it.
+#[derive(Debug)]
+enum Weight {
+    /// `[out, in]`.
+    Torch(Tensor),
+    /// `[out, in]`, and the same memory as a convolution's, `[out, in, 1, 1]`.
+    OneDnn { weight: Tensor, kernel: Tensor },
+    /// Whole numbers `[in, out]`, and what one step of each output's is worth, `[out]`.
+    Int8 { values: Tensor, steps: Tensor },
+}
+
+/// A map that stays as it is.
+#[derive(Debug)]
+pub(crate) struct Product {
+    weight: Weight,
+    /// `[out]`.
+    bias: Option<Tensor>,
+}
+
+impl Product {
+    /// Of a weight `[out, in]`, rounded if `int8`, and a bias `[out]`.
+    pub(super) fn of(weight: Tensor, bias: Option<Tensor>, int8: bool) -> Result<Self, TchError> {
+        let weight = if int8 {
+            let (values, steps) = rounded(&weight)?;
+            Weight::Int8 { values: values.f_transpose(0, 1)?.f_contiguous()?, steps: steps.f_squeeze_dim(1)? }
+        } else if weight.device() == Device::Cpu && weight.kind() == Kind::Float && tch::utils::has_mkldnn() {
+            let kernel = weight.f_unsqueeze(-1)?.f_unsqueeze(-1)?;
+            Weight::OneDnn { weight, kernel }
+        } else {
+            Weight::Torch(weight)
+        };
+        Ok(Self { weight, bias })
+    }
+
+    /// `[.., in] -> [.., out]`.
+    pub(super) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
+        let bias = self.bias.as_ref();
+        let width = input.size().last().copied().unwrap_or(0);
+        let rows = input.size().iter().rev().skip(1).product::<i64>();
+        let shaped = |output: Tensor| {
+            let mut size = input.size();
+            size.pop();
+            size.extend(output.size().last());
+            output.f_reshape(&size)
+        };
+        match &self.weight {
+            Weight::OneDnn { kernel, .. } if rows >= ONEDNN_ROWS => {
+                shaped(convolved(&input.f_reshape([rows, width])?, kernel, bias)?)
+            }
+            Weight::Int8 { values, steps } => {
+                let (input, worth) = rounded(&input.f_reshape([rows, width])?)?;
+                let sums = input.f_internal_int_mm(values)?.f_to_kind(Kind::Float)?.f_mul_(&worth)?;
+                shaped(match bias {
+                    Some(bias) => bias.f_addcmul(&sums, steps)?,
+                    None => sums.f_mul(steps)?,
+                })
+            }
+            Weight::Torch(weight) | Weight::OneDnn { weight, .. } => input.f_linear(weight, bias),
+        }
+    }
+}
+
+/// `[rows, in]` times a kernel `[out, in, 1, 1]`: `[rows, out]`.
+fn convolved(input: &Tensor, kernel: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let (rows, width) = input.size2()?;
+    let pixels = input.f_contiguous()?.f_view([1, 1, rows, width])?.f_permute([0, 3, 1, 2])?;
+    let output = pixels.f_mkldnn_convolution(kernel, bias, [0, 0], [1, 1], [1, 1], 1)?;
+    output.f_permute([0, 2, 3, 1])?.f_reshape([rows, -1])
+}
+
+/// `[.., in] -> [.., out]` by a weight that learns: the same product, and on the way back both products of its gradients.
+pub(super) fn learned(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let usable = weight.device() == Device::Cpu && weight.kind() == Kind::Float && input.kind() == Kind::Float;
+    match input.size2() {
+        Ok((rows, _)) if usable && rows >= ONEDNN_ROWS && tch::utils::has_mkldnn() => {
+            convolved(input, &weight.f_unsqueeze(-1)?.f_unsqueeze(-1)?, bias)
+        }
+        _ => input.f_linear(weight, bias),
+    }
+}
+
+/// Rows `[n, m]` of numbers as int8, and what one step of each row is worth, `[n, 1]`.
+fn rounded(rows: &Tensor) -> Result<(Tensor, Tensor), TchError> {
+    // Two reductions that are vectorised; those of `norm` and `aminmax` are not, and took ten times as long.
+    let mut largest = rows.f_amax([1], true)?.f_maximum(&rows.f_amin([1], true)?.f_neg_()?)?;
+    let steps = largest.f_clamp_min_(SMALLEST)?.f_div_scalar_(LARGEST)?;
+    let values = rows.f_div(&steps)?.f_round_()?.f_to_kind(Kind::Int8)?;
+    Ok((values, steps))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draw(size: &[i64]) -> Tensor {
+        Tensor::randn(size, (Kind::Float, Device::Cpu))
+    }
+
+    fn apart(a: &Tensor, b: &Tensor) -> f64 {
+        assert_eq!(a.size(), b.size());
+        (a - b).abs().max().double_value(&[])
+    }
+
+    #[test]
+    fn onednn_gives_the_gradients_of_torch() {
+        tch::manual_seed(5);
+        for (rows, input, output, biased) in [(64, 16, 24, true), (150, 33, 7, false), (63, 8, 8, true)] {
+            let leaf = |size: &[i64]| draw(size).set_requires_grad(true);
+            let (x, weight, bias) = (leaf(&[rows, input]), leaf(&[output, input]), leaf(&[output]));
+            let bias = biased.then_some(&bias);
+            let weighed = draw(&[rows, output]);
+            let inputs: Vec<&Tensor> = [&x, &weight].into_iter().chain(bias).collect();
+            let gradients =
+                |product: Tensor| Tensor::run_backward(&[(product * &weighed).sum(Kind::Float)], &inputs, false, false);
+            let ours = gradients(learned(&x, &weight, bias).unwrap());
+            let theirs = gradients(x.linear(&weight, bias));
+            for (ours, theirs) in ours.iter().zip(&theirs) {
+                assert!(apart(ours, theirs) < 1e-3, "{rows} x {input} -> {output}: {}", apart(ours, theirs));
+            }
+        }
+    }
+
+    #[test]
+    fn onednn_gives_the_products_of_torch() {
+        tch::manual_seed(3);
+        for (input, output) in [(16, 24), (384, 1152), (33, 7), (1, 1)] {
+            let (weight, bias) = (draw(&[output, input]), draw(&[output]));
+            for size in [vec![1, input], vec![64, input], vec![7 * 129, input], vec![5, 31, input]] {
+                let x = draw(&size);
+                for bias in [None, Some(&bias)] {
+                    let expected = x.linear(&weight, bias);
+                    let product = Product::of(weight.shallow_clone(), bias.map(Tensor::shallow_clone), false).unwrap();
+                    let difference = apart(&product.forward(&x).unwrap(), &expected);
+                    assert!(difference < 1e-3, "{size:?} -> {output}: {difference}");
+                }
+            }
+        }
+    }
+
+    /// One number after another, as the formula has it.
+    fn slow(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Vec<f64> {
+        let rows = |tensor: &Tensor| Vec::<Vec<f64>>::try_from(tensor.to_kind(Kind::Double)).unwrap();
+        let round = |row: &Vec<f64>| {
+            let step = row.iter().fold(0.0_f64, |most, value| most.max(value.abs())) / LARGEST;
+            // Halves go to the even neighbour, as in torch.
+            let values = row.iter().map(|value| if step == 0.0 { 0.0 } else { (value / step).round_ties_even() });
+            (values.collect::<Vec<f64>>(), step)
+        };
+        let bias = bias.map(|bias| Vec::<f64>::try_from(bias.to_kind(Kind::Double)).unwrap());
+        let mut all = Vec::new();
+        for x in rows(x) {
+            let (x, step) = round(&x);
+            for (output, weight) in rows(weight).iter().enumerate() {
+                let (weight, of_weight) = round(weight);
+                let sum: f64 = x.iter().zip(&weight).map(|(a, b)| a * b).sum();
+                all.push(sum * step * of_weight + bias.as_ref().map_or(0.0, |bias| bias[output]));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn int8_products_are_those_of_the_formula_and_near_f32() {
+        tch::manual_seed(5);
+        for (rows, input, output) in [(1, 16, 24), (3, 33, 7), (70, 384, 50), (5, 1, 1)] {
+            let (weight, bias) = (draw(&[output, input]), draw(&[output]));
+            let mut x = draw(&[rows, input]);
+            // A row of zeros, and one a million times as large as the others.
+            let _ = x.get(0).zero_();
+            let factors: Vec<f32> = (0..rows).map(|row| if row == 2 { 1e6 } else { 1.0 }).collect();
+            x *= Tensor::from_slice(&factors).unsqueeze(1);
+            for bias in [None, Some(&bias)] {
+                let product = Product::of(weight.shallow_clone(), bias.map(Tensor::shallow_clone), true).unwrap();
+                let got = product.forward(&x).unwrap();
+                let exact = x.linear(&weight, bias);
+                let expected = Tensor::from_slice(&slow(&x, &weight, bias)).view_as(&got);
+                // A value beside the middle between two steps may go either way in f32.
+                let step =
+                    f64::try_from(x.abs().amax([1], false).max()).unwrap() * f64::try_from(weight.abs().max()).unwrap();
+                assert!(
+                    apart(&got.to_kind(Kind::Double), &expected) <= 2.0 * step / LARGEST,
+                    "{rows} x {input} -> {output}"
+                );
+                let cosine = Tensor::cosine_similarity(&got.flatten(0, 1), &exact.flatten(0, 1), 0, 1e-8);
+                assert!(
+                    f64::try_from(cosine).unwrap() > 0.999 || rows == 1 || input == 1,
+                    "{rows} x {input} -> {output}"
+                );
+                // No row depends on its neighbours.
+                let alone = product.forward(&x.narrow(0, rows - 1, 1)).unwrap();
+                assert_eq!(alone, got.narrow(0, rows - 1, 1));
+            }
+        }
+    }
+}
