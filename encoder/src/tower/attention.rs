@@ -110,6 +110,8 @@ impl SelfAttention {
     fn fused(&self, part: &Tensor, run: Run, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
         let [query, key, value] = self.split(part, run)?;
         let scale = Some(self.scale);
+        // In mixed precision it comes from a table in f32.
+        let bias = bias.map(|bias| bias.f_to_kind(query.kind())).transpose()?;
         let contexts = Tensor::f_scaled_dot_product_attention(&query, &key, &value, bias, 0.0, false, scale, false)?;
         self.merge(&contexts, run)
     }

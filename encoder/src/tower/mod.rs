@@ -37,7 +37,8 @@ mod relative;
 mod t5;
 
 use bert::Bert;
-pub(crate) use linear::{FeedForward, Linear};
+pub(crate) use feed_forward::FeedForward;
+pub(crate) use linear::Linear;
 pub(crate) use multihop::MultiHop;
 pub use network::VectorLength;
 pub(crate) use network::{Loaded, Network, Passed, Route, Transformer};

@@ -3,9 +3,9 @@
 
 mod broken;
 mod command;
+mod create;
 mod cross;
 mod data;
-mod create;
 mod dual;
 mod encoders;
 mod export;
@@ -24,4 +24,5 @@ mod probe;
 mod reference;
 mod service;
 mod tiny;
+mod train;
 mod wire;

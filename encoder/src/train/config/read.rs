@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::{Config, Stage};
+use crate::device::Dtype;
 use crate::dual::Sharing;
 use crate::train::TrainError;
 
@@ -55,8 +56,8 @@ impl Config {
         let refuse = |setting: &str, expected: &str, got: &dyn std::fmt::Display| {
             Err(format!("`{setting}` must be {expected}, got: {got}"))
         };
-        if self.dtype == crate::Dtype::F16 {
-            return refuse("dtype", "f32 or bf16: gradients leave the range of f16", &self.dtype);
+        if !matches!(self.dtype, Dtype::F32 | Dtype::Bf16) {
+            return refuse("dtype", "f32 or bf16, which hold the range of gradients", &self.dtype);
         }
         if self.model.encoder.is_some() && self.model.sharing.is_none() {
             return refuse("model.sharing", "given where an encoder is drawn anew, such as \"sde\"", &"nothing");
