@@ -70,10 +70,7 @@ pub fn compare(reproduced: &Reproduced) -> Result<Vec<Compared>, dyad_corpus::me
 }
 
 /// Second minus first, of MRR and of P@1.
-pub(super) fn paired(
-    first: &Values,
-    second: &Values,
-) -> Result<[Comparison; 2], dyad_corpus::metrics::Incomparable> {
+pub(super) fn paired(first: &Values, second: &Values) -> Result<[Comparison; 2], dyad_corpus::metrics::Incomparable> {
     let sampling = Sampling { rounds: ROUNDS, ..Sampling::default() };
     let of = |values: &Values, metric: usize| -> Vec<f64> {
         values.values().filter_map(|values| values.get(metric).copied()).collect()

@@ -49,7 +49,8 @@ pub fn write_markdown(out: &mut impl Write, reproduced: &Reproduced, compared: &
             writeln!(out)?;
         }
     }
-    let steps: Vec<String> = reproduced.table.variants.iter().filter_map(|variant| trials(reproduced, &variant.name)).collect();
+    let steps: Vec<String> =
+        reproduced.table.variants.iter().filter_map(|variant| trials(reproduced, &variant.name)).collect();
     writeln!(
         out,
         "\n{}. Paired randomisation tests and bootstrap intervals over questions{}{}. {}, {} threads, {}, revision {}.\n`{}`",

@@ -65,7 +65,9 @@ pub fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduced> {
         let data = job.places.fill(&evaluated.data);
         if !std::path::Path::new(&data).exists() {
             let name = &evaluated.name;
-            return Err(anyhow!("evaluation `{name}`: no such folder: `{data}`. DYAD_DATA (or --data) names the folder of all data"));
+            return Err(anyhow!(
+                "evaluation `{name}`: no such folder: `{data}`. DYAD_DATA (or --data) names the folder of all data"
+            ));
         }
     }
     let one_by_one = |wanted: &dyn Fn(&Variant) -> bool,
@@ -75,7 +77,8 @@ pub fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduced> {
             // A model as it is has no seed.
             let seeds = if variant.untrained { job.seeds.get(..1).unwrap_or_default() } else { &job.seeds[..] };
             for &seed in seeds {
-                let config = settings(table, variant, seed, &job.places, &job.overrides).map_err(|reason| anyhow!(reason))?;
+                let config =
+                    settings(table, variant, seed, &job.places, &job.overrides).map_err(|reason| anyhow!(reason))?;
                 let todo = Todo {
                     variant,
                     config: &config,

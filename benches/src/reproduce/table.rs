@@ -172,7 +172,10 @@ mod tests {
     fn tables_are_read_and_mistakes_are_named() {
         let table = read(TEXT).unwrap();
         assert_eq!((table.baseline_of(&table.variants[0]), table.baseline_of(&table.variants[1])), (None, Some("a")));
-        assert_eq!((table.evaluations[0].split.as_str(), table.evaluations[0].similarity), ("test", Similarity::Cosine));
+        assert_eq!(
+            (table.evaluations[0].split.as_str(), table.evaluations[0].similarity),
+            ("test", Similarity::Cosine)
+        );
         for (from, to, expected) in [
             ("name = \"b\"", "name = \"a\"", "got `a` twice"),
             ("against = \"a\"", "against = \"c\"", "expected names of variants, got `c`"),
@@ -187,9 +190,11 @@ mod tests {
     #[test]
     fn places_are_filled_in_everywhere() {
         let places = Places { data: "/d".into(), model: "/m".into() };
-        let mut value: toml::Value = "a = \"$DATA/x\"\nb = [\"$MODEL\", 1]\n[c]\nd = \"e\"\n".parse::<toml::Table>().unwrap().into();
+        let mut value: toml::Value =
+            "a = \"$DATA/x\"\nb = [\"$MODEL\", 1]\n[c]\nd = \"e\"\n".parse::<toml::Table>().unwrap().into();
         places.fill_all(&mut value);
-        let expected: toml::Value = "a = \"/d/x\"\nb = [\"/m\", 1]\n[c]\nd = \"e\"\n".parse::<toml::Table>().unwrap().into();
+        let expected: toml::Value =
+            "a = \"/d/x\"\nb = [\"/m\", 1]\n[c]\nd = \"e\"\n".parse::<toml::Table>().unwrap().into();
         assert_eq!(value, expected);
     }
 }

@@ -35,7 +35,8 @@ pub(super) fn write(path: &Path, values: &Values) -> Result<()> {
 /// Reads them back.
 pub(super) fn read(path: &Path) -> Result<Values> {
     let text = fs_err::read_to_string(path)?;
-    let fail = |line: usize, problem: &str| Error::Cache { path: path.to_owned(), problem: format!("line {line}: {problem}") };
+    let fail =
+        |line: usize, problem: &str| Error::Cache { path: path.to_owned(), problem: format!("line {line}: {problem}") };
     let mut lines = text.lines().enumerate();
     if lines.next().is_none_or(|(_, first)| first != heading()) {
         return Err(fail(1, &format!("expected `{}`", heading())));

@@ -64,7 +64,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pairs.jsonl");
         // Every third answer is that of its neighbour.
-        let line = |at: usize| format!("{{\"question\": \"q{at}\", \"answer\": \"a{}\"}}\n", at - usize::from(at % 3 == 2));
+        let line =
+            |at: usize| format!("{{\"question\": \"q{at}\", \"answer\": \"a{}\"}}\n", at - usize::from(at % 3 == 2));
         fs_err::write(&path, (0..30).map(line).collect::<String>()).unwrap();
         let mut shape = Shape { name: "s".to_owned(), pairs: path.clone(), batch: 5, batches: 2 };
         let read_pairs = read(&shape).unwrap();

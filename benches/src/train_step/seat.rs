@@ -120,7 +120,9 @@ impl Seat {
             return Err(self.reply("a time above 0".to_owned(), stepped.seconds.to_string()));
         }
         if stepped.losses.len() != self.batches || !stepped.losses.iter().all(|loss| loss.is_finite()) {
-            return Err(self.reply(format!("{} losses that are numbers", self.batches), format!("{:?}", stepped.losses)));
+            return Err(
+                self.reply(format!("{} losses that are numbers", self.batches), format!("{:?}", stepped.losses))
+            );
         }
         Ok(stepped)
     }

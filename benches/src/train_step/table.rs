@@ -62,6 +62,9 @@ mod tests {
         let line = table.lines().find(|line| line.starts_with("sentence-transformers")).unwrap();
         let row: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(row[1..], ["1000.0", "32.0", "20.0", "%", "300.0", "5.0e-1", "0.500x"]);
-        assert!(table.contains("squad-32: steps with 32 pairs, 500 tokens") && table.contains("other failed"), "{table}");
+        assert!(
+            table.contains("squad-32: steps with 32 pairs, 500 tokens") && table.contains("other failed"),
+            "{table}"
+        );
     }
 }

@@ -27,8 +27,14 @@ fn data(root: &Path) {
     }
     for name in ["reqa-squad", "scifact"] {
         let folder = root.join(name);
-        write(&folder.join("corpus.jsonl"), (0..20).map(|at| json!({ "_id": at.to_string(), "text": sentence(at, 6) })));
-        write(&folder.join("queries.jsonl"), (0..20).map(|at| json!({ "_id": format!("q{at}"), "text": sentence(at, 3) })));
+        write(
+            &folder.join("corpus.jsonl"),
+            (0..20).map(|at| json!({ "_id": at.to_string(), "text": sentence(at, 6) })),
+        );
+        write(
+            &folder.join("queries.jsonl"),
+            (0..20).map(|at| json!({ "_id": format!("q{at}"), "text": sentence(at, 3) })),
+        );
         let judged: String = (0..20).map(|at| format!("q{at}\t{at}\t1\n")).collect();
         fs_err::create_dir_all(folder.join("qrels")).unwrap();
         fs_err::write(folder.join("qrels/test.tsv"), format!("query-id\tcorpus-id\tscore\n{judged}")).unwrap();
@@ -106,7 +112,10 @@ fn mistakes_are_told_before_anything_is_trained() {
     let dir = tempdir().unwrap();
     data(&dir.path().join("data"));
     for (arguments, expected) in [
-        (&["sharing", "--out", "out", "--only", "sdee"][..], "expected variants of the table (zero-shot, as-it-is, sde"),
+        (
+            &["sharing", "--out", "out", "--only", "sdee"][..],
+            "expected variants of the table (zero-shot, as-it-is, sde",
+        ),
         (&["sharing", "--out", "out", "--set", "batch.sise=3"], "`batch.sise`"),
         (&["none", "--out", "out"], "none.toml"),
     ] {

@@ -26,7 +26,8 @@ fn write(directory: &Path) {
     fs_err::write(directory.join("tiny.toml"), text).unwrap();
     let words = ["the", "river", "city", "and", "mountain", "of", "king", "queen", "water", "light"];
     let text = |at: usize, more: usize| -> String {
-        let words: Vec<&str> = (0..more + at % 4).map(|word| words[(at * 7 + word * (at % 3 + 1)) % words.len()]).collect();
+        let words: Vec<&str> =
+            (0..more + at % 4).map(|word| words[(at * 7 + word * (at % 3 + 1)) % words.len()]).collect();
         words.join(" ")
     };
     let pair = |at: usize| format!("{}\n", json!({ "question": text(at, 2), "answer": text(at + 3, 6) }));
@@ -110,7 +111,8 @@ fn our_steps_are_those_of_sentence_transformers() {
     let dir = tempdir().unwrap();
     write(dir.path());
     let peers = format!("{ROOT}/benches/peers/train_step.py");
-    let arguments = ["--workload", "tiny.toml", "--out", "out", "--python", python.to_str().unwrap(), "--peers", &peers];
+    let arguments =
+        ["--workload", "tiny.toml", "--out", "out", "--python", python.to_str().unwrap(), "--peers", &peers];
     let engines = ["--engines", "dyad,sentence-transformers,sentence-transformers-no-dropout"];
     let output = bench(&[&arguments[..], &engines].concat(), dir.path());
     assert!(output.status.success(), "{output:?}");
