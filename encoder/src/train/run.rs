@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dyad_corpus::metrics::Metric;
-use serde_json::Value;
 
 use super::TrainError;
 use super::config::{Config, Stage, difference};
@@ -96,7 +95,7 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
 struct Run<'a> {
     /// Settings, the run's directory, what the model was opened from, where it computes, and whether to end.
     run: (&'a Config, &'a Path, &'a Path, &'a Compute, &'a AtomicBool),
-    facts: Value,
+    facts: String,
     model: String,
     checkpoints: Checkpoints,
     evaluator: Option<Evaluator>,
