@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dyad_corpus::metrics::Metric;
-use serde_json::Value;
 
 use super::TrainError;
 use super::config::{Config, Stage, difference};
@@ -25,7 +24,7 @@ use crate::tower::{Tower, VectorLength};
 /// Batches that are ready before they are asked for.
 const AHEAD: usize = 4;
 /// How long a batch may take.
-const DEADLINE: Duration = Duration::from_secs(600);
+const DEADLINE: Duration = Duration::from_mins(10);
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,8 +79,19 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
         None => None,
     };
     let log = RunLog::open(out, config.log, saved.as_ref().map_or(0, |(_, state)| state.step))?;
-    let run = (config, out, directory.as_path(), &compute, interrupted);
-    let mut run = Run { run, facts, model, checkpoints, evaluator, log, state: None };
+    let mut run = Run {
+        config,
+        out,
+        directory: &directory,
+        compute: &compute,
+        interrupted,
+        facts,
+        model,
+        checkpoints,
+        evaluator,
+        log,
+        state: None,
+    };
     let first = saved.as_ref().map_or(0, |(_, state)| state.stage);
     let mut saved = saved;
     for (number, stage) in config.stages.iter().enumerate().skip(first) {
@@ -94,9 +104,14 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
 }
 
 struct Run<'a> {
-    /// Settings, the run's directory, what the model was opened from, where it computes, and whether to end.
-    run: (&'a Config, &'a Path, &'a Path, &'a Compute, &'a AtomicBool),
-    facts: Value,
+    config: &'a Config,
+    /// Its directory.
+    out: &'a Path,
+    /// What the model was opened from.
+    directory: &'a Path,
+    compute: &'a Compute,
+    interrupted: &'a AtomicBool,
+    facts: String,
     model: String,
     checkpoints: Checkpoints,
     evaluator: Option<Evaluator>,
@@ -105,8 +120,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn interrupted(&self) -> bool {
-        self.run.4.load(Ordering::Relaxed)
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
     }
 
     /// Runs a stage, from its begin or from a checkpoint.
@@ -117,12 +132,11 @@ impl Run<'_> {
         learned: Learned,
         saved: Option<(PathBuf, State)>,
     ) -> Result<Learned, TrainError> {
-        let (config, out, directory, compute, _) = self.run;
+        let Self { config, out, directory, compute, interrupted, .. } = *self;
         let mined = match &stage.mine {
             None => None,
             Some(mine) => {
-                let flag = self.run.4;
-                let go_on = || !flag.load(Ordering::Relaxed);
+                let go_on = || !interrupted.load(Ordering::Relaxed);
                 let miner = Miner { learned: &learned, directory, compute, out, seed: config.seed };
                 Some(self.or_interrupted(miner.mine(stage, mine, &go_on))?)
             }
@@ -156,12 +170,12 @@ impl Run<'_> {
 
     fn or_interrupted<T>(&self, result: Result<T, TrainError>) -> Result<T, TrainError> {
         let step = self.state.as_ref().map_or(0, |state| state.step);
-        result.map_err(|error| if self.interrupted() { TrainError::Interrupted { step } } else { error })
+        result.map_err(|error| if self.is_interrupted() { TrainError::Interrupted { step } } else { error })
     }
 
     /// The loop. What is due behind a step is done before the next one is begun, so that a run that goes on does it too.
     fn steps(&mut self, stage: &Stage, step: &mut Step, sampler: Sampler) -> Result<(), TrainError> {
-        let (config, ..) = self.run;
+        let config = self.config;
         let Some(mut state) = self.state.take() else { return Ok(()) };
         // A checkpoint that training went on from need not be written again.
         let mut stored = (state.stage_step > 0).then_some(state.step);
@@ -171,7 +185,7 @@ impl Run<'_> {
             let due = |every: u64| every > 0 && state.step > 0 && state.step.is_multiple_of(every);
             let evaluate = state.stage_step > 0 && (ended || due(config.evaluation.every));
             let mut save = ended || due(config.checkpoints.every);
-            let mut stop = self.interrupted();
+            let mut stop = self.is_interrupted();
             if !stop && evaluate && state.evaluated != Some(state.step) {
                 match self.evaluate(step, &mut state)? {
                     Some(better) => save |= better,
@@ -209,7 +223,7 @@ impl Run<'_> {
     /// interrupted.
     fn evaluate(&mut self, step: &Step, state: &mut State) -> Result<Option<bool>, TrainError> {
         let Some(evaluator) = &self.evaluator else { return Ok(Some(false)) };
-        let (config, out, directory, compute, interrupted) = self.run;
+        let Self { config, out, directory, compute, interrupted, .. } = *self;
         let length = match config.evaluation.similarity {
             Similarity::Cosine => VectorLength::Unit,
             Similarity::InnerProduct => VectorLength::Raw,

@@ -13,7 +13,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tch::Tensor;
 
 use super::TrainError;
@@ -32,7 +31,22 @@ const PREFIX: &str = "step-";
 pub(super) struct Best {
     /// Steps of the run before it.
     pub(super) step: u64,
+    #[serde(with = "exact")]
     pub(super) value: f64,
+}
+
+/// As text: JSON's numbers do not come back to the bit.
+mod exact {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
+    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
 }
 
 /// Where a run stands.
@@ -40,8 +54,8 @@ pub(super) struct Best {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct State {
     pub(super) format: u32,
-    /// Settings of the run.
-    pub(super) config: Value,
+    /// Settings of the run, as the text of [`super::config::Config::facts`].
+    pub(super) config: String,
     /// Fingerprint of the model that it began from.
     pub(super) model: String,
     /// Number of the stage, from 0.
@@ -59,7 +73,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(config: Value, model: String, sampler: SamplerState) -> Self {
+    pub(super) fn new(config: String, model: String, sampler: SamplerState) -> Self {
         Self {
             format: FORMAT,
             config,
@@ -176,7 +190,7 @@ mod tests {
         let options = SamplerOptions { seed: 1, batch: 2, negatives: 0, last: Last::Drop };
         let sampler = SamplerState { data: "d".into(), options, cursor: crate::data::Cursor::default() };
         let best = best.map(|step| Best { step, value: 0.1 + 0.2 });
-        State { step, best, ..State::new(Value::Null, "m".into(), sampler) }
+        State { step, best, ..State::new(String::new(), "m".into(), sampler) }
     }
 
     fn names(folder: &Path) -> Vec<String> {

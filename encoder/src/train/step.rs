@@ -202,7 +202,7 @@ impl Step {
             }
         }
         self.optimizer.restore(&of_optimizer).map_err(|error| error.to_string())?;
-        let copied = tch::no_grad(|| pairs.iter_mut().try_for_each(|(own, saved)| own.f_copy_(saved).map(|_| ())));
+        let copied = tch::no_grad(|| pairs.iter_mut().try_for_each(|(own, saved)| own.f_copy_(saved).map(drop)));
         copied.map_err(|error: TchError| error.to_string())?;
         self.taken = taken;
         Ok(())

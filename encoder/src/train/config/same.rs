@@ -8,16 +8,17 @@ use super::Config;
 const FREE: [&str; 4] = ["device", "threads", "checkpoints", "log"];
 
 impl Config {
-    /// All settings, for a checkpoint.
-    pub(crate) fn facts(&self) -> Result<Value, serde_json::Error> {
-        serde_json::to_value(self)
+    /// All settings as JSON, for a checkpoint.
+    pub(crate) fn facts(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
     }
 }
 
 /// The first setting that differs and matters: its path, its value then and now.
-pub(crate) fn difference(then: &Value, now: &Value) -> Option<(String, String, String)> {
-    let without = |value: &Value| {
-        let mut value = value.clone();
+pub(crate) fn difference(then: &str, now: &str) -> Option<(String, String, String)> {
+    // Read alike, so that equal texts are equal numbers.
+    let without = |text: &str| {
+        let mut value: Value = serde_json::from_str(text).unwrap_or_default();
         if let Value::Object(settings) = &mut value {
             for free in FREE {
                 settings.remove(free);

@@ -48,7 +48,7 @@ fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
 fn every_setting_stands_in_the_text() {
     let all = Config::parse(&uncommented()).unwrap();
     let mut found = Vec::new();
-    paths(&all.facts().unwrap(), "", &mut found);
+    paths(&serde_json::from_str(&all.facts().unwrap()).unwrap(), "", &mut found);
     assert!(found.len() > 70, "{}", found.len());
     for path in found {
         let key = path.rsplit('.').next().unwrap();

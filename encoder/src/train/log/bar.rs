@@ -9,7 +9,7 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct Bar {
-    bar: ProgressBar,
+    shown: ProgressBar,
     stage: String,
     steps: u64,
     first: u64,
@@ -20,15 +20,15 @@ pub(super) struct Bar {
 impl Bar {
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self { bar: ProgressBar::hidden(), stage: String::new(), steps: 0, first: 0, started: now, logged: now }
+        Self { shown: ProgressBar::hidden(), stage: String::new(), steps: 0, first: 0, started: now, logged: now }
     }
 
     pub(super) fn begin(&mut self, stage: &str, taken: u64, steps: u64) {
-        self.bar.finish_and_clear();
+        self.shown.finish_and_clear();
         let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len}  {msg}");
-        self.bar = ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        self.bar.set_prefix(stage.to_owned());
-        self.bar.set_position(taken);
+        self.shown = ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        self.shown.set_prefix(stage.to_owned());
+        self.shown.set_position(taken);
         let now = Instant::now();
         (self.steps, self.first, self.started, self.logged) = (steps, taken, now, now);
         stage.clone_into(&mut self.stage);
@@ -38,28 +38,28 @@ impl Bar {
     pub(super) fn step(&mut self, step: u64, loss: f64, rate: f64, speed: f64) {
         let left = left(self.started.elapsed(), step.saturating_sub(self.first), self.steps.saturating_sub(step));
         let message = format!("loss {loss:.4}, rate {rate:.2e}, {speed:.0} examples/s, {} left", HumanDuration(left));
-        if self.bar.is_hidden() {
+        if self.shown.is_hidden() {
             if self.logged.elapsed() >= LOG_EVERY {
                 self.logged = Instant::now();
                 tracing::info!("{} step {step} of {}: {message}", self.stage, self.steps);
             }
         } else {
-            self.bar.set_position(step);
-            self.bar.set_message(message);
+            self.shown.set_position(step);
+            self.shown.set_message(message);
         }
     }
 
     /// A line of its own.
     pub(super) fn say(&mut self, line: &str) {
         // A log's line would break into the bar.
-        if self.bar.is_hidden() { tracing::info!("{line}") } else { self.bar.println(line) }
+        if self.shown.is_hidden() { tracing::info!("{line}") } else { self.shown.println(line) }
     }
 }
 
 /// However a run ends, what is said next stands on a line of its own.
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.shown.finish_and_clear();
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dyad_corpus::examples::{Example, Passage};
 use dyad_encoder::data::{PairOptions, Pairs, PairsBuilder};
-use dyad_encoder::dual::{Creation, Learned, create};
+use dyad_encoder::dual::{Aggregation, Creation, Learned, NewEncoder, create, create_over};
 use dyad_encoder::tokenize::Tokens;
 use dyad_encoder::tower::VectorLength;
 use dyad_encoder::train::Config;
@@ -69,6 +69,16 @@ pub(super) fn bundle(from: &str, sharing: &str, dim: usize) -> (TempDir, PathBuf
     (folder, to)
 }
 
+/// A new bundle with a Transformer of one layer that is drawn anew: it learns fast.
+pub(super) fn small(sharing: &str, dim: usize) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("bundle");
+    let creation = Creation { sharing: sharing.parse().unwrap(), dim, seed: 1 };
+    let encoder = NewEncoder::Transformer { layers: 1 };
+    create_over(&tiny("classic-mean"), &to, &creation, encoder, Aggregation::Mean).unwrap();
+    (folder, to)
+}
+
 pub(super) fn pairs(learned: &Learned) -> Arc<Pairs> {
     let mut builder = PairsBuilder::new(learned.tokenizer(), PairOptions::default());
     builder.extend((0..PAIRS).map(|number| Ok::<_, std::convert::Infallible>(example(number)))).unwrap();
@@ -116,7 +126,8 @@ impl Place {
     pub(super) fn settings(&self, settings: &str) {
         let model = tiny("classic-mean").display().to_string();
         let head = format!(
-            "threads = 1\n[model]\nfrom = {model:?}\nsharing = \"ade-spl\"\ndim = 12\n[data]\npaths = [\"pairs.jsonl\"]\n"
+            "threads = 1\n[model]\nfrom = {model:?}\nsharing = \"ade-spl\"\ndim = 16\nencoder = \"transformer\"\nlayers = 1\n\
+             [data]\npaths = [\"pairs.jsonl\"]\n"
         );
         fs_err::write(self.path("settings.toml"), format!("{head}{settings}")).unwrap();
     }
