@@ -12,6 +12,7 @@
 //! | [`loss`] | what training makes small |
 //! | [`cross`] | the cross side of ENDX, for training only |
 //! | [`optim`] | optimizers whose state can be saved, schedules, clipping |
+//! | [`train`] | the training loop: one TOML, stages, checkpoints, evaluation |
 //! | [`probe`] | how the two towers lie in their common space |
 //! | [`job`] | the embedding job: a corpus to an embeddings directory |
 //! | [`serve`] | one model for many callers: in process, over gRPC and over HTTP |
@@ -33,6 +34,7 @@ pub mod probe;
 pub mod serve;
 pub mod tokenize;
 pub mod tower;
+pub mod train;
 
 pub use bundle::{Encoder, ModelInfo};
 pub use device::{Compute, Device, Dtype};

@@ -7,6 +7,7 @@ use clap::Parser;
 use dyad_encoder::cli::{Cli, INTERRUPTED};
 use dyad_encoder::data::DataError;
 use dyad_encoder::job::JobError;
+use dyad_encoder::train::TrainError;
 
 /// Also of libtorch (`override`): the C library's gives large blocks back to the kernel at every free, and a layer's
 /// activations are such blocks; faulting their pages in again was a sixth of an f32 embedding job.
@@ -22,7 +23,8 @@ fn main() -> ExitCode {
             // Nobody is left to tell when standard error is closed.
             let _ = writeln!(std::io::stderr().lock(), "error: {error:#}");
             let interrupted = matches!(error.downcast_ref(), Some(JobError::Interrupted { .. }))
-                || matches!(error.downcast_ref(), Some(DataError::Interrupted));
+                || matches!(error.downcast_ref(), Some(DataError::Interrupted))
+                || matches!(error.downcast_ref(), Some(TrainError::Interrupted { .. }));
             if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
         }
     }

@@ -54,6 +54,9 @@ impl Parts {
         manifest: Option<&Manifest>,
         learned: bool,
     ) -> Result<Self, Error> {
+        // What learns in bfloat16 is kept in f32: a step is often smaller than what bfloat16 tells apart.
+        let mixed = learned && compute.dtype == Dtype::Bf16;
+        let stored = Compute { dtype: if mixed { Dtype::F32 } else { compute.dtype }, ..*compute };
         // Settings and tokenizers first: they are small, and refuse early.
         let mut opened = Vec::new();
         for (at, placed) in layout.modules.iter().enumerate() {
@@ -82,8 +85,9 @@ impl Parts {
                 Module::Transformer(_) => {
                     let Some(opened) = parts.opened.iter().find(|opened| opened.at == at) else { continue };
                     let architecture = opened.architecture.clone();
-                    let file = WeightsFile::open(&placed.folder, *compute, |name| architecture.tensor_name(name))?;
-                    let mut source = Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters));
+                    let file = WeightsFile::open(&placed.folder, stored, |name| architecture.tensor_name(name))?;
+                    let mut source =
+                        Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters)).mix(mixed);
                     let table = frozen(Part::TokenEmbedder).then(|| architecture.token_table());
                     source.freeze(table, frozen(Part::Transformer), architecture.token_table());
                     let transformer = Transformer::load(&mut source, &architecture)?;
@@ -100,16 +104,18 @@ impl Parts {
                 }
                 Module::Pooling(settings) => Loaded::Pooling(Pooling::new(settings.clone())),
                 Module::MultiHop(settings) => {
-                    let file = WeightsFile::open(&placed.folder, *compute, str::to_owned)?;
-                    let mut source = Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters));
+                    let file = WeightsFile::open(&placed.folder, stored, str::to_owned)?;
+                    let mut source =
+                        Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters)).mix(mixed);
                     source.freeze(None, frozen(Part::Transformer), "");
                     let multihop = MultiHop::load(&mut source, settings)?;
                     parts.tensors.push((at, source.finish(|_| false)?));
                     Loaded::MultiHop(multihop)
                 }
                 Module::Dense(settings) => {
-                    let file = WeightsFile::open(&placed.folder, *compute, str::to_owned)?;
-                    let mut source = Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters));
+                    let file = WeightsFile::open(&placed.folder, stored, str::to_owned)?;
+                    let mut source =
+                        Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters)).mix(mixed);
                     source.freeze(None, frozen(Part::Projection), "");
                     let dense = Dense::load(&mut source, "linear", settings, compute.dtype.kind())?;
                     parts.tensors.push((at, source.finish(|_| false)?));

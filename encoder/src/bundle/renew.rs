@@ -47,7 +47,7 @@ pub(crate) fn renew(from: &Path, to: &Path, values: &BTreeMap<String, Tensor>) -
     }
     let mut renewal = Renewal { values, shared: &shared, used: BTreeSet::new() };
     for placed in &layout.modules {
-        for path in renewal.files(placed)? {
+        for path in files(placed)? {
             renewal.rewrite(placed, &path, &target(&path))?;
         }
         if target(&placed.folder).join(INDEX).is_file() {
@@ -71,6 +71,16 @@ fn folders(root: &Path, layout: &Layout) -> BTreeSet<PathBuf> {
     folders
 }
 
+/// The files of a module's weights; none where it has no tensors.
+fn files(placed: &Placed) -> Result<Vec<PathBuf>, Error> {
+    let (whole, index) = (placed.folder.join(WEIGHTS), placed.folder.join(INDEX));
+    Ok(match placed.module {
+        Module::Pooling(_) | Module::Normalize => Vec::new(),
+        _ if whole.is_file() => vec![whole],
+        _ => shards(&index)?.into_iter().map(|shard| placed.folder.join(shard)).collect(),
+    })
+}
+
 struct Renewal<'a> {
     values: &'a BTreeMap<String, Tensor>,
     shared: &'a [SharedTensor],
@@ -79,16 +89,6 @@ struct Renewal<'a> {
 }
 
 impl Renewal<'_> {
-    /// The files of a module's weights; none where it has no tensors.
-    fn files(&self, placed: &Placed) -> Result<Vec<PathBuf>, Error> {
-        let (whole, index) = (placed.folder.join(WEIGHTS), placed.folder.join(INDEX));
-        Ok(match placed.module {
-            Module::Pooling(_) | Module::Normalize => Vec::new(),
-            _ if whole.is_file() => vec![whole],
-            _ => shards(&index)?.into_iter().map(|shard| placed.folder.join(shard)).collect(),
-        })
-    }
-
     fn rewrite(&mut self, placed: &Placed, from: &Path, to: &Path) -> Result<(), Error> {
         let architecture = match placed.module {
             Module::Transformer(_) => Some(Architecture::read(&placed.folder.join("config.json"))?),

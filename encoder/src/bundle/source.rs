@@ -56,6 +56,7 @@ pub(super) struct Source<'a> {
     ties: &'a mut Ties,
     /// Where tensors are noted that are to be learned.
     learned: Option<&'a mut Vec<Parameter>>,
+    mixed: bool,
     frozen_table: Option<&'static str>,
     others_frozen: bool,
     table: &'static str,
@@ -68,7 +69,13 @@ impl<'a> Source<'a> {
         ties: &'a mut Ties,
         learned: Option<&'a mut Vec<Parameter>>,
     ) -> Self {
-        Self { file, module, ties, learned, frozen_table: None, others_frozen: false, table: "" }
+        Self { file, module, ties, learned, mixed: false, frozen_table: None, others_frozen: false, table: "" }
+    }
+
+    /// Products of what is learned are in bfloat16.
+    pub(super) fn mix(mut self, mixed: bool) -> Self {
+        self.mixed = mixed;
+        self
     }
 
     /// What training leaves as it is: the table of token vectors, and all tensors but `table`.
@@ -104,6 +111,10 @@ impl Parameters for Source<'_> {
             learned.push(Parameter { name, tensor: tensor.set_requires_grad(!frozen), frozen });
         }
         Ok(tensor)
+    }
+
+    fn mixed(&self) -> bool {
+        self.mixed
     }
 
     fn trainable(&self) -> bool {

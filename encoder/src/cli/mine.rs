@@ -1,19 +1,18 @@
 //! `dyad-encoder mine`: examples with hard negatives, found by exact search.
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use anyhow::ensure;
 use clap::Args;
-use dyad_corpus::examples::{Example, ExampleReader, Passage, to_tevatron};
-use dyad_corpus::{CorpusReader, ReadOptions};
+use dyad_corpus::examples::ExampleReader;
 
 use super::examples::{ExampleArguments, report};
 use super::model::ModelOptions;
 use super::signals::watch_signals;
 use crate::bundle::Encoder;
-use crate::data::{DataError, Margin, MineOptions, Miner};
+use crate::data::{Margin, MineOptions, mine_file};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -71,67 +70,23 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     mining.check()?;
     let read = options.data.read("train");
-    let examples = || ExampleReader::open(&options.data.data, &read);
-    let candidates = candidates(options, examples()?)?;
+    let examples = || Ok(vec![ExampleReader::open(&options.data.data, &read)?]);
     let interrupted = watch_signals()?;
     let go_on = || !interrupted.load(Ordering::Relaxed);
     let encoder = Encoder::open(&options.model.model, &options.model.compute())?;
-    let mut miner = Miner::new(&encoder, options.model.budget(), &candidates, &go_on)?;
-    let mut told = examples()?;
-    for example in told.by_ref() {
-        miner.know(&example?);
-    }
-    report(told.skipped());
-
-    let mut name = options.out.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
-    let partial = options.out.with_file_name(name);
-    let mut out = BufWriter::new(fs_err::File::create(&partial)?);
-    let write =
-        |example: Example| writeln!(out, "{}", to_tevatron(&example)).map_err(|error| DataError::Source(error.into()));
-    let mined = miner.mine(examples()?, &mining, &go_on, write);
-    let mined = match mined {
-        Ok(mined) => mined,
-        Err(error) => {
-            fs_err::remove_file(&partial)?;
-            return Err(error.into());
-        }
-    };
-    out.flush()?;
-    out.get_ref().sync_all()?;
-    fs_err::rename(&partial, &options.out)?;
+    let settings = (&mining, options.model.budget());
+    let found = mine_file(&encoder, &examples, options.corpus.as_deref(), settings, &options.out, &go_on)?;
+    report(&found.skipped);
+    let mined = found.mined;
     writeln!(
         std::io::stdout().lock(),
         "mined {} negatives for {} examples among {} candidates; {} have fewer than asked for, {} none; {}",
         mined.negatives,
         mined.examples,
-        candidates.len(),
+        found.candidates,
         mined.short,
         mined.without,
         options.out.display()
     )?;
     Ok(())
-}
-
-/// The corpus, or every positive once.
-fn candidates(options: &Options, examples: ExampleReader) -> anyhow::Result<Vec<Passage>> {
-    if let Some(corpus) = &options.corpus {
-        let documents = CorpusReader::open(corpus, &ReadOptions::default())?.map(|document| {
-            document.map(|document| {
-                let document = document.value;
-                Passage { key: Some(document.key), title: document.title, text: document.text, score: None }
-            })
-        });
-        return Ok(documents.collect::<Result<_, _>>()?);
-    }
-    let mut seen = std::collections::HashSet::new();
-    let mut passages = Vec::new();
-    for example in examples {
-        for passage in example?.positives {
-            if seen.insert(passage.passage().into_owned()) {
-                passages.push(Passage { score: None, ..passage });
-            }
-        }
-    }
-    Ok(passages)
 }

@@ -9,7 +9,10 @@
 //! | `create.rs` | a dual encoder from one pretrained model |
 //! | `export.rs` | the same model in another number type |
 //! | `probe.rs` | how the two towers lie in their common space |
+//! | `train.rs` | a dual encoder by one TOML |
+//! | `evaluate.rs` | exact search over a BEIR folder |
 //! | `mine.rs` | examples with hard negatives |
+//! | `reqa.rs` | SQuAD to a BEIR folder of answer sentences |
 //! | `examples.rs` | options of commands that read training examples |
 //! | `signals.rs` | how long jobs are interrupted |
 //! | `model.rs` | options that all of them take |
@@ -17,14 +20,17 @@
 mod create;
 mod embed;
 mod encode;
+mod evaluate;
 mod examples;
 mod export;
 mod inspect;
 mod mine;
 mod model;
 mod probe;
+mod reqa;
 mod serve;
 mod signals;
+mod train;
 
 use clap::{Parser, Subcommand};
 
@@ -55,8 +61,14 @@ enum Command {
     Export(export::Options),
     /// Draw questions and answers in one plane, and say how far the towers are apart.
     Probe(probe::Options),
+    /// Train a dual encoder by one TOML; run again after an interruption to go on.
+    Train(train::Options),
+    /// Search a BEIR folder exactly and measure the ranking; compare two models.
+    Evaluate(evaluate::Options),
     /// Find hard negatives for training examples by exact search.
     Mine(mine::Options),
+    /// Write a SQuAD file as questions and answer sentences, by the ReQA construction.
+    Reqa(reqa::Options),
 }
 
 impl Cli {
@@ -70,7 +82,10 @@ impl Cli {
             Command::Create(options) => create::run(&options),
             Command::Export(options) => export::run(&options),
             Command::Probe(options) => probe::run(&options),
+            Command::Train(options) => train::run(&options),
+            Command::Evaluate(options) => evaluate::run(&options),
             Command::Mine(options) => mine::run(&options),
+            Command::Reqa(options) => reqa::run(&options),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use tch::{Device, Kind, Tensor};
 
-use crate::device::Compute;
+use crate::device::{Compute, Dtype};
 use crate::dual::{Parameter, Random};
 use crate::error::{Error, torch};
 use crate::tower::Parameters;
@@ -10,7 +10,7 @@ use crate::tower::Parameters;
 /// Hands out drawn tensors, and notes them.
 pub(super) struct Drawn {
     random: Random,
-    kind: Kind,
+    mixed: bool,
     device: Device,
     prefix: String,
     parameters: Vec<Parameter>,
@@ -20,7 +20,7 @@ impl Drawn {
     pub(super) fn new(seed: u64, compute: &Compute) -> Self {
         Self {
             random: Random::new(seed),
-            kind: compute.dtype.kind(),
+            mixed: compute.dtype == Dtype::Bf16,
             device: compute.torch_device(),
             prefix: String::new(),
             parameters: Vec::new(),
@@ -49,12 +49,16 @@ impl Parameters for Drawn {
         };
         let size: Vec<i64> = shape.iter().map(|&length| length as i64).collect();
         let tensor = Tensor::f_from_slice(&values)
-            .and_then(|tensor| tensor.f_view(&size[..])?.f_to_kind(self.kind)?.f_to_device(self.device))
+            .and_then(|tensor| tensor.f_view(&size[..])?.f_to_kind(Kind::Float)?.f_to_device(self.device))
             .and_then(|tensor| tensor.f_set_requires_grad(true))
             .map_err(torch("drawing the cross side"))?;
         let name = format!("{}{name}", self.prefix);
         self.parameters.push(Parameter { name, tensor: tensor.shallow_clone(), frozen: false });
         Ok(tensor)
+    }
+
+    fn mixed(&self) -> bool {
+        self.mixed
     }
 
     fn trainable(&self) -> bool {

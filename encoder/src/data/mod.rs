@@ -17,6 +17,7 @@
 //! | `collate.rs` | [`TrainBatch`]: tokens, mask, teacher's scores |
 //! | `prefetch.rs` | [`Prefetch`]: a thread that works ahead |
 //! | `mine.rs` | hard negatives by exact search |
+//! | `mine_file.rs` | the same from file to file |
 //! | `exact.rs` | the best answers of each question, a block at a time |
 //! | `error.rs` | why there is no batch |
 
@@ -25,6 +26,7 @@ mod collate;
 mod error;
 mod exact;
 mod mine;
+mod mine_file;
 mod pairs;
 mod plan;
 mod prefetch;
@@ -39,6 +41,7 @@ pub use collate::{TrainBatch, collate};
 pub use error::DataError;
 pub use exact::{Ranked, best_answers};
 pub use mine::{Margin, MineOptions, Mined, Miner};
+pub use mine_file::{MinedFile, Open, mine_file};
 pub use pairs::Pairs;
 pub use prefetch::Prefetch;
 pub use sampler::{Cursor, Draw, Last, Sampler, SamplerOptions, SamplerState};

@@ -46,6 +46,8 @@ pub struct Learned {
 
 impl Learned {
     /// Opens a bundle, or any model that [`crate::Encoder::open`] opens; without `dyad.json` nothing is frozen.
+    ///
+    /// With [`crate::Dtype::Bf16`] tensors are kept in f32, and products are in bfloat16 (mixed precision).
     pub fn open(directory: &Path, compute: &Compute) -> Result<Self, Error> {
         compute.prepare()?;
         let (layout, manifest) = (Layout::read(directory)?, Manifest::read(directory)?);

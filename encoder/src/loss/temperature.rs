@@ -64,7 +64,7 @@ impl Temperature {
     }
 
     /// Scores over the temperature.
-    pub(super) fn divide(&self, scores: &Tensor) -> Result<Tensor, TchError> {
+    pub(crate) fn divide(&self, scores: &Tensor) -> Result<Tensor, TchError> {
         match self {
             Self::Fixed(1.0) => Ok(scores.shallow_clone()),
             Self::Fixed(temperature) => scores.f_div_scalar(*temperature),

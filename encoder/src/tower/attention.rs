@@ -96,8 +96,11 @@ impl SelfAttention {
     /// `[rows, s, 3 * inner]` to queries, keys and values, each `[rows, heads, s, head_size]`.
     fn split(&self, all: &Tensor) -> Result<[Tensor; 3], TchError> {
         let (rows, tokens, _) = all.size3()?;
-        let parts = all.f_view([rows, tokens, 3, self.heads, self.head_size])?.f_permute([2, 0, 3, 1, 4])?;
-        Ok([parts.f_select(0, 0)?, parts.f_select(0, 1)?, parts.f_select(0, 2)?])
+        let shape = [rows, tokens, 3, self.heads, self.head_size];
+        // Taken apart at once, for the way back.
+        let parts = all.f_view(shape)?.f_permute([2, 0, 3, 1, 4])?.f_unbind(0)?;
+        <[Tensor; 3]>::try_from(parts)
+            .map_err(|parts| TchError::Shape(format!("expected queries, keys and values, got: {} parts", parts.len())))
     }
 
     /// `[rows, heads, s, head_size]` to `[rows * s, inner]`.
@@ -108,6 +111,8 @@ impl SelfAttention {
     fn fused(&self, all: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
         let [query, key, value] = self.split(all)?;
         let scale = Some(self.scale);
+        // In mixed precision it comes from a table in f32.
+        let bias = bias.map(|bias| bias.f_to_kind(query.kind())).transpose()?;
         let contexts = Tensor::f_scaled_dot_product_attention(&query, &key, &value, bias, 0.0, false, scale, false)?;
         self.merge(&contexts)
     }

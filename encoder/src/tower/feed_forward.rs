@@ -21,7 +21,7 @@ impl FeedForward {
         let wide = if self.gated {
             let half = wide.size().last().copied().unwrap_or(0) / 2;
             activated(self.activation, &wide.f_narrow(-1, 0, half)?)?.f_mul(&wide.f_narrow(-1, half, half)?)?
-        } else if matches!(self.widen, Linear::Learned(_)) {
+        } else if !matches!(self.widen, Linear::Fixed(_)) {
             activated(self.activation, &wide)?
         } else {
             // The widest tensor of the network, and nobody else's.

@@ -1,9 +1,9 @@
 //! Affine maps, `y = x W^T + b`: one, or several of one input as one.
 
-use tch::{TchError, Tensor};
+use tch::{Kind, TchError, Tensor};
 
 use super::parameters::Parameters;
-use super::product::Product;
+use super::product::{self, Product};
 use crate::error::{Error, torch};
 
 /// Weight `[out, in]` and bias `[out]`.
@@ -25,6 +25,8 @@ impl Map {
 pub(crate) enum Linear {
     /// A step of training may change each of them.
     Learned(Vec<Map>),
+    /// The same with products in bfloat16 over weights in f32 (mixed precision, Micikevicius et al. 2018).
+    Mixed(Vec<Map>),
     /// All of them, joined, as they stay.
     Fixed(Product),
 }
@@ -50,7 +52,10 @@ impl Linear {
         bias: bool,
     ) -> Result<Self, Error> {
         let maps = read(parameters, names, input, output, bias)?;
-        if parameters.trainable() { Ok(Self::Learned(maps)) } else { Self::fixed(&maps, parameters.int8()) }
+        if parameters.trainable() {
+            return Ok(Self::learned(parameters, maps));
+        }
+        Self::fixed(&maps, parameters.int8())
     }
 
     /// As [`Self::load`], and never rounded to int8.
@@ -62,7 +67,14 @@ impl Linear {
         bias: bool,
     ) -> Result<Self, Error> {
         let maps = read(parameters, &[name.to_owned()], input, output, bias)?;
-        if parameters.trainable() { Ok(Self::Learned(maps)) } else { Self::fixed(&maps, false) }
+        if parameters.trainable() {
+            return Ok(Self::learned(parameters, maps));
+        }
+        Self::fixed(&maps, false)
+    }
+
+    fn learned(parameters: &dyn Parameters, maps: Vec<Map>) -> Self {
+        if parameters.mixed() { Self::Mixed(maps) } else { Self::Learned(maps) }
     }
 
     /// Maps that stay as they are: joined, and laid out for the fastest product.
@@ -77,7 +89,13 @@ impl Linear {
             Self::Fixed(product) => product.forward(input),
             Self::Learned(maps) => {
                 let map = join(maps)?;
-                input.f_linear(&map.weight, map.bias.as_ref())
+                product::learned(input, &map.weight, map.bias.as_ref())
+            }
+            Self::Mixed(maps) => {
+                let map = join(maps)?;
+                let narrow = |tensor: &Tensor| tensor.f_to_kind(Kind::BFloat16);
+                let bias = map.bias.as_ref().map(narrow).transpose()?;
+                narrow(input)?.f_linear(&narrow(&map.weight)?, bias.as_ref())
             }
         }
     }
@@ -110,7 +128,7 @@ fn join(maps: &[Map]) -> Result<Map, TchError> {
 
 #[cfg(test)]
 mod tests {
-    use tch::{Device, Kind};
+    use tch::Device;
 
     use super::*;
 

@@ -23,6 +23,8 @@ impl LayerNorm {
     }
 
     pub(crate) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
+        // In mixed precision, what comes from a product is narrower than what scales it.
+        let input = input.f_to_kind(self.weight.kind())?;
         input.f_layer_norm([self.size], Some(&self.weight), Some(&self.bias), self.epsilon, true)
     }
 }

@@ -15,6 +15,11 @@ pub(crate) trait Parameters {
         false
     }
 
+    /// Whether tensors are f32 and products of them are to be in bfloat16.
+    fn mixed(&self) -> bool {
+        false
+    }
+
     /// Whether the maps of transformers are to be rounded to int8.
     fn int8(&self) -> bool {
         false

@@ -91,9 +91,7 @@ impl Product {
         };
         match &self.weight {
             Weight::OneDnn { kernel, .. } if rows >= ONEDNN_ROWS => {
-                let pixels = input.f_contiguous()?.f_view([1, 1, rows, width])?.f_permute([0, 3, 1, 2])?;
-                let output = pixels.f_mkldnn_convolution(kernel, bias, [0, 0], [1, 1], [1, 1], 1)?;
-                shaped(output.f_permute([0, 2, 3, 1])?)
+                shaped(convolved(&input.f_reshape([rows, width])?, kernel, bias)?)
             }
             Weight::Int8 { values, steps } => {
                 let (input, worth) = rounded(&input.f_reshape([rows, width])?)?;
@@ -105,6 +103,25 @@ impl Product {
             }
             Weight::Torch(weight) | Weight::OneDnn { weight, .. } => input.f_linear(weight, bias),
         }
+    }
+}
+
+/// `[rows, in]` times a kernel `[out, in, 1, 1]`: `[rows, out]`.
+fn convolved(input: &Tensor, kernel: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let (rows, width) = input.size2()?;
+    let pixels = input.f_contiguous()?.f_view([1, 1, rows, width])?.f_permute([0, 3, 1, 2])?;
+    let output = pixels.f_mkldnn_convolution(kernel, bias, [0, 0], [1, 1], [1, 1], 1)?;
+    output.f_permute([0, 2, 3, 1])?.f_reshape([rows, -1])
+}
+
+/// `[.., in] -> [.., out]` by a weight that learns: the same product, and on the way back both products of its gradients.
+pub(super) fn learned(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let usable = weight.device() == Device::Cpu && weight.kind() == Kind::Float && input.kind() == Kind::Float;
+    match input.size2() {
+        Ok((rows, _)) if usable && rows >= ONEDNN_ROWS && tch::utils::has_mkldnn() => {
+            convolved(input, &weight.f_unsqueeze(-1)?.f_unsqueeze(-1)?, bias)
+        }
+        _ => input.f_linear(weight, bias),
     }
 }
 
@@ -138,6 +155,25 @@ mod tests {
         assert_eq!(up(Filling::No, &tokens), tokens);
         assert_eq!(up(Filling::Many, &tokens), [1, 8, 9, 63, 64, 128, 2048, 2112]);
         assert_eq!(up(Filling::All, &tokens), [8, 8, 16, 64, 64, 128, 2048, 2112]);
+    }
+
+    #[test]
+    fn onednn_gives_the_gradients_of_torch() {
+        tch::manual_seed(5);
+        for (rows, input, output, biased) in [(64, 16, 24, true), (150, 33, 7, false), (63, 8, 8, true)] {
+            let leaf = |size: &[i64]| draw(size).set_requires_grad(true);
+            let (x, weight, bias) = (leaf(&[rows, input]), leaf(&[output, input]), leaf(&[output]));
+            let bias = biased.then_some(&bias);
+            let weighed = draw(&[rows, output]);
+            let inputs: Vec<&Tensor> = [&x, &weight].into_iter().chain(bias).collect();
+            let gradients =
+                |product: Tensor| Tensor::run_backward(&[(product * &weighed).sum(Kind::Float)], &inputs, false, false);
+            let ours = gradients(learned(&x, &weight, bias).unwrap());
+            let theirs = gradients(x.linear(&weight, bias));
+            for (ours, theirs) in ours.iter().zip(&theirs) {
+                assert!(apart(ours, theirs) < 1e-3, "{rows} x {input} -> {output}: {}", apart(ours, theirs));
+            }
+        }
     }
 
     #[test]

@@ -24,4 +24,5 @@ mod probe;
 mod reference;
 mod service;
 mod tiny;
+mod train;
 mod wire;

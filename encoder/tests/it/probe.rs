@@ -1,4 +1,4 @@
-//! `probe` and `mine` as people run them.
+//! `probe`, `mine` and `reqa` as people run them.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -110,4 +110,22 @@ fn mined_negatives_are_the_best_that_do_not_answer() {
         text(&wrong.stderr)
     );
     assert!(!out.exists());
+}
+
+#[test]
+fn squad_becomes_a_beir_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let (squad, out) = (root.path().join("dev.json"), root.path().join("reqa"));
+    let context = "The king was here. The queen left.";
+    let question =
+        serde_json::json!({"id": "q", "question": "who left?", "answers": [{"text": "queen", "answer_start": 23}]});
+    let data = serde_json::json!({"data": [{"paragraphs": [{"context": context, "qas": [question]}]}]});
+    fs_err::write(&squad, data.to_string()).unwrap();
+    let (squad, out) = (squad.display().to_string(), out.display().to_string());
+    let written = run(&["reqa", "--squad", &squad, "--out", &out]);
+    assert!(text(&written.stdout).starts_with("2 candidates, 1 questions, 1 judgements"), "{}", text(&written.stderr));
+    let options = ExampleOptions { split: "test".into(), ..ExampleOptions::default() };
+    let found = ExampleReader::open(Path::new(&out), &options).unwrap().next().unwrap().unwrap();
+    assert_eq!((found.question.as_str(), found.positives[0].text.as_str()), ("who left?", "The queen left."));
+    assert_eq!(run(&["reqa", "--squad", &squad, "--out", &out, "--split", "../x"]).status.code(), Some(2));
 }

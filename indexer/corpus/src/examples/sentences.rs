@@ -136,7 +136,7 @@ fn opens(after: &str) -> bool {
     }
     let rest = after.trim_start();
     let solid = rest.trim_start_matches(['"', '\'', '(', '[', '“', '‘', '«']);
-    solid.chars().next().is_none_or(|first| !first.is_lowercase() && !matches!(first, ',' | ';' | ':'))
+    solid.chars().next().is_none_or(|first| !first.is_lowercase() && !matches!(first, ',' | ';' | ':' | '.'))
 }
 
 /// Whether the full stop after `before` belongs to its last word.
@@ -144,19 +144,23 @@ fn abbreviates(before: &str, after: &str) -> bool {
     let word = before.rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | '[' | '"' | '“' | '-' | '–')).next();
     let word = word.unwrap_or_default();
     let lower = word.to_lowercase();
-    let next: String = after.trim_start().chars().take_while(|c| c.is_alphabetic()).collect();
-    let starts = STARTERS.contains(&next.to_lowercase().as_str());
+    let after = after.trim_start();
+    let next: String = after.chars().take_while(|c| c.is_alphabetic()).collect();
+    let initial = next.chars().count() == 1 && after.strip_prefix(&next).is_some_and(|rest| rest.starts_with('.'));
+    let starts = !initial && STARTERS.contains(&next.to_lowercase().as_str());
     let mut letters = word.chars();
     match (letters.next(), letters.next()) {
+        // A part of a spaced ellipsis.
+        (None, _) => true,
         // The pronoun and the numeral end sentences as often as an initial stands before a name.
         (Some('I'), None) => false,
         (Some(letter), None) if letter.is_uppercase() => !starts,
         _ => {
             let dotted = word.contains('.') && word.split('.').all(|part| part.chars().count() <= 2);
-            let numbered = matches!(lower.as_str(), "no" | "nos" | "c" | "ca" | "v" | "b" | "d" | "r" | "fl" | "op");
-            let numeral = after.trim_start().starts_with(|c: char| c.is_ascii_digit());
+            let numbered = matches!(lower.as_str(), "no" | "nos" | "c" | "ca" | "b" | "d" | "r" | "fl" | "op");
+            let numeral = after.starts_with(|c: char| c.is_ascii_digit());
             let before_it = BEFORE.contains(&lower.as_str()) && (!numbered || numeral);
-            before_it || ((dotted || ANYWHERE.contains(&lower.as_str())) && !starts && !after.trim().is_empty())
+            before_it || ((dotted || ANYWHERE.contains(&lower.as_str())) && !starts && !after.is_empty())
         }
     }
 }
@@ -185,6 +189,7 @@ mod tests {
             &["He was born in 1900.", "[Later] It is known as example.com today."],
             &["今日は晴れ。", "明日は雨？", "はい。"],
             &["The end.[3] goes on"],
+            &["J. A. Hobson spoke of Brown v. Board of Education.", "He said \"I . . . submit\"."],
         ] {
             assert_eq!(cut(&expected.join(" ")), expected);
         }

@@ -71,7 +71,8 @@ pub fn to_tevatron(example: &Example) -> String {
             fields.insert("title".into(), json!(passage.title));
             fields.insert("text".into(), json!(passage.text));
             if let Some(score) = passage.score {
-                fields.insert("score".into(), json!(score));
+                // The fewest digits that tell it from its neighbours in f32.
+                fields.insert("score".into(), json!(score.to_string().parse::<f64>().unwrap_or_default()));
             }
             Value::Object(fields)
         };

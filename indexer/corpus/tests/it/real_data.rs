@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use dyad_corpus::examples::{ExampleOptions, ExampleReader};
+use dyad_corpus::examples::{ExampleOptions, ExampleReader, sentences};
 use dyad_corpus::{BeirFolder, CorpusReader, ReadOptions, qrels, queries};
 
 #[test]
@@ -50,4 +50,18 @@ fn real_examples_are_read_whole() {
         assert_eq!((found.len(), found.iter().sum::<usize>()), (count, positives), "{name} {split}");
         assert_eq!(reader.skipped().total(), 0, "{name}");
     }
+}
+
+#[test]
+fn candidates_of_reqa_are_sentences_to_us_too() {
+    let Some(data) = std::env::var_os("DYAD_DATA").map(PathBuf::from) else {
+        eprintln!("skipped: DYAD_DATA is not set");
+        return;
+    };
+    let reader = CorpusReader::open(&data.join("reqa-squad"), &ReadOptions::default()).unwrap();
+    let texts: Vec<String> = reader.map(|document| document.unwrap().value.text).collect();
+    let whole = texts.iter().filter(|text| sentences(text).len() == 1).count();
+    let share = whole as f64 / texts.len() as f64;
+    // Among the rest are candidates that do hold two sentences.
+    assert!(share > 0.995, "{share}");
 }

@@ -1,0 +1,42 @@
+//! `dyad-encoder train`: a dual encoder by one TOML.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::signals::watch_signals;
+use crate::train::config::DEFAULT;
+use crate::train::{Config, train};
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Settings; what a file does not name is as `--print-config` prints it
+    #[arg(long, value_name = "FILE.toml", required_unless_present = "print_config")]
+    config: Option<PathBuf>,
+    /// Directory of the run: checkpoints, metrics, and the bundles `best` and `final`. Holding a run already, that one goes on
+    #[arg(long, value_name = "DIR", required_unless_present = "print_config")]
+    out: Option<PathBuf>,
+    /// Print every setting with its default, and end
+    #[arg(long, conflicts_with_all = ["config", "out"])]
+    print_config: bool,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let mut output = std::io::stdout();
+    let (Some(config), Some(out)) = (&options.config, &options.out) else {
+        output.write_all(DEFAULT.as_bytes())?;
+        return Ok(());
+    };
+    let config = Config::open(config)?;
+    let interrupted = watch_signals().context("cannot watch for signals")?;
+    let outcome = train(&config, out, &interrupted)?;
+    let what = if outcome.was_finished { "nothing to do:" } else { "trained" };
+    writeln!(output, "{what} {} steps; the last model is in {}", outcome.steps, outcome.last.display())?;
+    if let Some((path, step, value)) = outcome.best {
+        let metric = config.evaluation.metric.metric();
+        writeln!(output, "best {metric} {value:.4} behind step {step}: {}", path.display())?;
+    }
+    Ok(())
+}

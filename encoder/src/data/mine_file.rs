@@ -1,0 +1,94 @@
+//! Mining from file to file.
+
+use std::collections::HashSet;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use dyad_corpus::examples::{Example, ExampleReader, Passage, Skipped, to_tevatron};
+use dyad_corpus::{CorpusReader, ReadOptions};
+
+use super::error::DataError;
+use super::mine::{MineOptions, Mined, Miner};
+use crate::bundle::Encoder;
+use crate::tokenize::Budget;
+
+/// What mining did, and what it read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MinedFile {
+    /// Counts.
+    pub mined: Mined,
+    /// Candidates that were searched.
+    pub candidates: usize,
+    /// Records that were left out.
+    pub skipped: Skipped,
+}
+
+/// Opens the same examples as often as they are read.
+pub type Open<'a> = dyn Fn() -> Result<Vec<ExampleReader>, DataError> + 'a;
+
+/// Finds negatives for all examples among the documents of `corpus`, or among the examples' positives, and writes the examples
+/// to `out` in Tevatron's form. The file appears whole or not at all. `go_on` is asked between batches.
+pub fn mine_file(
+    encoder: &Encoder,
+    examples: &Open<'_>,
+    corpus: Option<&Path>,
+    (options, budget): (&MineOptions, Budget),
+    out: &Path,
+    go_on: &dyn Fn() -> bool,
+) -> Result<MinedFile, DataError> {
+    options.check()?;
+    let candidates = match corpus {
+        Some(corpus) => documents(corpus)?,
+        None => positives(examples()?)?,
+    };
+    let mut miner = Miner::new(encoder, budget, &candidates, go_on)?;
+    let mut skipped = Skipped::default();
+    for mut reader in examples()? {
+        for example in reader.by_ref() {
+            miner.know(&example?);
+        }
+        if reader.skipped().total() > skipped.total() {
+            skipped.clone_from(reader.skipped());
+        }
+    }
+    let mut name = out.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    let partial = out.with_file_name(name);
+    let io = |error: std::io::Error| DataError::Source(error.into());
+    let mut file = BufWriter::new(fs_err::File::create(&partial).map_err(io)?);
+    let write = |example: Example| writeln!(file, "{}", to_tevatron(&example)).map_err(io);
+    let mined = miner.mine(examples()?.into_iter().flatten(), options, go_on, write);
+    let finished = mined.and_then(|mined| {
+        file.flush().map_err(io)?;
+        file.get_ref().sync_all().map_err(io)?;
+        fs_err::rename(&partial, out).map_err(io)?;
+        Ok(mined)
+    });
+    if finished.is_err() {
+        // Nobody reads it; what went wrong is told below.
+        let _ = fs_err::remove_file(&partial);
+    }
+    Ok(MinedFile { mined: finished?, candidates: candidates.len(), skipped })
+}
+
+fn documents(corpus: &Path) -> Result<Vec<Passage>, DataError> {
+    let documents = CorpusReader::open(corpus, &ReadOptions::default())?.map(|document| {
+        let document = document?.value;
+        Ok(Passage { key: Some(document.key), title: document.title, text: document.text, score: None })
+    });
+    documents.collect()
+}
+
+/// Every positive once.
+fn positives(readers: Vec<ExampleReader>) -> Result<Vec<Passage>, DataError> {
+    let mut seen = HashSet::new();
+    let mut passages = Vec::new();
+    for example in readers.into_iter().flatten() {
+        for passage in example?.positives {
+            if seen.insert(passage.passage().into_owned()) {
+                passages.push(Passage { score: None, ..passage });
+            }
+        }
+    }
+    Ok(passages)
+}

@@ -1,0 +1,155 @@
+//! Gradient cache (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"): the gradients
+//! of a whole batch in the memory of a part of it.
+//!
+//! All texts are embedded part by part without a tape; the loss of the vectors gives a gradient at each of them; then every
+//! part is embedded once more, with a tape, and its vectors' gradients are sent back. As there is no dropout, both passes give
+//! the same vectors, and the sum over the parts is the gradient of the batch.
+
+use tch::{TchError, Tensor};
+
+use super::objective::{Embedded, Loss, Objective};
+use super::vectors::{Towers, joined};
+use crate::data::TrainBatch;
+use crate::error::{Error, torch};
+use crate::loss::Temperature;
+use crate::optim::Gradients;
+use crate::tokenize::Tokens;
+
+/// Texts of a batch that are embedded together.
+#[derive(Debug)]
+enum Part {
+    /// Questions with their answers.
+    Pairs(Vec<usize>),
+    /// Hard negatives, by their place among the answers.
+    Negatives(Vec<usize>),
+}
+
+impl Part {
+    fn places(&self) -> &[usize] {
+        let (Self::Pairs(places) | Self::Negatives(places)) = self;
+        places
+    }
+}
+
+/// Vectors of a part, or gradients at them: questions, answers, and both of the cross side.
+type Rows = [Option<Tensor>; 4];
+
+/// Gradients of `learned` for a batch, with `chunk` pairs or negatives in memory at a time, and the batch's loss.
+pub(super) fn gradients(
+    towers: Towers<'_>,
+    objective: &Objective,
+    learned: &[Tensor],
+    batch: &TrainBatch,
+    (epoch, chunk): (f64, usize),
+) -> Result<(Gradients, Loss), Error> {
+    let parts = parts(batch, chunk);
+    let embedded: Vec<Rows> =
+        tch::no_grad(|| parts.iter().map(|part| embed(towers, batch, part)).collect::<Result<_, _>>())?;
+    let failed = "caching gradients";
+    let vectors = whole(&parts, embedded).map_err(torch(failed))?;
+    let loss = objective.loss(&vectors, batch, epoch)?;
+    let temperature = match objective.temperature() {
+        Temperature::Learned { log } => Some(log),
+        Temperature::Fixed(_) => None,
+    };
+    let mut at = at_vectors(&loss.whole, &vectors, temperature).map_err(torch(failed))?;
+    let mut sum: Option<Gradients> = None;
+    for part in &parts {
+        let rows = embed(towers, batch, part)?;
+        let mut sent = sent_back(part, &rows, &at.rows).map_err(torch(failed))?;
+        // What the loss itself gives the temperature goes with the first part.
+        if let Some((log, gradient)) = temperature.zip(at.temperature.take()) {
+            sent = sent.f_add(&log.f_mul(&gradient).map_err(torch(failed))?).map_err(torch(failed))?;
+        }
+        let gradients = Gradients::of(&sent, learned).map_err(torch(failed))?;
+        match &mut sum {
+            None => sum = Some(gradients),
+            Some(sum) => sum.add(gradients).map_err(torch(failed))?,
+        }
+    }
+    let nothing = || Error::Torch { action: failed, source: TchError::Shape("a batch without a text".into()) };
+    Ok((sum.ok_or_else(nothing)?, loss))
+}
+
+/// Like lengths together, so that runs of one length are long.
+fn parts(batch: &TrainBatch, chunk: usize) -> Vec<Part> {
+    let pairs = batch.questions.len();
+    let length = |place: &usize| batch.answers.get(*place).map_or(0, |tokens| tokens.ids.len());
+    let cut = |mut places: Vec<usize>| -> Vec<Vec<usize>> {
+        places.sort_by_key(|place| (std::cmp::Reverse(length(place)), *place));
+        places.chunks(chunk.max(1)).map(<[usize]>::to_vec).collect()
+    };
+    let of_pairs = cut((0..pairs).collect()).into_iter().map(Part::Pairs);
+    of_pairs.chain(cut((pairs..batch.answers.len()).collect()).into_iter().map(Part::Negatives)).collect()
+}
+
+fn embed(towers: Towers<'_>, batch: &TrainBatch, part: &Part) -> Result<Rows, Error> {
+    let texts = |all: &'_ [Tokens]| -> Vec<Tokens> {
+        part.places().iter().filter_map(|&place| all.get(place).cloned()).collect()
+    };
+    let answers = texts(&batch.answers);
+    let answers: Vec<&Tokens> = answers.iter().collect();
+    match part {
+        Part::Negatives(_) => Ok([None, Some(towers.answers(&answers)?), None, None]),
+        Part::Pairs(_) => {
+            let questions = texts(&batch.questions);
+            let vectors = towers.pairs(&questions.iter().collect::<Vec<_>>(), &answers)?;
+            let [cross_questions, cross_answers] = vectors.cross.map_or([None, None], |cross| cross.map(Some));
+            Ok([Some(vectors.questions), Some(vectors.answers), cross_questions, cross_answers])
+        }
+    }
+}
+
+/// All vectors in the order of the batch, as leaves that take gradients.
+fn whole(parts: &[Part], embedded: Vec<Rows>) -> Result<Embedded, TchError> {
+    let mut columns: [(Vec<i64>, Vec<Tensor>); 4] = Default::default();
+    for (part, rows) in parts.iter().zip(embedded) {
+        for ((places, tensors), rows) in columns.iter_mut().zip(rows) {
+            if let Some(rows) = rows {
+                places.extend(part.places().iter().map(|&place| place as i64));
+                tensors.push(rows);
+            }
+        }
+    }
+    let leaf = |(places, tensors): (Vec<i64>, Vec<Tensor>)| -> Result<Option<Tensor>, TchError> {
+        let Some(first) = tensors.first() else { return Ok(None) };
+        let places = Tensor::f_from_slice(&places)?.f_argsort(0, false)?.f_to_device(first.device())?;
+        let rows = tch::no_grad(|| joined(&tensors)?.f_index_select(0, &places))?;
+        rows.f_detach()?.f_set_requires_grad(true).map(Some)
+    };
+    let [questions, answers, cross_questions, cross_answers] = columns.map(leaf);
+    let lacking = || TchError::Shape("a batch without questions".into());
+    let cross = cross_questions?.zip(cross_answers?).map(|(questions, answers)| [questions, answers]);
+    Ok(Embedded { questions: questions?.ok_or_else(lacking)?, answers: answers?.ok_or_else(lacking)?, cross })
+}
+
+struct AtVectors {
+    rows: Rows,
+    temperature: Option<Tensor>,
+}
+
+/// The loss's gradients at the vectors and at the temperature.
+fn at_vectors(loss: &Tensor, vectors: &Embedded, temperature: Option<&Tensor>) -> Result<AtVectors, TchError> {
+    let cross = vectors.cross.iter().flatten();
+    let leaves: Vec<&Tensor> = [&vectors.questions, &vectors.answers].into_iter().chain(cross).collect();
+    let crossed = leaves.len() > 2;
+    let inputs: Vec<Tensor> = leaves.into_iter().chain(temperature).map(Tensor::shallow_clone).collect();
+    let gradients = Tensor::f_run_backward(&[loss], &inputs, true, false)?;
+    let mut gradients = gradients.into_iter().map(|gradient| gradient.defined().then_some(gradient));
+    let mut next = || gradients.next().flatten();
+    let rows = if crossed { [next(), next(), next(), next()] } else { [next(), next(), None, None] };
+    Ok(AtVectors { rows, temperature: if temperature.is_some() { next() } else { None } })
+}
+
+/// A number whose gradient at the vectors of a part is the loss's.
+fn sent_back(part: &Part, rows: &Rows, at: &Rows) -> Result<Tensor, TchError> {
+    let places: Vec<i64> = part.places().iter().map(|&place| place as i64).collect();
+    let mut terms = Vec::new();
+    for (rows, at) in rows.iter().zip(at) {
+        if let (Some(rows), Some(at)) = (rows, at) {
+            let places = Tensor::f_from_slice(&places)?.f_to_device(at.device())?;
+            terms.push(rows.f_mul(&at.f_index_select(0, &places)?)?.f_sum(None::<tch::Kind>)?);
+        }
+    }
+    Tensor::f_stack(&terms, 0)?.f_sum(None::<tch::Kind>)
+}

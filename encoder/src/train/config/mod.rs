@@ -1,0 +1,66 @@
+//! What a training run is to do: one TOML.
+//!
+//! | file | what |
+//! |---|---|
+//! | `default.toml` | every setting with its default, as `dyad-encoder train --print-config` prints it |
+//! | `read.rs` | a file to a [`Config`]: stages over the common tables, unknown keys by name |
+//! | `model.rs` | the model that training begins from |
+//! | `stage.rs` | data, batch, loss, optimizer and length of a stage |
+//! | `run.rs` | evaluation, checkpoints, log |
+//! | `text.rs` | settings that are words |
+//! | `same.rs` | whether a run goes on under the settings it began with |
+
+mod model;
+mod read;
+mod run;
+mod same;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use model::{EncoderKind, ModelConfig, PoolingKind};
+pub use read::DEFAULT;
+pub use run::{CheckpointConfig, Criterion, EvaluationConfig, LogConfig};
+pub(crate) use same::difference;
+pub use stage::{
+    BatchConfig, ClippingConfig, DataConfig, DistillationConfig, DistillationKind, EndxConfig, LossConfig, MineConfig,
+    Stage, TrainingConfig,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::{Compute, Device, Dtype};
+
+/// A whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Config {
+    /// Of everything that is drawn.
+    pub seed: u64,
+    /// Where the model computes.
+    #[serde(with = "text")]
+    pub device: Device,
+    /// `F32`, or `Bf16` for mixed precision.
+    #[serde(with = "text")]
+    pub dtype: Dtype,
+    /// Of one operator on the CPU; 0 for one per core.
+    pub threads: usize,
+    /// What training begins from.
+    pub model: ModelConfig,
+    /// At least one.
+    pub stages: Vec<Stage>,
+    /// Exact search on the way.
+    pub evaluation: EvaluationConfig,
+    /// Checkpoints.
+    pub checkpoints: CheckpointConfig,
+    /// Metrics.
+    pub log: LogConfig,
+}
+
+impl Config {
+    /// Where and how the model computes.
+    pub fn compute(&self) -> Compute {
+        Compute { device: self.device, dtype: self.dtype, threads: (self.threads > 0).then_some(self.threads) }
+    }
+}

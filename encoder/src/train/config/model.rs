@@ -1,0 +1,85 @@
+//! The model that training begins from.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::text;
+use crate::dual::{Aggregation, Cell, NewEncoder, Sharing};
+
+/// A model as it is, or two towers made from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ModelConfig {
+    /// Directory of the model.
+    pub from: PathBuf,
+    /// What two new towers have in common; absent for the model as it is.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<Sharing>,
+    /// Values of a vector behind the new projection.
+    pub dim: usize,
+    /// Of the new towers.
+    pub pooling: PoolingKind,
+    /// Weighted means of multi-hop pooling.
+    pub hops: usize,
+    /// Values between the two maps of multi-hop pooling.
+    pub inner: usize,
+    /// Drawn anew over the token vectors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoder: Option<EncoderKind>,
+    /// Of a new encoder.
+    pub layers: usize,
+    /// Values of a recurrent state.
+    pub hidden: usize,
+    /// Whether a second recurrent network reads from the end.
+    pub bidirectional: bool,
+}
+
+/// From token vectors to one vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PoolingKind {
+    /// As the model has it.
+    Kept,
+    /// The mean over all tokens.
+    Mean,
+    /// Multi-hop self-attention, drawn anew.
+    MultiHop,
+}
+
+/// An encoder to be drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EncoderKind {
+    /// Hochreiter and Schmidhuber 1997.
+    Lstm,
+    /// Cho et al. 2014.
+    Gru,
+    /// Elman 1990.
+    Rnn,
+    /// In BERT's form.
+    Transformer,
+}
+
+impl ModelConfig {
+    /// The pooling of new towers.
+    pub(crate) fn aggregation(&self) -> Aggregation {
+        match self.pooling {
+            PoolingKind::Kept => Aggregation::Kept,
+            PoolingKind::Mean => Aggregation::Mean,
+            PoolingKind::MultiHop => Aggregation::MultiHop { inner: self.inner, hops: self.hops },
+        }
+    }
+
+    /// The encoder that is drawn, if one is.
+    pub(crate) fn new_encoder(&self) -> Option<NewEncoder> {
+        let Self { layers, hidden, bidirectional, .. } = *self;
+        let recurrent = |cell| NewEncoder::Recurrent { cell, layers, hidden, bidirectional };
+        self.encoder.map(|kind| match kind {
+            EncoderKind::Lstm => recurrent(Cell::Lstm),
+            EncoderKind::Gru => recurrent(Cell::Gru),
+            EncoderKind::Rnn => recurrent(Cell::Rnn),
+            EncoderKind::Transformer => NewEncoder::Transformer { layers },
+        })
+    }
+}

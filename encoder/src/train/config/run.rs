@@ -1,0 +1,72 @@
+//! Evaluation, checkpoints, log.
+
+use std::path::PathBuf;
+
+use dyad_corpus::metrics::Metric;
+use serde::{Deserialize, Serialize};
+
+use crate::loss::Similarity;
+
+/// Exact search over a BEIR folder on the way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct EvaluationConfig {
+    /// The folder; absent for no evaluation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<PathBuf>,
+    /// Its split.
+    pub split: String,
+    /// Steps between two; 0 for one behind the last step only.
+    pub every: u64,
+    /// Which model is best.
+    pub metric: Criterion,
+    /// Evaluations without a better one that end a stage; 0 for never.
+    pub patience: u64,
+    /// Cosine is what a bundle serves.
+    pub similarity: Similarity,
+}
+
+/// What decides which model is best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Criterion {
+    /// Mean reciprocal rank.
+    #[serde(rename = "mrr")]
+    Mrr,
+    /// Recall at 1, ENDX's choice.
+    #[serde(rename = "r@1")]
+    RecallAt1,
+    /// nDCG at 10, BEIR's measure.
+    #[serde(rename = "ndcg@10")]
+    NdcgAt10,
+}
+
+impl Criterion {
+    /// As trec_eval computes it.
+    pub fn metric(self) -> Metric {
+        match self {
+            Self::Mrr => Metric::ReciprocalRank,
+            Self::RecallAt1 => Metric::Recall(1),
+            Self::NdcgAt10 => Metric::Ndcg(10),
+        }
+    }
+}
+
+/// Checkpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CheckpointConfig {
+    /// Steps between two.
+    pub every: u64,
+    /// So many are kept, and the best.
+    pub keep: usize,
+}
+
+/// Metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LogConfig {
+    /// Steps between two lines.
+    pub every: u64,
+    /// Event files beside.
+    pub tensorboard: bool,
+}

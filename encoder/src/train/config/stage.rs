@@ -1,0 +1,262 @@
+//! Data, batch, loss, optimizer and length of a stage.
+
+use std::path::PathBuf;
+
+use dyad_corpus::examples::{ExampleFormat, ExampleOptions, Flawed};
+use serde::{Deserialize, Serialize};
+
+use crate::cross::CrossSettings;
+use crate::data::{Last, Margin, MineOptions, PairOptions};
+use crate::loss::{Endx, Geometry, Similarity};
+use crate::optim::{Clipping, Group, Groups, NotFinite, OptimizerSettings, Schedule};
+
+/// One stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Stage {
+    /// Names its files and its lines in the log.
+    pub name: String,
+    /// Examples.
+    pub data: DataConfig,
+    /// Batches.
+    pub batch: BatchConfig,
+    /// What is made small.
+    pub loss: LossConfig,
+    /// With its learning rate.
+    pub optimizer: OptimizerSettings,
+    /// Of the learning rate.
+    pub schedule: Schedule,
+    /// Of gradients.
+    pub clipping: ClippingConfig,
+    /// How long, and which tensors differently.
+    pub training: TrainingConfig,
+    /// Hard negatives by the model as it is when the stage begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mine: Option<MineConfig>,
+}
+
+/// Examples.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct DataConfig {
+    /// One behind another.
+    pub paths: Vec<PathBuf>,
+    /// Their form.
+    pub format: Form,
+    /// Of BEIR folders.
+    pub split: String,
+    /// Of records that name their passages by key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<PathBuf>,
+    /// Leave flawed records out.
+    pub skip_flawed: bool,
+    /// Longest question.
+    pub question_tokens: usize,
+    /// Longest answer.
+    pub answer_tokens: usize,
+    /// A passage's title stands before its text.
+    pub titles: bool,
+}
+
+/// The form of examples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// By name and content.
+    Auto,
+    /// A BEIR folder.
+    Beir,
+    /// Tevatron's records.
+    Tevatron,
+    /// DPR's records.
+    Dpr,
+    /// Records of sentence-transformers and FlagEmbedding, plain pairs.
+    Pairs,
+    /// SQuAD's articles.
+    Squad,
+    /// Columns.
+    Tsv,
+}
+
+impl DataConfig {
+    pub(crate) fn read(&self) -> ExampleOptions {
+        ExampleOptions {
+            format: match self.format {
+                Form::Auto => ExampleFormat::Auto,
+                Form::Beir => ExampleFormat::Beir,
+                Form::Tevatron => ExampleFormat::Tevatron,
+                Form::Dpr => ExampleFormat::Dpr,
+                Form::Pairs => ExampleFormat::Pairs,
+                Form::Squad => ExampleFormat::Squad,
+                Form::Tsv => ExampleFormat::Tsv,
+            },
+            flawed: if self.skip_flawed { Flawed::Skip } else { Flawed::Refuse },
+            split: self.split.clone(),
+            corpus: self.corpus.clone(),
+        }
+    }
+
+    pub(crate) fn pairs(&self) -> PairOptions {
+        let Self { question_tokens, answer_tokens, titles, .. } = *self;
+        PairOptions { question_tokens, answer_tokens, titles }
+    }
+}
+
+/// Batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct BatchConfig {
+    /// Examples.
+    pub size: usize,
+    /// Hard negatives of each question.
+    pub negatives: usize,
+    /// Of an incomplete last batch.
+    pub last: Last,
+    /// Batches of a step.
+    pub accumulate: usize,
+    /// Texts at a time with a tape; 0 for all.
+    pub chunk: usize,
+}
+
+/// What is made small.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LossConfig {
+    /// Of a question and an answer.
+    pub similarity: Similarity,
+    /// What scores are divided by.
+    pub temperature: f64,
+    /// Whether it learns.
+    pub learned_temperature: bool,
+    /// Adds the loss from answers to questions.
+    pub both_ways: bool,
+    /// Of the in-batch loss beside distillation.
+    pub weight: f64,
+    /// After a teacher's scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distillation: Option<DistillationConfig>,
+    /// Beside a cross side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endx: Option<EndxConfig>,
+}
+
+/// After a teacher's scores.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct DistillationConfig {
+    /// Which loss.
+    pub kind: DistillationKind,
+    /// Its weight.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// What both scores are divided by before the softmax of `kl`.
+    #[serde(default = "one")]
+    pub temperature: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Which loss of distillation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DistillationKind {
+    /// KL divergence of the softmax over a question's candidates.
+    Kl,
+    /// Squared differences of margins.
+    MarginMse,
+}
+
+/// ENDX (Wang et al. 2021). The default is the paper's.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct EndxConfig {
+    /// Of equations 12 and 13.
+    pub weights: Endx,
+    /// The cross side.
+    pub cross: CrossSettings,
+    /// Of the kernels.
+    pub geometry: Geometry,
+}
+
+/// Clipping, as the file has it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ClippingConfig {
+    /// 0 for any norm.
+    pub max_norm: f64,
+    /// What to do with gradients that are not finite.
+    pub not_finite: NotFinite,
+}
+
+impl ClippingConfig {
+    pub(crate) fn clipping(self) -> Clipping {
+        let any = self.max_norm.abs() < f64::MIN_POSITIVE;
+        Clipping { max_norm: (!any).then_some(self.max_norm), not_finite: self.not_finite }
+    }
+}
+
+/// How long, and which tensors differently.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct TrainingConfig {
+    /// Passes over the examples.
+    pub epochs: f64,
+    /// In their place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+    /// Rate and weight decay by name.
+    pub groups: Vec<Group>,
+}
+
+impl TrainingConfig {
+    /// The groups, and behind them biases and norms without weight decay.
+    pub(crate) fn groups(&self) -> Groups {
+        Groups(self.groups.iter().cloned().chain([Groups::without_decay()]).collect())
+    }
+
+    /// Steps where an epoch has `batches` batches and a step takes `accumulate` of them.
+    pub(crate) fn steps(&self, batches: u64, accumulate: usize) -> u64 {
+        let of_epochs = (self.epochs * batches as f64 / accumulate.max(1) as f64).ceil() as u64;
+        self.steps.unwrap_or(of_epochs.max(1))
+    }
+}
+
+/// Hard negatives by the model itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct MineConfig {
+    /// Candidates; absent for the examples' positives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<PathBuf>,
+    /// First rank.
+    pub from: usize,
+    /// The rank behind the last.
+    pub to: usize,
+    /// Negatives of each question.
+    pub count: usize,
+    /// How much lower than the worst positive a negative's cosine must be.
+    pub margin: f32,
+    /// Share of the worst positive's cosine that a negative's may reach.
+    pub relative_margin: f32,
+    /// Draw from the window instead of taking its best.
+    pub sample: bool,
+    /// Keep the negatives that the examples have.
+    pub keep: bool,
+}
+
+impl Default for MineConfig {
+    fn default() -> Self {
+        let MineOptions { from, to, count, sample, keep, .. } = MineOptions::default();
+        Self { corpus: None, from, to, count, margin: 0.0, relative_margin: 0.95, sample, keep }
+    }
+}
+
+impl MineConfig {
+    pub(crate) fn options(&self, seed: u64) -> MineOptions {
+        let Self { from, to, count, sample, keep, .. } = *self;
+        let margin = Some(Margin { absolute: self.margin, relative: self.relative_margin });
+        MineOptions { from, to, count, margin, sample, seed, keep }
+    }
+}

@@ -1,0 +1,111 @@
+use serde_json::Value;
+
+use super::read::DEFAULT;
+use super::same::difference;
+use super::*;
+use crate::optim::OptimizerSettings;
+
+/// The default with every setting that is commented out.
+fn uncommented() -> String {
+    let setting = |line: &str| {
+        let Some(rest) = line.strip_prefix("# ") else { return false };
+        let key = rest.split(['=', '.', ']']).next().unwrap_or_default().trim().trim_start_matches('[');
+        let named = key.chars().all(|letter| letter.is_ascii_lowercase() || "-1".contains(letter)) && !key.is_empty();
+        named && (rest.contains(" = ") || rest.starts_with('['))
+    };
+    DEFAULT.lines().map(|line| if setting(line) { &line[2..] } else { line }).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_is_printed_is_the_default() {
+    let (nothing, printed) = (Config::parse("").unwrap(), Config::parse(DEFAULT).unwrap());
+    assert_eq!(nothing, printed);
+    assert_eq!(nothing.stages.len(), 1);
+    assert_eq!(nothing.stages[0].optimizer, OptimizerSettings::AdamW(crate::optim::AdamWSettings::default()));
+    // Settings that are absent by default are in the text too, and are read as they stand there.
+    let all = Config::parse(&uncommented()).unwrap();
+    assert_eq!(all.stages.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(), ["pretrain", "fine-tune"]);
+    let [pretrain, tune] = &all.stages[..] else { panic!() };
+    assert_eq!(pretrain.loss.endx, Some(EndxConfig::default()));
+    assert_eq!(pretrain.mine, Some(MineConfig { corpus: Some("corpus.jsonl".into()), ..MineConfig::default() }));
+    assert_eq!((tune.batch.negatives, tune.mine.as_ref().unwrap().to, tune.training.steps), (1, 50, Some(20000)));
+    let distillation = DistillationConfig { kind: DistillationKind::Kl, weight: 1.0, temperature: 1.0 };
+    assert_eq!(tune.loss.distillation, Some(distillation));
+    let model = &all.model;
+    assert_eq!((model.sharing, model.encoder), (Some(crate::dual::Sharing::SDE), Some(EncoderKind::Lstm)));
+}
+
+/// Every path to a value.
+fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(key, value)| paths(value, &format!("{path}.{key}"), found)),
+        Value::Array(items) => items.iter().for_each(|item| paths(item, path, found)),
+        _ => found.push(path.to_owned()),
+    }
+}
+
+#[test]
+fn every_setting_stands_in_the_text() {
+    let all = Config::parse(&uncommented()).unwrap();
+    let mut found = Vec::new();
+    paths(&serde_json::from_str(&all.facts().unwrap()).unwrap(), "", &mut found);
+    assert!(found.len() > 70, "{}", found.len());
+    for path in found {
+        let key = path.rsplit('.').next().unwrap();
+        assert!(DEFAULT.contains(&format!("{key} = ")) || key == "feed-forward", "{path}");
+    }
+}
+
+fn refusal(text: &str) -> String {
+    Config::parse(text).unwrap_err()
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (text, expected) in [
+        ("sede = 1", "unknown field `sede`"),
+        ("[loss]\ntemprature = 1.0", "`loss.temprature`: unknown field `temprature`"),
+        ("[optimizer]\nkind = \"adafactor\"\nbeta2 = 0.9", "unknown field `beta2`"),
+        ("[optimizer]\nkind = \"sgd\"", "unknown variant `sgd`"),
+        ("[loss.endx.weights]\ndaul = 1.0", "unknown field `daul`"),
+        ("[batch]\nsize = \"many\"", "`batch.size`: invalid type: string \"many\""),
+        ("[batch]\nsize = 0", "`stages.train.batch.size` must be at least 1, got: 0"),
+        ("[training]\nepochs = -1.0", "`stages.train.training.epochs` must be a positive number, got: -1"),
+        ("[evaluation]\nmetric = \"map\"", "unknown variant `map`"),
+        ("device = \"gpu\"", "`device`: device must be `cpu`"),
+        ("dtype = \"f16\"", "`dtype` must be f32 or bf16"),
+        ("[model]\nsharing = \"spl\"", "`ade-spl`"),
+        ("[model]\nencoder = \"gru\"", "`model.sharing` must be given"),
+        ("[[stages]]\nname = \"a\"\n[[stages]]\nname = \"a\"", "each name once, got: a"),
+        ("[[stages]]\nname = \"a\"\nsteps = 3", "`stages[0].steps`: unknown field `steps`"),
+        ("[[stages]]\ndata = { split = \"x\" }", "stages[0].missing field `name`"),
+        ("stages = []", "`stages` must be tables"),
+        ("[batch", "line 1"),
+    ] {
+        let message = refusal(text);
+        assert!(message.contains(expected), "{text}: {message}");
+    }
+}
+
+#[test]
+fn a_stage_is_laid_over_the_common_tables() {
+    let text = "[batch]\nsize = 8\nnegatives = 2\n[optimizer]\nkind = \"adafactor\"\n\
+                [[stages]]\nname = \"a\"\nbatch = { size = 4 }\n[[stages]]\nname = \"b\"\nschedule = { kind = \"constant\" }";
+    let config = Config::parse(text).unwrap();
+    let batches: Vec<_> = config.stages.iter().map(|stage| (stage.batch.size, stage.batch.negatives)).collect();
+    assert_eq!(batches, [(4, 2), (8, 2)]);
+    assert_eq!(config.stages[1].schedule, crate::optim::Schedule::Constant { warm_up: 0 });
+    assert_eq!(config.stages[0].schedule, crate::optim::Schedule::Linear { warm_up: 0 });
+    assert!(matches!(config.stages[0].optimizer, OptimizerSettings::Adafactor(_)));
+}
+
+#[test]
+fn a_difference_is_named_where_it_matters() {
+    let facts = |text: &str| Config::parse(text).unwrap().facts().unwrap();
+    let then = facts("");
+    assert_eq!(difference(&then, &facts("threads = 3\n[checkpoints]\nkeep = 9\n[log]\nevery = 1")), None);
+    let (path, before, now) = difference(&then, &facts("[batch]\nsize = 65")).unwrap();
+    assert_eq!((path.as_str(), before.as_str(), now.as_str()), ("stages[0].batch.size", "64", "65"));
+    let (path, ..) = difference(&then, &facts("[training]\nsteps = 3")).unwrap();
+    assert_eq!(path, "stages[0].training.steps");
+}

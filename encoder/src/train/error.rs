@@ -1,0 +1,90 @@
+//! Why a run cannot begin, go on or save.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::data::DataError;
+use crate::error::Error;
+
+/// Failure of training or evaluation.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// A file of settings that cannot be.
+    #[error("`{}`: {reason}. `dyad-encoder train --print-config` prints every setting", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// The key, and what is wrong with it.
+        reason: String,
+    },
+    /// A setting that only the data or the model show to be wrong.
+    #[error("setting `{setting}` must be {expected}, got: {got}")]
+    Setting {
+        /// Its path.
+        setting: String,
+        /// What would do.
+        expected: String,
+        /// As given.
+        got: String,
+    },
+    /// Examples cannot be read, or make no batch.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The model or libtorch.
+    #[error(transparent)]
+    Model(#[from] Error),
+    /// A file that cannot be read or written; the message carries its path.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// A checkpoint that is damaged or of something else.
+    #[error("checkpoint `{}`: {reason}", path.display())]
+    Checkpoint {
+        /// Its folder.
+        path: PathBuf,
+        /// What does not fit, and what to do.
+        reason: String,
+    },
+    /// A run that began under other settings.
+    #[error(
+        "`{}` holds a run that began with `{setting}` = {then}, now it is {now}. Go on under the old settings, or name another directory", path.display()
+    )]
+    OtherSetting {
+        /// Directory of the run.
+        path: PathBuf,
+        /// Path of the setting.
+        setting: String,
+        /// As the checkpoint has it.
+        then: String,
+        /// As given.
+        now: String,
+    },
+    /// A checkpoint cannot be written.
+    #[error("cannot write checkpoint `{}`: {source}. Checkpoints from before are whole; make room and run again", path.display())]
+    Save {
+        /// Its folder.
+        path: PathBuf,
+        /// The system's message.
+        source: io::Error,
+    },
+    /// An evaluation cannot be made.
+    #[error("evaluation over `{}`: {reason}", path.display())]
+    Evaluation {
+        /// The BEIR folder.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A signal came.
+    #[error("interrupted at step {step}. Run again to go on from there")]
+    Interrupted {
+        /// Steps that are saved.
+        step: u64,
+    },
+}
+
+impl From<dyad_corpus::Error> for TrainError {
+    fn from(error: dyad_corpus::Error) -> Self {
+        Self::Data(DataError::Source(error))
+    }
+}

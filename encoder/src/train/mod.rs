@@ -1,0 +1,47 @@
+//! Training: one TOML, one command, a directory that a run can be taken up in again.
+//!
+//! ```text
+//! Config -> for each stage: (mine ->) pairs -> Sampler ==Prefetch==> Step -> checkpoints, evaluation, log -> bundles
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `config/` | settings, their defaults, and what is wrong with them |
+//! | `run.rs` | a whole run, and how it goes on |
+//! | `stages.rs` | what a stage needs before its first step |
+//! | `step.rs` | [`Step`]: forward, loss, gradients, optimizer |
+//! | `vectors.rs` | a batch through both towers and the cross side |
+//! | `objective.rs` | the loss of a batch from its vectors |
+//! | `cache.rs` | gradients of a large batch in the memory of a part |
+//! | `state.rs`, `tensors.rs` | checkpoints, whole or not at all |
+//! | `publish.rs` | the bundles of a run |
+//! | `evaluate.rs` | exact search over a BEIR folder |
+//! | `log/` | bar, lines of JSON, TensorBoard |
+//! | `error.rs` | why a run cannot begin, go on or save |
+//!
+//! A run that goes on from a checkpoint takes the steps that it would have taken: batches are a function of the seed and a cursor,
+//! nothing else is drawn, and the optimizer's state is kept whole. On a CPU with the same number of threads they are the same to
+//! the bit. A GPU adds in an order of its own.
+//!
+//! ENDX trains by inner products of vectors of any length, while a bundle serves vectors of unit length. So evaluation is by cosine,
+//! as served, unless `evaluation.similarity` asks for inner products.
+
+mod cache;
+pub mod config;
+mod error;
+mod evaluate;
+mod log;
+mod objective;
+mod publish;
+mod run;
+mod stages;
+mod state;
+mod step;
+mod tensors;
+mod vectors;
+
+pub use config::Config;
+pub use error::TrainError;
+pub use evaluate::{Embed, Evaluator, METRICS};
+pub use run::{Outcome, train};
+pub use step::{Length, Step, StepReport};

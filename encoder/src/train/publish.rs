@@ -1,0 +1,65 @@
+//! Bundles in a run's directory: what training begins from, the best and the final model.
+
+use std::path::{Path, PathBuf};
+
+use super::TrainError;
+use super::config::Config;
+use crate::dual::{Creation, Learned, create_over, create_with};
+use crate::error::Error;
+
+/// The directory that training begins from: the model itself, or two towers that are made from it once.
+pub(super) fn start(config: &Config, out: &Path) -> Result<PathBuf, TrainError> {
+    let model = &config.model;
+    if model.from.as_os_str().is_empty() {
+        let expected = "the directory of a model to begin from".to_owned();
+        return Err(TrainError::Setting { setting: "model.from".into(), expected, got: "nothing".into() });
+    }
+    let Some(sharing) = model.sharing else { return Ok(model.from.clone()) };
+    let start = out.join("start");
+    if !start.exists() {
+        let creation = Creation { sharing, dim: model.dim, seed: config.seed };
+        match model.new_encoder() {
+            Some(encoder) => create_over(&model.from, &start, &creation, encoder, model.aggregation())?,
+            None => create_with(&model.from, &start, &creation, model.aggregation())?,
+        }
+    }
+    Ok(start)
+}
+
+/// Writes the model as it is now to `to`, in the place of what is there; `directory` is what it was opened from. What is at `to`
+/// is whole at any time but between two renames, and [`recover`] mends that.
+pub(super) fn replace(learned: &Learned, directory: &Path, to: &Path) -> Result<(), Error> {
+    let [new, old] = beside(to);
+    for leftover in [&new, &old] {
+        if leftover.exists() {
+            fs_err::remove_dir_all(leftover)?;
+        }
+    }
+    learned.write(directory, &new)?;
+    if to.exists() {
+        fs_err::rename(to, &old)?;
+    }
+    fs_err::rename(&new, to)?;
+    if old.exists() {
+        fs_err::remove_dir_all(&old)?;
+    }
+    Ok(())
+}
+
+/// Finishes what a killed run has left between two renames.
+pub(super) fn recover(to: &Path) -> Result<(), Error> {
+    let [new, _] = beside(to);
+    if !to.exists() && new.exists() {
+        fs_err::rename(new, to)?;
+    }
+    Ok(())
+}
+
+fn beside(to: &Path) -> [PathBuf; 2] {
+    ["new", "old"].map(|end| {
+        let mut name = to.file_name().unwrap_or_default().to_owned();
+        name.push(".");
+        name.push(end);
+        to.with_file_name(name)
+    })
+}

@@ -1,0 +1,118 @@
+//! What a stage needs before its first step: its examples, negatives that the model has found for them, batches.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dyad_corpus::examples::{ExampleFormat, ExampleReader};
+
+use super::TrainError;
+use super::config::{DataConfig, MineConfig, Stage};
+use super::publish::replace;
+use crate::bundle::Encoder;
+use crate::data::{DataError, Pairs, PairsBuilder, Sampler, SamplerOptions, SamplerState, mine_file};
+use crate::device::Compute;
+use crate::dual::Learned;
+use crate::tokenize::{Budget, Tokenizer};
+
+/// Reads the examples of a stage; of files that were mined where `mined` names one.
+pub(super) fn pairs(
+    data: &DataConfig,
+    tokenizer: Arc<Tokenizer>,
+    mined: Option<&Path>,
+) -> Result<Arc<Pairs>, TrainError> {
+    let mut builder = PairsBuilder::new(tokenizer, data.pairs());
+    for mut reader in readers(data, mined)? {
+        builder.extend(reader.by_ref())?;
+        let skipped = reader.skipped();
+        if skipped.total() > 0 {
+            let first = skipped.first.as_deref().unwrap_or("by design of the format");
+            tracing::warn!(records = skipped.total(), first, "left out records that cannot be learned from");
+        }
+    }
+    let pairs = builder.finish()?;
+    let ((questions, answers), (long_questions, long_answers)) = (pairs.texts(), pairs.truncated());
+    tracing::info!(
+        examples = pairs.len(),
+        questions,
+        answers,
+        long_questions,
+        long_answers,
+        false_negatives = pairs.false_negatives(),
+        "read training examples; long ones were cut"
+    );
+    Ok(Arc::new(pairs))
+}
+
+fn readers(data: &DataConfig, mined: Option<&Path>) -> Result<Vec<ExampleReader>, DataError> {
+    let mut options = data.read();
+    if let Some(mined) = mined {
+        options.format = ExampleFormat::Tevatron;
+        return Ok(vec![ExampleReader::open(mined, &options)?]);
+    }
+    data.paths.iter().map(|path| Ok(ExampleReader::open(path, &options)?)).collect()
+}
+
+/// Batches of a stage: from the first, or where a checkpoint stands.
+pub(super) fn sampler(
+    stage: &Stage,
+    number: usize,
+    seed: u64,
+    pairs: Arc<Pairs>,
+    saved: Option<&SamplerState>,
+) -> Result<Sampler, DataError> {
+    // Another order in every stage, over the same data too.
+    let seed = seed.wrapping_add((number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let options =
+        SamplerOptions { seed, batch: stage.batch.size, negatives: stage.batch.negatives, last: stage.batch.last };
+    match saved {
+        Some(saved) => Sampler::restore(pairs, saved),
+        None => Sampler::new(pairs, options),
+    }
+}
+
+/// A model in the middle of its training, and where it came from.
+#[derive(Debug)]
+pub(super) struct Miner<'a> {
+    pub(super) learned: &'a Learned,
+    /// What it was opened from.
+    pub(super) directory: &'a Path,
+    pub(super) compute: &'a Compute,
+    /// Of the run.
+    pub(super) out: &'a Path,
+    pub(super) seed: u64,
+}
+
+impl Miner<'_> {
+    /// The file of a stage's examples with negatives that the model finds; made where it is not there yet.
+    pub(super) fn mine(
+        &self,
+        stage: &Stage,
+        config: &MineConfig,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<PathBuf, TrainError> {
+        let folder = self.out.join("mined");
+        let file = folder.join(format!("{}.jsonl", stage.name));
+        if file.is_file() {
+            return Ok(file);
+        }
+        fs_err::create_dir_all(&folder)?;
+        // Through a bundle: what mines is what would be served.
+        let bundle = folder.join(format!("{}.model", stage.name));
+        replace(self.learned, self.directory, &bundle)?;
+        let encoder = Encoder::open(&bundle, self.compute)?;
+        let options = config.options(self.seed);
+        let settings = (&options, Budget::of(self.compute.device, self.compute.dtype));
+        let examples = || readers(&stage.data, None);
+        let found = mine_file(&encoder, &examples, config.corpus.as_deref(), settings, &file, go_on)?;
+        fs_err::remove_dir_all(&bundle)?;
+        tracing::info!(
+            stage = stage.name,
+            examples = found.mined.examples,
+            negatives = found.mined.negatives,
+            candidates = found.candidates,
+            short = found.mined.short,
+            "mined hard negatives"
+        );
+        Ok(file)
+    }
+}

@@ -1,0 +1,230 @@
+//! One step of training: forward, loss, gradients, clipping, optimizer.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tch::{TchError, Tensor};
+
+use super::cache;
+use super::config::Stage;
+use super::objective::{Loss, Objective};
+use super::vectors::Towers;
+use crate::cross::Cross;
+use crate::data::TrainBatch;
+use crate::device::Compute;
+use crate::dual::{Learned, Parameter};
+use crate::error::{Error, torch};
+use crate::optim::{Clipping, Gradients, Optimizer, Outcome, Schedule};
+use crate::tokenize::Tokens;
+
+/// What names begin with in a checkpoint.
+const PARAMETER: &str = "parameter/";
+const OPTIMIZER: &str = "optimizer/";
+
+/// How long a stage is, for schedules and the weights of ENDX.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Length {
+    /// Steps of the stage.
+    pub steps: u64,
+    /// Batches of an epoch.
+    pub batches: u64,
+}
+
+/// What a step did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepReport {
+    /// Its number in the stage, from 1.
+    pub step: u64,
+    /// The mean over its batches, before the step.
+    pub loss: f64,
+    /// The loss's parts, not weighted.
+    pub parts: Vec<(&'static str, f64)>,
+    /// Norm of the gradients before clipping; `None` where they were not finite and the step was left out.
+    pub norm: Option<f64>,
+    /// What the schedule multiplied the learning rate with.
+    pub rate: f64,
+    /// As it is behind the step.
+    pub temperature: f64,
+    /// Questions.
+    pub examples: usize,
+    /// Of questions and answers.
+    pub tokens: usize,
+}
+
+/// Two towers, what they are trained by, and where training stands.
+#[derive(Debug)]
+pub struct Step {
+    learned: Learned,
+    cross: Option<Cross>,
+    objective: Objective,
+    optimizer: Optimizer,
+    parameters: Vec<Parameter>,
+    /// Those that learn, in the optimizer's order.
+    tensors: Vec<Tensor>,
+    clipping: Clipping,
+    schedule: Schedule,
+    chunk: usize,
+    length: Length,
+    taken: u64,
+}
+
+impl Step {
+    /// A first step. `directory` is what `learned` was opened from: an ENDX stage draws its cross side over it.
+    pub fn new(
+        learned: Learned,
+        directory: &Path,
+        stage: &Stage,
+        compute: &Compute,
+        length: Length,
+    ) -> Result<Self, Error> {
+        let objective = Objective::new(&stage.loss, compute)?;
+        let cross = stage.loss.endx.map(|endx| Cross::new(&endx.cross, &learned, directory, compute)).transpose()?;
+        let of_cross = cross.iter().flat_map(Cross::parameters);
+        let mut parameters: Vec<Parameter> =
+            learned.parameters().iter().chain(of_cross).map(Parameter::shallow_clone).collect();
+        parameters.extend(objective.temperature().parameter());
+        let optimizer = Optimizer::new(&stage.optimizer, &parameters, &stage.training.groups())?;
+        let tensors = optimizer.tensors();
+        let (clipping, schedule, chunk) = (stage.clipping.clipping(), stage.schedule, stage.batch.chunk);
+        let taken = 0;
+        Ok(Self { learned, cross, objective, optimizer, parameters, tensors, clipping, schedule, chunk, length, taken })
+    }
+
+    /// The towers.
+    pub fn learned(&self) -> &Learned {
+        &self.learned
+    }
+
+    /// The towers, for another stage.
+    pub fn into_learned(self) -> Learned {
+        self.learned
+    }
+
+    /// Steps taken in this stage, those included that were left out.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// How long the stage is.
+    pub fn length(&self) -> Length {
+        self.length
+    }
+
+    /// One step with one batch.
+    pub fn run(&mut self, batch: &TrainBatch) -> Result<StepReport, Error> {
+        self.run_all(std::slice::from_ref(batch))
+    }
+
+    /// One step with the mean of the losses of several batches.
+    pub fn run_all(&mut self, batches: &[TrainBatch]) -> Result<StepReport, Error> {
+        let step = self.taken + 1;
+        let rate = self.schedule.factor(self.taken, self.length.steps);
+        let share = 1.0 / batches.len().max(1) as f64;
+        let mut report = StepReport {
+            step,
+            loss: 0.0,
+            parts: Vec::new(),
+            norm: None,
+            rate,
+            temperature: 0.0,
+            examples: batches.iter().map(|batch| batch.questions.len()).sum(),
+            tokens: batches.iter().flat_map(|batch| batch.questions.iter().chain(&batch.answers)).map(length).sum(),
+        };
+        let mut sum: Option<Gradients> = None;
+        for batch in batches {
+            let (gradients, loss) = self.gradients(batch)?;
+            add(&mut report, &loss, share).map_err(torch("reading a loss"))?;
+            match &mut sum {
+                None => sum = Some(gradients),
+                Some(sum) => sum.add(gradients).map_err(torch("adding gradients"))?,
+            }
+        }
+        if let Some(mut gradients) = sum {
+            if batches.len() > 1 {
+                gradients.scale(share);
+            }
+            if let Outcome::Apply { norm } = self.clipping.apply(&mut gradients, step)? {
+                self.optimizer.step_with(&gradients, rate)?;
+                self.objective.temperature().keep_in_bounds().map_err(torch("bounding the temperature"))?;
+                report.norm = Some(norm);
+            }
+        }
+        self.taken = step;
+        report.temperature = self.objective.temperature().value().map_err(torch("reading the temperature"))?;
+        Ok(report)
+    }
+
+    /// The gradients of a batch and its loss.
+    fn gradients(&self, batch: &TrainBatch) -> Result<(Gradients, Loss), Error> {
+        let towers = Towers { learned: &self.learned, cross: self.cross.as_ref(), length: self.objective.length() };
+        let whole_epochs = batch.cursor.epoch as f64;
+        let epoch = whole_epochs + batch.cursor.position as f64 / self.length.batches.max(1) as f64;
+        let fits = self.chunk == 0 || self.chunk >= batch.questions.len().max(batch.answers.len());
+        if !fits {
+            return cache::gradients(towers, &self.objective, &self.tensors, batch, (epoch, self.chunk));
+        }
+        let questions: Vec<&Tokens> = batch.questions.iter().collect();
+        let answers: Vec<&Tokens> = batch.answers.iter().collect();
+        let vectors = towers.batch(&questions, &answers)?;
+        let loss = self.objective.loss(&vectors, batch, epoch)?;
+        let gradients = Gradients::of(&loss.whole, &self.tensors).map_err(torch("running backward"))?;
+        Ok((gradients, loss))
+    }
+
+    /// Everything that later steps depend on, by name: the tensors themselves, not copies.
+    pub(super) fn state(&self) -> Vec<(String, Tensor)> {
+        let own =
+            self.learning().map(|parameter| (PARAMETER, parameter.name.clone(), parameter.tensor.shallow_clone()));
+        let of_optimizer = self.optimizer.state().into_iter().map(|(name, tensor)| (OPTIMIZER, name, tensor));
+        own.chain(of_optimizer).map(|(prefix, name, tensor)| (format!("{prefix}{name}"), tensor)).collect()
+    }
+
+    /// Takes a state back, behind `taken` steps; the error says what does not fit, and nothing is changed then.
+    pub(super) fn restore(&mut self, mut state: BTreeMap<String, Tensor>, taken: u64) -> Result<(), String> {
+        let mut pairs = Vec::new();
+        for parameter in self.learning() {
+            let Some(saved) = state.remove(&format!("{PARAMETER}{}", parameter.name)) else {
+                return Err(format!("tensor `{}` is missing: it is of another architecture", parameter.name));
+            };
+            let shown = |tensor: &Tensor| format!("{:?} {:?}", tensor.kind(), tensor.size());
+            let (expected, got) = (shown(&parameter.tensor), shown(&saved));
+            if expected != got {
+                let name = &parameter.name;
+                return Err(format!("tensor `{name}` must be {expected}, got: {got}. It is of another architecture"));
+            }
+            pairs.push((parameter.tensor.shallow_clone(), saved));
+        }
+        let mut of_optimizer = Vec::new();
+        for (name, tensor) in state {
+            match name.strip_prefix(OPTIMIZER) {
+                Some(entry) => of_optimizer.push((entry.to_owned(), tensor)),
+                None => return Err(format!("tensor `{name}` has no place: it is of another architecture")),
+            }
+        }
+        self.optimizer.restore(&of_optimizer).map_err(|error| error.to_string())?;
+        let copied = tch::no_grad(|| pairs.iter_mut().try_for_each(|(own, saved)| own.f_copy_(saved).map(drop)));
+        copied.map_err(|error: TchError| error.to_string())?;
+        self.taken = taken;
+        Ok(())
+    }
+
+    fn learning(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter().filter(|parameter| !parameter.frozen)
+    }
+}
+
+fn length(tokens: &Tokens) -> usize {
+    tokens.ids.len()
+}
+
+fn add(report: &mut StepReport, loss: &Loss, share: f64) -> Result<(), TchError> {
+    report.loss += loss.whole.f_double_value(&[])? * share;
+    for (name, part) in &loss.parts {
+        let value = part.f_double_value(&[])? * share;
+        match report.parts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += value,
+            None => report.parts.push((name, value)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! A batch through both towers, and the cross side where there is one.
+
+use tch::{TchError, Tensor};
+
+use super::objective::Embedded;
+use crate::cross::Cross;
+use crate::dual::{Learned, States};
+use crate::error::{Error, torch};
+use crate::tokenize::Tokens;
+use crate::tower::{Tower, VectorLength};
+
+/// What embeds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Towers<'a> {
+    pub(super) learned: &'a Learned,
+    pub(super) cross: Option<&'a Cross>,
+    pub(super) length: VectorLength,
+}
+
+impl Towers<'_> {
+    /// Questions with their answers, in the same order.
+    pub(super) fn pairs(&self, questions: &[&Tokens], answers: &[&Tokens]) -> Result<Embedded, Error> {
+        let asked = self.states(Tower::Question, questions)?;
+        let answering = self.states(Tower::Answer, answers)?;
+        let cross = match self.cross {
+            None => None,
+            Some(cross) => {
+                let vectors = match cross.encoder() {
+                    None => cross.forward(&asked, &answering)?,
+                    Some(encoder) => cross.forward(
+                        &encoder.states(Tower::Question, questions, VectorLength::Raw)?,
+                        &encoder.states(Tower::Answer, answers, VectorLength::Raw)?,
+                    )?,
+                };
+                Some([vectors.questions, vectors.answers])
+            }
+        };
+        Ok(Embedded { questions: asked.vectors().shallow_clone(), answers: answering.vectors().shallow_clone(), cross })
+    }
+
+    /// Answers alone, `[n, d]`.
+    pub(super) fn answers(&self, answers: &[&Tokens]) -> Result<Tensor, Error> {
+        Ok(self.states(Tower::Answer, answers)?.vectors().shallow_clone())
+    }
+
+    /// A whole batch: `answers` begin with those of the questions.
+    pub(super) fn batch(&self, questions: &[&Tokens], answers: &[&Tokens]) -> Result<Embedded, Error> {
+        let (own, negatives) = answers.split_at_checked(questions.len()).unwrap_or((answers, &[]));
+        if self.cross.is_none() || negatives.is_empty() {
+            return self.pairs(questions, answers);
+        }
+        // The cross side reads matched pairs only.
+        let mut vectors = self.pairs(questions, own)?;
+        vectors.answers = joined(&[vectors.answers, self.answers(negatives)?]).map_err(torch("joining vectors"))?;
+        Ok(vectors)
+    }
+
+    fn states(&self, tower: Tower, texts: &[&Tokens]) -> Result<States, Error> {
+        self.learned.states(tower, texts, self.length)
+    }
+}
+
+/// Rows one behind another.
+pub(super) fn joined(parts: &[Tensor]) -> Result<Tensor, TchError> {
+    if let [only] = parts { Ok(only.shallow_clone()) } else { Tensor::f_cat(parts, 0) }
+}

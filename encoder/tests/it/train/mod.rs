@@ -1,0 +1,17 @@
+//! Training from outside.
+//!
+//! | file | what |
+//! |---|---|
+//! | `fixture.rs` | 64 pairs, tiny models, settings, the binary |
+//! | `overfit.rs` | every sharing, every family and ENDX learn 64 pairs by heart |
+//! | `step.rs` | the gradient cache and accumulation against one large batch |
+//! | `resume.rs` | killed, interrupted, without room: runs that go on |
+//! | `run.rs` | whole runs: evaluation, best model, stages, mining |
+//! | `refuse.rs` | what cannot be trained |
+
+mod fixture;
+mod overfit;
+mod refuse;
+mod resume;
+mod run;
+mod step;

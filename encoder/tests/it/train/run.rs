@@ -1,0 +1,156 @@
+//! Whole runs: evaluation, best model, early stop, stages, mining, and what the bundles are.
+
+use std::process::Command;
+
+use dyad_encoder::tokenize::{Budget, Tokens};
+use dyad_encoder::train::{Evaluator, METRICS};
+use dyad_encoder::{Encoder, Tower};
+use serde_json::Value;
+
+use super::fixture::{PAIRS, Place, weights};
+use crate::fixture::{open, path_of};
+
+fn metrics(place: &Place, out: &str, what: &str) -> Vec<Value> {
+    let text = fs_err::read_to_string(place.path(out).join("metrics.jsonl")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["what"] == what).collect()
+}
+
+fn evaluate(place: &Place, model: &str) -> f64 {
+    let encoder: Encoder = open(&place.path(model));
+    let evaluator = Evaluator::open(&place.path("beir"), "dev", &encoder.tokenizer()).unwrap();
+    assert_eq!(evaluator.size(), (PAIRS, PAIRS));
+    let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_all(tower, texts, Budget::CPU).map(Some);
+    let run = evaluator.search(&embed, encoder.info().dim, tch::Device::Cpu).unwrap().unwrap();
+    evaluator.measure(&run).mean(METRICS[0]).unwrap()
+}
+
+const LEARNING: &str = "[batch]\nsize = 32\n[optimizer]\nkind = \"adamw\"\nlearning-rate = 0.02\n[log]\nevery = 5\n";
+
+#[test]
+fn the_best_model_is_the_one_that_evaluation_finds() {
+    // Far too high a rate behind a good beginning: the last model is worse than the best.
+    let settings = "[batch]\nsize = 32\n[optimizer]\nkind = \"adamw\"\nlearning-rate = 0.3\n[schedule]\nkind = \"linear\"\nwarm-up = 120\n\
+                    [clipping]\nmax-norm = 0.0\n[training]\nsteps = 120\n[evaluation]\ndata = \"beir\"\nevery = 10\n[log]\nevery = 5\n";
+    let place = Place::new(settings);
+    let said = place.trained("out");
+    let evaluations = metrics(&place, "out", "evaluation");
+    assert_eq!(evaluations.len(), 12);
+    let value = |line: &Value| line["recip_rank"].as_f64().unwrap();
+    let best = evaluations.iter().map(value).fold(0.0, f64::max);
+    assert!((evaluate(&place, "out/best") - best).abs() < 1e-6, "{said}");
+    assert!((evaluate(&place, "out/final") - value(&evaluations[11])).abs() < 1e-6);
+    assert!(best > value(&evaluations[11]) + 0.05, "{best} {}", value(&evaluations[11]));
+    assert!(said.contains(&format!("best recip_rank {best:.4}")), "{said}");
+    let lines = metrics(&place, "out", "train");
+    assert_eq!(lines.len(), 24);
+    for field in ["loss", "rate", "norm", "examples-per-second", "tokens-per-second", "epoch", "temperature"] {
+        assert!(lines[0][field].is_number(), "{field}");
+    }
+    assert_eq!(fs_err::read_dir(place.path("out/tensorboard")).unwrap().count(), 1);
+
+    // The same with patience ends early, with the same best model.
+    place.settings(&settings.replace("every = 10", "every = 10\npatience = 2"));
+    let said = place.trained("patient");
+    let stopped = metrics(&place, "patient", "evaluation");
+    assert!(stopped.len() < 12, "{said}");
+    assert_eq!(stopped.last().unwrap()["step"].as_u64().unwrap(), 10 * stopped.len() as u64);
+    assert!(said.contains(&format!("{} steps", 10 * stopped.len())), "{said}");
+}
+
+#[test]
+fn stages_follow_one_another_and_mine_between() {
+    let settings = format!(
+        "{LEARNING}[evaluation]\ndata = \"beir\"\nevery = 0\n[[stages]]\nname = \"pretrain\"\ntraining = {{ steps = 60 }}\n\
+         [[stages]]\nname = \"tune\"\ntraining = {{ epochs = 5.0 }}\nbatch = {{ negatives = 2, size = 16 }}\n\
+         mine = {{ to = 20, count = 2, relative-margin = 1.0 }}\nloss = {{ temperature = 0.1 }}\n"
+    );
+    let place = Place::new(&settings);
+    let said = place.trained("out");
+    assert!(said.contains("80 steps"), "60 and five epochs of four: {said}");
+    let stages: Vec<_> = metrics(&place, "out", "train").iter().map(|line| line["stage"].clone()).collect();
+    assert_eq!((stages.len(), &stages[11], &stages[12]), (16, &"pretrain".into(), &"tune".into()));
+    assert_eq!(metrics(&place, "out", "evaluation").len(), 2);
+    let mined = fs_err::read_to_string(place.path("out/mined/tune.jsonl")).unwrap();
+    assert_eq!(mined.lines().count(), PAIRS);
+    let of_line = |line: &str| serde_json::from_str::<Value>(line).unwrap()["negative_passages"].clone();
+    assert!(mined.lines().filter(|line| of_line(line).as_array().unwrap().len() == 2).count() > PAIRS / 2);
+    assert!(!place.path("out/mined/tune.model").exists());
+    // Interrupted between the stages, the run goes on with the second.
+    fs_err::remove_dir_all(place.path("out/final")).unwrap();
+    let whole = weights(&place.path("out/best"));
+    let said = place.trained("out");
+    assert!(said.contains("80 steps"), "{said}");
+    assert_eq!(weights(&place.path("out/best")), whole);
+}
+
+#[test]
+fn bundles_are_read_by_sentence_transformers() {
+    let test = "bundles_are_read_by_sentence_transformers";
+    let Some(python) = path_of("DYAD_PYTHON", test) else { return };
+    let place = Place::new(&format!("{LEARNING}[training]\nsteps = 30\n"));
+    place.trained("out");
+    let bundle = place.path("out/final");
+    let encoder = open(&bundle);
+    let text = super::fixture::pair(9);
+    let script = "import json, sys\nfrom sentence_transformers import SentenceTransformer\n\
+                  model = SentenceTransformer(sys.argv[1], device='cpu')\n\
+                  print(json.dumps([model.encode_query([sys.argv[2]])[0].tolist(), model.encode_document([sys.argv[3]])[0].tolist()]))";
+    let output = Command::new(python)
+        .args(["-c", script, &bundle.display().to_string(), &text.0, &text.1])
+        .env("HF_HUB_OFFLINE", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let theirs: Vec<Vec<f32>> = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    for ((tower, text), theirs) in [(Tower::Question, text.0), (Tower::Answer, text.1)].into_iter().zip(&theirs) {
+        let ours = encoder.embed(tower, &[&encoder.tokenizer().encode(tower, &text).unwrap()]).unwrap();
+        assert!(crate::fixture::cosine(&ours, theirs) > 0.999_99, "{tower}");
+    }
+}
+
+#[test]
+fn tensorboard_reads_the_events() {
+    let Some(python) = path_of("DYAD_PYTHON", "tensorboard_reads_the_events") else { return };
+    let check = Command::new(&python).args(["-c", "import tensorboard"]).output().unwrap();
+    if !check.status.success() {
+        println!("tensorboard_reads_the_events: skipped, that Python has no tensorboard");
+        return;
+    }
+    let place = Place::new(&format!("{LEARNING}[training]\nsteps = 10\n"));
+    place.trained("out");
+    let script = "import sys\nfrom tensorboard.backend.event_processing.event_accumulator import EventAccumulator\n\
+                  events = EventAccumulator(sys.argv[1]); events.Reload()\n\
+                  print([event.step for event in events.Scalars('train/loss')])";
+    let folder = place.path("out/tensorboard").display().to_string();
+    let output = Command::new(python).args(["-c", script, &folder]).output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim(),
+        "[5, 10]",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn evaluate_compares_models_by_paired_tests() {
+    let place = Place::new(&format!("{LEARNING}[training]\nsteps = 60\n"));
+    place.trained("out");
+    let evaluate = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
+        command.args(["evaluate", "--model", "out/start", "--data", "beir", "--split", "dev", "--threads", "1"]);
+        let output = command.args(more).current_dir(place.path("")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let alone = evaluate(&["--run", "start.run"]);
+    assert_eq!(alone.lines().count(), METRICS.len());
+    assert_eq!(dyad_corpus::run::read(&place.path("start.run")).unwrap().len(), PAIRS);
+    let compared = evaluate(&["--compare", "out/final"]);
+    let line = compared.lines().find(|line| line.starts_with("recip_rank")).unwrap();
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(fields[1], alone.split_whitespace().nth(1).unwrap());
+    assert!(fields[3].parse::<f64>().unwrap() > 0.2, "{line}");
+    assert!(fields[fields.len() - 2].trim_end_matches(',').parse::<f64>().unwrap() < 0.001, "{line}");
+}

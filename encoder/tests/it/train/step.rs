@@ -1,0 +1,133 @@
+//! The gradient cache and accumulation against one large batch; what a step reports.
+
+use std::path::Path;
+
+use dyad_corpus::examples::Passage;
+use dyad_encoder::data::{Last, PairOptions, PairsBuilder, Sampler, SamplerOptions, TrainBatch, collate};
+use dyad_encoder::dual::Learned;
+use dyad_encoder::train::{Length, Step, StepReport};
+use dyad_encoder::{Compute, Dtype};
+use tch::Tensor;
+
+use super::fixture::{PAIRS, bundle, example, one_thread, small, stage};
+
+/// Plain gradient descent cannot be had, so that gradients are compared as they are: through the first moments of AdamW, which
+/// behind one step are a tenth of them.
+fn step(directory: &Path, settings: &str, batches: &[TrainBatch]) -> (StepReport, Vec<Tensor>) {
+    let learned = Learned::open(directory, &one_thread()).unwrap();
+    let settings = format!(
+        "{settings}\n[optimizer]\nkind = \"adamw\"\nlearning-rate = 1.0\nepsilon = 1e-2\n[schedule]\nkind = \"constant\"\n[clipping]\nmax-norm = 0.0\n"
+    );
+    let length = Length { steps: 4, batches: 2 };
+    let mut step = Step::new(learned, directory, &stage(&settings), &one_thread(), length).unwrap();
+    let before: Vec<Tensor> = step.learned().parameters().iter().map(|known| known.tensor.detach().copy()).collect();
+    let report = step.run_all(batches).unwrap();
+    let moved = step.learned().parameters().iter().zip(before);
+    let moved = moved.map(|(known, before)| known.tensor.detach() - before).collect();
+    (report, moved)
+}
+
+/// The largest difference of two updates, over the largest update.
+fn apart(a: &[Tensor], b: &[Tensor]) -> f64 {
+    let largest = |tensors: &mut dyn Iterator<Item = Tensor>| {
+        tensors.map(|tensor| tensor.abs().max().double_value(&[])).fold(0.0, f64::max)
+    };
+    let difference = largest(&mut a.iter().zip(b).map(|(a, b)| a - b));
+    difference / largest(&mut a.iter().map(Tensor::shallow_clone))
+}
+
+fn batches(directory: &Path, size: usize, negatives: usize) -> Vec<TrainBatch> {
+    let learned = Learned::open(directory, &one_thread()).unwrap();
+    let mut builder = PairsBuilder::new(learned.tokenizer(), PairOptions::default());
+    let examples = (0..PAIRS).map(|number| {
+        let mut example = example(number);
+        let others = (1..=negatives).map(|other| super::fixture::pair((number + 7 * other) % PAIRS).1);
+        example.negatives = others.map(|text| Passage::of(format!("a {text}"))).collect();
+        Ok::<_, std::convert::Infallible>(example)
+    });
+    builder.extend(examples).unwrap();
+    let options = SamplerOptions { seed: 3, batch: size, negatives, last: Last::Drop };
+    let mut sampler = Sampler::new(std::sync::Arc::new(builder.finish().unwrap()), options).unwrap();
+    (0..sampler.batches()).map(|_| collate(&mut sampler)).collect()
+}
+
+const ENDX: &str = "[loss.endx.cross]\nheads = 3\naggregator = { kind = \"mean\" }\n[loss.endx.weights]\n\
+                    q-q = { to = 2.0, epochs = 0.0 }\na-a = { to = 2.0, epochs = 0.0 }\na-q = { to = 0.5, epochs = 0.0 }\n\
+                    q-a = { to = 0.5, epochs = 0.0 }\n";
+
+#[test]
+fn cached_gradients_are_those_of_the_whole_batch() {
+    let (_folder, directory) = bundle("classic-mean", "ade-spl", 12);
+    for (name, loss, negatives) in [
+        ("both ways, learned temperature", "[loss]\nboth-ways = true\nlearned-temperature = true", 0),
+        ("hard negatives", "", 2),
+        ("ENDX", ENDX, 1),
+    ] {
+        let batch = &batches(&directory, 24, negatives)[..1];
+        let (whole, expected) = step(&directory, loss, batch);
+        for chunk in [1, 5, 24] {
+            let (cached, updates) = step(&directory, &format!("[batch]\nchunk = {chunk}\n{loss}"), batch);
+            assert!((cached.loss - whole.loss).abs() < 1e-5 * whole.loss, "{name} {chunk}");
+            assert!((cached.norm.unwrap() / whole.norm.unwrap() - 1.0).abs() < 1e-4, "{name} {chunk}");
+            assert!((cached.temperature - whole.temperature).abs() < 1e-6, "{name} {chunk}");
+            let apart = apart(&expected, &updates);
+            assert!(apart < 1e-3, "{name} {chunk}: {apart}");
+        }
+        // Another batch gives other gradients, so that the comparison means something.
+        let (_, other) = step(&directory, loss, &batches(&directory, 24, negatives)[1..2]);
+        assert!(super::step::apart(&expected, &other) > 0.1, "{name}");
+    }
+}
+
+#[test]
+fn accumulated_batches_are_averaged() {
+    let (_folder, directory) = bundle("classic-mean", "sde", 12);
+    let all = batches(&directory, 16, 0);
+    let twice = [all[0].clone(), all[0].clone()];
+    let (once, expected) = step(&directory, "", &all[..1]);
+    let (report, updates) = step(&directory, "", &twice);
+    assert!((report.loss - once.loss).abs() < 1e-6 && apart(&expected, &updates) < 1e-4);
+    assert_eq!((report.examples, once.examples), (32, 16));
+    let (both, _) = step(&directory, "", &all[..2]);
+    let (second, _) = step(&directory, "", &all[1..2]);
+    assert!((both.loss - (once.loss + second.loss) / 2.0).abs() < 1e-6);
+    assert!(both.norm.unwrap() < once.norm.unwrap() + second.norm.unwrap());
+}
+
+#[test]
+fn a_frozen_table_stays_and_reports_count_tokens() {
+    let (_folder, directory) = bundle("classic-mean", "ade-fte", 12);
+    let batch = &batches(&directory, 8, 0)[..1];
+    let learned = Learned::open(&directory, &one_thread()).unwrap();
+    let (report, updates) = step(&directory, "", batch);
+    let tokens = |texts: &[dyad_encoder::tokenize::Tokens]| texts.iter().map(|text| text.ids.len()).sum::<usize>();
+    assert_eq!(report.tokens, tokens(&batch[0].questions) + tokens(&batch[0].answers));
+    for (parameter, moved) in learned.parameters().iter().zip(updates) {
+        let still = moved.abs().max().double_value(&[]) < 1e-12;
+        let unused = parameter.name.ends_with("token_type_embeddings.weight");
+        assert!(still == parameter.frozen || unused, "{}", parameter.name);
+    }
+    assert!(learned.parameters().iter().any(|parameter| parameter.frozen));
+}
+
+#[test]
+fn mixed_precision_keeps_weights_in_f32_and_stays_close() {
+    let (_folder, directory) = small("ade", 16);
+    let batch = &batches(&directory, 16, 0)[0];
+    let settings = "[optimizer]\nlearning-rate = 0.02\n[schedule]\nkind = \"constant\"\n[loss]\ntemperature = 0.2";
+    let run = |dtype: Dtype| {
+        let compute = Compute { dtype, ..one_thread() };
+        let learned = Learned::open(&directory, &compute).unwrap();
+        let length = Length { steps: 40, batches: 1 };
+        let mut step = Step::new(learned, &directory, &stage(settings), &compute, length).unwrap();
+        let reports: Vec<StepReport> = (0..40).map(|_| step.run(batch).unwrap()).collect();
+        assert!(step.learned().parameters().iter().all(|known| known.tensor.kind() == tch::Kind::Float));
+        (reports[0].clone(), reports[39].loss)
+    };
+    let ((mixed, mixed_last), (whole, whole_last)) = (run(Dtype::Bf16), run(Dtype::F32));
+    assert!((mixed.loss - whole.loss).abs() < 0.02 * whole.loss, "{} {}", mixed.loss, whole.loss);
+    assert!((mixed.loss - whole.loss).abs() > 0.0, "products were not in bfloat16");
+    let norms = mixed.norm.unwrap() / whole.norm.unwrap();
+    assert!((norms - 1.0).abs() < 0.1, "{norms}");
+    assert!(mixed_last < 0.5 * mixed.loss && whole_last < 0.5 * whole.loss, "{mixed_last} {whole_last}");
+}
