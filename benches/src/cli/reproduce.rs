@@ -54,7 +54,10 @@ impl Reproduce {
         let path = if path.extension().is_some() { path } else { self.tables.join(format!("{}.toml", self.table)) };
         let table = Table::read(&path)?;
         let absolute = |path: &PathBuf| fs_err::canonicalize(path);
-        let mut overrides = self.set.clone();
+        // Told to libtorch, which else may take one.
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let mut overrides = vec![format!("threads={threads}").parse().map_err(anyhow::Error::msg)?];
+        overrides.extend(self.set.iter().cloned());
         if let Some(steps) = self.steps {
             overrides.push(format!("training.steps={steps}").parse().map_err(anyhow::Error::msg)?);
         }

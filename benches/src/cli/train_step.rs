@@ -12,14 +12,14 @@ use super::interrupt;
 use crate::harness::Programs;
 use crate::train_step::{Job, Measured, Workload, run, summary, write_points, write_table};
 
-/// Measure a step of training against peers: forward of both towers, in-batch loss, backward, clipping, AdamW, each engine in a
-/// process of its own.
+/// Measure a step of training against peers: forward of both towers, in-batch loss, backward, clipping, optimizer, each engine in
+/// a process of its own.
 #[derive(Debug, Args)]
 pub(super) struct TrainStep {
     /// What to measure; see benches/workloads/README.md.
     #[arg(long, value_name = "TOML")]
     workload: PathBuf,
-    /// Engines between commas, in place of the workload's: dyad, and the peers that benches/peers/train_step.py knows. Losses are
+    /// Engines between commas, in place of the workload's: dyad, and the peers that `benches/peers/train_step.py` knows. Losses are
     /// compared with the first one's.
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,

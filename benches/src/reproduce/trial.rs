@@ -92,11 +92,21 @@ pub(super) fn finished(folder: &Path, todo: Todo<'_>) -> anyhow::Result<Option<(
     }
     let fail = |problem: String| Error::Cache { path: path.clone(), problem };
     let trial: Trial = serde_json::from_slice(&fs_err::read(&path)?).map_err(|error| fail(error.to_string()))?;
-    if trial.settings != serde_json::to_value(todo.config)? {
+    if decisive(&trial.settings)? != decisive(&serde_json::to_value(todo.config)?)? {
         return Err(fail("the trial was made under other settings".to_owned()).into());
     }
     let values = todo.evaluations.iter().map(|evaluated| values::read(&file(folder, evaluated)));
     Ok(Some((trial, values.collect::<Result<_, _>>()?)))
+}
+
+/// Settings without those that do not change what is learned, up to rounding; written and read, so that equal texts are equal
+/// numbers.
+fn decisive(settings: &Value) -> Result<Value, serde_json::Error> {
+    let mut settings: Value = serde_json::from_str(&settings.to_string())?;
+    if let Value::Object(settings) = &mut settings {
+        settings.retain(|key, _| !["device", "threads", "checkpoints", "log"].contains(&key.as_str()));
+    }
+    Ok(settings)
 }
 
 fn file(folder: &Path, evaluated: &Evaluated) -> PathBuf {

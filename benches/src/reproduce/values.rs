@@ -1,6 +1,7 @@
 //! The values of each question under each metric, kept as a file beside a trial, so that a paired test needs no second search.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use dyad_encoder::train::METRICS;
@@ -23,7 +24,8 @@ pub(super) fn write(path: &Path, values: &Values) -> Result<()> {
     for (question, values) in values {
         text.push_str(&field(question));
         for value in values {
-            text.push_str(&format!(",{value}"));
+            // Writing into a text cannot fail.
+            let _ = write!(text, ",{value}");
         }
         text.push('\n');
     }
