@@ -16,7 +16,7 @@ fn sentence(at: usize, length: usize) -> String {
 
 fn write(path: &Path, lines: impl Iterator<Item = Value>) {
     fs_err::create_dir_all(path.parent().unwrap()).unwrap();
-    fs_err::write(path, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    fs_err::write(path, lines.map(|line| line.to_string()).collect::<Vec<_>>().join("\n")).unwrap();
 }
 
 /// The folders that the tables name, with a few lines each.
@@ -35,9 +35,9 @@ fn data(root: &Path) {
             &folder.join("queries.jsonl"),
             (0..20).map(|at| json!({ "_id": format!("q{at}"), "text": sentence(at, 3) })),
         );
-        let judged: String = (0..20).map(|at| format!("q{at}\t{at}\t1\n")).collect();
+        let judged = (0..20).map(|at| format!("q{at}\t{at}\t1")).collect::<Vec<_>>().join("\n");
         fs_err::create_dir_all(folder.join("qrels")).unwrap();
-        fs_err::write(folder.join("qrels/test.tsv"), format!("query-id\tcorpus-id\tscore\n{judged}")).unwrap();
+        fs_err::write(folder.join("qrels/test.tsv"), format!("query-id\tcorpus-id\tscore\n{judged}\n")).unwrap();
     }
 }
 

@@ -1,3 +1,5 @@
+//! The settings of a run: what is read, refused and printed.
+
 use serde_json::Value;
 
 use super::read::DEFAULT;
