@@ -1,3 +1,5 @@
+//! Settings: the default as it is printed, mistakes by name, stages over common tables, what a run may change.
+
 use serde_json::Value;
 
 use super::read::DEFAULT;

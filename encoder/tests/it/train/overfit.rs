@@ -25,7 +25,7 @@ fn overfit(name: &str, directory: &Path, rate: f64, settings: &str) {
     while step.taken() < STEPS {
         let report = step.run(&collate(&mut sampler)).unwrap();
         let first = *first.get_or_insert(report.loss);
-        if step.taken() % 10 == 0 && precision(step.learned()) > 1.0 - 1e-9 {
+        if step.taken().is_multiple_of(10) && precision(step.learned()) > 1.0 - 1e-9 {
             assert!(report.loss < first || settings.contains("endx"), "{name}: {first} {}", report.loss);
             println!("{name}: {} steps", step.taken());
             return;

@@ -13,7 +13,7 @@ const SETTINGS: &str = "[batch]\nsize = 8\nnegatives = 0\n[optimizer]\nkind = \"
 fn wait_for(path: &Path, child: &mut Child) {
     let begun = Instant::now();
     while !path.exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no {}", path.display());
+        assert!(begun.elapsed() < Duration::from_mins(1), "no {}", path.display());
         assert!(child.try_wait().unwrap().is_none(), "ended before {}", path.display());
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -90,7 +90,7 @@ fn accumulated_batches_are_averaged() {
     assert_eq!((report.examples, once.examples), (32, 16));
     let (both, _) = step(&directory, "", &all[..2]);
     let (second, _) = step(&directory, "", &all[1..2]);
-    assert!((both.loss - (once.loss + second.loss) / 2.0).abs() < 1e-6);
+    assert!((both.loss - f64::midpoint(once.loss, second.loss)).abs() < 1e-6);
     assert!(both.norm.unwrap() < once.norm.unwrap() + second.norm.unwrap());
 }
 
