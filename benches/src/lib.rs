@@ -6,6 +6,8 @@
 //! | [`dataset`] | vectors and exact neighbours: read, made up, computed |
 //! | [`ann`] | approximate search against its peers, at equal recall |
 //! | [`encode`] | texts to vectors against its peers |
+//! | [`train_step`] | a step of training against its peers |
+//! | [`reproduce`] | the papers' findings on real data |
 //! | [`harness`] | what every comparison with peers is made of |
 //! | [`cli`] | `dyad-bench` and its commands |
 //!
@@ -18,3 +20,6 @@ pub mod dataset;
 pub mod encode;
 pub mod harness;
 pub mod quality;
+#[cfg(feature = "torch")]
+pub mod reproduce;
+pub mod train_step;

@@ -124,7 +124,8 @@ impl Compute {
         Ok(())
     }
 
-    pub(crate) fn torch_device(&self) -> tch::Device {
+    /// Where tensors lie.
+    pub fn torch_device(&self) -> tch::Device {
         match self.device {
             Device::Cpu => tch::Device::Cpu,
             Device::Cuda(number) => tch::Device::Cuda(number),

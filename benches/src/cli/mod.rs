@@ -8,6 +8,9 @@
 //! | `ann_worker.rs` | `dyad-bench ann-worker` |
 //! | `encode.rs` | `dyad-bench encode` |
 //! | `encode_worker.rs` | `dyad-bench encode-worker` |
+//! | `train_step.rs` | `dyad-bench train-step` |
+//! | `train_step_worker.rs` | `dyad-bench train-step-worker` |
+//! | `reproduce.rs` | `dyad-bench reproduce` |
 //! | `growth.rs` | `dyad-bench growth` |
 //! | `synth.rs` | `dyad-bench synth` |
 //! | `interrupt.rs` | Ctrl-C |
@@ -20,7 +23,11 @@ mod growth;
 mod interrupt;
 mod metrics;
 mod quality;
+#[cfg(feature = "torch")]
+mod reproduce;
 mod synth;
+mod train_step;
+mod train_step_worker;
 
 use std::process::ExitCode;
 
@@ -45,6 +52,11 @@ enum Command {
     Ann(ann::Ann),
     /// Measure texts to vectors against peers.
     Encode(encode::Encode),
+    /// Measure a step of training against peers.
+    TrainStep(train_step::TrainStep),
+    /// Show a paper's finding on real data: train, evaluate, compare.
+    #[cfg(feature = "torch")]
+    Reproduce(reproduce::Reproduce),
     /// Fit how speed and build time grow with the number of vectors.
     Growth(growth::GrowthCommand),
     /// Write a made-up set of vectors.
@@ -55,6 +67,9 @@ enum Command {
     /// Serve one engine on stdin and stdout.
     #[command(hide = true)]
     EncodeWorker(encode_worker::EncodeWorker),
+    /// Serve one engine on stdin and stdout.
+    #[command(hide = true)]
+    TrainStepWorker(train_step_worker::TrainStepWorker),
 }
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
@@ -82,6 +97,10 @@ pub fn main() -> ExitCode {
         Command::AnnWorker(arguments) => arguments.run(),
         Command::Encode(arguments) => arguments.run(),
         Command::EncodeWorker(arguments) => arguments.run(),
+        Command::TrainStep(arguments) => arguments.run(),
+        Command::TrainStepWorker(arguments) => arguments.run(),
+        #[cfg(feature = "torch")]
+        Command::Reproduce(arguments) => arguments.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

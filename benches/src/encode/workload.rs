@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::harness::{Error, Result};
+use crate::harness::{Error, Result, find, plain_name};
 
 /// Engines of a workload that names none.
 const ENGINES: [&str; 3] = ["dyad", "sentence-transformers", "onnxruntime"];
@@ -102,7 +102,7 @@ impl Workload {
     }
 
     fn check(&self) -> std::result::Result<(), String> {
-        plain("name", &self.name)?;
+        plain_name("name", &self.name)?;
         if self.repeats == 0 {
             return Err("`repeats`: expected at least 1, got 0".to_owned());
         }
@@ -110,7 +110,7 @@ impl Workload {
             return Err("`shape`: expected at least one, got none".to_owned());
         }
         for (at, shape) in self.shapes.iter().enumerate() {
-            plain("shape.name", &shape.name)?;
+            plain_name("shape.name", &shape.name)?;
             if self.shapes.iter().take(at).any(|other| other.name == shape.name) {
                 return Err(format!("`shape.name`: expected a name for each shape, got `{}` twice", shape.name));
             }
@@ -123,24 +123,6 @@ impl Workload {
         }
         Ok(())
     }
-}
-
-fn plain(field: &str, name: &str) -> std::result::Result<(), String> {
-    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty() || !name.chars().all(allowed) {
-        return Err(format!("`{field}`: expected letters, digits, `-`, `_` or `.`, got `{name}`"));
-    }
-    Ok(())
-}
-
-/// The first place where the path is; all places in words where it is not.
-fn find(path: &Path, beside: &Path, other: Option<&Path>) -> std::result::Result<PathBuf, String> {
-    let tried: Vec<PathBuf> = std::iter::once(beside).chain(other).map(|dir| dir.join(path)).collect();
-    if let Some(found) = tried.iter().find(|path| path.exists()) {
-        return Ok(found.clone());
-    }
-    let tried: Vec<String> = tried.iter().map(|path| format!("`{}`", path.display())).collect();
-    Err(tried.join(" or "))
 }
 
 fn data_hint(data_dir: Option<&Path>) -> &'static str {

@@ -8,6 +8,7 @@
 //! | `turns.rs` | one step for every engine in turn |
 //! | `statistics.rs` | the middle and the tail of measured values |
 //! | `machine.rs` | where and when |
+//! | `named.rs` | what a workload names: itself, and files wherever they lie |
 //! | `status.rs` | what this process holds in memory |
 //! | `csv.rs` | fields of comma-separated records |
 //! | `error.rs` | what can go wrong |
@@ -18,6 +19,7 @@ mod error;
 #[cfg(test)]
 mod fixture;
 mod machine;
+mod named;
 mod process;
 mod programs;
 mod serve;
@@ -30,6 +32,7 @@ pub use error::{Error, Result};
 #[cfg(test)]
 pub(crate) use fixture::{test_machine, test_stamp};
 pub use machine::{Machine, Stamp, machine, program_hash, scripts_hash, stamp, unix_time};
+pub use named::{find, plain_name};
 pub use process::{Request, Worker};
 pub use programs::Programs;
 pub use serve::serve;

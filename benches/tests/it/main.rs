@@ -10,6 +10,8 @@
 //! | `ann_command.rs` | its commands, with our own engines |
 //! | `encode.rs` | the encoding harness with workers whose answers are known (`fake_encoder.py`) |
 //! | `encode_command.rs` | its command, with our own engine |
+//! | `train_step.rs` | the train-step harness with workers whose answers are known (`fake_trainer.py`), and with our own engine |
+//! | `reproduce.rs` | every table of `benches/reproduce` on a tiny model |
 //! | `fake.rs` | such a worker, ready to be run |
 //! | `trec.rs` | our metrics against trec_eval's |
 #![expect(clippy::unwrap_used, reason = "tests")]
@@ -22,5 +24,9 @@ mod encode_command;
 mod fake;
 mod quality;
 mod refusals;
+#[cfg(feature = "torch")]
+mod reproduce;
 mod server;
+#[cfg(feature = "torch")]
+mod train_step;
 mod trec;

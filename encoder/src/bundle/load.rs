@@ -138,7 +138,7 @@ impl Encoder {
     }
 
     /// As [`Encoder::embed_all`], asking `go_on` after each batch with its number of tokens; nothing once it says no.
-    pub(crate) fn embed_while(
+    pub fn embed_while(
         &self,
         tower: Tower,
         texts: &[Tokens],

@@ -11,11 +11,11 @@ use super::manifest::Manifest;
 use super::modules::{Activation, DenseConfig};
 use super::source::{Source, Ties};
 use super::weights::WeightsFile;
-use crate::device::{Compute, Dtype};
+use crate::device::{Compute, Device, Dtype};
 use crate::dual::{Parameter, Part, Tie};
 use crate::error::Error;
 use crate::tokenize::{Splitter, SplitterSettings, Tokenizer};
-use crate::tower::{Dense, Loaded, MultiHop, Network, Pooling, Route, Tower, Transformer};
+use crate::tower::{Dense, Filling, Loaded, MultiHop, Network, Pooling, Route, Tower, Transformer};
 
 /// The longest input of a model that names none and whose positions have no end.
 const UNLIMITED_TOKENS: usize = 512;
@@ -43,6 +43,7 @@ pub(crate) struct Parts {
     pub(super) tensors: Vec<(usize, Vec<TensorRecord>)>,
     /// What is to be learned, each tensor once; empty unless that was asked for.
     pub(crate) parameters: Vec<Parameter>,
+    filling: Filling,
 }
 
 impl Parts {
@@ -67,7 +68,14 @@ impl Parts {
         let sharing = manifest.and_then(|manifest| manifest.sharing);
         let frozen = |part: Part| sharing.is_some_and(|sharing| sharing.tie(part) == Tie::Frozen);
         let mut ties = Ties::new(layout, manifest);
-        let mut parts = Self { modules: Vec::new(), opened, tensors: Vec::new(), parameters: Vec::new() };
+        let recurrent = opened.iter().any(|opened| matches!(opened.architecture, Architecture::Recurrent(_)));
+        let filling = match (compute.device, compute.dtype) {
+            (Device::Cuda(_), _) => Filling::No,
+            _ if learned || recurrent => Filling::No,
+            (Device::Cpu, Dtype::F32) => Filling::Many,
+            (Device::Cpu, _) => Filling::All,
+        };
+        let mut parts = Self { modules: Vec::new(), opened, tensors: Vec::new(), parameters: Vec::new(), filling };
         for route in &layout.routes {
             parts.route(layout, route)?;
         }
@@ -140,7 +148,10 @@ impl Parts {
             return Err(Error::MissingFile { path: layout.root.join("config.json"), fix });
         };
         let tokenizer = Tokenizer::new([Arc::clone(question), Arc::clone(answer)], &layout.prompts)?;
-        Ok((Network { modules: self.modules, routes, device: compute.torch_device() }, tokenizer))
+        Ok((
+            Network { modules: self.modules, routes, device: compute.torch_device(), filling: self.filling },
+            tokenizer,
+        ))
     }
 
     /// Values of a token vector, of the question tower and the answer tower.

@@ -8,7 +8,7 @@
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::linear::Linear;
-use super::packed::{Packed, Run, joined, parts_of};
+use super::packed::{Packed, joined};
 use super::parameters::Parameters;
 use crate::error::Error;
 
@@ -75,65 +75,68 @@ impl SelfAttention {
         scores: Option<i64>,
     ) -> Result<Tensor, TchError> {
         let inner = self.heads * self.head_size;
-        let mut blocks = Vec::new();
-        for (number, run) in packed.runs.iter().enumerate() {
+        let mut contexts = Vec::new();
+        for (number, (run, part)) in packed.runs.iter().zip(packed.runs_of(all)?).enumerate() {
             let bias = biases.and_then(|biases| biases.get(number));
-            let scores = scores.map(|scores| scores / (self.heads * run.tokens * run.tokens).max(1));
-            let rows = scores.map_or(run.rows, |rows| rows.clamp(1, run.rows.max(1)));
-            for first in (0..run.rows).step_by(rows.max(1) as usize) {
-                let rows = rows.min(run.rows - first);
-                blocks.push((Run { first: run.first + first * run.tokens, rows, tokens: run.tokens }, bias));
+            let Some(scores) = scores else {
+                contexts.push(self.fused(&part, bias)?);
+                continue;
+            };
+            let rows = (scores / (self.heads * run.tokens * run.tokens).max(1)).clamp(1, run.rows.max(1));
+            for some in part.f_split(rows, 0)? {
+                contexts.push(self.products(&some, bias)?);
             }
         }
-        let cut = parts_of(all, blocks.iter().map(|(run, _)| run))?;
-        let contexts = cut.iter().zip(blocks).map(|(part, (run, bias))| match scores {
-            Some(_) => self.products(part, run, bias),
-            None => self.fused(part, run, bias),
-        });
-        joined(contexts.collect::<Result<_, _>>()?)?.f_view([-1, inner])
+        if packed.filler > 0 {
+            contexts.push(Tensor::f_zeros([packed.filler, inner], (all.kind(), all.device()))?);
+        }
+        joined(contexts)?.f_view([-1, inner])
     }
 
-    /// `[rows, s, 3 * inner]` of a run to queries, keys and values, each `[rows, heads, s, head_size]`.
-    fn split(&self, part: &Tensor, run: Run) -> Result<[Tensor; 3], TchError> {
-        let shape = [run.rows, run.tokens, 3, self.heads, self.head_size];
+    /// `[rows, s, 3 * inner]` to queries, keys and values, each `[rows, heads, s, head_size]`.
+    fn split(&self, all: &Tensor) -> Result<[Tensor; 3], TchError> {
+        let (rows, tokens, _) = all.size3()?;
+        let shape = [rows, tokens, 3, self.heads, self.head_size];
         // Taken apart at once, for the way back.
-        let parts = part.f_view(shape)?.f_permute([2, 0, 3, 1, 4])?.f_unbind(0)?;
+        let parts = all.f_view(shape)?.f_permute([2, 0, 3, 1, 4])?.f_unbind(0)?;
         <[Tensor; 3]>::try_from(parts)
             .map_err(|parts| TchError::Shape(format!("expected queries, keys and values, got: {} parts", parts.len())))
     }
 
     /// `[rows, heads, s, head_size]` to `[rows * s, inner]`.
-    fn merge(&self, contexts: &Tensor, run: Run) -> Result<Tensor, TchError> {
-        contexts.f_transpose(1, 2)?.f_reshape([run.rows * run.tokens, self.heads * self.head_size])
+    fn merge(&self, contexts: &Tensor) -> Result<Tensor, TchError> {
+        contexts.f_transpose(1, 2)?.f_reshape([-1, self.heads * self.head_size])
     }
 
-    fn fused(&self, part: &Tensor, run: Run, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
-        let [query, key, value] = self.split(part, run)?;
+    fn fused(&self, all: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
+        let [query, key, value] = self.split(all)?;
         let scale = Some(self.scale);
         // In mixed precision it comes from a table in f32.
         let bias = bias.map(|bias| bias.f_to_kind(query.kind())).transpose()?;
         let contexts = Tensor::f_scaled_dot_product_attention(&query, &key, &value, bias, 0.0, false, scale, false)?;
-        self.merge(&contexts, run)
+        self.merge(&contexts)
     }
 
-    fn products(&self, part: &Tensor, run: Run, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
-        let heads = |part: &Tensor| part.f_reshape([run.rows * self.heads, run.tokens, self.head_size]);
-        let [query, key, value] = self.split(part, run)?;
+    fn products(&self, all: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
+        let (rows, tokens, _) = all.size3()?;
+        let heads = |part: &Tensor| part.f_reshape([rows * self.heads, tokens, self.head_size]);
+        let [query, key, value] = self.split(all)?;
         // With beta 0 the first operand is not read; it broadcasts.
-        let unread = Tensor::f_zeros([1], (part.kind(), part.device()))?;
+        let unread = Tensor::f_zeros([1], (all.kind(), all.device()))?;
         let mut scores = unread.f_baddbmm(&heads(&query)?, &heads(&key)?.f_transpose(1, 2)?, 0.0, self.scale)?;
         if let Some(bias) = bias {
-            let by_row = [run.rows, self.heads, run.tokens, run.tokens];
-            scores = scores.f_view(by_row)?.f_add_(bias)?.f_view([-1, run.tokens, run.tokens])?;
+            let by_row = [rows, self.heads, tokens, tokens];
+            scores = scores.f_view(by_row)?.f_add_(bias)?.f_view([-1, tokens, tokens])?;
         }
         let contexts = scores.f_softmax(-1, None::<Kind>)?.f_bmm(&heads(&value)?)?;
-        self.merge(&contexts.f_view([run.rows, self.heads, run.tokens, self.head_size])?, run)
+        self.merge(&contexts.f_view([rows, self.heads, tokens, self.head_size])?)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::linear::Map;
+    use super::super::packed::Run;
     use super::*;
 
     /// Of one head of one text, as the paper has it.
@@ -152,15 +155,15 @@ mod tests {
         let run = |first, rows, tokens| Run { first, rows, tokens };
         let runs = vec![run(0, 3, 70), run(210, 1, 9), run(219, 5, 2), run(229, 1, 1)];
         let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
-        let all = draw(&[230, 3 * heads * size]);
-        let ids = Tensor::zeros([230], (Kind::Int64, Device::Cpu));
-        let packed = Packed { ids: ids.shallow_clone(), positions: ids, runs: runs.clone(), prompt: 0 };
+        let all = draw(&[240, 3 * heads * size]);
+        let ids = Tensor::zeros([240], (Kind::Int64, Device::Cpu));
+        let packed = Packed { ids: ids.shallow_clone(), positions: ids, runs: runs.clone(), filler: 10, prompt: 0 };
         let map = || Linear::Learned(vec![Map { weight: draw(&[1, 1]), bias: None }]);
         let scale = 1.0 / (size as f64).sqrt();
         let attention = SelfAttention { query_key_value: map(), output: map(), heads, head_size: size, scale };
         let biases: Vec<Tensor> = runs.iter().map(|run| draw(&[1, heads, run.tokens, run.tokens])).collect();
         for biases in [None, Some(&biases[..])] {
-            let expected = Tensor::zeros([230, heads * size], (Kind::Float, Device::Cpu));
+            let expected = Tensor::zeros([240, heads * size], (Kind::Float, Device::Cpu));
             for (number, run) in runs.iter().enumerate() {
                 for (row, head) in (0..run.rows).flat_map(|row| (0..heads).map(move |head| (row, head))) {
                     let text = all.narrow(0, run.first + row * run.tokens, run.tokens);

@@ -46,6 +46,7 @@ pub(crate) use norm::LayerNorm;
 pub(crate) use packed::Packed;
 pub(crate) use parameters::Parameters;
 pub(crate) use pooling::Pooling;
+pub(crate) use product::Filling;
 pub(crate) use projection::Dense;
 use recurrent::Recurrent;
 use t5::T5;

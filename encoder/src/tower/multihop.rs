@@ -103,7 +103,7 @@ mod tests {
             let config = MultiHopConfig { in_features: H, inner: INNER, hops: HOPS, include_prompt };
             let pooling = MultiHop::load(&mut Given([w1.clone(), w2.clone()]), &config).unwrap();
             let ids = Tensor::zeros([11], (Kind::Int64, Device::Cpu));
-            let packed = Packed { positions: ids.shallow_clone(), ids, runs: runs.to_vec(), prompt };
+            let packed = Packed { positions: ids.shallow_clone(), ids, runs: runs.to_vec(), filler: 0, prompt };
             let pooled = pooling.forward(&Tensor::from_slice2(&hidden), &packed).unwrap();
             assert_eq!(pooled.size(), [4, (HOPS * H) as i64]);
             let pooled = Vec::<Vec<f32>>::try_from(pooled).unwrap();

@@ -4,6 +4,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use super::packed::Packed;
 use super::parameters::Parameters;
+use super::product::Filling;
 use super::{Bert, Dense, MultiHop, Pooling, Recurrent, T5, Tower};
 use crate::bundle::Architecture;
 use crate::error::{Error, torch};
@@ -84,6 +85,7 @@ pub(crate) struct Network {
     /// Of the question tower and the answer tower; of a siamese encoder they are equal.
     pub(crate) routes: [Route; 2],
     pub(crate) device: Device,
+    pub(crate) filling: Filling,
 }
 
 impl Network {
@@ -111,7 +113,7 @@ impl Network {
     /// Vectors of that length, and the token vectors that they are made from.
     pub(crate) fn pass(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Passed, TchError> {
         let route = &self.routes[usize::from(tower == Tower::Answer)];
-        let packed = Packed::new(batch, self.device)?;
+        let packed = Packed::new(batch, self.device, self.filling)?;
         let mut steps: Vec<&Loaded> = route.steps.iter().filter_map(|&at| self.modules.get(at)).collect();
         while length == VectorLength::Raw && matches!(steps.last(), Some(Loaded::Normalize)) {
             steps.pop();

@@ -1,11 +1,12 @@
-//! A batch on the device: the tokens of all rows one after another, without padding.
+//! A batch on the device: the tokens of all rows one after another, without padding between them.
 //!
 //! Everything but attention and pooling works on single tokens, so `[t, h]` is all that it needs, where `t` counts the
 //! tokens of all rows. Attention and pooling work on *runs*: neighbouring rows of one length, a view `[rows, s, h]` of the
 //! same memory. Batches are sorted by length, so runs are few, and no mask is needed anywhere.
 
-use tch::{Device, TchError, Tensor};
+use tch::{Device, Kind, TchError, Tensor};
 
+use super::product::Filling;
 use crate::tokenize::Batch;
 
 /// Neighbouring rows of one length.
@@ -26,31 +27,57 @@ pub(crate) struct Packed {
     /// `[t]`: the place of each token in its row, from 0.
     pub(crate) positions: Tensor,
     pub(crate) runs: Vec<Run>,
+    /// Tokens at the end that belong to no row: no run has them, and nothing reads what becomes of them.
+    pub(crate) filler: i64,
     /// Tokens of each row that belong to the prompt.
     pub(crate) prompt: i64,
 }
 
 impl Packed {
-    pub(crate) fn new(batch: &Batch, device: Device) -> Result<Self, TchError> {
+    pub(crate) fn new(batch: &Batch, device: Device, filling: Filling) -> Result<Self, TchError> {
         let lengths = batch.lengths();
-        let positions: Vec<i64> = lengths.iter().flat_map(|length| 0..*length).collect();
+        let mut positions: Vec<i64> = lengths.iter().flat_map(|length| 0..*length).collect();
+        let mut ids = batch.ids().to_vec();
+        let tokens = filling.up(ids.len());
+        let filler = tokens.saturating_sub(ids.len()) as i64;
+        ids.resize(tokens, 0);
+        positions.resize(tokens, 0);
         Ok(Self {
-            ids: Tensor::f_from_slice(batch.ids())?.f_to_device(device)?,
-            positions: Tensor::f_from_slice(&positions)?.f_to_device(device)?,
+            ids: on(device, &ids)?,
+            filler,
+            positions: on(device, &positions)?,
             runs: runs(lengths),
             prompt: batch.prompt_tokens() as i64,
         })
     }
 
     /// `[t, h]` to `[rows, tokens, h]` of each run, views.
+    ///
+    /// Cut at once: the way back then lays the gradients of all runs side by side, where that of a view of its own for each
+    /// would be as large as the whole.
     pub(crate) fn runs_of(&self, packed: &Tensor) -> Result<Vec<Tensor>, TchError> {
-        parts_of(packed, self.runs.iter())
+        let mut sizes: Vec<i64> = self.runs.iter().map(|run| run.rows * run.tokens).collect();
+        if self.filler > 0 {
+            sizes.push(self.filler);
+        }
+        let parts =
+            if let [_] = sizes[..] { vec![packed.shallow_clone()] } else { packed.f_split_with_sizes(sizes, 0)? };
+        parts.iter().zip(&self.runs).map(|(part, run)| part.f_view([run.rows, run.tokens, -1])).collect()
     }
 
     /// Tokens of the longest row.
     pub(crate) fn longest(&self) -> i64 {
         self.runs.iter().map(|run| run.tokens).max().unwrap_or(0)
     }
+}
+
+/// Numbers on a device. A GPU copies from pinned memory while this thread goes on; torch keeps the memory until it has.
+fn on(device: Device, values: &[i64]) -> Result<Tensor, TchError> {
+    let values = Tensor::f_from_slice(values)?;
+    if !device.is_cuda() {
+        return Ok(values);
+    }
+    values.f_pin_memory(device)?.f_to_device_(device, Kind::Int64, true, false)
 }
 
 fn runs(lengths: &[i64]) -> Vec<Run> {
@@ -62,19 +89,6 @@ fn runs(lengths: &[i64]) -> Vec<Run> {
         run
     });
     of_one_length.collect()
-}
-
-/// `[t, h]` to `[rows, tokens, h]` of each run, views; the runs are all of `packed`, in order.
-///
-/// Cut at once: the way back then lays the gradients of all runs side by side, where that of a view of its own for each would be
-/// as large as the whole.
-pub(crate) fn parts_of<'a>(
-    packed: &Tensor,
-    runs: impl Iterator<Item = &'a Run> + Clone,
-) -> Result<Vec<Tensor>, TchError> {
-    let sizes: Vec<i64> = runs.clone().map(|run| run.rows * run.tokens).collect();
-    let parts = if let [_] = sizes[..] { vec![packed.shallow_clone()] } else { packed.f_split_with_sizes(sizes, 0)? };
-    parts.iter().zip(runs).map(|(part, run)| part.f_view([run.rows, run.tokens, -1])).collect()
 }
 
 /// One result per run, side by side along the first dimension.

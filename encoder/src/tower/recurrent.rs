@@ -127,7 +127,8 @@ mod tests {
                 let ids = [1, 5, 2, 6, 0, 3, 4];
                 let runs = [(0, 2, 3), (6, 1, 1)].map(|(first, rows, tokens)| Run { first, rows, tokens }).to_vec();
                 let positions = Tensor::zeros([7], (Kind::Int64, Device::Cpu));
-                let packed = Packed { ids: Tensor::from_slice(&ids.map(i64::from)), positions, runs, prompt: 0 };
+                let packed =
+                    Packed { ids: Tensor::from_slice(&ids.map(i64::from)), positions, runs, filler: 0, prompt: 0 };
                 let ours = Vec::<Vec<f64>>::try_from(network.forward(&packed).unwrap().to_kind(Kind::Double)).unwrap();
 
                 let table = &drawn.0[RecurrentConfig::TABLE].0;

@@ -45,8 +45,8 @@ fn embedding(root: &Path, model: &Path, texts: usize) -> u64 {
     most
 }
 
-/// Ten times as many texts: their vectors alone would take 264 MiB more in f32, and half of that is let pass. Some does come on
-/// top: 24 bytes per key, by which a key that comes twice is found, and what libtorch keeps per shape of a batch.
+/// Ten times as many texts: their vectors alone would take 264 MiB more in f32, and a sixth of that is let pass. Some does come
+/// on top: 24 bytes per key, by which a key that comes twice is found.
 #[test]
 fn a_corpus_ten_times_as_large_takes_no_more_memory() {
     let folder = tempfile::tempdir().unwrap();
@@ -56,5 +56,5 @@ fn a_corpus_ten_times_as_large_takes_no_more_memory() {
     println!("peak: {} MiB for 10,000 texts, {} MiB for 100,000", small / MIB, large / MIB);
     assert!(small > 50 * MIB, "{small}: a peak that was not seen");
     let more = (90_000 * DIM * 4) as u64;
-    assert!(large < small + more / 2, "{} MiB, then {} MiB", small / MIB, large / MIB);
+    assert!(large < small + more / 6, "{} MiB, then {} MiB", small / MIB, large / MIB);
 }

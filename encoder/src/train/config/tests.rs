@@ -1,4 +1,4 @@
-//! Settings: the default as it is printed, mistakes by name, stages over common tables, what a run may change.
+//! The settings of a run: what is read, refused and printed.
 
 use serde_json::Value;
 

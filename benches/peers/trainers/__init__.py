@@ -1,0 +1,1 @@
+"""Engines of `dyad-bench train-step`: see train_step.py."""

@@ -1,0 +1,12 @@
+"""The engines by name. sentence-transformers is imported only when one of its names is asked for."""
+
+# name -> whether the model's dropout is on
+_TABLE = {"sentence-transformers": True, "sentence-transformers-no-dropout": False}
+NAMES = list(_TABLE)
+
+
+def create(name):
+    """The engine of that name; raises what its import or its constructor raises."""
+    from trainers.transformer import SentenceTransformers
+
+    return SentenceTransformers(_TABLE[name])

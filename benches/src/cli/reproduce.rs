@@ -1,0 +1,101 @@
+//! `dyad-bench reproduce`.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::interrupt;
+use crate::reproduce::{Job, Override, Places, Table, compare, run, write_markdown, write_rows};
+
+/// Show a paper's finding on real data: trains the models of a table, evaluates them by exact search, compares them by paired
+/// tests. A run that was ended goes on where it stood.
+#[derive(Debug, Args)]
+pub(super) struct Reproduce {
+    /// sharing, endx, stages, bottleneck, or the path of a table's file; see benches/reproduce/README.md.
+    table: String,
+    /// Folder of trials, table.md and rows.csv.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// So many seeds, from --first-seed.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    seeds: u16,
+    /// The first of them.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    first_seed: u32,
+    /// Steps of every stage, in place of the table's.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    steps: Option<u32>,
+    /// A setting of the trainer for all variants, such as device=cuda or batch.size=512. May be given again.
+    #[arg(long, value_name = "SETTING=VALUE")]
+    set: Vec<Override>,
+    /// Train only these variants, between commas. What is finished of the others is compared all the same.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// What $MODEL stands for: the pretrained model.
+    #[arg(long, value_name = "DIR", default_value = ".models/all-MiniLM-L6-v2")]
+    model: PathBuf,
+    /// What $DATA stands for: the folder of all data.
+    #[arg(long, env = "DYAD_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// Folder of the tables.
+    #[arg(long, default_value = "benches/reproduce", value_name = "DIR")]
+    tables: PathBuf,
+    /// Also write the rows to benches/records/reproduce, or to this folder, under the names of table, day and revision.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "benches/records/reproduce")]
+    record: Option<PathBuf>,
+}
+
+impl Reproduce {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let cancel = interrupt::watch()?;
+        let path = PathBuf::from(&self.table);
+        let path = if path.extension().is_some() { path } else { self.tables.join(format!("{}.toml", self.table)) };
+        let table = Table::read(&path)?;
+        let absolute = |path: &PathBuf| fs_err::canonicalize(path);
+        // Told to libtorch, which else may take one.
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let mut overrides = vec![format!("threads={threads}").parse().map_err(anyhow::Error::msg)?];
+        overrides.extend(self.set.iter().cloned());
+        if let Some(steps) = self.steps {
+            overrides.push(format!("training.steps={steps}").parse().map_err(anyhow::Error::msg)?);
+        }
+        fs_err::create_dir_all(&self.out)?;
+        let first = u64::from(self.first_seed);
+        let job = Job {
+            table: &table,
+            places: Places {
+                data: absolute(&self.data)?,
+                model: absolute(&self.model).context("--model: `deploy/model.sh NAME DIR` fetches one")?,
+            },
+            out: self.out.clone(),
+            seeds: (first..first + u64::from(self.seeds)).collect(),
+            only: self.only.clone(),
+            overrides,
+            command: command(),
+            cancel,
+        };
+        let reproduced = run(&job, &|text| tracing::info!("{text}"))?;
+        let compared = compare(&reproduced)?;
+        let mut markdown = Vec::new();
+        write_markdown(&mut markdown, &reproduced, &compared)?;
+        fs_err::write(self.out.join("table.md"), &markdown)?;
+        let mut rows = Vec::new();
+        write_rows(&mut rows, &reproduced)?;
+        fs_err::write(self.out.join("rows.csv"), &rows)?;
+        if let Some(records) = &self.record {
+            fs_err::create_dir_all(records)?;
+            let stamp = &reproduced.stamp;
+            fs_err::write(records.join(format!("{}-{}-{}.csv", table.name, stamp.date, stamp.revision)), &rows)?;
+        }
+        std::io::stdout().lock().write_all(&markdown)?;
+        Ok(())
+    }
+}
+
+/// The command as it was given, without the path of the program.
+fn command() -> String {
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    std::iter::once("dyad-bench".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+}

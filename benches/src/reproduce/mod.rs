@@ -1,0 +1,29 @@
+//! The papers' findings on real data: models trained under like settings, evaluated by exact search, compared by paired tests.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `table.rs` | which models, data and settings: TOML, `benches/reproduce/` |
+//! | `settings.rs` | the trainer's settings of one model and one seed |
+//! | `trial.rs` | one model at one seed: train, evaluate, probe; goes on where it was ended |
+//! | `values.rs` | the values of each question, kept as a file |
+//! | `run.rs` | all trials of a table, in order |
+//! | `compare.rs` | means over seeds, and paired tests against a baseline |
+//! | `record.rs` | rows that later runs can be laid beside |
+//! | `markdown.rs` | the table for people |
+
+mod compare;
+mod markdown;
+mod record;
+mod run;
+mod settings;
+mod table;
+mod trial;
+mod values;
+
+pub use compare::{Compared, compare};
+pub use markdown::write_markdown;
+pub use record::write_rows;
+pub use run::{Job, Reproduced, run};
+pub use settings::{Override, settings};
+pub use table::{Evaluated, Places, ProbeConfig, Table, Variant};
+pub use trial::Trial;

@@ -1,0 +1,112 @@
+//! All trials of a table, in order; then what is finished of it.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::anyhow;
+
+use super::settings::{Override, settings};
+use super::table::{Places, Table, Variant};
+use super::trial::{Todo, Trial, finished, folder};
+use super::values::Values;
+use crate::harness::{Error, Machine, Stamp, machine, stamp};
+
+/// What is to be done.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The table.
+    pub table: &'a Table,
+    /// What `$DATA` and `$MODEL` stand for.
+    pub places: Places,
+    /// Folder of the trials.
+    pub out: PathBuf,
+    /// Seeds, in order.
+    pub seeds: Vec<u64>,
+    /// Variants whose trials are run; all where empty. What is finished of the others is reported too.
+    pub only: Vec<String>,
+    /// Over the settings of all variants.
+    pub overrides: Vec<Override>,
+    /// As it was given, for the record.
+    pub command: String,
+    /// Turns true when the run is to end.
+    pub cancel: &'static AtomicBool,
+}
+
+/// What is finished of a table.
+#[derive(Debug)]
+pub struct Reproduced {
+    /// The table.
+    pub table: Table,
+    /// As it was given.
+    pub command: String,
+    /// Trials in the table's order, seed by seed within a variant, each with the values of its questions per evaluation.
+    pub(super) trials: Vec<(Trial, Vec<Values>)>,
+    /// Where.
+    pub machine: Machine,
+    /// When, and of which source.
+    pub stamp: Stamp,
+}
+
+impl Reproduced {
+    /// The trials of a variant.
+    pub(super) fn of(&self, variant: &str) -> impl Iterator<Item = &(Trial, Vec<Values>)> {
+        self.trials.iter().filter(move |(trial, _)| trial.variant == variant)
+    }
+}
+
+/// Runs a table; `note` hears what is being done.
+pub fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduced> {
+    let table = job.table;
+    if let Some(unknown) = job.only.iter().find(|name| table.variant(name).is_none()) {
+        let known: Vec<&str> = table.variants.iter().map(|variant| variant.name.as_str()).collect();
+        return Err(anyhow!("--only: expected variants of the table ({}), got `{unknown}`", known.join(", ")));
+    }
+    for evaluated in &table.evaluations {
+        let data = job.places.fill(&evaluated.data);
+        if !std::path::Path::new(&data).exists() {
+            let name = &evaluated.name;
+            return Err(anyhow!(
+                "evaluation `{name}`: no such folder: `{data}`. DYAD_DATA (or --data) names the folder of all data"
+            ));
+        }
+    }
+    let one_by_one = |wanted: &dyn Fn(&Variant) -> bool,
+                      each: &mut dyn FnMut(Todo<'_>, PathBuf) -> anyhow::Result<()>|
+     -> anyhow::Result<()> {
+        for variant in table.variants.iter().filter(|variant| wanted(variant)) {
+            // A model as it is has no seed.
+            let seeds = if variant.untrained { job.seeds.get(..1).unwrap_or_default() } else { &job.seeds[..] };
+            for &seed in seeds {
+                let config =
+                    settings(table, variant, seed, &job.places, &job.overrides).map_err(|reason| anyhow!(reason))?;
+                let todo = Todo {
+                    variant,
+                    config: &config,
+                    evaluations: &table.evaluations,
+                    probe: table.probe.as_ref(),
+                    places: &job.places,
+                    cancel: job.cancel,
+                };
+                each(todo, folder(&job.out, &variant.name, seed))?;
+            }
+        }
+        Ok(())
+    };
+    // Mistakes in the settings of a last variant are told before the first one is trained.
+    one_by_one(&|_| true, &mut |_, _| Ok(()))?;
+    one_by_one(&|variant| job.only.is_empty() || job.only.contains(&variant.name), &mut |todo, folder| {
+        if finished(&folder, todo)?.is_none() {
+            if job.cancel.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted.into());
+            }
+            todo.run(&folder, note)?;
+        }
+        Ok(())
+    })?;
+    let mut trials = Vec::new();
+    one_by_one(&|_| true, &mut |todo, folder| {
+        trials.extend(finished(&folder, todo)?);
+        Ok(())
+    })?;
+    Ok(Reproduced { table: table.clone(), command: job.command.clone(), trials, machine: machine(), stamp: stamp() })
+}

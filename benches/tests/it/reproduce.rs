@@ -1,0 +1,131 @@
+//! `dyad-bench reproduce` as a command: every table of `benches/reproduce` with a tiny model, two steps and made-up data.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const WORDS: [&str; 9] = ["the", "river", "city", "and", "mountain", "of", "king", "queen", "water"];
+
+fn sentence(at: usize, length: usize) -> String {
+    let words: Vec<&str> = (0..length).map(|word| WORDS[(at * 7 + word * (at % 5 + 1)) % WORDS.len()]).collect();
+    format!("{} {at}", words.join(" "))
+}
+
+fn write(path: &Path, lines: impl Iterator<Item = Value>) {
+    fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+    fs_err::write(path, lines.map(|line| line.to_string()).collect::<Vec<_>>().join("\n")).unwrap();
+}
+
+/// The folders that the tables name, with a few lines each.
+fn data(root: &Path) {
+    for name in ["squad-train", "medquad"] {
+        let pair = |at: usize| json!({ "question": sentence(at, 3), "answer": sentence(at, 6) });
+        write(&root.join(name).join("pairs.jsonl.gz"), (0..24).map(pair));
+    }
+    for name in ["reqa-squad", "scifact"] {
+        let folder = root.join(name);
+        write(
+            &folder.join("corpus.jsonl"),
+            (0..20).map(|at| json!({ "_id": at.to_string(), "text": sentence(at, 6) })),
+        );
+        write(
+            &folder.join("queries.jsonl"),
+            (0..20).map(|at| json!({ "_id": format!("q{at}"), "text": sentence(at, 3) })),
+        );
+        let judged = (0..20).map(|at| format!("q{at}\t{at}\t1")).collect::<Vec<_>>().join("\n");
+        fs_err::create_dir_all(folder.join("qrels")).unwrap();
+        fs_err::write(folder.join("qrels/test.tsv"), format!("query-id\tcorpus-id\tscore\n{judged}\n")).unwrap();
+    }
+}
+
+fn bench(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-bench"));
+    command.arg("reproduce").args(arguments);
+    let tables = format!("{ROOT}/benches/reproduce");
+    let model = format!("{ROOT}/encoder/tests/golden/tiny/classic-mean");
+    command.args(["--tables", &tables, "--data", "data", "--model", &model]);
+    command.args(["--set", "batch.size=4", "--set", "threads=1", "--set", "model.hidden=6", "--set", "mine.to=5"]);
+    command.current_dir(directory).env("NO_COLOR", "1").output().unwrap()
+}
+
+fn rows(path: &Path) -> Vec<Vec<String>> {
+    let text = fs_err::read_to_string(path).unwrap();
+    text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn every_table_runs_and_fills_its_rows() {
+    let dir = tempdir().unwrap();
+    data(&dir.path().join("data"));
+    for (table, variants, evaluations) in [("sharing", 7, 1), ("endx", 6, 2), ("stages", 4, 2), ("bottleneck", 5, 2)] {
+        let output = bench(dir.path(), &[table, "--out", table, "--steps", "2", "--record", "records"]);
+        assert!(output.status.success(), "{table}: {output:?}");
+        let rows = rows(&dir.path().join(table).join("rows.csv"));
+        assert_eq!(rows.len(), 1 + variants * evaluations, "{table}");
+        let at = |name: &str| rows[0].iter().position(|field| field == name).unwrap();
+        for row in &rows[1..] {
+            let mrr: f64 = row[at("recip_rank")].parse().unwrap();
+            assert!(mrr > 0.0 && mrr <= 1.0 && row[at("questions")] == "20", "{row:?}");
+            let stages = if row[at("variant")] == "both" { 2 } else { 1 };
+            let untrained = row[at("variant")] == "zero-shot";
+            assert_eq!(row[at("steps")], if untrained { "0".to_owned() } else { (2 * stages).to_string() }, "{row:?}");
+            let is_baseline = row[at("baseline")].is_empty();
+            assert_eq!(row[at("p_mrr")].is_empty(), is_baseline, "{row:?}");
+            assert_eq!(row[at("separable")].is_empty(), table != "sharing", "{row:?}");
+        }
+        let markdown = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(markdown, fs_err::read_to_string(dir.path().join(table).join("table.md")).unwrap());
+        let lines = markdown.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| model")).count();
+        assert_eq!(lines, variants * evaluations, "{markdown}");
+    }
+    assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 4);
+    let picture = dir.path().join("sharing/ade-spl-seed0/tsne.svg");
+    assert!(fs_err::read_to_string(picture).unwrap().contains("<svg"));
+}
+
+#[test]
+fn what_is_finished_is_kept_and_seeds_are_averaged() {
+    let dir = tempdir().unwrap();
+    data(&dir.path().join("data"));
+    let run = |more: &[&str]| {
+        let output = bench(dir.path(), &[&["bottleneck", "--out", "out", "--steps", "1"], more].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let alone = run(&["--only", "d64"]);
+    assert!(alone.contains("| d64 |") && !alone.contains("| d768 |"), "{alone}");
+    let trial = dir.path().join("out/d64-seed0/trial.json");
+    let before = (fs_err::read(&trial).unwrap(), fs_err::metadata(&trial).unwrap().modified().unwrap());
+    let both = run(&["--only", "d768,d64", "--seeds", "2"]);
+    assert_eq!((fs_err::read(&trial).unwrap(), fs_err::metadata(&trial).unwrap().modified().unwrap()), before);
+    assert!(both.contains("| range |") && both.contains("| d768 |"), "{both}");
+    let output = bench(dir.path(), &["bottleneck", "--out", "out", "--steps", "2", "--only", "d64"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && message.contains("under other settings"), "{message}");
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_trained() {
+    let dir = tempdir().unwrap();
+    data(&dir.path().join("data"));
+    for (arguments, expected) in [
+        (
+            &["sharing", "--out", "out", "--only", "sdee"][..],
+            "expected variants of the table (zero-shot, as-it-is, sde",
+        ),
+        (&["sharing", "--out", "out", "--set", "batch.sise=3"], "`batch.sise`"),
+        (&["none", "--out", "out"], "none.toml"),
+    ] {
+        let output = bench(dir.path(), arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && message.contains(expected), "{expected}: {message}");
+    }
+    fs_err::remove_dir_all(dir.path().join("data/scifact")).unwrap();
+    let output = bench(dir.path(), &["stages", "--out", "out"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("evaluation `scifact`: no such folder"), "{message}");
+    assert!(!dir.path().join("out/zero-shot-seed0").exists());
+}

@@ -1,0 +1,73 @@
+"""benches/peers/train_step.py: the protocol, and steps of a tiny model."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+WORKER = ROOT / "benches/peers/train_step.py"
+MODEL = ROOT / "encoder/tests/golden/tiny/classic-mean"
+TORCH_PYTHON = pathlib.Path(os.environ.get("DYAD_PYTHON") or ROOT / ".venv/bin/python")
+WAIT_S = 100
+
+
+class Names(unittest.TestCase):
+    """What needs no package at all."""
+
+    def test_engines_are_listed_and_others_refused(self):
+        listed = subprocess.run([sys.executable, WORKER, "--list"], capture_output=True, text=True, check=True)
+        self.assertEqual(listed.stdout.split(), ["sentence-transformers", "sentence-transformers-no-dropout"])
+        refused = subprocess.run([sys.executable, WORKER, "--engine", "no"], capture_output=True, text=True, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("unknown engine 'no'", refused.stderr)
+
+
+@unittest.skipUnless(TORCH_PYTHON.exists(), f"no {TORCH_PYTHON}: deploy/venv.sh makes it")
+class Steps(unittest.TestCase):
+    """What a step does."""
+
+    def losses(self, engine):
+        """Of three passes over two batches."""
+        pairs = [["the river", "water of the river"], ["a king", "the king and the queen"], ["city", "light"]] * 2
+        command = [str(TORCH_PYTHON), str(WORKER), "--engine", engine]
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        with tempfile.TemporaryDirectory() as scratch:
+            path = pathlib.Path(scratch) / "pairs.jsonl"
+            path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8")
+            numbers = {"learning_rate": 1e-2, "temperature": 0.05}
+            requests = [
+                {"op": "describe"},
+                {"op": "steps"},
+                {"op": "open", "model": str(MODEL), "device": "cpu", "threads": 1} | numbers,
+                {"op": "prepare", "pairs": str(path), "batch": 3},
+                *[{"op": "steps"}] * 3,
+                {"op": "quit"},
+            ]
+            lines = "".join(json.dumps(request) + "\n" for request in requests)
+            ran = subprocess.run(
+                command, input=lines, capture_output=True, text=True, env=environment, check=True, timeout=WAIT_S
+            )
+        described, early, opened, prepared, *passes = [json.loads(line) for line in ran.stdout.splitlines()]
+        self.assertEqual(described["engine"], engine)
+        self.assertIn("expected a prepare before it", early["error"])
+        self.assertNotIn("error", opened)
+        self.assertEqual(prepared, {"batches": 2, "pairs": 6})
+        for stepped in passes:
+            self.assertGreater(stepped["seconds"], 0)
+            self.assertGreater(stepped["computed_tokens"], stepped["tokens"])
+        return [stepped["losses"] for stepped in passes]
+
+    def test_steps_learn(self):
+        losses = self.losses("sentence-transformers-no-dropout")
+        self.assertLess(sum(losses[-1]), sum(losses[0]))
+
+    def test_dropout_is_the_difference(self):
+        self.assertNotEqual(self.losses("sentence-transformers")[0], self.losses("sentence-transformers-no-dropout")[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
