@@ -76,12 +76,17 @@ fn stages_follow_one_another_and_mine_between() {
     let of_line = |line: &str| serde_json::from_str::<Value>(line).unwrap()["negative_passages"].clone();
     assert!(mined.lines().filter(|line| of_line(line).as_array().unwrap().len() == 2).count() > PAIRS / 2);
     assert!(!place.path("out/mined/tune.model").exists());
-    // Interrupted between the stages, the run goes on with the second.
-    fs_err::remove_dir_all(place.path("out/final")).unwrap();
-    let whole = weights(&place.path("out/best"));
+    // Ended between the stages, the run goes on with the second: it mines the same and learns the same.
+    let whole = weights(&place.path("out/final"));
+    for gone in ["final", "best", "mined", "checkpoints/step-00000080"] {
+        fs_err::remove_dir_all(place.path("out").join(gone)).unwrap();
+    }
+    assert!(place.path("out/checkpoints/step-00000060").exists());
     let said = place.trained("out");
     assert!(said.contains("80 steps"), "{said}");
-    assert_eq!(weights(&place.path("out/best")), whole);
+    assert_eq!(fs_err::read_to_string(place.path("out/mined/tune.jsonl")).unwrap(), mined);
+    assert!(weights(&place.path("out/final")) == whole, "other weights");
+    assert_eq!(metrics(&place, "out", "evaluation").len(), 2);
 }
 
 #[test]
