@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use dyad_corpus::examples::{ExampleFormat, ExampleOptions, Flawed, Skipped};
 
 #[derive(Debug, Clone, Args)]
@@ -10,9 +10,9 @@ pub(crate) struct ExampleArguments {
     /// BEIR folder, or a file (plain, .gz, .zst) of Tevatron, DPR, sentence-transformers, SQuAD or tab-separated examples
     #[arg(long, value_name = "PATH")]
     pub(crate) data: PathBuf,
-    /// Form of the examples [default: by name and content]
-    #[arg(long, value_enum)]
-    format: Option<Form>,
+    /// Form of the examples: auto (by name and content), beir, tevatron, dpr, pairs, squad or tsv
+    #[arg(long, value_name = "FORM", default_value = "auto")]
+    format: ExampleFormat,
     /// Split of a BEIR folder
     #[arg(long, value_name = "NAME")]
     split: Option<String>,
@@ -24,29 +24,11 @@ pub(crate) struct ExampleArguments {
     skip_flawed: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Form {
-    Beir,
-    Tevatron,
-    Dpr,
-    Pairs,
-    Squad,
-    Tsv,
-}
-
 impl ExampleArguments {
     /// How to read; `split` where none was named.
     pub(crate) fn read(&self, split: &str) -> ExampleOptions {
         ExampleOptions {
-            format: match self.format {
-                None => ExampleFormat::Auto,
-                Some(Form::Beir) => ExampleFormat::Beir,
-                Some(Form::Tevatron) => ExampleFormat::Tevatron,
-                Some(Form::Dpr) => ExampleFormat::Dpr,
-                Some(Form::Pairs) => ExampleFormat::Pairs,
-                Some(Form::Squad) => ExampleFormat::Squad,
-                Some(Form::Tsv) => ExampleFormat::Tsv,
-            },
+            format: self.format,
             flawed: if self.skip_flawed { Flawed::Skip } else { Flawed::Refuse },
             split: self.split.clone().unwrap_or_else(|| split.to_owned()),
             corpus: self.data_corpus.clone(),

@@ -52,10 +52,7 @@ impl Linear {
         bias: bool,
     ) -> Result<Self, Error> {
         let maps = read(parameters, names, input, output, bias)?;
-        if parameters.trainable() {
-            return Ok(Self::learned(parameters, maps));
-        }
-        Self::fixed(&maps, parameters.int8())
+        Self::made(parameters, maps, parameters.int8())
     }
 
     /// As [`Self::load`], and never rounded to int8.
@@ -67,14 +64,15 @@ impl Linear {
         bias: bool,
     ) -> Result<Self, Error> {
         let maps = read(parameters, &[name.to_owned()], input, output, bias)?;
-        if parameters.trainable() {
-            return Ok(Self::learned(parameters, maps));
-        }
-        Self::fixed(&maps, false)
+        Self::made(parameters, maps, false)
     }
 
-    fn learned(parameters: &dyn Parameters, maps: Vec<Map>) -> Self {
-        if parameters.mixed() { Self::Mixed(maps) } else { Self::Learned(maps) }
+    fn made(parameters: &dyn Parameters, maps: Vec<Map>, int8: bool) -> Result<Self, Error> {
+        match (parameters.trainable(), parameters.mixed()) {
+            (false, _) => Self::fixed(&maps, int8),
+            (true, false) => Ok(Self::Learned(maps)),
+            (true, true) => Ok(Self::Mixed(maps)),
+        }
     }
 
     /// Maps that stay as they are: joined, and laid out for the fastest product.

@@ -42,7 +42,7 @@ pub struct DataConfig {
     /// One behind another.
     pub paths: Vec<PathBuf>,
     /// Their form.
-    pub format: Form,
+    pub format: ExampleFormat,
     /// Of BEIR folders.
     pub split: String,
     /// Of records that name their passages by key.
@@ -58,38 +58,10 @@ pub struct DataConfig {
     pub titles: bool,
 }
 
-/// The form of examples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Form {
-    /// By name and content.
-    Auto,
-    /// A BEIR folder.
-    Beir,
-    /// Tevatron's records.
-    Tevatron,
-    /// DPR's records.
-    Dpr,
-    /// Records of sentence-transformers and FlagEmbedding, plain pairs.
-    Pairs,
-    /// SQuAD's articles.
-    Squad,
-    /// Columns.
-    Tsv,
-}
-
 impl DataConfig {
     pub(crate) fn read(&self) -> ExampleOptions {
         ExampleOptions {
-            format: match self.format {
-                Form::Auto => ExampleFormat::Auto,
-                Form::Beir => ExampleFormat::Beir,
-                Form::Tevatron => ExampleFormat::Tevatron,
-                Form::Dpr => ExampleFormat::Dpr,
-                Form::Pairs => ExampleFormat::Pairs,
-                Form::Squad => ExampleFormat::Squad,
-                Form::Tsv => ExampleFormat::Tsv,
-            },
+            format: self.format,
             flawed: if self.skip_flawed { Flawed::Skip } else { Flawed::Refuse },
             split: self.split.clone(),
             corpus: self.corpus.clone(),

@@ -1,9 +1,16 @@
 //! In what form examples come, told by a file's name and first bytes.
+
 use std::path::Path;
+use std::str::FromStr;
+
+use serde::de::IntoDeserializer as _;
+use serde::de::value::Error as Unknown;
+use serde::{Deserialize, Serialize};
 
 /// The form of a source of examples. JSON records stand one per line or as the elements of one array, whichever the first
 /// bytes show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ExampleFormat {
     /// A folder is [`ExampleFormat::Beir`], a file named `.tsv` or `.txt` (before `.gz` or `.zst`) is
@@ -29,6 +36,15 @@ pub enum ExampleFormat {
     Squad,
     /// Question, answer, negatives between tabs; a first line of only known names is a header.
     Tsv,
+}
+
+/// Its name in lower case: `auto`, `beir`, `tevatron`, `dpr`, `pairs`, `squad`, `tsv`.
+impl FromStr for ExampleFormat {
+    type Err = Unknown;
+
+    fn from_str(name: &str) -> Result<Self, Unknown> {
+        Self::deserialize(name.into_deserializer())
+    }
 }
 
 /// How the values of a file lie in it.

@@ -329,13 +329,28 @@ fn broken_squad_is_refused_by_question_and_leaves_nothing() {
     assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written stays");
 }
 
+/// What is read asks something and is answered; what is refused names its file.
+fn is_sound(path: &Path, options: &ExampleOptions) {
+    match read_with(path, options) {
+        Ok((examples, _)) => {
+            for example in examples {
+                assert!(!example.question.trim().is_empty() && !example.positives.is_empty(), "{example:?}");
+            }
+        }
+        Err(refused) => {
+            let name = path.file_name().unwrap().to_string_lossy();
+            assert!(refused.to_string().contains(&*name), "{refused}");
+        }
+    }
+}
+
 proptest! {
     /// Whatever a file holds, it is read or refused.
     #[test]
     fn no_bytes_make_it_panic(content in prop::collection::vec(any::<u8>(), 0..200), name in "p\\.(jsonl|json|tsv)(\\.gz)?") {
         let (_folder, path) = file(&name, &content);
         for options in [ExampleOptions::default(), skipping()] {
-            let _ = read_with(&path, &options);
+            is_sound(&path, &options);
         }
     }
 
@@ -347,7 +362,7 @@ proptest! {
     ) {
         let (_folder, path) = file("p.json", content);
         for flawed in [Flawed::Refuse, Flawed::Skip] {
-            let _ = read_with(&path, &ExampleOptions { format, flawed, ..ExampleOptions::default() });
+            is_sound(&path, &ExampleOptions { format, flawed, ..ExampleOptions::default() });
         }
     }
 
