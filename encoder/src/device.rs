@@ -124,6 +124,14 @@ impl Compute {
         Ok(())
     }
 
+    /// Batches that are computed side by side where there are many: one per core that may be used, one on a GPU.
+    pub(crate) fn lanes(&self) -> usize {
+        match self.device {
+            Device::Cpu => self.threads.unwrap_or_else(|| usize::try_from(tch::get_num_threads()).unwrap_or(1)).max(1),
+            Device::Cuda(_) => 1,
+        }
+    }
+
     /// Where tensors lie.
     pub fn torch_device(&self) -> tch::Device {
         match self.device {

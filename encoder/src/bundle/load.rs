@@ -9,8 +9,8 @@ use super::manifest::{Golden, MANIFEST, Manifest};
 use super::parts::Parts;
 use crate::device::{Compute, Device, Dtype};
 use crate::error::Error;
-use crate::tokenize::{Batch, Budget, Tokenizer, Tokens, plan};
-use crate::tower::{Network, Tower};
+use crate::tokenize::{Batch, Budget, Tokenizer, Tokens};
+use crate::tower::{Many, Network, Tower, VectorLength};
 
 /// What a model is, for people, peers and indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +42,7 @@ pub struct Encoder {
     info: ModelInfo,
     golden: Vec<Golden>,
     contents: Contents,
+    lanes: usize,
 }
 
 impl Encoder {
@@ -99,7 +100,7 @@ impl Encoder {
             normalizes,
         };
         let golden = manifest.map(|manifest| manifest.golden.clone()).unwrap_or_default();
-        Ok(Self { network, tokenizer: Arc::new(tokenizer), info, golden, contents })
+        Ok(Self { network, tokenizer: Arc::new(tokenizer), info, golden, contents, lanes: compute.lanes() })
     }
 
     /// The vectors that this model must give.
@@ -128,11 +129,11 @@ impl Encoder {
             return Ok(Vec::new());
         }
         let batch = Batch::new(texts, self.tokenizer.prompt(tower).tokens);
-        let vectors = self.network.embed(tower, &batch)?;
+        let vectors = self.network.embed(tower, &batch, VectorLength::Unit)?;
         Ok(batch.in_order_of_texts(&vectors, self.info.dim))
     }
 
-    /// Embeds any number of texts in length-sorted batches; the rows keep the order of `texts`.
+    /// Embeds any number of texts in length-sorted batches, on the CPU side by side; the rows keep the order of `texts`.
     pub fn embed_all(&self, tower: Tower, texts: &[Tokens], budget: Budget) -> Result<Vec<f32>, Error> {
         self.embed_while(tower, texts, budget, |_| true).map(Option::unwrap_or_default)
     }
@@ -145,22 +146,9 @@ impl Encoder {
         budget: Budget,
         mut go_on: impl FnMut(usize) -> bool,
     ) -> Result<Option<Vec<f32>>, Error> {
-        let dim = self.info.dim;
-        let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
-        let mut vectors = vec![0.0; texts.len() * dim];
-        for positions in plan(&lengths, budget) {
-            let batch: Vec<&Tokens> = positions.iter().filter_map(|&position| texts.get(position)).collect();
-            let rows = self.embed(tower, &batch)?;
-            for (&position, row) in positions.iter().zip(rows.chunks_exact(dim)) {
-                if let Some(place) = vectors.get_mut(position * dim..(position + 1) * dim) {
-                    place.copy_from_slice(row);
-                }
-            }
-            if !go_on(batch.iter().map(|text| text.ids.len()).sum()) {
-                return Ok(None);
-            }
-        }
-        Ok(Some(vectors))
+        let prompt_tokens = self.tokenizer.prompt(tower).tokens;
+        let many = Many { tower, prompt_tokens, length: VectorLength::Unit, budget, lanes: self.lanes };
+        many.embed(&self.network, texts, &mut go_on)
     }
 }
 

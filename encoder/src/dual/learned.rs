@@ -11,8 +11,8 @@ use super::states::States;
 use crate::bundle::{Layout, Manifest, Module, Parts, renew};
 use crate::device::Compute;
 use crate::error::{Error, torch};
-use crate::tokenize::{Batch, Budget, Tokenizer, Tokens, plan};
-use crate::tower::{Network, Tower, VectorLength};
+use crate::tokenize::{Batch, Budget, Tokenizer, Tokens};
+use crate::tower::{Many, Network, Tower, VectorLength};
 
 /// One tensor of a model.
 #[derive(Debug)]
@@ -42,6 +42,7 @@ pub struct Learned {
     sharing: Option<Sharing>,
     token_sizes: [usize; 2],
     fingerprint: String,
+    lanes: usize,
 }
 
 impl Learned {
@@ -60,7 +61,8 @@ impl Learned {
         let token_sizes = parts.token_sizes(&layout);
         let (network, tokenizer) = parts.network(&layout, compute)?;
         let sharing = manifest.and_then(|manifest| manifest.sharing);
-        Ok(Self { network, tokenizer: Arc::new(tokenizer), parameters, sharing, token_sizes, fingerprint })
+        let (tokenizer, lanes) = (Arc::new(tokenizer), compute.lanes());
+        Ok(Self { network, tokenizer, parameters, sharing, token_sizes, fingerprint, lanes })
     }
 
     /// Opens it for its [`Self::states`] alone: only the tensors of transformers learn, and their names begin with `prefix`.
@@ -137,31 +139,9 @@ impl Learned {
         budget: Budget,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Option<Vec<f32>>, Error> {
-        let dim = self.dim();
-        let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
-        let mut vectors = vec![0.0; texts.len() * dim];
-        for positions in plan(&lengths, budget) {
-            let batch: Vec<&Tokens> = positions.iter().filter_map(|&position| texts.get(position)).collect();
-            let mut rows = vec![0.0_f32; batch.len() * dim];
-            tch::no_grad(|| {
-                let vectors = self.states(tower, &batch, length)?.into_vectors();
-                let copied = vectors.f_to_device(tch::Device::Cpu).and_then(|vectors| vectors.f_contiguous());
-                let values = rows.len();
-                copied.and_then(|vectors| vectors.f_copy_data(&mut rows, values)).map_err(torch("copying vectors"))
-            })?;
-            if !rows.iter().all(|value| value.is_finite()) {
-                return Err(Error::NotFinite);
-            }
-            for (&position, row) in positions.iter().zip(rows.chunks_exact(dim)) {
-                if let Some(place) = vectors.get_mut(position * dim..(position + 1) * dim) {
-                    place.copy_from_slice(row);
-                }
-            }
-            if !go_on() {
-                return Ok(None);
-            }
-        }
-        Ok(Some(vectors))
+        let prompt_tokens = self.tokenizer.prompt(tower).tokens;
+        let many = Many { tower, prompt_tokens, length, budget, lanes: self.lanes };
+        many.embed(&self.network, texts, &mut |_| go_on())
     }
 
     /// Writes a bundle to `to`, which must not exist: the model in `directory`, which this one was opened from, with the values

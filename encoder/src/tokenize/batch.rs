@@ -6,6 +6,9 @@
 use super::tokenizer::Tokens;
 use crate::device::{Device, Dtype};
 
+/// Tokens from which a batch is not made smaller for the sake of other lanes.
+const SMALLEST_SHARE: usize = 256;
+
 /// How large a batch may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
@@ -31,6 +34,14 @@ impl Budget {
             (Device::Cpu, _) => Self::CPU,
             (Device::Cuda(_), _) => Self::GPU,
         }
+    }
+
+    /// The budget of the next batch where `left` tokens are left for so many lanes.
+    fn share(self, left: usize, lanes: usize) -> Self {
+        if lanes <= 1 {
+            return self;
+        }
+        Self { tokens: self.tokens.min((left / (2 * lanes)).max(SMALLEST_SHARE)), rows: self.rows }
     }
 
     /// Whether a batch of `rows` rows, the longest of `longest` tokens, fits.
@@ -106,18 +117,29 @@ impl Batch {
 }
 
 /// Cuts texts of these lengths into batches of positions: longest first, so that a device too small fails at once.
-pub(crate) fn plan(lengths: &[usize], budget: Budget) -> Vec<Vec<usize>> {
+///
+/// Where several `lanes` take batches side by side, each batch has a share of what is left at most (guided self-scheduling,
+/// Polychronopoulos and Kuck 1987): the last ones are small, and no lane waits long for another.
+pub(crate) fn plan(lengths: &[usize], budget: Budget, lanes: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     let length = |position: usize| lengths.get(position).copied().unwrap_or(0);
     order.sort_by_key(|&position| (std::cmp::Reverse(length(position)), position));
     let mut batches: Vec<Vec<usize>> = Vec::new();
+    let mut left: usize = lengths.iter().sum();
+    let mut budget_of_batch = budget;
     for position in order {
         match batches.last_mut() {
-            Some(batch) if batch.first().is_some_and(|&longest| budget.fits(batch.len() + 1, length(longest))) => {
+            Some(batch)
+                if batch.first().is_some_and(|&longest| budget_of_batch.fits(batch.len() + 1, length(longest))) =>
+            {
                 batch.push(position);
             }
-            _ => batches.push(vec![position]),
+            _ => {
+                budget_of_batch = budget.share(left, lanes);
+                batches.push(vec![position]);
+            }
         }
+        left -= length(position);
     }
     batches
 }
@@ -144,18 +166,27 @@ mod tests {
     #[test]
     fn like_lengths_go_together() {
         let budget = Budget { tokens: 20, rows: 3 };
-        assert_eq!(plan(&[10, 2, 10, 2, 2, 2], budget), [vec![0, 2], vec![1, 3, 4], vec![5]]);
-        assert_eq!(plan(&[100, 1], budget), [vec![0], vec![1]], "one text always fits");
-        assert!(plan(&[], budget).is_empty());
+        assert_eq!(plan(&[10, 2, 10, 2, 2, 2], budget, 1), [vec![0, 2], vec![1, 3, 4], vec![5]]);
+        assert_eq!(plan(&[100, 1], budget, 1), [vec![0], vec![1]], "one text always fits");
+        assert!(plan(&[], budget, 2).is_empty());
+    }
+
+    #[test]
+    fn the_last_batches_of_several_lanes_are_small() {
+        let budget = Budget { tokens: 2048, rows: 256 };
+        let sizes = |lanes| -> Vec<usize> { plan(&[128; 96], budget, lanes).iter().map(Vec::len).collect() };
+        assert_eq!(sizes(1), [16; 6]);
+        assert_eq!(sizes(2), [16, 16, 16, 12, 9, 6, 5, 4, 3, 2, 2, 2, 2, 1]);
     }
 
     proptest! {
         #[test]
         fn every_text_is_in_one_batch_within_the_budget(
-            lengths in proptest::collection::vec(1usize..300, 0..200), tokens in 1usize..2000, rows in 1usize..40
+            lengths in proptest::collection::vec(1usize..300, 0..200), tokens in 1usize..2000, rows in 1usize..40,
+            lanes in 1usize..4
         ) {
             let budget = Budget { tokens, rows };
-            let batches = plan(&lengths, budget);
+            let batches = plan(&lengths, budget, lanes);
             let mut seen: Vec<usize> = batches.iter().flatten().copied().collect();
             seen.sort_unstable();
             prop_assert_eq!(seen, (0..lengths.len()).collect::<Vec<_>>());
@@ -164,7 +195,7 @@ mod tests {
                 prop_assert!(batch.len() == 1 || (batch.len() <= rows && batch.len() * longest <= tokens));
             }
             // The greedy cut leaves no two neighbours that would fit into one batch.
-            for pair in batches.windows(2) {
+            for pair in batches.windows(2).filter(|_| lanes == 1) {
                 prop_assert!(!budget.fits(pair[0].len() + 1, lengths[pair[0][0]]));
             }
         }

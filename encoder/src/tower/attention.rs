@@ -27,7 +27,7 @@ pub(crate) struct AttentionShape {
     pub(crate) scale: Option<f64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct SelfAttention {
     /// Query, key and value maps as one.
     query_key_value: Linear,

@@ -56,7 +56,7 @@ impl Names {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Layer {
     attention: SelfAttention,
     attention_norm: LayerNorm,
@@ -92,7 +92,7 @@ impl Layer {
 }
 
 /// An encoder without its pooler.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Bert {
     embedding: Embedding,
     relative: Option<RelativeBias>,

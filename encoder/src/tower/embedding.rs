@@ -2,28 +2,30 @@
 
 use tch::{Kind, TchError, Tensor};
 
+use super::held::Held;
 use super::norm::LayerNorm;
 use super::packed::Packed;
 use super::parameters::Parameters;
 use crate::bundle::BertConfig;
 use crate::error::Error;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Embedding {
-    tokens: Tensor,
-    positions: Tensor,
+    tokens: Held,
+    positions: Held,
     /// Row of `positions` that the first token takes.
     first_position: i64,
     /// Types of a pair's texts; a single text is of type 0.
-    types: Option<Tensor>,
+    types: Option<Held>,
     norm: LayerNorm,
 }
 
 impl Embedding {
     pub(crate) fn load(parameters: &mut dyn Parameters, config: &BertConfig) -> Result<Self, Error> {
         let hidden = config.hidden_size;
-        let mut table =
-            |name: &str, rows: usize| parameters.take(&format!("embeddings.{name}.weight"), &[rows, hidden]);
+        let mut table = |name: &str, rows: usize| {
+            parameters.take(&format!("embeddings.{name}.weight"), &[rows, hidden]).map(Held::from)
+        };
         Ok(Self {
             tokens: table("word_embeddings", config.vocab_size)?,
             positions: table("position_embeddings", config.position_rows)?,

@@ -5,7 +5,7 @@ use tch::{TchError, Tensor};
 use super::linear::Linear;
 use crate::bundle::HiddenActivation;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct FeedForward {
     pub(crate) widen: Linear,
     pub(crate) narrow: Linear,
@@ -80,8 +80,8 @@ mod tests {
                 let wide = if gated { act(&wide.narrow(1, 0, 48)) * wide.narrow(1, 48, 48) } else { act(&wide) };
                 let expected = wide.linear(&narrow.weight, narrow.bias.as_ref());
                 let blocks = [
-                    [Linear::fixed(&[widen.copy()], false).unwrap(), Linear::fixed(&[narrow.copy()], false).unwrap()],
-                    [Linear::Learned(vec![widen.copy()]), Linear::Learned(vec![narrow.copy()])],
+                    [&widen, &narrow].map(|map| Linear::fixed(std::slice::from_ref(map), false).unwrap()),
+                    [Linear::Learned(vec![widen.clone()]), Linear::Learned(vec![narrow.clone()])],
                 ];
                 for [widen, narrow] in blocks {
                     let block = FeedForward { widen, narrow, activation, gated };

@@ -13,15 +13,15 @@ pub(crate) struct Map {
     pub(super) bias: Option<Tensor>,
 }
 
-impl Map {
-    /// The same tensors.
-    pub(super) fn copy(&self) -> Self {
+/// The same tensors.
+impl Clone for Map {
+    fn clone(&self) -> Self {
         Self { weight: self.weight.shallow_clone(), bias: self.bias.as_ref().map(Tensor::shallow_clone) }
     }
 }
 
 /// One map, or several of one input with their outputs side by side: a large product is faster than small ones.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Linear {
     /// A step of training may change each of them.
     Learned(Vec<Map>),
@@ -116,7 +116,7 @@ fn read(
 
 fn join(maps: &[Map]) -> Result<Map, TchError> {
     if let [map] = maps {
-        return Ok(map.copy());
+        return Ok(map.clone());
     }
     let weights: Vec<&Tensor> = maps.iter().map(|map| &map.weight).collect();
     let biases: Vec<&Tensor> = maps.iter().filter_map(|map| map.bias.as_ref()).collect();
@@ -137,7 +137,7 @@ mod tests {
         for biased in [true, false] {
             let map = || Map { weight: draw(&[24, 16]), bias: biased.then(|| draw(&[24])) };
             let maps = [map(), map(), map()];
-            let linears = [Linear::fixed(&maps, false).unwrap(), Linear::Learned(maps.iter().map(Map::copy).collect())];
+            let linears = [Linear::fixed(&maps, false).unwrap(), Linear::Learned(maps.to_vec())];
             for rows in [1, 63, 64, 903] {
                 let x = draw(&[rows, 16]);
                 let single: Vec<Tensor> = maps.iter().map(|map| x.linear(&map.weight, map.bias.as_ref())).collect();

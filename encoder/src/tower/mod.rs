@@ -3,8 +3,9 @@
 //! | file | what |
 //! |---|---|
 //! | `network.rs` | the whole way of one batch: transformer, pooling, projection, normalisation |
+//! | `many.rs` | any number of texts, in batches, side by side on the CPU |
 //! | `packed.rs` | a batch on the device, without padding |
-//! | `parameters.rs` | where tensors come from |
+//! | `parameters.rs`, `held.rs` | where tensors come from; tensors that clones of a network share |
 //! | `bert.rs` | the BERT family: BERT, RoBERTa, DistilBERT, MPNet |
 //! | `t5.rs` | the encoder of T5 1.0 and 1.1 |
 //! | `recurrent.rs` | LSTM, GRU and RNN |
@@ -23,7 +24,9 @@ mod attention;
 mod bert;
 mod embedding;
 mod feed_forward;
+mod held;
 mod linear;
+mod many;
 mod multihop;
 mod network;
 mod norm;
@@ -39,6 +42,7 @@ mod t5;
 use bert::Bert;
 pub(crate) use feed_forward::FeedForward;
 pub(crate) use linear::Linear;
+pub(crate) use many::Many;
 pub(crate) use multihop::MultiHop;
 pub use network::VectorLength;
 pub(crate) use network::{Loaded, Network, Passed, Route, Transformer};

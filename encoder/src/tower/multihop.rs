@@ -11,7 +11,7 @@ use super::parameters::Parameters;
 use crate::bundle::MultiHopConfig;
 use crate::error::Error;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct MultiHop {
     /// W1, `[inner, h]`.
     inner: Linear,

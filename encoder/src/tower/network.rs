@@ -14,7 +14,7 @@ use crate::tokenize::Batch;
 const SMALLEST_NORM: f64 = 1e-12;
 
 /// Tokens to token vectors.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Transformer {
     Bert(Bert),
     T5(T5),
@@ -40,7 +40,7 @@ impl Transformer {
 }
 
 /// A module with its weights.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Loaded {
     Transformer(Transformer),
     Pooling(Pooling),
@@ -79,7 +79,7 @@ pub(crate) struct Passed {
 }
 
 /// Both towers: every module once, and the way of each tower through them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Network {
     pub(crate) modules: Vec<Loaded>,
     /// Of the question tower and the answer tower; of a siamese encoder they are equal.
@@ -94,20 +94,15 @@ impl Network {
         self.routes[1].dim
     }
 
-    /// Embeds a batch: `batch.rows() * dim` values, row-major, every row of unit length, in the order of the batch.
-    pub(crate) fn embed(&self, tower: Tower, batch: &Batch) -> Result<Vec<f32>, Error> {
+    /// Embeds a batch: `batch.rows() * dim` values, row-major, in the order of the batch.
+    pub(crate) fn embed(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Vec<f32>, Error> {
         let dim = self.routes[usize::from(tower == Tower::Answer)].dim;
-        let on_cpu = || self.forward(tower, batch)?.f_to_device(Device::Cpu)?.f_contiguous();
+        let on_cpu = || self.pass(tower, batch, length)?.vectors.f_to_device(Device::Cpu)?.f_contiguous();
         let vectors = tch::no_grad(on_cpu).map_err(torch("embedding a batch"))?;
         let values = batch.rows() * dim;
         let mut rows = vec![0.0_f32; values];
         vectors.f_copy_data(&mut rows, values).map_err(torch("copying vectors from the device"))?;
         if rows.iter().all(|value| value.is_finite()) { Ok(rows) } else { Err(Error::NotFinite) }
-    }
-
-    /// `[rows, dim]` in f32 and of unit length, in the order of the batch.
-    pub(crate) fn forward(&self, tower: Tower, batch: &Batch) -> Result<Tensor, TchError> {
-        Ok(self.pass(tower, batch, VectorLength::Unit)?.vectors)
     }
 
     /// Vectors of that length, and the token vectors that they are made from.

@@ -2,14 +2,15 @@
 
 use tch::{Kind, TchError, Tensor};
 
+use super::held::Held;
 use super::parameters::Parameters;
 use crate::error::Error;
 
 /// Layer normalisation (Ba et al. 2016).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct LayerNorm {
-    weight: Tensor,
-    bias: Tensor,
+    weight: Held,
+    bias: Held,
     size: i64,
     epsilon: f64,
 }
@@ -17,30 +18,30 @@ pub(crate) struct LayerNorm {
 impl LayerNorm {
     /// Reads `{name}.weight` and `{name}.bias`.
     pub(crate) fn load(parameters: &mut dyn Parameters, name: &str, size: usize, epsilon: f64) -> Result<Self, Error> {
-        let weight = parameters.take(&format!("{name}.weight"), &[size])?;
-        let bias = parameters.take(&format!("{name}.bias"), &[size])?;
+        let weight = parameters.take(&format!("{name}.weight"), &[size])?.into();
+        let bias = parameters.take(&format!("{name}.bias"), &[size])?.into();
         Ok(Self { weight, bias, size: size as i64, epsilon })
     }
 
     pub(crate) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
         // In mixed precision, what comes from a product is narrower than what scales it.
         let input = input.f_to_kind(self.weight.kind())?;
-        input.f_layer_norm([self.size], Some(&self.weight), Some(&self.bias), self.epsilon, true)
+        input.f_layer_norm([self.size], Some(&*self.weight), Some(&*self.bias), self.epsilon, true)
     }
 }
 
 /// Root mean square normalisation (Zhang and Sennrich 2019), as T5 has it: no mean is taken off, and squares are summed in
 /// f32 whatever the network's number type.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct RmsNorm {
-    weight: Tensor,
+    weight: Held,
     epsilon: f64,
 }
 
 impl RmsNorm {
     /// Reads `{name}.weight`.
     pub(crate) fn load(parameters: &mut dyn Parameters, name: &str, size: usize, epsilon: f64) -> Result<Self, Error> {
-        Ok(Self { weight: parameters.take(&format!("{name}.weight"), &[size])?, epsilon })
+        Ok(Self { weight: parameters.take(&format!("{name}.weight"), &[size])?.into(), epsilon })
     }
 
     pub(crate) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {

@@ -5,7 +5,7 @@ use tch::{Kind, TchError, Tensor};
 use super::packed::{Packed, joined};
 use crate::bundle::{PoolingConfig, PoolingMode};
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pooling {
     config: PoolingConfig,
 }

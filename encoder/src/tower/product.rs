@@ -11,6 +11,8 @@
 
 use tch::{Device, Kind, TchError, Tensor};
 
+use super::held::Held;
+
 /// Rows from which oneDNN's f32 product pays: it lays the weight out at every call.
 const ONEDNN_ROWS: i64 = 64;
 /// The largest magnitude in int8; -128 is left out, so that both signs reach as far.
@@ -45,22 +47,22 @@ impl Filling {
 }
 
 /// A map's weight as its product takes it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Weight {
     /// `[out, in]`.
-    Torch(Tensor),
+    Torch(Held),
     /// `[out, in]`, and the same memory as a convolution's, `[out, in, 1, 1]`.
-    OneDnn { weight: Tensor, kernel: Tensor },
+    OneDnn { weight: Held, kernel: Held },
     /// Whole numbers `[in, out]`, and what one step of each output's is worth, `[out]`.
-    Int8 { values: Tensor, steps: Tensor },
+    Int8 { values: Held, steps: Held },
 }
 
 /// A map that stays as it is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Product {
     weight: Weight,
     /// `[out]`.
-    bias: Option<Tensor>,
+    bias: Option<Held>,
 }
 
 impl Product {
@@ -68,19 +70,20 @@ impl Product {
     pub(super) fn of(weight: Tensor, bias: Option<Tensor>, int8: bool) -> Result<Self, TchError> {
         let weight = if int8 {
             let (values, steps) = rounded(&weight)?;
-            Weight::Int8 { values: values.f_transpose(0, 1)?.f_contiguous()?, steps: steps.f_squeeze_dim(1)? }
+            let values = values.f_transpose(0, 1)?.f_contiguous()?.into();
+            Weight::Int8 { values, steps: steps.f_squeeze_dim(1)?.into() }
         } else if weight.device() == Device::Cpu && weight.kind() == Kind::Float && tch::utils::has_mkldnn() {
-            let kernel = weight.f_unsqueeze(-1)?.f_unsqueeze(-1)?;
-            Weight::OneDnn { weight, kernel }
+            let kernel = weight.f_unsqueeze(-1)?.f_unsqueeze(-1)?.into();
+            Weight::OneDnn { weight: weight.into(), kernel }
         } else {
-            Weight::Torch(weight)
+            Weight::Torch(weight.into())
         };
-        Ok(Self { weight, bias })
+        Ok(Self { weight, bias: bias.map(Held::from) })
     }
 
     /// `[.., in] -> [.., out]`.
     pub(super) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
-        let bias = self.bias.as_ref();
+        let bias = self.bias.as_deref();
         let width = input.size().last().copied().unwrap_or(0);
         let rows = input.size().iter().rev().skip(1).product::<i64>();
         let shaped = |output: Tensor| {

@@ -7,7 +7,7 @@ use super::parameters::Parameters;
 use crate::bundle::{Activation, DenseConfig};
 use crate::error::Error;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Dense {
     linear: Linear,
     kind: Kind,

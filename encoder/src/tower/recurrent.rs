@@ -3,17 +3,18 @@
 
 use tch::{TchError, Tensor};
 
+use super::held::Held;
 use super::packed::{Packed, Run, joined};
 use super::parameters::Parameters;
 use crate::bundle::{Cell, RecurrentConfig};
 use crate::error::Error;
 
 /// A recurrent encoder.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Recurrent {
-    tokens: Tensor,
+    tokens: Held,
     /// In the order in which torch takes them.
-    weights: Vec<Tensor>,
+    weights: Vec<Held>,
     config: RecurrentConfig,
     /// cuDNN keeps what the way back needs only where it is told so.
     trainable: bool,
@@ -22,7 +23,8 @@ pub(crate) struct Recurrent {
 impl Recurrent {
     pub(crate) fn load(parameters: &mut dyn Parameters, config: &RecurrentConfig) -> Result<Self, Error> {
         let tokens = parameters.take(RecurrentConfig::TABLE, &[config.vocab_size, config.embedding_size])?;
-        let weights = config.tensors().into_iter().map(|(name, shape)| parameters.take(&name, &shape));
+        let tokens = tokens.into();
+        let weights = config.tensors().into_iter().map(|(name, shape)| parameters.take(&name, &shape).map(Held::from));
         let weights = weights.collect::<Result<_, _>>()?;
         Ok(Self { tokens, weights, config: config.clone(), trainable: parameters.trainable() })
     }
@@ -37,12 +39,13 @@ impl Recurrent {
     /// `[rows, s, e]` of a run to the states after each token, `[rows * s, h]`.
     fn run(&self, input: &Tensor, run: Run) -> Result<Tensor, TchError> {
         let RecurrentConfig { cell, hidden_size, layers, bidirectional, .. } = self.config;
-        let (layers, weights, train) = (layers as i64, self.weights.as_slice(), self.trainable);
+        let weights: Vec<&Tensor> = self.weights.iter().map(|weight| &**weight).collect();
+        let (layers, weights, train) = (layers as i64, weights.as_slice(), self.trainable);
         let states = [layers * self.config.directions() as i64, run.rows, hidden_size as i64];
         let zero = Tensor::f_zeros(states, (input.kind(), input.device()))?;
         let output = match cell {
             Cell::Lstm => {
-                let zeros = [zero.shallow_clone(), zero];
+                let zeros = [&zero, &zero];
                 input.f_lstm(&zeros, weights, true, layers, 0.0, train, bidirectional, true)?.0
             }
             Cell::Gru => input.f_gru(&zero, weights, true, layers, 0.0, train, bidirectional, true)?.0,

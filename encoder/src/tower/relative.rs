@@ -3,6 +3,7 @@
 
 use tch::{Kind, TchError, Tensor};
 
+use super::held::Held;
 use super::packed::Packed;
 use super::parameters::Parameters;
 use crate::error::Error;
@@ -31,10 +32,10 @@ impl Buckets {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct RelativeBias {
     /// `[buckets, heads]`.
-    table: Tensor,
+    table: Held,
     buckets: Buckets,
 }
 
@@ -46,7 +47,7 @@ impl RelativeBias {
         buckets: Buckets,
         heads: usize,
     ) -> Result<Self, Error> {
-        Ok(Self { table: parameters.take(name, &[buckets.count, heads])?, buckets })
+        Ok(Self { table: parameters.take(name, &[buckets.count, heads])?.into(), buckets })
     }
 
     /// `[1, heads, s, s]` for each run: computed once for the longest, cut for the others.

@@ -5,6 +5,7 @@ use tch::{TchError, Tensor};
 
 use super::attention::{AttentionShape, SelfAttention};
 use super::feed_forward::FeedForward;
+use super::held::Held;
 use super::linear::Linear;
 use super::norm::RmsNorm;
 use super::packed::Packed;
@@ -13,7 +14,7 @@ use super::relative::{Buckets, RelativeBias};
 use crate::bundle::T5Config;
 use crate::error::Error;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Block {
     attention_norm: RmsNorm,
     attention: SelfAttention,
@@ -54,9 +55,9 @@ impl Block {
 }
 
 /// A T5 encoder.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct T5 {
-    tokens: Tensor,
+    tokens: Held,
     relative: RelativeBias,
     blocks: Vec<Block>,
     norm: RmsNorm,
@@ -67,7 +68,7 @@ impl T5 {
         let buckets = Buckets { count: config.buckets, max_distance: config.max_distance };
         let bias = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
         Ok(Self {
-            tokens: parameters.take("shared.weight", &[config.vocab_size, config.d_model])?,
+            tokens: parameters.take("shared.weight", &[config.vocab_size, config.d_model])?.into(),
             relative: RelativeBias::load(parameters, bias, buckets, config.heads)?,
             blocks: (0..config.layers)
                 .map(|number| Block::load(parameters, number, config))

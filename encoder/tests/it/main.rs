@@ -16,6 +16,7 @@ mod http;
 mod int8;
 mod job;
 mod loss;
+mod many;
 mod memory;
 mod multihop;
 mod optim;

@@ -1,0 +1,76 @@
+//! Many texts at once: batches side by side give what batches one after another give, and end where they are told to.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dyad_encoder::dual::Learned;
+use dyad_encoder::tokenize::{Budget, Tokens};
+use dyad_encoder::tower::VectorLength;
+use dyad_encoder::{Compute, Dtype, Encoder, Tower};
+
+use crate::fixture::{rows, tiny, tokens};
+
+const MODELS: [&str; 3] = ["classic-mean", "newer-dense", "roberta-cls"];
+const SMALL: Budget = Budget { tokens: 64, rows: 8 };
+
+fn compute(threads: usize, dtype: Dtype) -> Compute {
+    Compute { threads: Some(threads), dtype, ..Compute::default() }
+}
+
+/// Of 1 to 40 words.
+fn texts() -> Vec<String> {
+    (0..120).map(|number| format!("what is {number} ").repeat(1 + number * 7 % 13)).collect()
+}
+
+#[test]
+fn lanes_give_what_one_thread_gives() {
+    for name in MODELS {
+        for dtype in [Dtype::F32, Dtype::Int8] {
+            let open = |threads| Encoder::open(&tiny(name), &compute(threads, dtype)).unwrap();
+            let alone = open(1);
+            let given: Vec<Tokens> = tokens(&alone, Tower::Answer, &texts());
+            let of =
+                |encoder: &Encoder| rows(&encoder.embed_all(Tower::Answer, &given, SMALL).unwrap(), alone.info().dim);
+            let expected = of(&alone);
+            for lanes in [2, 5] {
+                let got = of(&open(lanes));
+                assert_eq!(got.len(), expected.len());
+                let apart = got.iter().flatten().zip(expected.iter().flatten()).map(|(a, b)| (a - b).abs());
+                let apart = apart.fold(0.0, f32::max);
+                assert!(apart < 1e-5, "{name} {dtype} {lanes}: {apart}");
+            }
+        }
+    }
+}
+
+#[test]
+fn towers_that_learn_give_the_same_side_by_side() {
+    let of = |threads| {
+        let learned = Learned::open(&tiny("classic-mean"), &compute(threads, Dtype::F32)).unwrap();
+        let tokenizer = learned.tokenizer();
+        let given: Vec<Tokens> = texts().iter().map(|text| tokenizer.encode(Tower::Question, text).unwrap()).collect();
+        learned.embed_all(Tower::Question, &given, VectorLength::Raw, SMALL, &|| true).unwrap().unwrap()
+    };
+    let (alone, lanes) = (of(1), of(3));
+    assert_eq!(alone.len(), lanes.len());
+    assert!(alone.iter().zip(&lanes).all(|(a, b)| (a - b).abs() < 1e-4));
+}
+
+#[test]
+fn lanes_stop_where_they_are_told_to_and_count_every_token() {
+    let encoder = Encoder::open(&tiny("classic-mean"), &compute(2, Dtype::F32)).unwrap();
+    let given = tokens(&encoder, Tower::Answer, &texts());
+    let all: usize = given.iter().map(|text| text.ids.len()).sum();
+    let (mut batches, mut seen) = (0, 0);
+    let embedded = encoder.embed_while(Tower::Answer, &given, SMALL, |tokens| {
+        (batches, seen) = (batches + 1, seen + tokens);
+        true
+    });
+    assert!(embedded.unwrap().is_some() && batches > 4);
+    assert_eq!(seen, all);
+
+    let asked = AtomicUsize::new(0);
+    let stopped = encoder.embed_while(Tower::Answer, &given, SMALL, |_| asked.fetch_add(1, Ordering::Relaxed) < 2);
+    assert_eq!((stopped.unwrap(), asked.into_inner()), (None, 3));
+    // What follows has its threads again, and works.
+    assert!(encoder.embed_all(Tower::Answer, &given, SMALL).is_ok());
+}
