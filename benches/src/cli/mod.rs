@@ -5,20 +5,15 @@
 //! | `quality.rs` | `dyad-bench quality` |
 //! | `metrics.rs` | `dyad-bench metrics` |
 //! | `ann.rs` | `dyad-bench ann` |
-//! | `ann_worker.rs` | `dyad-bench ann-worker` |
 //! | `encode.rs` | `dyad-bench encode` |
-//! | `encode_worker.rs` | `dyad-bench encode-worker` |
 //! | `train_step.rs` | `dyad-bench train-step` |
-//! | `train_step_worker.rs` | `dyad-bench train-step-worker` |
 //! | `reproduce.rs` | `dyad-bench reproduce` |
 //! | `growth.rs` | `dyad-bench growth` |
 //! | `synth.rs` | `dyad-bench synth` |
 //! | `interrupt.rs` | Ctrl-C |
 
 mod ann;
-mod ann_worker;
 mod encode;
-mod encode_worker;
 mod growth;
 mod interrupt;
 mod metrics;
@@ -27,12 +22,16 @@ mod quality;
 mod reproduce;
 mod synth;
 mod train_step;
-mod train_step_worker;
 
+use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use dyad_index::kernels;
+
+use crate::ann::worker as ann_worker;
+use crate::encode::worker as encode_worker;
+use crate::train_step::worker as train_step_worker;
 
 /// Measures dyad.
 #[derive(Debug, Parser)]
@@ -63,13 +62,25 @@ enum Command {
     Synth(synth::Synth),
     /// Serve one engine on stdin and stdout.
     #[command(hide = true)]
-    AnnWorker(ann_worker::AnnWorker),
+    AnnWorker {
+        /// Which engine.
+        #[arg(long, value_parser = ann_worker::ENGINES)]
+        engine: String,
+    },
     /// Serve one engine on stdin and stdout.
     #[command(hide = true)]
-    EncodeWorker(encode_worker::EncodeWorker),
+    EncodeWorker {
+        /// Which engine.
+        #[arg(long, value_parser = encode_worker::ENGINES)]
+        engine: String,
+    },
     /// Serve one engine on stdin and stdout.
     #[command(hide = true)]
-    TrainStepWorker(train_step_worker::TrainStepWorker),
+    TrainStepWorker {
+        /// Which engine.
+        #[arg(long, value_parser = train_step_worker::ENGINES)]
+        engine: String,
+    },
 }
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
@@ -94,11 +105,11 @@ pub fn main() -> ExitCode {
         Command::Ann(arguments) => arguments.run(),
         Command::Growth(arguments) => arguments.run(),
         Command::Synth(arguments) => arguments.run(),
-        Command::AnnWorker(arguments) => arguments.run(),
+        Command::AnnWorker { engine } => ann_worker::serve(&engine, stdin().lock(), stdout()),
         Command::Encode(arguments) => arguments.run(),
-        Command::EncodeWorker(arguments) => arguments.run(),
+        Command::EncodeWorker { engine } => encode_worker::serve(&engine, stdin().lock(), stdout()),
         Command::TrainStep(arguments) => arguments.run(),
-        Command::TrainStepWorker(arguments) => arguments.run(),
+        Command::TrainStepWorker { engine } => train_step_worker::serve(&engine, stdin().lock(), stdout()),
         #[cfg(feature = "torch")]
         Command::Reproduce(arguments) => arguments.run(),
     };
