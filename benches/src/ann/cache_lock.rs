@@ -4,10 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::Path;
 
-use crate::harness::{Error, Result};
-
-/// Begins the name of a run's scratch folder; its process id follows.
-pub(super) const SCRATCH: &str = "scratch-";
+use crate::harness::{Error, Result, SCRATCH};
 
 /// Held while a run uses the work directory; the system lets go of it when the process ends, however it ends.
 #[derive(Debug)]

@@ -5,9 +5,6 @@ use std::sync::atomic::AtomicBool;
 use super::worker;
 use crate::harness::{Programs, Result, Worker};
 
-/// The engine that others are compared with.
-pub const OURS: &str = "dyad";
-
 /// Starts the worker of an engine.
 pub(super) fn start(programs: &Programs, engine: &str, cancel: &'static AtomicBool) -> Result<Worker> {
     let own = worker::ENGINES.contains(&engine).then_some("ann-worker");

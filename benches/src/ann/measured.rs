@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::curve::{Curve, CurvePoint};
 use super::index_cache::Record;
 use super::protocol::{Described, Memory};
-use crate::harness::{Machine, Stamp, median};
+use crate::harness::{Machine, Stamp, extremes, median};
 
 /// One value of an engine's sweep parameter.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -40,7 +40,7 @@ impl Point {
 
     /// Queries per second on one thread in the fastest pass: what is left of it on a machine that others use as well.
     pub fn fastest_qps(&self, queries: usize) -> f64 {
-        let fastest = self.seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        let (fastest, _) = extremes(&self.seconds);
         if fastest > 0.0 { queries as f64 / fastest } else { 0.0 }
     }
 

@@ -44,10 +44,10 @@ mod table;
 pub mod worker;
 mod workload;
 
+pub use crate::harness::OURS;
 pub use cache_lock::CacheLock;
 pub use curve::{Curve, CurvePoint, Outside};
 pub use data::{Ready, prepare};
-pub use engines::OURS;
 pub use growth::{Growth, Series, write_growth};
 pub use hdf5::write_results;
 pub use index_cache::Reuse;

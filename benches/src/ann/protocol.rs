@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dataset::Metric;
 use crate::harness;
+pub use crate::harness::Opened;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,13 +133,6 @@ pub struct Built {
     pub build_s: f64,
     /// Bytes of all files.
     pub index_bytes: u64,
-}
-
-/// An opened index.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Opened {
-    /// Milliseconds from files to ready to search.
-    pub open_ms: f64,
 }
 
 /// Loaded queries.

@@ -1,8 +1,8 @@
 //! Ours over each peer's: speed at equal recall, build time, memory.
 
 use super::curve::{Curve, Outside};
-use super::engines::OURS;
 use super::measured::{Asked, EngineRun, Measured, Speed};
+use crate::harness::OURS;
 
 /// A name as asked for, with all engines behind it that were measured.
 #[derive(Debug, Clone)]

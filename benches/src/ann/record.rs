@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::measured::{Measured, MemoryOverTime};
-use crate::harness::field;
+use crate::harness::{extremes, field};
 
 /// One row per engine and value of its sweep parameter.
 pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
@@ -14,8 +14,7 @@ pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()>
     let Measured { queries, stamp, .. } = measured;
     for run in &measured.engines {
         for point in &run.points {
-            let slowest = point.seconds.iter().copied().fold(0.0, f64::max);
-            let fastest = point.seconds.iter().copied().fold(f64::INFINITY, f64::min);
+            let (fastest, slowest) = extremes(&point.seconds);
             let speed = |seconds: f64| if seconds > 0.0 { *queries as f64 / seconds } else { 0.0 };
             writeln!(
                 out,

@@ -2,20 +2,19 @@
 //!
 //! An engine that fails leaves the run with its error; the others go on. Only an interrupt ends the run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use super::cache_lock::SCRATCH;
 use super::data::Ready;
 use super::engines::start;
 use super::index_cache::{Recipe, Reuse, build_or_reuse};
 use super::measured::{Asked, Measured};
-use super::protocol::{Described, Request};
+use super::protocol::Described;
 use super::recall::Judge;
 pub use super::seat::Deadlines;
 use super::seat::{Pass, Seat};
 use super::workload::Workload;
-use crate::harness::{Error, Failures, Programs, Result, Worker, in_turn, machine, stamp};
+use crate::harness::{Error, Party, Programs, Result, Seat as _, Worker, in_scratch, machine, stamp};
 
 /// A run to be done.
 #[derive(Debug)]
@@ -42,20 +41,13 @@ pub struct Job<'a> {
 pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured> {
     let workload = job.workload;
     let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
-    let scratch = job.cache.join(format!("{SCRATCH}{}", std::process::id()));
-    fs_err::create_dir_all(&scratch)?;
-    let mut party = Party {
-        job,
-        ready,
-        judge,
-        note,
-        scratch: fs_err::canonicalize(&scratch)?,
-        failures: Failures::default(),
-        asked: Vec::new(),
-    };
-    let seats = party.measure();
-    fs_err::remove_dir_all(scratch)?;
-    let engines = seats?.into_iter().map(Seat::close).collect();
+    let (asked, party) = in_scratch(&job.cache, |scratch| {
+        let mut run = Run { job, ready, judge, note, scratch, asked: Vec::new() };
+        let mut party = Party::new(note);
+        run.measure(&mut party)?;
+        Ok((run.asked, party))
+    })?;
+    let (engines, failures) = party.close(Seat::close);
     Ok(Measured {
         workload: workload.name.clone(),
         metric: workload.metric.name(),
@@ -68,52 +60,46 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
         threads: workload.all_threads(),
         repeats: workload.repeats,
         targets: workload.targets.clone(),
-        asked: party.asked,
+        asked,
         engines,
-        failures: party.failures.into_vec(),
+        failures,
         machine: machine(),
         stamp: stamp(),
     })
 }
 
-struct Party<'a> {
+struct Run<'a> {
     job: &'a Job<'a>,
     ready: &'a Ready,
     judge: Judge<'a>,
     note: &'a dyn Fn(&str),
-    scratch: PathBuf,
-    failures: Failures,
+    scratch: &'a Path,
     asked: Vec<Asked>,
 }
 
-impl Party<'_> {
-    fn measure(&mut self) -> Result<Vec<Seat>> {
+impl Run<'_> {
+    fn measure(&mut self, party: &mut Party<'_, Seat>) -> Result<()> {
         let workload = self.job.workload;
         for name in &self.job.engines {
             match self.members(name) {
                 Ok(members) => self.asked.push(Asked { name: name.clone(), members }),
-                Err(error) => self.fail(name, error)?,
+                Err(error) => party.fail(name, error)?,
             }
         }
-        let rebuilt = self.known(&self.job.reuse.rebuild, |name, known| Error::Rebuild { name, known })?;
-        self.known(&self.job.swept, |name, known| Error::Sweep { name, known })?;
-        let mut seats = Vec::new();
-        for Asked { members, .. } in self.asked.clone() {
-            for engine in &members {
+        let rebuilt = self.known(&self.job.reuse.rebuild, party, |name, known| Error::Rebuild { name, known })?;
+        self.known(&self.job.swept, party, |name, known| Error::Sweep { name, known })?;
+        for Asked { members, .. } in &self.asked {
+            for engine in members {
                 // A variant may also have been asked for by its own name.
-                if seats.iter().any(|seat: &Seat| seat.engine() == engine) {
-                    continue;
-                }
-                match self.seat(engine, rebuilt.contains(engine)) {
-                    Ok(seat) => seats.push(seat),
-                    Err(error) => self.fail(engine, error)?,
+                if party.seats().iter().all(|seat| seat.engine() != engine) {
+                    party.admit(engine, self.seat(engine, rebuilt.contains(engine)))?;
                 }
             }
         }
         (self.note)("warming up");
-        self.each(&mut seats, 0, |party, seat| {
-            let values = party.sweep(seat.engine()).unwrap_or_else(|| seat.defaults());
-            seat.warm_up(&values, workload.ceiling, &party.judge)
+        party.each(0, |seat| {
+            let values = self.sweep(seat.engine()).unwrap_or_else(|| seat.defaults());
+            seat.warm_up(&values, workload.ceiling, &self.judge)
         })?;
         let threaded = Pass::Threaded(workload.all_threads(), workload.least_ms);
         let passes = std::iter::repeat_n(Pass::Single(workload.least_ms), workload.repeats)
@@ -125,24 +111,19 @@ impl Party<'_> {
                 Pass::Threaded(threads, _) => format!("{threads} threads, pass {}", number + 1 - workload.repeats),
                 Pass::Each => "one call per query".to_owned(),
             });
-            let longest = seats.iter().map(Seat::len).max().unwrap_or(0);
+            let longest = party.seats().iter().map(Seat::len).max().unwrap_or(0);
             for at in 0..longest {
                 // Another engine begins every pass, so that none always follows the same one.
-                self.each(&mut seats, number, |party, seat| seat.measure(at, pass, &party.judge))?;
+                party.each(number, |seat| seat.measure(at, pass, &self.judge))?;
             }
         }
-        self.each(&mut seats, 0, |_, seat| seat.weigh())?;
-        Ok(seats)
+        party.each(0, Seat::weigh)
     }
 
     fn start(&self, engine: &str) -> Result<(Worker, Described)> {
         let mut worker = start(&self.job.programs, engine, self.job.cancel)?;
-        let described: Described = worker.ask(&Request::Describe, self.job.deadlines.other)?;
-        if described.engine == engine {
-            return Ok((worker, described));
-        }
-        let (expected, got) = (engine.to_owned(), described.engine);
-        Err(Error::Reply { engine: expected.clone(), op: "describe", expected, got })
+        let described = worker.describe(self.job.deadlines.other, |described: &Described| &described.engine)?;
+        Ok((worker, described))
     }
 
     /// The engines that a name stands for; its worker knows.
@@ -164,12 +145,17 @@ impl Party<'_> {
 
     /// The engines behind names that a flag gives, each of which may stand for several; a name that is not in this run is
     /// refused.
-    fn known(&self, names: &[String], refuse: impl Fn(String, String) -> Error) -> Result<Vec<String>> {
+    fn known(
+        &self,
+        names: &[String],
+        party: &Party<'_, Seat>,
+        refuse: impl Fn(String, String) -> Error,
+    ) -> Result<Vec<String>> {
         let mut engines = Vec::new();
         for name in names {
             let group = self.asked.iter().find(|asked| asked.name == *name).map(|asked| asked.members.clone());
             let single = self.asked.iter().flat_map(|asked| &asked.members).find(|member| *member == name);
-            let failed = self.failures.has(name);
+            let failed = party.has_failed(name);
             match (group, single, failed) {
                 (Some(group), ..) => engines.extend(group),
                 (None, None, false) => {
@@ -183,7 +169,7 @@ impl Party<'_> {
     }
 
     /// Builds or reuses an engine's index, and opens it in a fresh process.
-    fn seat(&mut self, engine: &str, rebuild: bool) -> Result<Seat> {
+    fn seat(&self, engine: &str, rebuild: bool) -> Result<Seat> {
         let (job, deadlines) = (self.job, self.job.deadlines);
         let workload = job.workload;
         let (mut builder, described) = self.start(engine)?;
@@ -207,25 +193,6 @@ impl Party<'_> {
         ));
         let (worker, described) = self.start(engine)?;
         let queries = (self.ready.queries_path.as_path(), &self.judge);
-        Seat::open(worker, described, index, queries, &self.scratch, deadlines.other)
-    }
-
-    /// One step for every engine in turn, beginning with another one each time; who fails leaves.
-    fn each(
-        &mut self,
-        seats: &mut Vec<Seat>,
-        turn: usize,
-        mut step: impl FnMut(&Self, &mut Seat) -> Result<()>,
-    ) -> Result<()> {
-        for (seat, error) in in_turn(seats, turn, |seat| step(self, seat)) {
-            let engine = seat.engine().to_owned();
-            drop(seat);
-            self.fail(&engine, error)?;
-        }
-        Ok(())
-    }
-
-    fn fail(&mut self, engine: &str, error: Error) -> Result<()> {
-        self.failures.push(engine, error, self.note)
+        Seat::open(worker, described, index, queries, self.scratch, deadlines.other)
     }
 }

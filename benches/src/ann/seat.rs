@@ -8,7 +8,7 @@ use super::measured::{EngineRun, MemoryOverTime, Point};
 use super::protocol::{Described, Done, Memory, Mode, Opened, Prepared, Request, Searched};
 use super::recall::Judge;
 use crate::dataset::npy;
-use crate::harness::{Error, Result, Worker, percentile};
+use crate::harness::{self, Error, Result, Worker, percentile};
 
 /// Deadlines of one engine.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +56,12 @@ pub(super) struct Seat {
     memory: Option<MemoryOverTime>,
 }
 
+impl harness::Seat for Seat {
+    fn engine(&self) -> &str {
+        self.worker.engine()
+    }
+}
+
 impl Seat {
     /// Opens an index whose files are in the page cache, and loads the queries.
     pub(super) fn open(
@@ -73,12 +79,8 @@ impl Seat {
         let request = Request::Prepare { queries: queries.to_owned(), k: judge.k() };
         let prepared: Prepared = worker.ask(&request, deadline)?;
         if prepared.queries != judge.queries() {
-            return Err(Error::Reply {
-                engine: worker.engine().to_owned(),
-                op: "prepare",
-                expected: format!("{} queries", judge.queries()),
-                got: prepared.queries.to_string(),
-            });
+            let expected = format!("{} queries", judge.queries());
+            return Err(worker.unexpected("prepare", expected, prepared.queries.to_string()));
         }
         Ok(Self {
             scratch: scratch.join(worker.engine()),
@@ -94,10 +96,6 @@ impl Seat {
             recalls: Vec::new(),
             memory: None,
         })
-    }
-
-    pub(super) fn engine(&self) -> &str {
-        self.worker.engine()
     }
 
     /// Values that the engine itself proposes.
@@ -197,9 +195,7 @@ impl Seat {
             latencies: latencies.clone(),
         };
         let searched: Searched = self.worker.ask(&request, self.deadline)?;
-        if !(searched.seconds.is_finite() && searched.seconds > 0.0) {
-            return Err(self.reply("a time above 0", searched.seconds.to_string()));
-        }
+        self.worker.above_zero("search", "a time above 0", searched.seconds)?;
         let latencies_us = latencies.map_or(Ok(Vec::new()), |path| npy::read_f64(&path))?;
         Ok(Timed { seconds: searched.seconds, rounds: searched.rounds, latencies_us })
     }
@@ -209,16 +205,16 @@ impl Seat {
         let (k, ids) = npy::read_ids(&self.ids_path())?;
         if k != judge.k() || ids.len() != judge.queries() * k {
             let expected = format!("ids of {} queries, {} each", judge.queries(), judge.k());
-            return Err(self.reply(&expected, format!("{} ids, {k} each", ids.len())));
+            return Err(self.unexpected(&expected, format!("{} ids, {k} each", ids.len())));
         }
         if let Some(id) = judge.foreign(&ids) {
-            return Err(self.reply("ids of rows, or -1", id.to_string()));
+            return Err(self.unexpected("ids of rows, or -1", id.to_string()));
         }
         Ok(ids)
     }
 
-    fn reply(&self, expected: &str, got: String) -> Error {
-        Error::Reply { engine: self.engine().to_owned(), op: "search", expected: expected.to_owned(), got }
+    fn unexpected(&self, expected: &str, got: String) -> Error {
+        self.worker.unexpected("search", expected, got)
     }
 }
 

@@ -7,9 +7,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::engines::OURS;
 use super::measured::{Asked, EngineRun, Measured};
 use super::ratios::{Ratios, Side, SpeedRatio};
+use crate::harness::OURS;
 
 /// Everything as JSON.
 pub fn summary(measured: &Measured) -> Value {

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::engines::OURS;
 use super::measured::{Measured, MemoryOverTime, Speed};
 use super::ratios::{Ratios, Side};
+use crate::harness::OURS;
 
 /// Characters of an engine's name.
 const NAME: usize = 14;

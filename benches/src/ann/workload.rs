@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::dataset::Metric;
 use crate::dataset::synthetic::Synthetic;
-use crate::harness::{Error, Result};
+use crate::harness::{Error, Result, find_data, plain_name, read_toml, threads};
 
 /// Engines of a workload that names none. `usearch-i8` builds slowly on few cores and is left out.
 const ENGINES: [&str; 7] = ["dyad", "hnswlib", "faiss", "faiss-sq8", "qdrant-edge", "svs-lvq", "hnsw_rs"];
@@ -118,24 +118,19 @@ mod defaults {
 impl Workload {
     /// Reads and checks a workload. Relative data paths are looked for beside the file, then under `data_dir`.
     pub fn read(path: &Path, data_dir: Option<&Path>) -> Result<Self> {
-        let text = fs_err::read_to_string(path)?;
-        let fail = |problem: String| Error::Workload { path: path.to_owned(), problem };
-        let mut workload: Self = toml::from_str(&text).map_err(|error| fail(error.to_string()))?;
-        workload.check().map_err(fail)?;
+        let mut workload: Self = read_toml(path, |workload: &mut Self| workload.check())?;
         let beside = path.parent().unwrap_or(Path::new(""));
         let data = &mut workload.data;
         for entry in [&mut data.base, &mut data.queries, &mut data.neighbours, &mut data.hdf5].into_iter().flatten() {
-            *entry = find(entry, beside, data_dir).map_err(fail)?;
+            *entry = find_data("data", entry, beside, data_dir)
+                .map_err(|problem| Error::Workload { path: path.to_owned(), problem })?;
         }
         Ok(workload)
     }
 
     /// Threads of builds and of the passes on all threads.
     pub fn all_threads(&self) -> usize {
-        match self.threads {
-            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            threads => threads,
-        }
+        threads(self.threads)
     }
 
     fn check(&self) -> std::result::Result<(), String> {
@@ -152,11 +147,7 @@ impl Workload {
                 return Err(format!("`{key}`: expected at least 1, got 0"));
             }
         }
-        if !self.name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
-            || self.name.is_empty()
-        {
-            return Err(format!("`name`: expected letters, digits, `-`, `_` or `.`, got `{}`", self.name));
-        }
+        plain_name("name", &self.name)?;
         if let Some(target) = self.targets.iter().find(|target| !(**target > 0.0 && **target <= 1.0)) {
             return Err(format!("`targets`: expected recalls above 0 and at most 1, got {target}"));
         }
@@ -186,14 +177,4 @@ impl Data {
         }
         self.synthetic.as_ref().map_or(Ok(()), |synthetic| synthetic.check().map_err(|error| error.to_string()))
     }
-}
-
-fn find(path: &Path, beside: &Path, data_dir: Option<&Path>) -> std::result::Result<PathBuf, String> {
-    let tried: Vec<PathBuf> = std::iter::once(beside).chain(data_dir).map(|dir| dir.join(path)).collect();
-    if let Some(found) = tried.iter().find(|path| path.exists()) {
-        return Ok(found.clone());
-    }
-    let tried: Vec<String> = tried.iter().map(|path| format!("`{}`", path.display())).collect();
-    let hint = if data_dir.is_none() { ". DYAD_DATA (or --data) may name another folder to look in" } else { "" };
-    Err(format!("`data`: no such file: {}{hint}", tried.join(" or ")))
 }

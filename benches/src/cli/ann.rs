@@ -139,7 +139,7 @@ impl How {
         fs_err::write(out.join("engines.csv"), &engines)?;
         if let Some(records) = &self.record {
             fs_err::create_dir_all(records)?;
-            let name = format!("{}-{}-{}", measured.workload, measured.stamp.date, measured.stamp.revision);
+            let name = measured.stamp.record(&measured.workload);
             fs_err::write(records.join(format!("{name}-points.csv")), &points)?;
             fs_err::write(records.join(format!("{name}-engines.csv")), &engines)?;
         }

@@ -10,7 +10,7 @@ use clap::Args;
 use super::ann::plain_names;
 use super::interrupt;
 use crate::encode::{Job, Measured, Workload, run, summary, write_points, write_table};
-use crate::harness::Programs;
+use crate::harness::{Programs, Shaped as _};
 
 /// Measure texts to vectors against peers: texts and tokens per second, memory, share of the machine's limit, each engine in a
 /// process of its own.
@@ -108,7 +108,7 @@ impl Encode {
         fs_err::write(self.out.join("points.csv"), &points)?;
         if let Some(records) = &self.record {
             fs_err::create_dir_all(records)?;
-            let name = format!("{}-{}-{}.csv", measured.workload, measured.stamp.date, measured.stamp.revision);
+            let name = measured.conditions.stamp.record(&measured.conditions.workload) + ".csv";
             fs_err::write(records.join(name), &points)?;
         }
         Ok(())

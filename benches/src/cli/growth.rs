@@ -33,8 +33,7 @@ impl GrowthCommand {
         let text = format!("{:#}\n", growth.to_json());
         fs_err::write(self.out.join("growth.json"), &text)?;
         if let (Some(records), Some(first)) = (self.how.records(), runs.first()) {
-            let name = format!("growth-{}-{}.json", first.stamp.date, first.stamp.revision);
-            fs_err::write(records.join(name), &text)?;
+            fs_err::write(records.join(first.stamp.record("growth") + ".json"), &text)?;
         }
         write_growth(&mut std::io::stdout().lock(), &growth)?;
         runs.iter().try_for_each(refuse_failures)

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::interrupt;
+use crate::harness::threads;
 use crate::reproduce::{Job, Override, Places, Table, compare, run, write_markdown, write_rows};
 
 /// Show a paper's finding on real data: trains the models of a table, evaluates them by exact search, compares them by paired
@@ -55,8 +56,7 @@ impl Reproduce {
         let table = Table::read(&path)?;
         let absolute = |path: &PathBuf| fs_err::canonicalize(path);
         // Told to libtorch, which else may take one.
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let mut overrides = vec![format!("threads={threads}").parse().map_err(anyhow::Error::msg)?];
+        let mut overrides = vec![format!("threads={}", threads(0)).parse().map_err(anyhow::Error::msg)?];
         overrides.extend(self.set.iter().cloned());
         if let Some(steps) = self.steps {
             overrides.push(format!("training.steps={steps}").parse().map_err(anyhow::Error::msg)?);
@@ -86,8 +86,7 @@ impl Reproduce {
         fs_err::write(self.out.join("rows.csv"), &rows)?;
         if let Some(records) = &self.record {
             fs_err::create_dir_all(records)?;
-            let stamp = &reproduced.stamp;
-            fs_err::write(records.join(format!("{}-{}-{}.csv", table.name, stamp.date, stamp.revision)), &rows)?;
+            fs_err::write(records.join(reproduced.stamp.record(&table.name) + ".csv"), &rows)?;
         }
         std::io::stdout().lock().write_all(&markdown)?;
         Ok(())

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::ann::plain_names;
 use super::interrupt;
-use crate::harness::Programs;
+use crate::harness::{Programs, Shaped as _};
 use crate::train_step::{Job, Measured, Workload, run, summary, write_points, write_table};
 
 /// Measure a step of training against peers: forward of both towers, in-batch loss, backward, clipping, optimizer, each engine in
@@ -108,7 +108,7 @@ impl TrainStep {
         fs_err::write(self.out.join("points.csv"), &points)?;
         if let Some(records) = &self.record {
             fs_err::create_dir_all(records)?;
-            let name = format!("{}-{}-{}.csv", measured.workload, measured.stamp.date, measured.stamp.revision);
+            let name = measured.conditions.stamp.record(&measured.conditions.workload) + ".csv";
             fs_err::write(records.join(name), &points)?;
         }
         Ok(())

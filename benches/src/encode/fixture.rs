@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use super::measured::{EngineAtShape, Measured, ShapeRun};
 use super::model::ModelSize;
-use super::protocol::{Described, Memory};
-use crate::harness::{test_machine, test_stamp};
+use super::protocol::Described;
+use crate::harness::{test_conditions, test_passes};
 
 /// An engine with these seconds and this peak in megabytes over a baseline of 30.
 pub(super) fn engine(name: &str, seconds: &[f64], computed: Option<u64>, megabytes: u64) -> EngineAtShape {
-    let memory = |rss: u64, peak: u64| Memory { rss_bytes: rss * 1_000_000, peak_bytes: peak * 1_000_000 };
     EngineAtShape {
         described: Described {
             engine: name.to_owned(),
@@ -18,11 +17,8 @@ pub(super) fn engine(name: &str, seconds: &[f64], computed: Option<u64>, megabyt
             settings: "made up, for tests".to_owned(),
         },
         tuned: "batch 32".to_owned(),
-        open_ms: 12.0,
-        seconds: seconds.to_vec(),
+        passes: test_passes(seconds, megabytes),
         computed_tokens: computed,
-        baseline: memory(30, 40),
-        served: memory(60, 30 + megabytes),
         smallest_cosine: 0.9999,
     }
 }
@@ -30,13 +26,8 @@ pub(super) fn engine(name: &str, seconds: &[f64], computed: Option<u64>, megabyt
 /// dyad, sentence-transformers, and an onnxruntime that failed.
 pub(super) fn measured() -> Measured {
     Measured {
-        workload: "fixture".to_owned(),
-        model: "tiny".to_owned(),
+        conditions: test_conditions(["dyad", "sentence-transformers", "onnxruntime"]),
         size: ModelSize { layers: 1, linear_weights: 1, attention_width: 1 },
-        device: "cpu".to_owned(),
-        threads: 2,
-        repeats: 3,
-        asked: ["dyad", "sentence-transformers", "onnxruntime"].map(str::to_owned).to_vec(),
         shapes: vec![ShapeRun {
             name: "mixed".to_owned(),
             texts: 100,
@@ -50,7 +41,5 @@ pub(super) fn measured() -> Measured {
             ],
             failures: vec![("onnxruntime".to_owned(), "onnxruntime: `open`: no".to_owned())],
         }],
-        machine: test_machine(),
-        stamp: test_stamp(),
     }
 }

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::protocol::{Multiplied, Request};
-use crate::harness::{Error, Result, Worker};
+use crate::harness::{Result, Worker};
 
-/// The worker that multiplies.
+/// The peers' engine that multiplies, and embeds nothing.
+pub(super) const LIMIT: &str = "matmul";
+
+/// Its worker.
 #[derive(Debug)]
 pub(super) struct Limit {
     worker: Worker,
@@ -25,15 +28,8 @@ impl Limit {
     pub(super) fn measure(&mut self, dtype: &str) -> Result<()> {
         let request = Request::Matmul { dtype: dtype.to_owned(), device: self.device.clone(), threads: self.threads };
         let multiplied: Multiplied = self.worker.ask(&request, self.deadline)?;
-        if !(multiplied.gflops.is_finite() && multiplied.gflops > 0.0) {
-            return Err(Error::Reply {
-                engine: self.worker.engine().to_owned(),
-                op: "matmul",
-                expected: "GFLOP/s above 0".to_owned(),
-                got: multiplied.gflops.to_string(),
-            });
-        }
-        self.gflops.entry(dtype.to_owned()).or_default().push(multiplied.gflops);
+        let gflops = self.worker.above_zero("matmul", "GFLOP/s above 0", multiplied.gflops)?;
+        self.gflops.entry(dtype.to_owned()).or_default().push(gflops);
         Ok(())
     }
 

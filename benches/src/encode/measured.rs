@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::engines::{OURS, is_ours};
 use super::model::ModelSize;
-use super::protocol::{Described, Memory};
-use crate::harness::{Machine, Stamp, median};
+use super::protocol::Described;
+use super::workload::Workload;
+use crate::harness::{Conditions, OURS, Passes, Shaped as _, median};
 
 /// One engine at one shape.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,31 +16,16 @@ pub struct EngineAtShape {
     pub described: Described,
     /// The settings that it chose, in words.
     pub tuned: String,
-    /// Milliseconds from files to ready to embed.
-    pub open_ms: f64,
-    /// Seconds of each pass over all texts.
-    pub seconds: Vec<f64>,
+    /// Over all texts.
+    #[serde(flatten)]
+    pub passes: Passes,
     /// Tokens that its linear layers saw, padding counted; where it knows.
     pub computed_tokens: Option<u64>,
-    /// Before `open`, libraries loaded.
-    pub baseline: Memory,
-    /// After the timed passes; its peak is that of these passes alone.
-    pub served: Memory,
     /// Smallest cosine between its vectors and those of the first engine.
     pub smallest_cosine: f64,
 }
 
 impl EngineAtShape {
-    /// Seconds of the median pass.
-    pub fn median_s(&self) -> f64 {
-        median(&self.seconds).unwrap_or(f64::NAN)
-    }
-
-    /// Peak memory of the passes less what the process had before `open`.
-    pub fn peak_bytes(&self) -> u64 {
-        self.served.peak_bytes.saturating_sub(self.baseline.rss_bytes)
-    }
-
     /// The number type whose products limit it: int8 is compared with f32, which it is to beat.
     pub fn limited_by(&self) -> &str {
         if self.described.dtype == "bf16" { "bf16" } else { "f32" }
@@ -76,12 +61,12 @@ impl ShapeRun {
 
     /// Texts per second of the median pass.
     pub fn texts_per_s(&self, run: &EngineAtShape) -> f64 {
-        self.texts as f64 / run.median_s()
+        self.texts as f64 / run.passes.median_s()
     }
 
     /// Real tokens per second of the median pass.
     pub fn tokens_per_s(&self, run: &EngineAtShape) -> f64 {
-        self.tokens as f64 / run.median_s()
+        self.tokens as f64 / run.passes.median_s()
     }
 
     /// Share of padding in what the linear layers saw.
@@ -92,7 +77,7 @@ impl ShapeRun {
 
     /// GFLOP/s, counted per real token.
     pub fn gflops(&self, run: &EngineAtShape) -> f64 {
-        self.flops / run.median_s() / 1e9
+        self.flops / run.passes.median_s() / 1e9
     }
 
     /// GFLOP/s over the machine's.
@@ -110,33 +95,20 @@ impl ShapeRun {
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
-    /// The workload's name.
-    pub workload: String,
-    /// The model directory's name.
-    pub model: String,
-    /// Its sizes.
+    /// What was measured, where and when.
+    #[serde(flatten)]
+    pub conditions: Conditions,
+    /// Sizes of the model.
     pub size: ModelSize,
-    /// Where the engines computed.
-    pub device: String,
-    /// Threads of every engine.
-    pub threads: usize,
-    /// Timed passes.
-    pub repeats: usize,
-    /// Engines asked for.
-    pub asked: Vec<String>,
     /// In the workload's order.
     pub shapes: Vec<ShapeRun>,
-    /// Where.
-    pub machine: Machine,
-    /// When, and of which source.
-    pub stamp: Stamp,
 }
 
 impl Measured {
     /// Engines of ours and peers among those asked for, in that order.
     pub fn sides(&self) -> (Vec<&str>, Vec<&str>) {
         let (mut ours, peers): (Vec<&str>, Vec<&str>) =
-            self.asked.iter().map(String::as_str).partition(|name| is_ours(name));
+            self.conditions.asked.iter().map(String::as_str).partition(|name| Workload::is_ours(name));
         // The one that `ratios` speaks of comes first.
         ours.sort_by_key(|name| *name != OURS);
         (ours, peers)
@@ -150,10 +122,6 @@ impl Measured {
 
     /// Engines that were asked for and failed somewhere, as `engine at shape`.
     pub fn failed(&self) -> Vec<String> {
-        let names = |shape: &ShapeRun| {
-            let asked = shape.failures.iter().filter(|(engine, _)| self.asked.contains(engine));
-            asked.map(|(engine, _)| format!("{engine} at {}", shape.name)).collect::<Vec<_>>()
-        };
-        self.shapes.iter().flat_map(names).collect()
+        self.conditions.failed(self.shapes.iter().map(|shape| (&shape.name, &shape.failures)))
     }
 }

@@ -7,7 +7,6 @@
 //! | `tokens.rs` | the model's tokens: counting, cutting |
 //! | `model.rs` | the model directory: its sizes, and a view of it that reads longer texts |
 //! | `protocol.rs` | what harness and workers say to each other |
-//! | `engines.rs` | engines by name |
 //! | `run.rs` | the order of a run |
 //! | `seat.rs` | one engine's part in it |
 //! | `limit.rs` | what the machine can do: a large matrix product |
@@ -19,7 +18,6 @@
 //! | `worker/` | our own end of the protocol |
 
 mod compare;
-mod engines;
 #[cfg(test)]
 mod fixture;
 mod limit;
@@ -36,7 +34,6 @@ mod tokens;
 pub mod worker;
 mod workload;
 
-pub use engines::is_ours;
 pub use measured::{EngineAtShape, Measured, ShapeRun};
 pub use model::ModelSize;
 pub use record::write_points;

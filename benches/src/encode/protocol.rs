@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::harness;
+pub use crate::harness::{Memory, Opened};
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,13 +97,6 @@ pub struct Described {
     pub settings: String,
 }
 
-/// An opened model.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Opened {
-    /// Milliseconds.
-    pub open_ms: f64,
-}
-
 /// Loaded texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepared {
@@ -128,15 +122,6 @@ pub struct Encoded {
     /// Tokens that the linear layers saw, padding counted; where the engine knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computed_tokens: Option<u64>,
-}
-
-/// Memory of a worker, from `/proc/self/status`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
-    /// `VmRSS`.
-    pub rss_bytes: u64,
-    /// `VmHWM`.
-    pub peak_bytes: u64,
 }
 
 /// A product of two large square matrices.

@@ -3,29 +3,24 @@
 use std::io::{self, Write};
 
 use super::measured::Measured;
-use crate::harness::field;
+use crate::harness::{Conditions, extremes, field};
 
 /// One row per engine and shape.
 pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
     writeln!(
         out,
-        "date,revision,workload,model,device,threads,shape,texts,tokens,engine,version,settings,tuned,texts_per_s,texts_per_s_lowest,texts_per_s_highest,tokens_per_s,padding_share,peak_bytes,baseline_bytes,smallest_cosine,gflops,share_of_matmul,repeats"
+        "{},shape,texts,tokens,engine,version,settings,tuned,texts_per_s,texts_per_s_lowest,texts_per_s_highest,tokens_per_s,padding_share,peak_bytes,baseline_bytes,smallest_cosine,gflops,share_of_matmul,repeats",
+        Conditions::HEADINGS
     )?;
     let optional = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.4}"));
     for shape in &measured.shapes {
         for run in &shape.engines {
-            let slowest = run.seconds.iter().copied().fold(0.0, f64::max);
-            let fastest = run.seconds.iter().copied().fold(f64::INFINITY, f64::min);
+            let (fastest, slowest) = extremes(&run.passes.seconds);
             let speed = |seconds: f64| if seconds > 0.0 { shape.texts as f64 / seconds } else { 0.0 };
             writeln!(
                 out,
-                "{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2},{:.2},{:.2},{:.1},{},{},{},{:.8},{:.2},{},{}",
-                measured.stamp.date,
-                measured.stamp.revision,
-                measured.workload,
-                field(&measured.model),
-                measured.device,
-                measured.threads,
+                "{},{},{},{},{},{},{},{},{:.2},{:.2},{:.2},{:.1},{},{},{},{:.8},{:.2},{},{}",
+                measured.conditions.columns(),
                 shape.name,
                 shape.texts,
                 shape.tokens,
@@ -38,12 +33,12 @@ pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()>
                 speed(fastest),
                 shape.tokens_per_s(run),
                 optional(shape.padding_share(run)),
-                run.peak_bytes(),
-                run.baseline.rss_bytes,
+                run.passes.peak_bytes(),
+                run.passes.baseline.rss_bytes,
                 run.smallest_cosine,
                 shape.gflops(run),
                 optional(shape.share_of_limit(run)),
-                run.seconds.len(),
+                run.passes.seconds.len(),
             )?;
         }
     }

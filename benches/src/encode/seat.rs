@@ -5,23 +5,21 @@ use std::time::Duration;
 
 use super::compare::smallest_cosine;
 use super::measured::EngineAtShape;
-use super::protocol::{Described, Encoded, Memory, Opened, Prepared, Request, Tuned};
+use super::protocol::{Described, Encoded, Prepared, Request, Tuned};
+use super::run::Job;
 use crate::dataset::{Matrix, npy};
-use crate::harness::{Error, Result, Worker};
+use crate::harness::{self, Error, Passes, Result, Worker};
 
 /// What every engine at a shape is given.
 #[derive(Debug)]
 pub(super) struct Task<'a> {
+    pub(super) job: &'a Job<'a>,
     pub(super) model: &'a Path,
-    pub(super) device: &'a str,
-    pub(super) threads: usize,
-    pub(super) cache: &'a Path,
     /// One JSON string per line.
     pub(super) texts_path: &'a Path,
     pub(super) texts: usize,
     pub(super) tokens: u64,
     pub(super) scratch: &'a Path,
-    pub(super) deadline: Duration,
 }
 
 /// An engine with an open model and loaded texts.
@@ -35,50 +33,33 @@ pub(super) struct Seat {
     run: EngineAtShape,
 }
 
+impl harness::Seat for Seat {
+    fn engine(&self) -> &str {
+        self.worker.engine()
+    }
+}
+
 impl Seat {
     /// Opens the model and loads the texts.
     pub(super) fn open(mut worker: Worker, task: &Task<'_>) -> Result<Self> {
-        let (engine, deadline) = (worker.engine().to_owned(), task.deadline);
-        let described: Described = worker.ask(&Request::Describe, deadline)?;
-        if described.engine != engine {
-            return Err(Error::Reply {
-                engine: engine.clone(),
-                op: "describe",
-                expected: engine,
-                got: described.engine,
-            });
-        }
-        let baseline = worker.ask(&Request::Memory { settle: true }, deadline)?;
-        let opened: Opened = worker.ask(
-            &Request::Open {
-                model: task.model.to_owned(),
-                device: task.device.to_owned(),
-                threads: task.threads,
-                cache: task.cache.to_owned(),
-            },
-            deadline,
-        )?;
-        let prepared: Prepared = worker.ask(&Request::Prepare { texts: task.texts_path.to_owned() }, deadline)?;
-        if prepared.texts != task.texts {
-            let (expected, got) = (format!("{} texts", task.texts), prepared.texts.to_string());
-            return Err(Error::Reply { engine, op: "prepare", expected, got });
-        }
-        let run = EngineAtShape {
-            described,
-            tuned: String::new(),
-            open_ms: opened.open_ms,
-            seconds: Vec::new(),
-            computed_tokens: None,
-            baseline,
-            served: baseline,
-            smallest_cosine: 1.0,
+        let &Task { job, texts, tokens, .. } = task;
+        let deadline = job.deadline;
+        let described = worker.describe(deadline, |described: &Described| &described.engine)?;
+        let open = Request::Open {
+            model: task.model.to_owned(),
+            device: job.device.clone(),
+            threads: job.threads,
+            cache: job.cache.clone(),
         };
-        let out = task.scratch.join(format!("{engine}.npy"));
-        Ok(Self { worker, deadline, out, texts: task.texts, tokens: task.tokens, run })
-    }
-
-    pub(super) fn engine(&self) -> &str {
-        self.worker.engine()
+        let passes = Passes::open(&mut worker, &open, deadline)?;
+        let prepared: Prepared = worker.ask(&Request::Prepare { texts: task.texts_path.to_owned() }, deadline)?;
+        if prepared.texts != texts {
+            return Err(worker.unexpected("prepare", format!("{texts} texts"), prepared.texts.to_string()));
+        }
+        let run =
+            EngineAtShape { described, tuned: String::new(), passes, computed_tokens: None, smallest_cosine: 1.0 };
+        let out = task.scratch.join(format!("{}.npy", worker.engine()));
+        Ok(Self { worker, deadline, out, texts, tokens, run })
     }
 
     /// The number type whose products limit this engine.
@@ -94,31 +75,30 @@ impl Seat {
         let vectors = npy::read_vectors(&self.out)?;
         fs_err::remove_file(&self.out)?;
         if vectors.len() != self.texts {
-            return Err(self.reply("encode", format!("{} vectors", self.texts), vectors.len().to_string()));
+            return Err(self.unexpected(format!("{} vectors", self.texts), vectors.len().to_string()));
         }
-        let _: Memory = self.worker.ask(&Request::Memory { settle: true }, self.deadline)?;
+        self.worker.memory(true, self.deadline)?;
         Ok(vectors)
     }
 
     /// Holds its vectors beside those of the first engine.
     pub(super) fn compare(&mut self, first: &Matrix, own: &Matrix) -> Result<()> {
-        self.run.smallest_cosine = smallest_cosine(first, own).map_err(|expected| {
-            self.reply("encode", expected, format!("{} vectors of {} values", own.len(), own.dim()))
-        })?;
+        self.run.smallest_cosine = smallest_cosine(first, own)
+            .map_err(|expected| self.unexpected(expected, format!("{} vectors of {} values", own.len(), own.dim())))?;
         Ok(())
     }
 
     /// One timed pass.
     pub(super) fn measure(&mut self) -> Result<()> {
         let encoded = self.encode(None)?;
-        self.run.seconds.push(encoded.seconds);
+        self.run.passes.seconds.push(encoded.seconds);
         self.run.computed_tokens = encoded.computed_tokens;
         Ok(())
     }
 
     /// Reads the memory after all passes.
     pub(super) fn weigh(&mut self) -> Result<()> {
-        self.run.served = self.worker.ask(&Request::Memory { settle: false }, self.deadline)?;
+        self.run.passes.served = self.worker.memory(false, self.deadline)?;
         Ok(())
     }
 
@@ -130,17 +110,15 @@ impl Seat {
 
     fn encode(&mut self, out: Option<PathBuf>) -> Result<Encoded> {
         let encoded: Encoded = self.worker.ask(&Request::Encode { out }, self.deadline)?;
-        if !(encoded.seconds.is_finite() && encoded.seconds > 0.0) {
-            return Err(self.reply("encode", "a time above 0".to_owned(), encoded.seconds.to_string()));
-        }
+        self.worker.above_zero("encode", "a time above 0", encoded.seconds)?;
         // An engine that cuts texts shorter, or reads none of the prompt, does less work.
         if let Some(tokens) = encoded.tokens.filter(|&tokens| tokens != self.tokens) {
-            return Err(self.reply("encode", format!("{} tokens", self.tokens), tokens.to_string()));
+            return Err(self.unexpected(format!("{} tokens", self.tokens), tokens.to_string()));
         }
         Ok(encoded)
     }
 
-    fn reply(&self, op: &'static str, expected: String, got: String) -> Error {
-        Error::Reply { engine: self.engine().to_owned(), op, expected, got }
+    fn unexpected(&self, expected: String, got: String) -> Error {
+        self.worker.unexpected("encode", expected, got)
     }
 }

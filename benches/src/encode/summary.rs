@@ -5,21 +5,22 @@
 
 use serde_json::{Map, Value, json};
 
-use super::engines::OURS;
 use super::measured::{EngineAtShape, Measured, ShapeRun};
+use crate::harness::OURS;
 
 /// Everything as JSON.
 pub fn summary(measured: &Measured) -> Value {
+    let Measured { conditions, size, shapes } = measured;
     let (ours, peers) = measured.sides();
     let over = |ours: &str| -> Value {
-        let shapes = |peer: &str| -> Map<String, Value> {
+        let ratios = |peer: &str| -> Map<String, Value> {
             let ratio = |shape: &ShapeRun| Some((shape.name.clone(), json!(shape.ratio(ours, peer)?)));
-            measured.shapes.iter().filter_map(ratio).collect()
+            shapes.iter().filter_map(ratio).collect()
         };
-        let found = peers.iter().map(|peer| ((*peer).to_owned(), shapes(peer)));
+        let found = peers.iter().map(|peer| ((*peer).to_owned(), ratios(peer)));
         found
-            .filter(|(_, shapes)| !shapes.is_empty())
-            .map(|(peer, shapes)| (peer, shapes.into()))
+            .filter(|(_, ratios)| !ratios.is_empty())
+            .map(|(peer, ratios)| (peer, ratios.into()))
             .collect::<Map<_, Value>>()
             .into()
     };
@@ -28,17 +29,17 @@ pub fn summary(measured: &Measured) -> Value {
         "ratios_of": ours.iter().map(|name| ((*name).to_owned(), over(name))).collect::<Map<_, _>>(),
         "matmul_gflops": measured.limit("f32"),
         "matmul_gflops_bf16": measured.limit("bf16"),
-        "workload": measured.workload,
-        "model": measured.model,
-        "model_size": measured.size,
-        "device": measured.device,
-        "threads": measured.threads,
-        "repeats": measured.repeats,
-        "shapes": measured.shapes.iter().map(|shape| (shape.name.clone(), texts(shape))).collect::<Map<_, _>>(),
-        "engines": measured.asked.iter().map(|name| (name.clone(), engine(measured, name))).collect::<Map<_, _>>(),
+        "workload": conditions.workload,
+        "model": conditions.model,
+        "model_size": size,
+        "device": conditions.device,
+        "threads": conditions.threads,
+        "repeats": conditions.repeats,
+        "shapes": shapes.iter().map(|shape| (shape.name.clone(), texts(shape))).collect::<Map<_, _>>(),
+        "engines": conditions.asked.iter().map(|name| (name.clone(), engine(measured, name))).collect::<Map<_, _>>(),
         "failures": failures(measured),
-        "machine": measured.machine,
-        "stamp": measured.stamp,
+        "machine": conditions.machine,
+        "stamp": conditions.stamp,
     })
 }
 
@@ -63,18 +64,18 @@ fn figures(shape: &ShapeRun, run: &EngineAtShape) -> Value {
         "texts_per_s": shape.texts_per_s(run),
         "tokens_per_s": shape.tokens_per_s(run),
         "padding_share": shape.padding_share(run),
-        "peak_bytes": run.peak_bytes(),
+        "peak_bytes": run.passes.peak_bytes(),
         "smallest_cosine": run.smallest_cosine,
         "gflops": shape.gflops(run),
         "share_of_matmul": shape.share_of_limit(run),
-        "seconds": run.seconds,
-        "open_ms": run.open_ms,
+        "seconds": run.passes.seconds,
+        "open_ms": run.passes.open_ms,
         "tuned": run.tuned,
         "version": run.described.version,
         "dtype": run.described.dtype,
         "settings": run.described.settings,
-        "baseline": run.baseline,
-        "served": run.served,
+        "baseline": run.passes.baseline,
+        "served": run.passes.served,
     })
 }
 
@@ -122,7 +123,7 @@ mod tests {
     #[test]
     fn every_engine_of_ours_has_its_ratios() {
         let mut measured = fixture::measured();
-        measured.asked.insert(1, "dyad-int8".to_owned());
+        measured.conditions.asked.insert(1, "dyad-int8".to_owned());
         measured.shapes[0].engines.push(fixture::engine("dyad-int8", &[1.0], None, 50));
         let summary = summary(&measured);
         assert!(near(&summary["ratios_of"]["dyad-int8"]["sentence-transformers"]["mixed"], 5.0));

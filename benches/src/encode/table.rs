@@ -2,27 +2,21 @@
 
 use std::io::{self, Write};
 
-use super::engines::OURS;
 use super::measured::{EngineAtShape, Measured, ShapeRun};
+use crate::harness::{OURS, write_engines};
 
-/// Characters of a figure.
-const FIGURE: usize = 12;
 const MB: f64 = 1e6;
 
 /// Prints every engine at every shape.
 pub fn write_table(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
-    write!(
-        out,
-        "{}: {} on {}, {} threads, {} repeats, {}",
-        measured.workload, measured.model, measured.device, measured.threads, measured.repeats, measured.machine.cpu
-    )?;
+    write!(out, "{}", measured.conditions.heading())?;
     for dtype in ["f32", "bf16"] {
         if let Some(limit) = measured.limit(dtype) {
             write!(out, ", {dtype} matrix product {limit:.0} GFLOP/s")?;
         }
     }
     writeln!(out)?;
-    let width = measured.asked.iter().map(String::len).max().unwrap_or(0).max(OURS.len()) + 2;
+    let width = measured.conditions.width();
     for shape in &measured.shapes {
         writeln!(
             out,
@@ -32,17 +26,8 @@ pub fn write_table(out: &mut impl Write, measured: &Measured) -> io::Result<()> 
             shape.tokens as f64 / shape.texts.max(1) as f64,
             shape.max_tokens
         )?;
-        write!(out, "{:<width$}", "")?;
-        for heading in ["texts/s", "tokens/s", "padding", "peak MB", "cosine", "GFLOP/s", "of limit", "dyad over"] {
-            write!(out, "{heading:>FIGURE$}")?;
-        }
-        writeln!(out)?;
-        for run in &shape.engines {
-            row(out, shape, run, width)?;
-        }
-        for (engine, error) in &shape.failures {
-            writeln!(out, "{engine} failed: {error}")?;
-        }
+        let headings = ["texts/s", "tokens/s", "padding", "peak MB", "cosine", "GFLOP/s", "of limit", "dyad over"];
+        write_engines(out, width, headings, shape.engines.iter().map(|run| row(shape, run)), &shape.failures)?;
     }
     writeln!(
         out,
@@ -51,24 +36,21 @@ pub fn write_table(out: &mut impl Write, measured: &Measured) -> io::Result<()> 
     )
 }
 
-fn row(out: &mut impl Write, shape: &ShapeRun, run: &EngineAtShape, width: usize) -> io::Result<()> {
+fn row<'a>(shape: &ShapeRun, run: &'a EngineAtShape) -> (&'a str, [String; 8], String) {
     let percent = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0));
     let name = &run.described.engine;
     let ratio = shape.ratio(OURS, name).filter(|_| name != OURS);
-    write!(out, "{name:<width$}")?;
-    for figure in [
+    let figures = [
         format!("{:.1}", shape.texts_per_s(run)),
         format!("{:.0}", shape.tokens_per_s(run)),
         percent(shape.padding_share(run)),
-        format!("{:.1}", run.peak_bytes() as f64 / MB),
+        format!("{:.1}", run.passes.peak_bytes() as f64 / MB),
         format!("{:.6}", run.smallest_cosine),
         format!("{:.1}", shape.gflops(run)),
         percent(shape.share_of_limit(run)),
         ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}x")),
-    ] {
-        write!(out, "{figure:>FIGURE$}")?;
-    }
-    if run.tuned.is_empty() { writeln!(out) } else { writeln!(out, "  ({})", run.tuned) }
+    ];
+    (name, figures, if run.tuned.is_empty() { String::new() } else { format!("  ({})", run.tuned) })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use dyad_corpus::{CorpusReader, ReadOptions};
 
 use super::tokens::Counter;
 use super::workload::{Shape, TextSource};
-use crate::harness::{Error, Result};
+use crate::harness::{Error, Result, evenly};
 
 /// Characters joined before passages are cut, at least: a few of the longest passages.
 const JOINED: usize = 20_000;
@@ -46,11 +46,6 @@ impl Texts {
         let lengths = texts.iter().map(|text| counter.count(text, most)).collect::<Result<_>>()?;
         Ok(Self { texts, lengths })
     }
-
-    /// Tokens of all texts.
-    pub(super) fn tokens(&self) -> u64 {
-        self.lengths.iter().map(|&length| length as u64).sum()
-    }
 }
 
 /// Passages of a corpus in file order; empty ones are left out.
@@ -65,17 +60,6 @@ fn read(path: &Path) -> Result<Vec<String>> {
         }
     }
     Ok(texts)
-}
-
-/// `count` of them at like distances, in order; all where there are fewer.
-fn evenly(texts: Vec<String>, count: usize) -> Vec<String> {
-    let all = texts.len();
-    if all <= count {
-        return texts;
-    }
-    let mut wanted = (0..count).map(|at| at * all / count).peekable();
-    let chosen = |(at, text): (usize, String)| wanted.next_if_eq(&at).map(|_| text);
-    texts.into_iter().enumerate().filter_map(chosen).collect()
 }
 
 /// Documents of a corpus, joined until there is enough to cut, then cut.
@@ -123,13 +107,6 @@ mod tests {
 
     fn words(count: usize) -> Vec<String> {
         (0..count).map(|at| at.to_string()).collect()
-    }
-
-    #[test]
-    fn chosen_texts_are_evenly_spaced() {
-        assert_eq!(evenly(words(10), 4), ["0", "2", "5", "7"]);
-        assert_eq!(evenly(words(3), 3), ["0", "1", "2"]);
-        assert_eq!(evenly(words(2), 5).len(), 2);
     }
 
     #[test]

@@ -53,6 +53,13 @@ pub struct Stamp {
     pub unix_time: u64,
 }
 
+impl Stamp {
+    /// The name of a record of a workload.
+    pub fn record(&self, workload: &str) -> String {
+        format!("{workload}-{}-{}", self.date, self.revision)
+    }
+}
+
 /// Reads `/proc`; what cannot be read is empty or 0.
 pub fn machine() -> Machine {
     let read = |path: &str| fs_err::read_to_string(path).unwrap_or_default();
@@ -66,13 +73,18 @@ pub fn machine() -> Machine {
     let kilobytes = field(&memory, "MemTotal").trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0);
     Machine {
         cpu: field(&cpu, "model name"),
-        threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads: threads(0),
         features: FEATURES.iter().filter(|feature| has(feature)).map(|feature| (*feature).to_owned()).collect(),
         memory_bytes: kilobytes * 1024,
         kernels: dyad_index::kernels::kernels().name,
         forced_kernels: std::env::var_os("DYAD_KERNELS").map(|value| value.to_string_lossy().into_owned()),
         system: read("/proc/sys/kernel/osrelease").trim().to_owned(),
     }
+}
+
+/// So many threads; for 0 as many as this process may use.
+pub fn threads(wanted: usize) -> usize {
+    if wanted > 0 { wanted } else { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) }
 }
 
 /// Now, and the commit of the working directory.

@@ -2,40 +2,66 @@
 //!
 //! | file | what lives there |
 //! |---|---|
+//! | `workload.rs` | workloads, and those of named shapes |
+//! | `named.rs` | what a workload names: itself, and files wherever they lie |
+//! | `inputs.rs` | what engines are given |
+//! | `job.rs` | a run that is to be done |
 //! | `programs.rs` | which program holds an engine |
 //! | `process.rs` | a worker process, asked with a deadline |
+//! | `replies.rs` | what workers of several protocols answer |
 //! | `serve.rs` | the other end: requests in, replies out |
-//! | `turns.rs` | one step for every engine in turn |
-//! | `statistics.rs` | the middle and the tail of measured values |
+//! | `scratch.rs` | a folder that goes with the run |
+//! | `party.rs` | engines in their seats, one step for each in turn |
+//! | `passes.rs` | what the passes of one engine took |
+//! | `statistics.rs` | the middle, the tail and the ends of measured values |
+//! | `conditions.rs` | what was measured, where and when |
 //! | `machine.rs` | where and when |
-//! | `named.rs` | what a workload names: itself, and files wherever they lie |
 //! | `status.rs` | what this process holds in memory |
 //! | `csv.rs` | fields of comma-separated records |
+//! | `table.rs` | the engines in a table for people |
 //! | `error.rs` | what can go wrong |
-//! | `fixture.rs` | a made-up machine, for tests |
+//! | `fixture.rs` | a made-up run, and what every worker answers, for tests |
 
+mod conditions;
 mod csv;
 mod error;
 #[cfg(test)]
 mod fixture;
+mod inputs;
+mod job;
 mod machine;
 mod named;
+mod party;
+mod passes;
 mod process;
 mod programs;
+mod replies;
+mod scratch;
 mod serve;
 mod statistics;
 mod status;
-mod turns;
+mod table;
+mod workload;
 
+pub use conditions::Conditions;
 pub use csv::field;
 pub use error::{Error, Result};
 #[cfg(test)]
-pub(crate) use fixture::{test_machine, test_stamp};
-pub use machine::{Machine, Stamp, machine, program_hash, scripts_hash, stamp, unix_time};
-pub use named::{find, plain_name};
+pub(crate) use fixture::{test_conditions, test_machine, test_passes, test_stamp, test_worker};
+pub use inputs::{evenly, read_lines, write_lines};
+pub use job::Job;
+pub use machine::{Machine, Stamp, machine, program_hash, scripts_hash, stamp, threads, unix_time};
+pub use named::{find, find_data, plain_name};
+pub(crate) use party::Party;
+pub use party::Seat;
+pub use passes::Passes;
 pub use process::{Request, Worker};
-pub use programs::Programs;
+pub use programs::{OURS, Programs};
+pub use replies::{Memory, Opened};
+pub(crate) use scratch::SCRATCH;
+pub use scratch::in_scratch;
 pub use serve::serve;
-pub use statistics::{median, percentile};
+pub use statistics::{extremes, median, percentile};
 pub use status::own_bytes;
-pub use turns::{Failures, in_turn};
+pub use table::write_engines;
+pub use workload::{NamedShape, Parts, Shaped, read_toml};

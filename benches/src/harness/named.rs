@@ -21,6 +21,12 @@ pub fn find(path: &Path, beside: &Path, other: Option<&Path>) -> Result<PathBuf,
     Err(tried.join(" or "))
 }
 
+/// The same for a file of data, in words that name its place in a workload.
+pub fn find_data(field: &str, path: &Path, beside: &Path, data_dir: Option<&Path>) -> Result<PathBuf, String> {
+    let hint = if data_dir.is_none() { ". DYAD_DATA (or --data) may name another folder to look in" } else { "" };
+    find(path, beside, data_dir).map_err(|tried| format!("`{field}`: no such file: {tried}{hint}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+/// The engine that others are compared with.
+pub const OURS: &str = "dyad";
+
 /// Where the programs are.
 #[derive(Debug, Clone)]
 pub struct Programs {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use dyad_encoder::loss::Similarity;
 use serde::Deserialize;
 
-use crate::harness::{Error, Result, plain_name};
+use crate::harness::{Result, plain_name, read_toml};
 
 /// What a table shows. `benches/reproduce/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -112,11 +112,7 @@ impl Places {
 impl Table {
     /// Reads and checks a table.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs_err::read_to_string(path)?;
-        let fail = |problem: String| Error::Workload { path: path.to_owned(), problem };
-        let table: Self = toml::from_str(&text).map_err(|error| fail(error.to_string()))?;
-        table.check().map_err(fail)?;
-        Ok(table)
+        read_toml(path, |table: &mut Self| table.check())
     }
 
     fn check(&self) -> std::result::Result<(), String> {

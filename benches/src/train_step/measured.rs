@@ -2,42 +2,27 @@
 
 use serde::Serialize;
 
-use super::engines::{OURS, is_ours};
-use super::protocol::{Described, Memory};
-use crate::harness::{Machine, Stamp, median};
+use super::protocol::Described;
+use super::workload::Workload;
+use crate::harness::{Conditions, OURS, Passes, Shaped as _};
 
 /// One engine at one shape.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EngineAtShape {
     /// Itself in words.
     pub described: Described,
-    /// Milliseconds from files to ready to train.
-    pub open_ms: f64,
-    /// Seconds of each pass, one step with every batch.
-    pub seconds: Vec<f64>,
+    /// One step with every batch.
+    #[serde(flatten)]
+    pub passes: Passes,
     /// Of each batch in the pass that warmed up: its weights are those of the model, then those that the steps made.
     pub losses: Vec<f64>,
     /// Real tokens of a pass.
     pub tokens: u64,
     /// The same with padding.
     pub computed_tokens: u64,
-    /// Before `open`, libraries loaded.
-    pub baseline: Memory,
-    /// After the timed passes; its peak is that of these passes alone.
-    pub served: Memory,
 }
 
 impl EngineAtShape {
-    /// Seconds of the median pass.
-    pub fn median_s(&self) -> f64 {
-        median(&self.seconds).unwrap_or(f64::NAN)
-    }
-
-    /// Peak memory of the passes less what the process had before `open`.
-    pub fn peak_bytes(&self) -> u64 {
-        self.served.peak_bytes.saturating_sub(self.baseline.rss_bytes)
-    }
-
     /// Share of padding in what the linear layers saw.
     pub fn padding_share(&self) -> f64 {
         self.computed_tokens.saturating_sub(self.tokens) as f64 / self.computed_tokens.max(1) as f64
@@ -75,17 +60,17 @@ impl ShapeRun {
 
     /// Milliseconds of a step in the median pass.
     pub fn step_ms(&self, run: &EngineAtShape) -> f64 {
-        run.median_s() * 1e3 / self.batches.max(1) as f64
+        run.passes.median_s() * 1e3 / self.batches.max(1) as f64
     }
 
     /// Pairs per second of the median pass.
     pub fn pairs_per_s(&self, run: &EngineAtShape) -> f64 {
-        (self.batch * self.batches) as f64 / run.median_s()
+        (self.batch * self.batches) as f64 / run.passes.median_s()
     }
 
     /// Time of a step of `ours` over that of a peer: below 1 ours is faster.
     pub fn time_ratio(&self, ours: &str, peer: &str) -> Option<f64> {
-        Some(self.engine(ours)?.median_s() / self.engine(peer)?.median_s())
+        Some(self.engine(ours)?.passes.median_s() / self.engine(peer)?.passes.median_s())
     }
 
     /// Of an engine to the first one.
@@ -97,30 +82,17 @@ impl ShapeRun {
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
-    /// The workload's name.
-    pub workload: String,
-    /// The model directory's name.
-    pub model: String,
-    /// Where the engines computed.
-    pub device: String,
-    /// Threads of every engine.
-    pub threads: usize,
-    /// Timed passes.
-    pub repeats: usize,
-    /// Engines asked for.
-    pub asked: Vec<String>,
+    /// What was measured, where and when.
+    #[serde(flatten)]
+    pub conditions: Conditions,
     /// In the workload's order.
     pub shapes: Vec<ShapeRun>,
-    /// Where.
-    pub machine: Machine,
-    /// When, and of which source.
-    pub stamp: Stamp,
 }
 
 impl Measured {
     /// Peers among the engines asked for.
     pub fn peers(&self) -> impl Iterator<Item = &str> {
-        self.asked.iter().map(String::as_str).filter(|name| !is_ours(name))
+        self.conditions.asked.iter().map(String::as_str).filter(|name| !Workload::is_ours(name))
     }
 
     /// Time of our step over a peer's at a shape.
@@ -130,9 +102,6 @@ impl Measured {
 
     /// Engines that were asked for and failed somewhere, as `engine at shape`.
     pub fn failed(&self) -> Vec<String> {
-        let names = |shape: &ShapeRun| {
-            shape.failures.iter().map(|(engine, _)| format!("{engine} at {}", shape.name)).collect::<Vec<_>>()
-        };
-        self.shapes.iter().flat_map(names).collect()
+        self.conditions.failed(self.shapes.iter().map(|shape| (&shape.name, &shape.failures)))
     }
 }

@@ -7,7 +7,6 @@
 //! | `workload.rs` | which model, pairs and engines: TOML |
 //! | `pairs.rs` | real pairs, read and chosen |
 //! | `protocol.rs` | what harness and workers say to each other |
-//! | `engines.rs` | engines by name |
 //! | `run.rs` | the order of a run |
 //! | `seat.rs` | one engine's part in it |
 //! | `measured.rs` | what a run measured |
@@ -16,7 +15,6 @@
 //! | `table.rs` | the figures for people |
 //! | `worker/` | our own end of the protocol |
 
-mod engines;
 #[cfg(test)]
 mod fixture;
 mod measured;
@@ -30,7 +28,6 @@ mod table;
 pub mod worker;
 mod workload;
 
-pub use engines::is_ours;
 pub use measured::{EngineAtShape, Measured, ShapeRun};
 pub use record::write_points;
 pub use run::{Job, run};

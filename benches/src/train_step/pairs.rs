@@ -1,13 +1,11 @@
 //! Real pairs: read from examples of any form, chosen evenly over the file, no question and no answer twice.
 
 use std::collections::HashSet;
-use std::io::Write as _;
-use std::path::Path;
 
 use dyad_corpus::examples::{ExampleOptions, ExampleReader};
 
 use super::workload::Shape;
-use crate::harness::{Error, Result};
+use crate::harness::{Error, Result, evenly};
 
 /// A question and an answer.
 pub(super) type Pair = (String, String);
@@ -37,24 +35,6 @@ pub(super) fn read(shape: &Shape) -> Result<Vec<Pair>> {
     Ok(evenly(pairs, wanted))
 }
 
-/// `count` of them at like distances, in order.
-fn evenly(pairs: Vec<Pair>, count: usize) -> Vec<Pair> {
-    let all = pairs.len();
-    let mut wanted = (0..count).map(|at| at * all / count).peekable();
-    let chosen = |(at, pair): (usize, Pair)| wanted.next_if_eq(&at).map(|_| pair);
-    pairs.into_iter().enumerate().filter_map(chosen).collect()
-}
-
-/// Writes them as the protocol has them.
-pub(super) fn write(path: &Path, pairs: &[Pair]) -> Result<()> {
-    let mut out = std::io::BufWriter::new(fs_err::File::create(path)?);
-    for pair in pairs {
-        serde_json::to_writer(&mut out, pair).map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
-    }
-    Ok(out.flush()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,7 +56,5 @@ mod tests {
         shape.batches = 5;
         let error = read(&shape).unwrap_err().to_string();
         assert!(error.contains("the 20 different pairs of the file give, got 25 pairs"), "{error}");
-        write(&path, &read_pairs[..1]).unwrap();
-        assert_eq!(fs_err::read_to_string(&path).unwrap(), "[\"q0\",\"a0\"]\n");
     }
 }

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::harness;
+pub use crate::harness::{Memory, Opened};
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,13 +79,6 @@ pub struct Described {
     pub settings: String,
 }
 
-/// An opened model.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Opened {
-    /// Milliseconds.
-    pub open_ms: f64,
-}
-
 /// Loaded pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepared {
@@ -105,13 +99,4 @@ pub struct Stepped {
     pub tokens: u64,
     /// The same with padding.
     pub computed_tokens: u64,
-}
-
-/// Memory of a worker, from `/proc/self/status`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
-    /// `VmRSS`.
-    pub rss_bytes: u64,
-    /// `VmHWM`.
-    pub peak_bytes: u64,
 }

@@ -3,29 +3,24 @@
 use std::io::{self, Write};
 
 use super::measured::Measured;
-use crate::harness::field;
+use crate::harness::{Conditions, extremes, field};
 
 /// One row per engine and shape. `time_ratio` is the time of our step over this engine's.
 pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
     writeln!(
         out,
-        "date,revision,workload,model,device,threads,shape,batch,batches,tokens,engine,version,settings,step_ms,step_ms_lowest,step_ms_highest,pairs_per_s,time_ratio,padding_share,loss_difference,peak_bytes,repeats,machine"
+        "{},shape,batch,batches,tokens,engine,version,settings,step_ms,step_ms_lowest,step_ms_highest,pairs_per_s,time_ratio,padding_share,loss_difference,peak_bytes,repeats,machine",
+        Conditions::HEADINGS
     )?;
     for shape in &measured.shapes {
         for run in &shape.engines {
-            let slowest = run.seconds.iter().copied().fold(0.0, f64::max);
-            let fastest = run.seconds.iter().copied().fold(f64::INFINITY, f64::min);
+            let (fastest, slowest) = extremes(&run.passes.seconds);
             let each = |seconds: f64| seconds * 1e3 / shape.batches.max(1) as f64;
             let ratio = Measured::time_ratio(shape, &run.described.engine);
             writeln!(
                 out,
-                "{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2},{:.2},{:.2},{:.2},{},{:.4},{:.2e},{},{},{}",
-                measured.stamp.date,
-                measured.stamp.revision,
-                measured.workload,
-                field(&measured.model),
-                measured.device,
-                measured.threads,
+                "{},{},{},{},{},{},{},{},{:.2},{:.2},{:.2},{:.2},{},{:.4},{:.2e},{},{},{}",
+                measured.conditions.columns(),
                 shape.name,
                 shape.batch,
                 shape.batches,
@@ -40,9 +35,9 @@ pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()>
                 ratio.map_or_else(String::new, |ratio| format!("{ratio:.4}")),
                 run.padding_share(),
                 shape.loss_difference(run),
-                run.peak_bytes(),
-                run.seconds.len(),
-                field(&measured.machine.cpu),
+                run.passes.peak_bytes(),
+                run.passes.seconds.len(),
+                field(&measured.conditions.machine.cpu),
             )?;
         }
     }

@@ -9,20 +9,21 @@ use super::measured::{EngineAtShape, Measured, ShapeRun};
 
 /// Everything as JSON.
 pub fn summary(measured: &Measured) -> Value {
+    let Measured { conditions, shapes } = measured;
     let of_peer = |peer: &str| -> Value {
         let ratio = |shape: &ShapeRun| Some((shape.name.clone(), json!(Measured::time_ratio(shape, peer)?)));
-        measured.shapes.iter().filter_map(ratio).collect::<Map<_, _>>().into()
+        shapes.iter().filter_map(ratio).collect::<Map<_, _>>().into()
     };
     json!({
         "time_ratios": measured.peers().map(|peer| (peer.to_owned(), of_peer(peer))).collect::<Map<_, _>>(),
-        "workload": measured.workload,
-        "model": measured.model,
-        "device": measured.device,
-        "threads": measured.threads,
-        "repeats": measured.repeats,
-        "shapes": measured.shapes.iter().map(|shape| (shape.name.clone(), of_shape(shape))).collect::<Map<_, _>>(),
-        "machine": measured.machine,
-        "stamp": measured.stamp,
+        "workload": conditions.workload,
+        "model": conditions.model,
+        "device": conditions.device,
+        "threads": conditions.threads,
+        "repeats": conditions.repeats,
+        "shapes": shapes.iter().map(|shape| (shape.name.clone(), of_shape(shape))).collect::<Map<_, _>>(),
+        "machine": conditions.machine,
+        "stamp": conditions.stamp,
     })
 }
 
@@ -42,11 +43,11 @@ fn figures(shape: &ShapeRun, run: &EngineAtShape) -> Value {
         "step_ms": shape.step_ms(run),
         "pairs_per_s": shape.pairs_per_s(run),
         "padding_share": run.padding_share(),
-        "peak_bytes": run.peak_bytes(),
+        "peak_bytes": run.passes.peak_bytes(),
         "loss_difference": shape.loss_difference(run),
         "losses": run.losses,
-        "seconds": run.seconds,
-        "open_ms": run.open_ms,
+        "seconds": run.passes.seconds,
+        "open_ms": run.passes.open_ms,
         "version": run.described.version,
         "settings": run.described.settings,
     })

@@ -2,44 +2,31 @@
 
 use std::io::{self, Write};
 
-use super::engines::OURS;
 use super::measured::Measured;
-
-/// Characters of a figure.
-const FIGURE: usize = 12;
+use crate::harness::{OURS, write_engines};
 
 /// Prints every engine at every shape.
 pub fn write_table(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
-    let Measured { workload, model, device, threads, repeats, .. } = measured;
-    writeln!(out, "{workload}: {model} on {device}, {threads} threads, {repeats} repeats, {}", measured.machine.cpu)?;
-    let width = measured.asked.iter().map(String::len).max().unwrap_or(0).max(OURS.len()) + 2;
+    writeln!(out, "{}", measured.conditions.heading())?;
+    let width = measured.conditions.width();
     for shape in &measured.shapes {
         let of_step = shape.tokens as f64 / shape.batches.max(1) as f64;
         writeln!(out, "\n{}: steps with {} pairs, {of_step:.0} tokens", shape.name, shape.batch)?;
-        write!(out, "{:<width$}", "")?;
-        for heading in ["ms/step", "pairs/s", "padding", "peak MB", "loss off", "dyad's time"] {
-            write!(out, "{heading:>FIGURE$}")?;
-        }
-        writeln!(out)?;
-        for run in &shape.engines {
+        let rows = shape.engines.iter().map(|run| {
             let name = &run.described.engine;
             let ratio = Measured::time_ratio(shape, name).filter(|_| name != OURS);
-            write!(out, "{name:<width$}")?;
-            for figure in [
+            let figures = [
                 format!("{:.1}", shape.step_ms(run)),
                 format!("{:.1}", shape.pairs_per_s(run)),
                 format!("{:.1} %", run.padding_share() * 100.0),
-                format!("{:.1}", run.peak_bytes() as f64 / 1e6),
+                format!("{:.1}", run.passes.peak_bytes() as f64 / 1e6),
                 format!("{:.1e}", shape.loss_difference(run)),
                 ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}x")),
-            ] {
-                write!(out, "{figure:>FIGURE$}")?;
-            }
-            writeln!(out)?;
-        }
-        for (engine, error) in &shape.failures {
-            writeln!(out, "{engine} failed: {error}")?;
-        }
+            ];
+            (name.as_str(), figures, String::new())
+        });
+        let headings = ["ms/step", "pairs/s", "padding", "peak MB", "loss off", "dyad's time"];
+        write_engines(out, width, headings, rows, &shape.failures)?;
     }
     writeln!(
         out,

@@ -1,10 +1,11 @@
 //! A workload: which model, which pairs in which batches, which engines. Read from TOML; unknown keys are refused.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::harness::{Error, Result, find, plain_name};
+use super::worker;
+use crate::harness::{NamedShape, Parts, Shaped};
 
 /// Engines of a workload that names none.
 const ENGINES: [&str; 3] = ["dyad", "sentence-transformers", "sentence-transformers-no-dropout"];
@@ -68,61 +69,41 @@ mod defaults {
     }
 }
 
-impl Workload {
-    /// Reads and checks a workload. Relative paths of pairs are looked for beside the file, then under `data_dir`; a relative
-    /// model directory beside the file, then where the command was given. `model` stands in for the workload's.
-    pub fn read(path: &Path, data_dir: Option<&Path>, model: Option<&Path>) -> Result<Self> {
-        let text = fs_err::read_to_string(path)?;
-        let fail = |problem: String| Error::Workload { path: path.to_owned(), problem };
-        let mut workload: Self = toml::from_str(&text).map_err(|error| fail(error.to_string()))?;
-        workload.check().map_err(fail)?;
-        let beside = path.parent().unwrap_or(Path::new(""));
-        let hint = if data_dir.is_none() { ". DYAD_DATA (or --data) may name another folder to look in" } else { "" };
-        for shape in &mut workload.shapes {
-            shape.pairs = find(&shape.pairs, beside, data_dir)
-                .map_err(|problem| fail(format!("`shape.{}.pairs`: no such file: {problem}{hint}", shape.name)))?;
-        }
-        let (model, beside) = model.map_or((workload.model.as_path(), beside), |model| (model, Path::new("")));
-        workload.model = find(model, beside, Some(Path::new(""))).map_err(|problem| {
-            fail(format!("`model`: no such directory: {problem}. `deploy/model.sh NAME DIR` fetches one"))
-        })?;
-        Ok(workload)
+impl Shaped for Workload {
+    type Shape = Shape;
+    const OWN: &'static [&'static str] = &worker::ENGINES;
+    const WORKER: &'static str = "train-step-worker";
+
+    fn parts(&mut self) -> Parts<'_, Shape> {
+        let Self { name, model, repeats, threads, engines, shapes, .. } = self;
+        Parts { name, model, repeats, threads: *threads, engines, shapes }
     }
 
-    /// Keeps only the named shapes, in the workload's order.
-    pub fn keep_shapes(&mut self, names: &[String]) -> std::result::Result<(), String> {
-        if let Some(unknown) = names.iter().find(|name| self.shapes.iter().all(|shape| shape.name != **name)) {
-            let known: Vec<&str> = self.shapes.iter().map(|shape| shape.name.as_str()).collect();
-            return Err(format!("expected shapes of the workload ({}), got `{unknown}`", known.join(", ")));
-        }
-        if !names.is_empty() {
-            self.shapes.retain(|shape| names.contains(&shape.name));
-        }
-        Ok(())
-    }
-
-    fn check(&self) -> std::result::Result<(), String> {
-        plain_name("name", &self.name)?;
-        if self.repeats == 0 {
-            return Err("`repeats`: expected at least 1, got 0".to_owned());
-        }
-        if self.shapes.is_empty() {
-            return Err("`shape`: expected at least one, got none".to_owned());
-        }
+    fn check(&self) -> Result<(), String> {
         for (name, value) in [("learning_rate", self.learning_rate), ("temperature", self.temperature)] {
             if !(value.is_finite() && value > 0.0) {
                 return Err(format!("`{name}`: expected a number above 0, got {value}"));
             }
         }
-        for (at, shape) in self.shapes.iter().enumerate() {
-            plain_name("shape.name", &shape.name)?;
-            if self.shapes.iter().take(at).any(|other| other.name == shape.name) {
-                return Err(format!("`shape.name`: expected a name for each shape, got `{}` twice", shape.name));
-            }
-            if shape.batch < 2 || shape.batches == 0 {
-                let (name, Shape { batch, batches, .. }) = (&shape.name, shape);
-                return Err(format!("`shape.{name}`: expected batches of 2 pairs at least, got {batches} of {batch}"));
-            }
+        Ok(())
+    }
+}
+
+impl NamedShape for Shape {
+    const FILES: &'static str = "pairs";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        std::iter::once(&mut self.pairs)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Self { name, batch, batches, .. } = self;
+        if *batch < 2 || *batches == 0 {
+            return Err(format!("`shape.{name}`: expected batches of 2 pairs at least, got {batches} of {batch}"));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dyad_bench::encode::{Job, Measured, Workload, run, summary};
-use dyad_bench::harness::{Error, Programs};
+use dyad_bench::harness::{Error, Programs, Shaped as _};
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -98,7 +98,7 @@ impl Worker {
                 self.index = None;
                 let started = Instant::now();
                 self.index = Some(self.engine.open(&dir)?);
-                serde_json::to_value(Opened { open_ms: started.elapsed().as_secs_f64() * 1e3 })?
+                serde_json::to_value(Opened::since(started))?
             }
             Request::Prepare { queries, k } => {
                 let queries = npy::read_vectors(&queries)?;

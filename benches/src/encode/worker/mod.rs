@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::protocol::{Described, Encoded, Memory, Opened, Prepared, Request, Tuned};
 use crate::dataset::{Matrix, npy};
-use crate::harness::{self, own_bytes};
+use crate::harness::{self, read_lines};
 
 /// Engines that this binary holds: our encoder in each number type that it may know.
 pub const ENGINES: [&str; 4] = ["dyad", "dyad-bf16", "dyad-f16", "dyad-int8"];
@@ -61,23 +61,16 @@ impl Worker<'_> {
             Request::Open { model, device, threads, .. } => {
                 let started = Instant::now();
                 self.model = Some(open(&model, &device, self.dtype, threads)?);
-                serde_json::to_value(Opened { open_ms: started.elapsed().as_secs_f64() * 1e3 })?
+                serde_json::to_value(Opened::since(started))?
             }
             Request::Prepare { texts } => {
-                let lines = fs_err::read_to_string(&texts)?;
-                self.texts = lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+                self.texts = read_lines(&texts)?;
                 serde_json::to_value(Prepared { texts: self.texts.len() })?
             }
             // The encoder chooses its batches itself.
             Request::Tune => serde_json::to_value(Tuned { settings: String::new() })?,
             Request::Encode { out } => serde_json::to_value(self.encode(out.as_deref())?)?,
-            Request::Memory { settle } => {
-                if settle {
-                    // Sets the peak back to what is resident now (man 5 proc).
-                    fs_err::write("/proc/self/clear_refs", "5")?;
-                }
-                serde_json::to_value(Memory { rss_bytes: own_bytes("VmRSS")?, peak_bytes: own_bytes("VmHWM")? })?
-            }
+            Request::Memory { settle } => serde_json::to_value(Memory::own(settle)?)?,
             Request::Matmul { .. } => bail!("{} multiplies no matrices of its own", self.engine),
             Request::Quit => json!({}),
         })
@@ -117,24 +110,13 @@ fn open(_: &Path, _: &str, _: &str, _: usize) -> anyhow::Result<Box<dyn Embedder
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ask(engine: &str, lines: &str) -> Vec<Value> {
-        let mut output = Vec::new();
-        serve(engine, lines.as_bytes(), &mut output).unwrap();
-        String::from_utf8(output).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
+    use crate::harness::test_worker;
 
     #[test]
     fn a_worker_says_who_it_is_and_what_is_wrong() {
-        let replies = ask(
-            "dyad-int8",
-            "{\"op\":\"describe\"}\n{\"op\":\"encode\"}\nnonsense\n{\"op\":\"memory\",\"settle\":true}\n{\"op\":\"quit\"}\n{\"op\":\"describe\"}\n",
-        );
-        assert_eq!(replies.len(), 5, "nothing is answered after `quit`");
-        assert_eq!((&replies[0]["engine"], &replies[0]["dtype"]), (&json!("dyad-int8"), &json!("int8")));
-        assert_eq!(replies[1], json!({ "error": "`encode` before `open`" }));
-        assert!(replies[2]["error"].as_str().unwrap().starts_with("not a request of the protocol"));
-        assert!(replies[3]["peak_bytes"].as_u64() >= replies[3]["rss_bytes"].as_u64());
+        let [described, encoded] = test_worker("encode", |input, output| serve("dyad-int8", input, output));
+        assert_eq!((&described["engine"], &described["dtype"]), (&json!("dyad-int8"), &json!("int8")));
+        assert_eq!(encoded, json!({ "error": "`encode` before `open`" }));
         assert!(serve("other", &b""[..], Vec::new()).unwrap_err().to_string().contains("`other`"));
     }
 }

@@ -15,7 +15,7 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use super::protocol::{Described, Memory, Opened, Prepared, Request, Stepped};
-use crate::harness::{self, own_bytes};
+use crate::harness::{self, read_lines};
 
 /// Engines that this binary holds.
 pub const ENGINES: [&str; 1] = ["dyad"];
@@ -61,11 +61,10 @@ impl Worker<'_> {
             Request::Open { model, device, threads, learning_rate, temperature } => {
                 let started = Instant::now();
                 self.trainer = Some(open(&model, &device, threads, [learning_rate, temperature])?);
-                serde_json::to_value(Opened { open_ms: started.elapsed().as_secs_f64() * 1e3 })?
+                serde_json::to_value(Opened::since(started))?
             }
             Request::Prepare { pairs, batch } => {
-                let lines = fs_err::read_to_string(&pairs)?;
-                let pairs: Vec<(String, String)> = lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+                let pairs = read_lines(&pairs)?;
                 let batches = self.trainer()?.prepare(&pairs, batch)?;
                 serde_json::to_value(Prepared { pairs: pairs.len(), batches })?
             }
@@ -76,13 +75,7 @@ impl Worker<'_> {
                 let seconds = started.elapsed().as_secs_f64();
                 serde_json::to_value(Stepped { seconds, losses, tokens, computed_tokens: tokens })?
             }
-            Request::Memory { settle } => {
-                if settle {
-                    // Sets the peak back to what is resident now (man 5 proc).
-                    fs_err::write("/proc/self/clear_refs", "5")?;
-                }
-                serde_json::to_value(Memory { rss_bytes: own_bytes("VmRSS")?, peak_bytes: own_bytes("VmHWM")? })?
-            }
+            Request::Memory { settle } => serde_json::to_value(Memory::own(settle)?)?,
             Request::Quit => json!({}),
         })
     }
@@ -105,19 +98,13 @@ fn open(_: &Path, _: &str, _: usize, _: [f64; 2]) -> anyhow::Result<Box<dyn Trai
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::test_worker;
 
     #[test]
     fn a_worker_says_who_it_is_and_what_is_wrong() {
-        let lines = "{\"op\":\"describe\"}\n{\"op\":\"steps\"}\nnonsense\n{\"op\":\"memory\",\"settle\":true}\n{\"op\":\"quit\"}\n{\"op\":\"describe\"}\n";
-        let mut output = Vec::new();
-        serve("dyad", lines.as_bytes(), &mut output).unwrap();
-        let text = String::from_utf8(output).unwrap();
-        let replies: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(replies.len(), 5, "nothing is answered after `quit`");
-        assert_eq!(replies[0]["engine"], "dyad");
-        assert_eq!(replies[1], json!({ "error": "nothing is open: `open` comes first" }));
-        assert!(replies[2]["error"].as_str().unwrap().starts_with("not a request of the protocol"));
-        assert!(replies[3]["peak_bytes"].as_u64() >= replies[3]["rss_bytes"].as_u64());
+        let [described, stepped] = test_worker("steps", |input, output| serve("dyad", input, output));
+        assert_eq!(described["engine"], "dyad");
+        assert_eq!(stepped, json!({ "error": "nothing is open: `open` comes first" }));
         assert!(serve("other", &b""[..], Vec::new()).unwrap_err().to_string().contains("`other`"));
     }
 }
