@@ -1,116 +1,28 @@
 //! `dyad-bench encode`.
 
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::time::Duration;
+use super::comparison::{Comparison, Steps};
+use crate::encode::{Measured, Workload, run, summary, write_points, write_table};
 
-use anyhow::{anyhow, bail};
-use clap::Args;
+/// Texts to vectors: texts and tokens per second, memory, share of the machine's limit.
+#[derive(Debug)]
+pub(super) struct Encode;
 
-use super::ann::plain_names;
-use super::interrupt;
-use crate::encode::{Job, Measured, Workload, run, summary, write_points, write_table};
-use crate::harness::{Programs, Shaped as _};
+impl Comparison for Encode {
+    type Workload = Workload;
+    type Measured = Measured;
 
-/// Measure texts to vectors against peers: texts and tokens per second, memory, share of the machine's limit, each engine in a
-/// process of its own.
-#[derive(Debug, Args)]
-pub(super) struct Encode {
-    /// What to measure; see benches/workloads/README.md.
-    #[arg(long, value_name = "TOML")]
-    workload: PathBuf,
-    /// Engines between commas, in place of the workload's: dyad, dyad-bf16, dyad-f16, dyad-int8, and the peers that
-    /// benches/peers/encode.py knows. Vectors are compared with the first one's.
-    #[arg(long, value_delimiter = ',')]
-    engines: Vec<String>,
-    /// Shapes between commas; all of the workload's where absent.
-    #[arg(long, value_delimiter = ',')]
-    shapes: Vec<String>,
-    /// Timed passes, in place of the workload's.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
-    repeats: Option<u16>,
-    /// cpu, cuda or cuda:N, for all engines.
-    #[arg(long, default_value = "cpu")]
-    device: String,
-    /// Threads of every engine, in place of the workload's.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
-    /// Model directory, in place of the workload's.
-    #[arg(long, value_name = "DIR")]
-    model: Option<PathBuf>,
-    /// Folder for points.csv and summary.json. Earlier files there are replaced.
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
-    /// Also write points.csv to benches/records/encode, or to this folder, under the names of workload, day and revision.
-    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "benches/records/encode")]
-    record: Option<PathBuf>,
-    /// Python with the peers' packages.
-    #[arg(long, default_value = ".venv-encode/bin/python", value_name = "FILE")]
-    python: PathBuf,
-    /// The peers' worker.
-    #[arg(long, default_value = "benches/peers/encode.py", value_name = "FILE")]
-    peers: PathBuf,
-    /// Folder of exported models and scratch files.
-    #[arg(long, default_value = "target/dyad-bench", value_name = "DIR")]
-    cache: PathBuf,
-    /// Where relative paths of texts are looked for, if not beside the workload.
-    #[arg(long, env = "DYAD_DATA", value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Time for any answer of an engine, in seconds.
-    #[arg(long, default_value_t = 3_600, value_parser = clap::value_parser!(u64).range(1..))]
-    timeout_s: u64,
-}
-
-impl Encode {
-    pub(super) fn run(self) -> anyhow::Result<()> {
-        let cancel = interrupt::watch()?;
-        let mut workload = Workload::read(&self.workload, self.data.as_deref(), self.model.as_deref())?;
-        workload.keep_shapes(&self.shapes).map_err(|problem| anyhow!("--shapes: {problem}"))?;
-        if let Some(repeats) = self.repeats {
-            workload.repeats = usize::from(repeats);
-        }
-        let engines = if self.engines.is_empty() { workload.engines.clone() } else { self.engines.clone() };
-        plain_names(&engines)?;
-        let machine = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let of_workload = if workload.threads == 0 { machine } else { workload.threads };
-        for dir in [&self.out, &self.cache] {
-            fs_err::create_dir_all(dir)?;
-        }
-        let job = Job {
-            workload: &workload,
-            engines,
-            device: self.device.clone(),
-            threads: self.threads.map_or(of_workload, usize::from),
-            programs: Programs {
-                ours: std::env::current_exe()?,
-                python: self.python.clone(),
-                peers: self.peers.clone(),
-            },
-            cache: fs_err::canonicalize(&self.cache)?,
-            deadline: Duration::from_secs(self.timeout_s),
-            cancel,
-        };
-        let measured = run(&job, &|text| tracing::info!("{text}"))?;
-        self.write(&measured)?;
-        write_table(&mut std::io::stdout().lock(), &measured)?;
-        let failed = measured.failed();
-        if !failed.is_empty() {
-            std::io::stdout().flush()?;
-            bail!("{} failed: {}", if failed.len() == 1 { "one engine" } else { "some engines" }, failed.join(", "));
-        }
-        Ok(())
-    }
-
-    fn write(&self, measured: &Measured) -> anyhow::Result<()> {
-        fs_err::write(self.out.join("summary.json"), format!("{:#}\n", summary(measured)))?;
-        let mut points = Vec::new();
-        write_points(&mut points, measured)?;
-        fs_err::write(self.out.join("points.csv"), &points)?;
-        if let Some(records) = &self.record {
-            fs_err::create_dir_all(records)?;
-            let name = measured.conditions.stamp.record(&measured.conditions.workload) + ".csv";
-            fs_err::write(records.join(name), &points)?;
-        }
-        Ok(())
-    }
+    const STEPS: Steps<Workload, Measured> = Steps {
+        run,
+        conditions: |measured| &measured.conditions,
+        failed: Measured::failed,
+        summary,
+        points: write_points,
+        table: write_table,
+    };
+    const ENGINES: &'static str = "dyad, dyad-bf16, dyad-f16, dyad-int8, and the peers that benches/peers/encode.py knows. \
+         Vectors are compared with the first one's";
+    const PEERS: &'static str = "benches/peers/encode.py";
+    const RECORDS: &'static str = "benches/records/encode";
+    const CACHE: &'static str = "exported models and scratch files";
+    const TIMEOUT_S: &'static str = "3600";
 }

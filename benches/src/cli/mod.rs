@@ -7,12 +7,14 @@
 //! | `ann.rs` | `dyad-bench ann` |
 //! | `encode.rs` | `dyad-bench encode` |
 //! | `train_step.rs` | `dyad-bench train-step` |
+//! | `comparison.rs` | what these two share |
 //! | `reproduce.rs` | `dyad-bench reproduce` |
 //! | `growth.rs` | `dyad-bench growth` |
 //! | `synth.rs` | `dyad-bench synth` |
 //! | `interrupt.rs` | Ctrl-C |
 
 mod ann;
+mod comparison;
 mod encode;
 mod growth;
 mod interrupt;
@@ -50,9 +52,9 @@ enum Command {
     /// Measure approximate search against its peers.
     Ann(ann::Ann),
     /// Measure texts to vectors against peers.
-    Encode(encode::Encode),
+    Encode(comparison::Compare<encode::Encode>),
     /// Measure a step of training against peers.
-    TrainStep(train_step::TrainStep),
+    TrainStep(comparison::Compare<train_step::TrainStep>),
     /// Show a paper's finding on real data: train, evaluate, compare.
     #[cfg(feature = "torch")]
     Reproduce(reproduce::Reproduce),
