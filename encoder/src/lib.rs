@@ -18,8 +18,6 @@
 //! | [`serve`] | one model for many callers: in process, over gRPC and over HTTP |
 //! | [`error`] | why a model cannot be opened or run |
 
-#![forbid(unsafe_code)]
-
 pub mod bundle;
 pub mod cli;
 pub mod cross;

@@ -1,12 +1,14 @@
 //! Multi-head self-attention (Vaswani et al. 2017, section 3.2.2).
 //!
-//! On the CPU in f32 scores and contexts are batched products, a few rows at a time, so that the scores stay in the cache;
-//! elsewhere torch's fused kernel computes them. That kernel works on blocks of 64 queries and up and by one head of one text
-//! at a time: on texts of 16, 32, 64 and 128 tokens it took 3.9, 2.0, 1.7 and 1.2 times as long on the CPU as the products,
-//! and the same from 256 tokens (two threads, 12 heads of 32 values, 1,024 tokens in all).
+//! On the CPU a thread of its own has a kernel of ours (`kernels/attention.rs`), where the processor has its instructions and
+//! nothing is learned. Otherwise, in f32, scores and contexts are batched products, a few rows at a time, so that the scores stay
+//! in the cache; elsewhere torch's fused kernel computes them. That kernel works on blocks of 64 queries and up and by one head
+//! of one text at a time: on texts of 16, 32, 64 and 128 tokens it took 3.9, 2.0, 1.7 and 1.2 times as long on the CPU as the
+//! products, and the same from 256 tokens (two threads, 12 heads of 32 values, 1,024 tokens in all).
 
 use tch::{Device, Kind, TchError, Tensor};
 
+use super::kernels::{self, Heads};
 use super::linear::Linear;
 use super::packed::{Packed, joined};
 use super::parameters::Parameters;
@@ -14,6 +16,17 @@ use crate::error::Error;
 
 /// Scores of one batched product at most, unless one text alone has more: 4 MiB in f32, about the cache of a core.
 const SCORES: i64 = 1 << 20;
+
+/// How contexts are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By our kernel, on this thread; in f32, whatever the network's dtype.
+    Kernel,
+    /// In batched products of so many scores.
+    Products(i64),
+    /// By torch's kernel.
+    Fused,
+}
 
 /// Sizes and names of one attention.
 #[derive(Debug, Clone)]
@@ -61,24 +74,34 @@ impl SelfAttention {
         biases: Option<&[Tensor]>,
     ) -> Result<Tensor, TchError> {
         let all = self.query_key_value.forward(input)?;
-        let rows = if all.device() == Device::Cpu && all.kind() == Kind::Float { Some(SCORES) } else { None };
-        self.output.forward(&self.contexts(&all, packed, biases, rows)?)
+        self.output.forward(&self.contexts(&all, packed, biases, self.way(&all))?)
     }
 
-    /// Queries, keys and values side by side, `[t, 3 * inner]`, to contexts `[t, inner]`; in batched products of so many
-    /// `scores`, or by torch's kernel.
-    fn contexts(
-        &self,
-        all: &Tensor,
-        packed: &Packed,
-        biases: Option<&[Tensor]>,
-        scores: Option<i64>,
-    ) -> Result<Tensor, TchError> {
+    fn heads(&self) -> Heads {
+        Heads { count: self.heads as usize, size: self.head_size as usize, scale: self.scale as f32 }
+    }
+
+    fn way(&self, all: &Tensor) -> Way {
+        let fixed = all.device() == Device::Cpu && !all.requires_grad();
+        if fixed && tch::get_num_threads() == 1 && kernels::can_attend(self.heads()) {
+            Way::Kernel
+        } else if all.device() == Device::Cpu && all.kind() == Kind::Float {
+            Way::Products(SCORES)
+        } else {
+            Way::Fused
+        }
+    }
+
+    /// Queries, keys and values side by side, `[t, 3 * inner]`, to contexts `[t, inner]`.
+    fn contexts(&self, all: &Tensor, packed: &Packed, biases: Option<&[Tensor]>, way: Way) -> Result<Tensor, TchError> {
         let inner = self.heads * self.head_size;
+        if way == Way::Kernel {
+            return self.by_kernel(&all.f_to_kind(Kind::Float)?, packed, biases)?.f_to_kind(all.kind());
+        }
         let mut contexts = Vec::new();
         for (number, (run, part)) in packed.runs.iter().zip(packed.runs_of(all)?).enumerate() {
             let bias = biases.and_then(|biases| biases.get(number));
-            let Some(scores) = scores else {
+            let Way::Products(scores) = way else {
                 contexts.push(self.fused(&part, bias)?);
                 continue;
             };
@@ -91,6 +114,27 @@ impl SelfAttention {
             contexts.push(Tensor::f_zeros([packed.filler, inner], (all.kind(), all.device()))?);
         }
         joined(contexts)?.f_view([-1, inner])
+    }
+
+    /// As [`Self::contexts`], in f32.
+    fn by_kernel(&self, all: &Tensor, packed: &Packed, biases: Option<&[Tensor]>) -> Result<Tensor, TchError> {
+        let inner = (self.heads * self.head_size) as usize;
+        let runs = packed.runs_of(all)?;
+        let tokens = all.size().first().copied().unwrap_or(0) as usize;
+        let mut usable = true;
+        let contexts = kernels::filled::<f32, TchError>(tokens, inner, |contexts| {
+            let mut rest = contexts;
+            for (number, part) in runs.iter().enumerate() {
+                let bias = biases.and_then(|biases| biases.get(number));
+                let bias = bias.map(|bias| bias.f_to_kind(Kind::Float)).transpose()?;
+                let (own, behind) = rest.split_at_mut(part.numel() / 3);
+                usable &= kernels::attend(self.heads(), part, bias.as_ref(), own)?.is_some();
+                rest = behind;
+            }
+            rest.fill(0.0);
+            Ok(())
+        })?;
+        if usable { Ok(contexts) } else { self.contexts(all, packed, biases, Way::Products(SCORES)) }
     }
 
     /// `[rows, s, 3 * inner]` to queries, keys and values, each `[rows, heads, s, head_size]`.
@@ -149,10 +193,16 @@ mod tests {
     }
 
     #[test]
-    fn products_and_the_fused_kernel_follow_the_paper() {
+    fn every_way_follows_the_paper() {
         tch::manual_seed(8);
-        let (heads, size) = (3, 8);
+        for size in [8, 32, 64] {
+            follow_the_paper(3, size);
+        }
+    }
+
+    fn follow_the_paper(heads: i64, size: i64) {
         let run = |first, rows, tokens| Run { first, rows, tokens };
+        // Lengths that leave 6, 1, 2 and 1 queries and keys over.
         let runs = vec![run(0, 3, 70), run(210, 1, 9), run(219, 5, 2), run(229, 1, 1)];
         let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
         let all = draw(&[240, 3 * heads * size]);
@@ -174,11 +224,12 @@ mod tests {
                     place.copy_(&context);
                 }
             }
-            // One product per text; two texts of the longest; all at once; torch's kernel.
-            for scores in [Some(1), Some(2 * 3 * 70 * 70), Some(SCORES), None] {
-                let got = attention.contexts(&all, &packed, biases, scores).unwrap();
+            // One product per text; two texts of the longest; all at once; torch's kernel; ours, or products where it cannot.
+            let products = [1, 2 * 3 * 70 * 70, SCORES].map(Way::Products);
+            for way in products.into_iter().chain([Way::Fused, Way::Kernel]) {
+                let got = attention.contexts(&all, &packed, biases, way).unwrap();
                 let difference = (got - &expected).abs().max().double_value(&[]);
-                assert!(difference < 1e-5, "{scores:?}: {difference}");
+                assert!(difference < 1e-5, "{way:?}, {size}: {difference}");
             }
         }
     }

@@ -11,6 +11,7 @@
 //! | `recurrent.rs` | LSTM, GRU and RNN |
 //! | `embedding.rs` | token, position and type tables |
 //! | `attention.rs`, `relative.rs` | multi-head self-attention, biases by relative position |
+//! | `kernels/` | kernels of our own for one thread of the CPU |
 //! | `linear.rs`, `product.rs` | affine maps; how they multiply in f32 and int8 |
 //! | `feed_forward.rs`, `norm.rs` | feed-forward blocks, normalisation of layers and by root mean square |
 //! | `pooling.rs` | token vectors to one vector |
@@ -25,6 +26,7 @@ mod bert;
 mod embedding;
 mod feed_forward;
 mod held;
+mod kernels;
 mod linear;
 mod many;
 mod multihop;

@@ -12,13 +12,10 @@
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::held::Held;
+use super::kernels::{self, LARGEST, SMALLEST};
 
 /// Rows from which oneDNN's f32 product pays: it lays the weight out at every call.
 const ONEDNN_ROWS: i64 = 64;
-/// The largest magnitude in int8; -128 is left out, so that both signs reach as far.
-const LARGEST: f64 = 127.0;
-/// Below it a row counts as zeros.
-const SMALLEST: f64 = 1e-30;
 
 /// How many tokens a batch is filled up to.
 ///
@@ -96,14 +93,7 @@ impl Product {
             Weight::OneDnn { kernel, .. } if rows >= ONEDNN_ROWS => {
                 shaped(convolved(&input.f_reshape([rows, width])?, kernel, bias)?)
             }
-            Weight::Int8 { values, steps } => {
-                let (input, worth) = rounded(&input.f_reshape([rows, width])?)?;
-                let sums = input.f_internal_int_mm(values)?.f_to_kind(Kind::Float)?.f_mul_(&worth)?;
-                shaped(match bias {
-                    Some(bias) => bias.f_addcmul(&sums, steps)?,
-                    None => sums.f_mul(steps)?,
-                })
-            }
+            Weight::Int8 { values, steps } => shaped(by_int8(&input.f_reshape([rows, width])?, values, steps, bias)?),
             Weight::Torch(weight) | Weight::OneDnn { weight, .. } => input.f_linear(weight, bias),
         }
     }
@@ -128,11 +118,28 @@ pub(super) fn learned(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) ->
     }
 }
 
+/// `[n, in]` times whole numbers `[in, out]`, each output's in steps of its own: `[n, out]`. On a thread of its own by our kernels,
+/// where they can.
+fn by_int8(input: &Tensor, values: &Tensor, steps: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let kernels = tch::get_num_threads() == 1;
+    let by_kernel = if kernels { kernels::rounded(input)? } else { None };
+    let (input, worth) = by_kernel.map_or_else(|| rounded(input), Ok)?;
+    let sums = input.f_internal_int_mm(values)?;
+    if kernels && let Some(outputs) = kernels::scaled(&sums, &worth, steps, bias)? {
+        return Ok(outputs);
+    }
+    let sums = sums.f_to_kind(Kind::Float)?.f_mul_(&worth)?;
+    match bias {
+        Some(bias) => bias.f_addcmul(&sums, steps),
+        None => sums.f_mul(steps),
+    }
+}
+
 /// Rows `[n, m]` of numbers as int8, and what one step of each row is worth, `[n, 1]`.
 fn rounded(rows: &Tensor) -> Result<(Tensor, Tensor), TchError> {
     // Two reductions that are vectorised; those of `norm` and `aminmax` are not, and took ten times as long.
     let mut largest = rows.f_amax([1], true)?.f_maximum(&rows.f_amin([1], true)?.f_neg_()?)?;
-    let steps = largest.f_clamp_min_(SMALLEST)?.f_div_scalar_(LARGEST)?;
+    let steps = largest.f_clamp_min_(f64::from(SMALLEST))?.f_div_scalar_(f64::from(LARGEST))?;
     let values = rows.f_div(&steps)?.f_round_()?.f_to_kind(Kind::Int8)?;
     Ok((values, steps))
 }
@@ -200,7 +207,7 @@ mod tests {
     fn slow(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Vec<f64> {
         let rows = |tensor: &Tensor| Vec::<Vec<f64>>::try_from(tensor.to_kind(Kind::Double)).unwrap();
         let round = |row: &Vec<f64>| {
-            let step = row.iter().fold(0.0_f64, |most, value| most.max(value.abs())) / LARGEST;
+            let step = row.iter().fold(0.0_f64, |most, value| most.max(value.abs())) / f64::from(LARGEST);
             // Halves go to the even neighbour, as in torch.
             let values = row.iter().map(|value| if step == 0.0 { 0.0 } else { (value / step).round_ties_even() });
             (values.collect::<Vec<f64>>(), step)
@@ -219,9 +226,23 @@ mod tests {
     }
 
     #[test]
+    fn a_nan_stays_one_in_int8() {
+        let product = Product::of(draw(&[32, 64]), None, true).unwrap();
+        for bad in [f64::NAN, f64::INFINITY] {
+            let x = draw(&[4, 64]);
+            let _ = x.get(1).get(5).fill_(bad);
+            for threads in [1, 2] {
+                tch::set_num_threads(threads);
+                let finite = product.forward(&x).unwrap().isfinite().all_dim(1, false);
+                assert_eq!(Vec::<bool>::try_from(finite).unwrap(), [true, false, true, true], "{bad} {threads}");
+            }
+        }
+    }
+
+    #[test]
     fn int8_products_are_those_of_the_formula_and_near_f32() {
         tch::manual_seed(5);
-        for (rows, input, output) in [(1, 16, 24), (3, 33, 7), (70, 384, 50), (5, 1, 1)] {
+        for (rows, input, output) in [(1, 16, 24), (3, 33, 7), (70, 384, 48), (9, 64, 50), (5, 1, 1)] {
             let (weight, bias) = (draw(&[output, input]), draw(&[output]));
             let mut x = draw(&[rows, input]);
             // A row of zeros, and one a million times as large as the others.
@@ -230,14 +251,21 @@ mod tests {
             x *= Tensor::from_slice(&factors).unsqueeze(1);
             for bias in [None, Some(&bias)] {
                 let product = Product::of(weight.shallow_clone(), bias.map(Tensor::shallow_clone), true).unwrap();
+                // By torch's operators, and by our kernels where the sizes fit them: whole numbers alike, scaled with one
+                // rounding less.
+                tch::set_num_threads(2);
+                let operators = product.forward(&x).unwrap();
+                tch::set_num_threads(1);
                 let got = product.forward(&x).unwrap();
+                let relative = f64::try_from(((&got - &operators) / (operators.abs() + 1.0)).abs().max()).unwrap();
+                assert!(relative < 1e-5, "{rows} x {input} -> {output}: {relative}");
                 let exact = x.linear(&weight, bias);
                 let expected = Tensor::from_slice(&slow(&x, &weight, bias)).view_as(&got);
                 // A value beside the middle between two steps may go either way in f32.
                 let step =
                     f64::try_from(x.abs().amax([1], false).max()).unwrap() * f64::try_from(weight.abs().max()).unwrap();
                 assert!(
-                    apart(&got.to_kind(Kind::Double), &expected) <= 2.0 * step / LARGEST,
+                    apart(&got.to_kind(Kind::Double), &expected) <= 2.0 * step / f64::from(LARGEST),
                     "{rows} x {input} -> {output}"
                 );
                 let cosine = Tensor::cosine_similarity(&got.flatten(0, 1), &exact.flatten(0, 1), 0, 1e-8);

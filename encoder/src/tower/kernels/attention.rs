@@ -1,0 +1,193 @@
+//! Self-attention, one head of one text after another: what lies between queries and contexts never leaves the cache.
+//!
+//! Keys are laid out once per head so that 32 of them are one load per dimension; eight queries at a time then take all scores,
+//! their softmax and the weighted sum of the values. Bound by multiply-adds: 2 x 2 x s x size of them for each query, and one exponential for each score.
+
+use std::arch::x86_64::{
+    __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_sub_ps,
+};
+
+use super::Heads;
+use super::register::{LANES, exp, load, store};
+
+/// Keys, or values of a context, of one step: two registers.
+const WIDTH: usize = 2 * LANES;
+/// Queries of one step: with two registers each, 16 sums hide the latency of the multiply-add.
+const QUERIES: usize = 8;
+
+/// What a head needs beside its input.
+#[derive(Debug, Default)]
+struct Room {
+    /// Keys in blocks of 32: `[blocks, size]` of 32 keys, zeros behind the last one.
+    keys: Vec<[f32; WIDTH]>,
+    /// Values in blocks of 32: `[size / 32, s]` of 32 values.
+    values: Vec<[f32; WIDTH]>,
+    /// Queries of a step, multiplied with the scale, `[queries, size]`.
+    queries: Vec<f32>,
+    /// Scores, then weights, of a step: `[queries, blocks]` of 32 keys.
+    weights: Vec<[f32; WIDTH]>,
+}
+
+/// As [`super::attend`], which has checked the processor and the sizes.
+#[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+pub(super) fn attend(heads: Heads, all: &[f32], tokens: usize, bias: Option<&[f32]>, contexts: &mut [f32]) {
+    let inner = heads.count * heads.size;
+    let mut room = Room::default();
+    if tokens == 0 || inner == 0 {
+        return;
+    }
+    for (all, contexts) in all.chunks_exact(tokens * 3 * inner).zip(contexts.chunks_exact_mut(tokens * inner)) {
+        for head in 0..heads.count {
+            let bias = bias.and_then(|bias| bias.get(head * tokens * tokens..(head + 1) * tokens * tokens));
+            let one = Head { all, bias, tokens, inner, first: head * heads.size, size: heads.size, scale: heads.scale };
+            // SAFETY: `can_attend` has found AVX-512F.
+            unsafe { one.attend(&mut room, contexts) };
+        }
+    }
+}
+
+/// One head of one text.
+#[derive(Debug, Clone, Copy)]
+struct Head<'a> {
+    /// `[s, 3 * inner]`.
+    all: &'a [f32],
+    /// `[s, s]`.
+    bias: Option<&'a [f32]>,
+    tokens: usize,
+    inner: usize,
+    /// The place of its first value among those of all heads.
+    first: usize,
+    size: usize,
+    scale: f32,
+}
+
+impl Head<'_> {
+    #[target_feature(enable = "avx512f")]
+    fn attend(self, room: &mut Room, contexts: &mut [f32]) {
+        self.lay_out(room);
+        let mut query = 0;
+        while query < self.tokens {
+            query += match self.tokens - query {
+                QUERIES.. => self.step::<QUERIES>(query, room, contexts),
+                4.. => self.step::<4>(query, room, contexts),
+                2.. => self.step::<2>(query, room, contexts),
+                _ => self.step::<1>(query, room, contexts),
+            };
+        }
+    }
+
+    /// What a token has for this head: its query, key or value (`part` 0, 1, 2).
+    fn part(&self, token: usize, part: usize) -> &[f32] {
+        &self.all[(token * 3 + part) * self.inner + self.first..][..self.size]
+    }
+
+    fn lay_out(self, room: &mut Room) {
+        let (blocks, columns) = (self.tokens.div_ceil(WIDTH), self.size / WIDTH);
+        room.keys.clear();
+        room.keys.resize(blocks * self.size, [0.0; WIDTH]);
+        room.values.clear();
+        room.values.resize(columns * self.tokens, [0.0; WIDTH]);
+        for token in 0..self.tokens {
+            let [key, value] = [1, 2].map(|part| self.part(token, part));
+            let block = &mut room.keys[token / WIDTH * self.size..][..self.size];
+            for (place, key) in block.iter_mut().zip(key) {
+                place[token % WIDTH] = *key;
+            }
+            let (value, _) = value.as_chunks::<WIDTH>();
+            for (column, value) in value.iter().enumerate() {
+                room.values[column * self.tokens + token] = *value;
+            }
+        }
+    }
+
+    /// `Q` queries from `query` on; gives `Q`.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn step<const Q: usize>(self, query: usize, room: &mut Room, contexts: &mut [f32]) -> usize {
+        let blocks = self.tokens.div_ceil(WIDTH);
+        room.queries.clear();
+        for number in 0..Q {
+            room.queries.extend(self.part(query + number, 0).iter().map(|value| value * self.scale));
+        }
+        room.weights.resize(QUERIES * blocks, [0.0; WIDTH]);
+        self.scores::<Q>(room, blocks);
+        let mut shares = [0.0; Q];
+        for (number, share) in shares.iter_mut().enumerate() {
+            let scores = &mut room.weights[number * blocks..][..blocks];
+            let bias = self.bias.map(|bias| &bias[(query + number) * self.tokens..][..self.tokens]);
+            *share = 1.0 / softmax(scores, self.tokens, bias);
+        }
+        let weights: [&[f32]; Q] =
+            std::array::from_fn(|number| &room.weights[number * blocks..][..blocks].as_flattened()[..self.tokens]);
+        for column in 0..self.size / WIDTH {
+            let sums = weighted(&weights, &room.values[column * self.tokens..][..self.tokens]);
+            for (number, ([low, high], share)) in sums.into_iter().zip(shares).enumerate() {
+                let place = (query + number) * self.inner + self.first + column * WIDTH;
+                let (places, _) = contexts[place..][..WIDTH].as_chunks_mut::<LANES>();
+                let share = _mm512_set1_ps(share);
+                store(&mut places[0], _mm512_mul_ps(low, share));
+                store(&mut places[1], _mm512_mul_ps(high, share));
+            }
+        }
+        Q
+    }
+
+    /// Products of the queries of a step with all keys.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn scores<const Q: usize>(self, room: &mut Room, blocks: usize) {
+        let queries: [&[f32]; Q] = std::array::from_fn(|number| &room.queries[number * self.size..][..self.size]);
+        for (block, keys) in room.keys.chunks_exact(self.size).enumerate() {
+            for (number, sums) in weighted(&queries, keys).into_iter().enumerate() {
+                let (places, _) = room.weights[number * blocks + block].as_chunks_mut::<LANES>();
+                store(&mut places[0], sums[0]);
+                store(&mut places[1], sums[1]);
+            }
+        }
+    }
+}
+
+/// For each list of factors, as long as `rows`, the sum of the rows multiplied with them.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn weighted<const Q: usize>(factors: &[&[f32]; Q], rows: &[[f32; WIDTH]]) -> [[__m512; 2]; Q] {
+    let mut sums = [[_mm512_setzero_ps(); 2]; Q];
+    let factors: [&[f32]; Q] = factors.map(|factors| &factors[..rows.len()]);
+    for (at, row) in rows.iter().enumerate() {
+        let (halves, _) = row.as_chunks::<LANES>();
+        let (low, high) = (load(&halves[0]), load(&halves[1]));
+        for number in 0..Q {
+            let factor = _mm512_set1_ps(factors[number][at]);
+            sums[number][0] = _mm512_fmadd_ps(factor, low, sums[number][0]);
+            sums[number][1] = _mm512_fmadd_ps(factor, high, sums[number][1]);
+        }
+    }
+    sums
+}
+
+/// Scores to exponentials of their distance to the largest; the sum of those. `tokens` scores are valid; what follows becomes 0.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn softmax(scores: &mut [[f32; WIDTH]], tokens: usize, bias: Option<&[f32]>) -> f32 {
+    let flat = scores.as_flattened_mut();
+    if let Some(bias) = bias {
+        for (score, bias) in flat.iter_mut().zip(bias) {
+            *score += bias;
+        }
+    }
+    flat[tokens..].fill(f32::NEG_INFINITY);
+    let (registers, _) = flat.as_chunks_mut::<LANES>();
+    let mut largest = _mm512_set1_ps(f32::NEG_INFINITY);
+    for values in &*registers {
+        largest = _mm512_max_ps(largest, load(values));
+    }
+    let largest = _mm512_set1_ps(_mm512_reduce_max_ps(largest));
+    let mut sum = _mm512_setzero_ps();
+    for values in registers {
+        let value = exp(_mm512_sub_ps(load(values), largest));
+        sum = _mm512_add_ps(sum, value);
+        store(values, value);
+    }
+    _mm512_reduce_add_ps(sum)
+}

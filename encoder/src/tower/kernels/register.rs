@@ -1,0 +1,81 @@
+//! 16 values at a time: loads, stores and the exponential function in AVX-512.
+
+use std::arch::x86_64::{
+    __m512, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps,
+    _mm512_max_ps, _mm512_mul_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_storeu_ps,
+};
+
+/// Values of one register.
+pub(super) const LANES: usize = 16;
+
+#[expect(unsafe_code, reason = "vector load")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load(values: &[f32; LANES]) -> __m512 {
+    // SAFETY: the array is 16 values of 4 bytes, which is what the instruction reads, at any alignment.
+    unsafe { _mm512_loadu_ps(values.as_ptr()) }
+}
+
+#[expect(unsafe_code, reason = "vector store")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn store(values: &mut [f32; LANES], register: __m512) {
+    // SAFETY: the array is 16 values of 4 bytes, which is what the instruction writes, at any alignment.
+    unsafe { _mm512_storeu_ps(values.as_mut_ptr(), register) }
+}
+
+/// `exp(x)` within 2 units in the last place for `x` up to 88; below -87.3 as there, so above 0. Cephes' `expf`: `x = n ln 2 + r`, a
+/// polynomial of degree 6 in `r`, `2^n` by the exponent.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn exp(x: __m512) -> __m512 {
+    const LN_2_HIGH: f32 = 0.693_359_4;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    // A NaN is the second operand and stays one.
+    let x = _mm512_max_ps(_mm512_set1_ps(-87.3), x);
+    let turns = _mm512_mul_ps(x, _mm512_set1_ps(std::f32::consts::LOG2_E));
+    let n = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(turns);
+    let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN_2_HIGH), x);
+    let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN_2_LOW), r);
+    let mut p = _mm512_set1_ps(1.987_569_1e-4);
+    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+        p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(coefficient));
+    }
+    let one = _mm512_set1_ps(1.0);
+    let p = _mm512_fmadd_ps(_mm512_mul_ps(p, r), r, r);
+    _mm512_scalef_ps(std::arch::x86_64::_mm512_add_ps(p, one), n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+    fn exp_of(x: f32) -> Option<f32> {
+        #[target_feature(enable = "avx512f")]
+        fn of(x: f32) -> f32 {
+            let mut values = [x; LANES];
+            store(&mut values, exp(load(&[x; LANES])));
+            values[5]
+        }
+        // SAFETY: the processor has AVX-512F.
+        is_x86_feature_detected!("avx512f").then(|| unsafe { of(x) })
+    }
+
+    #[test]
+    fn exponentials_are_those_of_f64() {
+        if exp_of(0.0).is_none() {
+            println!("skipped: this processor has no AVX-512");
+            return;
+        }
+        for step in -8700..=8800_i32 {
+            let x = step as f32 / 100.0;
+            let (got, expected) = (f64::from(exp_of(x).unwrap()), f64::from(x).exp());
+            assert!((got - expected).abs() <= expected * 2.4e-7, "{x}: {got} {expected}");
+        }
+        for far in [-1000.0, f32::NEG_INFINITY] {
+            assert!(exp_of(far).unwrap() < 1e-37);
+        }
+        assert!(exp_of(f32::NAN).unwrap().is_nan());
+    }
+}
