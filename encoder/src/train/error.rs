@@ -59,6 +59,12 @@ pub enum TrainError {
         /// As given.
         now: String,
     },
+    /// Another process trains in the directory.
+    #[error("another run writes to `{}`. Wait until it ends, or name another directory", path.display())]
+    Locked {
+        /// Directory of the run.
+        path: PathBuf,
+    },
     /// A checkpoint cannot be written.
     #[error("cannot write checkpoint `{}`: {source}. Checkpoints from before are whole; make room and run again", path.display())]
     Save {

@@ -1,11 +1,23 @@
-//! Bundles in a run's directory: what training begins from, the best and the final model.
+//! A run's directory: held by one process; in it the bundles that training begins from, the best and the final one.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::TrainError;
 use super::config::Config;
 use crate::dual::{Creation, Learned, create_over, create_with};
 use crate::error::Error;
+
+/// Makes the directory of a run, and keeps other processes from training there until the file is closed.
+pub(super) fn lock(out: &Path) -> Result<File, TrainError> {
+    fs_err::create_dir_all(out)?;
+    let file = fs_err::File::create(out.join("LOCK"))?.into_file();
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(TrainError::Locked { path: out.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}
 
 /// The directory that training begins from: the model itself, or two towers that are made from it once.
 pub(super) fn start(config: &Config, out: &Path) -> Result<PathBuf, TrainError> {

@@ -10,7 +10,7 @@ use super::TrainError;
 use super::config::{Config, Stage, difference};
 use super::evaluate::{Evaluator, METRICS};
 use super::log::RunLog;
-use super::publish::{recover, replace, start};
+use super::publish::{lock, recover, replace, start};
 use super::stages::{Miner, pairs, sampler};
 use super::state::{Best, Checkpoints, State};
 use super::step::{Length, Step};
@@ -42,7 +42,7 @@ pub struct Outcome {
 /// Trains by `config` in directory `out`, and goes on there where an earlier call was ended. `interrupted` is looked at between
 /// steps: once it is set, the run is saved and ends with [`TrainError::Interrupted`].
 pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Outcome, TrainError> {
-    fs_err::create_dir_all(out)?;
+    let _lock = lock(out)?;
     let facts = config.facts().map_err(std::io::Error::from)?;
     let checkpoints = Checkpoints::of(out, config.checkpoints.keep);
     let saved = checkpoints.last()?;

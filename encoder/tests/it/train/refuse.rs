@@ -96,3 +96,15 @@ fn the_default_is_printed() {
     let alone = Command::new(env!("CARGO_BIN_EXE_dyad-encoder")).args(["train"]).output().unwrap();
     assert_eq!(alone.status.code(), Some(2));
 }
+
+#[test]
+fn two_runs_do_not_write_to_one_directory() {
+    let place = Place::new("[training]\nsteps = 1\n");
+    fs_err::create_dir_all(place.path("out")).unwrap();
+    let held = fs_err::File::create(place.path("out/LOCK")).unwrap().into_file();
+    held.lock().unwrap();
+    let message = place.refusal("out");
+    assert!(message.contains("another run writes to") && message.contains("out"), "{message}");
+    drop(held);
+    place.trained("out");
+}
