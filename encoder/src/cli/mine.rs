@@ -1,4 +1,4 @@
-//! `dyad-encoder mine`: examples with hard negatives, found by exact search.
+//! `dyad-encoder mine`: examples with hard negatives, found by exact search or by a searcher over a published index.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::examples::{ExampleArguments, report};
 use super::model::ModelOptions;
 use super::signals::watch_signals;
 use crate::bundle::Encoder;
-use crate::data::{Margin, MineOptions, mine_file};
+use crate::data::{Candidates, Margin, MineOptions, mine_file};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -23,6 +23,9 @@ pub(crate) struct Options {
     /// Candidates: a corpus file or a BEIR folder [default: all positives of the examples]
     #[arg(long, value_name = "PATH")]
     corpus: Option<PathBuf>,
+    /// Searcher whose index has the candidates, http://HOST:PORT; the index must be of this model
+    #[arg(long, value_name = "URL", conflicts_with = "corpus")]
+    searcher: Option<String>,
     /// Examples with their negatives, in Tevatron's JSON lines with scores
     #[arg(long, value_name = "FILE.jsonl")]
     out: PathBuf,
@@ -75,15 +78,24 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let go_on = || !interrupted.load(Ordering::Relaxed);
     let encoder = Encoder::open(&options.model.model, &options.model.compute())?;
     let settings = (&mining, options.model.budget());
-    let found = mine_file(&encoder, &examples, options.corpus.as_deref(), settings, &options.out, &go_on)?;
+    let candidates = match (&options.searcher, &options.corpus) {
+        (Some(url), _) => Candidates::Searcher(url),
+        (None, Some(corpus)) => Candidates::Corpus(corpus),
+        (None, None) => Candidates::Positives,
+    };
+    let found = mine_file(&encoder, &examples, candidates, settings, &options.out, &go_on)?;
     report(&found.skipped);
     let mined = found.mined;
+    let among = match &options.searcher {
+        Some(url) => format!("the documents behind {url}"),
+        None => format!("{} candidates", found.candidates.unwrap_or_default()),
+    };
     writeln!(
         std::io::stdout().lock(),
-        "mined {} negatives for {} examples among {} candidates; {} have fewer than asked for, {} none; {}",
+        "mined {} negatives for {} examples among {}; {} have fewer than asked for, {} none; {}",
         mined.negatives,
         mined.examples,
-        found.candidates,
+        among,
         mined.short,
         mined.without,
         options.out.display()

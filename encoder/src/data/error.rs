@@ -82,6 +82,21 @@ pub enum DataError {
         /// As given.
         got: usize,
     },
+    /// A searcher that cannot be asked.
+    #[error(transparent)]
+    Searcher(#[from] dyad_proto::client::ClientError),
+    /// A searcher over vectors of another model: its scores say nothing beside the positives'.
+    #[error(
+        "the index behind `{url}` was made by a model with fingerprint {got}, `--model` has {expected}. Mine with the index's model, or index anew"
+    )]
+    OtherModel {
+        /// The searcher.
+        url: String,
+        /// Fingerprint of the model that mines.
+        expected: String,
+        /// Of the index's.
+        got: String,
+    },
     /// The thread that works ahead gave nothing in time.
     #[error("no batch within {seconds} s from thread `{name}`. The machine is overloaded, or the data's disk hangs")]
     Late {

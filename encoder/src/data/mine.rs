@@ -128,7 +128,7 @@ impl<'a> Miner<'a> {
         let mut miner = Self { encoder, budget, candidates, vectors, by_key, by_text, known: HashMap::new() };
         for window in candidates.chunks(8 * WINDOW) {
             let texts = window.iter().map(|passage| passage.passage().into_owned());
-            let rows = miner.embed(Tower::Answer, texts, go_on)?;
+            let rows = embed(encoder, budget, Tower::Answer, texts, go_on)?;
             miner.vectors.extend(rows);
         }
         Ok(miner)
@@ -154,22 +154,13 @@ impl<'a> Miner<'a> {
         examples: impl IntoIterator<Item = Result<Example, E>>,
         options: &MineOptions,
         go_on: &dyn Fn() -> bool,
-        mut sink: impl FnMut(Example) -> Result<(), DataError>,
+        sink: impl FnMut(Example) -> Result<(), DataError>,
     ) -> Result<Mined, DataError>
     where
         DataError: From<E>,
     {
         options.check()?;
-        let mut examples = examples.into_iter();
-        let mut mined = Mined::default();
-        loop {
-            let mut window = examples.by_ref().take(WINDOW).collect::<Result<Vec<Example>, E>>()?;
-            if window.is_empty() {
-                return Ok(mined);
-            }
-            self.search(&mut window, options, go_on, &mut mined)?;
-            window.into_iter().try_for_each(&mut sink)?;
-        }
+        in_windows(examples, |window, mined| self.search(window, options, go_on, mined), sink)
     }
 
     fn search(
@@ -180,51 +171,99 @@ impl<'a> Miner<'a> {
         mined: &mut Mined,
     ) -> Result<(), DataError> {
         let dim = self.encoder.info().dim;
-        let questions = window.iter().map(|example| example.question.trim().to_owned());
-        let questions = self.embed(Tower::Question, questions, go_on)?;
-        let positives: Vec<&Passage> = window.iter().flat_map(|example| &example.positives).collect();
-        let positives = positives.into_iter().map(|passage| passage.passage().into_owned());
-        let positives = self.embed(Tower::Answer, positives, go_on)?;
+        let questions = score_positives(self.encoder, self.budget, window, go_on)?;
         let known = |example: &Example| self.known.get(&question_key(example)).map_or(&[][..], Vec::as_slice);
         let deepest = window.iter().map(|example| known(example).len()).max().unwrap_or(0);
         let device = Compute { device: self.encoder.info().device, ..Compute::default() }.torch_device();
         let best = best_answers(&questions, &self.vectors, dim, options.to + deepest, device)?;
-        let mut positives = positives.chunks_exact(dim);
-        for (example, (question, best)) in window.iter_mut().zip(questions.chunks_exact(dim).zip(&best)) {
-            for positive in &mut example.positives {
-                positive.score = positives.next().map(|vector| dot(question, vector));
-            }
-            let found = select(example, best, known(example), mined.examples, options);
-            mined.examples += 1;
-            mined.negatives += found.len() as u64;
-            mined.short += u64::from(found.len() < options.count);
-            mined.without += u64::from(found.is_empty());
-            if !options.keep {
-                example.negatives.clear();
-            }
-            example.negatives.extend(found.iter().filter_map(|ranked| self.passage(*ranked)));
+        for (example, best) in window.iter_mut().zip(&best) {
+            let known = known(example);
+            settle(example, self.candidates, best, known, options, mined);
         }
         Ok(())
     }
+}
 
-    fn passage(&self, ranked: Ranked) -> Option<Passage> {
-        let passage = self.candidates.get(ranked.answer as usize)?;
-        Some(Passage { score: Some(ranked.score), ..passage.clone() })
-    }
-
-    fn embed(
-        &self,
-        tower: Tower,
-        texts: impl Iterator<Item = String>,
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<Vec<f32>, DataError> {
-        let (tokenizer, texts) = (self.encoder.tokenizer(), texts.collect::<Vec<String>>());
-        let tokens: Result<Vec<Tokens>, Error> = texts.par_iter().map(|text| tokenizer.encode(tower, text)).collect();
-        self.encoder.embed_while(tower, &tokens?, self.budget, |_| go_on())?.ok_or(DataError::Interrupted)
+/// A window of examples after another through `search`, then one example after another to `sink`.
+pub(super) fn in_windows<E>(
+    examples: impl IntoIterator<Item = Result<Example, E>>,
+    mut search: impl FnMut(&mut [Example], &mut Mined) -> Result<(), DataError>,
+    mut sink: impl FnMut(Example) -> Result<(), DataError>,
+) -> Result<Mined, DataError>
+where
+    DataError: From<E>,
+{
+    let mut examples = examples.into_iter();
+    let mut mined = Mined::default();
+    loop {
+        let mut window = examples.by_ref().take(WINDOW).collect::<Result<Vec<Example>, E>>()?;
+        if window.is_empty() {
+            return Ok(mined);
+        }
+        search(&mut window, &mut mined)?;
+        window.into_iter().try_for_each(&mut sink)?;
     }
 }
 
-fn question_key(example: &Example) -> (u64, u64) {
+/// Gives every positive the cosine of its question; the vectors of the questions, row-major.
+pub(super) fn score_positives(
+    encoder: &Encoder,
+    budget: Budget,
+    window: &mut [Example],
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<f32>, DataError> {
+    let dim = encoder.info().dim;
+    let questions = window.iter().map(|example| example.question.trim().to_owned());
+    let questions = embed(encoder, budget, Tower::Question, questions, go_on)?;
+    let positives: Vec<&Passage> = window.iter().flat_map(|example| &example.positives).collect();
+    let positives = positives.into_iter().map(|passage| passage.passage().into_owned());
+    let positives = embed(encoder, budget, Tower::Answer, positives, go_on)?;
+    let mut positives = positives.chunks_exact(dim);
+    for (example, question) in window.iter_mut().zip(questions.chunks_exact(dim)) {
+        for positive in &mut example.positives {
+            positive.score = positives.next().map(|vector| dot(question, vector));
+        }
+    }
+    Ok(questions)
+}
+
+fn embed(
+    encoder: &Encoder,
+    budget: Budget,
+    tower: Tower,
+    texts: impl Iterator<Item = String>,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<f32>, DataError> {
+    let (tokenizer, texts) = (encoder.tokenizer(), texts.collect::<Vec<String>>());
+    let tokens: Result<Vec<Tokens>, Error> = texts.par_iter().map(|text| tokenizer.encode(tower, text)).collect();
+    encoder.embed_while(tower, &tokens?, budget, |_| go_on())?.ok_or(DataError::Interrupted)
+}
+
+/// Gives an example, whose positives have their scores, its negatives among the best of `candidates`, and counts them.
+pub(super) fn settle(
+    example: &mut Example,
+    candidates: &[Passage],
+    best: &[Ranked],
+    known: &[u32],
+    options: &MineOptions,
+    mined: &mut Mined,
+) {
+    let found = select(example, best, known, mined.examples, options);
+    mined.examples += 1;
+    mined.negatives += found.len() as u64;
+    mined.short += u64::from(found.len() < options.count);
+    mined.without += u64::from(found.is_empty());
+    if !options.keep {
+        example.negatives.clear();
+    }
+    let passage = |ranked: &Ranked| {
+        let passage = candidates.get(ranked.answer as usize)?;
+        Some(Passage { score: Some(ranked.score), ..passage.clone() })
+    };
+    example.negatives.extend(found.iter().filter_map(passage));
+}
+
+pub(super) fn question_key(example: &Example) -> (u64, u64) {
     halves(example.question.trim().as_bytes())
 }
 

@@ -9,6 +9,7 @@ use dyad_corpus::{CorpusReader, ReadOptions};
 
 use super::error::DataError;
 use super::mine::{MineOptions, Mined, Miner};
+use super::mine_served::ServedMiner;
 use crate::bundle::Encoder;
 use crate::tokenize::Budget;
 
@@ -17,35 +18,60 @@ use crate::tokenize::Budget;
 pub struct MinedFile {
     /// Counts.
     pub mined: Mined,
-    /// Candidates that were searched.
-    pub candidates: usize,
+    /// Candidates that were searched; nothing where a searcher has them.
+    pub candidates: Option<usize>,
     /// Records that were left out.
     pub skipped: Skipped,
+}
+
+/// What negatives are found among.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Candidates<'a> {
+    /// The positives of all examples.
+    Positives,
+    /// The documents of a corpus file or a BEIR folder.
+    Corpus(&'a Path),
+    /// The documents of a published index, behind the searcher at `http://HOST:PORT`.
+    Searcher(&'a str),
+}
+
+/// One that finds.
+#[derive(Debug)]
+enum Finder<'a> {
+    Exact(Miner<'a>),
+    Served(Box<ServedMiner<'a>>),
 }
 
 /// Opens the same examples as often as they are read.
 pub type Open<'a> = dyn Fn() -> Result<Vec<ExampleReader>, DataError> + 'a;
 
-/// Finds negatives for all examples among the documents of `corpus`, or among the examples' positives, and writes the examples
-/// to `out` in Tevatron's form. The file appears whole or not at all. `go_on` is asked between batches.
+/// Finds negatives for all examples among `candidates`, and writes the examples to `out` in Tevatron's form. The file appears whole or not at all. `go_on` is asked between batches.
 pub fn mine_file(
     encoder: &Encoder,
     examples: &Open<'_>,
-    corpus: Option<&Path>,
+    candidates: Candidates<'_>,
     (options, budget): (&MineOptions, Budget),
     out: &Path,
     go_on: &dyn Fn() -> bool,
 ) -> Result<MinedFile, DataError> {
     options.check()?;
-    let candidates = match corpus {
-        Some(corpus) => documents(corpus)?,
-        None => positives(examples()?)?,
+    let (held, searcher) = match candidates {
+        Candidates::Positives => (positives(examples()?)?, None),
+        Candidates::Corpus(corpus) => (documents(corpus)?, None),
+        Candidates::Searcher(url) => (Vec::new(), Some(url)),
     };
-    let mut miner = Miner::new(encoder, budget, &candidates, go_on)?;
+    let mut finder = match searcher {
+        None => Finder::Exact(Miner::new(encoder, budget, &held, go_on)?),
+        Some(url) => Finder::Served(Box::new(ServedMiner::connect(encoder, budget, url)?)),
+    };
     let mut skipped = Skipped::default();
     for mut reader in examples()? {
         for example in reader.by_ref() {
-            miner.know(&example?);
+            let example = example?;
+            match &mut finder {
+                Finder::Exact(miner) => miner.know(&example),
+                Finder::Served(miner) => miner.know(&example),
+            }
         }
         if reader.skipped().total() > skipped.total() {
             skipped.clone_from(reader.skipped());
@@ -57,7 +83,11 @@ pub fn mine_file(
     let io = |error: std::io::Error| DataError::Source(error.into());
     let mut file = BufWriter::new(fs_err::File::create(&partial).map_err(io)?);
     let write = |example: Example| writeln!(file, "{}", to_tevatron(&example)).map_err(io);
-    let mined = miner.mine(examples()?.into_iter().flatten(), options, go_on, write);
+    let all = examples()?.into_iter().flatten();
+    let mined = match &finder {
+        Finder::Exact(miner) => miner.mine(all, options, go_on, write),
+        Finder::Served(miner) => miner.mine(all, options, go_on, write),
+    };
     let finished = mined.and_then(|mined| {
         file.flush().map_err(io)?;
         file.get_ref().sync_all().map_err(io)?;
@@ -68,7 +98,7 @@ pub fn mine_file(
         // Nobody reads it; what went wrong is told below.
         let _ = fs_err::remove_file(&partial);
     }
-    Ok(MinedFile { mined: finished?, candidates: candidates.len(), skipped })
+    Ok(MinedFile { mined: finished?, candidates: searcher.is_none().then_some(held.len()), skipped })
 }
 
 fn documents(corpus: &Path) -> Result<Vec<Passage>, DataError> {

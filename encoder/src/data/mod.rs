@@ -17,7 +17,8 @@
 //! | `collate.rs` | [`TrainBatch`]: tokens, mask, teacher's scores |
 //! | `prefetch.rs` | [`Prefetch`]: a thread that works ahead |
 //! | `mine.rs` | hard negatives by exact search |
-//! | `mine_file.rs` | the same from file to file |
+//! | `mine_served.rs` | the same from a published index, by its searcher |
+//! | `mine_file.rs` | both from file to file |
 //! | `exact.rs` | the best answers of each question, a block at a time |
 //! | `error.rs` | why there is no batch |
 
@@ -27,6 +28,7 @@ mod error;
 mod exact;
 mod mine;
 mod mine_file;
+mod mine_served;
 mod pairs;
 mod plan;
 mod prefetch;
@@ -41,7 +43,8 @@ pub use collate::{TrainBatch, collate};
 pub use error::DataError;
 pub use exact::{Ranked, best_answers};
 pub use mine::{Margin, MineOptions, Mined, Miner};
-pub use mine_file::{MinedFile, Open, mine_file};
+pub use mine_file::{Candidates, MinedFile, Open, mine_file};
+pub use mine_served::ServedMiner;
 pub use pairs::Pairs;
 pub use prefetch::Prefetch;
 pub use sampler::{Cursor, Draw, Last, Sampler, SamplerOptions, SamplerState};

@@ -9,7 +9,7 @@ use super::TrainError;
 use super::config::{DataConfig, MineConfig, Stage};
 use super::publish::replace;
 use crate::bundle::Encoder;
-use crate::data::{DataError, Pairs, PairsBuilder, Sampler, SamplerOptions, SamplerState, mine_file};
+use crate::data::{Candidates, DataError, Pairs, PairsBuilder, Sampler, SamplerOptions, SamplerState, mine_file};
 use crate::device::Compute;
 use crate::dual::Learned;
 use crate::tokenize::{Budget, Tokenizer};
@@ -103,13 +103,14 @@ impl Miner<'_> {
         let options = config.options(self.seed);
         let settings = (&options, Budget::of(self.compute.device, self.compute.dtype));
         let examples = || readers(&stage.data, None);
-        let found = mine_file(&encoder, &examples, config.corpus.as_deref(), settings, &file, go_on)?;
+        let candidates = config.corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
+        let found = mine_file(&encoder, &examples, candidates, settings, &file, go_on)?;
         fs_err::remove_dir_all(&bundle)?;
         tracing::info!(
             stage = stage.name,
             examples = found.mined.examples,
             negatives = found.mined.negatives,
-            candidates = found.candidates,
+            candidates = found.candidates.unwrap_or_default(),
             short = found.mined.short,
             "mined hard negatives"
         );

@@ -18,6 +18,7 @@ mod job;
 mod loss;
 mod many;
 mod memory;
+mod mine;
 mod multihop;
 mod optim;
 mod parity;

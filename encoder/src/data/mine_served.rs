@@ -1,0 +1,139 @@
+//! Hard negatives from a published index: what its searcher ranks high for a question, and nothing known to answer it.
+
+use std::collections::{HashMap, HashSet};
+
+use dyad_corpus::examples::{Example, Passage};
+use dyad_proto::client::{ClientConfig, ClientError, SearcherClient};
+use dyad_proto::limits::{MAX_BATCH, MAX_K};
+use dyad_proto::v1;
+use tokio::runtime::{Builder, Runtime};
+
+use super::error::DataError;
+use super::exact::Ranked;
+use super::mine::{MineOptions, Mined, in_windows, question_key, score_positives, settle};
+use super::texts::halves;
+use crate::bundle::Encoder;
+use crate::tokenize::Budget;
+
+/// Hits of one call, each with its document: some MiB of usual passages, where a message may have 64.
+const HITS_OF_A_CALL: usize = 8192;
+
+/// What is known to answer a question.
+#[derive(Debug, Default)]
+struct Known {
+    keys: HashSet<String>,
+    texts: HashSet<(u64, u64)>,
+}
+
+/// A searcher whose index was made by the model that mines, and what is known to answer which question.
+#[derive(Debug)]
+pub struct ServedMiner<'a> {
+    encoder: &'a Encoder,
+    budget: Budget,
+    client: SearcherClient,
+    runtime: Runtime,
+    /// By the question's text.
+    known: HashMap<(u64, u64), Known>,
+}
+
+impl<'a> ServedMiner<'a> {
+    /// Connects to `http://HOST:PORT`.
+    pub fn connect(encoder: &'a Encoder, budget: Budget, url: &str) -> Result<Self, DataError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| DataError::Source(error.into()))?;
+        let client = runtime.block_on(SearcherClient::connect(url, ClientConfig::default()))?;
+        Ok(Self { encoder, budget, client, runtime, known: HashMap::new() })
+    }
+
+    /// As [`super::Miner::know`]: documents with the key or the text of a positive.
+    pub fn know(&mut self, example: &Example) {
+        let known = self.known.entry(question_key(example)).or_default();
+        for positive in &example.positives {
+            known.keys.extend(positive.key.clone().filter(|key| !key.is_empty()));
+            known.texts.insert(halves(positive.passage().as_bytes()));
+        }
+    }
+
+    /// As [`super::Miner::mine`], among the documents of the index, by its graph. Scores of negatives are the searcher's cosines.
+    pub fn mine<E>(
+        &self,
+        examples: impl IntoIterator<Item = Result<Example, E>>,
+        options: &MineOptions,
+        go_on: &dyn Fn() -> bool,
+        sink: impl FnMut(Example) -> Result<(), DataError>,
+    ) -> Result<Mined, DataError>
+    where
+        DataError: From<E>,
+    {
+        options.check()?;
+        in_windows(examples, |window, mined| self.search(window, options, go_on, mined), sink)
+    }
+
+    fn search(
+        &self,
+        window: &mut [Example],
+        options: &MineOptions,
+        go_on: &dyn Fn() -> bool,
+        mined: &mut Mined,
+    ) -> Result<(), DataError> {
+        score_positives(self.encoder, self.budget, window, go_on)?;
+        let none = Known::default();
+        let known = |example: &Example| self.known.get(&question_key(example)).unwrap_or(&none);
+        // Each positive may come up by its key, and another document by its text.
+        let deepest = window.iter().map(known).map(|known| known.keys.len() + known.texts.len()).max().unwrap_or(0);
+        let k = options.to + deepest;
+        let Some(k) = u32::try_from(k).ok().filter(|k| *k <= MAX_K) else {
+            let expected =
+                format!("at most the {} ranks that a searcher gives", (MAX_K as usize).saturating_sub(deepest));
+            return Err(DataError::Option { what: "the rank window", expected, got: options.to.to_string() });
+        };
+        let at_a_time = (HITS_OF_A_CALL / k as usize).clamp(1, MAX_BATCH);
+        for some in window.chunks_mut(at_a_time) {
+            if !go_on() {
+                return Err(DataError::Interrupted);
+            }
+            let answers = self.ask(some, k)?;
+            for (example, hits) in some.iter_mut().zip(answers) {
+                let known = known(example);
+                let (mut passages, mut best, mut answering) = (Vec::new(), Vec::new(), Vec::new());
+                for (number, hit) in (0u32..).zip(hits) {
+                    let Some(document) = hit.document else { return Err(self.contract("a hit without its document")) };
+                    let passage =
+                        Passage { key: Some(document.key), title: document.title, text: document.text, score: None };
+                    if known.keys.contains(&hit.key) || known.texts.contains(&halves(passage.passage().as_bytes())) {
+                        answering.push(number);
+                    }
+                    best.push(Ranked { answer: number, score: hit.score });
+                    passages.push(passage);
+                }
+                settle(example, &passages, &best, &answering, options, mined);
+            }
+        }
+        Ok(())
+    }
+
+    /// The best `k` documents of each example's question.
+    fn ask(&self, examples: &[Example], k: u32) -> Result<Vec<Vec<v1::Hit>>, DataError> {
+        let requests = examples.iter().map(|example| v1::SearchRequest {
+            query: example.question.trim().to_owned(),
+            mode: v1::Mode::Dense.into(),
+            k,
+            ..v1::SearchRequest::default()
+        });
+        let request = v1::SearchBatchRequest { requests: requests.collect() };
+        let responses = self.runtime.block_on(self.client.search_batch(request))?.responses;
+        if responses.len() != examples.len() {
+            return Err(self.contract(&format!("{} answers to {} questions", responses.len(), examples.len())));
+        }
+        let expected = &self.encoder.info().fingerprint;
+        if let Some(other) = responses.iter().find(|response| response.fingerprint != *expected) {
+            let (url, got) = (self.client.url().to_owned(), other.fingerprint.clone());
+            return Err(DataError::OtherModel { url, expected: expected.clone(), got });
+        }
+        Ok(responses.into_iter().map(|response| response.hits).collect())
+    }
+
+    fn contract(&self, reason: &str) -> DataError {
+        DataError::Searcher(ClientError::Contract { url: self.client.url().to_owned(), reason: reason.to_owned() })
+    }
+}
