@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
+/// No machine has more cores.
+const MOST_THREADS: usize = 1 << 16;
+
 /// The device that holds the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Device {
@@ -107,7 +110,7 @@ impl Compute {
     /// OpenMP keeps the thread count per calling thread, so this must run on the thread that owns the model.
     pub(crate) fn prepare(&self) -> Result<(), Error> {
         if let Some(threads) = self.threads {
-            tch::set_num_threads(i32::try_from(threads.max(1)).unwrap_or(i32::MAX));
+            set_operator_threads(threads);
         }
         let Device::Cuda(number) = self.device else { return Ok(()) };
         let refuse = |reason: String| Err(Error::Device { device: self.device.to_string(), reason });
@@ -127,7 +130,10 @@ impl Compute {
     /// Batches that are computed side by side where there are many: one per core that may be used, one on a GPU.
     pub(crate) fn lanes(&self) -> usize {
         match self.device {
-            Device::Cpu => self.threads.unwrap_or_else(|| usize::try_from(tch::get_num_threads()).unwrap_or(1)).max(1),
+            Device::Cpu => {
+                let threads = self.threads.unwrap_or_else(|| usize::try_from(tch::get_num_threads()).unwrap_or(1));
+                threads.clamp(1, MOST_THREADS)
+            }
             Device::Cuda(_) => 1,
         }
     }
@@ -139,6 +145,14 @@ impl Compute {
             Device::Cuda(number) => tch::Device::Cuda(number),
         }
     }
+}
+
+/// Sets the operator threads of the calling thread.
+///
+/// The first thing that libtorch does on a thread is to take the number that was last set on any; asking first gets that over with.
+pub(crate) fn set_operator_threads(threads: usize) {
+    let _ = tch::get_num_threads();
+    tch::set_num_threads(i32::try_from(threads.clamp(1, MOST_THREADS)).unwrap_or(1));
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ mod projection;
 mod recurrent;
 mod relative;
 mod t5;
+#[cfg(test)]
+mod tests;
 
 use bert::Bert;
 pub(crate) use feed_forward::FeedForward;

@@ -30,7 +30,7 @@ impl Transformer {
         })
     }
 
-    fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
+    pub(super) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
         match self {
             Self::Bert(bert) => bert.forward(packed),
             Self::T5(t5) => t5.forward(packed),

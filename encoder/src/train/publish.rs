@@ -11,11 +11,15 @@ use crate::error::Error;
 /// Makes the directory of a run, and keeps other processes from training there until the file is closed.
 pub(super) fn lock(out: &Path) -> Result<File, TrainError> {
     fs_err::create_dir_all(out)?;
-    let file = fs_err::File::create(out.join("LOCK"))?.into_file();
+    let path = out.join("LOCK");
+    let file = fs_err::File::create(&path)?.into_file();
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(TrainError::Locked { path: out.to_owned() }),
-        Err(TryLockError::Error(error)) => Err(error.into()),
+        Err(TryLockError::Error(error)) => {
+            let reason = format!("locking `{}`: {error}. Put the run on a local disk", path.display());
+            Err(std::io::Error::new(error.kind(), reason).into())
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::arch::x86_64::{
 };
 
 use super::Heads;
-use super::register::{LANES, exp, load, store};
+use super::register::{Avx512, LANES, exp, load, store};
 
 /// Keys, or values of a context, of one step: two registers.
 const WIDTH: usize = 2 * LANES;
@@ -29,9 +29,9 @@ struct Room {
     weights: Vec<[f32; WIDTH]>,
 }
 
-/// As [`super::attend`], which has checked the processor and the sizes.
+/// As [`super::attend`], which has checked the sizes.
 #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
-pub(super) fn attend(heads: Heads, all: &[f32], tokens: usize, bias: Option<&[f32]>, contexts: &mut [f32]) {
+pub(super) fn attend(_: Avx512, heads: Heads, all: &[f32], tokens: usize, bias: Option<&[f32]>, contexts: &mut [f32]) {
     let inner = heads.count * heads.size;
     let mut room = Room::default();
     if tokens == 0 || inner == 0 {
@@ -41,7 +41,7 @@ pub(super) fn attend(heads: Heads, all: &[f32], tokens: usize, bias: Option<&[f3
         for head in 0..heads.count {
             let bias = bias.and_then(|bias| bias.get(head * tokens * tokens..(head + 1) * tokens * tokens));
             let one = Head { all, bias, tokens, inner, first: head * heads.size, size: heads.size, scale: heads.scale };
-            // SAFETY: `can_attend` has found AVX-512F.
+            // SAFETY: the processor has AVX-512F, as the first argument says.
             unsafe { one.attend(&mut room, contexts) };
         }
     }
@@ -166,7 +166,8 @@ fn weighted<const Q: usize>(factors: &[&[f32]; Q], rows: &[[f32; WIDTH]]) -> [[_
     sums
 }
 
-/// Scores to exponentials of their distance to the largest; the sum of those. `tokens` scores are valid; what follows becomes 0.
+/// Scores to exponentials of their distance to the largest; the sum of those. `tokens` scores are valid; what
+/// follows, or has a bias of minus infinity, becomes 1e-38: nothing beside a sum of 1 and more.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn softmax(scores: &mut [[f32; WIDTH]], tokens: usize, bias: Option<&[f32]>) -> f32 {

@@ -3,30 +3,36 @@
 //! | file | what |
 //! |---|---|
 //! | `memory.rs` | the values of a tensor as a slice |
+//! | `checked.rs` | what the rest of the network calls: kernels where tensors and processor are as they need them |
 //! | `register.rs` | 16 values at a time (AVX-512) |
 //! | `attention.rs` | scores, softmax and contexts of one head at a time |
 //! | `rounding.rs` | to int8 and back |
+//! | `elsewhere.rs` | the calls on other processors: none can be used |
 //!
 //! Each is used where the processor has its instructions; torch's operators elsewhere, which are also its oracle in tests.
 
 #[cfg(target_arch = "x86_64")]
 mod attention;
+#[cfg(target_arch = "x86_64")]
+mod checked;
+#[cfg(not(target_arch = "x86_64"))]
+mod elsewhere;
 mod memory;
 #[cfg(target_arch = "x86_64")]
 mod register;
 #[cfg(target_arch = "x86_64")]
 mod rounding;
 
-use tch::{TchError, Tensor};
-
+#[cfg(target_arch = "x86_64")]
+pub(super) use checked::{attend, can_attend, rounded, scaled};
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) use elsewhere::{attend, can_attend, rounded, scaled};
 pub(super) use memory::filled;
 
 /// The largest magnitude in int8; -128 is left out, so that both signs reach as far.
 pub(super) const LARGEST: f32 = 127.0;
 /// Below it a row counts as zeros.
 pub(super) const SMALLEST: f32 = 1e-30;
-/// Values of a row come in multiples of this.
-const STEP: usize = 16;
 
 /// Heads of one attention.
 #[derive(Debug, Clone, Copy)]
@@ -36,137 +42,4 @@ pub(super) struct Heads {
     pub(super) size: usize,
     /// What scores are multiplied with.
     pub(super) scale: f32,
-}
-
-/// Whether [`attend`] can be used here.
-pub(super) fn can_attend(heads: Heads) -> bool {
-    heads.size.is_multiple_of(2 * STEP) && have_registers()
-}
-
-/// Self-attention of texts of equal length (Vaswani et al. 2017, eq. 1), computed on this thread.
-///
-/// `all` is `[rows, s, 3 * inner]`: queries, keys and values side by side, each `[heads, size]`; `bias`, `[1, heads, s, s]`, is
-/// added to the scores; `contexts` gets `rows * s * inner` values. All in f32 on the CPU. `None`, and `contexts` as it was, where
-/// [`can_attend`] says no or a tensor is not what is said here.
-pub(super) fn attend(
-    heads: Heads,
-    all: &Tensor,
-    bias: Option<&Tensor>,
-    contexts: &mut [f32],
-) -> Result<Option<()>, TchError> {
-    let (rows, tokens, width) = all.size3()?;
-    let inner = heads.count * heads.size;
-    let (all, bias) = (memory::values::<f32>(all), bias.map(memory::values::<f32>));
-    let (Some(all), false) = (all, matches!(bias, Some(None))) else { return Ok(None) };
-    let (rows, tokens, bias) = (rows as usize, tokens as usize, bias.flatten());
-    let shaped = width as usize == 3 * inner
-        && contexts.len() == rows * tokens * inner
-        && bias.is_none_or(|bias| bias.len() == heads.count * tokens * tokens);
-    if !shaped || !can_attend(heads) {
-        return Ok(None);
-    }
-    #[cfg(target_arch = "x86_64")]
-    attention::attend(heads, all, tokens, bias, contexts);
-    Ok(Some(()))
-}
-
-/// Whether the processor has what the kernels are written for.
-fn have_registers() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx512f");
-    #[cfg(not(target_arch = "x86_64"))]
-    return false;
-}
-
-/// Rows `[n, m]` in f32 as whole numbers from -127 to 127, and what one step of each row is worth, `[n, 1]`: its largest magnitude
-/// over 127. `None` where a tensor or the processor is not as the kernel needs it.
-pub(super) fn rounded(rows: &Tensor) -> Result<Option<(Tensor, Tensor)>, TchError> {
-    let (count, width) = rows.size2()?;
-    let (count, width) = (count as usize, width as usize);
-    let Some(values) = memory::values::<f32>(rows) else { return Ok(None) };
-    if width == 0 || !width.is_multiple_of(STEP) || !have_registers() {
-        return Ok(None);
-    }
-    let mut numbers = None;
-    let steps = filled::<f32, TchError>(count, 1, |steps| {
-        numbers = Some(filled::<i8, TchError>(count, width, |numbers| {
-            #[cfg(target_arch = "x86_64")]
-            rounding::round(values, width, numbers, steps);
-            Ok(())
-        })?);
-        Ok(())
-    })?;
-    Ok(numbers.map(|numbers| (numbers, steps)))
-}
-
-/// Sums `[n, out]` of products of whole numbers to what they are worth, in f32: times the step of their row, `[n, 1]`, and of their
-/// output, `[out]`, plus the bias, `[out]`. `None` as for [`rounded`].
-pub(super) fn scaled(
-    sums: &Tensor,
-    of_rows: &Tensor,
-    of_outputs: &Tensor,
-    bias: Option<&Tensor>,
-) -> Result<Option<Tensor>, TchError> {
-    let (count, width) = sums.size2()?;
-    let (count, width) = (count as usize, width as usize);
-    let bias = bias.map(memory::values::<f32>);
-    let found = (memory::values::<i32>(sums), memory::values::<f32>(of_rows), memory::values::<f32>(of_outputs));
-    let ((Some(sums), Some(of_rows), Some(of_outputs)), false) = (found, matches!(bias, Some(None))) else {
-        return Ok(None);
-    };
-    let bias = bias.flatten();
-    let shaped = of_rows.len() == count && of_outputs.len() == width && bias.is_none_or(|bias| bias.len() == width);
-    if !shaped || width == 0 || !width.is_multiple_of(STEP) || !have_registers() {
-        return Ok(None);
-    }
-    filled::<f32, TchError>(count, width, |outputs| {
-        #[cfg(target_arch = "x86_64")]
-        rounding::scale(sums, of_rows, of_outputs, bias, outputs);
-        Ok(())
-    })
-    .map(Some)
-}
-
-#[cfg(test)]
-mod tests {
-    use tch::{Device, Kind};
-
-    use super::*;
-
-    #[test]
-    fn what_is_not_as_said_is_left_alone() {
-        let heads = |size| Heads { count: 2, size, scale: 1.0 };
-        let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
-        let all = draw(&[2, 3, 3 * 64]);
-        let attended = |heads, all: &Tensor, bias: Option<&Tensor>, values: usize| {
-            let mut contexts = vec![f32::INFINITY; values];
-            let done = attend(heads, all, bias, &mut contexts).unwrap().is_some();
-            assert!(contexts.iter().all(|value| value.is_finite() == done));
-            done
-        };
-        let whole = 2 * 3 * 64;
-        assert_eq!(attended(heads(32), &all, None, whole), can_attend(heads(32)));
-        assert_eq!(attended(heads(32), &all, Some(&draw(&[1, 2, 3, 3])), whole), can_attend(heads(32)));
-        assert!(!attended(heads(16), &all, None, whole), "another size");
-        assert!(!attended(heads(32), &all, None, whole - 1), "too little room");
-        assert!(!attended(heads(32), &all, Some(&draw(&[1, 2, 3, 2])), whole), "too small a bias");
-        assert!(!attended(heads(32), &all.to_kind(Kind::BFloat16), None, whole));
-        assert!(!attended(heads(32), &draw(&[3, 2, 3 * 64]).transpose(0, 1), None, whole), "not side by side");
-        assert!(!can_attend(heads(33)));
-    }
-
-    #[test]
-    fn int8_is_left_alone_where_sizes_are_odd() {
-        let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
-        let can = have_registers();
-        let rounds = |rows: &Tensor| rounded(rows).unwrap().is_some();
-        assert_eq!(rounds(&draw(&[3, 32])), can);
-        assert!(!rounds(&draw(&[3, 31])) && !rounds(&draw(&[3, 0])) && !rounds(&draw(&[32, 3]).transpose(0, 1)));
-        let sums = Tensor::ones([3, 32], (Kind::Int, Device::Cpu));
-        let scales = |rows: &[i64], outputs: &[i64], bias: &[i64]| {
-            scaled(&sums, &draw(rows), &draw(outputs), Some(&draw(bias))).unwrap().is_some()
-        };
-        assert_eq!(scales(&[3, 1], &[32], &[32]), can);
-        assert!(!scales(&[2, 1], &[32], &[32]) && !scales(&[3, 1], &[31], &[32]) && !scales(&[3, 1], &[32], &[16]));
-    }
 }

@@ -7,12 +7,12 @@ use std::arch::x86_64::{
     _mm512_reduce_max_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512,
 };
 
-use super::register::{LANES, load, store};
+use super::register::{Avx512, LANES, load, store};
 use super::{LARGEST, SMALLEST};
 
-/// Rows of `width` values, a multiple of 16, to whole numbers, and what one step of each row is worth. AVX-512F must be there.
+/// Rows of `width` values, a multiple of 16, to whole numbers, and what one step of each row is worth.
 #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
-pub(super) fn round(rows: &[f32], width: usize, numbers: &mut [i8], steps: &mut [f32]) {
+pub(super) fn round(_: Avx512, rows: &[f32], width: usize, numbers: &mut [i8], steps: &mut [f32]) {
     #[target_feature(enable = "avx512f")]
     fn row(values: &[f32], numbers: &mut [i8]) -> f32 {
         let (values, _) = values.as_chunks::<LANES>();
@@ -32,15 +32,21 @@ pub(super) fn round(rows: &[f32], width: usize, numbers: &mut [i8], steps: &mut 
         step
     }
     for ((values, numbers), step) in rows.chunks_exact(width).zip(numbers.chunks_exact_mut(width)).zip(steps) {
-        // SAFETY: the caller has found AVX-512F.
+        // SAFETY: the processor has AVX-512F, as the first argument says.
         *step = unsafe { row(values, numbers) };
     }
 }
 
-/// Sums `[rows, out]` of whole numbers to `sum * rows' step * outputs' step + bias`; `out` is a multiple of 16. AVX-512F must be
-/// there.
+/// Sums `[rows, out]` of whole numbers to `sum * rows' step * outputs' step + bias`; `out` is a multiple of 16.
 #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
-pub(super) fn scale(sums: &[i32], of_rows: &[f32], of_outputs: &[f32], bias: Option<&[f32]>, outputs: &mut [f32]) {
+pub(super) fn scale(
+    _: Avx512,
+    sums: &[i32],
+    of_rows: &[f32],
+    of_outputs: &[f32],
+    bias: Option<&[f32]>,
+    outputs: &mut [f32],
+) {
     #[target_feature(enable = "avx512f")]
     fn row(sums: &[i32], step: f32, of_outputs: &[f32], bias: Option<&[f32]>, outputs: &mut [f32]) {
         let step = _mm512_set1_ps(step);
@@ -56,7 +62,7 @@ pub(super) fn scale(sums: &[i32], of_rows: &[f32], of_outputs: &[f32], bias: Opt
     }
     let width = of_outputs.len();
     for ((sums, step), outputs) in sums.chunks_exact(width).zip(of_rows).zip(outputs.chunks_exact_mut(width)) {
-        // SAFETY: the caller has found AVX-512F.
+        // SAFETY: the processor has AVX-512F, as the first argument says.
         unsafe { row(sums, *step, of_outputs, bias, outputs) };
     }
 }
