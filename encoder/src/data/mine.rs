@@ -90,7 +90,23 @@ pub struct Mined {
     pub without: u64,
 }
 
-/// Candidates with their vectors, and what is known to answer which question.
+/// Candidates, and what of them is known to answer which question.
+pub trait Finder {
+    /// Learns from an example what answers its question: candidates with the key or the text of a positive. To be told of all
+    /// examples before mining, because another example of the same question may have other positives.
+    fn know(&mut self, example: &Example);
+
+    /// Scores the positives of some examples, and gives each its negatives, counted in `mined`.
+    fn find(
+        &self,
+        window: &mut [Example],
+        options: &MineOptions,
+        go_on: &dyn Fn() -> bool,
+        mined: &mut Mined,
+    ) -> Result<(), DataError>;
+}
+
+/// Candidates with their vectors, searched exactly.
 #[derive(Debug)]
 pub struct Miner<'a> {
     encoder: &'a Encoder,
@@ -133,10 +149,10 @@ impl<'a> Miner<'a> {
         }
         Ok(miner)
     }
+}
 
-    /// Learns from an example what answers its question: candidates with the key or the text of a positive. To be told of all
-    /// examples before mining, because another example of the same question may have other positives.
-    pub fn know(&mut self, example: &Example) {
+impl Finder for Miner<'_> {
+    fn know(&mut self, example: &Example) {
         let known = self.known.entry(question_key(example)).or_default();
         for positive in &example.positives {
             let by_key = positive.key.as_deref().and_then(|key| self.by_key.get(key));
@@ -147,23 +163,7 @@ impl<'a> Miner<'a> {
         known.dedup();
     }
 
-    /// Finds negatives for each example, and gives the examples in their order to `sink`, with the model's cosine as the
-    /// score of every positive and every negative that was found. Beside the candidates a window of examples is held.
-    pub fn mine<E>(
-        &self,
-        examples: impl IntoIterator<Item = Result<Example, E>>,
-        options: &MineOptions,
-        go_on: &dyn Fn() -> bool,
-        sink: impl FnMut(Example) -> Result<(), DataError>,
-    ) -> Result<Mined, DataError>
-    where
-        DataError: From<E>,
-    {
-        options.check()?;
-        in_windows(examples, |window, mined| self.search(window, options, go_on, mined), sink)
-    }
-
-    fn search(
+    fn find(
         &self,
         window: &mut [Example],
         options: &MineOptions,
@@ -184,15 +184,19 @@ impl<'a> Miner<'a> {
     }
 }
 
-/// A window of examples after another through `search`, then one example after another to `sink`.
-pub(super) fn in_windows<E>(
+/// Finds negatives for each example, and gives the examples in their order to `sink`, with the model's cosine as the score of
+/// every positive and every negative that was found. A window of examples is held at a time; `go_on` is asked between batches.
+pub fn mine<E>(
+    finder: &dyn Finder,
     examples: impl IntoIterator<Item = Result<Example, E>>,
-    mut search: impl FnMut(&mut [Example], &mut Mined) -> Result<(), DataError>,
+    options: &MineOptions,
+    go_on: &dyn Fn() -> bool,
     mut sink: impl FnMut(Example) -> Result<(), DataError>,
 ) -> Result<Mined, DataError>
 where
     DataError: From<E>,
 {
+    options.check()?;
     let mut examples = examples.into_iter();
     let mut mined = Mined::default();
     loop {
@@ -200,7 +204,7 @@ where
         if window.is_empty() {
             return Ok(mined);
         }
-        search(&mut window, &mut mined)?;
+        finder.find(&mut window, options, go_on, &mut mined)?;
         window.into_iter().try_for_each(&mut sink)?;
     }
 }

@@ -8,7 +8,7 @@ use dyad_corpus::examples::{Example, ExampleReader, Passage, Skipped, to_tevatro
 use dyad_corpus::{CorpusReader, ReadOptions};
 
 use super::error::DataError;
-use super::mine::{MineOptions, Mined, Miner};
+use super::mine::{Finder, MineOptions, Mined, Miner, mine};
 use super::mine_served::ServedMiner;
 use crate::bundle::Encoder;
 use crate::tokenize::Budget;
@@ -35,13 +35,6 @@ pub enum Candidates<'a> {
     Searcher(&'a str),
 }
 
-/// One that finds.
-#[derive(Debug)]
-enum Finder<'a> {
-    Exact(Miner<'a>),
-    Served(Box<ServedMiner<'a>>),
-}
-
 /// Opens the same examples as often as they are read.
 pub type Open<'a> = dyn Fn() -> Result<Vec<ExampleReader>, DataError> + 'a;
 
@@ -60,18 +53,14 @@ pub fn mine_file(
         Candidates::Corpus(corpus) => (documents(corpus)?, None),
         Candidates::Searcher(url) => (Vec::new(), Some(url)),
     };
-    let mut finder = match searcher {
-        None => Finder::Exact(Miner::new(encoder, budget, &held, go_on)?),
-        Some(url) => Finder::Served(Box::new(ServedMiner::connect(encoder, budget, url)?)),
+    let mut finder: Box<dyn Finder + '_> = match searcher {
+        None => Box::new(Miner::new(encoder, budget, &held, go_on)?),
+        Some(url) => Box::new(ServedMiner::connect(encoder, budget, url)?),
     };
     let mut skipped = Skipped::default();
     for mut reader in examples()? {
         for example in reader.by_ref() {
-            let example = example?;
-            match &mut finder {
-                Finder::Exact(miner) => miner.know(&example),
-                Finder::Served(miner) => miner.know(&example),
-            }
+            finder.know(&example?);
         }
         if reader.skipped().total() > skipped.total() {
             skipped.clone_from(reader.skipped());
@@ -83,11 +72,7 @@ pub fn mine_file(
     let io = |error: std::io::Error| DataError::Source(error.into());
     let mut file = BufWriter::new(fs_err::File::create(&partial).map_err(io)?);
     let write = |example: Example| writeln!(file, "{}", to_tevatron(&example)).map_err(io);
-    let all = examples()?.into_iter().flatten();
-    let mined = match &finder {
-        Finder::Exact(miner) => miner.mine(all, options, go_on, write),
-        Finder::Served(miner) => miner.mine(all, options, go_on, write),
-    };
+    let mined = mine(&*finder, examples()?.into_iter().flatten(), options, go_on, write);
     let finished = mined.and_then(|mined| {
         file.flush().map_err(io)?;
         file.get_ref().sync_all().map_err(io)?;

@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::error::DataError;
 use super::exact::Ranked;
-use super::mine::{MineOptions, Mined, in_windows, question_key, score_positives, settle};
+use super::mine::{Finder, MineOptions, Mined, question_key, score_positives, settle};
 use super::texts::halves;
 use crate::bundle::Encoder;
 use crate::tokenize::Budget;
@@ -45,8 +45,35 @@ impl<'a> ServedMiner<'a> {
         Ok(Self { encoder, budget, client, runtime, known: HashMap::new() })
     }
 
-    /// As [`super::Miner::know`]: documents with the key or the text of a positive.
-    pub fn know(&mut self, example: &Example) {
+    /// The best `k` documents of each example's question.
+    fn ask(&self, examples: &[Example], k: u32) -> Result<Vec<Vec<v1::Hit>>, DataError> {
+        let requests = examples.iter().map(|example| v1::SearchRequest {
+            query: example.question.trim().to_owned(),
+            mode: v1::Mode::Dense.into(),
+            k,
+            ..v1::SearchRequest::default()
+        });
+        let request = v1::SearchBatchRequest { requests: requests.collect() };
+        let responses = self.runtime.block_on(self.client.search_batch(request))?.responses;
+        if responses.len() != examples.len() {
+            return Err(self.contract(&format!("{} answers to {} questions", responses.len(), examples.len())));
+        }
+        let expected = &self.encoder.info().fingerprint;
+        if let Some(other) = responses.iter().find(|response| response.fingerprint != *expected) {
+            let (url, got) = (self.client.url().to_owned(), other.fingerprint.clone());
+            return Err(DataError::OtherModel { url, expected: expected.clone(), got });
+        }
+        Ok(responses.into_iter().map(|response| response.hits).collect())
+    }
+
+    fn contract(&self, reason: &str) -> DataError {
+        DataError::Searcher(ClientError::Contract { url: self.client.url().to_owned(), reason: reason.to_owned() })
+    }
+}
+
+/// Among the documents of the index, by its graph; scores of negatives are the searcher's cosines.
+impl Finder for ServedMiner<'_> {
+    fn know(&mut self, example: &Example) {
         let known = self.known.entry(question_key(example)).or_default();
         for positive in &example.positives {
             known.keys.extend(positive.key.clone().filter(|key| !key.is_empty()));
@@ -54,22 +81,7 @@ impl<'a> ServedMiner<'a> {
         }
     }
 
-    /// As [`super::Miner::mine`], among the documents of the index, by its graph. Scores of negatives are the searcher's cosines.
-    pub fn mine<E>(
-        &self,
-        examples: impl IntoIterator<Item = Result<Example, E>>,
-        options: &MineOptions,
-        go_on: &dyn Fn() -> bool,
-        sink: impl FnMut(Example) -> Result<(), DataError>,
-    ) -> Result<Mined, DataError>
-    where
-        DataError: From<E>,
-    {
-        options.check()?;
-        in_windows(examples, |window, mined| self.search(window, options, go_on, mined), sink)
-    }
-
-    fn search(
+    fn find(
         &self,
         window: &mut [Example],
         options: &MineOptions,
@@ -110,30 +122,5 @@ impl<'a> ServedMiner<'a> {
             }
         }
         Ok(())
-    }
-
-    /// The best `k` documents of each example's question.
-    fn ask(&self, examples: &[Example], k: u32) -> Result<Vec<Vec<v1::Hit>>, DataError> {
-        let requests = examples.iter().map(|example| v1::SearchRequest {
-            query: example.question.trim().to_owned(),
-            mode: v1::Mode::Dense.into(),
-            k,
-            ..v1::SearchRequest::default()
-        });
-        let request = v1::SearchBatchRequest { requests: requests.collect() };
-        let responses = self.runtime.block_on(self.client.search_batch(request))?.responses;
-        if responses.len() != examples.len() {
-            return Err(self.contract(&format!("{} answers to {} questions", responses.len(), examples.len())));
-        }
-        let expected = &self.encoder.info().fingerprint;
-        if let Some(other) = responses.iter().find(|response| response.fingerprint != *expected) {
-            let (url, got) = (self.client.url().to_owned(), other.fingerprint.clone());
-            return Err(DataError::OtherModel { url, expected: expected.clone(), got });
-        }
-        Ok(responses.into_iter().map(|response| response.hits).collect())
-    }
-
-    fn contract(&self, reason: &str) -> DataError {
-        DataError::Searcher(ClientError::Contract { url: self.client.url().to_owned(), reason: reason.to_owned() })
     }
 }

@@ -42,7 +42,7 @@ pub use build::{PairOptions, PairsBuilder};
 pub use collate::{TrainBatch, collate};
 pub use error::DataError;
 pub use exact::{Ranked, best_answers};
-pub use mine::{Margin, MineOptions, Mined, Miner};
+pub use mine::{Finder, Margin, MineOptions, Mined, Miner, mine};
 pub use mine_file::{Candidates, MinedFile, Open, mine_file};
 pub use mine_served::ServedMiner;
 pub use pairs::Pairs;
