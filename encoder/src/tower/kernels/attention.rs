@@ -2,6 +2,7 @@
 //!
 //! Keys are laid out once per head so that 32 of them are one load per dimension; eight queries at a time then take all scores,
 //! their softmax and the weighted sum of the values. Bound by multiply-adds: 2 x 2 x s x size of them for each query, and one exponential for each score.
+//! Tokens of a text lie a few KiB apart, so laying a head out waits for memory: 16 tokens are read at once.
 
 use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps,
@@ -9,7 +10,7 @@ use std::arch::x86_64::{
 };
 
 use super::Heads;
-use super::register::{Avx512, LANES, exp, load, store};
+use super::register::{Avx512, LANES, exp, load, store, transposed};
 
 /// Keys, or values of a context, of one step: two registers.
 const WIDTH: usize = 2 * LANES;
@@ -19,12 +20,10 @@ const QUERIES: usize = 8;
 /// What a head needs beside its input.
 #[derive(Debug, Default)]
 struct Room {
-    /// Keys in blocks of 32: `[blocks, size]` of 32 keys, zeros behind the last one.
+    /// Keys, multiplied with the scale, in blocks of 32: `[blocks, size]` of 32 keys, zeros behind the last one.
     keys: Vec<[f32; WIDTH]>,
     /// Values in blocks of 32: `[size / 32, s]` of 32 values.
     values: Vec<[f32; WIDTH]>,
-    /// Queries of a step, multiplied with the scale, `[queries, size]`.
-    queries: Vec<f32>,
     /// Scores, then weights, of a step: `[queries, blocks]` of 32 keys.
     weights: Vec<[f32; WIDTH]>,
 }
@@ -82,21 +81,32 @@ impl Head<'_> {
         &self.all[(token * 3 + part) * self.inner + self.first..][..self.size]
     }
 
+    #[target_feature(enable = "avx512f")]
     fn lay_out(self, room: &mut Room) {
         let (blocks, columns) = (self.tokens.div_ceil(WIDTH), self.size / WIDTH);
         room.keys.clear();
         room.keys.resize(blocks * self.size, [0.0; WIDTH]);
-        room.values.clear();
         room.values.resize(columns * self.tokens, [0.0; WIDTH]);
-        for token in 0..self.tokens {
-            let [key, value] = [1, 2].map(|part| self.part(token, part));
-            let block = &mut room.keys[token / WIDTH * self.size..][..self.size];
-            for (place, key) in block.iter_mut().zip(key) {
-                place[token % WIDTH] = *key;
+        let scale = _mm512_set1_ps(self.scale);
+        for first in (0..self.tokens).step_by(LANES) {
+            let count = LANES.min(self.tokens - first);
+            let block = &mut room.keys[first / WIDTH * self.size..][..self.size];
+            let half = first / LANES % 2;
+            for (column, places) in block.chunks_exact_mut(LANES).enumerate() {
+                let mut keys = [_mm512_setzero_ps(); LANES];
+                for (number, key) in keys.iter_mut().enumerate().take(count) {
+                    *key = _mm512_mul_ps(load(&self.part(first + number, 1).as_chunks().0[column]), scale);
+                }
+                transposed(&mut keys);
+                for (place, keys) in places.iter_mut().zip(keys) {
+                    store(&mut place.as_chunks_mut().0[half], keys);
+                }
             }
-            let (value, _) = value.as_chunks::<WIDTH>();
-            for (column, value) in value.iter().enumerate() {
-                room.values[column * self.tokens + token] = *value;
+            for token in first..first + count {
+                let (value, _) = self.part(token, 2).as_chunks::<WIDTH>();
+                for (column, value) in value.iter().enumerate() {
+                    room.values[column * self.tokens + token] = *value;
+                }
             }
         }
     }
@@ -106,12 +116,8 @@ impl Head<'_> {
     #[target_feature(enable = "avx512f")]
     fn step<const Q: usize>(self, query: usize, room: &mut Room, contexts: &mut [f32]) -> usize {
         let blocks = self.tokens.div_ceil(WIDTH);
-        room.queries.clear();
-        for number in 0..Q {
-            room.queries.extend(self.part(query + number, 0).iter().map(|value| value * self.scale));
-        }
         room.weights.resize(QUERIES * blocks, [0.0; WIDTH]);
-        self.scores::<Q>(room, blocks);
+        self.scores::<Q>(query, room, blocks);
         let mut shares = [0.0; Q];
         for (number, share) in shares.iter_mut().enumerate() {
             let scores = &mut room.weights[number * blocks..][..blocks];
@@ -136,8 +142,8 @@ impl Head<'_> {
     /// Products of the queries of a step with all keys.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn scores<const Q: usize>(self, room: &mut Room, blocks: usize) {
-        let queries: [&[f32]; Q] = std::array::from_fn(|number| &room.queries[number * self.size..][..self.size]);
+    fn scores<const Q: usize>(self, query: usize, room: &mut Room, blocks: usize) {
+        let queries: [&[f32]; Q] = std::array::from_fn(|number| self.part(query + number, 0));
         for (block, keys) in room.keys.chunks_exact(self.size).enumerate() {
             for (number, sums) in weighted(&queries, keys).into_iter().enumerate() {
                 let (places, _) = room.weights[number * blocks + block].as_chunks_mut::<LANES>();

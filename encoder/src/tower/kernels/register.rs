@@ -1,8 +1,10 @@
-//! 16 values at a time: loads, stores and the exponential function in AVX-512.
+//! 16 values at a time: loads, stores, the exponential function and the transposition of 16 registers in AVX-512.
 
 use std::arch::x86_64::{
-    __m512, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps,
-    _mm512_max_ps, _mm512_mul_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_storeu_ps,
+    __m512, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps,
+    _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_roundscale_ps, _mm512_scalef_ps,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
+    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
 /// Says that this processor has AVX-512F: there is none without it.
@@ -56,6 +58,41 @@ pub(super) fn exp(x: __m512) -> __m512 {
     _mm512_scalef_ps(std::arch::x86_64::_mm512_add_ps(p, one), n)
 }
 
+/// 16 rows of 16 values become columns.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn transposed(rows: &mut [__m512; LANES]) {
+    let mut next = [_mm512_setzero_ps(); LANES];
+    // Within quarters of 4 values: pairs of rows are interleaved, then pairs of pairs.
+    for pair in 0..LANES / 2 {
+        let [a, b] = [rows[2 * pair], rows[2 * pair + 1]];
+        next[2 * pair] = _mm512_unpacklo_ps(a, b);
+        next[2 * pair + 1] = _mm512_unpackhi_ps(a, b);
+    }
+    for four in 0..LANES / 4 {
+        for part in 0..2 {
+            let [a, b] = [0, 2].map(|of| _mm512_castps_pd(next[4 * four + of + part]));
+            rows[4 * four + 2 * part] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+            rows[4 * four + 2 * part + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+        }
+    }
+    // Register `4 f + c` holds column `c + 4 q` of rows `4 f ..` in its quarter `q`: quarters are transposed as values were.
+    for column in 0..4 {
+        for half in 0..2 {
+            let [a, b] = [rows[8 * half + column], rows[8 * half + 4 + column]];
+            next[8 * half + column] = _mm512_shuffle_f32x4::<0x88>(a, b);
+            next[8 * half + 4 + column] = _mm512_shuffle_f32x4::<0xdd>(a, b);
+        }
+    }
+    for column in 0..4 {
+        for odd in 0..2 {
+            let [a, b] = [next[4 * odd + column], next[8 + 4 * odd + column]];
+            rows[4 * odd + column] = _mm512_shuffle_f32x4::<0x88>(a, b);
+            rows[8 + 4 * odd + column] = _mm512_shuffle_f32x4::<0xdd>(a, b);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +124,33 @@ mod tests {
             assert!(exp_of(here, far) < 1e-37);
         }
         assert!(exp_of(here, f32::NAN).is_nan());
+    }
+
+    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+    #[test]
+    fn rows_become_columns() {
+        #[target_feature(enable = "avx512f")]
+        fn of(rows: &mut [[f32; LANES]; LANES]) {
+            let mut registers = [_mm512_setzero_ps(); LANES];
+            for (register, row) in registers.iter_mut().zip(&*rows) {
+                *register = load(row);
+            }
+            transposed(&mut registers);
+            for (row, register) in rows.iter_mut().zip(registers) {
+                store(row, register);
+            }
+        }
+        if Avx512::found().is_none() {
+            println!("skipped: this processor has no AVX-512");
+            return;
+        }
+        let rows: [[f32; LANES]; LANES] =
+            std::array::from_fn(|row| std::array::from_fn(|column| (LANES * row + column) as f32));
+        let mut columns = rows;
+        // SAFETY: the processor has AVX-512F, as was found above.
+        unsafe { of(&mut columns) };
+        for (number, column) in columns.iter().enumerate() {
+            assert_eq!(*column, std::array::from_fn(|row| rows[row][number]));
+        }
     }
 }
