@@ -111,9 +111,16 @@ pub fn main() -> ExitCode {
         Command::Encode(arguments) => arguments.run(),
         Command::EncodeWorker { engine } => encode_worker::serve(&engine, stdin().lock(), stdout()),
         Command::TrainStep(arguments) => arguments.run(),
-        Command::TrainStepWorker { engine } => train_step_worker::serve(&engine, stdin().lock(), stdout()),
+        Command::TrainStepWorker { engine } => {
+            #[cfg(feature = "torch")]
+            dyad_encoder::train::keep_freed_memory();
+            train_step_worker::serve(&engine, stdin().lock(), stdout())
+        }
         #[cfg(feature = "torch")]
-        Command::Reproduce(arguments) => arguments.run(),
+        Command::Reproduce(arguments) => {
+            dyad_encoder::train::keep_freed_memory();
+            arguments.run()
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::signals::watch_signals;
 use crate::train::config::DEFAULT;
-use crate::train::{Config, train};
+use crate::train::{Config, keep_freed_memory, train};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -29,6 +29,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         output.write_all(DEFAULT.as_bytes())?;
         return Ok(());
     };
+    keep_freed_memory();
     let config = Config::open(config)?;
     let interrupted = watch_signals().context("cannot watch for signals")?;
     let outcome = train(&config, out, &interrupted)?;

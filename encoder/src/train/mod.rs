@@ -16,6 +16,7 @@
 //! | `state.rs`, `tensors.rs` | checkpoints, whole or not at all |
 //! | `publish.rs` | the bundles of a run |
 //! | `evaluate.rs` | exact search over a BEIR folder |
+//! | `memory.rs` | what the allocator keeps between steps |
 //! | `log/` | bar, lines of JSON, TensorBoard |
 //! | `error.rs` | why a run cannot begin, go on or save |
 //!
@@ -31,6 +32,7 @@ pub mod config;
 mod error;
 mod evaluate;
 mod log;
+mod memory;
 mod objective;
 mod publish;
 mod run;
@@ -43,5 +45,6 @@ mod vectors;
 pub use config::Config;
 pub use error::TrainError;
 pub use evaluate::{Embed, Evaluator, METRICS};
+pub use memory::keep_freed_memory;
 pub use run::{Outcome, train};
 pub use step::{Length, Step, StepReport};

@@ -150,7 +150,8 @@ mod tests {
         // SAFETY: the processor has AVX-512F, as was found above.
         unsafe { of(&mut columns) };
         for (number, column) in columns.iter().enumerate() {
-            assert_eq!(*column, std::array::from_fn(|row| rows[row][number]));
+            let expected = rows.iter().map(|row| row[number].to_bits());
+            assert!(column.iter().map(|value| value.to_bits()).eq(expected), "column {number}: {column:?}");
         }
     }
 }
