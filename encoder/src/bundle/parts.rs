@@ -15,7 +15,7 @@ use crate::device::{Compute, Device, Dtype};
 use crate::dual::{Parameter, Part, Tie};
 use crate::error::Error;
 use crate::tokenize::{Splitter, SplitterSettings, Tokenizer};
-use crate::tower::{Dense, Filling, Loaded, MultiHop, Network, Pooling, Route, Tower, Transformer};
+use crate::tower::{Dense, Filling, Loaded, MultiHop, Network, Pooling, Route, Tower, Transformer, by_kernels};
 
 /// The longest input of a model that names none and whose positions have no end.
 const UNLIMITED_TOKENS: usize = 512;
@@ -44,6 +44,7 @@ pub(crate) struct Parts {
     /// What is to be learned, each tensor once; empty unless that was asked for.
     pub(crate) parameters: Vec<Parameter>,
     filling: Filling,
+    by_kernels: bool,
 }
 
 impl Parts {
@@ -69,13 +70,17 @@ impl Parts {
         let frozen = |part: Part| sharing.is_some_and(|sharing| sharing.tie(part) == Tie::Frozen);
         let mut ties = Ties::new(layout, manifest);
         let recurrent = opened.iter().any(|opened| matches!(opened.architecture, Architecture::Recurrent(_)));
+        let plain = compute.device == Device::Cpu && compute.dtype == Dtype::F32 && !learned && !recurrent;
+        let by_kernels = plain && by_kernels();
         let filling = match (compute.device, compute.dtype) {
             (Device::Cuda(_), _) => Filling::No,
             _ if learned || recurrent => Filling::No,
+            (Device::Cpu, Dtype::F32) if by_kernels => Filling::No,
             (Device::Cpu, Dtype::F32) => Filling::Many,
             (Device::Cpu, _) => Filling::All,
         };
-        let mut parts = Self { modules: Vec::new(), opened, tensors: Vec::new(), parameters: Vec::new(), filling };
+        let mut parts =
+            Self { modules: Vec::new(), opened, tensors: Vec::new(), parameters: Vec::new(), filling, by_kernels };
         for route in &layout.routes {
             parts.route(layout, route)?;
         }
@@ -149,7 +154,13 @@ impl Parts {
         };
         let tokenizer = Tokenizer::new([Arc::clone(question), Arc::clone(answer)], &layout.prompts)?;
         Ok((
-            Network { modules: self.modules, routes, device: compute.torch_device(), filling: self.filling },
+            Network {
+                modules: self.modules,
+                routes,
+                device: compute.torch_device(),
+                filling: self.filling,
+                by_kernels: self.by_kernels,
+            },
             tokenizer,
         ))
     }

@@ -85,9 +85,8 @@ impl Layer {
     }
 
     fn forward(&self, input: &Tensor, packed: &Packed, biases: Option<&[Tensor]>) -> Result<Tensor, TchError> {
-        let attended = self.attention.forward(input, packed, biases)?.f_add_(input)?;
-        let attended = self.attention_norm.forward(&attended)?;
-        self.output_norm.forward(&self.feed_forward.forward(&attended)?.f_add_(&attended)?)
+        let attended = self.attention_norm.of_sum(self.attention.forward(input, packed, biases)?, input)?;
+        self.output_norm.of_sum(self.feed_forward.forward(&attended)?, &attended)
     }
 }
 

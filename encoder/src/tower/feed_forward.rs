@@ -3,6 +3,7 @@
 use tch::{TchError, Tensor};
 
 use super::linear::Linear;
+use super::product;
 use crate::bundle::HiddenActivation;
 
 #[derive(Debug, Clone)]
@@ -17,19 +18,19 @@ pub(crate) struct FeedForward {
 impl FeedForward {
     /// `[t, h] -> [t, h]`.
     pub(crate) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
-        let mut wide = self.widen.forward(input)?;
+        if let (false, Linear::Fixed(widen), Linear::Fixed(narrow)) = (self.gated, &self.widen, &self.narrow)
+            && let Some(made) = product::twice(widen, narrow, input, self.activation)?
+        {
+            return Ok(made);
+        }
         let wide = if self.gated {
+            let wide = self.widen.forward(input)?;
             let half = wide.size().last().copied().unwrap_or(0) / 2;
             activated(self.activation, &wide.f_narrow(-1, 0, half)?)?.f_mul(&wide.f_narrow(-1, half, half)?)?
-        } else if !matches!(self.widen, Linear::Fixed(_)) {
-            activated(self.activation, &wide)?
+        } else if let Linear::Fixed(product) = &self.widen {
+            product.activated(input, Some(self.activation))?
         } else {
-            // The widest tensor of the network, and nobody else's.
-            match self.activation {
-                HiddenActivation::Gelu => wide.f_gelu_("none")?,
-                HiddenActivation::GeluTanh => wide.f_gelu_("tanh")?,
-                HiddenActivation::Relu => wide.f_relu_()?,
-            }
+            activated(self.activation, &self.widen.forward(input)?)?
         };
         self.narrow.forward(&wide)
     }

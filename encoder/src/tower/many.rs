@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 
 use super::Tower;
+use super::kernels::with_kernel_threads;
 use super::network::{Network, VectorLength};
 use crate::device::set_operator_threads;
 use crate::error::Error;
@@ -67,7 +68,12 @@ impl Many {
         } else {
             let mut finished = true;
             for number in 0..batches.len() {
-                finished = done(number, &one(network, number)?);
+                let rows = if self.lanes > 1 && network.by_kernels {
+                    by_kernels(network.clone(), self.lanes, |network| one(network, number))
+                } else {
+                    one(network, number)
+                };
+                finished = done(number, &rows?);
                 if !finished {
                     break;
                 }
@@ -76,6 +82,16 @@ impl Many {
         };
         Ok(finished.then_some(vectors))
     }
+}
+
+/// One batch on all cores: our kernels share them; torch's operators, of which little is left, run on one thread, since their
+/// other ones would wait for more work in a loop and take the cores from the kernels.
+fn by_kernels<R: Send>(network: Network, threads: usize, one: impl Fn(&Network) -> R + Send) -> R {
+    with_kernel_threads(threads, move || {
+        let _threads = Restored(tch::get_num_threads());
+        set_operator_threads(1);
+        one(&network)
+    })
 }
 
 /// Batches from 0 to `batches`, each by the next free lane; `done` hears of each on this thread, and false ends it.

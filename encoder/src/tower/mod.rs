@@ -11,7 +11,7 @@
 //! | `recurrent.rs` | LSTM, GRU and RNN |
 //! | `embedding.rs` | token, position and type tables |
 //! | `attention.rs`, `relative.rs` | multi-head self-attention, biases by relative position |
-//! | `kernels/` | kernels of our own for one thread of the CPU |
+//! | `kernels/` | kernels of our own for the CPU |
 //! | `linear.rs`, `product.rs` | affine maps; how they multiply in f32 and int8 |
 //! | `feed_forward.rs`, `norm.rs` | feed-forward blocks, normalisation of layers and by root mean square |
 //! | `pooling.rs` | token vectors to one vector |
@@ -54,7 +54,7 @@ pub(crate) use norm::LayerNorm;
 pub(crate) use packed::Packed;
 pub(crate) use parameters::Parameters;
 pub(crate) use pooling::Pooling;
-pub(crate) use product::Filling;
+pub(crate) use product::{Filling, by_kernels};
 pub(crate) use projection::Dense;
 use recurrent::Recurrent;
 use t5::T5;

@@ -86,6 +86,8 @@ pub(crate) struct Network {
     pub(crate) routes: [Route; 2],
     pub(crate) device: Device,
     pub(crate) filling: Filling,
+    /// Whether products are kernels of ours, which share cores in their own way.
+    pub(crate) by_kernels: bool,
 }
 
 impl Network {

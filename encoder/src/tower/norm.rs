@@ -3,6 +3,7 @@
 use tch::{Kind, TchError, Tensor};
 
 use super::held::Held;
+use super::kernels;
 use super::parameters::Parameters;
 use crate::error::Error;
 
@@ -21,6 +22,19 @@ impl LayerNorm {
         let weight = parameters.take(&format!("{name}.weight"), &[size])?.into();
         let bias = parameters.take(&format!("{name}.bias"), &[size])?.into();
         Ok(Self { weight, bias, size: size as i64, epsilon })
+    }
+
+    /// Of the sum of what a product has just made and what it was made from.
+    pub(crate) fn of_sum(&self, mut made: Tensor, input: &Tensor) -> Result<Tensor, TchError> {
+        let plain = !(made.requires_grad() || input.requires_grad() || self.weight.requires_grad());
+        // On one thread, as the kernel is.
+        if plain
+            && tch::get_num_threads() == 1
+            && let Some(sum) = kernels::normalised(&made, input, [&self.weight, &self.bias], self.epsilon)?
+        {
+            return Ok(sum);
+        }
+        self.forward(&made.f_add_(input)?)
     }
 
     pub(crate) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {

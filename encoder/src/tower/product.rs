@@ -1,6 +1,8 @@
 //! How a map that stays as it is multiplies: torch's way, oneDNN's, or in int8.
 //!
-//! * **f32 on the CPU.** torch gives `linear` to MKL, whose kernels for AMD processors use half of AVX-512 (measured: EPYC,
+//! * **f32 on the CPU**, where the processor has AVX-512: by a kernel of ours over a weight laid out once
+//!   (`kernels/product.rs`), which activates what it has made too.
+//! * **f32 on other CPUs**, and where the weight learns. torch gives `linear` to MKL, whose kernels for AMD processors use half of AVX-512 (measured: EPYC,
 //!   Zen 5: half the speed; Zen 4: 0.9). oneDNN, in the same library, has kernels for what is there, and torch reaches them
 //!   without copies through a convolution of kernel size 1 over "pixels" that are tokens, channels last: `y = x W^T + b` to
 //!   the letter. Results differ from torch's by f32 rounding only.
@@ -9,10 +11,13 @@
 //!   as in Wu et al. 2020, "Integer quantization for deep learning inference", section 3). A text's vector therefore does not
 //!   depend on its neighbours in a batch. Products are oneDNN's, summed in 32 bits.
 
+use std::sync::Arc;
+
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::held::Held;
-use super::kernels::{self, LARGEST, SMALLEST};
+use super::kernels::{self, LARGEST, Panels, SMALLEST};
+use crate::bundle::HiddenActivation;
 
 /// Rows from which oneDNN's f32 product pays: it lays the weight out at every call.
 const ONEDNN_ROWS: i64 = 64;
@@ -46,12 +51,19 @@ impl Filling {
 /// A map's weight as its product takes it.
 #[derive(Debug, Clone)]
 enum Weight {
+    /// As our kernel takes it, with the bias.
+    Panels(Arc<Panels>),
     /// `[out, in]`.
     Torch(Held),
     /// `[out, in]`, and the same memory as a convolution's, `[out, in, 1, 1]`.
     OneDnn { weight: Held, kernel: Held },
     /// Whole numbers `[in, out]`, and what one step of each output's is worth, `[out]`.
     Int8 { values: Held, steps: Held },
+}
+
+/// Whether products in f32 on the CPU are our kernel's: they then share the cores themselves.
+pub(crate) fn by_kernels() -> bool {
+    kernels::can_multiply()
 }
 
 /// A map that stays as it is.
@@ -69,9 +81,10 @@ impl Product {
             let (values, steps) = rounded(&weight)?;
             let values = values.f_transpose(0, 1)?.f_contiguous()?.into();
             Weight::Int8 { values, steps: steps.f_squeeze_dim(1)?.into() }
+        } else if let Some(panels) = kernels::laid_out(&weight, bias.as_ref())? {
+            return Ok(Self { weight: Weight::Panels(Arc::new(panels)), bias: None });
         } else if weight.device() == Device::Cpu && weight.kind() == Kind::Float && tch::utils::has_mkldnn() {
-            let kernel = weight.f_unsqueeze(-1)?.f_unsqueeze(-1)?.into();
-            Weight::OneDnn { weight: weight.into(), kernel }
+            by_onednn(weight)?
         } else {
             Weight::Torch(weight.into())
         };
@@ -80,6 +93,11 @@ impl Product {
 
     /// `[.., in] -> [.., out]`.
     pub(super) fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
+        self.activated(input, None)
+    }
+
+    /// `[.., in] -> [.., out]`, activated.
+    pub(super) fn activated(&self, input: &Tensor, activation: Option<HiddenActivation>) -> Result<Tensor, TchError> {
         let bias = self.bias.as_deref();
         let width = input.size().last().copied().unwrap_or(0);
         let rows = input.size().iter().rev().skip(1).product::<i64>();
@@ -89,13 +107,43 @@ impl Product {
             size.extend(output.size().last());
             output.f_reshape(&size)
         };
-        match &self.weight {
+        let mut made = match &self.weight {
+            Weight::Panels(panels) => {
+                return shaped(kernels::multiply(panels, &input.f_reshape([rows, width])?, activation)?);
+            }
             Weight::OneDnn { kernel, .. } if rows >= ONEDNN_ROWS => {
                 shaped(convolved(&input.f_reshape([rows, width])?, kernel, bias)?)
             }
             Weight::Int8 { values, steps } => shaped(by_int8(&input.f_reshape([rows, width])?, values, steps, bias)?),
             Weight::Torch(weight) | Weight::OneDnn { weight, .. } => input.f_linear(weight, bias),
+        }?;
+        // In place: nobody else has it.
+        match activation {
+            None => Ok(made),
+            Some(HiddenActivation::Gelu) => made.f_gelu_("none"),
+            Some(HiddenActivation::GeluTanh) => made.f_gelu_("tanh"),
+            Some(HiddenActivation::Relu) => made.f_relu_(),
         }
+    }
+}
+
+fn by_onednn(weight: Tensor) -> Result<Weight, TchError> {
+    let kernel = weight.f_unsqueeze(-1)?.f_unsqueeze(-1)?.into();
+    Ok(Weight::OneDnn { weight: weight.into(), kernel })
+}
+
+/// `[t, in]` by one map, activated, and by the `next` one; nothing where they are not our kernel's.
+pub(super) fn twice(
+    first: &Product,
+    next: &Product,
+    input: &Tensor,
+    activation: HiddenActivation,
+) -> Result<Option<Tensor>, TchError> {
+    match (&first.weight, &next.weight) {
+        (Weight::Panels(first), Weight::Panels(next)) => {
+            kernels::multiply_twice(first, next, input, activation).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 
@@ -187,20 +235,45 @@ mod tests {
     }
 
     #[test]
-    fn onednn_gives_the_products_of_torch() {
+    fn every_product_is_that_of_torch() {
         tch::manual_seed(3);
         for (input, output) in [(16, 24), (384, 1152), (33, 7), (1, 1)] {
             let (weight, bias) = (draw(&[output, input]), draw(&[output]));
             for size in [vec![1, input], vec![64, input], vec![7 * 129, input], vec![5, 31, input]] {
                 let x = draw(&size);
                 for bias in [None, Some(&bias)] {
-                    let expected = x.linear(&weight, bias);
-                    let product = Product::of(weight.shallow_clone(), bias.map(Tensor::shallow_clone), false).unwrap();
-                    let difference = apart(&product.forward(&x).unwrap(), &expected);
-                    assert!(difference < 1e-3, "{size:?} -> {output}: {difference}");
+                    let copied = || bias.map(Tensor::shallow_clone);
+                    // Our kernel's where the processor has its instructions; oneDNN's; torch's.
+                    let ways = [
+                        Product::of(weight.shallow_clone(), copied(), false).unwrap(),
+                        Product { weight: by_onednn(weight.shallow_clone()).unwrap(), bias: copied().map(Held::from) },
+                        Product {
+                            weight: Weight::Torch(weight.shallow_clone().into()),
+                            bias: copied().map(Held::from),
+                        },
+                    ];
+                    let sums = x.linear(&weight, bias);
+                    for (activation, expected) in [
+                        (None, sums.copy()),
+                        (Some(HiddenActivation::Gelu), sums.gelu("none")),
+                        (Some(HiddenActivation::GeluTanh), sums.gelu("tanh")),
+                        (Some(HiddenActivation::Relu), sums.relu()),
+                    ] {
+                        for product in &ways {
+                            let difference = apart(&product.activated(&x, activation).unwrap(), &expected);
+                            assert!(difference < 1e-3, "{size:?} -> {output}, {activation:?}: {difference}");
+                        }
+                    }
                 }
             }
         }
+    }
+
+    #[test]
+    fn rows_of_another_length_are_refused() {
+        let product = Product::of(draw(&[24, 16]), None, false).unwrap();
+        assert!(product.forward(&draw(&[3, 15])).is_err());
+        assert!(product.forward(&draw(&[3, 17])).is_err());
     }
 
     /// One number after another, as the formula has it.

@@ -9,13 +9,16 @@ use std::arch::x86_64::{
     _mm512_set1_ps, _mm512_setzero_ps, _mm512_sub_ps,
 };
 
-use super::Heads;
 use super::register::{Avx512, LANES, exp, load, store, transposed};
+use super::{Heads, threads};
 
 /// Keys, or values of a context, of one step: two registers.
 const WIDTH: usize = 2 * LANES;
 /// Queries of one step: with two registers each, 16 sums hide the latency of the multiply-add.
 const QUERIES: usize = 8;
+
+/// Scores times the heads' size from which work is shared: some 50 microseconds of one core.
+const SHARED: usize = 1 << 20;
 
 /// What a head needs beside its input.
 #[derive(Debug, Default)]
@@ -28,20 +31,55 @@ struct Room {
     weights: Vec<[f32; WIDTH]>,
 }
 
-/// As [`super::attend`], which has checked the sizes.
-#[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
-pub(super) fn attend(_: Avx512, heads: Heads, all: &[f32], tokens: usize, bias: Option<&[f32]>, contexts: &mut [f32]) {
+/// As [`super::attend`], which has checked the sizes. Where kernels share their work, each thread takes some queries of each text.
+pub(super) fn attend(
+    here: Avx512,
+    heads: Heads,
+    all: &[f32],
+    tokens: usize,
+    bias: Option<&[f32]>,
+    contexts: &mut [f32],
+) {
     let inner = heads.count * heads.size;
-    let mut room = Room::default();
     if tokens == 0 || inner == 0 {
         return;
     }
-    for (all, contexts) in all.chunks_exact(tokens * 3 * inner).zip(contexts.chunks_exact_mut(tokens * inner)) {
-        for head in 0..heads.count {
+    let parts = if contexts.len() * tokens < SHARED { 1 } else { threads::kernel_threads() };
+    let some = tokens.div_ceil(parts).next_multiple_of(QUERIES);
+    let texts = all.chunks_exact(tokens * 3 * inner).zip(contexts.chunks_exact_mut(tokens * inner));
+    let pieces = texts.flat_map(|(all, contexts)| {
+        let contexts = contexts.chunks_mut(some * inner).enumerate();
+        contexts.map(move |(number, contexts)| Piece { all, from: number * some, contexts })
+    });
+    let one = |piece: Piece<'_>, room: &mut Room| piece.attend(here, heads, tokens, bias, room);
+    if parts == 1 {
+        let mut room = Room::default();
+        pieces.for_each(|piece| one(piece, &mut room));
+    } else {
+        threads::share(pieces, |piece| one(piece, &mut Room::default()));
+    }
+}
+
+/// Some queries of one text.
+struct Piece<'a> {
+    /// `[s, 3 * inner]`.
+    all: &'a [f32],
+    /// The first query.
+    from: usize,
+    /// `[queries, inner]`.
+    contexts: &'a mut [f32],
+}
+
+impl Piece<'_> {
+    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+    fn attend(self, _: Avx512, heads: Heads, tokens: usize, bias: Option<&[f32]>, room: &mut Room) {
+        let Self { all, from, contexts } = self;
+        let Heads { count, size, scale } = heads;
+        for head in 0..count {
             let bias = bias.and_then(|bias| bias.get(head * tokens * tokens..(head + 1) * tokens * tokens));
-            let one = Head { all, bias, tokens, inner, first: head * heads.size, size: heads.size, scale: heads.scale };
+            let one = Head { all, bias, tokens, from, inner: count * size, first: head * size, size, scale };
             // SAFETY: the processor has AVX-512F, as the first argument says.
-            unsafe { one.attend(&mut room, contexts) };
+            unsafe { one.attend(room, contexts) };
         }
     }
 }
@@ -54,6 +92,8 @@ struct Head<'a> {
     /// `[s, s]`.
     bias: Option<&'a [f32]>,
     tokens: usize,
+    /// The query of the first context.
+    from: usize,
     inner: usize,
     /// The place of its first value among those of all heads.
     first: usize,
@@ -65,9 +105,9 @@ impl Head<'_> {
     #[target_feature(enable = "avx512f")]
     fn attend(self, room: &mut Room, contexts: &mut [f32]) {
         self.lay_out(room);
-        let mut query = 0;
-        while query < self.tokens {
-            query += match self.tokens - query {
+        let (mut query, end) = (self.from, self.from + contexts.len() / self.inner);
+        while query < end {
+            query += match end - query {
                 QUERIES.. => self.step::<QUERIES>(query, room, contexts),
                 4.. => self.step::<4>(query, room, contexts),
                 2.. => self.step::<2>(query, room, contexts),
@@ -124,16 +164,18 @@ impl Head<'_> {
             let bias = self.bias.map(|bias| &bias[(query + number) * self.tokens..][..self.tokens]);
             *share = 1.0 / softmax(scores, self.tokens, bias);
         }
-        let weights: [&[f32]; Q] =
-            std::array::from_fn(|number| &room.weights[number * blocks..][..blocks].as_flattened()[..self.tokens]);
+        let mut weights: [&[f32]; Q] = [&[]; Q];
+        for (number, weights) in weights.iter_mut().enumerate() {
+            *weights = &room.weights[number * blocks..][..blocks].as_flattened()[..self.tokens];
+        }
         for column in 0..self.size / WIDTH {
             let sums = weighted(&weights, &room.values[column * self.tokens..][..self.tokens]);
-            for (number, ([low, high], share)) in sums.into_iter().zip(shares).enumerate() {
-                let place = (query + number) * self.inner + self.first + column * WIDTH;
+            for number in 0..Q {
+                let place = (query - self.from + number) * self.inner + self.first + column * WIDTH;
                 let (places, _) = contexts[place..][..WIDTH].as_chunks_mut::<LANES>();
-                let share = _mm512_set1_ps(share);
-                store(&mut places[0], _mm512_mul_ps(low, share));
-                store(&mut places[1], _mm512_mul_ps(high, share));
+                let share = _mm512_set1_ps(shares[number]);
+                store(&mut places[0], _mm512_mul_ps(sums[number][0], share));
+                store(&mut places[1], _mm512_mul_ps(sums[number][1], share));
             }
         }
         Q
@@ -143,9 +185,13 @@ impl Head<'_> {
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn scores<const Q: usize>(self, query: usize, room: &mut Room, blocks: usize) {
-        let queries: [&[f32]; Q] = std::array::from_fn(|number| self.part(query + number, 0));
+        let mut queries: [&[f32]; Q] = [&[]; Q];
+        for (number, values) in queries.iter_mut().enumerate() {
+            *values = self.part(query + number, 0);
+        }
         for (block, keys) in room.keys.chunks_exact(self.size).enumerate() {
-            for (number, sums) in weighted(&queries, keys).into_iter().enumerate() {
+            let sums = weighted(&queries, keys);
+            for (number, sums) in sums.iter().enumerate() {
                 let (places, _) = room.weights[number * blocks + block].as_chunks_mut::<LANES>();
                 store(&mut places[0], sums[0]);
                 store(&mut places[1], sums[1]);
@@ -154,17 +200,21 @@ impl Head<'_> {
     }
 }
 
+// Plain loops here and above: what iterators and closures call is compiled without AVX-512, and would not become part of this.
 /// For each list of factors, as long as `rows`, the sum of the rows multiplied with them.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn weighted<const Q: usize>(factors: &[&[f32]; Q], rows: &[[f32; WIDTH]]) -> [[__m512; 2]; Q] {
     let mut sums = [[_mm512_setzero_ps(); 2]; Q];
-    let factors: [&[f32]; Q] = factors.map(|factors| &factors[..rows.len()]);
+    let mut trimmed: [&[f32]; Q] = [&[]; Q];
+    for number in 0..Q {
+        trimmed[number] = &factors[number][..rows.len()];
+    }
     for (at, row) in rows.iter().enumerate() {
         let (halves, _) = row.as_chunks::<LANES>();
         let (low, high) = (load(&halves[0]), load(&halves[1]));
         for number in 0..Q {
-            let factor = _mm512_set1_ps(factors[number][at]);
+            let factor = _mm512_set1_ps(trimmed[number][at]);
             sums[number][0] = _mm512_fmadd_ps(factor, low, sums[number][0]);
             sums[number][1] = _mm512_fmadd_ps(factor, high, sums[number][1]);
         }

@@ -2,8 +2,10 @@
 
 use tch::{TchError, Tensor};
 
+use super::product::Panels;
 use super::register::{Avx512, LANES};
-use super::{Heads, attention, filled, memory, rounding};
+use super::{Heads, attention, filled, memory, norm, rounding};
+use crate::bundle::HiddenActivation;
 
 /// Whether [`attend`] can be used here.
 pub(in super::super) fn can_attend(heads: Heads) -> bool {
@@ -32,6 +34,97 @@ pub(in super::super) fn attend(
     let (true, true, Some(here)) = (shaped, can_attend(heads), Avx512::found()) else { return Ok(None) };
     attention::attend(here, heads, all, tokens, bias, contexts);
     Ok(Some(()))
+}
+
+/// Whether [`laid_out`] can be used here.
+pub(in super::super) fn can_multiply() -> bool {
+    Avx512::found().is_some()
+}
+
+/// A weight `[out, in]` and a bias `[out]` for [`multiply`], which nothing changes any more. `None` where the processor is not as the
+/// kernel needs it, or a tensor is not f32 on the CPU, empty, or of another size.
+pub(in super::super) fn laid_out(weight: &Tensor, bias: Option<&Tensor>) -> Result<Option<Panels>, TchError> {
+    let (outputs, inputs) = weight.size2()?;
+    let bias = bias.map(memory::values::<f32>);
+    let (Some(values), false, Some(here)) =
+        (memory::values::<f32>(weight), matches!(bias, Some(None)), Avx512::found())
+    else {
+        return Ok(None);
+    };
+    let bias = bias.flatten();
+    let shaped = !values.is_empty() && bias.is_none_or(|bias| bias.len() == outputs as usize);
+    Ok(shaped.then(|| Panels::of(here, values, inputs as usize, bias)))
+}
+
+/// Rows `[n, in]` in f32 times a weight: `[n, out]`, activated.
+pub(in super::super) fn multiply(
+    panels: &Panels,
+    rows: &Tensor,
+    activation: Option<HiddenActivation>,
+) -> Result<Tensor, TchError> {
+    made(rows, panels.inputs(), panels.outputs(), |values, outputs| panels.multiply(values, activation, outputs))
+}
+
+/// Rows `[n, in]` in f32 times a weight `[wide, in]`, activated, times another one, `[out, wide]`: `[n, out]`.
+pub(in super::super) fn multiply_twice(
+    widen: &Panels,
+    narrow: &Panels,
+    rows: &Tensor,
+    activation: HiddenActivation,
+) -> Result<Tensor, TchError> {
+    let (wide, expected) = (widen.outputs(), narrow.inputs());
+    if wide != expected {
+        return Err(TchError::Shape(format!("expected {expected} values between two maps, got: {wide}")));
+    }
+    let fill = |values: &[f32], outputs: &mut [f32]| widen.multiply_twice(narrow, values, Some(activation), outputs);
+    made(rows, widen.inputs(), narrow.outputs(), fill)
+}
+
+/// `[n, outputs]`, filled from rows `[n, inputs]`.
+fn made(
+    rows: &Tensor,
+    inputs: usize,
+    outputs: usize,
+    fill: impl FnOnce(&[f32], &mut [f32]),
+) -> Result<Tensor, TchError> {
+    let (count, width) = rows.size2()?;
+    let rows = rows.f_contiguous()?;
+    let (Some(values), true) = (memory::values::<f32>(&rows), width as usize == inputs) else {
+        let (kind, device) = (rows.kind(), rows.device());
+        return Err(TchError::Shape(format!(
+            "expected rows of {inputs} values in f32 on the CPU, got: {width} in {kind:?} on {device:?}"
+        )));
+    };
+    let fill = |outputs: &mut [f32]| {
+        fill(values, outputs);
+        Ok(())
+    };
+    Ok(filled(count as usize, outputs, fill)?.0)
+}
+
+/// Layer normalisation of `rows + others`, both `[n, m]`, by a weight and a bias of `[m]` (Ba et al. 2016). All in f32 on the CPU, and `m`
+/// a multiple of 16; `None` where they are not, or the processor is not as the kernel needs it.
+pub(in super::super) fn normalised(
+    rows: &Tensor,
+    others: &Tensor,
+    [weight, bias]: [&Tensor; 2],
+    epsilon: f64,
+) -> Result<Option<Tensor>, TchError> {
+    let (count, width) = rows.size2()?;
+    let (count, width) = (count as usize, width as usize);
+    let values = [rows, others, weight, bias].map(memory::values::<f32>);
+    let ([Some(rows), Some(others), Some(weight), Some(bias)], Some(here)) = (values, Avx512::found()) else {
+        return Ok(None);
+    };
+    let shaped = others.len() == rows.len() && weight.len() == width && bias.len() == width;
+    if !shaped || width == 0 || !width.is_multiple_of(LANES) {
+        return Ok(None);
+    }
+    let (made, ()) = filled(count, width, |outputs| {
+        norm::normalise(here, rows, others, norm::Scale { weight, bias, epsilon: epsilon as f32 }, outputs);
+        Ok(())
+    })?;
+    Ok(Some(made))
 }
 
 /// Rows `[n, m]` in f32 as whole numbers from -127 to 127, and what one step of each row is worth, `[n, 1]`: its largest magnitude

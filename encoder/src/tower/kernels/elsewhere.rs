@@ -3,6 +3,23 @@
 use tch::{TchError, Tensor};
 
 use super::Heads;
+use crate::bundle::HiddenActivation;
+
+/// A weight as no kernel takes it.
+#[derive(Debug)]
+pub(in super::super) enum Panels {}
+
+pub(in super::super) fn can_multiply() -> bool {
+    false
+}
+
+pub(in super::super) fn laid_out(_: &Tensor, _: Option<&Tensor>) -> Result<Option<Panels>, TchError> {
+    Ok(None)
+}
+
+pub(in super::super) fn multiply(panels: &Panels, _: &Tensor, _: Option<HiddenActivation>) -> Result<Tensor, TchError> {
+    match *panels {}
+}
 
 pub(in super::super) fn can_attend(_: Heads) -> bool {
     false
@@ -26,6 +43,24 @@ pub(in super::super) fn scaled(
     _: &Tensor,
     _: &Tensor,
     _: Option<&Tensor>,
+) -> Result<Option<Tensor>, TchError> {
+    Ok(None)
+}
+
+pub(in super::super) fn multiply_twice(
+    widen: &Panels,
+    _: &Panels,
+    _: &Tensor,
+    _: HiddenActivation,
+) -> Result<Tensor, TchError> {
+    match *widen {}
+}
+
+pub(in super::super) fn normalised(
+    _: &Tensor,
+    _: &Tensor,
+    _: [&Tensor; 2],
+    _: f64,
 ) -> Result<Option<Tensor>, TchError> {
     Ok(None)
 }
