@@ -147,6 +147,22 @@ impl Compute {
     }
 }
 
+/// Gives the calling thread its number of operator threads again once it is dropped.
+#[derive(Debug)]
+pub(crate) struct OperatorThreads(i32);
+
+impl OperatorThreads {
+    pub(crate) fn kept() -> Self {
+        Self(tch::get_num_threads())
+    }
+}
+
+impl Drop for OperatorThreads {
+    fn drop(&mut self) {
+        tch::set_num_threads(self.0);
+    }
+}
+
 /// Sets the operator threads of the calling thread.
 ///
 /// The first thing that libtorch does on a thread is to take the number that was last set on any; asking first gets that over with.

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 
 use super::Tower;
-use super::kernels::with_kernel_threads;
 use super::network::{Network, VectorLength};
-use crate::device::set_operator_threads;
+use crate::device::{OperatorThreads, set_operator_threads};
 use crate::error::Error;
 use crate::tokenize::{Batch, Budget, Tokens, plan};
 
@@ -68,12 +67,7 @@ impl Many {
         } else {
             let mut finished = true;
             for number in 0..batches.len() {
-                let rows = if self.lanes > 1 && network.by_kernels {
-                    by_kernels(network.clone(), self.lanes, |network| one(network, number))
-                } else {
-                    one(network, number)
-                };
-                finished = done(number, &rows?);
+                finished = done(number, &one(network, number)?);
                 if !finished {
                     break;
                 }
@@ -82,16 +76,6 @@ impl Many {
         };
         Ok(finished.then_some(vectors))
     }
-}
-
-/// One batch on all cores: our kernels share them; torch's operators, of which little is left, run on one thread, since their
-/// other ones would wait for more work in a loop and take the cores from the kernels.
-fn by_kernels<R: Send>(network: Network, threads: usize, one: impl Fn(&Network) -> R + Send) -> R {
-    with_kernel_threads(threads, move || {
-        let _threads = Restored(tch::get_num_threads());
-        set_operator_threads(1);
-        one(&network)
-    })
 }
 
 /// Batches from 0 to `batches`, each by the next free lane; `done` hears of each on this thread, and false ends it.
@@ -106,7 +90,7 @@ where
     F: Fn(&Network, usize) -> Result<Vec<f32>, Error> + Sync,
 {
     // libtorch keeps the last number of operator threads that any thread has set, for threads to come.
-    let _threads = Restored(tch::get_num_threads());
+    let _threads = OperatorThreads::kept();
     let next = &AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (sender, receiver) = sync_channel(lanes);
@@ -141,13 +125,4 @@ where
         }
         Ok(true)
     })
-}
-
-/// Gives this thread its number of operator threads again.
-struct Restored(i32);
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        tch::set_num_threads(self.0);
-    }
 }

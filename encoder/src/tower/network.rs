@@ -2,11 +2,13 @@
 
 use tch::{Device, Kind, TchError, Tensor};
 
+use super::kernels::with_kernel_threads;
 use super::packed::Packed;
 use super::parameters::Parameters;
 use super::product::Filling;
 use super::{Bert, Dense, MultiHop, Pooling, Recurrent, T5, Tower};
 use crate::bundle::Architecture;
+use crate::device::{OperatorThreads, set_operator_threads};
 use crate::error::{Error, torch};
 use crate::tokenize::Batch;
 
@@ -96,8 +98,23 @@ impl Network {
         self.routes[1].dim
     }
 
-    /// Embeds a batch: `batch.rows() * dim` values, row-major, in the order of the batch.
+    /// Embeds a batch, on as many threads as operators have here: `batch.rows() * dim` values, row-major, in the order of the batch.
     pub(crate) fn embed(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Vec<f32>, Error> {
+        let threads = usize::try_from(tch::get_num_threads()).unwrap_or(1);
+        if !self.by_kernels || threads == 1 {
+            return self.embed_here(tower, batch, length);
+        }
+        // Kernels share the cores themselves. Operators, of which little is left, run on one thread: other ones wait for more work
+        // in a loop, and would take the cores from the kernels.
+        let network = self.clone();
+        with_kernel_threads(threads, move || {
+            let _threads = OperatorThreads::kept();
+            set_operator_threads(1);
+            network.embed_here(tower, batch, length)
+        })
+    }
+
+    fn embed_here(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Vec<f32>, Error> {
         let dim = self.routes[usize::from(tower == Tower::Answer)].dim;
         let on_cpu = || self.pass(tower, batch, length)?.vectors.f_to_device(Device::Cpu)?.f_contiguous();
         let vectors = tch::no_grad(on_cpu).map_err(torch("embedding a batch"))?;

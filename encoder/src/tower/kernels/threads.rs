@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+#[cfg(target_arch = "x86_64")]
 use rayon::prelude::*;
 
 thread_local! {
@@ -9,6 +10,7 @@ thread_local! {
 }
 
 /// One, unless inside [`with_kernel_threads`].
+#[cfg(target_arch = "x86_64")]
 pub(super) fn kernel_threads() -> usize {
     THREADS.get()
 }
@@ -30,6 +32,7 @@ pub(in super::super) fn with_kernel_threads<R: Send>(threads: usize, work: impl 
 }
 
 /// Each piece by `one`, on as many threads as there are pieces and cores; on this one if kernels do not share their work.
+#[cfg(target_arch = "x86_64")]
 pub(super) fn share<T: Send>(pieces: impl Iterator<Item = T>, one: impl Fn(T) + Sync + Send) {
     if kernel_threads() == 1 {
         return pieces.for_each(one);
