@@ -22,7 +22,9 @@ const HEAD_SIZE: usize = 32;
 /// An encoder to be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewEncoder {
-    /// Torch's own cells, all values uniform within one over the square root of `hidden`, as torch draws them.
+    /// Torch's own cells, all values uniform within one over the square root of `hidden`, as torch draws them. Token vectors get a root
+    /// mean square of one, which such cells are made for: those of BERT models, which normalise them, have 0.06, and a cell that sees
+    /// so little of its input hardly learns.
     Recurrent {
         /// LSTM, GRU or RNN.
         cell: Cell,
@@ -80,7 +82,7 @@ fn write_encoder(from: &Path, layout: &Layout, to: &Path, seed: u64, encoder: Ne
     if prompts.is_file() {
         fs_err::copy(&prompts, to.join("config_sentence_transformers.json"))?;
     }
-    let table = stored::token_table(&placed.folder)?;
+    let mut table = stored::token_table(&placed.folder)?;
     let longest = settings.max_tokens.unwrap_or(usize::MAX).min(table.max_positions);
     let longest = if longest == usize::MAX { UNLIMITED_TOKENS } else { longest };
     let settings = json!({"max_seq_length": longest, "do_lower_case": settings.lower_case});
@@ -98,6 +100,7 @@ fn write_encoder(from: &Path, layout: &Layout, to: &Path, seed: u64, encoder: Ne
                 layers,
                 bidirectional,
             };
+            to_size_one(&mut table.values);
             let tensors = config.tensors();
             let tensors = tensors.iter().map(|(name, shape)| uniform(&mut random, name, shape, hidden)).collect();
             (config.fact(), RecurrentConfig::TABLE, tensors)
@@ -111,6 +114,17 @@ fn write_encoder(from: &Path, layout: &Layout, to: &Path, seed: u64, encoder: Ne
     tensors.push((name.to_owned(), vec![rows, width], table.values));
     write(&to.join("config.json"), &config)?;
     drawn::write(to, &tensors)
+}
+
+/// Multiplies values so that their root mean square is one; zeros stay.
+fn to_size_one(values: &mut [f32]) {
+    let squares: f64 = values.iter().map(|value| f64::from(*value).powi(2)).sum();
+    let size = (squares / values.len().max(1) as f64).sqrt();
+    if size > 0.0 {
+        for value in values {
+            *value = (f64::from(*value) / size) as f32;
+        }
+    }
 }
 
 /// `config.json` of a small BERT.

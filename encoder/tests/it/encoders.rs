@@ -96,3 +96,21 @@ fn a_seed_makes_one_model() {
         assert_eq!(one, two, "{encoder:?}");
     }
 }
+
+#[test]
+fn cells_see_token_vectors_of_size_one() {
+    let size = |values: &tch::Tensor| values.to_kind(tch::Kind::Double).square().mean(None).sqrt().double_value(&[]);
+    let table = |bundle: &std::path::Path| {
+        let learned = Learned::open(bundle, &Compute::default()).unwrap();
+        let table =
+            learned.parameters().iter().find(|parameter| parameter.name.ends_with("embeddings.weight")).unwrap();
+        table.tensor.detach().copy()
+    };
+    let (_of_cells, cells) = made("sde", encoders()[0], Aggregation::Mean);
+    let (_of_transformer, transformer) = made("sde", encoders()[3], Aggregation::Mean);
+    let (scaled, kept) = (table(&cells), table(&transformer));
+    assert!((size(&scaled) - 1.0).abs() < 1e-5, "{}", size(&scaled));
+    // The same directions.
+    let apart = (&kept / size(&kept) - &scaled).abs().max().double_value(&[]);
+    assert!(apart < 1e-5, "{apart}");
+}
