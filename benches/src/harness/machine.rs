@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Processor features that a search may use.
@@ -43,7 +43,7 @@ pub struct Machine {
 }
 
 /// The source and the time of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// Short hash of the commit; `-dirty` where files differ from it; `unknown` outside of a repository.
     pub revision: String,

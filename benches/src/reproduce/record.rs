@@ -10,6 +10,7 @@ use super::values::mean;
 use crate::harness::field;
 
 /// One row per trial and evaluation. `difference` and what follows compare with the baseline's trial of the same seed.
+/// Date and revision are those of the trial, which may be older than the report.
 pub fn write_rows(out: &mut impl Write, reproduced: &Reproduced) -> io::Result<()> {
     let metrics: Vec<String> = METRICS.iter().map(ToString::to_string).collect();
     writeln!(
@@ -19,6 +20,7 @@ pub fn write_rows(out: &mut impl Write, reproduced: &Reproduced) -> io::Result<(
     )?;
     let none = String::new;
     for (trial, values) in &reproduced.trials {
+        let made = trial.made.as_ref();
         let variant = reproduced.table.variant(&trial.variant);
         let baseline = variant.and_then(|variant| reproduced.table.baseline_of(variant));
         for (place, (evaluated, own)) in reproduced.table.evaluations.iter().zip(values).enumerate() {
@@ -49,8 +51,8 @@ pub fn write_rows(out: &mut impl Write, reproduced: &Reproduced) -> io::Result<(
             writeln!(
                 out,
                 "{},{},{},{},{},{},{},{},{},{against},{probe},{},{},{:.0},{:.0},{},{},{},{}",
-                reproduced.stamp.date,
-                reproduced.stamp.revision,
+                made.map_or("", |made| &made.date),
+                made.map_or("unknown", |made| &made.revision),
                 reproduced.table.name,
                 trial.variant,
                 trial.seed,

@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use super::table::{Evaluated, Places, ProbeConfig, Variant};
 use super::values::{self, Values};
-use crate::harness::Error;
+use crate::harness::{Error, Stamp, stamp};
 
 /// A finished trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,6 +51,9 @@ pub struct Trial {
     pub probe: Option<Separated>,
     /// The trainer's settings.
     pub settings: Value,
+    /// The source and the time at the end of it; absent from trials made before it was kept.
+    #[serde(default)]
+    pub made: Option<Stamp>,
 }
 
 /// How the towers lie.
@@ -145,6 +148,7 @@ impl Todo<'_> {
             device: config.device.to_string(),
             probe: self.probe.map(|probe| self.look(folder, &encoder, probe)).transpose()?,
             settings: serde_json::to_value(config)?,
+            made: Some(stamp()),
         };
         let (path, partial) = (folder.join("trial.json"), folder.join("trial.partial"));
         fs_err::write(&partial, format!("{:#}\n", serde_json::to_value(&trial)?))?;

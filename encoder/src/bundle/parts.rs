@@ -15,7 +15,7 @@ use crate::device::{Compute, Device, Dtype};
 use crate::dual::{Parameter, Part, Tie};
 use crate::error::Error;
 use crate::tokenize::{Splitter, SplitterSettings, Tokenizer};
-use crate::tower::{Dense, Filling, Loaded, MultiHop, Network, Pooling, Route, Tower, Transformer, by_kernels};
+use crate::tower::{Cores, Dense, Filling, Loaded, MultiHop, Network, Pooling, Route, Tower, Transformer, by_kernels};
 
 /// The longest input of a model that names none and whose positions have no end.
 const UNLIMITED_TOKENS: usize = 512;
@@ -152,15 +152,11 @@ impl Parts {
             let fix = "A tower begins with a transformer";
             return Err(Error::MissingFile { path: layout.root.join("config.json"), fix });
         };
+        let threads = compute.lanes();
+        let cores = if self.by_kernels && threads > 1 { Some(Cores::new(threads)?) } else { None };
         let tokenizer = Tokenizer::new([Arc::clone(question), Arc::clone(answer)], &layout.prompts)?;
         Ok((
-            Network {
-                modules: self.modules,
-                routes,
-                device: compute.torch_device(),
-                filling: self.filling,
-                by_kernels: self.by_kernels,
-            },
+            Network { modules: self.modules, routes, device: compute.torch_device(), filling: self.filling, cores },
             tokenizer,
         ))
     }

@@ -20,7 +20,7 @@ const SCORES: i64 = 1 << 20;
 /// How contexts are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// By our kernel, on this thread; in f32, whatever the network's dtype.
+    /// By our kernel; in f32, whatever the network's dtype.
     Kernel,
     /// In batched products of so many scores.
     Products(i64),

@@ -2,7 +2,7 @@
 //!
 //! Operators that share the cores wait for each other at every end of every operator, and hand each other's results through
 //! the cache. Where there are batches enough, each core therefore takes whole batches: a *lane* is a thread with one operator
-//! thread and its own reference to the network. Measured with all-MiniLM-L6-v2 on two cores, 160 passages of 256 tokens
+//! thread and its own reference to the network. Measured with torch's products and all-MiniLM-L6-v2 on two cores, 160 passages of 256 tokens
 //! (`dyad-encoder embed`): int8 14 % and bf16 8 % more tokens/s on an idle machine, f32 the same; where another process takes half of
 //! the cores, f32 takes twice as long, and four to six times with operators of two threads.
 

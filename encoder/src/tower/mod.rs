@@ -45,6 +45,7 @@ mod tests;
 
 use bert::Bert;
 pub(crate) use feed_forward::FeedForward;
+pub(crate) use kernels::Cores;
 pub(crate) use linear::Linear;
 pub(crate) use many::Many;
 pub(crate) use multihop::MultiHop;

@@ -2,13 +2,12 @@
 
 use tch::{Device, Kind, TchError, Tensor};
 
-use super::kernels::with_kernel_threads;
+use super::kernels::Cores;
 use super::packed::Packed;
 use super::parameters::Parameters;
 use super::product::Filling;
 use super::{Bert, Dense, MultiHop, Pooling, Recurrent, T5, Tower};
 use crate::bundle::Architecture;
-use crate::device::{OperatorThreads, set_operator_threads};
 use crate::error::{Error, torch};
 use crate::tokenize::Batch;
 
@@ -88,8 +87,8 @@ pub(crate) struct Network {
     pub(crate) routes: [Route; 2],
     pub(crate) device: Device,
     pub(crate) filling: Filling,
-    /// Whether products are kernels of ours, which share cores in their own way.
-    pub(crate) by_kernels: bool,
+    /// Threads for our kernels, where products are theirs.
+    pub(crate) cores: Option<Cores>,
 }
 
 impl Network {
@@ -100,18 +99,13 @@ impl Network {
 
     /// Embeds a batch, on as many threads as operators have here: `batch.rows() * dim` values, row-major, in the order of the batch.
     pub(crate) fn embed(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Vec<f32>, Error> {
-        let threads = usize::try_from(tch::get_num_threads()).unwrap_or(1);
-        if !self.by_kernels || threads == 1 {
-            return self.embed_here(tower, batch, length);
+        match &self.cores {
+            Some(cores) if tch::get_num_threads() > 1 => {
+                let network = self.clone();
+                cores.run(move || network.embed_here(tower, batch, length))
+            }
+            _ => self.embed_here(tower, batch, length),
         }
-        // Kernels share the cores themselves. Operators, of which little is left, run on one thread: other ones wait for more work
-        // in a loop, and would take the cores from the kernels.
-        let network = self.clone();
-        with_kernel_threads(threads, move || {
-            let _threads = OperatorThreads::kept();
-            set_operator_threads(1);
-            network.embed_here(tower, batch, length)
-        })
     }
 
     fn embed_here(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Vec<f32>, Error> {

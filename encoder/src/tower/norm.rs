@@ -26,7 +26,7 @@ impl LayerNorm {
 
     /// Of the sum of what a product has just made and what it was made from.
     pub(crate) fn of_sum(&self, mut made: Tensor, input: &Tensor) -> Result<Tensor, TchError> {
-        let plain = !(made.requires_grad() || input.requires_grad() || self.weight.requires_grad());
+        let plain = [&made, input, &self.weight, &self.bias].iter().all(|tensor| !tensor.requires_grad());
         // On one thread, as the kernel is.
         if plain
             && tch::get_num_threads() == 1

@@ -51,3 +51,78 @@ fn pool(mode: PoolingMode, tokens: &Tensor, skipped: i64) -> Result<Tensor, TchE
         PoolingMode::LastToken => tokens.f_select(1, -1),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tch::Device;
+
+    use super::super::packed::Run;
+    use super::*;
+
+    /// Of the tokens of one text, `at` counted from 0, as sentence-transformers documents each mode.
+    fn slow(mode: PoolingMode, tokens: &[Vec<f32>], prompt: usize) -> Vec<f32> {
+        let of = |value: &dyn Fn(usize, f32) -> f32, start: f32, fold: &dyn Fn(f32, f32) -> f32| {
+            let column =
+                |at: usize| tokens.iter().enumerate().skip(prompt).map(move |(place, token)| (place, token[at]));
+            (0..tokens[0].len())
+                .map(|at| column(at).map(|(place, token)| value(place, token)).fold(start, fold))
+                .collect::<Vec<f32>>()
+        };
+        let sum = |a: f32, b: f32| a + b;
+        let count = (tokens.len() - prompt) as f32;
+        let places: f32 = (prompt..tokens.len()).map(|place| place as f32 + 1.0).sum();
+        match mode {
+            PoolingMode::Cls => tokens[prompt].clone(),
+            PoolingMode::LastToken => tokens[tokens.len() - 1].clone(),
+            PoolingMode::Max => of(&|_, value| value, f32::NEG_INFINITY, &f32::max),
+            PoolingMode::Mean => of(&|_, value| value / count, 0.0, &sum),
+            PoolingMode::MeanSqrtLength => of(&|_, value| value / count.sqrt(), 0.0, &sum),
+            PoolingMode::WeightedMean => of(&|place, value| value * (place as f32 + 1.0) / places, 0.0, &sum),
+        }
+    }
+
+    #[test]
+    fn every_mode_is_that_of_its_formula() {
+        tch::manual_seed(12);
+        let runs = vec![
+            Run { first: 0, rows: 2, tokens: 4 },
+            Run { first: 8, rows: 1, tokens: 3 },
+            Run { first: 11, rows: 1, tokens: 1 },
+        ];
+        let hidden = Tensor::randn([12, 5], (Kind::Float, Device::Cpu));
+        let values = Vec::<Vec<f32>>::try_from(&hidden).unwrap();
+        let texts = [&values[..4], &values[4..8], &values[8..11], &values[11..]];
+        let ids = Tensor::zeros([12], (Kind::Int64, Device::Cpu));
+        for (prompt, include_prompt) in [(0, true), (2, true), (2, false)] {
+            let packed = Packed {
+                ids: ids.shallow_clone(),
+                positions: ids.shallow_clone(),
+                runs: runs.clone(),
+                filler: 0,
+                prompt: prompt as i64,
+            };
+            let modes = vec![
+                PoolingMode::Cls,
+                PoolingMode::Max,
+                PoolingMode::Mean,
+                PoolingMode::MeanSqrtLength,
+                PoolingMode::WeightedMean,
+                PoolingMode::LastToken,
+            ];
+            let pooling = Pooling::new(PoolingConfig { modes: modes.clone(), include_prompt });
+            let got = Vec::<Vec<f32>>::try_from(pooling.forward(&hidden, &packed).unwrap()).unwrap();
+            assert_eq!(got.len(), texts.len());
+            for (got, text) in got.iter().zip(texts) {
+                // The token behind the text stays, however long the prompt.
+                let skipped = if include_prompt { 0 } else { prompt.min(text.len() - 1) };
+                let expected = modes.iter().flat_map(|mode| slow(*mode, text, skipped));
+                for (number, (got, expected)) in got.iter().zip(expected).enumerate() {
+                    assert!(
+                        (got - expected).abs() < 1e-5,
+                        "value {number} with {prompt}, {include_prompt}: {got} {expected}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! How a map that stays as it is multiplies: torch's way, oneDNN's, or in int8.
+//! How a map multiplies: by our kernel, torch's way, oneDNN's, or in int8.
 //!
 //! * **f32 on the CPU**, where the processor has AVX-512: by a kernel of ours over a weight laid out once
 //!   (`kernels/product.rs`), which activates what it has made too.

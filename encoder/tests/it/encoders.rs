@@ -114,3 +114,19 @@ fn cells_see_token_vectors_of_size_one() {
     let apart = (&kept / size(&kept) - &scaled).abs().max().double_value(&[]);
     assert!(apart < 1e-5, "{apart}");
 }
+
+#[test]
+fn a_projection_has_any_size() {
+    for dim in [1, 256, 768, 2048, 4096] {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("bundle");
+        let creation = Creation { sharing: "ade-spl".parse().unwrap(), dim, seed: 2 };
+        create_over(&tiny("classic-mean"), &to, &creation, encoders()[3], Aggregation::Mean).unwrap();
+        let opened = open(&to);
+        assert_eq!(opened.info().dim, dim);
+        for vector in embed(&opened, Tower::Question, &texts()) {
+            let length = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>();
+            assert!(vector.len() == dim && (length - 1.0).abs() < 1e-5, "{dim}: {length}");
+        }
+    }
+}

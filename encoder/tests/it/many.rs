@@ -43,6 +43,25 @@ fn lanes_give_what_one_thread_gives() {
 }
 
 #[test]
+fn one_batch_gives_the_same_on_any_number_of_threads() {
+    for name in MODELS {
+        let open = |threads| Encoder::open(&tiny(name), &compute(threads, Dtype::F32)).unwrap();
+        let alone = open(1);
+        let given = tokens(&alone, Tower::Question, &texts());
+        let batch: Vec<&Tokens> = given.iter().collect();
+        let expected = alone.embed(Tower::Question, &batch).unwrap();
+        for threads in [2, 3] {
+            let shared = open(threads);
+            let before = tch::get_num_threads();
+            let got = shared.embed(Tower::Question, &batch).unwrap();
+            assert_eq!((tch::get_num_threads(), got.len()), (before, expected.len()));
+            let apart = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(apart < 1e-5, "{name} {threads}: {apart}");
+        }
+    }
+}
+
+#[test]
 fn towers_that_learn_give_the_same_side_by_side() {
     let of = |threads| {
         let learned = Learned::open(&tiny("classic-mean"), &compute(threads, Dtype::F32)).unwrap();

@@ -31,7 +31,8 @@ struct Room {
     weights: Vec<[f32; WIDTH]>,
 }
 
-/// As [`super::attend`], which has checked the sizes. Where kernels share their work, each thread takes some queries of each text.
+/// As [`super::attend`], which has checked the sizes. Where kernels share their work, each thread takes some texts, or some queries of
+/// each where there are fewer texts than threads.
 pub(super) fn attend(
     here: Avx512,
     heads: Heads,
@@ -45,41 +46,47 @@ pub(super) fn attend(
         return;
     }
     let parts = if contexts.len() * tokens < SHARED { 1 } else { threads::kernel_threads() };
-    let some = tokens.div_ceil(parts).next_multiple_of(QUERIES);
-    let texts = all.chunks_exact(tokens * 3 * inner).zip(contexts.chunks_exact_mut(tokens * inner));
-    let pieces = texts.flat_map(|(all, contexts)| {
-        let contexts = contexts.chunks_mut(some * inner).enumerate();
-        contexts.map(move |(number, contexts)| Piece { all, from: number * some, contexts })
-    });
-    let one = |piece: Piece<'_>, room: &mut Room| piece.attend(here, heads, tokens, bias, room);
-    if parts == 1 {
-        let mut room = Room::default();
-        pieces.for_each(|piece| one(piece, &mut room));
+    let (of_text, texts) = (tokens * 3 * inner, contexts.len() / (tokens * inner));
+    let attend = |piece: Piece<'_>| piece.attend(here, heads, tokens, bias);
+    if texts >= parts {
+        let some = texts.div_ceil(parts);
+        let pieces = all.chunks(some * of_text).zip(contexts.chunks_mut(some * tokens * inner));
+        threads::share(pieces.map(|(all, contexts)| Piece { all, from: 0, contexts }), attend);
     } else {
-        threads::share(pieces, |piece| one(piece, &mut Room::default()));
+        let some = tokens.div_ceil(parts.div_ceil(texts.max(1))).next_multiple_of(QUERIES);
+        let pieces = all.chunks_exact(of_text).zip(contexts.chunks_exact_mut(tokens * inner));
+        let pieces = pieces.flat_map(|(all, contexts)| {
+            let contexts = contexts.chunks_mut(some * inner).enumerate();
+            contexts.map(move |(number, contexts)| Piece { all, from: number * some, contexts })
+        });
+        threads::share(pieces, attend);
     }
 }
 
-/// Some queries of one text.
+/// Some texts, or some queries of one.
 struct Piece<'a> {
-    /// `[s, 3 * inner]`.
+    /// `[texts, s, 3 * inner]`.
     all: &'a [f32],
     /// The first query.
     from: usize,
-    /// `[queries, inner]`.
+    /// `[texts, s, inner]`, or `[queries, inner]` of one text.
     contexts: &'a mut [f32],
 }
 
 impl Piece<'_> {
     #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
-    fn attend(self, _: Avx512, heads: Heads, tokens: usize, bias: Option<&[f32]>, room: &mut Room) {
+    fn attend(self, _: Avx512, heads: Heads, tokens: usize, bias: Option<&[f32]>) {
         let Self { all, from, contexts } = self;
         let Heads { count, size, scale } = heads;
-        for head in 0..count {
-            let bias = bias.and_then(|bias| bias.get(head * tokens * tokens..(head + 1) * tokens * tokens));
-            let one = Head { all, bias, tokens, from, inner: count * size, first: head * size, size, scale };
-            // SAFETY: the processor has AVX-512F, as the first argument says.
-            unsafe { one.attend(room, contexts) };
+        let inner = count * size;
+        let mut room = Room::default();
+        for (all, contexts) in all.chunks_exact(tokens * 3 * inner).zip(contexts.chunks_mut(tokens * inner)) {
+            for head in 0..count {
+                let bias = bias.and_then(|bias| bias.get(head * tokens * tokens..(head + 1) * tokens * tokens));
+                let one = Head { all, bias, tokens, from, inner, first: head * size, size, scale };
+                // SAFETY: the processor has AVX-512F, as the first argument says.
+                unsafe { one.attend(&mut room, contexts) };
+            }
         }
     }
 }
@@ -247,4 +254,38 @@ fn softmax(scores: &mut [[f32; WIDTH]], tokens: usize, bias: Option<&[f32]>) -> 
         store(values, value);
     }
     _mm512_reduce_add_ps(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use threads::Cores;
+
+    #[test]
+    fn shared_work_gives_the_same() {
+        let Some(here) = Avx512::found() else {
+            println!("skipped: this processor has no AVX-512");
+            return;
+        };
+        // Pieces of one text, uneven ones, and of several texts.
+        for (texts, tokens) in [(1, 203), (2, 150), (3, 150), (7, 101)] {
+            let heads = Heads { count: 2, size: 32, scale: 0.2 };
+            let value = |place: usize| (place as f32 * 0.37).sin() * 2.0;
+            let all: Vec<f32> = (0..texts * tokens * 3 * 64).map(value).collect();
+            let bias: Vec<f32> = (0..2 * tokens * tokens).map(|place| value(place + 5)).collect();
+            let room = vec![f32::NAN; texts * tokens * 64];
+            assert!(room.len() * tokens >= SHARED);
+            for bias in [None, Some(&bias[..])] {
+                let mut alone = room.clone();
+                attend(here, heads, &all, tokens, bias, &mut alone);
+                assert!(alone.iter().all(|value| value.is_finite()));
+                for threads in [2, 3, 5] {
+                    let mut shared = room.clone();
+                    Cores::new(threads).unwrap().run(|| attend(here, heads, &all, tokens, bias, &mut shared));
+                    let alike = alone.iter().zip(&shared).all(|(a, b)| a.to_bits() == b.to_bits());
+                    assert!(alike, "{texts} texts of {tokens} tokens by {threads}");
+                }
+            }
+        }
+    }
 }

@@ -12,7 +12,7 @@ pub(in super::super) fn can_attend(heads: Heads) -> bool {
     heads.size.is_multiple_of(2 * LANES) && Avx512::found().is_some()
 }
 
-/// Self-attention of texts of equal length (Vaswani et al. 2017, eq. 1), computed on this thread.
+/// Self-attention of texts of equal length (Vaswani et al. 2017, eq. 1).
 ///
 /// `all` is `[rows, s, 3 * inner]`: queries, keys and values side by side, each `[heads, size]`; `bias`, `[1, heads, s, s]`, is
 /// added to the scores; `contexts` gets `rows * s * inner` values. All in f32 on the CPU. `None`, and `contexts` as it was, where
@@ -89,10 +89,12 @@ fn made(
 ) -> Result<Tensor, TchError> {
     let (count, width) = rows.size2()?;
     let rows = rows.f_contiguous()?;
-    let (Some(values), true) = (memory::values::<f32>(&rows), width as usize == inputs) else {
+    let usable = width as usize == inputs && !rows.requires_grad();
+    let (Some(values), true) = (memory::values::<f32>(&rows), usable) else {
         let (kind, device) = (rows.kind(), rows.device());
+        let learned = if rows.requires_grad() { ", for which a gradient is asked" } else { "" };
         return Err(TchError::Shape(format!(
-            "expected rows of {inputs} values in f32 on the CPU, got: {width} in {kind:?} on {device:?}"
+            "expected rows of {inputs} values in f32 on the CPU that ask no gradient, got: {width} in {kind:?} on {device:?}{learned}"
         )));
     };
     let fill = |outputs: &mut [f32]| {
@@ -197,6 +199,18 @@ mod tests {
         assert!(!attended(heads(32), &all.to_kind(Kind::BFloat16), None, whole));
         assert!(!attended(heads(32), &draw(&[3, 2, 3 * 64]).transpose(0, 1), None, whole), "not side by side");
         assert!(!can_attend(heads(33)));
+    }
+
+    #[test]
+    fn sums_are_left_alone_where_sizes_are_odd() {
+        let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
+        let done = |rows: &Tensor, others: &Tensor, width: i64| {
+            normalised(rows, others, [&draw(&[width]), &draw(&[width])], 1e-5).unwrap().is_some()
+        };
+        assert_eq!(done(&draw(&[3, 32]), &draw(&[3, 32]), 32), Avx512::found().is_some());
+        assert!(!done(&draw(&[3, 31]), &draw(&[3, 31]), 31) && !done(&draw(&[3, 0]), &draw(&[3, 0]), 0));
+        assert!(!done(&draw(&[3, 32]), &draw(&[2, 32]), 32) && !done(&draw(&[3, 32]), &draw(&[3, 32]), 16));
+        assert!(!done(&draw(&[3, 32]).to_kind(Kind::Double), &draw(&[3, 32]), 32));
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub(super) fn values<T: Number>(tensor: &Tensor) -> Option<&[T]> {
     }
     // SAFETY: a contiguous tensor of this type in the memory of the CPU has `numel` values from its pointer on, aligned by torch.
     // They live as long as the tensor, which is borrowed for that long. Nothing writes to them meanwhile: kernels get the result
-    // of an operator that this thread has just made and no other one knows, or tensors of a network that does not learn,
-    // which nothing writes once it is made.
+    // of an operator that this thread has just made and no other one knows, or tensors that do not learn, which are
+    // written before the network runs.
     Some(unsafe { std::slice::from_raw_parts(tensor.data_ptr().cast::<T>(), tensor.numel()) })
 }
 

@@ -10,7 +10,7 @@
 //! | `attention.rs` | scores, softmax and contexts of one head at a time |
 //! | `norm.rs` | layer normalisation of a sum |
 //! | `rounding.rs` | to int8 and back |
-//! | `threads.rs` | how many threads they share their work among |
+//! | `threads.rs` | threads of a network's own, among which they share the work of a batch |
 //! | `elsewhere.rs` | the calls on other processors: none can be used |
 //!
 //! Each is used where the processor has its instructions; torch's operators elsewhere, which are also its oracle in tests.
@@ -45,7 +45,7 @@ pub(super) use elsewhere::{
 pub(super) use memory::filled;
 #[cfg(target_arch = "x86_64")]
 pub(super) use product::Panels;
-pub(super) use threads::with_kernel_threads;
+pub(crate) use threads::Cores;
 
 /// The largest magnitude in int8; -128 is left out, so that both signs reach as far.
 pub(super) const LARGEST: f32 = 127.0;

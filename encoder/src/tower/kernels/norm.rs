@@ -6,6 +6,10 @@ use std::arch::x86_64::{
 };
 
 use super::register::{Avx512, LANES, load, store};
+use super::threads;
+
+/// Values from which work is shared: some 20 microseconds of one core.
+const SHARED: usize = 1 << 16;
 
 /// What normalised values are scaled with.
 #[derive(Debug, Clone, Copy)]
@@ -21,11 +25,16 @@ pub(super) struct Scale<'a> {
 #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
 pub(super) fn normalise(_: Avx512, rows: &[f32], others: &[f32], scale: Scale<'_>, outputs: &mut [f32]) {
     let width = scale.weight.len();
-    let rows = rows.chunks_exact(width).zip(others.chunks_exact(width));
-    for ((row, other), output) in rows.zip(outputs.chunks_exact_mut(width)) {
-        // SAFETY: the processor has AVX-512F, as the first argument says.
-        unsafe { one(row, other, scale, output) }
-    }
+    let parts = if rows.len() < SHARED { 1 } else { threads::kernel_threads() };
+    let some = (rows.len() / width).div_ceil(parts).max(1) * width;
+    let pieces = rows.chunks(some).zip(others.chunks(some)).zip(outputs.chunks_mut(some));
+    threads::share(pieces, |((rows, others), outputs)| {
+        let rows = rows.chunks_exact(width).zip(others.chunks_exact(width));
+        for ((row, other), output) in rows.zip(outputs.chunks_exact_mut(width)) {
+            // SAFETY: the processor has AVX-512F, as the first argument says.
+            unsafe { one(row, other, scale, output) }
+        }
+    });
 }
 
 /// One row, the mean before the variance: a large mean costs no digits.
@@ -70,14 +79,17 @@ mod tests {
         };
         tch::manual_seed(9);
         let values = |tensor: &Tensor| Vec::<f32>::try_from(tensor.flatten(0, -1)).unwrap();
-        for (rows, width, mean) in [(0, 16, 0.0), (1, 16, 0.0), (7, 48, 3.0), (20, 384, -1.0), (3, 768, 100.0)] {
+        for (rows, width, mean) in
+            [(0, 16, 0.0), (1, 16, 0.0), (7, 48, 3.0), (20, 384, -1.0), (3, 768, 100.0), (200, 384, 0.0)]
+        {
             let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
             let (x, other, weight, bias) =
                 (draw(&[rows, width]) + mean, draw(&[rows, width]), draw(&[width]), draw(&[width]));
             let mut got = vec![f32::NAN; (rows * width) as usize];
             let (of_weight, of_bias) = (values(&weight), values(&bias));
             let scale = Scale { weight: &of_weight, bias: &of_bias, epsilon: 1e-5 };
-            normalise(here, &values(&x), &values(&other), scale, &mut got);
+            let (of_x, of_other) = (values(&x), values(&other));
+            threads::Cores::new(3).unwrap().run(|| normalise(here, &of_x, &of_other, scale, &mut got));
             let [x, other, weight, bias] = [x, other, weight, bias].map(|tensor| tensor.to_kind(Kind::Double));
             let expected = (x + other).layer_norm([width], Some(&weight), Some(&bias), 1e-5, false);
             let expected = Vec::<f64>::try_from(expected.flatten(0, -1)).unwrap();

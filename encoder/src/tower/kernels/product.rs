@@ -134,7 +134,7 @@ impl Panels {
         let some = count.div_ceil(parts).next_multiple_of(ROWS);
         let pieces = rows.chunks(some * self.inputs).zip(outputs.chunks_mut(some * next.outputs));
         threads::share(pieces, |(rows, outputs)| {
-            let mut between = vec![0.0; BLOCK * self.outputs];
+            let mut between = vec![0.0; BLOCK.min(rows.len() / self.inputs) * self.outputs];
             for (rows, outputs) in rows.chunks(BLOCK * self.inputs).zip(outputs.chunks_mut(BLOCK * next.outputs)) {
                 let between = &mut between[..rows.len() / self.inputs * self.outputs];
                 self.part(rows, 0..self.bias.len(), activation, between);
@@ -260,7 +260,7 @@ mod tests {
     use tch::{Device, Kind, Tensor};
 
     use super::*;
-    use threads::with_kernel_threads;
+    use threads::Cores;
 
     fn draw(size: &[i64]) -> Tensor {
         Tensor::randn(size, (Kind::Float, Device::Cpu))
@@ -290,7 +290,7 @@ mod tests {
             for (activation, expected) in expected {
                 let mut got = vec![f32::NAN; rows * outputs];
                 let x = values(&x);
-                with_kernel_threads(threads, || panels.multiply(&x, activation, &mut got));
+                Cores::new(threads).unwrap().run(|| panels.multiply(&x, activation, &mut got));
                 let got = double(&Tensor::from_slice(&got).view([count, wide]));
                 // Of a NaN, which a value that nothing wrote is, the maximum is one.
                 let most = if rows == 0 { 0.0 } else { (got - expected).abs().max().double_value(&[]) };
@@ -355,7 +355,8 @@ mod tests {
             narrow.multiply(&between, None, &mut expected);
             for threads in 1..=3 {
                 let mut got = vec![f32::NAN; count * 24];
-                with_kernel_threads(threads, || widen.multiply_twice(&narrow, &x, activation, &mut got));
+                let cores = Cores::new(threads).unwrap();
+                cores.run(|| widen.multiply_twice(&narrow, &x, activation, &mut got));
                 let alike = got.iter().zip(&expected).all(|(got, expected)| got.to_bits() == expected.to_bits());
                 assert!(alike, "{rows} rows by {threads}");
             }
