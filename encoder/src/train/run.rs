@@ -17,6 +17,7 @@ use super::step::{Length, Step};
 use crate::data::{Cursor, Prefetch, Sampler, TrainBatch};
 use crate::device::Compute;
 use crate::dual::Learned;
+use crate::error::Error;
 use crate::loss::Similarity;
 use crate::tokenize::{Budget, Tokens};
 use crate::tower::{Tower, VectorLength};
@@ -205,7 +206,11 @@ impl Run<'_> {
                 break;
             }
             let batches = next(&mut prefetch, stage.batch.accumulate)?;
-            let report = step.run_all(&batches)?;
+            let report = step.run_all(&batches).map_err(|error| match error {
+                // Counted over all stages, as everything that the log names.
+                Error::GradientNotFinite { norm, .. } => Error::GradientNotFinite { step: state.step + 1, norm },
+                other => other,
+            })?;
             state.step += 1;
             state.stage_step = report.step;
             if let Some(last) = batches.last() {

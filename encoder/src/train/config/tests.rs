@@ -58,6 +58,30 @@ fn every_setting_stands_in_the_text() {
     }
 }
 
+#[test]
+fn adafactor_is_printed_with_its_defaults() {
+    let line = DEFAULT.lines().find_map(|line| line.strip_prefix("# In one line: ")).unwrap();
+    let config = Config::parse(&format!("optimizer = {line}")).unwrap();
+    let default = crate::optim::AdafactorSettings::default();
+    assert_eq!(config.stages[0].optimizer, OptimizerSettings::Adafactor(default));
+    // Every one of them, but the one that is absent.
+    let fields = serde_json::to_value(default).unwrap();
+    for (name, value) in fields.as_object().unwrap() {
+        assert!(line.contains(&format!("{name} = ")) || value.is_null(), "{name}");
+    }
+}
+
+#[test]
+fn a_gaussian_kernel_is_read_as_printed() {
+    let line = DEFAULT.lines().find(|line| line.contains("gaussian")).unwrap();
+    let kernel = line.split_once(", or ").unwrap().1.split_once(" with").unwrap().0;
+    let config = Config::parse(&format!("[loss.endx.geometry]\ndual = {kernel}\ncross-learns = true")).unwrap();
+    let endx = config.stages[0].loss.endx.as_ref().unwrap();
+    assert_eq!(endx.geometry.dual, crate::loss::Kernel::Gaussian { width: 1.0 });
+    assert_eq!(endx.geometry.cross, crate::loss::Kernel::InnerProduct);
+    assert!(endx.geometry.cross_learns);
+}
+
 fn refusal(text: &str) -> String {
     Config::parse(text).unwrap_err()
 }

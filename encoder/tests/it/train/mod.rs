@@ -6,10 +6,12 @@
 //! | `overfit.rs` | every sharing, every family and ENDX learn 64 pairs by heart |
 //! | `step.rs` | the gradient cache and accumulation against one large batch |
 //! | `resume.rs` | killed, interrupted, without room: runs that go on |
+//! | `not_finite.rs` | gradients that are not finite |
 //! | `run.rs` | whole runs: evaluation, best model, stages, mining |
 //! | `refuse.rs` | what cannot be trained |
 
 mod fixture;
+mod not_finite;
 mod overfit;
 mod refuse;
 mod resume;
