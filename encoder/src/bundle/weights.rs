@@ -1,13 +1,13 @@
-//! Tensors out of safetensors files, one or several: streamed, checked, each one digested for the fingerprint.
+//! Tensors out of safetensors files, one or several: mapped, checked, each one digested for the fingerprint.
 //!
-//! Tensors are read one at a time, and not mapped: a file that is cut short while it is read is an error and no signal,
-//! and no more than one tensor is in memory twice.
+//! A tensor is copied from the map where the network has it, once; the map is the page cache's, and goes when all are taken.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
+use memmap2::{Advice, Mmap};
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 use serde_json::Value;
@@ -40,8 +40,8 @@ struct Stored {
     file: usize,
     dtype: Dtype,
     shape: Vec<usize>,
-    /// From the beginning of the file.
-    start: u64,
+    /// From the beginning of the file; within it, as [`header`] has checked.
+    start: usize,
     bytes: usize,
 }
 
@@ -50,7 +50,7 @@ struct Stored {
 pub(crate) struct WeightsFile {
     /// The file, or the index of several.
     path: PathBuf,
-    files: Vec<(PathBuf, File)>,
+    files: Vec<Mmap>,
     stored: BTreeMap<String, Stored>,
     taken: BTreeSet<String>,
     digests: Vec<fingerprint::TensorRecord>,
@@ -96,7 +96,7 @@ impl WeightsFile {
         let (metadata, data) = header(path, &mut file)?;
         let broken = |reason: String| Error::Weights { path: path.to_owned(), reason };
         let number = self.files.len();
-        self.files.push((path.to_owned(), file));
+        self.files.push(mapped(path, &file)?);
         for name in metadata.offset_keys() {
             let Some(info) = metadata.info(&name) else { continue };
             let (start, end) = info.data_offsets;
@@ -104,7 +104,7 @@ impl WeightsFile {
                 file: number,
                 dtype: info.dtype,
                 shape: info.shape.clone(),
-                start: data + start as u64,
+                start: usize::try_from(data).unwrap_or(usize::MAX).saturating_add(start),
                 bytes: end - start,
             };
             let renamed = rename(&name);
@@ -112,7 +112,7 @@ impl WeightsFile {
             if let Some(known) = self.stored.get(&renamed).cloned()
                 && (known.dtype != tensor.dtype
                     || known.shape != tensor.shape
-                    || self.read(&known)? != self.read(&tensor)?)
+                    || self.bytes(&known)? != self.bytes(&tensor)?)
             {
                 return Err(broken(format!("it holds tensor `{name}` under two names, and they differ")));
             }
@@ -121,13 +121,12 @@ impl WeightsFile {
         Ok(())
     }
 
-    fn read(&mut self, stored: &Stored) -> Result<Vec<u8>, Error> {
-        let mut bytes = vec![0; stored.bytes];
-        if let Some((_, file)) = self.files.get_mut(stored.file) {
-            file.seek(SeekFrom::Start(stored.start))?;
-            file.read_exact(&mut bytes)?;
-        }
-        Ok(bytes)
+    /// A tensor where it lies.
+    fn bytes(&self, stored: &Stored) -> Result<&[u8], Error> {
+        let end = stored.start.saturating_add(stored.bytes);
+        let found = self.files.get(stored.file).and_then(|map| map.get(stored.start..end));
+        let reason = || format!("a tensor should end at byte {end}, behind the end of its file");
+        found.ok_or_else(|| Error::Weights { path: self.path.clone(), reason: reason() })
     }
 
     /// The names of all tensors, as the architecture has them.
@@ -136,16 +135,15 @@ impl WeightsFile {
     }
 
     /// One tensor as it is stored.
-    pub(super) fn raw(&mut self, name: &str) -> Result<(Dtype, Vec<usize>, Vec<u8>), Error> {
-        let Some(stored) = self.stored.get(name).cloned() else {
+    pub(super) fn raw(&self, name: &str) -> Result<(Dtype, &[usize], &[u8]), Error> {
+        let Some(stored) = self.stored.get(name) else {
             return Err(Error::MissingTensor { path: self.path.clone(), tensor: name.to_owned() });
         };
-        let bytes = self.read(&stored)?;
-        Ok((stored.dtype, stored.shape, bytes))
+        Ok((stored.dtype, &stored.shape, self.bytes(stored)?))
     }
 
-    /// Refuses tensors with NaN or infinity among those that `used` accepts; one is in memory at a time.
-    pub(super) fn finite(mut self, used: impl Fn(&str) -> bool) -> Result<(), Error> {
+    /// Refuses tensors with NaN or infinity among those that `used` accepts.
+    pub(super) fn finite(self, used: impl Fn(&str) -> bool) -> Result<(), Error> {
         let names: Vec<String> = self.names().filter(|name| used(name)).map(ToOwned::to_owned).collect();
         for tensor in names {
             let (dtype, shape, bytes) = self.raw(&tensor)?;
@@ -156,7 +154,7 @@ impl WeightsFile {
                 _ => continue,
             };
             let values = [shape.iter().product::<usize>() as i64];
-            let finite = Tensor::f_from_data_size(&bytes, &values, kind)
+            let finite = Tensor::f_from_data_size(bytes, &values, kind)
                 .and_then(|values| values.f_isfinite()?.f_all())
                 .and_then(bool::try_from)
                 .map_err(torch("looking for weights that are no numbers"))?;
@@ -197,19 +195,21 @@ impl WeightsFile {
                 got: shape_text(&stored.shape),
             });
         }
-        let bytes = self.read(&stored)?;
-        self.digests.push(fingerprint::TensorRecord {
+        let bytes = self.bytes(&stored)?;
+        let record = fingerprint::TensorRecord {
             name: name.to_owned(),
             dtype: stored.dtype.to_string(),
             shape: shape.to_vec(),
-            sha256: Hex(Sha256::digest(&bytes).into()).to_string(),
-        });
-        self.taken.insert(name.to_owned());
+            sha256: Hex(Sha256::digest(bytes).into()).to_string(),
+        };
         let size: Vec<i64> = shape.iter().map(|&length| length as i64).collect();
-        Tensor::f_from_data_size(&bytes, &size, kind)
+        let tensor = Tensor::f_from_data_size(bytes, &size, kind)
             .and_then(|tensor| tensor.f_to_kind(self.compute.dtype.kind()))
             .and_then(|tensor| tensor.f_to_device(self.compute.torch_device()))
-            .map_err(torch("reading weights"))
+            .map_err(torch("reading weights"))?;
+        self.digests.push(record);
+        self.taken.insert(name.to_owned());
+        Ok(tensor)
     }
 
     /// Refuses tensors that nothing took, except those that `ignore` accepts; gives the digests of those taken.
@@ -233,6 +233,20 @@ impl Parameters for WeightsFile {
     fn int8(&self) -> bool {
         self.compute.dtype == crate::device::Dtype::Int8
     }
+}
+
+/// A file in memory, read ahead.
+#[expect(unsafe_code, reason = "maps a file")]
+fn mapped(path: &Path, file: &File) -> Result<Mmap, Error> {
+    // SAFETY: the map is only read. Bytes that another program changes meanwhile are other numbers, which digests and golden vectors
+    // tell; nothing here relies on reading a byte twice as the same. A file that is cut short in place while it is read ends the
+    // program: what saves models, ours and others, writes anew and renames.
+    let map = unsafe { Mmap::map(file.file()) };
+    let map =
+        map.map_err(|error| Error::Weights { path: path.to_owned(), reason: format!("it cannot be mapped: {error}") })?;
+    // A hint, and as good as none where the system does not take it.
+    let _ = map.advise(Advice::WillNeed);
+    Ok(map)
 }
 
 /// The header of a safetensors file and where its data begin; the file is as long as the header says.

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
+#[cfg(any(test, target_arch = "x86_64"))]
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -41,11 +42,13 @@ impl Cores {
 }
 
 /// Among how many threads kernels share their work here: one, unless inside [`Cores::run`].
+#[cfg(any(test, target_arch = "x86_64"))]
 pub(super) fn kernel_threads() -> usize {
     THREADS.get()
 }
 
 /// Each piece by `one`: side by side on the threads of [`Cores`], one after another elsewhere.
+#[cfg(any(test, target_arch = "x86_64"))]
 pub(super) fn share<T: Send>(pieces: impl Iterator<Item = T>, one: impl Fn(T) + Sync + Send) {
     if kernel_threads() == 1 {
         return pieces.for_each(one);
