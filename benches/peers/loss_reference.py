@@ -111,6 +111,90 @@ def geometry(width: float | None, cross_learns: bool) -> dict:
     return found | {"terms": {name: term.item() for name, term in terms.items()}}
 
 
+# Of the cross side: values of a token vector, heads, values between the maps of the feed-forward block, and of the aggregator.
+SIZE, HEADS, WIDE, INNER, HOPS = 6, 2, 8, 4, 2
+# Tokens of each question and each answer, in the order of the texts.
+QUESTION_TOKENS, ANSWER_TOKENS = (3, 1, 2), (2, 4, 1)
+SIDE = {
+    "attention.query.weight": (SIZE, SIZE),
+    "attention.key.weight": (SIZE, SIZE),
+    "attention.value.weight": (SIZE, SIZE),
+    "attention.output.weight": (SIZE, SIZE),
+    "feed_forward.widen.weight": (WIDE, SIZE),
+    "feed_forward.widen.bias": (WIDE,),
+    "feed_forward.narrow.weight": (SIZE, WIDE),
+    "feed_forward.narrow.bias": (SIZE,),
+    "norm.weight": (SIZE,),
+    "norm.bias": (SIZE,),
+    "w1.weight": (INNER, SIZE),
+    "w2.weight": (HOPS, INNER),
+}
+
+
+def scattered(shape: tuple[int, ...], seed: float) -> torch.Tensor:
+    """As `drawn`, from -1.5 to 1.5 and without the sine's regularity, by which rows of a matrix would be sums of two others."""
+    large = [math.sin((place + 1) * 12.9898 + seed * 78.233) * 43758.5453 for place in range(math.prod(shape))]
+    values = [3 * (value - math.floor(value)) - 1.5 for value in large]
+    return torch.tensor(values, dtype=torch.float64).float().double().reshape(shape).requires_grad_()
+
+
+def cross_vector(own: torch.Tensor, other: torch.Tensor, maps: dict[str, torch.Tensor], multi_hop: bool) -> torch.Tensor:
+    """Wang et al. 2021, equations 2 to 4, of one text and its match; then the mean, or Lin et al. 2017, equation 6."""
+    query, key, value = (
+        (side @ maps[f"attention.{name}.weight"].T).unflatten(1, (HEADS, -1)).transpose(0, 1)
+        for name, side in [("query", other), ("key", own), ("value", own)]
+    )
+    heads = functional.scaled_dot_product_attention(query, key, value)
+    refined = heads.transpose(0, 1).flatten(1) @ maps["attention.output.weight"].T
+    wide = functional.linear(refined, maps["feed_forward.widen.weight"], maps["feed_forward.widen.bias"])
+    forward = functional.linear(
+        functional.gelu(wide), maps["feed_forward.narrow.weight"], maps["feed_forward.narrow.bias"]
+    )
+    tokens = functional.layer_norm(refined + forward, (SIZE,), maps["norm.weight"], maps["norm.bias"], 1e-12)
+    if not multi_hop:
+        return tokens.mean(0)
+    weights = ((tokens @ maps["w1.weight"].T).tanh() @ maps["w2.weight"].T).softmax(0)
+    return (weights.T @ tokens).flatten()
+
+
+def endx(multi_hop: bool, one_side: bool, cross_learns: bool) -> dict:
+    """Wang et al. 2021, equation 13 with 1, 5 and 12: from token vectors, maps and the dual side's vectors to one loss."""
+    tokens = {"questions": QUESTION_TOKENS, "answers": ANSWER_TOKENS}
+    inputs = {name: scattered((sum(lengths), SIZE), 40 + at) for at, (name, lengths) in enumerate(tokens.items())}
+    inputs |= {f"dual_{name}": scattered((3, 5), 42 + at) for at, name in enumerate(tokens)}
+    sides = ["both"] if one_side else ["question", "answer"]
+    names = [name for name in SIDE if multi_hop or not name.startswith("w")]
+    for at, side in enumerate(sides):
+        inputs |= {f"{side}/{name}": scattered(SIDE[name], 50 + 20 * at + list(SIDE).index(name)) for name in names}
+    texts = {name: inputs[name].split(lengths) for name, lengths in tokens.items()}
+    of_side = lambda side: {name: inputs[f"{side}/{name}"] for name in names}
+
+    def vectors(own: str, other: str, side: str) -> torch.Tensor:
+        pairs = zip(texts[own], texts[other])
+        return torch.stack([cross_vector(left, right, of_side(side), multi_hop) for left, right in pairs])
+
+    cross = {
+        "questions": vectors("questions", "answers", sides[0]),
+        "answers": vectors("answers", "questions", sides[-1]),
+    }
+    dual = {name: inputs[f"dual_{name}"] for name in tokens}
+
+    def in_batch_loss(side: dict[str, torch.Tensor]) -> torch.Tensor:
+        return functional.cross_entropy(side["questions"] @ side["answers"].T, torch.arange(3))
+
+    def term(of: str, given: str) -> torch.Tensor:
+        own, guide = ((side[given] @ side[of].T).log_softmax(1) for side in (dual, cross))
+        guide = guide if cross_learns else guide.detach()
+        return (guide.exp() * (guide - own)).sum() / 3
+
+    weighed = [("answers", "questions", 0.5), ("questions", "questions", 3.0), ("questions", "answers", 0.25)]
+    geometry_loss = sum(weight * term(of, given) for of, given, weight in [*weighed, ("answers", "answers", 2.0)])
+    losses = {"dual": in_batch_loss(dual), "cross": in_batch_loss(cross), "geometry": geometry_loss}
+    whole = 0.3 * losses["dual"] + 0.2 * losses["cross"] + 0.5 * losses["geometry"]
+    found = record(whole, **inputs) | {name: loss.item() for name, loss in losses.items()}
+    return found | {"vectors": {name: vector.flatten().tolist() for name, vector in cross.items()}}
+
+
 def losses() -> dict:
     return {
         "in_batch": in_batch_cases(),
@@ -120,6 +204,11 @@ def losses() -> dict:
             "inner_product": geometry(None, False),
             "gaussian": geometry(4.0, False),
             "cross_learns": geometry(None, True),
+        },
+        "endx": {
+            "two_sides": endx(True, False, False),
+            "one_side_learns": endx(True, True, True),
+            "mean": endx(False, False, False),
         },
     }
 

@@ -24,6 +24,8 @@ mod drawn;
 mod padded;
 mod settings;
 mod side;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 

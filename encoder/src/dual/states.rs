@@ -18,7 +18,7 @@ pub struct States {
 }
 
 impl States {
-    pub(super) fn new(passed: Passed, batch: &Batch) -> Result<Self, TchError> {
+    pub(crate) fn new(passed: Passed, batch: &Batch) -> Result<Self, TchError> {
         let places = batch.places();
         let mut first = 0;
         let by_place: Vec<(i64, i64)> = batch
