@@ -9,6 +9,7 @@
 //! | `weights.rs` | checked tensors out of safetensors files |
 //! | `source.rs` | one module's tensors, read or shared |
 //! | `stored.rs` | what a transformer's folder holds, without loading it |
+//! | `initial.rs` | the values that a transformer has before any training |
 //! | `moved.rs` | a transformer's tensors into another folder, in BERT's form |
 //! | `sound.rs` | whether a model is fit to be the source of another one |
 //! | `manifest.rs` | `dyad.json`: ties, golden vectors |
@@ -27,6 +28,7 @@ mod contents;
 mod export;
 mod fingerprint;
 mod golden;
+mod initial;
 mod json;
 mod layout;
 mod load;
@@ -48,6 +50,7 @@ pub use contents::{Contents, ModuleContents};
 pub use export::export;
 pub(crate) use fingerprint::{Hex, sorted};
 pub(crate) use golden::{least_cosine, seal};
+pub(crate) use initial::{BERT_RANGE, Draw, Initial, initial};
 pub(crate) use json::{JsonFile, read_value};
 pub(crate) use layout::{Layout, Module, Placed, Prompts};
 pub use load::{Encoder, ModelInfo};

@@ -50,6 +50,12 @@ pub(crate) fn transformer(from: &Path, table: &Path, to: &Path) -> Result<(), Er
         Ok((name, dtype, shape, bytes))
     });
     write(to, &tensors.collect::<Result<Vec<Raw<'_>>, Error>>()?)?;
+    config(from, to)
+}
+
+/// Writes the `config.json` in `from` to `to`, a DPR encoder's as the BERT that it is.
+pub(crate) fn config(from: &Path, to: &Path) -> Result<(), Error> {
+    let path = from.join("config.json");
     let mut config = read_value(&path)?.unwrap_or_default();
     if let Some(fields) = config.as_object_mut().filter(|fields| fields.get("model_type") == Some(&json!("dpr"))) {
         fields.insert("model_type".to_owned(), json!("bert"));

@@ -9,24 +9,28 @@ use crate::device::Compute;
 use crate::error::{Error, torch};
 use crate::tower::Parameters;
 
-/// A table of token vectors, and how long an input its transformer has positions for.
+/// Sizes of a table of token vectors, and how long an input its transformer has positions for.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct TokenTable {
     pub(crate) rows: usize,
     pub(crate) width: usize,
-    /// Row-major.
-    pub(crate) values: Vec<f32>,
     pub(crate) max_positions: usize,
 }
 
-/// The table of token vectors in f32.
+/// The sizes by `config.json`.
 pub(crate) fn token_table(folder: &Path) -> Result<TokenTable, Error> {
     let architecture = Architecture::read(&folder.join("config.json"))?;
-    let mut weights = WeightsFile::open(folder, Compute::default(), |name| architecture.tensor_name(name))?;
     let (rows, width) = (architecture.vocab_size(), architecture.table_width());
-    let table = weights.take(architecture.token_table(), &[rows, width])?;
+    Ok(TokenTable { rows, width, max_positions: architecture.max_positions() })
+}
+
+/// The table of token vectors in f32, row-major.
+pub(crate) fn token_vectors(folder: &Path) -> Result<Vec<f32>, Error> {
+    let architecture = Architecture::read(&folder.join("config.json"))?;
+    let mut weights = WeightsFile::open(folder, Compute::default(), |name| architecture.tensor_name(name))?;
+    let table = weights.take(architecture.token_table(), &[architecture.vocab_size(), architecture.table_width()])?;
     let values = table.f_flatten(0, 1).and_then(|table| Vec::<f32>::try_from(&table));
-    let values = values.map_err(torch("reading the token table"))?;
-    Ok(TokenTable { rows, width, values, max_positions: architecture.max_positions() })
+    values.map_err(torch("reading the token table"))
 }
 
 /// Values of a token vector.

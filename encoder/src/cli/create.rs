@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::dual::{Aggregation, Cell, Creation, NewEncoder, Sharing, create_over, create_with, own_projection};
+use crate::dual::{
+    Aggregation, Cell, Creation, NewEncoder, Sharing, create_drawn, create_over, create_with, own_projection,
+};
 
 /// Values per vector where neither the command nor the model says it.
 const DIM: usize = 768;
@@ -59,6 +61,10 @@ pub(crate) struct Options {
     /// Draw this encoder anew over the token vectors and the tokenizer of `--from` (of two towers: the question tower's)
     #[arg(long, value_enum)]
     encoder: Option<Encoder>,
+    /// Draw everything anew, token vectors too: of `--from` only tokenizer and `config.json` are read, and without `--encoder`
+    /// it is the transformer that `config.json` describes
+    #[arg(long)]
+    drawn: bool,
     /// Layers of `--encoder`
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     layers: u32,
@@ -74,7 +80,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let brings_none = options.encoder.is_some() || options.pooling.is_some();
+    let brings_none = options.drawn || options.encoder.is_some() || options.pooling.is_some();
     let dim = match options.dim {
         Some(dim) => dim as usize,
         None if brings_none => DIM,
@@ -98,6 +104,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         None => options.encoder.map(|_| NewEncoder::Transformer { layers }),
     };
     match encoder {
+        encoder if options.drawn => create_drawn(&options.from, &options.to, &creation, encoder, aggregation)?,
         Some(encoder) => create_over(&options.from, &options.to, &creation, encoder, aggregation)?,
         None => create_with(&options.from, &options.to, &creation, aggregation)?,
     }

@@ -48,6 +48,19 @@ pub enum Aggregation {
     },
 }
 
+impl Aggregation {
+    /// What takes the place of the model's own, for token vectors of a size that is not known yet.
+    pub(super) fn module(self) -> Option<Module> {
+        match self {
+            Self::Kept => None,
+            Self::Mean => Some(Module::Pooling(PoolingConfig::mean())),
+            Self::MultiHop { inner, hops } => {
+                Some(Module::MultiHop(MultiHopConfig { in_features: 0, inner, hops, include_prompt: true }))
+            }
+        }
+    }
+}
+
 /// [`create_with`], with the pooling of `from`.
 pub fn create(from: &Path, to: &Path, creation: &Creation) -> Result<(), Error> {
     create_with(from, to, creation, Aggregation::Kept)
@@ -65,7 +78,7 @@ pub fn create_with(from: &Path, to: &Path, creation: &Creation, aggregation: Agg
     if to.exists() {
         return Err(Error::Exists { path: to.to_owned() });
     }
-    assemble(from, &sound(from)?, to, creation, aggregation)
+    assemble(from, &sound(from)?, to, creation, aggregation.module().as_ref())
 }
 
 /// Values of the projection that the question tower of `from` brings: DPR's `encode_proj`.
@@ -73,24 +86,20 @@ pub fn own_projection(from: &Path) -> Result<Option<usize>, Error> {
     Ok(Origin::of(&Layout::read(from)?)?[0].own_projection)
 }
 
-/// As [`create_with`], from a model that is known to be sound.
+/// As [`create_with`], from a model that is known to be sound; with another module in the place of its pooling, if one is given,
+/// whose values are then drawn for token vectors of any size.
 pub(super) fn assemble(
     from: &Path,
     layout: &Layout,
     to: &Path,
     creation: &Creation,
-    aggregation: Aggregation,
+    aggregator: Option<&Module>,
 ) -> Result<(), Error> {
     let mut origins = Origin::of(layout)?;
-    for origin in &mut origins {
-        let replaced = match aggregation {
-            Aggregation::Kept => continue,
-            Aggregation::Mean => Module::Pooling(PoolingConfig::mean()),
-            Aggregation::MultiHop { inner, hops } => {
-                Module::MultiHop(MultiHopConfig { in_features: origin.hidden, inner, hops, include_prompt: true })
-            }
-        };
-        origin.replace_aggregator(replaced);
+    if let Some(aggregator) = aggregator {
+        for origin in &mut origins {
+            origin.replace_aggregator(aggregator.clone());
+        }
     }
     if !layout.is_siamese() && [creation.sharing.token, creation.sharing.transformer].contains(&Tie::Shared) {
         tracing::warn!(from = %from.display(), "its towers differ: what the new ones share is that of the question tower");

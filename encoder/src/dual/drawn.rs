@@ -6,7 +6,7 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 
 use super::random::Random;
-use crate::bundle::MultiHopConfig;
+use crate::bundle::{Draw, Initial, MultiHopConfig};
 use crate::error::Error;
 
 /// Keeps the values of an aggregator apart from those of a projection of the same seed.
@@ -29,6 +29,19 @@ pub(super) fn multihop(config: &MultiHopConfig, seed: u64) -> Vec<Drawn> {
     let MultiHopConfig { in_features, inner, hops, .. } = *config;
     let maps = [("w1.weight", inner, in_features), ("w2.weight", hops, inner)];
     maps.map(|(name, rows, columns)| uniform(&mut random, name, &[rows, columns], columns)).into()
+}
+
+/// A tensor of a transformer.
+pub(super) fn tensor(random: &mut Random, tensor: Initial) -> Drawn {
+    let Initial { name, shape, draw } = tensor;
+    let count = shape.iter().product();
+    let mut fill = |one: &mut dyn FnMut(&mut Random) -> f64| (0..count).map(|_| one(random) as f32).collect();
+    let values = match draw {
+        Draw::Constant(value) => vec![value; count],
+        Draw::Normal(deviation) => fill(&mut |random| random.cut_normal(deviation)),
+        Draw::Uniform(bound) => fill(&mut |random| random.uniform(bound)),
+    };
+    (name, shape, values)
 }
 
 /// Uniform within one over the square root of `fan`.

@@ -1,5 +1,5 @@
 //! A bundle whose encoder is drawn anew over the token vectors and the tokenizer of a pretrained model (ENDX's small
-//! encoders, Wang et al. 2021): LSTM, GRU, RNN, or a Transformer in BERT's form.
+//! encoders, Wang et al. 2021): LSTM, GRU, RNN, or a Transformer in BERT's form; and one of which all is drawn.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::create::{Aggregation, Creation, assemble, belongs, write};
 use super::drawn::{self, Drawn, uniform};
 use super::random::Random;
-use crate::bundle::{Cell, Layout, Module, Partial, RecurrentConfig, sound, stored};
+use crate::bundle::stored::{self, TokenTable};
+use crate::bundle::{BERT_RANGE, Cell, Layout, Module, Partial, RecurrentConfig, initial, moved, sound};
 use crate::error::Error;
 
 /// Keeps the values of an encoder apart from those of a projection of the same seed.
@@ -43,6 +44,13 @@ pub enum NewEncoder {
     },
 }
 
+/// Whether token vectors are those of the pretrained model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenVectors {
+    Pretrained,
+    Drawn,
+}
+
 /// As [`super::create_with`], with a new encoder over the token vectors of `from`; where its pooling is kept, it is the mean. Both
 /// towers start from the same values.
 pub fn create_over(
@@ -55,65 +63,130 @@ pub fn create_over(
     if to.exists() {
         return Err(Error::Exists { path: to.to_owned() });
     }
-    let layout = sound(from)?;
-    // A plain model beside its place, which the bundle is made from.
-    let mut name = to.file_name().unwrap_or_default().to_owned();
-    name.push(".encoder");
-    // Never finished: it goes when the bundle is there.
-    let plain = Partial::beside(&to.with_file_name(name))?;
-    write_encoder(from, &layout, plain.path(), creation.seed, encoder)?;
-    assemble(plain.path(), &Layout::read(plain.path())?, to, creation, aggregation)
+    let source = Source { from, layout: &sound(from)?, tokens: TokenVectors::Pretrained, seed: creation.seed };
+    source.make(Some(encoder), to, creation, aggregation.module().as_ref())
 }
 
-fn write_encoder(from: &Path, layout: &Layout, to: &Path, seed: u64, encoder: NewEncoder) -> Result<(), Error> {
-    let first = layout.routes[0].first().and_then(|&at| layout.modules.get(at));
-    let Some((placed, Module::Transformer(settings))) = first.map(|placed| (placed, &placed.module)) else {
-        let fix = "A tower begins with a transformer";
-        return Err(Error::MissingFile { path: from.join("config.json"), fix });
-    };
-    for entry in fs_err::read_dir(&placed.folder)? {
-        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name().to_string_lossy().into_owned()))?;
-        let replaced = name == "config.json" || name.contains(".safetensors");
-        if path.is_file() && belongs(&name) && !replaced {
-            fs_err::copy(&path, to.join(name))?;
-        }
+/// As [`create_over`], with token vectors that are drawn too, for training from nothing: of `from` only the tokenizer and
+/// `config.json` are read, and it needs no weights. Without an `encoder` it is the transformer that `config.json` describes (of two
+/// towers: the question tower's), drawn as its authors do: maps and tables of BERT's family normal with `initializer_range`, those
+/// of T5 by their fan-in. Its pooling can be kept then; multi-hop attention is drawn anew.
+pub fn create_drawn(
+    from: &Path,
+    to: &Path,
+    creation: &Creation,
+    encoder: Option<NewEncoder>,
+    aggregation: Aggregation,
+) -> Result<(), Error> {
+    if to.exists() {
+        return Err(Error::Exists { path: to.to_owned() });
     }
-    let prompts = from.join("config_sentence_transformers.json");
-    if prompts.is_file() {
-        fs_err::copy(&prompts, to.join("config_sentence_transformers.json"))?;
-    }
-    let mut table = stored::token_table(&placed.folder)?;
-    let longest = settings.max_tokens.unwrap_or(usize::MAX).min(table.max_positions);
-    let longest = if longest == usize::MAX { UNLIMITED_TOKENS } else { longest };
-    let settings = json!({"max_seq_length": longest, "do_lower_case": settings.lower_case});
-    write(&to.join("sentence_bert_config.json"), &settings)?;
+    let layout = Layout::read(from)?;
+    let pooling = layout.routes[0].get(1).and_then(|&at| layout.modules.get(at));
+    let kept = pooling.filter(|_| encoder.is_none()).map(|placed| placed.module.clone());
+    let source = Source { from, layout: &layout, tokens: TokenVectors::Drawn, seed: creation.seed };
+    source.make(encoder, to, creation, aggregation.module().or(kept).as_ref())
+}
 
-    let (rows, width) = (table.rows, table.width);
-    let mut random = Random::new(seed ^ ENCODER_STREAM);
-    let (config, name, mut tensors) = match encoder {
-        NewEncoder::Recurrent { cell, layers, hidden, bidirectional } => {
-            let config = RecurrentConfig {
-                cell,
-                vocab_size: rows,
-                embedding_size: width,
-                hidden_size: hidden,
-                layers,
-                bidirectional,
-            };
-            to_size_one(&mut table.values);
-            let tensors = config.tensors();
-            let tensors = tensors.iter().map(|(name, shape)| uniform(&mut random, name, shape, hidden)).collect();
-            (config.fact(), RecurrentConfig::TABLE, tensors)
+/// What a new encoder is made from.
+struct Source<'a> {
+    from: &'a Path,
+    layout: &'a Layout,
+    tokens: TokenVectors,
+    seed: u64,
+}
+
+impl Source<'_> {
+    fn make(
+        &self,
+        encoder: Option<NewEncoder>,
+        to: &Path,
+        creation: &Creation,
+        aggregator: Option<&Module>,
+    ) -> Result<(), Error> {
+        // A plain model beside its place, which the bundle is made from.
+        let mut name = to.file_name().unwrap_or_default().to_owned();
+        name.push(".encoder");
+        // Never finished: it goes when the bundle is there.
+        let plain = Partial::beside(&to.with_file_name(name))?;
+        self.write(encoder, plain.path())?;
+        assemble(plain.path(), &Layout::read(plain.path())?, to, creation, aggregator)
+    }
+
+    fn write(&self, encoder: Option<NewEncoder>, to: &Path) -> Result<(), Error> {
+        let Self { from, layout, .. } = *self;
+        let first = layout.routes[0].first().and_then(|&at| layout.modules.get(at));
+        let Some((placed, Module::Transformer(settings))) = first.map(|placed| (placed, &placed.module)) else {
+            let fix = "A tower begins with a transformer";
+            return Err(Error::MissingFile { path: from.join("config.json"), fix });
+        };
+        for entry in fs_err::read_dir(&placed.folder)? {
+            let (path, name) = entry.map(|entry| (entry.path(), entry.file_name().to_string_lossy().into_owned()))?;
+            let replaced = name == "config.json" || name.contains(".safetensors");
+            if path.is_file() && belongs(&name) && !replaced {
+                fs_err::copy(&path, to.join(name))?;
+            }
         }
-        NewEncoder::Transformer { layers } => (
-            bert(rows, width, layers, longest),
-            "embeddings.word_embeddings.weight",
-            bert_tensors(&mut random, width, layers, longest),
-        ),
-    };
-    tensors.push((name.to_owned(), vec![rows, width], table.values));
-    write(&to.join("config.json"), &config)?;
-    drawn::write(to, &tensors)
+        let prompts = from.join("config_sentence_transformers.json");
+        if prompts.is_file() {
+            fs_err::copy(&prompts, to.join("config_sentence_transformers.json"))?;
+        }
+        let table = stored::token_table(&placed.folder)?;
+        let longest = settings.max_tokens.unwrap_or(usize::MAX).min(table.max_positions);
+        let longest = if longest == usize::MAX { UNLIMITED_TOKENS } else { longest };
+        let settings = json!({"max_seq_length": longest, "do_lower_case": settings.lower_case});
+        write(&to.join("sentence_bert_config.json"), &settings)?;
+        let mut random = Random::new(self.seed ^ ENCODER_STREAM);
+        if let Some(encoder) = encoder {
+            return self.new_encoder(&mut random, encoder, &placed.folder, longest, to);
+        }
+        moved::config(&placed.folder, to)?;
+        let tensors = initial(to)?.into_iter().map(|tensor| drawn::tensor(&mut random, tensor));
+        drawn::write(to, &tensors.collect::<Vec<Drawn>>())
+    }
+
+    /// Configuration and weights of an encoder over the table of `folder`, for at most `longest` tokens.
+    fn new_encoder(
+        &self,
+        random: &mut Random,
+        encoder: NewEncoder,
+        folder: &Path,
+        longest: usize,
+        to: &Path,
+    ) -> Result<(), Error> {
+        let TokenTable { rows, width, .. } = stored::token_table(folder)?;
+        let (config, name, deviation, mut tensors) = match encoder {
+            NewEncoder::Recurrent { cell, layers, hidden, bidirectional } => {
+                let config = RecurrentConfig {
+                    cell,
+                    vocab_size: rows,
+                    embedding_size: width,
+                    hidden_size: hidden,
+                    layers,
+                    bidirectional,
+                };
+                let tensors = config.tensors();
+                let tensors = tensors.iter().map(|(name, shape)| uniform(random, name, shape, hidden)).collect();
+                (config.fact(), RecurrentConfig::TABLE, 1.0, tensors)
+            }
+            NewEncoder::Transformer { layers } => (
+                bert(rows, width, layers, longest),
+                "embeddings.word_embeddings.weight",
+                BERT_RANGE,
+                bert_tensors(random, width, layers, longest),
+            ),
+        };
+        let mut values = match self.tokens {
+            TokenVectors::Pretrained => stored::token_vectors(folder)?,
+            TokenVectors::Drawn => (0..rows * width).map(|_| random.cut_normal(deviation) as f32).collect(),
+        };
+        if let NewEncoder::Recurrent { .. } = encoder {
+            to_size_one(&mut values);
+        }
+        tensors.push((name.to_owned(), vec![rows, width], values));
+        write(&to.join("config.json"), &config)?;
+        drawn::write(to, &tensors)
+    }
 }
 
 /// Multiplies values so that their root mean square is one; zeros stay.

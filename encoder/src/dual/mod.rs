@@ -6,7 +6,7 @@
 //! | `create.rs` | a new bundle of two towers from a pretrained model |
 //! | `origin.rs` | what a tower of it is made from |
 //! | `drawn.rs`, `random.rs` | modules whose values are drawn anew |
-//! | `encoder.rs` | the same with an encoder that is drawn anew over the token vectors of a pretrained one |
+//! | `encoder.rs` | the same with an encoder that is drawn anew, over the token vectors of a pretrained one or over drawn ones |
 //! | `learned.rs` | the tensors of a bundle as training takes them: each once, by name, with or without a gradient |
 //! | `states.rs` | the token vectors of a batch, beside its vectors |
 
@@ -21,7 +21,7 @@ mod states;
 
 pub use crate::bundle::Cell;
 pub use create::{Aggregation, Creation, create, create_with, own_projection};
-pub use encoder::{NewEncoder, create_over};
+pub use encoder::{NewEncoder, create_drawn, create_over};
 pub use learned::{Learned, Parameter};
 pub(crate) use random::Random;
 pub use sharing::{Part, Sharing, Tie};

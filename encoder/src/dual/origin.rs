@@ -44,8 +44,11 @@ impl<'a> Origin<'a> {
         })
     }
 
-    /// Takes another aggregator. The own projection was made for the old one.
-    pub(super) fn replace_aggregator(&mut self, aggregator: Module) {
+    /// Takes another aggregator, for the token vectors that there are. The own projection was made for the old one.
+    pub(super) fn replace_aggregator(&mut self, mut aggregator: Module) {
+        if let Module::MultiHop(config) = &mut aggregator {
+            config.in_features = self.hidden;
+        }
         (self.aggregator, self.kept, self.own_projection) = (aggregator, None, None);
     }
 

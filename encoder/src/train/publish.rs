@@ -4,8 +4,8 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::TrainError;
-use super::config::Config;
-use crate::dual::{Creation, Learned, create_over, create_with};
+use super::config::{Config, Weights};
+use crate::dual::{Creation, Learned, create_drawn, create_over, create_with};
 use crate::error::Error;
 
 /// Makes the directory of a run, and keeps other processes from training there until the file is closed.
@@ -34,9 +34,11 @@ pub(super) fn start(config: &Config, out: &Path) -> Result<PathBuf, TrainError> 
     let start = out.join("start");
     if !start.exists() {
         let creation = Creation { sharing, dim: model.dim, seed: config.seed };
-        match model.new_encoder() {
-            Some(encoder) => create_over(&model.from, &start, &creation, encoder, model.aggregation())?,
-            None => create_with(&model.from, &start, &creation, model.aggregation())?,
+        let (from, aggregation) = (&model.from, model.aggregation());
+        match (model.weights, model.new_encoder()) {
+            (Weights::Drawn, encoder) => create_drawn(from, &start, &creation, encoder, aggregation)?,
+            (Weights::Pretrained, Some(encoder)) => create_over(from, &start, &creation, encoder, aggregation)?,
+            (Weights::Pretrained, None) => create_with(from, &start, &creation, aggregation)?,
         }
     }
     Ok(start)

@@ -6,6 +6,7 @@ mod command;
 mod create;
 mod cross;
 mod data;
+mod drawn;
 mod dual;
 mod encoders;
 mod export;

@@ -19,7 +19,7 @@ mod stage;
 mod tests;
 mod text;
 
-pub use model::{EncoderKind, ModelConfig, PoolingKind};
+pub use model::{EncoderKind, ModelConfig, PoolingKind, Weights};
 pub use read::DEFAULT;
 pub use run::{CheckpointConfig, Criterion, EvaluationConfig, LogConfig};
 pub(crate) use same::difference;

@@ -24,6 +24,9 @@ pub struct ModelConfig {
     pub hops: usize,
     /// Values between the two maps of multi-hop pooling.
     pub inner: usize,
+    /// Whether the values of the encoder are those of `from`.
+    #[serde(default, skip_serializing_if = "Weights::are_pretrained")]
+    pub weights: Weights,
     /// Drawn anew over the token vectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoder: Option<EncoderKind>,
@@ -33,6 +36,24 @@ pub struct ModelConfig {
     pub hidden: usize,
     /// Whether a second recurrent network reads from the end.
     pub bidirectional: bool,
+}
+
+/// Where the values of the encoder come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weights {
+    /// From the model's files.
+    #[default]
+    Pretrained,
+    /// From the seed: the model's weights are not read.
+    Drawn,
+}
+
+impl Weights {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    fn are_pretrained(&self) -> bool {
+        *self == Self::Pretrained
+    }
 }
 
 /// From token vectors to one vector.

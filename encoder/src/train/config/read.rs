@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{Config, Stage};
+use super::{Config, Stage, Weights};
 use crate::device::Dtype;
 use crate::dual::Sharing;
 use crate::train::TrainError;
@@ -59,7 +59,8 @@ impl Config {
         if !matches!(self.dtype, Dtype::F32 | Dtype::Bf16) {
             return refuse("dtype", "f32 or bf16, which hold the range of gradients", &self.dtype);
         }
-        if self.model.encoder.is_some() && self.model.sharing.is_none() {
+        let is_drawn = self.model.encoder.is_some() || self.model.weights == Weights::Drawn;
+        if is_drawn && self.model.sharing.is_none() {
             return refuse("model.sharing", "given where an encoder is drawn anew, such as \"sde\"", &"nothing");
         }
         if self.model.sharing == Some(Sharing::SDE) && self.model.dim == 0 {

@@ -102,6 +102,8 @@ fn mistakes_are_named() {
         ("dtype = \"f16\"", "`dtype` must be f32 or bf16"),
         ("[model]\nsharing = \"spl\"", "`ade-spl`"),
         ("[model]\nencoder = \"gru\"", "`model.sharing` must be given"),
+        ("[model]\nweights = \"drawn\"", "`model.sharing` must be given"),
+        ("[model]\nweights = \"random\"", "`model.weights`: unknown variant `random`"),
         ("[[stages]]\nname = \"a\"\n[[stages]]\nname = \"a\"", "each name once, got: a"),
         ("[[stages]]\nname = \"a\"\nsteps = 3", "`stages[0].steps`: unknown field `steps`"),
         ("[[stages]]\ndata = { split = \"x\" }", "stages[0].missing field `name`"),
@@ -132,6 +134,10 @@ fn a_difference_is_named_where_it_matters() {
     assert_eq!(difference(&then, &facts("threads = 3\n[checkpoints]\nkeep = 9\n[log]\nevery = 1")), None);
     let (path, before, now) = difference(&then, &facts("[batch]\nsize = 65")).unwrap();
     assert_eq!((path.as_str(), before.as_str(), now.as_str()), ("stages[0].batch.size", "64", "65"));
+    // Runs that were begun before this setting was there go on.
+    assert!(!then.contains("pretrained"));
+    let (path, ..) = difference(&then, &facts("[model]\nsharing = \"sde\"\nweights = \"drawn\"")).unwrap();
+    assert_eq!(path, "model.sharing");
     let (path, ..) = difference(&then, &facts("[training]\nsteps = 3")).unwrap();
     assert_eq!(path, "stages[0].training.steps");
 }

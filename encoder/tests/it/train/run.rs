@@ -8,7 +8,7 @@ use dyad_encoder::{Encoder, Tower};
 use serde_json::Value;
 
 use super::fixture::{PAIRS, Place, weights};
-use crate::fixture::{open, path_of};
+use crate::fixture::{open, path_of, tiny};
 
 fn metrics(place: &Place, out: &str, what: &str) -> Vec<Value> {
     let text = fs_err::read_to_string(place.path(out).join("metrics.jsonl")).unwrap();
@@ -87,6 +87,35 @@ fn stages_follow_one_another_and_mine_between() {
     assert_eq!(fs_err::read_to_string(place.path("out/mined/tune.jsonl")).unwrap(), mined);
     assert!(weights(&place.path("out/final")) == whole, "other weights");
     assert_eq!(metrics(&place, "out", "evaluation").len(), 2);
+}
+
+/// Without any weights: a tokenizer and `config.json` are enough, and the model learns the pairs.
+#[test]
+fn training_begins_from_nothing() {
+    let place = Place::new("");
+    for name in ["config.json", "tokenizer.json", "tokenizer_config.json"] {
+        fs_err::create_dir_all(place.path("bare")).unwrap();
+        fs_err::copy(tiny("plain").join(name), place.path("bare").join(name)).unwrap();
+    }
+    let settings = |model: &str| {
+        let text = format!(
+            "threads = 1\n[model]\nfrom = \"bare\"\ndim = 16\npooling = \"mean\"\n{model}\n[data]\npaths = [\"pairs.jsonl\"]\n\
+             {LEARNING}[training]\nsteps = 120\n[evaluation]\ndata = \"beir\"\nevery = 0\n"
+        );
+        fs_err::write(place.path("settings.toml"), text).unwrap();
+    };
+    settings("sharing = \"ade-spl\"\nweights = \"drawn\"");
+    place.trained("out");
+    let [before, after] = ["out/start", "out/final"].map(|model| evaluate(&place, model));
+    assert!(before < 0.3 && after > 0.9, "{before} {after}");
+    // From the seed alone.
+    place.trained("again");
+    assert!(weights(&place.path("out/final")) == weights(&place.path("again/final")), "other weights");
+    // Pretrained weights are not there.
+    settings("sharing = \"ade-spl\"");
+    assert!(place.refusal("pretrained").contains("safetensors"), "{}", place.refusal("pretrained"));
+    settings("weights = \"drawn\"");
+    assert!(place.refusal("whole").contains("`model.sharing` must be given"), "{}", place.refusal("whole"));
 }
 
 #[test]

@@ -1,0 +1,212 @@
+//! Models of which every value is drawn: as transformers draws them, without weights to begin from, in every form.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use dyad_encoder::dual::{Aggregation, Cell, Creation, Learned, NewEncoder, create, create_drawn};
+use dyad_encoder::{Compute, Encoder, Tower};
+use serde_json::{Value, json};
+use tch::{Kind, Tensor};
+use tempfile::TempDir;
+
+use crate::fixture::{copy, copy_folder, edit, embed, open, path_of, read_json, tiny};
+
+fn creation(sharing: &str, seed: u64) -> Creation {
+    Creation { sharing: sharing.parse().unwrap(), dim: 6, seed }
+}
+
+/// A copy without weights.
+fn bare(from: &Path) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    copy_folder(from, folder.path());
+    for entry in fs_err::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.extension().is_some_and(|extension| extension == "safetensors") {
+            fs_err::remove_file(entry).unwrap();
+        }
+    }
+    folder
+}
+
+fn drawn(from: &Path, creation: &Creation, encoder: Option<NewEncoder>, pooling: Aggregation) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("bundle");
+    create_drawn(from, &to, creation, encoder, pooling).unwrap();
+    assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
+    (folder, to)
+}
+
+fn learned(bundle: &Path) -> Learned {
+    Learned::open(bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap()
+}
+
+/// Mean and standard deviation.
+fn moments(values: &Tensor) -> (f64, f64) {
+    let values = values.detach().to_kind(Kind::Double);
+    let mean = values.mean(None::<Kind>).double_value(&[]);
+    (mean, (values - mean).square().mean(None::<Kind>).sqrt().double_value(&[]))
+}
+
+/// Every tensor has the mean and the deviation of the one that transformers draws from the same `config.json`.
+#[test]
+fn tensors_are_drawn_as_transformers_draws_them() {
+    let test = "tensors_are_drawn_as_transformers_draws_them";
+    let (Some(python), Some(checkpoints)) = (path_of("DYAD_PYTHON", test), path_of("DYAD_ST_CHECKPOINTS", test)) else {
+        return;
+    };
+    // Sizes that tell one fan-in from another.
+    let t5 = json!({"d_model": 48, "d_kv": 20, "d_ff": 200, "num_heads": 3, "initializer_factor": 0.5});
+    let bert = json!({"initializer_range": 0.07});
+    let families = ["bert", "roberta", "mpnet", "distilbert", "t5-relu", "t5-gated"];
+    let made = families.map(|family| {
+        let bare = bare(&checkpoints.join(family));
+        edit(&bare.path().join("config.json"), |config| {
+            let change = if family.starts_with("t5") { &t5 } else { &bert };
+            config.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        });
+        drawn(bare.path(), &creation("sde", 7), None, Aggregation::Mean)
+    });
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/peers/hf_initial.py");
+    let bundles = made.each_ref().map(|(_, bundle)| bundle);
+    let output = Command::new(&python).arg(&script).args(bundles).env("HF_HUB_OFFLINE", "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
+    let theirs: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(theirs.len(), families.len(), "{text}");
+    for ((family, bundle), theirs) in families.iter().zip(bundles).zip(&theirs) {
+        let mut compared = 0;
+        for parameter in learned(bundle).parameters().iter().filter(|parameter| !parameter.name.contains("Dense")) {
+            let name = format!("{family} {}", parameter.name);
+            let theirs = &theirs["tensors"][parameter.name.trim_start_matches('/')];
+            assert_eq!(json!(parameter.tensor.size()), theirs["shape"], "{name}");
+            let ((mean, deviation), count) = (moments(&parameter.tensor), parameter.tensor.numel() as f64);
+            let [their_mean, theirs] = ["mean", "deviation"].map(|key| theirs[key].as_f64().unwrap());
+            // Five deviations of the difference of two sample means, and of two sample deviations.
+            assert!(
+                (mean - their_mean).abs() <= 1e-7 + 5.0 * theirs * (2.0 / count).sqrt(),
+                "{name}: {mean} {their_mean}"
+            );
+            assert!((deviation - theirs).abs() <= 1e-7 + 5.0 * theirs / count.sqrt(), "{name}: {deviation} {theirs}");
+            compared += 1;
+        }
+        assert!(compared > 15, "{family}: {compared}");
+    }
+}
+
+#[test]
+fn nothing_of_the_weights_is_read() {
+    let bare = bare(&tiny("classic-mean"));
+    let make = |seed| drawn(bare.path(), &creation("sde", seed), None, Aggregation::Kept);
+    let ((_one, one), (_same, same), (_other, other)) = (make(1), make(1), make(2));
+    let fingerprint = |bundle: &Path| open(bundle).info().fingerprint.clone();
+    assert_eq!(fingerprint(&one), fingerprint(&same));
+    assert_ne!(fingerprint(&one), fingerprint(&other));
+    // Weights that stand there change nothing, even such as no network can read.
+    let whole = copy("classic-mean");
+    let (_beside, beside) = drawn(whole.path(), &creation("sde", 1), None, Aggregation::Kept);
+    assert_eq!(fingerprint(&beside), fingerprint(&one));
+    fs_err::write(whole.path().join("model.safetensors"), b"none").unwrap();
+    let (_broken, broken) = drawn(whole.path(), &creation("sde", 1), None, Aggregation::Kept);
+    assert_eq!(fingerprint(&broken), fingerprint(&one));
+    // All of it is drawn from the seed.
+    let tensor = |bundle: &Path, name: &str| {
+        let learned = learned(bundle);
+        learned.parameters().iter().find(|parameter| parameter.name == name).unwrap().tensor.detach().copy()
+    };
+    for parameter in learned(&one).parameters() {
+        let theirs = tensor(&other, &parameter.name);
+        let constant = parameter.tensor.size().len() == 1;
+        assert_eq!(parameter.tensor.equal(&theirs), constant, "{}", parameter.name);
+    }
+}
+
+#[test]
+fn the_pooling_is_kept_or_replaced() {
+    let texts = ["the river", "who was the king of the city"].map(str::to_owned);
+    let pooling = |bundle: &Path| read_json(&bundle.join("1_Pooling/config.json"));
+    let (_kept, kept) = drawn(&tiny("roberta-cls"), &creation("sde", 1), None, Aggregation::Kept);
+    assert_eq!(pooling(&kept)["pooling_mode_cls_token"], json!(true));
+    let (_mean, mean) = drawn(&tiny("roberta-cls"), &creation("sde", 1), None, Aggregation::Mean);
+    assert_eq!(pooling(&mean)["pooling_mode_mean_tokens"], json!(true));
+    let multihop = Aggregation::MultiHop { inner: 5, hops: 3 };
+    let (_hops, hops) = drawn(&tiny("roberta-cls"), &creation("ade-spl", 1), None, multihop);
+    // From a bundle of two towers and multi-hop attention: that too is drawn again, for token vectors of another size.
+    let gru = NewEncoder::Recurrent { cell: Cell::Gru, layers: 1, hidden: 5, bidirectional: true };
+    for encoder in [None, Some(gru), Some(NewEncoder::Transformer { layers: 1 })] {
+        for aggregation in [Aggregation::Kept, multihop] {
+            let (_again, again) = drawn(&hops, &creation("ade", 2), encoder, aggregation);
+            let opened = open(&again);
+            for tower in [Tower::Question, Tower::Answer] {
+                let vectors = embed(&opened, tower, &texts);
+                assert!(vectors.iter().flatten().all(|value| value.is_finite()) && vectors[0] != vectors[1]);
+            }
+            let names: Vec<String> = learned(&again).parameters().iter().map(|one| one.name.clone()).collect();
+            let has = names.iter().any(|name| name.ends_with("w1.weight"));
+            assert_eq!(has, encoder.is_none() || aggregation == multihop, "{encoder:?} {aggregation:?} {names:?}");
+        }
+    }
+}
+
+/// Token vectors of cells have size one, and those of a Transformer BERT's.
+#[test]
+fn token_vectors_of_new_encoders_are_drawn() {
+    let bare = bare(&tiny("classic-mean"));
+    let size = |encoder: NewEncoder| {
+        let (_folder, bundle) = drawn(bare.path(), &creation("sde", 3), Some(encoder), Aggregation::Mean);
+        let learned = learned(&bundle);
+        let table =
+            |name: &str| name.ends_with("embeddings.weight") && !name.contains("position") && !name.contains("type");
+        let table = learned.parameters().iter().find(|parameter| table(&parameter.name)).unwrap();
+        moments(&table.tensor).1
+    };
+    let cells = size(NewEncoder::Recurrent { cell: Cell::Lstm, layers: 1, hidden: 5, bidirectional: false });
+    assert!((cells - 1.0).abs() < 0.01, "{cells}");
+    let transformer = size(NewEncoder::Transformer { layers: 1 });
+    assert!((transformer - 0.02).abs() < 0.002, "{transformer}");
+}
+
+#[test]
+fn a_configuration_that_cannot_be_drawn_from_is_refused() {
+    let refusal = |from: &Path| {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("bundle");
+        let message = create_drawn(from, &to, &creation("sde", 1), None, Aggregation::Kept).unwrap_err().to_string();
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 0, "{message}");
+        message
+    };
+    let bare = bare(&tiny("plain"));
+    for range in [json!(0.0), json!(-0.02), json!(1e9), json!("wide")] {
+        edit(&bare.path().join("config.json"), |config| config["initializer_range"] = range.clone());
+        let message = refusal(bare.path());
+        assert!(message.contains("config.json") && message.contains("initializer_range"), "{message}");
+    }
+    edit(&bare.path().join("config.json"), |config| config["initializer_range"] = json!(0.02));
+    fs_err::remove_file(bare.path().join("tokenizer.json")).unwrap();
+    assert!(refusal(bare.path()).contains("tokenizer"), "{}", refusal(bare.path()));
+    let full = tempfile::tempdir().unwrap();
+    let message = create_drawn(&tiny("plain"), full.path(), &creation("sde", 1), None, Aggregation::Kept)
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("is there already"), "{message}");
+}
+
+#[test]
+fn the_command_draws_too() {
+    let (bare, folder) = (bare(&tiny("plain")), tempfile::tempdir().unwrap());
+    let to = folder.path().join("bundle");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
+    let run = |command: &mut Command| command.output().unwrap();
+    let output = run(command.args(["create", "--from"]).arg(bare.path()).arg("--to").arg(&to).args(["--dim", "6"]));
+    assert_eq!(output.status.code(), Some(1), "without weights there is nothing to begin from");
+    let output = run(command.args(["--drawn", "--seed", "5"]));
+    assert!(output.status.success(), "{output:?}");
+    let by_command: Encoder = open(&to);
+    let (_folder, by_call) = drawn(bare.path(), &creation("sde", 5), None, Aggregation::Kept);
+    assert_eq!(by_command.info().fingerprint, open(&by_call).info().fingerprint);
+    // Two towers of one start are equal until they learn.
+    let (_pair, pair) = drawn(bare.path(), &creation("ade-spl", 5), None, Aggregation::Kept);
+    let pair = open(&pair);
+    let texts = ["the river".to_owned()];
+    assert_eq!(embed(&pair, Tower::Question, &texts), embed(&pair, Tower::Answer, &texts));
+    let again = tempfile::tempdir().unwrap();
+    create(&to, &again.path().join("bundle"), &creation("ade", 1)).unwrap();
+}
