@@ -112,10 +112,7 @@ fn mistakes_are_told_before_anything_is_trained() {
     let dir = tempdir().unwrap();
     data(&dir.path().join("data"));
     for (arguments, expected) in [
-        (
-            &["sharing", "--out", "out", "--only", "sdee"][..],
-            "expected variants of the table (zero-shot, sde, ade",
-        ),
+        (&["sharing", "--out", "out", "--only", "sdee"][..], "expected variants of the table (zero-shot, sde, ade"),
         (&["sharing", "--out", "out", "--set", "batch.sise=3"], "`batch.sise`"),
         (&["none", "--out", "out"], "none.toml"),
     ] {

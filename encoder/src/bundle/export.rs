@@ -128,7 +128,7 @@ fn copy(file: &Path, target: &Path, kind: Kind) -> Result<(), Error> {
 }
 
 /// `config.json` with the number type of the weights, where it says one: transformers loads them in it.
-pub(super) fn with_type(file: &Path, kind: Kind) -> Result<Option<Value>, Error> {
+pub(crate) fn with_type(file: &Path, kind: Kind) -> Result<Option<Value>, Error> {
     let name = match kind {
         Kind::Half => "float16",
         Kind::BFloat16 => "bfloat16",

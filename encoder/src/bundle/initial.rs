@@ -13,6 +13,10 @@ const REFETCH: &str = "Fetch the whole model directory again";
 /// Deviation of BERT's tensors where `initializer_range` does not say it (Devlin et al. 2019).
 pub(crate) const BERT_RANGE: f64 = 0.02;
 
+/// More than the encoder of T5 11B has, and more tensors than any.
+const MOST_VALUES: usize = 6_000_000_000;
+const MOST_TENSORS: usize = 10_000;
+
 /// How the values of a tensor are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Draw {
@@ -34,8 +38,9 @@ pub(crate) struct Initial {
 
 /// The tensors of the transformer that the `config.json` in `folder` describes, in the order in which it takes them; no weights are
 /// read. BERT's family: maps and tables normal with `initializer_range`, norms one, biases zero. T5: by its fan-in, with
-/// `initializer_factor` (Raffel et al. 2020, as transformers has it). Cells: uniform within one over the square root of the
-/// state, as torch draws them, over token vectors of deviation one.
+/// `initializer_factor` (Raffel et al. 2020). So has transformers them, but that normal values are not cut there, and rows of
+/// padding, which nothing reads, are zero. Cells: uniform within one over the square root of the state, as torch draws them, over
+/// token vectors of deviation one.
 pub(crate) fn initial(folder: &Path) -> Result<Vec<Initial>, Error> {
     let path = folder.join("config.json");
     let (architecture, file) = (Architecture::read(&path)?, JsonFile::open(&path, REFETCH)?);
@@ -48,23 +53,48 @@ pub(crate) fn initial(folder: &Path) -> Result<Vec<Initial>, Error> {
         Architecture::T5(_) => scale("initializer_factor", 1.0)?,
         Architecture::Recurrent(_) => 1.0,
     };
-    let mut asked = Asked(Vec::new());
-    Transformer::load(&mut asked, &architecture)?;
-    let drawn = asked.0.into_iter().map(|(name, shape)| {
+    if file.flag("sinusoidal_pos_embds")?.unwrap_or(false) {
+        return Err(file.unsupported("drawing `sinusoidal_pos_embds`", "positions that are learned", "true"));
+    }
+    let drawn = tensors_of(&architecture, &path)?.into_iter().map(|(name, shape)| {
         let draw = draw(&architecture, range, &name, &shape);
         Initial { name, shape, draw }
     });
     Ok(drawn.collect())
 }
 
-/// Writes down what a network takes, and gives it zeros.
-struct Asked(Vec<(String, Vec<usize>)>);
+/// Names and shapes of the tensors that a transformer takes. Refused where they are more than anybody draws; the error names `path`.
+pub(crate) fn tensors_of(architecture: &Architecture, path: &Path) -> Result<Vec<(String, Vec<usize>)>, Error> {
+    let mut asked = Asked { tensors: Vec::new(), values: 0, path };
+    Transformer::load(&mut asked, architecture)?;
+    Ok(asked.tensors)
+}
 
-impl Parameters for Asked {
+/// Writes down what a network takes, and gives it zeros that have no memory.
+struct Asked<'a> {
+    tensors: Vec<(String, Vec<usize>)>,
+    values: usize,
+    path: &'a Path,
+}
+
+impl Parameters for Asked<'_> {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
-        self.0.push((name.to_owned(), shape.to_vec()));
+        let values = shape.iter().try_fold(1_usize, |values, &length| values.checked_mul(length));
+        let values = values.and_then(|values| values.checked_add(self.values));
+        let fits = values.filter(|&values| values <= MOST_VALUES && self.tensors.len() < MOST_TENSORS);
+        let Some(values) = fits else {
+            return Err(Error::Unsupported {
+                path: self.path.to_owned(),
+                what: "a model of this size that is drawn",
+                supported: "up to 6,000,000,000 values in 10,000 tensors",
+                got: format!("more, with `{name}` of {shape:?}"),
+            });
+        };
+        self.values = values;
+        self.tensors.push((name.to_owned(), shape.to_vec()));
         let size: Vec<i64> = shape.iter().map(|&length| length as i64).collect();
-        Tensor::f_zeros(size, (Kind::Float, Device::Cpu)).map_err(torch("making room for weights"))
+        let zero = Tensor::f_zeros([1], (Kind::Float, Device::Cpu));
+        zero.and_then(|zero| zero.f_expand(size, false)).map_err(torch("listing weights"))
     }
 
     fn trainable(&self) -> bool {

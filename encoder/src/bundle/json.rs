@@ -52,11 +52,11 @@ impl JsonFile {
         self.read(field, "a whole number", read)
     }
 
-    /// A whole number of at least 1: a size, and no model's size is so large that products of two do not fit.
+    /// A whole number from 1 to [`LARGEST_SIZE`]: a size, and no model's size is so large that products of two do not fit.
     pub(crate) fn positive(&self, field: &'static str) -> Result<usize, Error> {
         match self.count(field)? {
             Some(number) if (1..=LARGEST_SIZE).contains(&number) => Ok(number),
-            _ => Err(self.wrong(field, "a whole number of at least 1")),
+            _ => Err(self.wrong(field, &format!("a whole number from 1 to {LARGEST_SIZE}"))),
         }
     }
 

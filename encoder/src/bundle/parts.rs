@@ -91,6 +91,7 @@ impl Parts {
                     let Some(opened) = parts.opened.iter().find(|opened| opened.at == at) else { continue };
                     let architecture = opened.architecture.clone();
                     let file = WeightsFile::open(&placed.folder, stored, |name| architecture.tensor_name(name))?;
+                    file.read_ahead();
                     let mut source =
                         Source::new(file, &placed.id, &mut ties, learned.then_some(&mut parts.parameters)).mix(mixed);
                     let table = frozen(Part::TokenEmbedder).then(|| architecture.token_table());
@@ -280,7 +281,7 @@ fn in_features(placed: &Placed, given: usize, got: usize) -> Error {
 
 impl Opened {
     /// `place`: of a projection in the transformer's own file.
-    fn open(at: usize, placed: &Placed, place: usize, compute: &Compute) -> Result<Self, Error> {
+    pub(super) fn open(at: usize, placed: &Placed, place: usize, compute: &Compute) -> Result<Self, Error> {
         let Module::Transformer(settings) = &placed.module else {
             let fix = "A tower begins with a transformer";
             return Err(Error::MissingFile { path: placed.folder.join("config.json"), fix });

@@ -5,9 +5,21 @@ use std::path::Path;
 use super::architecture::Architecture;
 use super::layout::{Layout, Module};
 use super::load::Encoder;
+use super::parts::Opened;
 use super::weights::WeightsFile;
 use crate::device::Compute;
 use crate::error::Error;
+
+/// Reads what a model says of itself, once its configurations and tokenizers can be used; no weights are read.
+pub(crate) fn configured(root: &Path) -> Result<Layout, Error> {
+    let layout = Layout::read(root)?;
+    for (at, placed) in layout.modules.iter().enumerate() {
+        if let Module::Transformer(_) = placed.module {
+            Opened::open(at, placed, 0, &Compute::default())?;
+        }
+    }
+    Ok(layout)
+}
 
 /// Reads what a model says of itself, once it has opened (so its fingerprint, ties and golden vectors hold where it has
 /// some), no weight of it is NaN or infinite, and both towers have embedded all golden texts.

@@ -1,13 +1,13 @@
 //! Tensors out of safetensors files, one or several: mapped, checked, each one digested for the fingerprint.
 //!
-//! A tensor is copied from the map where the network has it, once; the map is the page cache's, and goes when all are taken.
+//! The map is the page cache's memory: a tensor is copied from it to where the network has it, and the map goes when all are taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
-use memmap2::{Advice, Mmap};
+use memmap2::{Advice, Mmap, MmapOptions};
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 use serde_json::Value;
@@ -50,7 +50,7 @@ struct Stored {
 pub(crate) struct WeightsFile {
     /// The file, or the index of several.
     path: PathBuf,
-    files: Vec<Mmap>,
+    files: Vec<(PathBuf, Mmap)>,
     stored: BTreeMap<String, Stored>,
     taken: BTreeSet<String>,
     digests: Vec<fingerprint::TensorRecord>,
@@ -96,7 +96,7 @@ impl WeightsFile {
         let (metadata, data) = header(path, &mut file)?;
         let broken = |reason: String| Error::Weights { path: path.to_owned(), reason };
         let number = self.files.len();
-        self.files.push(mapped(path, &file)?);
+        self.files.push((path.to_owned(), mapped(path, &file)?));
         for name in metadata.offset_keys() {
             let Some(info) = metadata.info(&name) else { continue };
             let (start, end) = info.data_offsets;
@@ -124,9 +124,19 @@ impl WeightsFile {
     /// A tensor where it lies.
     fn bytes(&self, stored: &Stored) -> Result<&[u8], Error> {
         let end = stored.start.saturating_add(stored.bytes);
-        let found = self.files.get(stored.file).and_then(|map| map.get(stored.start..end));
-        let reason = || format!("a tensor should end at byte {end}, behind the end of its file");
-        found.ok_or_else(|| Error::Weights { path: self.path.clone(), reason: reason() })
+        let (path, map) = self.files.get(stored.file).map_or((&self.path, &[][..]), |(path, map)| (path, &map[..]));
+        map.get(stored.start..end).ok_or_else(|| Error::Weights {
+            path: path.clone(),
+            reason: format!("a tensor should end at byte {end}, it has {}", map.len()),
+        })
+    }
+
+    /// Has the system read all of it while the first tensors are taken.
+    pub(crate) fn read_ahead(&self) {
+        for (_, map) in &self.files {
+            // A hint, and as good as none where the system does not take it.
+            let _ = map.advise(Advice::WillNeed);
+        }
     }
 
     /// The names of all tensors, as the architecture has them.
@@ -235,18 +245,17 @@ impl Parameters for WeightsFile {
     }
 }
 
-/// A file in memory, read ahead.
+/// A file in memory, read where it is looked at.
 #[expect(unsafe_code, reason = "maps a file")]
 fn mapped(path: &Path, file: &File) -> Result<Mmap, Error> {
-    // SAFETY: the map is only read. Bytes that another program changes meanwhile are other numbers, which digests and golden vectors
-    // tell; nothing here relies on reading a byte twice as the same. A file that is cut short in place while it is read ends the
-    // program: what saves models, ours and others, writes anew and renames.
-    let map = unsafe { Mmap::map(file.file()) };
-    let map =
-        map.map_err(|error| Error::Weights { path: path.to_owned(), reason: format!("it cannot be mapped: {error}") })?;
-    // A hint, and as good as none where the system does not take it.
-    let _ = map.advise(Advice::WillNeed);
-    Ok(map)
+    // SAFETY: the map is private and only read, for as long as a model is opened; any bytes are sound numbers. A file that is changed
+    // in place meanwhile may be digested before the change and copied behind it, and one that is cut short ends the program (SIGBUS):
+    // we write models to a directory of their own and rename it; with others' tools, do not write over a model that is being opened.
+    let map = unsafe { MmapOptions::new().map_copy_read_only(file.file()) };
+    map.map_err(|error| {
+        let reason = format!("mapping `{}`: {error}. Copy the model to a local disk", path.display());
+        std::io::Error::new(error.kind(), reason).into()
+    })
 }
 
 /// The header of a safetensors file and where its data begin; the file is as long as the header says.

@@ -53,28 +53,28 @@ pub(crate) struct Options {
     #[arg(long, value_enum)]
     pooling: Option<Pooling>,
     /// Weighted means of `--pooling multihop`
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "pooling", value_parser = clap::value_parser!(u32).range(1..=256))]
     hops: u32,
     /// Values between the two maps of `--pooling multihop`
-    #[arg(long, value_name = "N", default_value_t = 350, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value_t = 350, requires = "pooling", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     inner: u32,
     /// Draw this encoder anew over the token vectors and the tokenizer of `--from` (of two towers: the question tower's)
     #[arg(long, value_enum)]
     encoder: Option<Encoder>,
-    /// Draw everything anew, token vectors too: of `--from` only tokenizer and `config.json` are read, and without `--encoder`
-    /// it is the transformer that `config.json` describes
+    /// Draw everything anew, token vectors too: no weights of `--from` are read, and without `--encoder` it is the transformer
+    /// that its `config.json` describes (of two towers: the question tower's)
     #[arg(long)]
     drawn: bool,
     /// Layers of `--encoder`
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "encoder", value_parser = clap::value_parser!(u32).range(1..=64))]
     layers: u32,
     /// Values of a state of `--encoder lstm`, `gru` and `rnn`; a transformer is as wide as the token vectors
-    #[arg(long, value_name = "N", default_value_t = 384, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value_t = 384, requires = "encoder", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     hidden: u32,
     /// With `--encoder lstm`, `gru` or `rnn`: read from the end too
-    #[arg(long)]
+    #[arg(long, requires = "encoder")]
     bidirectional: bool,
-    /// Of the projection's random values
+    /// Of everything that is drawn
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }

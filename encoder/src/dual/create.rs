@@ -26,7 +26,7 @@ pub struct Creation {
     /// Values per vector. Where each tower of the source brings a projection of that many (DPR's `encode_proj`) and the pooling
     /// is kept, that projection is taken, and none is drawn.
     pub dim: usize,
-    /// Of the projection's random values; equal projections of two towers have seeds of their own.
+    /// Of all that is drawn: projections (those of two towers have seeds of their own), multi-hop attention, encoder, token vectors.
     pub seed: u64,
 }
 
@@ -227,7 +227,7 @@ impl Writer<'_> {
                 fs_err::copy(kept.join("model.safetensors"), folder.join("model.safetensors"))?;
                 Ok(())
             }
-            (Module::MultiHop(config), None) => drawn::write(folder, &drawn::multihop(config, self.creation.seed)),
+            (Module::MultiHop(config), None) => drawn::write(folder, drawn::multihop(config, self.creation.seed)),
             _ => Ok(()),
         }
     }
@@ -244,7 +244,7 @@ impl Writer<'_> {
             return moved::projection(&origin.transformer.folder, folder);
         }
         let seed = seed.wrapping_add((tower as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        drawn::write(folder, &drawn::projection(origin.pooled(), dim, seed))
+        drawn::write(folder, drawn::projection(origin.pooled(), dim, seed))
     }
 
     fn modules(&self, classes: &[&str]) -> Result<(), Error> {

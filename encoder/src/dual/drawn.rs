@@ -1,4 +1,4 @@
-//! Modules whose values are drawn anew: the projection, and multi-hop attention.
+//! Tensors whose values are drawn anew: of the projection, of multi-hop attention, of a transformer; and their file.
 
 use std::path::Path;
 
@@ -52,14 +52,18 @@ pub(super) fn uniform(random: &mut Random, name: &str, shape: &[usize], fan: usi
 }
 
 /// Writes `model.safetensors` of a folder, in f32.
-pub(super) fn write(folder: &Path, tensors: &[Drawn]) -> Result<(), Error> {
+pub(super) fn write(folder: &Path, tensors: Vec<Drawn>) -> Result<(), Error> {
     let path = folder.join("model.safetensors");
     let failed = |error: safetensors::SafeTensorError| Error::Weights { path: path.clone(), reason: error.to_string() };
-    let bytes: Vec<Vec<u8>> =
-        tensors.iter().map(|(_, _, values)| values.iter().flat_map(|value| value.to_le_bytes()).collect()).collect();
-    let views = tensors.iter().zip(&bytes).map(|((name, shape, _), bytes)| {
+    // One after another: the values of a large model are there once.
+    let bytes = |(name, shape, values): Drawn| {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        (name, shape, bytes)
+    };
+    let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = tensors.into_iter().map(bytes).collect();
+    let views = tensors.iter().map(|(name, shape, bytes)| {
         Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes).map_err(failed)?))
     });
     let views = views.collect::<Result<Vec<_>, Error>>()?;
-    Ok(fs_err::write(&path, safetensors::serialize(views, None).map_err(failed)?)?)
+    safetensors::serialize_to_file(views, None, &path).map_err(failed)
 }

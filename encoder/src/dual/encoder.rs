@@ -9,13 +9,18 @@ use super::create::{Aggregation, Creation, assemble, belongs, write};
 use super::drawn::{self, Drawn, uniform};
 use super::random::Random;
 use crate::bundle::stored::{self, TokenTable};
-use crate::bundle::{BERT_RANGE, Cell, Layout, Module, Partial, RecurrentConfig, initial, moved, sound};
+use crate::bundle::{
+    Architecture, BERT_RANGE, Cell, Layout, Module, Partial, RecurrentConfig, configured, initial, moved, sound,
+    tensors_of, with_type,
+};
 use crate::error::Error;
 
 /// Keeps the values of an encoder apart from those of a projection of the same seed.
 const ENCODER_STREAM: u64 = 0x656e_636f_6465_7221;
 /// Longest input where neither settings nor positions of the pretrained model give one.
 const UNLIMITED_TOKENS: usize = 512;
+/// Most values of a token vector under a new encoder.
+const WIDEST: usize = 65_536;
 /// Most heads, and fewest values of one.
 const HEADS: usize = 12;
 const HEAD_SIZE: usize = 32;
@@ -67,8 +72,8 @@ pub fn create_over(
     source.make(Some(encoder), to, creation, aggregation.module().as_ref())
 }
 
-/// As [`create_over`], with token vectors that are drawn too, for training from nothing: of `from` only the tokenizer and
-/// `config.json` are read, and it needs no weights. Without an `encoder` it is the transformer that `config.json` describes (of two
+/// As [`create_over`], with token vectors that are drawn too, for training from nothing: no weights of `from` are read, and none need
+/// to be there beside its tokenizer and settings. Without an `encoder` it is the transformer that `config.json` describes (of two
 /// towers: the question tower's), drawn as its authors do: maps and tables of BERT's family normal with `initializer_range`, those
 /// of T5 by their fan-in. Its pooling can be kept then; multi-hop attention is drawn anew.
 pub fn create_drawn(
@@ -81,7 +86,7 @@ pub fn create_drawn(
     if to.exists() {
         return Err(Error::Exists { path: to.to_owned() });
     }
-    let layout = Layout::read(from)?;
+    let layout = configured(from)?;
     let pooling = layout.routes[0].get(1).and_then(|&at| layout.modules.get(at));
     let kept = pooling.filter(|_| encoder.is_none()).map(|placed| placed.module.clone());
     let source = Source { from, layout: &layout, tokens: TokenVectors::Drawn, seed: creation.seed };
@@ -140,9 +145,14 @@ impl Source<'_> {
         if let Some(encoder) = encoder {
             return self.new_encoder(&mut random, encoder, &placed.folder, longest, to);
         }
+        let tensors = initial(&placed.folder)?;
         moved::config(&placed.folder, to)?;
-        let tensors = initial(to)?.into_iter().map(|tensor| drawn::tensor(&mut random, tensor));
-        drawn::write(to, &tensors.collect::<Vec<Drawn>>())
+        let config = to.join("config.json");
+        // What is drawn is f32, whatever the pretrained weights are.
+        if let Some(renamed) = with_type(&config, tch::Kind::Float)? {
+            write(&config, &renamed)?;
+        }
+        drawn::write(to, tensors.into_iter().map(|tensor| drawn::tensor(&mut random, tensor)).collect())
     }
 
     /// Configuration and weights of an encoder over the table of `folder`, for at most `longest` tokens.
@@ -155,26 +165,34 @@ impl Source<'_> {
         to: &Path,
     ) -> Result<(), Error> {
         let TokenTable { rows, width, .. } = stored::token_table(folder)?;
-        let (config, name, deviation, mut tensors) = match encoder {
+        let source = folder.join("config.json");
+        if width > WIDEST {
+            return Err(Error::Unsupported {
+                path: source,
+                what: "a new encoder over token vectors of this size",
+                supported: "up to 65,536 values",
+                got: width.to_string(),
+            });
+        }
+        let (config, deviation) = match encoder {
             NewEncoder::Recurrent { cell, layers, hidden, bidirectional } => {
-                let config = RecurrentConfig {
-                    cell,
-                    vocab_size: rows,
-                    embedding_size: width,
-                    hidden_size: hidden,
-                    layers,
-                    bidirectional,
-                };
-                let tensors = config.tensors();
-                let tensors = tensors.iter().map(|(name, shape)| uniform(random, name, shape, hidden)).collect();
-                (config.fact(), RecurrentConfig::TABLE, 1.0, tensors)
+                let (vocab_size, embedding_size, hidden_size) = (rows, width, hidden);
+                let config = RecurrentConfig { cell, vocab_size, embedding_size, hidden_size, layers, bidirectional };
+                (config.fact(), 1.0)
             }
-            NewEncoder::Transformer { layers } => (
-                bert(rows, width, layers, longest),
-                "embeddings.word_embeddings.weight",
-                BERT_RANGE,
-                bert_tensors(random, width, layers, longest),
-            ),
+            NewEncoder::Transformer { layers } => (bert(rows, width, layers, longest), BERT_RANGE),
+        };
+        let file = to.join("config.json");
+        write(&file, &config)?;
+        let architecture = Architecture::read(&file)?;
+        // Before anything of that size is drawn.
+        tensors_of(&architecture, &source)?;
+        let (NewEncoder::Recurrent { layers, .. } | NewEncoder::Transformer { layers }) = encoder;
+        let mut tensors = if let Architecture::Recurrent(config) = &architecture {
+            let tensors = config.tensors();
+            tensors.iter().map(|(name, shape)| uniform(random, name, shape, config.hidden_size)).collect()
+        } else {
+            bert_tensors(random, width, layers, longest)
         };
         let mut values = match self.tokens {
             TokenVectors::Pretrained => stored::token_vectors(folder)?,
@@ -183,9 +201,8 @@ impl Source<'_> {
         if let NewEncoder::Recurrent { .. } = encoder {
             to_size_one(&mut values);
         }
-        tensors.push((name.to_owned(), vec![rows, width], values));
-        write(&to.join("config.json"), &config)?;
-        drawn::write(to, &tensors)
+        tensors.push((architecture.token_table().to_owned(), vec![rows, width], values));
+        drawn::write(to, tensors)
     }
 }
 

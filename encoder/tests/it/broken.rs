@@ -171,7 +171,7 @@ fn settings_that_cannot_be_are_refused_by_field() {
             "config.json",
             "num_hidden_layers",
             json!(0),
-            "field `num_hidden_layers` must be a whole number of at least 1",
+            "field `num_hidden_layers` must be a whole number from 1 to 1073741824",
         ),
         ("config.json", "vocab_size", json!("many"), "field `vocab_size`"),
         ("config.json", "vocab_size", json!(10), "the model's table has 10 rows"),

@@ -164,29 +164,98 @@ fn token_vectors_of_new_encoders_are_drawn() {
     assert!((transformer - 0.02).abs() < 0.002, "{transformer}");
 }
 
+/// Without an encoder named, that of a recurrent source is drawn as it was the first time.
+#[test]
+fn cells_are_drawn_from_their_configuration() {
+    let gru = NewEncoder::Recurrent { cell: Cell::Gru, layers: 2, hidden: 40, bidirectional: true };
+    let (_folder, source) = drawn(&tiny("plain"), &creation("sde", 3), Some(gru), Aggregation::Mean);
+    let (_again, again) = drawn(&source, &creation("sde", 4), None, Aggregation::Kept);
+    let (source, again) = (learned(&source), learned(&again));
+    assert_eq!(source.parameters().len(), again.parameters().len());
+    for (one, other) in source.parameters().iter().zip(again.parameters()) {
+        assert_eq!((&one.name, one.tensor.size()), (&other.name, other.tensor.size()));
+        assert!(!one.tensor.equal(&other.tensor), "{}", one.name);
+        if one.name.contains("rnn.") {
+            let bound = (1.0f64 / 40.0).sqrt();
+            let (largest, (_, deviation)) = (other.tensor.abs().max().double_value(&[]), moments(&other.tensor));
+            assert!(largest <= bound && largest > 0.9 * bound, "{}: {largest}", other.name);
+            assert!((deviation / (bound / 3f64.sqrt()) - 1.0).abs() < 0.2, "{}: {deviation}", other.name);
+        }
+    }
+}
+
+/// Values are drawn in f32, and that is what transformers is told to read.
+#[test]
+fn a_configuration_of_halves_becomes_one_of_f32() {
+    let bare = bare(&tiny("plain"));
+    edit(&bare.path().join("config.json"), |config| {
+        config["dtype"] = json!("float16");
+        config["torch_dtype"] = json!("bfloat16");
+    });
+    let (_folder, bundle) = drawn(bare.path(), &creation("sde", 1), None, Aggregation::Kept);
+    let config = read_json(&bundle.join("config.json"));
+    assert_eq!((&config["dtype"], &config["torch_dtype"]), (&json!("float32"), &json!("float32")));
+}
+
+fn refusal(from: &Path, encoder: Option<NewEncoder>) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("bundle");
+    let message = create_drawn(from, &to, &creation("sde", 1), encoder, Aggregation::Kept).unwrap_err().to_string();
+    assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 0, "{message}");
+    // The file that can be mended, and not the one that was being made.
+    assert!(message.contains(&from.display().to_string()), "{message}");
+    message
+}
+
 #[test]
 fn a_configuration_that_cannot_be_drawn_from_is_refused() {
-    let refusal = |from: &Path| {
-        let folder = tempfile::tempdir().unwrap();
-        let to = folder.path().join("bundle");
-        let message = create_drawn(from, &to, &creation("sde", 1), None, Aggregation::Kept).unwrap_err().to_string();
-        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 0, "{message}");
-        message
-    };
     let bare = bare(&tiny("plain"));
+    let config = bare.path().join("config.json");
+    let whole = read_json(&config);
     for range in [json!(0.0), json!(-0.02), json!(1e9), json!("wide")] {
-        edit(&bare.path().join("config.json"), |config| config["initializer_range"] = range.clone());
-        let message = refusal(bare.path());
+        edit(&config, |config| config["initializer_range"] = range.clone());
+        let message = refusal(bare.path(), None);
         assert!(message.contains("config.json") && message.contains("initializer_range"), "{message}");
     }
-    edit(&bare.path().join("config.json"), |config| config["initializer_range"] = json!(0.02));
+    edit(&config, |config| *config = whole.clone());
+    edit(&config, |config| config["sinusoidal_pos_embds"] = json!(true));
+    assert!(refusal(bare.path(), None).contains("sinusoidal_pos_embds"));
+    edit(&config, |config| *config = whole.clone());
     fs_err::remove_file(bare.path().join("tokenizer.json")).unwrap();
-    assert!(refusal(bare.path()).contains("tokenizer"), "{}", refusal(bare.path()));
+    assert!(refusal(bare.path(), None).contains("vocab.txt"), "{}", refusal(bare.path(), None));
     let full = tempfile::tempdir().unwrap();
     let message = create_drawn(&tiny("plain"), full.path(), &creation("sde", 1), None, Aggregation::Kept)
         .unwrap_err()
         .to_string();
     assert!(message.contains("is there already"), "{message}");
+}
+
+/// Nothing of the size is made before it is known to be one that can be.
+#[test]
+fn a_model_larger_than_any_is_refused() {
+    let bare = bare(&tiny("plain"));
+    let config = bare.path().join("config.json");
+    let whole = read_json(&config);
+    for (field, value) in [
+        ("vocab_size", 1_u64 << 30),
+        ("num_hidden_layers", 1 << 30),
+        ("intermediate_size", 1 << 30),
+        ("type_vocab_size", u64::MAX),
+        ("max_position_embeddings", 1 << 30),
+        ("hidden_size", 1 << 30),
+    ] {
+        edit(&config, |config| config[field] = json!(value));
+        for encoder in [None, Some(NewEncoder::Transformer { layers: 1 })] {
+            // What a new encoder has of its own is not read.
+            if encoder.is_none() || ["vocab_size", "hidden_size"].contains(&field) {
+                let message = refusal(bare.path(), encoder);
+                let wide = encoder.is_some() && field == "hidden_size";
+                let expected = if wide { "up to 65,536 values" } else { "values in 10,000 tensors" };
+                assert!(message.contains(expected), "{field} {value}: {message}");
+            }
+        }
+        edit(&config, |config| *config = whole.clone());
+    }
 }
 
 #[test]

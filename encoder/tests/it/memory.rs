@@ -78,7 +78,7 @@ fn training(root: &Path, batch: usize, chunk: usize) -> u64 {
     peak_of(&mut command)
 }
 
-/// Gradient cache: a batch eight times as large takes the memory of its chunk, and a whole one of its size.
+/// Gradient cache: of texts of one length, a batch eight times as large takes the memory of its chunk, and a whole one of its size.
 #[test]
 fn a_batch_takes_the_memory_of_its_chunk() {
     const PAIRS: usize = 512;

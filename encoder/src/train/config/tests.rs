@@ -136,8 +136,9 @@ fn a_difference_is_named_where_it_matters() {
     assert_eq!((path.as_str(), before.as_str(), now.as_str()), ("stages[0].batch.size", "64", "65"));
     // Runs that were begun before this setting was there go on.
     assert!(!then.contains("pretrained"));
-    let (path, ..) = difference(&then, &facts("[model]\nsharing = \"sde\"\nweights = \"drawn\"")).unwrap();
-    assert_eq!(path, "model.sharing");
+    let (stored, drawn) = ("[model]\nsharing = \"sde\"", "[model]\nsharing = \"sde\"\nweights = \"drawn\"");
+    let (path, _, now) = difference(&facts(stored), &facts(drawn)).unwrap();
+    assert_eq!((path.as_str(), now.as_str()), ("model.weights", "\"drawn\""));
     let (path, ..) = difference(&then, &facts("[training]\nsteps = 3")).unwrap();
     assert_eq!(path, "stages[0].training.steps");
 }
