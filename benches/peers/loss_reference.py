@@ -238,6 +238,7 @@ def optimizers() -> dict:
         "adafactor": {
             "relative": steps(lambda tensors: Adafactor(tensors, **relative)),
             "relative_warm_up": steps(lambda tensors: Adafactor(tensors, **relative, warmup_init=True)),
+            "papers": steps(lambda t: Adafactor(t, lr=1e-3, scale_parameter=True, relative_step=False)),
             "external": steps(lambda tensors: Adafactor(tensors, **external)),
             "external_decayed": steps(lambda tensors: Adafactor(tensors, **external, weight_decay=0.1)),
             "momentum": steps(lambda tensors: Adafactor(tensors, **external, beta1=0.9, clip_threshold=0.5)),

@@ -86,7 +86,9 @@ impl Reproduce {
         fs_err::write(self.out.join("rows.csv"), &rows)?;
         if let Some(records) = &self.record {
             fs_err::create_dir_all(records)?;
-            fs_err::write(records.join(reproduced.stamp.record(&table.name) + ".csv"), &rows)?;
+            let name = reproduced.stamp.record(&table.name);
+            fs_err::write(records.join(name.clone() + ".csv"), &rows)?;
+            fs_err::write(records.join(name + ".md"), &markdown)?;
         }
         std::io::stdout().lock().write_all(&markdown)?;
         Ok(())

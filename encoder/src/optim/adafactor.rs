@@ -62,6 +62,37 @@ impl Default for AdafactorSettings {
     }
 }
 
+impl AdafactorSettings {
+    /// Refuses values that cannot be.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        for (setting, value) in [
+            ("learning-rate", self.learning_rate),
+            ("epsilon", self.epsilon),
+            ("epsilon-scale", self.epsilon_scale),
+            ("clip-threshold", self.clip_threshold),
+            ("decay-rate", self.decay_rate),
+        ] {
+            positive(setting, value)?;
+        }
+        not_negative("weight-decay", self.weight_decay)?;
+        below_one("beta1", self.beta1.unwrap_or(0.0))?;
+        if self.warm_up_init && !self.relative_step {
+            let expected = "with `relative-step = true` only".to_owned();
+            return Err(Error::Setting { setting: "warm-up-init", expected, got: "true".to_owned() });
+        }
+        Ok(())
+    }
+
+    /// The rate of a tensor's `steps`-th step, before schedule, group and its own scale.
+    fn base(&self, steps: i64) -> f64 {
+        if !self.relative_step {
+            return self.learning_rate;
+        }
+        let most = if self.warm_up_init { 1e-6 * steps as f64 } else { 1e-2 };
+        most.min(1.0 / (steps as f64).sqrt())
+    }
+}
+
 #[derive(Debug)]
 enum Squares {
     /// Means along the last and the last but one dimension.
@@ -99,21 +130,7 @@ pub struct Adafactor {
 impl Adafactor {
     /// Takes the tensors of `parameters` that are not frozen.
     pub fn new(settings: AdafactorSettings, parameters: &[Parameter], groups: &Groups) -> Result<Self, Error> {
-        for (setting, value) in [
-            ("learning-rate", settings.learning_rate),
-            ("epsilon", settings.epsilon),
-            ("epsilon-scale", settings.epsilon_scale),
-            ("clip-threshold", settings.clip_threshold),
-            ("decay-rate", settings.decay_rate),
-        ] {
-            positive(setting, value)?;
-        }
-        not_negative("weight-decay", settings.weight_decay)?;
-        below_one("beta1", settings.beta1.unwrap_or(0.0))?;
-        if settings.warm_up_init && !settings.relative_step {
-            let expected = "with `relative-step = true` only".to_owned();
-            return Err(Error::Setting { setting: "warm-up-init", expected, got: "true".to_owned() });
-        }
+        settings.check()?;
         let moments = |tensor: &Tensor| {
             let size = tensor.size();
             let squares = match &size[..] {
@@ -132,6 +149,11 @@ impl Adafactor {
     /// The tensors that learn, in the order in which [`Gradients`] have to be.
     pub fn tensors(&self) -> Vec<Tensor> {
         self.entries.tensors()
+    }
+
+    pub(super) fn rate(&self) -> f64 {
+        let steps = self.entries.0.iter().map(|entry| entry.steps).max().unwrap_or_default();
+        self.settings.base(steps.max(1))
     }
 
     /// One step with the rate times `factor`. A tensor without a gradient stays as it is.
@@ -176,13 +198,7 @@ struct Update<'a> {
 impl<'a> Update<'a> {
     fn new(entry: &Entry<FactorMoments>, settings: &'a AdafactorSettings, factor: f64) -> Result<Self, TchError> {
         let steps = entry.steps as f64;
-        let base = if settings.relative_step {
-            let most = if settings.warm_up_init { 1e-6 * steps } else { 1e-2 };
-            most.min(1.0 / steps.sqrt())
-        } else {
-            settings.learning_rate
-        };
-        let base = base * factor * entry.treatment.rate;
+        let base = settings.base(entry.steps) * factor * entry.treatment.rate;
         let rate = if settings.scale_parameter {
             let values = flat(&entry.tensor)?.f_to_kind(Kind::Float)?;
             root_mean(&values.f_dot(&values)?, &entry.tensor)?

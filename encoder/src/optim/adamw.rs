@@ -34,6 +34,18 @@ impl Default for AdamWSettings {
     }
 }
 
+impl AdamWSettings {
+    /// Refuses values that cannot be.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        positive("learning-rate", self.learning_rate)?;
+        positive("epsilon", self.epsilon)?;
+        not_negative("weight-decay", self.weight_decay)?;
+        [("beta1", self.beta1), ("beta2", self.beta2)]
+            .into_iter()
+            .try_for_each(|(setting, beta)| below_one(setting, beta))
+    }
+}
+
 #[derive(Debug)]
 struct AdamMoments {
     /// Mean of gradients.
@@ -58,17 +70,16 @@ pub struct AdamW {
 impl AdamW {
     /// Takes the tensors of `parameters` that are not frozen.
     pub fn new(settings: AdamWSettings, parameters: &[Parameter], groups: &Groups) -> Result<Self, Error> {
-        positive("learning-rate", settings.learning_rate)?;
-        positive("epsilon", settings.epsilon)?;
-        not_negative("weight-decay", settings.weight_decay)?;
-        for (setting, beta) in [("beta1", settings.beta1), ("beta2", settings.beta2)] {
-            below_one(setting, beta)?;
-        }
+        settings.check()?;
         let moments = |tensor: &Tensor| {
             let size = tensor.size();
             Ok(AdamMoments { first: zeros(&size, tensor)?, second: zeros(&size, tensor)? })
         };
         Ok(Self { settings, entries: Entries::new(parameters, groups, settings.weight_decay, moments)? })
+    }
+
+    pub(super) fn rate(&self) -> f64 {
+        self.settings.learning_rate
     }
 
     /// The tensors that learn, in the order in which [`Gradients`] have to be.

@@ -42,6 +42,17 @@ pub enum Outcome {
 }
 
 impl Clipping {
+    /// Refuses a norm that cannot be.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.max_norm {
+            Some(max_norm) if max_norm.is_nan() || max_norm <= 0.0 => {
+                let expected = "positive, or absent for no clipping".to_owned();
+                Err(Error::Setting { setting: "max-norm", expected, got: max_norm.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Measures, checks and clips the gradients of step `step` (counted as the caller likes; errors name it).
     pub fn apply(&self, gradients: &mut Gradients, step: u64) -> Result<Outcome, Error> {
         let norm = gradients.norm().map_err(torch("measuring gradients"))?;
@@ -51,11 +62,8 @@ impl Clipping {
                 NotFinite::Skip => Ok(Outcome::Skip),
             };
         }
+        self.check()?;
         if let Some(max_norm) = self.max_norm {
-            if max_norm.is_nan() || max_norm <= 0.0 {
-                let expected = "positive, or absent for no clipping".to_owned();
-                return Err(Error::Setting { setting: "max-norm", expected, got: max_norm.to_string() });
-            }
             let factor = max_norm / (norm + SMALL);
             if factor < 1.0 {
                 gradients.scale(factor);

@@ -22,7 +22,8 @@ fn one() -> f64 {
     1.0
 }
 
-/// Groups in order: rate and decay of a tensor are those of the first one that names it, and the optimizer's own where none does.
+/// Groups in order: a tensor's rate is that of the first one that names it, its decay that of the first one that names it and
+/// says a decay; the optimizer's own where none does.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Groups(pub Vec<Group>);
@@ -46,17 +47,25 @@ impl Groups {
     /// What holds for the tensor of a name, where the optimizer's weight decay is `weight_decay`.
     pub(super) fn of(&self, name: &str, weight_decay: f64) -> Treatment {
         let named = |group: &&Group| group.names.iter().any(|pattern| matches(pattern, name));
-        match self.0.iter().find(named) {
-            Some(group) => Treatment { rate: group.rate, weight_decay: group.weight_decay.unwrap_or(weight_decay) },
-            None => Treatment { rate: 1.0, weight_decay },
+        let mut of_it = self.0.iter().filter(named);
+        let rate = of_it.clone().next().map_or(1.0, |group| group.rate);
+        let stated = of_it.find_map(|group| group.weight_decay);
+        Treatment { rate, weight_decay: stated.unwrap_or(weight_decay) }
+    }
+
+    /// Refuses values that cannot be.
+    pub fn check_values(&self) -> Result<(), Error> {
+        for group in &self.0 {
+            not_negative("rate of a group", group.rate)?;
+            not_negative("weight-decay of a group", group.weight_decay.unwrap_or(0.0))?;
         }
+        Ok(())
     }
 
     /// Refuses values that cannot be, and groups that name none of `names`.
     pub(super) fn check(&self, names: &[&str]) -> Result<(), Error> {
+        self.check_values()?;
         for group in &self.0 {
-            not_negative("rate of a group", group.rate)?;
-            not_negative("weight-decay of a group", group.weight_decay.unwrap_or(0.0))?;
             for pattern in &group.names {
                 let ours = Self::without_decay().names.contains(pattern);
                 if !ours && !names.iter().any(|name| matches(pattern, name)) {
@@ -124,7 +133,8 @@ mod tests {
         let treatment = |rate, weight_decay| Treatment { rate, weight_decay };
         for (name, expected) in [
             ("0/embeddings.word_embeddings.weight", treatment(0.1, 0.01)),
-            ("0/embeddings.LayerNorm.bias", treatment(0.1, 0.01)),
+            // The rate of the one, and no decay by the other.
+            ("0/embeddings.LayerNorm.bias", treatment(0.1, 0.0)),
             ("0/encoder.layer.0.output.LayerNorm.weight", treatment(1.0, 0.0)),
             ("0/encoder.block.0.layer.1.layer_norm.weight", treatment(1.0, 0.0)),
             ("0/encoder.final_layer_norm.weight", treatment(1.0, 0.0)),

@@ -17,6 +17,16 @@ pub enum OptimizerSettings {
     AdamW(AdamWSettings),
 }
 
+impl OptimizerSettings {
+    /// Refuses values that cannot be.
+    pub fn check(&self) -> Result<(), Error> {
+        match self {
+            Self::Adafactor(settings) => settings.check(),
+            Self::AdamW(settings) => settings.check(),
+        }
+    }
+}
+
 /// An optimizer over named tensors.
 #[derive(Debug)]
 pub enum Optimizer {
@@ -33,6 +43,15 @@ impl Optimizer {
             OptimizerSettings::Adafactor(settings) => Self::Adafactor(Adafactor::new(*settings, parameters, groups)?),
             OptimizerSettings::AdamW(settings) => Self::AdamW(AdamW::new(*settings, parameters, groups)?),
         })
+    }
+
+    /// The learning rate of the last step (before one: of the first), before schedule and groups: as set, or as Adafactor's relative
+    /// steps have it, there before a tensor's own scale.
+    pub fn rate(&self) -> f64 {
+        match self {
+            Self::Adafactor(adafactor) => adafactor.rate(),
+            Self::AdamW(adamw) => adamw.rate(),
+        }
     }
 
     /// The tensors that learn, in the order in which [`Gradients`] have to be.

@@ -24,6 +24,7 @@ pub enum Schedule {
     /// the factor is `sqrt(10000 / (step + 10000))`.
     InverseSquareRoot {
         /// Steps of the warm-up.
+        #[serde(default)]
         warm_up: u64,
     },
 }

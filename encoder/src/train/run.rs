@@ -11,10 +11,10 @@ use super::config::{Config, Stage, difference};
 use super::evaluate::{Evaluator, METRICS};
 use super::log::RunLog;
 use super::publish::{lock, recover, replace, start};
-use super::stages::{Miner, pairs, sampler};
+use super::stages::{Miner, check, pairs, sampler};
 use super::state::{Best, Checkpoints, State};
 use super::step::{Length, Step};
-use crate::data::{Cursor, Prefetch, Sampler, TrainBatch};
+use crate::data::{Cursor, DataError, Prefetch, Sampler, TrainBatch};
 use crate::device::Compute;
 use crate::dual::Learned;
 use crate::error::Error;
@@ -61,6 +61,10 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
     {
         return Ok(Outcome { steps: state.step, last, best: found(state), was_finished: true });
     }
+    let first = saved.as_ref().map_or(0, |(_, state)| state.stage);
+    for (number, stage) in config.stages.iter().enumerate().skip(first) {
+        check(number - first, stage)?;
+    }
     let directory = start(config, out)?;
     let compute = config.compute();
     let mut learned = Learned::open(&directory, &compute)?;
@@ -93,7 +97,6 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
         log,
         state: None,
     };
-    let first = saved.as_ref().map_or(0, |(_, state)| state.stage);
     let mut saved = saved;
     for (number, stage) in config.stages.iter().enumerate().skip(first) {
         learned = run.stage(number, stage, learned, saved.take())?;
@@ -143,6 +146,11 @@ impl Run<'_> {
             }
         };
         let pairs = pairs(&stage.data, learned.tokenizer(), mined.as_deref())?;
+        if stage.loss.distillation.is_some() && !pairs.has_scores() {
+            let expected = "scored by a teacher where `loss.distillation` is to learn from it".to_owned();
+            let what = "the examples of the stage";
+            return Err(DataError::Option { what, expected, got: "no score".to_owned() }.into());
+        }
         let of_checkpoint = saved.as_ref().map(|(_, state)| &state.sampler);
         let sampler = sampler(stage, number, config.seed, pairs, of_checkpoint)?;
         let batches = sampler.batches();

@@ -7,12 +7,39 @@ use dyad_corpus::examples::{ExampleFormat, ExampleReader};
 
 use super::TrainError;
 use super::config::{DataConfig, MineConfig, Stage};
+use super::objective::Objective;
 use super::publish::replace;
 use crate::bundle::Encoder;
 use crate::data::{Candidates, DataError, Pairs, PairsBuilder, Sampler, SamplerOptions, SamplerState, mine_file};
 use crate::device::Compute;
 use crate::dual::Learned;
 use crate::tokenize::{Budget, Tokenizer};
+
+/// Refuses what a stage cannot be run with, before any is: its settings, and its examples where it comes behind another one, so that a
+/// long stage is not followed by a mistake.
+pub(super) fn check(number: usize, stage: &Stage) -> Result<(), TrainError> {
+    Objective::new(&stage.loss, &Compute::default())?;
+    stage.optimizer.check()?;
+    stage.clipping.clipping().check()?;
+    stage.training.groups().check_values()?;
+    if let Some(mine) = &stage.mine {
+        mine.options(0).check()?;
+    }
+    if number == 0 {
+        return Ok(());
+    }
+    let mut examples = 0;
+    for reader in readers(&stage.data, None)? {
+        for example in reader {
+            example.map_err(DataError::from)?;
+            examples += 1;
+        }
+    }
+    if stage.batch.size > examples {
+        return Err(DataError::BatchSize { batch: stage.batch.size, examples }.into());
+    }
+    Ok(())
+}
 
 /// Reads the examples of a stage; of files that were mined where `mined` names one.
 pub(super) fn pairs(

@@ -41,7 +41,7 @@ pub struct StepReport {
     pub parts: Vec<(&'static str, f64)>,
     /// Norm of the gradients before clipping; `None` where they were not finite and the step was left out.
     pub norm: Option<f64>,
-    /// What the schedule multiplied the learning rate with.
+    /// The learning rate, with the schedule's factor and before groups; of Adafactor before a tensor's own scale.
     pub rate: f64,
     /// As it is behind the step.
     pub temperature: f64,
@@ -118,14 +118,14 @@ impl Step {
     /// One step with the mean of the losses of several batches.
     pub fn run_all(&mut self, batches: &[TrainBatch]) -> Result<StepReport, Error> {
         let step = self.taken + 1;
-        let rate = self.schedule.factor(self.taken, self.length.steps);
+        let factor = self.schedule.factor(self.taken, self.length.steps);
         let share = 1.0 / batches.len().max(1) as f64;
         let mut report = StepReport {
             step,
             loss: 0.0,
             parts: Vec::new(),
             norm: None,
-            rate,
+            rate: 0.0,
             temperature: 0.0,
             examples: batches.iter().map(|batch| batch.questions.len()).sum(),
             tokens: batches.iter().flat_map(|batch| batch.questions.iter().chain(&batch.answers)).map(length).sum(),
@@ -144,12 +144,13 @@ impl Step {
                 gradients.scale(share);
             }
             if let Outcome::Apply { norm } = self.clipping.apply(&mut gradients, step)? {
-                self.optimizer.step_with(&gradients, rate)?;
+                self.optimizer.step_with(&gradients, factor)?;
                 self.objective.temperature().keep_in_bounds().map_err(torch("bounding the temperature"))?;
                 report.norm = Some(norm);
             }
         }
         self.taken = step;
+        report.rate = self.optimizer.rate() * factor;
         report.temperature = self.objective.temperature().value().map_err(torch("reading the temperature"))?;
         Ok(report)
     }

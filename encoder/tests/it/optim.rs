@@ -52,6 +52,7 @@ fn cases() -> Vec<(&'static str, &'static str, OptimizerSettings)> {
         ("adamw", "other_betas", adamw(other_betas)),
         ("adafactor", "relative", adafactor(relative)),
         ("adafactor", "relative_warm_up", adafactor(AdafactorSettings { warm_up_init: true, ..relative })),
+        ("adafactor", "papers", adafactor(AdafactorSettings::default())),
         ("adafactor", "external", adafactor(external)),
         ("adafactor", "external_decayed", adafactor(AdafactorSettings { weight_decay: 0.1, ..external })),
         ("adafactor", "momentum", adafactor(AdafactorSettings { beta1: Some(0.9), clip_threshold: 0.5, ..external })),

@@ -91,6 +91,14 @@ impl Config {
                 return refuse(&of("training.steps"), "at least 1, or absent", &0);
             }
             let distillation = stage.loss.distillation;
+            let uses = [("loss.distillation", distillation.is_some()), ("mine", stage.mine.is_some())];
+            if let Some((table, _)) = uses.iter().find(|(_, used)| *used && stage.batch.negatives == 0) {
+                return refuse(
+                    &of("batch.negatives"),
+                    &format!("at least 1 beside [{table}], which works on them"),
+                    &0,
+                );
+            }
             let weights = [("loss.weight", stage.loss.weight)].into_iter();
             let more = distillation.into_iter().map(|distillation| ("loss.distillation.weight", distillation.weight));
             for (setting, weight) in weights.chain(more) {

@@ -37,7 +37,7 @@ impl Bar {
     /// `step` of the stage was taken.
     pub(super) fn step(&mut self, step: u64, loss: f64, rate: f64, speed: f64) {
         let left = left(self.started.elapsed(), step.saturating_sub(self.first), self.steps.saturating_sub(step));
-        let message = format!("loss {loss:.4}, rate {rate:.2e}, {speed:.0} examples/s, {} left", HumanDuration(left));
+        let message = message(loss, rate, speed, left);
         if self.shown.is_hidden() {
             if self.logged.elapsed() >= LOG_EVERY {
                 self.logged = Instant::now();
@@ -63,6 +63,11 @@ impl Drop for Bar {
     }
 }
 
+/// What stands beside the bar, and in the log.
+fn message(loss: f64, rate: f64, speed: f64, left: Duration) -> String {
+    format!("loss {loss:.4}, rate {rate:.2e}, {speed:.0} examples/s, {} left", HumanDuration(left))
+}
+
 /// Time for `left` steps at the pace of `done` ones.
 fn left(elapsed: Duration, done: u64, left: u64) -> Duration {
     let seconds = elapsed.as_secs_f64() / done.max(1) as f64 * left as f64;
@@ -72,6 +77,12 @@ fn left(elapsed: Duration, done: u64, left: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_says_loss_rate_speed_and_time_left() {
+        let line = message(1.234_56, 1.9e-5, 40.7, Duration::from_mins(9));
+        assert_eq!(line, "loss 1.2346, rate 1.90e-5, 41 examples/s, 9 minutes left");
+    }
 
     #[test]
     fn time_left_is_at_the_pace_of_this_run() {

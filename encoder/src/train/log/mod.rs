@@ -18,7 +18,6 @@ use serde_json::{Map, Value, json};
 use super::TrainError;
 use super::config::{LogConfig, Stage};
 use super::step::StepReport;
-use crate::optim::OptimizerSettings;
 use bar::Bar;
 use events::Events;
 use lines::Lines;
@@ -42,7 +41,6 @@ pub(super) struct RunLog {
     events: Option<Events>,
     bar: Bar,
     stage: String,
-    learning_rate: f64,
     window: Window,
     since: Instant,
     started: Instant,
@@ -58,7 +56,6 @@ impl RunLog {
             events: if config.tensorboard { Some(Events::create(&out.join("tensorboard"), step)?) } else { None },
             bar: Bar::new(),
             stage: String::new(),
-            learning_rate: 0.0,
             window: Window::default(),
             since: now,
             started: now,
@@ -68,10 +65,6 @@ impl RunLog {
     /// A stage begins, or goes on behind `taken` of its steps.
     pub(super) fn begin(&mut self, stage: &Stage, taken: u64, steps: u64) {
         self.stage.clone_from(&stage.name);
-        self.learning_rate = match stage.optimizer {
-            OptimizerSettings::AdamW(settings) => settings.learning_rate,
-            OptimizerSettings::Adafactor(settings) => settings.learning_rate,
-        };
         (self.window, self.since) = (Window::default(), Instant::now());
         self.bar.begin(&stage.name, taken, steps);
     }
@@ -84,7 +77,7 @@ impl RunLog {
         self.window.tokens += report.tokens;
         self.window.skipped += u64::from(report.norm.is_none());
         let seconds = self.since.elapsed().as_secs_f64().max(1e-9);
-        let rate = report.rate * self.learning_rate;
+        let rate = report.rate;
         let mean = self.window.loss / self.window.steps as f64;
         self.bar.step(report.step, mean, rate, self.window.examples as f64 / seconds);
         if !step.is_multiple_of(self.every) {

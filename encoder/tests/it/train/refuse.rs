@@ -49,6 +49,31 @@ fn settings_that_cannot_be() {
     assert!(place.refusal("out").contains("`model.from` must be"));
 }
 
+/// What is wrong with a later stage is said before the first one is run.
+#[test]
+fn mistakes_of_later_stages_are_told_at_once() {
+    let place = Place::new("");
+    fs_err::write(place.path("broken.jsonl"), format!("{}{{\"question\": \"what\", \"ans\n", lines())).unwrap();
+    for (stage, expected) in [
+        ("optimizer = { kind = \"adamw\", learning-rate = 0.0 }", "`learning-rate` must be a positive number, got: 0"),
+        ("optimizer = { kind = \"adafactor\", decay-rate = -1.0 }", "`decay-rate` must be a positive number, got: -1"),
+        ("loss = { temperature = 0.0 }", "`temperature` must be a positive number"),
+        ("clipping = { max-norm = -1.0 }", "`max-norm` must be positive"),
+        ("training = { groups = [{ names = [\"*\"], rate = -1.0 }] }", "`rate of a group` must be a number from 0"),
+        ("batch = { negatives = 1 }\nmine = { from = 5, to = 3 }", "the rank window must be"),
+        ("batch = { size = 65 }", "batch of 65 is larger than the data: 64 examples"),
+        ("data = { paths = [\"nowhere.jsonl\"] }", "nowhere.jsonl"),
+        ("data = { paths = [\"broken.jsonl\"] }", "broken.jsonl:65"),
+    ] {
+        place.settings(&format!(
+            "[[stages]]\nname = \"one\"\ntraining = {{ steps = 3 }}\n[[stages]]\nname = \"two\"\n{stage}"
+        ));
+        let message = place.refusal("out");
+        assert!(message.contains(expected), "{stage}: {message}");
+        assert!(!place.path("out/checkpoints").exists() && !place.path("out/metrics.jsonl").exists(), "{stage}");
+    }
+}
+
 #[test]
 fn a_run_does_not_go_on_as_another() {
     let settings = "[batch]\nsize = 8\n[training]\nsteps = 6\n[checkpoints]\nevery = 2\n";

@@ -89,6 +89,60 @@ fn stages_follow_one_another_and_mine_between() {
     assert_eq!(metrics(&place, "out", "evaluation").len(), 2);
 }
 
+#[test]
+fn the_criterion_is_the_metric_that_was_asked_for() {
+    for metric in ["mrr", "r@1", "ndcg@10"] {
+        let settings = format!(
+            "{LEARNING}[training]\nsteps = 30\n[evaluation]\ndata = \"beir\"\nevery = 10\nmetric = \"{metric}\"\n"
+        );
+        let place = Place::new(&settings);
+        let said = place.trained("out");
+        let best = said.lines().find_map(|line| line.strip_prefix("best ")).unwrap();
+        let (name, rest) = best.split_once(' ').unwrap();
+        let expected = [("mrr", "recip_rank"), ("r@1", "recall_1"), ("ndcg@10", "ndcg_cut_10")];
+        assert!(expected.contains(&(metric, name)), "{metric}: {best}");
+        let values = metrics(&place, "out", "evaluation");
+        let most = values.iter().map(|line| line[name].as_f64().unwrap()).fold(0.0, f64::max);
+        assert!(rest.starts_with(&format!("{most:.4} ")), "{metric}: {best}, {most}");
+    }
+}
+
+/// From a teacher's scores alone, without the softmax in the batch.
+#[test]
+fn a_teacher_is_learned_from() {
+    for (kind, positive) in [("kl", 20.0), ("margin-mse", 0.9)] {
+        let place = Place::new("");
+        place.settings(&format!(
+            "[batch]\nsize = 16\nnegatives = 15\n[optimizer]\nkind = \"adamw\"\nlearning-rate = 0.02\n[log]\nevery = 5\n\
+             [training]\nsteps = 120\n[loss]\nweight = 0.0\n[loss.distillation]\nkind = \"{kind}\"\n"
+        ));
+        let line = |number: usize, scored: bool| {
+            let (question, answer) = super::fixture::pair(number);
+            let others = (1..16).map(|step| super::fixture::pair((number + 4 * step + step % 2) % PAIRS).1);
+            let mut line =
+                serde_json::json!({"query": question, "positive": answer, "negatives": others.collect::<Vec<_>>()});
+            if scored {
+                let scores: Vec<f64> = (0..16).map(|place| if place == 0 { positive } else { 0.0 }).collect();
+                line["scores"] = serde_json::json!(scores);
+            }
+            format!("{line}\n")
+        };
+        fs_err::write(place.path("pairs.jsonl"), (0..PAIRS).map(|number| line(number, true)).collect::<String>())
+            .unwrap();
+        place.trained("out");
+        let losses: Vec<f64> =
+            metrics(&place, "out", "train").iter().map(|line| line["loss-distillation"].as_f64().unwrap()).collect();
+        assert!(losses[losses.len() - 1] < 0.3 * losses[0], "{kind}: {losses:?}");
+        let [before, after] = ["out/start", "out/final"].map(|model| evaluate(&place, model));
+        assert!(after > before + 0.2, "{kind}: {before} {after}");
+        // Without a score there is nothing to learn from.
+        fs_err::write(place.path("pairs.jsonl"), (0..PAIRS).map(|number| line(number, false)).collect::<String>())
+            .unwrap();
+        let message = place.refusal("unscored");
+        assert!(message.contains("scored by a teacher") && message.contains("loss.distillation"), "{message}");
+    }
+}
+
 /// Without any weights: a tokenizer and `config.json` are enough, and the model learns the pairs.
 #[test]
 fn training_begins_from_nothing() {

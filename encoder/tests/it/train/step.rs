@@ -43,6 +43,10 @@ fn batches(directory: &Path, size: usize, negatives: usize) -> Vec<TrainBatch> {
         let mut example = example(number);
         let others = (1..=negatives).map(|other| super::fixture::pair((number + 7 * other) % PAIRS).1);
         example.negatives = others.map(|text| Passage::of(format!("a {text}"))).collect();
+        // A teacher's, of any kind.
+        for (place, passage) in example.positives.iter_mut().chain(&mut example.negatives).enumerate() {
+            passage.score = Some(0.9 - ((number + 5 * place) % 7) as f32 * 0.1);
+        }
         Ok::<_, std::convert::Infallible>(example)
     });
     builder.extend(examples).unwrap();
@@ -55,6 +59,28 @@ const ENDX: &str = "[loss.endx.cross]\nheads = 3\naggregator = { kind = \"mean\"
                     q-q = { to = 2.0, epochs = 0.0 }\na-a = { to = 2.0, epochs = 0.0 }\na-q = { to = 0.5, epochs = 0.0 }\n\
                     q-a = { to = 0.5, epochs = 0.0 }\n";
 
+/// What is logged is the rate that was taken: with the schedule's factor, and of relative steps Adafactor's own.
+#[test]
+fn a_report_tells_the_rate() {
+    let (_folder, directory) = small("sde", 8);
+    let batch = batches(&directory, 16, 0).remove(0);
+    for (optimizer, expected) in [
+        ("kind = \"adamw\"\nlearning-rate = 2e-4", [0.0, 1e-4, 2e-4]),
+        ("kind = \"adafactor\"\nlearning-rate = 2e-4", [0.0, 1e-4, 2e-4]),
+        ("kind = \"adafactor\"\nrelative-step = true", [0.0, 5e-3, 1e-2]),
+        ("kind = \"adafactor\"\nrelative-step = true\nwarm-up-init = true", [0.0, 1e-6, 3e-6]),
+    ] {
+        let settings = format!("[optimizer]\n{optimizer}\n[schedule]\nkind = \"constant\"\nwarm-up = 2");
+        let learned = Learned::open(&directory, &one_thread()).unwrap();
+        let length = Length { steps: 4, batches: 2 };
+        let mut step = Step::new(learned, &directory, &stage(&settings), &one_thread(), length).unwrap();
+        for expected in expected {
+            let rate = step.run(&batch).unwrap().rate;
+            assert!((rate - expected).abs() < 1e-12, "{optimizer}: {rate} {expected}");
+        }
+    }
+}
+
 #[test]
 fn cached_gradients_are_those_of_the_whole_batch() {
     let (_folder, directory) = bundle("classic-mean", "ade-spl", 12);
@@ -62,11 +88,14 @@ fn cached_gradients_are_those_of_the_whole_batch() {
         ("both ways, learned temperature", "[loss]\nboth-ways = true\nlearned-temperature = true", 0),
         ("hard negatives", "", 2),
         ("ENDX", ENDX, 1),
+        ("distillation", "[batch]\nnegatives = 2\n[loss.distillation]\nkind = \"kl\"", 2),
+        ("margins", "[batch]\nnegatives = 2\n[loss]\nweight = 0.0\n[loss.distillation]\nkind = \"margin-mse\"", 2),
     ] {
         let batch = &batches(&directory, 24, negatives)[..1];
         let (whole, expected) = step(&directory, loss, batch);
         for chunk in [1, 5, 24] {
-            let (cached, updates) = step(&directory, &format!("[batch]\nchunk = {chunk}\n{loss}"), batch);
+            let own = loss.strip_prefix("[batch]\n").unwrap_or(loss);
+            let (cached, updates) = step(&directory, &format!("[batch]\nchunk = {chunk}\n{own}"), batch);
             assert!((cached.loss - whole.loss).abs() < 1e-5 * whole.loss, "{name} {chunk}");
             assert!((cached.norm.unwrap() / whole.norm.unwrap() - 1.0).abs() < 1e-4, "{name} {chunk}");
             assert!((cached.temperature - whole.temperature).abs() < 1e-6, "{name} {chunk}");
