@@ -2,9 +2,12 @@
 
 use std::path::Path;
 use std::process::{Child, Command};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use super::fixture::{Place, weights};
+use dyad_encoder::train::{Config, TrainError, train};
+
+use super::fixture::{PAIRS, Place, weights};
 
 const SETTINGS: &str = "[batch]\nsize = 8\nnegatives = 0\n[optimizer]\nkind = \"adamw\"\nlearning-rate = 0.003\n\
                         [loss]\nlearned-temperature = true\n[training]\nsteps = 300\n[checkpoints]\nevery = 20\n";
@@ -95,6 +98,26 @@ fn an_interrupt_saves_and_ends_with_130() {
     // Two and no more are kept; without evaluation there is no best.
     assert_eq!(checkpoints(&place, "out"), ["step-00000280", "step-00000300"]);
     assert!(!place.path("out/best").exists());
+}
+
+/// Mining too is ended, leaves no half of a file, and is done when the run goes on.
+#[test]
+fn an_interrupt_ends_mining() {
+    let place = Place::new("");
+    let pairs = place.path("pairs.jsonl");
+    let stage = format!(
+        "[batch]\nsize = 8\nnegatives = 1\n[training]\nsteps = 2\n[[stages]]\nname = \"one\"\ndata = {{ paths = [{pairs:?}] }}\n\
+         mine = {{ to = 20 }}\n"
+    );
+    place.settings(&stage);
+    let config = Config::open(&place.path("settings.toml")).unwrap();
+    let run = |interrupted: bool| train(&config, &place.path("out"), &AtomicBool::new(interrupted));
+    let error = run(true).unwrap_err();
+    assert!(matches!(error, TrainError::Interrupted { step: 0 }), "{error}");
+    assert!(!place.path("out/mined/one.jsonl").exists() && !place.path("out/checkpoints").exists());
+    assert_eq!(run(false).unwrap().steps, 2);
+    let mined = fs_err::read_to_string(place.path("out/mined/one.jsonl")).unwrap();
+    assert_eq!(mined.lines().count(), PAIRS);
 }
 
 #[test]
