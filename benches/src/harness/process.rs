@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -39,6 +39,8 @@ pub struct Worker {
     stdin: Option<ChildStdin>,
     replies: Receiver<String>,
     stderr: Arc<Mutex<VecDeque<String>>>,
+    /// Reads stderr, and ends with it.
+    listener: Option<JoinHandle<()>>,
     cancel: &'static AtomicBool,
     gone: bool,
 }
@@ -68,17 +70,17 @@ impl Worker {
                 });
             });
         }
-        if let Some(errors) = child.stderr.take() {
+        let listener = child.stderr.take().map(|errors| {
             let kept = Arc::clone(&stderr);
             thread::spawn(move || {
                 each_line(errors, |line| {
                     keep(&kept, line);
                     true
                 });
-            });
-        }
+            })
+        });
         let stdin = child.stdin.take();
-        Ok(Self { engine: engine.to_owned(), child, stdin, replies, stderr, cancel, gone: false })
+        Ok(Self { engine: engine.to_owned(), child, stdin, replies, stderr, listener, cancel, gone: false })
     }
 
     /// The engine's name.
@@ -159,8 +161,10 @@ impl Worker {
 
     fn ended(&mut self, op: &'static str) -> Error {
         let until = Instant::now() + Duration::from_millis(500);
+        // Its last words may be read a little later than its end is seen.
+        let heard = |listener: &Option<JoinHandle<()>>| listener.as_ref().is_none_or(JoinHandle::is_finished);
         let mut status = self.child.try_wait();
-        while Instant::now() < until && matches!(status, Ok(None)) {
+        while Instant::now() < until && (matches!(status, Ok(None)) || !heard(&self.listener)) {
             thread::sleep(Duration::from_millis(5));
             status = self.child.try_wait();
         }
