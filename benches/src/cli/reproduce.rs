@@ -1,7 +1,8 @@
 //! `dyad-bench reproduce`.
 
+use std::fmt::{Display, Write as _};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -9,6 +10,9 @@ use clap::Args;
 use super::interrupt;
 use crate::harness::threads;
 use crate::reproduce::{Job, Override, Places, Table, compare, run, write_markdown, write_rows};
+
+/// The model that the tables are sized for.
+const MODEL: &str = ".models/all-MiniLM-L6-v2";
 
 /// Show a paper's finding on real data: trains the models of a table, evaluates them by exact search, compares them by paired
 /// tests. A run that was ended goes on where it stood.
@@ -35,7 +39,7 @@ pub(super) struct Reproduce {
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// What $MODEL stands for: the pretrained model.
-    #[arg(long, value_name = "DIR", default_value = ".models/all-MiniLM-L6-v2")]
+    #[arg(long, value_name = "DIR", default_value = MODEL)]
     model: PathBuf,
     /// What $DATA stands for: the folder of all data.
     #[arg(long, env = "DYAD_DATA", value_name = "DIR")]
@@ -73,7 +77,7 @@ impl Reproduce {
             seeds: (first..first + u64::from(self.seeds)).collect(),
             only: self.only.clone(),
             overrides,
-            command: command(),
+            command: self.command(),
             cancel,
         };
         let reproduced = run(&job, &|text| tracing::info!("{text}"))?;
@@ -93,10 +97,32 @@ impl Reproduce {
         std::io::stdout().lock().write_all(&markdown)?;
         Ok(())
     }
-}
 
-/// The command as it was given, without the path of the program.
-fn command() -> String {
-    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    std::iter::once("dyad-bench".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+    /// The command for a record: all that decides its rows, and no folder of this machine.
+    fn command(&self) -> String {
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut command = format!("dyad-bench reproduce {} --out OUT", name(Path::new(&self.table)));
+        let mut add = |option: &str, value: &dyn Display| {
+            let _ = write!(command, " {option} {value}");
+        };
+        if self.seeds != 1 {
+            add("--seeds", &self.seeds);
+        }
+        if self.first_seed != 0 {
+            add("--first-seed", &self.first_seed);
+        }
+        if !self.only.is_empty() {
+            add("--only", &self.only.join(","));
+        }
+        if let Some(steps) = self.steps {
+            add("--steps", &steps);
+        }
+        for setting in &self.set {
+            add("--set", setting);
+        }
+        if name(&self.model) != name(Path::new(MODEL)) {
+            add("--model", &name(&self.model));
+        }
+        command
+    }
 }

@@ -1,5 +1,6 @@
 //! The trainer's settings of one variant at one seed: the table's, the variant's over them, the command's over those.
 
+use std::fmt;
 use std::str::FromStr;
 
 use dyad_encoder::train::Config;
@@ -10,8 +11,16 @@ use super::table::{Places, Table, Variant};
 /// `PATH=VALUE`: a setting of the trainer, and its value in TOML; what is no TOML is a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Override {
+    /// As it was given.
+    text: String,
     path: Vec<String>,
     value: Value,
+}
+
+impl fmt::Display for Override {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 impl FromStr for Override {
@@ -25,7 +34,8 @@ impl FromStr for Override {
             return Err(wrong());
         }
         let parsed = format!("value = {value}").parse::<Toml>().ok().and_then(|mut table| table.remove("value"));
-        Ok(Self { path, value: parsed.unwrap_or_else(|| Value::String(value.to_owned())) })
+        let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));
+        Ok(Self { text: text.to_owned(), path, value })
     }
 }
 

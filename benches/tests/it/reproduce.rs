@@ -78,6 +78,14 @@ fn every_table_runs_and_fills_its_rows() {
             let is_baseline = row[at("baseline")].is_empty();
             assert_eq!(row[at("p_mrr")].is_empty(), is_baseline, "{row:?}");
             assert_eq!(row[at("separable")].is_empty(), table != "sharing", "{row:?}");
+            // What decides the row, and no folder of this machine.
+            let command =
+                format!("dyad-bench reproduce {table} --out OUT --steps 2 --set batch.size=4 --set threads=1");
+            assert!(row[at("command")].starts_with(&command), "{row:?}");
+            assert!(
+                row[at("command")].ends_with(" --model classic-mean") && !row[at("command")].contains('/'),
+                "{row:?}"
+            );
         }
         let markdown = String::from_utf8(output.stdout).unwrap();
         assert_eq!(markdown, fs_err::read_to_string(dir.path().join(table).join("table.md")).unwrap());

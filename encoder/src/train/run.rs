@@ -63,7 +63,7 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
     }
     let first = saved.as_ref().map_or(0, |(_, state)| state.stage);
     for (number, stage) in config.stages.iter().enumerate().skip(first) {
-        check(number - first, stage)?;
+        check(stage, number > first)?;
     }
     let directory = start(config, out)?;
     let compute = config.compute();

@@ -15,9 +15,9 @@ use crate::device::Compute;
 use crate::dual::Learned;
 use crate::tokenize::{Budget, Tokenizer};
 
-/// Refuses what a stage cannot be run with, before any is: its settings, and its examples where it comes behind another one, so that a
-/// long stage is not followed by a mistake.
-pub(super) fn check(number: usize, stage: &Stage) -> Result<(), TrainError> {
+/// Refuses what a stage cannot be run with, before any is, so that a long one is not followed by a mistake: its settings, and where it is
+/// `later` than the first its examples, which else are read at once.
+pub(super) fn check(stage: &Stage, later: bool) -> Result<(), TrainError> {
     Objective::new(&stage.loss, &Compute::default())?;
     stage.optimizer.check()?;
     stage.clipping.clipping().check()?;
@@ -25,7 +25,7 @@ pub(super) fn check(number: usize, stage: &Stage) -> Result<(), TrainError> {
     if let Some(mine) = &stage.mine {
         mine.options(0).check()?;
     }
-    if number == 0 {
+    if !later {
         return Ok(());
     }
     let mut examples = 0;
