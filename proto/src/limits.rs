@@ -28,6 +28,22 @@ pub const MAX_FILTER_FIELD_BYTES: usize = 256;
 pub const MAX_FILTER_TEXT_BYTES: usize = 1024;
 /// Keys in one `GetDocumentsRequest`.
 pub const MAX_KEYS: usize = 1024;
-/// Bytes of one message, both ways: 64 MiB. gRPC's usual 4 MiB is too little for 1024 vectors or long hits; foreign
-/// clients must raise their own limit to receive as much.
+/// Bytes of the largest message that a server sends, or takes from a batch job: 64 MiB. gRPC's usual 4 MiB is too little
+/// for 1024 vectors or long hits; foreign clients must raise their own limit to receive as much.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+/// Bytes of one `EncodeRequest`: 32 MiB, 1024 texts of 32 KiB each.
+pub const MAX_ENCODE_BYTES: usize = 32 << 20;
+/// Bytes of one `SearchBatchRequest`: 16 MiB.
+pub const MAX_SEARCH_BATCH_BYTES: usize = 16 << 20;
+/// Bytes of one `SearchRequest` or `GetDocumentsRequest`: 4 MiB, of which a question takes 32 KiB and a filter the rest.
+pub const MAX_SEARCH_BYTES: usize = 4 << 20;
+/// Bytes of any other request: 64 KiB.
+pub const MAX_OTHER_BYTES: usize = 64 << 10;
+/// Strings and messages inside of one `SearchRequest`, at every depth: those of the largest filter.
+pub const MAX_SEARCH_ELEMENTS: usize = 32_768;
+/// Strings and messages inside of one `SearchBatchRequest`, at every depth.
+pub const MAX_SEARCH_BATCH_ELEMENTS: usize = 524_288;
+/// Strings and messages inside of any other request.
+pub const MAX_OTHER_ELEMENTS: usize = 4096;
+/// Bytes of titles, texts and metadata in one reply: 48 MiB.
+pub const MAX_REPLY_DOCUMENT_BYTES: usize = 48 << 20;

@@ -43,6 +43,35 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// What waits already would take longer than the request has time.
+    #[error(
+        "about {wait:.1?} of work waits, and the request has {time:.1?}. Try later, give it more time, or ask another searcher"
+    )]
+    Overloaded {
+        /// Until an answer could be there.
+        wait: Duration,
+        /// The request's time.
+        time: Duration,
+    },
+    /// The documents of one reply are too many bytes.
+    #[error(
+        "the documents of the reply are more than {limit} bytes. Ask `keys_only` or a smaller k, or fetch fewer keys"
+    )]
+    LargeReply {
+        /// The limit.
+        limit: usize,
+    },
+    /// The documents of all replies that are being sent are too many bytes.
+    #[error(
+        "replies of {limit} bytes are being sent, which is the most this searcher keeps. Try later, or ask `keys_only`"
+    )]
+    FullReplies {
+        /// The limit.
+        limit: usize,
+    },
+    /// The system gives no threads.
+    #[error("cannot start threads: {0}")]
+    Threads(String),
     /// A verification is under way.
     #[error("a verification is already under way. Wait for its answer")]
     Verifying,
@@ -57,18 +86,94 @@ pub enum Error {
     Internal,
 }
 
+/// What the operating system's refusal means to a caller: only bytes that are not what they were are lost data.
+fn io_status(error: &std::io::Error, text: String) -> Status {
+    use std::io::ErrorKind;
+    /// Too many open files, in the process and in the system.
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) || error.kind() == ErrorKind::OutOfMemory {
+        return Status::resource_exhausted(text);
+    }
+    match error.kind() {
+        ErrorKind::NotFound
+        | ErrorKind::PermissionDenied
+        | ErrorKind::ReadOnlyFilesystem
+        | ErrorKind::StorageFull
+        | ErrorKind::QuotaExceeded
+        | ErrorKind::NotADirectory => Status::failed_precondition(text),
+        ErrorKind::UnexpectedEof | ErrorKind::InvalidData => Status::data_loss(text),
+        _ => Status::unavailable(text),
+    }
+}
+
+fn index_status(error: &dyad_index::Error, text: String) -> Status {
+    use dyad_index::Error as Index;
+    match error {
+        Index::NoGeneration { .. } | Index::NoIndex { .. } => Status::not_found(text),
+        Index::Locked { .. } | Index::Newer { .. } => Status::failed_precondition(text),
+        Index::Io(error) => io_status(error, text),
+        Index::Text { reason, .. } => match reason_io(reason) {
+            Some(error) => io_status(error, text),
+            None => Status::data_loss(text),
+        },
+        Index::Format { .. } | Index::Graph { .. } => Status::data_loss(text),
+        _ => Status::internal(text),
+    }
+}
+
+/// The operating system's error inside of a text index's.
+fn reason_io<'a>(reason: &'a (dyn std::error::Error + 'static)) -> Option<&'a std::io::Error> {
+    let mut cause = Some(reason);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            return Some(error);
+        }
+        if let Some(error) = error.downcast_ref::<std::sync::Arc<std::io::Error>>() {
+            return Some(error);
+        }
+        cause = error.source();
+    }
+    None
+}
+
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
         let text = error.to_string();
         match error {
-            Error::Index(dyad_index::Error::NoGeneration { .. } | dyad_index::Error::NoIndex { .. })
-            | Error::NoDocument(_) => Self::not_found(text),
-            Error::Index(dyad_index::Error::Locked { .. }) | Error::Model { .. } => Self::failed_precondition(text),
-            Error::Index(_) => Self::data_loss(text),
+            Error::NoDocument(_) => Self::not_found(text),
+            Error::Model { .. } => Self::failed_precondition(text),
+            Error::Index(error) => index_status(&error, text),
             Error::Tower { transient: true, .. } => Self::unavailable(text),
-            Error::Tower { transient: false, .. } | Error::Internal => Self::internal(text),
-            Error::Busy { .. } | Error::Verifying => Self::resource_exhausted(text),
+            Error::Tower { transient: false, .. } | Error::Internal | Error::Threads(_) => Self::internal(text),
+            // Another try would be as large.
+            Error::LargeReply { .. } => Self::out_of_range(text),
+            Error::Busy { .. } | Error::Verifying | Error::Overloaded { .. } | Error::FullReplies { .. } => {
+                Self::resource_exhausted(text)
+            }
             Error::Deadline(_) => Self::deadline_exceeded(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use tonic::Code;
+
+    use super::*;
+
+    fn code(error: io::Error) -> Code {
+        Status::from(Error::from(dyad_index::Error::from(error))).code()
+    }
+
+    #[test]
+    fn only_damage_is_data_loss() {
+        assert_eq!(code(io::Error::from_raw_os_error(24)), Code::ResourceExhausted);
+        assert_eq!(code(io::ErrorKind::ReadOnlyFilesystem.into()), Code::FailedPrecondition);
+        assert_eq!(code(io::ErrorKind::NotFound.into()), Code::FailedPrecondition);
+        assert_eq!(code(io::Error::other("the disk")), Code::Unavailable);
+        assert_eq!(code(io::ErrorKind::UnexpectedEof.into()), Code::DataLoss);
     }
 }

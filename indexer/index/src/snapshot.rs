@@ -57,7 +57,7 @@ pub struct Hits {
 }
 
 /// A dense search: by the graph with a beam width, or exact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effort {
     /// Walk with this beam width in every shard.
     Walk {

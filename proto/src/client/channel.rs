@@ -127,10 +127,10 @@ impl ClientError {
 }
 
 /// Refuses a message that no server would take: the transport would only say that the stream broke.
-pub(super) fn fits(url: &str, message: &impl prost::Message) -> Result<(), ClientError> {
+pub(super) fn fits(url: &str, message: &impl prost::Message, limit: usize) -> Result<(), ClientError> {
     let bytes = message.encoded_len();
-    if bytes > MAX_MESSAGE_BYTES {
-        return Err(ClientError::TooLarge { url: url.to_owned(), bytes, limit: MAX_MESSAGE_BYTES });
+    if bytes > limit {
+        return Err(ClientError::TooLarge { url: url.to_owned(), bytes, limit });
     }
     Ok(())
 }

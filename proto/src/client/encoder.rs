@@ -8,7 +8,7 @@ use tonic::{Request, Status, Streaming};
 
 use super::backoff::retry;
 use super::channel::{ClientConfig, ClientError, connect, fits};
-use crate::limits::MAX_MESSAGE_BYTES;
+use crate::limits::{MAX_ENCODE_BYTES, MAX_MESSAGE_BYTES};
 use crate::v1;
 use crate::v1::encoder_client::EncoderClient as Generated;
 
@@ -57,7 +57,7 @@ impl EncoderClient {
         request: v1::EncodeRequest,
         deadline: Duration,
     ) -> Result<v1::EncodeResponse, ClientError> {
-        fits(&self.url, &request)?;
+        fits(&self.url, &request, MAX_ENCODE_BYTES)?;
         let texts = request.texts.len();
         let call = || {
             let mut inner = self.inner.clone();

@@ -6,7 +6,7 @@ use tonic::{Request, Streaming};
 
 use super::backoff::retry;
 use super::channel::{ClientConfig, ClientError, connect, fits};
-use crate::limits::MAX_MESSAGE_BYTES;
+use crate::limits::{self, MAX_MESSAGE_BYTES};
 use crate::v1;
 use crate::v1::admin_client::AdminClient as GeneratedAdmin;
 use crate::v1::searcher_client::SearcherClient as GeneratedSearcher;
@@ -27,12 +27,12 @@ pub struct AdminClient {
     url: String,
 }
 
-/// One method per unary call: request in, reply out, tried again where the failure passes by itself.
+/// One method per unary call: request of at most so many bytes in, reply out, tried again where the failure passes by itself.
 macro_rules! unary {
-    ($($(#[$doc:meta])* $name:ident($request:ident) -> $response:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($request:ident, $limit:ident) -> $response:ident;)*) => {$(
         $(#[$doc])*
         pub async fn $name(&self, request: v1::$request) -> Result<v1::$response, ClientError> {
-            fits(&self.url, &request)?;
+            fits(&self.url, &request, limits::$limit)?;
             let call = || {
                 let mut inner = self.inner.clone();
                 let mut request = Request::new(request.clone());
@@ -60,13 +60,13 @@ impl SearcherClient {
 
     unary! {
         /// Answers one question.
-        search(SearchRequest) -> SearchResponse;
+        search(SearchRequest, MAX_SEARCH_BYTES) -> SearchResponse;
         /// Answers many questions together.
-        search_batch(SearchBatchRequest) -> SearchBatchResponse;
+        search_batch(SearchBatchRequest, MAX_SEARCH_BATCH_BYTES) -> SearchBatchResponse;
         /// Stored documents by key.
-        get_documents(GetDocumentsRequest) -> GetDocumentsResponse;
+        get_documents(GetDocumentsRequest, MAX_SEARCH_BYTES) -> GetDocumentsResponse;
         /// Why a document is, or is not, among the hits.
-        explain(ExplainRequest) -> ExplainResponse;
+        explain(ExplainRequest, MAX_OTHER_BYTES) -> ExplainResponse;
     }
 
     /// Many questions over one call; replies keep the order of the requests. Nothing is tried again.
@@ -90,12 +90,12 @@ impl AdminClient {
 
     unary! {
         /// What is served.
-        status(StatusRequest) -> StatusResponse;
+        status(StatusRequest, MAX_OTHER_BYTES) -> StatusResponse;
         /// Opens the current generation.
-        reload(ReloadRequest) -> ReloadResponse;
+        reload(ReloadRequest, MAX_OTHER_BYTES) -> ReloadResponse;
         /// Goes back to an earlier generation.
-        rollback(RollbackRequest) -> RollbackResponse;
+        rollback(RollbackRequest, MAX_OTHER_BYTES) -> RollbackResponse;
         /// Reads every byte and checks it.
-        verify(VerifyRequest) -> VerifyResponse;
+        verify(VerifyRequest, MAX_OTHER_BYTES) -> VerifyResponse;
     }
 }

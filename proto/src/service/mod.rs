@@ -2,22 +2,35 @@
 //!
 //! | file | what lives there |
 //! |---|---|
+//! | `accept.rs` | connections that cannot be taken |
+//! | `bounded.rs` | the layer around every gRPC service |
 //! | `deadline.rs` | the deadline that a caller sends |
 //! | `http.rs` | HTTP/1.1 beside gRPC: connections bounded, slow headers cut off, drain |
+//! | `incoming.rs` | gRPC connections: bounded in number, silence and unread replies |
 //! | `limited.rs` | services with dyad's message limits |
+//! | `receive.rs` | request bodies: bounded in bytes and time, checked before they are decoded |
+//! | `reply.rs` | reply bodies: handed over in pieces, known to their connection |
+//! | `schema.rs` | a message's bytes against its descriptor |
 //! | `server.rs` | bind and serve: health, reflection, message limits, drain |
 //! | `shutdown.rs` | signals |
 //! | `telemetry.rs` | logs to stderr |
 
+mod accept;
+mod bounded;
 pub mod deadline;
 mod http;
+mod incoming;
 mod limited;
+mod receive;
+mod reply;
+mod schema;
 mod server;
 mod shutdown;
 mod telemetry;
 
 pub use http::{HttpConfig, serve_http};
 pub use limited::{admin, encoder, searcher};
+pub use reply::UntilSent;
 pub use server::{Health, ServeError, ServerConfig, bind, bind_for, serve};
 pub use shutdown::signal;
 pub use telemetry::init_logs;

@@ -1,18 +1,24 @@
-//! Bind and serve: health, reflection, message limits, drain.
+//! Bind and serve: health, reflection, limits on connections and messages, drain.
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio_stream::wrappers::TcpListenerStream;
+use tokio::sync::{oneshot, watch};
 use tonic::server::NamedService;
 use tonic::service::Routes;
 use tonic::transport::Server;
+use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use super::bounded;
+use super::incoming::{self, incoming};
+use super::schema::Schema;
 use crate::v1;
 
 /// A server that cannot start or that failed.
@@ -35,6 +41,9 @@ pub enum ServeError {
     /// The reflection service could not be built from the compiled `.proto` files.
     #[error("reflection cannot be built")]
     Reflection(#[from] tonic_reflection::server::Error),
+    /// The compiled `.proto` files cannot be read.
+    #[error("the descriptors of the services cannot be read")]
+    Descriptors(#[from] prost::DecodeError),
     /// Requests were still running when the drain deadline passed.
     #[error("requests were still running {0:?} after the signal to stop, and were dropped")]
     Drain(Duration),
@@ -43,38 +52,74 @@ pub enum ServeError {
 /// How a server runs.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// How long running requests may take to finish after the signal to stop.
+    /// Time between the end of health and the end of listening, for load balancers to turn away.
+    pub lame_duck: Duration,
+    /// How long running requests may take to finish after it.
     pub drain: Duration,
+    /// Connections at once; more wait in the system's queue.
+    pub connections: usize,
     /// Requests that one connection may have under way.
     pub concurrency_per_connection: usize,
     /// Longest time for any request; a shorter client deadline wins.
     pub timeout: Duration,
+    /// Longest time from the beginning of a connection to that of HTTP/2.
+    pub preface_timeout: Duration,
+    /// Longest time for a client to take the next 64 KiB of a reply. After it the connection is ended.
+    pub reply_stall: Duration,
 }
 
 impl Default for ServerConfig {
     fn default() -> Self {
-        Self { drain: Duration::from_secs(20), concurrency_per_connection: 256, timeout: Duration::from_mins(10) }
+        Self {
+            lame_duck: Duration::ZERO,
+            drain: Duration::from_secs(20),
+            connections: 1024,
+            concurrency_per_connection: 256,
+            timeout: Duration::from_mins(10),
+            preface_timeout: Duration::from_secs(10),
+            reply_stall: Duration::from_secs(10),
+        }
     }
 }
 
-/// The standard health service (`grpc.health.v1`) and its switch.
-#[derive(Debug)]
+/// The standard health service (`grpc.health.v1`) and its switch. The name `""` stands for the server as a whole.
 pub struct Health {
     reporter: HealthReporter,
     names: Vec<&'static str>,
+    failure: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl std::fmt::Debug for Health {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Health").field("names", &self.names).finish_non_exhaustive()
+    }
 }
 
 impl Health {
     /// Everything unknown until [`Health::serving`] names it.
     pub fn new() -> Self {
-        Self { reporter: HealthReporter::new(), names: Vec::new() }
+        Self { reporter: HealthReporter::new(), names: Vec::new(), failure: Box::pin(std::future::pending()) }
     }
 
     /// Reports a service as serving, until the drain begins.
     pub async fn serving<S: NamedService>(mut self) -> Self {
         self.names.push(S::NAME);
-        self.reporter.set_service_status(S::NAME, tonic_health::ServingStatus::Serving).await;
+        self.reporter.set_service_status(S::NAME, ServingStatus::Serving).await;
         self
+    }
+
+    /// Reports everything as not serving once `failure` completes.
+    #[must_use]
+    pub fn until(mut self, failure: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.failure = Box::pin(failure);
+        self
+    }
+}
+
+/// Says that nothing is served.
+async fn not_serving(reporter: &HealthReporter, names: &[&str]) {
+    for name in names.iter().copied().chain([""]) {
+        reporter.set_service_status(name, ServingStatus::NotServing).await;
     }
 }
 
@@ -109,7 +154,9 @@ fn hint(reason: &io::Error, option: &str) -> String {
 
 /// Serves until `shutdown` completes, then lets running requests finish within the drain deadline.
 ///
-/// Health flips to `NOT_SERVING` before the drain, so that load balancers turn away first.
+/// Health falls first, for load balancers to turn away during the lame-duck pause. Then the port is closed, health watches
+/// end, and streams of requests end with the requests that have come. Connections that are merely open at the deadline
+/// are closed; a request that is cut off is an error.
 pub async fn serve(
     listener: TcpListener,
     routes: Routes,
@@ -118,7 +165,7 @@ pub async fn serve(
     config: ServerConfig,
 ) -> Result<(), ServeError> {
     let address: Option<SocketAddr> = listener.local_addr().ok();
-    let Health { reporter, names } = health;
+    let Health { mut reporter, names, failure } = health;
     let health_service = tonic_health::pb::health_server::HealthServer::new(
         tonic_health::server::HealthService::from_health_reporter(reporter.clone()),
     );
@@ -132,27 +179,52 @@ pub async fn serve(
     };
     // Python's and other older clients know the first name of the service only.
     let (reflection, older_reflection) = (reflection().build_v1()?, reflection().build_v1alpha()?);
+    let schema = Schema::new(&[
+        v1::FILE_DESCRIPTOR_SET,
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+    ])?;
 
-    let drain = config.drain;
+    let (drain, lame_duck) = (config.drain, config.lame_duck);
     let (begun, drain_begins) = oneshot::channel::<()>();
+    let (draining, drained) = watch::channel(false);
+    let under_way = Arc::new(AtomicUsize::new(0));
     let stop = async move {
-        shutdown.await;
-        for name in names {
-            reporter.set_service_status(name, tonic_health::ServingStatus::NotServing).await;
+        let mut shutdown = Box::pin(shutdown);
+        tokio::select! {
+            () = &mut shutdown => {}
+            () = failure => {
+                tracing::error!("health falls: what serves the requests has failed");
+                not_serving(&reporter, &names).await;
+                shutdown.await;
+            }
         }
+        not_serving(&reporter, &names).await;
+        tokio::time::sleep(lame_duck).await;
         // Nobody listens any more once the server has failed, and then nothing is left to drain.
+        let _ = draining.send(true);
+        for name in names.iter().copied().chain([""]) {
+            reporter.clear_service_status(name).await;
+        }
         let _ = begun.send(());
+    };
+    let bounds = incoming::Bounds {
+        connections: config.connections.max(1),
+        preface: config.preface_timeout,
+        reply_stall: config.reply_stall,
     };
     let server = Server::builder()
         .concurrency_limit_per_connection(config.concurrency_per_connection)
+        .max_concurrent_streams(u32::try_from(config.concurrency_per_connection).ok())
         .timeout(config.timeout)
-        .tcp_nodelay(true)
         .http2_keepalive_interval(Some(Duration::from_secs(30)))
+        .layer(bounded::Bounds::new(schema, drained, Arc::clone(&under_way)))
         .add_routes(routes)
         .add_service(health_service)
         .add_service(reflection)
         .add_service(older_reflection)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop);
+        .serve_with_incoming_shutdown(incoming(listener, bounds), stop);
     let deadline = async move {
         if drain_begins.await.is_err() {
             std::future::pending::<()>().await;
@@ -161,7 +233,12 @@ pub async fn serve(
     };
     tokio::select! {
         result = server => { result?; }
-        () = deadline => return Err(ServeError::Drain(drain)),
+        () = deadline => {
+            if under_way.load(Ordering::Relaxed) > 0 {
+                return Err(ServeError::Drain(drain));
+            }
+            tracing::warn!("connections were still open {drain:?} after the end of listening, and were closed");
+        }
     }
     tracing::info!(address = address.map(|a| a.to_string()), "stopped");
     Ok(())

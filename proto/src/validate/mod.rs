@@ -7,6 +7,8 @@
 
 mod filter;
 
+use std::collections::HashSet;
+
 use crate::limits;
 use crate::v1;
 
@@ -124,7 +126,10 @@ pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Viol
     }
     // A batch is answered as a whole: its hits are in memory together.
     let lists = |one: &v1::SearchRequest| if one.mode() == v1::Mode::Compare { 3 } else { 1 };
-    let hits: u64 = request.requests.iter().map(|one| u64::from(one.k) * lists(one)).sum();
+    // A fused ranking holds as many of each as it fuses, before it is cut to k.
+    let fuses = |one: &v1::SearchRequest| matches!(one.mode(), v1::Mode::Hybrid | v1::Mode::Compare);
+    let depth = |one: &v1::SearchRequest| if fuses(one) { one.k.max(one.fusion_depth) } else { one.k };
+    let hits: u64 = request.requests.iter().map(|one| u64::from(depth(one)) * lists(one)).sum();
     if hits > limits::MAX_BATCH_HITS {
         let limit = limits::MAX_BATCH_HITS;
         check.fail(
@@ -139,6 +144,13 @@ pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Viol
 pub fn get_documents_request(request: &v1::GetDocumentsRequest) -> Result<(), Violations> {
     let mut check = Check::default();
     check.count("keys", request.keys.len(), limits::MAX_KEYS);
+    // A key asked for a thousand times would be a document a thousand times.
+    let mut seen = HashSet::new();
+    for (i, key) in request.keys.iter().enumerate().take(limits::MAX_KEYS) {
+        if !seen.insert(key) {
+            check.fail(format!("keys[{i}]"), format!("expected each key once, got `{key}` again"));
+        }
+    }
     check.done()
 }
 
@@ -198,6 +210,18 @@ mod tests {
         let large = v1::SearchRequest { query: "why".into(), mode: 4, k: 10_000, ..Default::default() };
         let error = search_batch_request(&v1::SearchBatchRequest { requests: vec![large; 7] }).unwrap_err();
         assert!(error.to_string().contains("`requests`: expected at most 200000 hits in all, got 210000"), "{error}");
+        let deep =
+            v1::SearchRequest { query: "why".into(), mode: 3, k: 10, fusion_depth: 10_000, ..Default::default() };
+        let error = search_batch_request(&v1::SearchBatchRequest { requests: vec![deep; 21] }).unwrap_err();
+        assert!(error.to_string().contains("got 210000"), "{error}");
+    }
+
+    #[test]
+    fn keys_are_asked_for_once() {
+        let keys = |keys: &[&str]| v1::GetDocumentsRequest { keys: keys.iter().map(|key| (*key).to_owned()).collect() };
+        assert!(get_documents_request(&keys(&["a", "b"])).is_ok());
+        let error = get_documents_request(&keys(&["a", "b", "a"])).unwrap_err().to_string();
+        assert_eq!(error, "invalid request: `keys[2]`: expected each key once, got `a` again");
     }
 
     #[test]

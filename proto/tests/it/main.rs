@@ -1,6 +1,7 @@
 //! A real server on a loopback port, asked by real clients.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod bounds;
 mod http;
 
 use std::pin::Pin;
@@ -95,12 +96,12 @@ async fn messages_above_grpcs_usual_4_mib_pass_and_above_ours_are_refused_with_t
     let text = "x".repeat(limits::MAX_TEXT_BYTES);
     let reply = client.encode(texts(&[text.as_str(); 8])).await.unwrap();
     assert_eq!(reply.vectors.len(), 32);
-    let error = client.encode(texts(&vec![text.as_str(); 65])).await.unwrap_err().to_string();
-    assert!(error.contains("expected at most 67108864 bytes"), "{error}");
+    let error = client.encode(texts(&vec![text.as_str(); 33])).await.unwrap_err().to_string();
+    assert!(error.contains("expected at most 33554432 bytes"), "{error}");
     // A client that does not check is told by the server.
     let mut raw = v1::encoder_client::EncoderClient::connect(server.url.clone()).await.unwrap();
-    let status = raw.encode(texts(&vec![text.as_str(); 65])).await.unwrap_err();
-    assert!(status.message().contains("67108864"), "{status}");
+    let status = raw.encode(texts(&vec![text.as_str(); 33])).await.unwrap_err();
+    assert!(status.message().contains("33554432"), "{status}");
 }
 
 #[tokio::test]

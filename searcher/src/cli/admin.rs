@@ -27,9 +27,9 @@ enum Action {
     Reload,
     /// Make an earlier generation current and serve it.
     Rollback {
-        /// The generation; 0 is the one before the served.
-        #[arg(default_value_t = 0)]
-        generation: u64,
+        /// The generation [default: the one before the served].
+        #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+        generation: Option<u64>,
     },
     /// Read every byte of the served generation and check it. Exit code 1 where it is unsound.
     Verify,
@@ -46,6 +46,11 @@ impl Admin {
                 writeln!(out, "generation {} -> {}", reply.previous_generation, reply.generation)?;
             }
             Action::Rollback { generation } => {
+                // Resolved here: a call that is tried again names the same generation again.
+                let generation = match generation {
+                    Some(generation) => generation,
+                    None => previous(&client.status(v1::StatusRequest {}).await?)?,
+                };
                 let reply = client.rollback(v1::RollbackRequest { generation }).await?;
                 writeln!(out, "generation {} -> {}", reply.previous_generation, reply.generation)?;
             }
@@ -63,26 +68,42 @@ impl Admin {
     }
 }
 
+fn previous(status: &v1::StatusResponse) -> anyhow::Result<u64> {
+    anyhow::ensure!(status.index_error.is_empty(), "{}", status.index_error);
+    let none = "nothing to roll back to: no generation was published before generation";
+    anyhow::ensure!(status.previous_generation > 0, "{none} {}", status.generation);
+    Ok(status.previous_generation)
+}
+
+/// Seconds since the epoch as a date in UTC.
+fn date(unix_s: u64) -> String {
+    let time = i64::try_from(unix_s).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    time.map_or_else(|| "at an unknown time".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}
+
+/// Bytes in MiB.
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
 fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> std::io::Result<()> {
-    let known = status.generations.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     writeln!(out, "index           {} ({} documents)", status.index, status.documents)?;
-    writeln!(
-        out,
-        "generation      {} of [{known}], published {} s after the epoch",
-        status.generation, status.created_unix_s
-    )?;
+    let known = status.generations.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let known = if status.index_error.is_empty() { format!("of [{known}]") } else { "served".to_owned() };
+    writeln!(out, "generation      {} {known}, published {}", status.generation, date(status.created_unix_s))?;
+    for (what, error) in [("directory", &status.index_error), ("question tower", &status.question_tower_error)] {
+        if !error.is_empty() {
+            writeln!(out, "WARNING         {what}: {error}")?;
+        }
+    }
     for (what, model) in [("index model", &status.index_model), ("question tower", &status.question_model)] {
         if let Some(model) = model {
             writeln!(out, "{what:<15} {} {} ({} values)", model.name, model.fingerprint, model.dim)?;
         }
     }
     for shard in &status.shards {
-        let (dense, text) = (shard.dense_bytes, shard.text_bytes);
-        writeln!(
-            out,
-            "shard           {}: {} documents, {dense} bytes dense, {text} bytes text",
-            shard.id, shard.documents
-        )?;
+        let (dense, text) = (mib(shard.dense_bytes), mib(shard.text_bytes));
+        writeln!(out, "shard           {}: {} documents, {dense} dense, {text} text", shard.id, shard.documents)?;
     }
     writeln!(out, "version         {}", status.version)
 }

@@ -31,6 +31,11 @@ fn hits(hits: &[v1::Hit]) -> Value {
     hits.iter().map(hit).collect()
 }
 
+/// A reply of `GetDocuments`.
+pub(super) fn documents(reply: &v1::GetDocumentsResponse) -> Value {
+    json!({"documents": reply.documents.iter().map(document).collect::<Value>(), "missing": reply.missing})
+}
+
 /// A reply of `Search`.
 pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
     let timings = reply.timings.unwrap_or_default();

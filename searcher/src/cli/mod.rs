@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `serve.rs` | `dyad-searcher serve` |
 //! | `query.rs` | `dyad-searcher query` and `explain` |
+//! | `get.rs` | `dyad-searcher get` |
 //! | `filter.rs` | `--filter` |
 //! | `table.rs` | hits as a table for people |
 //! | `json.rs` | replies as JSON for programs |
@@ -11,6 +12,7 @@
 
 mod admin;
 mod filter;
+mod get;
 mod json;
 mod query;
 mod serve;
@@ -37,6 +39,8 @@ enum Command {
     Query(query::Query),
     /// Say why a document is, or is not, among the hits of a question.
     Explain(query::Explain),
+    /// Print documents by key.
+    Get(get::Get),
     /// Look after a running searcher.
     Admin(admin::Admin),
 }
@@ -80,6 +84,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(arguments) => arguments.run().await,
         Command::Query(arguments) => arguments.run().await,
         Command::Explain(arguments) => arguments.run().await,
+        Command::Get(arguments) => arguments.run().await,
         Command::Admin(arguments) => arguments.run().await,
     }
 }

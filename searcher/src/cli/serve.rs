@@ -34,13 +34,23 @@ pub(super) struct Serve {
     /// Threads of a model directory's arithmetic; 0 uses every core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Requests under way at once; more are refused with `RESOURCE_EXHAUSTED`.
+    /// Serve this generation until the next reload, whatever `CURRENT` says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    generation: Option<u64>,
+    /// Requests under way at once; more are refused with `RESOURCE_EXHAUSTED`. A question of a batch counts as one; batches
+    /// and streams take at most a quarter of the places, and wait for them.
     #[arg(long, default_value_t = 512)]
     max_requests: usize,
+    /// Connections at once; more wait until one ends.
+    #[arg(long, default_value_t = ServerConfig::default().connections)]
+    max_connections: usize,
     /// Time for a request whose client sets no deadline, in milliseconds.
     #[arg(long, default_value_t = 10_000)]
     default_timeout_ms: u64,
-    /// Time for running requests to finish after SIGTERM or SIGINT, in seconds.
+    /// Pause after SIGTERM or SIGINT in which health says `NOT_SERVING` and requests are still taken, in seconds.
+    #[arg(long, default_value_t = 1)]
+    lame_duck_s: u64,
+    /// Time for running requests to finish after that pause, in seconds.
     #[arg(long, default_value_t = 20)]
     drain_s: u64,
 }
@@ -54,6 +64,7 @@ impl Serve {
         let config = EngineConfig {
             max_requests: self.max_requests.max(1),
             default_time: Duration::from_millis(self.default_timeout_ms.max(1)),
+            generation: self.generation,
         };
         let tower = self.tower().await.with_context(|| format!("--question-tower `{}`", self.question_tower))?;
         let engine = Engine::open(&self.index, tower, config)?;
@@ -71,7 +82,12 @@ impl Serve {
         drop(snapshot);
         writeln!(std::io::stdout(), "listening on {}", listener.local_addr()?)?;
         std::io::stdout().flush()?;
-        let config = ServerConfig { drain: Duration::from_secs(self.drain_s), ..ServerConfig::default() };
+        let config = ServerConfig {
+            lame_duck: Duration::from_secs(self.lame_duck_s),
+            drain: Duration::from_secs(self.drain_s),
+            connections: self.max_connections,
+            ..ServerConfig::default()
+        };
         super::super::service::serve(listener, Arc::new(engine), shutdown, config).await?;
         Ok(ExitCode::SUCCESS)
     }

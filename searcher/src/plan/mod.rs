@@ -42,7 +42,7 @@ pub enum Mode {
 }
 
 /// The dense stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DenseStage {
     /// Hits wanted of it.
     pub depth: usize,

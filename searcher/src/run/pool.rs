@@ -1,44 +1,160 @@
-//! CPU work off the I/O threads: rayon threads do it, a semaphore bounds how much of it is admitted.
+//! CPU work off the I/O threads: two sets of threads, and admission by number and by time.
+//!
+//! A thread that waits for its part of one job takes another job meanwhile. So that a walk of a millisecond never waits
+//! under somebody's scan of a second, bulk work (exact scans, explanations, batches) has threads of its own.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::stop::Stop;
 use crate::error::{Error, Result};
 
-/// Admission, and the way to rayon.
+/// Of the requests under way, batches and streams take at most one in so many.
+const SHARE: usize = 4;
+
+/// Which threads do the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    /// One question, by graph or BM25.
+    Interactive,
+    /// Exact scans, explanations, batches.
+    Bulk,
+}
+
+/// Admission, and the way to the threads.
 #[derive(Debug)]
 pub(super) struct Pool {
-    admitted: Arc<Semaphore>,
+    single: Arc<Semaphore>,
+    many: Arc<Semaphore>,
     limit: usize,
+    share: usize,
+    interactive: Workers,
+    bulk: Workers,
+}
+
+/// Threads, and what waits for them.
+#[derive(Debug)]
+struct Workers {
+    threads: rayon::ThreadPool,
+    load: Arc<Load>,
+}
+
+/// Jobs that wait or run, and how long one takes.
+#[derive(Debug, Default)]
+struct Load {
+    jobs: AtomicUsize,
+    /// Moving average in microseconds.
+    mean_us: AtomicU64,
+}
+
+impl Load {
+    /// Time until a job that comes now would end, on so many threads; zero where it would begin at once.
+    fn wait(&self, threads: usize) -> Duration {
+        let ahead = (self.jobs.load(Ordering::Relaxed) / threads.max(1)) as u64;
+        let rounds = if ahead == 0 { 0 } else { ahead + 1 };
+        Duration::from_micros(self.mean_us.load(Ordering::Relaxed).saturating_mul(rounds))
+    }
+
+    fn took(&self, time: Duration) {
+        let (took, before) = (time.as_micros() as u64, self.mean_us.load(Ordering::Relaxed));
+        // Two jobs that end at once may lose one of their values, and the average does not mind.
+        let mean = if before == 0 { took } else { before - before / 8 + took / 8 };
+        self.mean_us.store(mean, Ordering::Relaxed);
+    }
+}
+
+/// A job from its arrival to its end, also where it panics or is never begun.
+struct Counted(Arc<Load>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.jobs.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Workers {
+    fn new(name: &'static str) -> Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let builder = rayon::ThreadPoolBuilder::new().num_threads(cores);
+        let threads = builder.thread_name(move |number| format!("{name}-{number}")).build();
+        let threads = threads.map_err(|error| Error::Threads(error.to_string()))?;
+        Ok(Self { threads, load: Arc::default() })
+    }
 }
 
 impl Pool {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { admitted: Arc::new(Semaphore::new(limit)), limit }
+    pub(super) fn new(limit: usize) -> Result<Self> {
+        let limit = limit.max(1);
+        let share = (limit / SHARE).max(1);
+        Ok(Self {
+            single: Arc::new(Semaphore::new((limit - share).max(1))),
+            many: Arc::new(Semaphore::new(share)),
+            limit,
+            share,
+            interactive: Workers::new("dyad-search")?,
+            bulk: Workers::new("dyad-bulk")?,
+        })
     }
 
-    /// Admits `requests` at once, or says that the searcher is full. They count until the permit is dropped.
-    pub(super) fn admit(&self, requests: usize) -> Result<OwnedSemaphorePermit> {
-        // A batch larger than the limit takes all of it, so that it can run when nothing else does.
-        let permits = requests.clamp(1, self.limit) as u32;
-        Arc::clone(&self.admitted).try_acquire_many_owned(permits).map_err(|_| Error::Busy { limit: self.limit })
-    }
-}
-
-/// Starts work on a rayon thread; the receiver gets its result.
-pub(super) fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
-    let (done, result) = oneshot::channel();
-    rayon::spawn(move || {
-        // A caller that went away does not need the work done.
-        if !done.is_closed() {
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            if let Ok(value) = outcome {
-                let _ = done.send(value);
-            }
+    fn workers(&self, class: Class) -> &Workers {
+        match class {
+            Class::Interactive => &self.interactive,
+            Class::Bulk => &self.bulk,
         }
-    });
-    result
+    }
+
+    /// Admits one request, or says at once that the searcher is full or that the answer would be late. It counts until
+    /// the permit is dropped.
+    pub(super) fn admit(&self, class: Class, time: Duration) -> Result<OwnedSemaphorePermit> {
+        let workers = self.workers(class);
+        let wait = workers.load.wait(workers.threads.current_num_threads());
+        if wait > time {
+            return Err(Error::Overloaded { wait, time });
+        }
+        Arc::clone(&self.single).try_acquire_owned().map_err(|_| Error::Busy { limit: self.limit })
+    }
+
+    /// Admits a batch of `requests`, or one request of a stream. It waits its turn, first come first served, and takes at
+    /// most a share of the places, so that others are answered meanwhile.
+    pub(super) async fn admit_many(&self, requests: usize, stop: &Stop) -> Result<OwnedSemaphorePermit> {
+        let places = requests.clamp(1, self.share) as u32;
+        let turn = Arc::clone(&self.many).acquire_many_owned(places);
+        match tokio::time::timeout_at(stop.deadline().into(), turn).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) => Err(Error::Internal),
+            Err(_) => Err(stop.over()),
+        }
+    }
+
+    /// Starts work; the receiver gets its result.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        class: Class,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (done, result) = oneshot::channel();
+        let workers = self.workers(class);
+        let load = Arc::clone(&workers.load);
+        load.jobs.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted(Arc::clone(&load));
+        workers.threads.spawn(move || {
+            let _counted = counted;
+            // A caller that went away does not need the work done.
+            if !done.is_closed() {
+                let started = Instant::now();
+                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+                load.took(started.elapsed());
+                if let Ok(value) = outcome {
+                    let _ = done.send(value);
+                }
+            }
+        });
+        result
+    }
 }
 
 /// Waits for spawned work until the deadline.
@@ -52,30 +168,91 @@ pub(super) async fn finish<T>(result: oneshot::Receiver<T>, stop: &Stop) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
 
-    #[test]
-    fn admission_is_bounded_and_comes_back() {
-        let pool = Pool::new(3);
-        let first = pool.admit(2).unwrap();
-        assert!(matches!(pool.admit(2), Err(Error::Busy { limit: 3 })));
-        drop(first);
-        let all = pool.admit(500).unwrap();
-        assert!(pool.admit(1).is_err());
-        drop(all);
-        assert!(pool.admit(3).is_ok());
+    const HOUR: Duration = Duration::from_hours(1);
+
+    #[tokio::test]
+    async fn batches_take_their_share_and_wait_for_it() {
+        let pool = Pool::new(8).unwrap();
+        let (stop, _waiting) = Stop::after(Instant::now(), HOUR);
+        let batch = pool.admit_many(1000, &stop).await.unwrap();
+        // The share is taken, the rest is not.
+        let singles: Vec<_> = (0..6).map(|_| pool.admit(Class::Interactive, HOUR).unwrap()).collect();
+        assert!(matches!(pool.admit(Class::Interactive, HOUR), Err(Error::Busy { limit: 8 })));
+        let (short, _waiting_too) = Stop::after(Instant::now(), Duration::from_millis(20));
+        assert!(matches!(pool.admit_many(1, &short).await, Err(Error::Deadline(_))));
+        let next = async {
+            tokio::task::yield_now().await;
+            drop(batch);
+        };
+        let (admitted, ()) = tokio::join!(pool.admit_many(1000, &stop), next);
+        assert!(admitted.is_ok());
+        drop(singles);
+        assert!(pool.admit(Class::Interactive, HOUR).is_ok());
+        assert!(Pool::new(1).unwrap().admit(Class::Interactive, HOUR).is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_done_in_its_time_is_refused_at_once() {
+        let pool = Pool::new(1000).unwrap();
+        let (stop, _waiting) = Stop::after(Instant::now(), HOUR);
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let held = std::sync::Mutex::new(held);
+        let held = Arc::new(held);
+        pool.interactive.load.mean_us.store(1_000_000, Ordering::Relaxed);
+        let threads = pool.interactive.threads.current_num_threads();
+        let jobs: Vec<_> = (0..threads * 3)
+            .map(|_| {
+                let held = Arc::clone(&held);
+                pool.spawn(Class::Interactive, move || drop(held.lock().unwrap().recv()))
+            })
+            .collect();
+        let refused = pool.admit(Class::Interactive, Duration::from_secs(2)).unwrap_err();
+        assert!(matches!(refused, Error::Overloaded { wait, .. } if wait == Duration::from_secs(4)), "{refused}");
+        assert!(pool.admit(Class::Interactive, Duration::from_secs(4)).is_ok());
+        assert!(pool.admit(Class::Bulk, Duration::from_millis(1)).is_ok(), "other threads");
+        drop(release);
+        for job in jobs {
+            finish(job, &stop).await.unwrap();
+        }
+        // Nothing waits, so nothing is refused, however long jobs took.
+        while pool.interactive.load.jobs.load(Ordering::Relaxed) > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(pool.admit(Class::Interactive, Duration::from_millis(1)).is_ok());
+    }
+
+    #[tokio::test]
+    async fn bulk_work_does_not_keep_an_answer_waiting() {
+        let pool = Pool::new(10).unwrap();
+        let (stop, _waiting) = Stop::after(Instant::now(), HOUR);
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let held = Arc::new(std::sync::Mutex::new(held));
+        // More scans than threads: every one of them is taken.
+        let scans: Vec<_> = (0..64)
+            .map(|_| {
+                let held = Arc::clone(&held);
+                pool.spawn(Class::Bulk, move || drop(held.lock().unwrap().recv()))
+            })
+            .collect();
+        let joined = pool.spawn(Class::Interactive, || rayon::join(|| 3, || 4));
+        assert_eq!(finish(joined, &stop).await.unwrap(), (3, 4));
+        drop(release);
+        for scan in scans {
+            finish(scan, &stop).await.unwrap();
+        }
     }
 
     #[tokio::test]
     async fn a_panic_is_an_error_and_the_deadline_holds() {
+        let pool = Pool::new(10).unwrap();
         let (stop, _waiting) = Stop::after(Instant::now(), Duration::from_secs(5));
-        let failed = finish(spawn(|| -> u32 { panic!("on purpose") }), &stop).await;
+        let failed = finish(pool.spawn(Class::Bulk, || -> u32 { panic!("on purpose") }), &stop).await;
         assert!(matches!(failed, Err(Error::Internal)));
-        assert_eq!(finish(spawn(|| 7), &stop).await.unwrap(), 7);
+        assert_eq!(finish(pool.spawn(Class::Bulk, || 7), &stop).await.unwrap(), 7);
         let (stop, _waiting) = Stop::after(Instant::now(), Duration::from_millis(10));
-        let slow = spawn(|| std::thread::sleep(Duration::from_millis(200)));
+        let slow = pool.spawn(Class::Interactive, || std::thread::sleep(Duration::from_millis(200)));
         let late = finish(slow, &stop).await;
         assert!(matches!(late, Err(Error::Deadline(_))));
     }

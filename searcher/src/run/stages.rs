@@ -8,6 +8,7 @@ use dyad_index::search::NodeSet;
 use dyad_index::snapshot::{Hit, Hits, Snapshot};
 
 use super::answer::{AnswerHit, Compared, StageTimings};
+use super::reply_memory::Share;
 use super::stop::Stop;
 use crate::error::Result;
 use crate::fusion::{Placement, rrf};
@@ -79,8 +80,15 @@ pub(super) struct Ranked {
     pub(super) timings: StageTimings,
 }
 
-/// Fuses what the stages found and reads the stored fields.
-pub(super) fn rank(snapshot: &Snapshot, plan: &Plan, dense: &Timed, text: &Timed, filter_us: u64) -> Result<Ranked> {
+/// Fuses what the stages found and reads the stored fields, as far as time and the reply's memory reach.
+pub(super) fn rank(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    (dense, text): (&Timed, &Timed),
+    filter_us: u64,
+    share: &Share,
+    stop: &Stop,
+) -> Result<Ranked> {
     let started = Instant::now();
     let places = Places::new(&dense.0.hits, &text.0.hits);
     let single = |hits: &[Hit]| -> Vec<AnswerHit> { hits.iter().take(plan.k).map(|hit| places.of(hit)).collect() };
@@ -104,7 +112,10 @@ pub(super) fn rank(snapshot: &Snapshot, plan: &Plan, dense: &Timed, text: &Timed
     if plan.documents {
         let lists = compared.as_mut().map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
         for hit in hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
-            hit.document = Some(snapshot.document(hit.shard, hit.node)?);
+            stop.check()?;
+            let document = snapshot.document(hit.shard, hit.node)?;
+            share.take(&document)?;
+            hit.document = Some(document);
         }
     }
     let timings = StageTimings {

@@ -9,7 +9,6 @@ use dyad_proto::v1::admin_server::Admin;
 use tonic::{Request, Response, Status};
 
 use super::convert;
-use crate::error::Error;
 use crate::run::Engine;
 
 /// The service.
@@ -28,6 +27,15 @@ impl AdminService {
 #[tonic::async_trait]
 impl Admin for AdminService {
     async fn status(&self, _: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
+        // What is served is told also where the directory cannot be read any more.
+        let (generations, previous_generation, index_error) = match self.engine.generations().await {
+            Ok((present, previous)) => (present, previous.unwrap_or_default(), String::new()),
+            Err(error) => (Vec::new(), 0, error.to_string()),
+        };
+        let question_tower_error = match self.engine.tower().check().await {
+            Ok(()) => String::new(),
+            Err(error) => error.to_string(),
+        };
         let snapshot = self.engine.snapshot();
         let record = snapshot.manifest();
         let shards = record.shards.iter().map(|shard| {
@@ -42,10 +50,13 @@ impl Admin for AdminService {
             generation: record.generation,
             created_unix_s: record.created_unix_s,
             index_model: Some(convert::model(&record.model)),
-            question_model: Some(convert::model(self.engine.tower_model())),
+            question_model: Some(convert::model(self.engine.tower().model())),
             shards: shards.collect(),
             documents: record.documents(),
-            generations: manifest::generations(snapshot.index()).map_err(Error::from)?,
+            generations,
+            previous_generation,
+            index_error,
+            question_tower_error,
         }))
     }
 
@@ -55,7 +66,13 @@ impl Admin for AdminService {
     }
 
     async fn rollback(&self, request: Request<v1::RollbackRequest>) -> Result<Response<v1::RollbackResponse>, Status> {
-        let (previous_generation, generation) = self.engine.rollback(request.into_inner().generation).await?;
+        let wanted = request.into_inner().generation;
+        if wanted == 0 {
+            // "The one before" would go back once more with every retry.
+            let hint = "`generation`: expected a generation's number, got 0. `Status` names the previous one";
+            return Err(Status::invalid_argument(hint));
+        }
+        let (previous_generation, generation) = self.engine.rollback(wanted).await?;
         Ok(Response::new(v1::RollbackResponse { previous_generation, generation }))
     }
 

@@ -31,9 +31,12 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
     config: ServerConfig,
 ) -> Result<(), ServeError> {
+    let tower = engine.tower().clone();
     let routes = Routes::new(service::searcher(SearchService::new(Arc::clone(&engine))))
         .add_service(service::admin(AdminService::new(engine)));
     let health = Health::new().serving::<SearcherServer<SearchService>>().await;
     let health = health.serving::<AdminServer<AdminService>>().await;
+    // A model thread that has died does not come back: balancers should ask another searcher.
+    let health = health.until(async move { tower.ended().await });
     service::serve(listener, routes, health, shutdown, config).await
 }

@@ -2,9 +2,10 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use dyad_proto::service::deadline::{in_time, timeout};
+use dyad_proto::service::UntilSent;
+use dyad_proto::service::deadline::{LONGEST, in_time, timeout};
 use dyad_proto::v1::searcher_server::Searcher;
 use dyad_proto::{v1, validate};
 use futures_util::{Stream, StreamExt as _};
@@ -12,7 +13,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::convert;
-use crate::run::Engine;
+use crate::run::{Admission, Engine, Share};
 
 /// Requests of one stream that are answered at the same time.
 const STREAM_WIDTH: usize = 16;
@@ -35,13 +36,30 @@ fn time(metadata: &MetadataMap) -> Option<Duration> {
     timeout(metadata).map(in_time)
 }
 
+/// A reply that keeps its share of the memory for replies until it was sent.
+fn reply<T>(message: T, share: Share) -> Response<T> {
+    let mut response = Response::new(message);
+    response.extensions_mut().insert(UntilSent::new(share));
+    response
+}
+
+/// A status that says which request of a stream it is about.
+fn of_request(id: u64, status: &Status) -> Status {
+    Status::with_metadata(
+        status.code(),
+        format!("request with id {id}: {}", status.message()),
+        status.metadata().clone(),
+    )
+}
+
 #[tonic::async_trait]
 impl Searcher for SearchService {
     async fn search(&self, request: Request<v1::SearchRequest>) -> Result<Response<v1::SearchResponse>, Status> {
         let time = time(request.metadata());
         let request = request.into_inner();
         validate::search_request(&request)?;
-        Ok(Response::new(convert::answer(self.engine.search(request, time).await?)))
+        let (answer, share) = self.engine.search(request, time, Admission::Refused).await?;
+        Ok(reply(convert::answer(answer), share))
     }
 
     async fn search_batch(
@@ -51,8 +69,9 @@ impl Searcher for SearchService {
         let time = time(request.metadata());
         let request = request.into_inner();
         validate::search_batch_request(&request)?;
-        let answers = self.engine.search_batch(request.requests, time).await?;
-        Ok(Response::new(v1::SearchBatchResponse { responses: answers.into_iter().map(convert::answer).collect() }))
+        let (answers, share) = self.engine.search_batch(request.requests, time).await?;
+        let responses = answers.into_iter().map(convert::answer).collect();
+        Ok(reply(v1::SearchBatchResponse { responses }, share))
     }
 
     type SearchStreamStream = Pin<Box<dyn Stream<Item = Result<v1::SearchStreamResponse, Status>> + Send>>;
@@ -62,17 +81,25 @@ impl Searcher for SearchService {
         request: Request<Streaming<v1::SearchRequest>>,
     ) -> Result<Response<Self::SearchStreamStream>, Status> {
         let engine = Arc::clone(&self.engine);
+        // One deadline for the whole call: requests of a stream wait for their places instead of being refused.
+        let deadline = Instant::now() + time(request.metadata()).unwrap_or(LONGEST);
         let replies = request.into_inner().map(move |request| {
             let engine = Arc::clone(&engine);
             async move {
                 let request = request?;
-                validate::search_request(&request)?;
                 let id = request.id;
-                let response = convert::answer(engine.search(request, None).await?);
-                Ok(v1::SearchStreamResponse { id, response: Some(response) })
+                let answered = async {
+                    validate::search_request(&request)?;
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    Ok::<_, Status>(engine.search(request, Some(left), Admission::Queued).await?)
+                };
+                let (answer, share) = answered.await.map_err(|status| of_request(id, &status))?;
+                Ok((v1::SearchStreamResponse { id, response: Some(convert::answer(answer)) }, share))
             }
         });
-        Ok(Response::new(Box::pin(replies.buffered(STREAM_WIDTH))))
+        // A share is given back when its reply is handed on.
+        let replies = replies.buffered(STREAM_WIDTH).map(|reply| reply.map(|(reply, _share)| reply));
+        Ok(Response::new(Box::pin(replies)))
     }
 
     async fn get_documents(
@@ -82,9 +109,9 @@ impl Searcher for SearchService {
         let time = time(request.metadata());
         let request = request.into_inner();
         validate::get_documents_request(&request)?;
-        let (documents, missing) = self.engine.documents(request.keys, time).await?;
+        let (documents, missing, share) = self.engine.documents(request.keys, time).await?;
         let documents = documents.into_iter().map(convert::document).collect();
-        Ok(Response::new(v1::GetDocumentsResponse { documents, missing }))
+        Ok(reply(v1::GetDocumentsResponse { documents, missing }, share))
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {

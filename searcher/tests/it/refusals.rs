@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
-use dyad_searcher::run::EngineConfig;
+use dyad_searcher::run::{Admission, EngineConfig};
 
 use crate::fixture::{encoder, open, request, searcher, searcher_with, write_index};
 
@@ -70,20 +70,22 @@ async fn an_index_that_is_not_there_is_named_with_the_way_to_make_one() {
 #[tokio::test]
 async fn more_requests_than_allowed_are_refused() {
     let server = searcher_with(EngineConfig { max_requests: 1, ..EngineConfig::default() }).await;
-    let many = (0..50).map(|_| server.engine.search(request(Mode::Hybrid, "river", 3), None));
+    let many = (0..50).map(|_| server.engine.search(request(Mode::Hybrid, "river", 3), None, Admission::Refused));
     let results = futures_util::future::join_all(many).await;
     let busy = results.iter().filter(|result| matches!(result, Err(dyad_searcher::Error::Busy { limit: 1 }))).count();
     assert!(busy > 0 && results.iter().any(Result::is_ok), "{busy} of 50 were refused");
-    assert!(server.engine.search(request(Mode::Hybrid, "river", 3), None).await.is_ok());
+    assert!(server.engine.search(request(Mode::Hybrid, "river", 3), None, Admission::Refused).await.is_ok());
 }
 
 #[tokio::test]
 async fn a_deadline_is_kept_when_the_tower_is_slow() {
     let server = searcher().await;
     let time = Some(Duration::from_millis(60));
-    let error = server.engine.search(request(Mode::Dense, "sleep number 4", 3), time).await.unwrap_err();
+    let error =
+        server.engine.search(request(Mode::Dense, "sleep number 4", 3), time, Admission::Refused).await.unwrap_err();
     assert!(matches!(error, dyad_searcher::Error::Tower { transient: true, .. }), "{error}");
-    let answer = server.engine.search(request(Mode::Hybrid, "sleep number 4", 3), time).await.unwrap();
+    let answer =
+        server.engine.search(request(Mode::Hybrid, "sleep number 4", 3), time, Admission::Refused).await.unwrap();
     assert_eq!(answer.hits[0].key, "doc-04");
     assert!(answer.degraded.unwrap().contains("no question vector") && answer.timings.total_us < 400_000);
 }
@@ -92,7 +94,7 @@ async fn a_deadline_is_kept_when_the_tower_is_slow() {
 async fn a_search_without_time_is_refused_and_never_partial() {
     let server = searcher().await;
     let none = Some(Duration::ZERO);
-    let error = server.engine.search(request(Mode::Bm25, "river", 3), none).await.unwrap_err();
+    let error = server.engine.search(request(Mode::Bm25, "river", 3), none, Admission::Refused).await.unwrap_err();
     assert!(matches!(error, dyad_searcher::Error::Deadline(Duration::ZERO)), "{error}");
     let batch = vec![request(Mode::Bm25, "river", 3); 4];
     let error = server.engine.search_batch(batch, none).await.unwrap_err();

@@ -1,0 +1,99 @@
+//! The layer around every gRPC service: request bodies bounded and checked, reply bodies known to their connection,
+//! requests under way counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use tokio::sync::watch;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tower::Layer;
+
+use super::receive::{Inbox, Received};
+use super::reply::{Owed, Sent, UntilSent};
+use super::schema::Schema;
+
+/// Wraps services.
+#[derive(Debug, Clone)]
+pub(super) struct Bounds {
+    schema: Arc<Schema>,
+    inbox: Inbox,
+    draining: watch::Receiver<bool>,
+    under_way: Arc<AtomicUsize>,
+}
+
+impl Bounds {
+    pub(super) fn new(schema: Schema, draining: watch::Receiver<bool>, under_way: Arc<AtomicUsize>) -> Self {
+        Self { schema: Arc::new(schema), inbox: Inbox::new(), draining, under_way }
+    }
+}
+
+impl<S> Layer<S> for Bounds {
+    type Service = Bounded<S>;
+
+    fn layer(&self, inner: S) -> Bounded<S> {
+        Bounded { inner, bounds: self.clone() }
+    }
+}
+
+/// A service inside of bounds.
+#[derive(Debug, Clone)]
+pub(super) struct Bounded<S> {
+    inner: S,
+    bounds: Bounds,
+}
+
+/// One request from its arrival until its reply was sent.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(under_way: &Arc<AtomicUsize>) -> Self {
+        under_way.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(under_way))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<S> Service<http::Request<Body>> for Bounded<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>>,
+    S::Future: Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = S::Error;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let Bounds { schema, inbox, draining, under_way } = &self.bounds;
+        let counted = Counted::new(under_way);
+        let owed = request.extensions().get::<Owed>().cloned().unwrap_or_default();
+        // What no service knows is refused by the routes, which read no body.
+        let request = match schema.method(request.uri().path()) {
+            Some(method) => request.map(|body| {
+                let mut draining = draining.clone();
+                let drain = Box::pin(async move {
+                    // A sender that is gone has ended its server.
+                    let _ = draining.wait_for(|begun| *begun).await;
+                });
+                Body::new(Received::new(body, Arc::clone(schema), method, inbox.clone(), drain))
+            }),
+            None => request,
+        };
+        let reply = self.inner.call(request);
+        Box::pin(async move {
+            let mut reply = reply.await?;
+            let kept = reply.extensions_mut().remove::<UntilSent>();
+            Ok(reply.map(|body| Body::new(Sent::new(body, owed, kept, Box::new(counted)))))
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! Connections of a gRPC server: without Nagle's algorithm, bounded in number, ended when they are silent or when their
+//! client takes no reply.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::{Stream, stream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep};
+use tonic::transport::server::Connected;
+
+use super::accept::Failures;
+use super::reply::Owed;
+
+/// Bytes with which every HTTP/2 connection begins.
+const PREFACE: usize = 24;
+/// How often a connection looks at its clocks.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Times and numbers of connections.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) connections: usize,
+    pub(super) preface: Duration,
+    pub(super) reply_stall: Duration,
+}
+
+/// Connections as they come; more than the bound wait in the system's queue.
+pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Item = io::Result<Connection>> {
+    let free = Arc::new(Semaphore::new(bounds.connections));
+    stream::unfold((listener, free, Failures::default()), move |(listener, free, mut failures)| async move {
+        loop {
+            let permit = match Arc::clone(&free).try_acquire_owned() {
+                Ok(permit) => permit,
+                Err(_) => {
+                    failures.warn(&format!("{} gRPC connections are open, and more wait", bounds.connections));
+                    Arc::clone(&free).acquire_owned().await.ok()?
+                }
+            };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    // The status of a call goes out in a write of its own, which Nagle's algorithm keeps back until the
+                    // client's system has acknowledged the reply: 40 ms.
+                    if let Err(error) = stream.set_nodelay(true) {
+                        tracing::debug!(%error, "no TCP_NODELAY");
+                    }
+                    return Some((Ok(Connection::new(stream, bounds, permit)), (listener, free, failures)));
+                }
+                Err(error) => failures.pause_after(&error, "gRPC").await,
+            }
+        }
+    })
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    owed: Owed,
+    reply_stall: Duration,
+    /// Until when the preface must be here, and how much of it is.
+    preface: (Instant, usize),
+    tick: Pin<Box<Sleep>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    fn new(stream: TcpStream, bounds: Bounds, permit: OwnedSemaphorePermit) -> Self {
+        Self {
+            stream,
+            owed: Owed::default(),
+            reply_stall: bounds.reply_stall,
+            preface: (Instant::now() + bounds.preface, 0),
+            tick: Box::pin(tokio::time::sleep(TICK.min(bounds.preface))),
+            _permit: permit,
+        }
+    }
+
+    /// An error where the client has let a deadline pass.
+    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while self.tick.as_mut().poll(cx).is_ready() {
+            let (deadline, received) = self.preface;
+            if received < PREFACE && Instant::now() >= deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the client began no HTTP/2"));
+            }
+            if self.owed.longer_than(self.reply_stall) {
+                let client = self.stream.peer_addr().map_or_else(|_| String::new(), |address| address.to_string());
+                tracing::info!(
+                    client,
+                    "ended a connection: its client took no byte of a reply for {:?}",
+                    self.reply_stall
+                );
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no reply"));
+            }
+            self.tick.as_mut().reset(Instant::now() + TICK);
+        }
+        Ok(())
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Owed;
+
+    fn connect_info(&self) -> Owed {
+        self.owed.clone()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if self.preface.1 < PREFACE {
+            self.preface.1 += buffer.filled().len() - before;
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

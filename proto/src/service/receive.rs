@@ -1,0 +1,259 @@
+//! Request bodies: one message at a time, bounded in bytes and in time, checked before it is decoded.
+//!
+//! The transport would reserve what five bytes announce. Here a message grows as its bytes arrive, and the decoder gets
+//! it whole.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use http_body::{Body as _, Frame};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep};
+use tonic::Status;
+use tonic::body::Body;
+
+use super::schema::{Method, Schema};
+
+/// Longest time without a byte in the middle of a message.
+const STALL: Duration = Duration::from_secs(20);
+/// Bytes of all messages that are being received at once, without the first [`FREE_BYTES`] of each.
+const BYTES_AT_ONCE: usize = 128 << 20;
+/// What a message may take before it counts: small requests pass while large ones wait for their bytes.
+const FREE_BYTES: usize = 64 << 10;
+/// Compression flag and length.
+const HEADER: usize = 5;
+const KIB: usize = 1024;
+
+/// Memory for messages on their way in, shared by all requests of a server.
+#[derive(Debug, Clone)]
+pub(super) struct Inbox(Arc<Semaphore>);
+
+impl Inbox {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(BYTES_AT_ONCE / KIB)))
+    }
+}
+
+/// Completes when a drain begins.
+pub(super) type Draining = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A request's body.
+pub(super) struct Received {
+    inner: Body,
+    schema: Arc<Schema>,
+    method: Method,
+    inbox: Inbox,
+    /// Bytes that are not yet a whole message.
+    gathered: BytesMut,
+    held: Option<OwnedSemaphorePermit>,
+    messages: usize,
+    stall: Pin<Box<Sleep>>,
+    draining: Option<Draining>,
+    ended: bool,
+}
+
+impl Received {
+    pub(super) fn new(inner: Body, schema: Arc<Schema>, method: Method, inbox: Inbox, draining: Draining) -> Self {
+        Self {
+            inner,
+            schema,
+            method,
+            inbox,
+            gathered: BytesMut::new(),
+            held: None,
+            messages: 0,
+            stall: Box::pin(tokio::time::sleep(STALL)),
+            // A single request is answered; a stream of them could go on for ever.
+            draining: method.streams.then_some(draining),
+            ended: false,
+        }
+    }
+
+    /// The next whole message with its header, if it has arrived.
+    fn whole(&mut self) -> Result<Option<Bytes>, Status> {
+        let Some(header) = self.gathered.first_chunk::<HEADER>() else { return Ok(None) };
+        let [flag, length @ ..] = *header;
+        if flag != 0 {
+            return Err(Status::unimplemented("the message is compressed: this server takes plain messages only"));
+        }
+        let length = u32::from_be_bytes(length) as usize;
+        if length > self.method.bytes {
+            let most = self.method.bytes;
+            return Err(Status::invalid_argument(format!(
+                "the request announces {length} bytes, expected at most {most}. Send less in one request"
+            )));
+        }
+        if self.gathered.len() < HEADER + length {
+            return Ok(None);
+        }
+        let message = self.gathered.split_to(HEADER + length).freeze();
+        self.schema.check(self.method, message.get(HEADER..).unwrap_or_default())?;
+        self.messages += 1;
+        Ok(Some(message))
+    }
+
+    /// Takes arrived bytes, and a share of the memory for them.
+    fn gather(&mut self, mut data: Bytes) -> Result<(), Status> {
+        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let needed = (self.gathered.len() + data.len()).saturating_sub(FREE_BYTES).div_ceil(KIB);
+        if let Some(more) = needed.checked_sub(held).filter(|more| *more > 0) {
+            let permit = Arc::clone(&self.inbox.0).try_acquire_many_owned(more as u32).map_err(|_| {
+                Status::resource_exhausted(format!(
+                    "{} MiB of requests are being received, which is the most this server takes at once. Try later",
+                    BYTES_AT_ONCE >> 20
+                ))
+            })?;
+            match &mut self.held {
+                Some(held) => held.merge(permit),
+                None => self.held = Some(permit),
+            }
+        }
+        // Not `reserve(announced)`: memory follows what has come.
+        self.gathered.extend_from_slice(&data);
+        data.advance(data.len());
+        Ok(())
+    }
+
+    /// What the end of the body means.
+    fn end(&self) -> Result<(), Status> {
+        if !self.gathered.is_empty() {
+            return Err(Status::invalid_argument("the request ends in the middle of a message"));
+        }
+        if self.messages == 0 && !self.method.streams {
+            return Err(Status::invalid_argument("the request holds no message"));
+        }
+        Ok(())
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        loop {
+            if let Some(message) = self.whole()? {
+                return Poll::Ready(Some(Ok(Frame::data(message))));
+            }
+            if self.gathered.is_empty() {
+                self.held = None;
+                if let Some(draining) = &mut self.draining
+                    && draining.as_mut().poll(cx).is_ready()
+                {
+                    return Poll::Ready(None);
+                }
+            }
+            match Pin::new(&mut self.inner).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => {
+                        self.stall.as_mut().reset(Instant::now() + STALL);
+                        self.gather(data)?;
+                    }
+                    Err(trailers) => {
+                        self.end()?;
+                        return Poll::Ready(Some(Ok(trailers)));
+                    }
+                },
+                Poll::Ready(Some(Err(status))) => return Poll::Ready(Some(Err(status))),
+                Poll::Ready(None) => {
+                    self.end()?;
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => {
+                    // Between the messages of a stream a client may take its time.
+                    let waits = !self.gathered.is_empty() || !self.method.streams;
+                    if waits && self.stall.as_mut().poll(cx).is_ready() {
+                        let reason = format!("no byte of the request came for {STALL:?}");
+                        return Poll::Ready(Some(Err(Status::deadline_exceeded(reason))));
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}
+
+impl http_body::Body for Received {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let polled = self.poll_next(cx);
+        // Nothing follows an end or an error.
+        self.ended = matches!(&polled, Poll::Ready(None | Some(Err(_))));
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body::Body as _;
+
+    use super::*;
+
+    /// A body that gives these pieces, and then waits for ever.
+    struct Pieces(Vec<Bytes>);
+
+    impl http_body::Body for Pieces {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            match self.0.pop() {
+                Some(piece) => Poll::Ready(Some(Ok(Frame::data(piece)))),
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    fn received(pieces: Vec<Bytes>, inbox: &Inbox) -> Received {
+        let schema = Arc::new(Schema::new(&[crate::v1::FILE_DESCRIPTOR_SET]).unwrap());
+        let method = schema.method("/dyad.v1.Encoder/Encode").unwrap();
+        let pieces = pieces.into_iter().rev().collect();
+        Received::new(Body::new(Pieces(pieces)), schema, method, inbox.clone(), Box::pin(std::future::pending()))
+    }
+
+    fn poll(body: &mut Received) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(body).poll_frame(&mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    #[tokio::test]
+    async fn memory_follows_what_came_and_not_what_was_announced() {
+        let announced = [&[0][..], &(32u32 << 20).to_be_bytes(), &[0x1a, 0]].concat();
+        let mut body = received(vec![announced.into()], &Inbox::new());
+        assert!(poll(&mut body).is_pending());
+        assert!(body.gathered.capacity() < 1024, "{}", body.gathered.capacity());
+        assert!(body.held.is_none());
+    }
+
+    #[tokio::test]
+    async fn large_requests_share_a_memory_and_give_it_back() {
+        let inbox = Inbox::new();
+        let header = [&[0][..], &(32u32 << 20).to_be_bytes()].concat();
+        let piece = Bytes::from(vec![0; 1 << 20]);
+        let pieces = |count: usize| std::iter::once(header.clone().into()).chain(vec![piece.clone(); count]).collect();
+        let mut large: Vec<_> = (0..4).map(|_| received(pieces(31), &inbox)).collect();
+        assert!(large.iter_mut().all(|body| poll(body).is_pending()));
+        let refused = |body: &mut Received| matches!(poll(body), Poll::Ready(Some(Err(status))) if status.code() == tonic::Code::ResourceExhausted);
+        assert!(refused(&mut received(pieces(8), &inbox)));
+        let small = [&[0, 0, 0, 0, 3][..], &[0x1a, 1, b'x']].concat();
+        assert!(matches!(poll(&mut received(vec![small.into()], &inbox)), Poll::Ready(Some(Ok(_)))));
+        large.clear();
+        assert!(poll(&mut received(pieces(8), &inbox)).is_pending());
+    }
+
+    #[tokio::test]
+    async fn a_message_that_stops_coming_ends_the_request() {
+        let mut body = received(vec![Bytes::from_static(&[0, 0, 0])], &Inbox::new());
+        assert!(poll(&mut body).is_pending());
+        body.stall.as_mut().reset(Instant::now());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let Poll::Ready(Some(Err(status))) = poll(&mut body) else { panic!("expected an error") };
+        assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
+    }
+}

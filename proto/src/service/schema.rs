@@ -1,0 +1,274 @@
+//! Checks a request's bytes against the descriptor of its message before they are decoded: form, UTF-8 and the number of
+//! elements.
+//!
+//! A decoder takes memory for every element at once, and an empty one costs two bytes on the wire and up to two hundred
+//! in memory. So elements are counted first, and no message that the decoder would refuse reaches it.
+
+use std::collections::HashMap;
+
+use prost::Message as _;
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{DescriptorProto, FileDescriptorSet};
+use tonic::Status;
+
+use crate::limits;
+
+/// Messages inside of one another that the decoder takes.
+const MAX_DEPTH: usize = 100;
+
+/// Repeated fields with a maximum of their own: message, field, elements.
+const FIELD_MAXIMA: [(&str, &str, usize); 6] = [
+    (".dyad.v1.EncodeRequest", "texts", limits::MAX_TEXTS),
+    (".dyad.v1.SearchBatchRequest", "requests", limits::MAX_BATCH),
+    (".dyad.v1.GetDocumentsRequest", "keys", limits::MAX_KEYS),
+    (".dyad.v1.FilterList", "filters", limits::MAX_FILTER_CONDITIONS),
+    (".dyad.v1.FieldOneOf", "values", limits::MAX_FILTER_VALUES),
+    (".dyad.v1.FilterKeys", "keys", limits::MAX_FILTER_VALUES),
+];
+
+/// Bytes and elements of a method's largest request.
+fn maxima(path: &str) -> (usize, usize) {
+    match path {
+        "/dyad.v1.Encoder/Encode" | "/dyad.v1.Encoder/EncodeStream" => {
+            (limits::MAX_ENCODE_BYTES, limits::MAX_OTHER_ELEMENTS)
+        }
+        "/dyad.v1.Searcher/SearchBatch" => (limits::MAX_SEARCH_BATCH_BYTES, limits::MAX_SEARCH_BATCH_ELEMENTS),
+        "/dyad.v1.Searcher/Search" | "/dyad.v1.Searcher/SearchStream" | "/dyad.v1.Searcher/GetDocuments" => {
+            (limits::MAX_SEARCH_BYTES, limits::MAX_SEARCH_ELEMENTS)
+        }
+        _ => (limits::MAX_OTHER_BYTES, limits::MAX_OTHER_ELEMENTS),
+    }
+}
+
+/// One method of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Method {
+    input: usize,
+    /// Whether the client sends a stream of requests.
+    pub(super) streams: bool,
+    /// Bytes of one request.
+    pub(super) bytes: usize,
+    elements: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Integers, enums and flags.
+    Varint,
+    Fixed32,
+    Fixed64,
+    Text,
+    Bytes,
+    Message(usize),
+}
+
+#[derive(Debug)]
+struct Field {
+    number: u64,
+    name: String,
+    kind: Kind,
+    repeated: bool,
+    /// Elements in one message.
+    most: usize,
+}
+
+/// The messages and methods of compiled `.proto` files.
+#[derive(Debug, Default)]
+pub(super) struct Schema {
+    /// Fields of each message.
+    messages: Vec<Vec<Field>>,
+    methods: HashMap<String, Method>,
+}
+
+impl Schema {
+    /// Of several compiled sets; what two of them hold is taken once.
+    pub(super) fn new(sets: &[&[u8]]) -> Result<Self, prost::DecodeError> {
+        let sets = sets.iter().map(|bytes| FileDescriptorSet::decode(*bytes)).collect::<Result<Vec<_>, _>>()?;
+        let files: Vec<_> = sets.iter().flat_map(|set| &set.file).collect();
+        let mut messages = Vec::new();
+        for file in &files {
+            let package = if file.package().is_empty() { String::new() } else { format!(".{}", file.package()) };
+            collect(&package, &file.message_type, &mut messages);
+        }
+        let places: HashMap<&str, usize> =
+            messages.iter().enumerate().map(|(place, (name, _))| (name.as_str(), place)).collect();
+        let fields = messages.iter().map(|(name, message)| fields(name, message, &places)).collect();
+        let mut methods = HashMap::new();
+        for file in files {
+            for service in &file.service {
+                for method in &service.method {
+                    let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
+                    let Some(input) = places.get(method.input_type()).copied() else { continue };
+                    let (bytes, elements) = maxima(&path);
+                    methods.insert(path, Method { input, streams: method.client_streaming(), bytes, elements });
+                }
+            }
+        }
+        Ok(Self { messages: fields, methods })
+    }
+
+    /// The method that a path names.
+    pub(super) fn method(&self, path: &str) -> Option<Method> {
+        self.methods.get(path).copied()
+    }
+
+    /// Whether the decoder may have these bytes; the status says why not.
+    pub(super) fn check(&self, method: Method, bytes: &[u8]) -> Result<(), Status> {
+        let mut left = method.elements;
+        self.check_message(method.input, bytes, &mut left, 0).map_err(|fault| match fault {
+            Fault::Malformed(reason) => Status::invalid_argument(format!("the message is malformed: {reason}")),
+            Fault::TooMany(field, most) => {
+                Status::invalid_argument(format!("`{field}`: expected at most {most} elements, got more"))
+            }
+            Fault::Elements => Status::invalid_argument(format!(
+                "the message holds more than {} strings and messages. Send fewer in one request",
+                method.elements
+            )),
+        })
+    }
+
+    fn check_message(&self, message: usize, bytes: &[u8], left: &mut usize, depth: usize) -> Result<(), Fault<'_>> {
+        if depth > MAX_DEPTH {
+            return Err(Fault::Malformed("messages are nested too deep"));
+        }
+        let fields = self.messages.get(message).map_or(&[][..], Vec::as_slice);
+        let mut counts = [0usize; 32];
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let key = varint(&mut rest)?;
+            let (number, wire) = (key >> 3, key & 7);
+            if number == 0 || number > u64::from(u32::MAX >> 3) {
+                return Err(Fault::Malformed("a field's number is out of range"));
+            }
+            let found = fields.iter().position(|field| field.number == number);
+            let field = found.and_then(|place| fields.get(place));
+            let value = value(wire, &mut rest)?;
+            let Some(field) = field else { continue };
+            let Value::Delimited(content) = value else {
+                let fits = matches!(
+                    (field.kind, value),
+                    (Kind::Varint, Value::Varint) | (Kind::Fixed32, Value::Fixed32) | (Kind::Fixed64, Value::Fixed64)
+                );
+                if fits { continue } else { return Err(Fault::Malformed("a field is not of its type")) }
+            };
+            if let Some(count) = found.and_then(|place| counts.get_mut(place)) {
+                *count += 1;
+                if *count > field.most {
+                    return Err(Fault::TooMany(&field.name, field.most));
+                }
+            }
+            *left = left.checked_sub(1).ok_or(Fault::Elements)?;
+            match field.kind {
+                Kind::Text => {
+                    drop(std::str::from_utf8(content).map_err(|_| Fault::Malformed("a string is not UTF-8"))?)
+                }
+                Kind::Bytes => {}
+                Kind::Message(inner) => self.check_message(inner, content, left, depth + 1)?,
+                // Numbers packed into one field.
+                Kind::Varint | Kind::Fixed32 | Kind::Fixed64 if field.repeated => {
+                    *left = left.checked_sub(content.len() / 4).ok_or(Fault::Elements)?;
+                }
+                Kind::Varint | Kind::Fixed32 | Kind::Fixed64 => {
+                    return Err(Fault::Malformed("a field is not of its type"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All messages with their full names, those declared inside others too.
+fn collect<'a>(prefix: &str, declared: &'a [DescriptorProto], into: &mut Vec<(String, &'a DescriptorProto)>) {
+    for message in declared {
+        let name = format!("{prefix}.{}", message.name());
+        collect(&name, &message.nested_type, into);
+        into.push((name, message));
+    }
+}
+
+fn fields(message: &str, descriptor: &DescriptorProto, places: &HashMap<&str, usize>) -> Vec<Field> {
+    let of = |field: &prost_types::FieldDescriptorProto| {
+        let kind = match field.r#type() {
+            Type::Fixed32 | Type::Sfixed32 | Type::Float => Kind::Fixed32,
+            Type::Fixed64 | Type::Sfixed64 | Type::Double => Kind::Fixed64,
+            Type::String => Kind::Text,
+            Type::Message | Type::Group => {
+                places.get(field.type_name()).map_or(Kind::Bytes, |place| Kind::Message(*place))
+            }
+            Type::Bytes => Kind::Bytes,
+            _ => Kind::Varint,
+        };
+        let maximum = FIELD_MAXIMA.iter().find(|(of, name, _)| *of == message && *name == field.name());
+        Field {
+            number: field.number().unsigned_abs().into(),
+            name: field.name().to_owned(),
+            kind,
+            repeated: field.label() == Label::Repeated,
+            most: maximum.map_or(usize::MAX, |(.., most)| *most),
+        }
+    };
+    descriptor.field.iter().map(of).collect()
+}
+
+#[derive(Debug)]
+enum Fault<'a> {
+    Malformed(&'static str),
+    TooMany(&'a str, usize),
+    Elements,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Value<'a> {
+    Varint,
+    Fixed32,
+    Fixed64,
+    Delimited(&'a [u8]),
+}
+
+const CUT: Fault<'static> = Fault::Malformed("it ends in the middle of a field");
+
+fn varint(rest: &mut &[u8]) -> Result<u64, Fault<'static>> {
+    let mut value = 0;
+    for place in 0..10 {
+        let (byte, behind) = rest.split_first().ok_or(CUT)?;
+        *rest = behind;
+        if place == 9 && *byte > 1 {
+            break;
+        }
+        value |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(Fault::Malformed("a number has more than 64 bits"))
+}
+
+fn value<'a>(wire: u64, rest: &mut &'a [u8]) -> Result<Value<'a>, Fault<'static>> {
+    let take = |bytes: usize, rest: &mut &'a [u8]| {
+        let (content, after) = rest.split_at_checked(bytes).ok_or(CUT)?;
+        *rest = after;
+        Ok(content)
+    };
+    Ok(match wire {
+        0 => {
+            varint(rest)?;
+            Value::Varint
+        }
+        1 => {
+            take(8, rest)?;
+            Value::Fixed64
+        }
+        2 => {
+            let length = usize::try_from(varint(rest)?).map_err(|_| CUT)?;
+            Value::Delimited(take(length, rest)?)
+        }
+        5 => {
+            take(4, rest)?;
+            Value::Fixed32
+        }
+        _ => return Err(Fault::Malformed("a field has an unknown wire type")),
+    })
+}
+
+#[cfg(test)]
+mod tests;

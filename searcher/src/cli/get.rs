@@ -1,0 +1,54 @@
+//! `dyad-searcher get`: documents by key.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use dyad_proto::client::SearcherClient;
+use dyad_proto::v1;
+
+use super::query::Server;
+use super::{json, print_json};
+
+/// Print documents by key. Exit code 1 where the index does not hold one of them.
+#[derive(Debug, Args)]
+pub(super) struct Get {
+    #[command(flatten)]
+    server: Server,
+    /// Print the reply as JSON.
+    #[arg(long)]
+    json: bool,
+    /// The documents' keys, each once.
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<String>,
+}
+
+impl Get {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let request = v1::GetDocumentsRequest { keys: self.keys };
+        if let Err(violations) = dyad_proto::validate::get_documents_request(&request) {
+            writeln!(std::io::stderr(), "error: {violations}")?;
+            return Ok(ExitCode::from(2));
+        }
+        let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;
+        let reply = client.get_documents(request).await?;
+        if self.json {
+            print_json(&json::documents(&reply))?;
+        } else {
+            let mut out = std::io::stdout().lock();
+            for v1::Document { key, title, text, metadata_json } in &reply.documents {
+                let title = if title.is_empty() { String::new() } else { format!("  {title}") };
+                writeln!(out, "{key}{title}\n{text}")?;
+                if !metadata_json.is_empty() {
+                    writeln!(out, "{metadata_json}")?;
+                }
+                writeln!(out)?;
+            }
+            for key in &reply.missing {
+                writeln!(std::io::stderr(), "no document with the key `{key}`")?;
+            }
+        }
+        Ok(if reply.missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
