@@ -5,6 +5,7 @@
 //! | `deadline.rs` | the deadline that a caller sends |
 //! | `http.rs` | HTTP/1.1 beside gRPC: connections bounded, slow headers cut off, drain |
 //! | `limited.rs` | services with dyad's message limits |
+//! | `places.rs` | places for connections, and who gives way |
 //! | `server.rs` | bind and serve: health, reflection, message limits, drain |
 //! | `shutdown.rs` | signals |
 //! | `telemetry.rs` | logs to stderr |
@@ -12,6 +13,7 @@
 pub mod deadline;
 mod http;
 mod limited;
+mod places;
 mod server;
 mod shutdown;
 mod telemetry;
