@@ -23,7 +23,8 @@ pub(crate) struct Options {
     /// Address of HTTP beside gRPC, HOST:PORT: OpenAI's `/v1/embeddings`, `/livez`, `/readyz`, `/metrics` [default: none]
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
-    /// Tokens that may wait or be under way; requests on top get `RESOURCE_EXHAUSTED`, over HTTP 429
+    /// Tokens that may wait or be under way; requests on top get `RESOURCE_EXHAUSTED`, over HTTP 429, as do those that cannot
+    /// be answered before their deadline
     #[arg(long, value_name = "N", default_value_t = serve::Options::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]
     queue_tokens: u32,
     /// Seconds that running requests get to finish after SIGINT or SIGTERM
@@ -80,7 +81,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             let Some(listener) = http_listener else { return Ok(()) };
             let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
             let config = HttpConfig { drain, header_timeout, ..HttpConfig::default() };
-            service::serve_http(listener, http::router(handle.clone()), stop, config).await
+            let routes = http::router(handle.clone(), config.connections * 3 / 4);
+            service::serve_http(listener, routes, stop, config).await
         };
         // A server that fails ends the other.
         tokio::try_join!(grpc, http)?;

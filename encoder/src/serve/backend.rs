@@ -1,9 +1,10 @@
 //! The thread that owns the model: takes batches from the queue, embeds them, hands the rows out.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::admission::Admission;
+use super::line::Line;
 use super::metrics::Metrics;
 use super::queue::{Cut, Queue, Request};
 use super::reply::{EncodeError, Reply};
@@ -15,7 +16,7 @@ const IDLE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct State {
-    queue: Queue<Arc<Reply>>,
+    line: Line<Arc<Reply>>,
     open: bool,
 }
 
@@ -29,38 +30,64 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    pub(crate) fn new(admission: Admission, metrics: Arc<Metrics>) -> Self {
-        let state = Mutex::new(State { queue: Queue::new(), open: true });
+    pub(crate) fn new(admission: Admission, budget: Budget, metrics: Arc<Metrics>) -> Self {
+        let state = Mutex::new(State { line: Line::new(budget), open: true });
         Self { state, wake: Condvar::new(), admission, metrics }
+    }
+
+    /// Whether a request of at least so many tokens can be answered before its deadline.
+    pub(crate) fn in_time(&self, tokens: usize, deadline: Instant) -> Result<(), EncodeError> {
+        self.lock().line.in_time(tokens, deadline, Instant::now())
+    }
+
+    /// Queues a request if it can be answered in its time; if not, or once stopped, answers it at once.
+    pub(crate) fn offer(&self, request: Request<Arc<Reply>>) {
+        let state = self.lock();
+        match state.line.in_time(request.tokens(), request.deadline, Instant::now()) {
+            Ok(()) => self.put(state, request, Queue::push),
+            Err(error) => {
+                drop(state);
+                request.reply.fail(error);
+            }
+        }
     }
 
     /// Queues a request; once stopped, answers it at once.
     pub(crate) fn push(&self, request: Request<Arc<Reply>>) {
-        self.put(request, Queue::push);
+        self.put(self.lock(), request, Queue::push);
     }
 
     /// As [`Backend::push`], before all others.
     pub(crate) fn push_first(&self, request: Request<Arc<Reply>>) {
-        self.put(request, Queue::push_first);
+        self.put(self.lock(), request, Queue::push_first);
     }
 
-    fn put(&self, request: Request<Arc<Reply>>, put: impl FnOnce(&mut Queue<Arc<Reply>>, Request<Arc<Reply>>)) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn put(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        request: Request<Arc<Reply>>,
+        put: impl FnOnce(&mut Queue<Arc<Reply>>, Request<Arc<Reply>>),
+    ) {
         if state.open {
-            put(&mut state.queue, request);
+            put(state.line.queue(), request);
             self.wake.notify_one();
         } else {
+            drop(state);
             request.reply.fail(EncodeError::Stopped);
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets the thread end after the batch it is at; everything that waits is told.
     pub(crate) fn stop(&self) {
         self.admission.close();
         let waiting = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.lock();
             state.open = false;
-            state.queue.drain()
+            state.line.queue().drain()
         };
         self.wake.notify_all();
         for reply in waiting {
@@ -69,20 +96,22 @@ impl Backend {
     }
 
     /// Embeds until stopped.
-    pub(crate) fn run(&self, encoder: &Encoder, budget: Budget) {
-        while let Some(cut) = self.next(budget) {
-            embed(encoder, &cut, &self.metrics);
+    pub(crate) fn run(&self, encoder: &Encoder) {
+        while let Some(cut) = self.next() {
+            let embedded = embed(encoder, &cut, &self.metrics);
+            self.lock().line.end(Instant::now(), embedded);
         }
     }
 
     /// Waits for the next batch; nothing once stopped.
-    fn next(&self, budget: Budget) -> Option<Cut<Arc<Reply>>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn next(&self) -> Option<Cut<Arc<Reply>>> {
+        let mut state = self.lock();
         while state.open {
-            for dead in state.queue.drop_dead(Instant::now(), |reply| reply.is_gone()) {
+            let now = Instant::now();
+            for dead in state.line.queue().drop_dead(now, |reply| reply.is_gone()) {
                 dead.expire();
             }
-            if let Some(cut) = state.queue.cut(budget) {
+            if let Some(cut) = state.line.begin(now) {
                 return Some(cut);
             }
             state = self.wake.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner).0;
@@ -91,7 +120,8 @@ impl Backend {
     }
 }
 
-fn embed(encoder: &Encoder, cut: &Cut<Arc<Reply>>, metrics: &Metrics) {
+/// Whether it worked.
+fn embed(encoder: &Encoder, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
     let started = Instant::now();
     // Pieces of one request need not lie side by side.
     let mut replies: Vec<&Arc<Reply>> = cut.pieces.iter().map(|piece| &piece.reply).collect();
@@ -111,6 +141,7 @@ fn embed(encoder: &Encoder, cut: &Cut<Arc<Reply>>, metrics: &Metrics) {
             for (piece, row) in cut.pieces.iter().zip(vectors.chunks_exact(encoder.info().dim)) {
                 piece.reply.fill(piece.position, row);
             }
+            true
         }
         Err(error) => {
             metrics.batch_failed();
@@ -119,6 +150,51 @@ fn embed(encoder: &Encoder, cut: &Cut<Arc<Reply>>, metrics: &Metrics) {
             for reply in &replies {
                 reply.fail(EncodeError::Model(Arc::clone(&error)));
             }
+            false
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+
+    use super::super::submit::blank;
+    use super::*;
+    use crate::serve::reply::{Outcome, Receiver};
+    use crate::tower::Tower;
+
+    fn request(deadline: Duration) -> (Request<Arc<Reply>>, oneshot::Receiver<Outcome>) {
+        let (sender, receiver) = oneshot::channel();
+        let texts = vec![Tokens { ids: vec![1; 10], truncated: false }];
+        let reply = Arc::new(Reply::new(blank(&texts, 4), Instant::now(), Receiver::Task(sender), None));
+        (Request { tower: Tower::Question, texts, deadline: Instant::now() + deadline, reply }, receiver)
+    }
+
+    #[test]
+    fn what_cannot_be_answered_in_time_is_told_so_at_once_and_the_patient_wait() {
+        let backend = Backend::new(Admission::new(1000), Budget::CPU, Arc::new(Metrics::new()));
+        let minute = Duration::from_mins(1);
+        backend.lock().line.measure(1 << 20, 1, Duration::from_hours(1));
+        // Idle: whatever was measured, the first is taken.
+        let (first, mut answer) = request(minute);
+        backend.offer(first);
+        assert!(answer.try_recv().is_err(), "it waits");
+        assert!(matches!(backend.in_time(1, Instant::now() + minute), Err(EncodeError::Overloaded { .. })));
+        let (refused, mut answer) = request(minute);
+        backend.offer(refused);
+        let error = answer.try_recv().unwrap().unwrap_err();
+        assert!(matches!(error, EncodeError::Overloaded { ahead: 10, .. }), "{error}");
+        assert_eq!(error.retry_after(), Some(minute), "no longer than that");
+        let (patient, mut answer) = request(minute);
+        backend.push(patient);
+        assert!(answer.try_recv().is_err(), "it waits");
+        assert_eq!(backend.next().unwrap().tokens(), 20);
+        // While these are at the model nobody is taken either.
+        let (refused, mut answer) = request(minute);
+        backend.offer(refused);
+        assert!(matches!(answer.try_recv(), Ok(Err(EncodeError::Overloaded { .. }))));
     }
 }

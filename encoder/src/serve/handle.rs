@@ -74,7 +74,7 @@ impl Handle {
     pub fn start(directory: &Path, options: Options) -> Result<Self, Error> {
         let admission = Admission::new(options.queue_tokens);
         let metrics = Arc::new(Metrics::new());
-        let backend = Arc::new(Backend::new(admission.clone(), Arc::clone(&metrics)));
+        let backend = Arc::new(Backend::new(admission.clone(), options.budget, Arc::clone(&metrics)));
         let (opened, opening) = mpsc::sync_channel(1);
         let (life, alive) = watch::channel(());
         let thread = {
@@ -92,7 +92,7 @@ impl Handle {
                         .is_ok()
                     {
                         let _stop = StopOnExit(&backend);
-                        backend.run(&encoder, options.budget);
+                        backend.run(&encoder);
                     }
                 })
                 .map_err(|source| Error::Thread { name: "dyad-model", source })?
@@ -120,7 +120,7 @@ impl Handle {
         &self.running.info
     }
 
-    /// Embeds texts or token ids; refuses at once where the queue is full.
+    /// Embeds texts or token ids; refuses at once where the queue is full, or too long for the deadline.
     ///
     /// Dropping the future takes the request out of the queue.
     pub async fn encode(
@@ -133,7 +133,9 @@ impl Handle {
         let outcome = async {
             let job = self.job(tower, input, options)?;
             let permit = self.running.admission.try_admit(job.cost)?;
-            self.submit(job, permit).await
+            // Before it is tokenized: a text has one token at least.
+            self.running.backend.in_time(job.texts(), options.deadline)?;
+            self.submit(job, permit, Backend::offer).await
         };
         self.counted(tower, outcome.await)
     }
@@ -150,7 +152,7 @@ impl Handle {
             let job = self.job(tower, input, options)?;
             let room = self.running.admission.admit(job.cost);
             let permit = tokio::time::timeout_at(options.deadline.into(), room).await.map_err(|_| job.late())??;
-            self.submit(job, permit).await
+            self.submit(job, permit, Backend::push).await
         };
         self.counted(tower, outcome.await)
     }
@@ -255,12 +257,32 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+    use crate::serve::queue::Request;
+    use crate::serve::reply::{Receiver, Reply};
+    use crate::serve::submit::blank;
+    use crate::tokenize::Tokens;
+
+    fn tiny() -> Handle {
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tiny/plain");
+        Handle::start(&model, Options::new(Compute { threads: Some(1), ..Compute::default() })).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_late_is_told_so_and_not_embedded() {
+        let handle = tiny();
+        let texts = || vec![Tokens { ids: vec![1, 2], truncated: false }];
+        let (sender, receiver) = oneshot::channel();
+        let reply = Arc::new(Reply::new(blank(&texts(), 8), Instant::now(), Receiver::Task(sender), None));
+        handle.running.backend.push(Request { tower: Tower::Answer, texts: texts(), deadline: Instant::now(), reply });
+        assert!(matches!(receiver.await.unwrap(), Err(EncodeError::Deadline { .. })));
+        let passes = handle.scrape().unwrap();
+        assert!(passes.contains("dyad_encoder_batch_seconds_count 0"), "{passes}");
+    }
 
     /// Every way in waits for a tokenizer thread, and none for longer than its deadline.
     #[tokio::test]
     async fn no_one_waits_for_a_tokenizer_thread_beyond_the_deadline() {
-        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tiny/plain");
-        let handle = Handle::start(&model, Options::new(Compute { threads: Some(1), ..Compute::default() })).unwrap();
+        let handle = tiny();
         // All threads are taken until this sender is gone: one waits for it, the others for that one.
         let (held, until) = mpsc::channel::<()>();
         let until = Arc::new(Mutex::new(until));

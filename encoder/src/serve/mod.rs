@@ -1,7 +1,7 @@
 //! One model for many callers: a handle in process, and gRPC and HTTP over it.
 //!
 //! ```text
-//! caller -> admission (tokens) -> tokenizer threads -> queue -> batch -> model thread -> caller
+//! caller -> admission (tokens) -> tokenizer threads -> admission (time) -> queue -> batch -> model thread -> caller
 //! ```
 //!
 //! | file | what |
@@ -10,6 +10,8 @@
 //! | `request.rs` | texts or token ids, truncation, dimensions |
 //! | `submit.rs` | from a request to the queue: checks, tokenizing |
 //! | `admission.rs` | how much may wait, and who is refused |
+//! | `line.rs` | who can be answered in his time; pure data |
+//! | `rate.rs` | how fast the model embeds, measured; pure data |
 //! | `queue.rs` | waiting requests and the batch that is cut next; pure data |
 //! | `reply.rs` | a request's vectors as they come together |
 //! | `backend.rs` | the thread that owns the model |
@@ -22,8 +24,10 @@ mod admission;
 mod backend;
 mod handle;
 pub mod http;
+mod line;
 mod metrics;
 mod queue;
+mod rate;
 mod ready;
 mod reply;
 mod request;

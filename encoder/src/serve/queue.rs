@@ -26,6 +26,13 @@ pub(crate) struct Request<R> {
     pub(crate) reply: R,
 }
 
+impl<R> Request<R> {
+    /// Tokens of all its texts.
+    pub(crate) fn tokens(&self) -> usize {
+        self.texts.iter().map(|text| text.ids.len()).sum()
+    }
+}
+
 /// One text of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Piece<R> {
@@ -42,9 +49,18 @@ pub(crate) struct Cut<R> {
     pub(crate) pieces: Vec<Piece<R>>,
 }
 
+impl<R> Cut<R> {
+    /// Tokens of all its texts.
+    pub(crate) fn tokens(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.tokens.ids.len()).sum()
+    }
+}
+
 #[derive(Debug)]
 struct Waiting<R> {
     tower: Tower,
+    /// Tokens of `pending`.
+    tokens: usize,
     /// Shortest first; of equal ones the later text first, so that texts leave from the end in order.
     pending: Vec<(usize, Tokens)>,
     deadline: Instant,
@@ -54,10 +70,11 @@ struct Waiting<R> {
 impl<R> Waiting<R> {
     /// Nothing where the request has no texts.
     fn new(request: Request<R>) -> Option<Self> {
+        let tokens = request.tokens();
         let Request { tower, texts, deadline, reply } = request;
         let mut pending: Vec<(usize, Tokens)> = texts.into_iter().enumerate().collect();
         pending.sort_by_key(|(position, tokens)| (tokens.ids.len(), std::cmp::Reverse(*position)));
-        (!pending.is_empty()).then_some(Self { tower, pending, deadline, reply })
+        (!pending.is_empty()).then_some(Self { tower, tokens, pending, deadline, reply })
     }
 }
 
@@ -82,6 +99,30 @@ impl<R: Clone> Queue<R> {
         if let Some(waiting) = Waiting::new(request) {
             self.waiting.push_front(waiting);
         }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Tokens that wait.
+    pub(crate) fn tokens(&self) -> usize {
+        self.waiting.iter().map(|request| request.tokens).sum()
+    }
+
+    /// Tokens that are embedded before the last of a request of so many, were it pushed now: every other request has a turn
+    /// for each of its turns, and no more.
+    pub(crate) fn ahead(&self, tokens: usize, budget: Budget) -> usize {
+        let turns = tokens.div_ceil(budget.tokens.max(1)).max(1);
+        let most = budget.tokens.saturating_mul(turns);
+        self.waiting.iter().map(|request| request.tokens.min(most)).sum()
+    }
+
+    /// Deadlines in the order of turns.
+    #[cfg(test)]
+    pub(crate) fn deadlines(&self) -> Vec<Instant> {
+        self.waiting.iter().map(|request| request.deadline).collect()
     }
 
     /// Takes out the requests whose deadline has passed and those whose caller went away.
@@ -112,7 +153,11 @@ impl<R: Clone> Queue<R> {
         for (request, share) in self.waiting.iter_mut().zip(shares) {
             // The chosen texts of a request lie side by side in its order of length.
             let chosen = request.pending.drain(share).rev();
-            pieces.extend(chosen.map(|(position, tokens)| Piece { reply: request.reply.clone(), position, tokens }));
+            let tokens = &mut request.tokens;
+            pieces.extend(chosen.map(|(position, text)| {
+                *tokens = tokens.saturating_sub(text.ids.len());
+                Piece { reply: request.reply.clone(), position, tokens: text }
+            }));
         }
         pieces.sort_by_key(|piece| std::cmp::Reverse(piece.tokens.ids.len()));
         if let Some(front) = self.waiting.pop_front() {

@@ -43,12 +43,14 @@ pub enum EncodeError {
         position: usize,
     },
     /// A text is longer than the model reads, and was not to be cut.
-    #[error("`texts[{position}]` has {tokens} tokens, the model reads {limit}. Shorten it, or let it be truncated")]
+    #[error("`texts[{position}]` has {}{tokens} tokens, the model reads {limit}. Shorten it, or let it be truncated", more_than(*more))]
     TooLong {
         /// Its place in the request.
         position: usize,
-        /// Its tokens, prompt and special tokens included.
+        /// Its tokens, prompt and special tokens included; of a text of more than 64 KiB those of its beginning.
         tokens: usize,
+        /// Whether it has more than those.
+        more: bool,
         /// The model's longest input.
         limit: usize,
     },
@@ -100,6 +102,19 @@ pub enum EncodeError {
         /// The limit.
         limit: usize,
     },
+    /// What is embedded first takes longer than the request has.
+    #[error(
+        "the model is too busy to answer in time: {ahead} tokens come first, which takes about {} ms, and {} ms are left. Try again in {} ms, allow more time, or add encoders",
+        wait.as_millis(), left.as_millis(), retry_after(*wait, *left).as_millis()
+    )]
+    Overloaded {
+        /// Tokens that are embedded first.
+        ahead: usize,
+        /// Until an answer, by the rate of recent batches and with a margin.
+        wait: Duration,
+        /// Until the deadline.
+        left: Duration,
+    },
     /// The request alone is larger than the queue.
     #[error(
         "the request can have {needed} tokens, the queue holds {limit}. Send fewer texts at once, or raise `--queue-tokens`"
@@ -125,6 +140,15 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
+    /// When another try may succeed, where the queue is at fault.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::QueueFull { .. } => Some(FULL),
+            Self::Overloaded { wait, left, .. } => Some(retry_after(*wait, *left)),
+            _ => None,
+        }
+    }
+
     /// One word for metrics.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
@@ -133,6 +157,7 @@ impl EncodeError {
             Self::UnknownToken { .. } | Self::SpecialToken { .. } => "token_id",
             Self::Dimensions { .. } => "dimensions",
             Self::QueueFull { .. } => "queue_full",
+            Self::Overloaded { .. } => "overloaded",
             Self::TooLarge { .. } => "too_large",
             Self::Deadline { .. } => "deadline",
             Self::Stopped => "stopped",
@@ -142,6 +167,19 @@ impl EncodeError {
             },
         }
     }
+}
+
+/// Before a count that is not all.
+pub(crate) fn more_than(more: bool) -> &'static str {
+    if more { "more than " } else { "" }
+}
+
+/// A queue of the default size is worked off in some seconds; whoever comes again sooner finds it as full.
+const FULL: Duration = Duration::from_secs(1);
+
+/// Until the queue is short enough, if nobody else comes.
+fn retry_after(wait: Duration, left: Duration) -> Duration {
+    wait.saturating_sub(left).clamp(Duration::from_millis(1), Duration::from_mins(1))
 }
 
 /// What a request's receiver gets.

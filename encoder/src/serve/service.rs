@@ -1,12 +1,12 @@
 //! gRPC over a [`Handle`]: `Info`, `Encode`, `EncodeStream`.
 
 use std::pin::Pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use dyad_proto::service::deadline::{LONGEST, in_time, timeout};
+use dyad_proto::service::deadline::{LONGEST, RETRY_PUSHBACK, in_time, timeout};
 use dyad_proto::{v1, validate, vector};
 use futures_util::{Stream, StreamExt};
-use tonic::metadata::MetadataMap;
+use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::handle::Handle;
@@ -133,23 +133,53 @@ fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::En
 
 fn status(error: EncodeError) -> Status {
     let message = error.to_string();
-    match error {
+    match &error {
         EncodeError::NoTexts
         | EncodeError::EmptyText { .. }
         | EncodeError::TooLong { .. }
         | EncodeError::UnknownToken { .. }
         | EncodeError::SpecialToken { .. }
         | EncodeError::Dimensions { .. } => Status::invalid_argument(message),
-        EncodeError::QueueFull { .. } | EncodeError::TooLarge { .. } => Status::resource_exhausted(message),
+        EncodeError::QueueFull { .. } | EncodeError::Overloaded { .. } | EncodeError::TooLarge { .. } => {
+            Status::with_metadata(Code::ResourceExhausted, message, pushback(error.retry_after()))
+        }
         EncodeError::Deadline { .. } => Status::deadline_exceeded(message),
         EncodeError::Stopped => Status::unavailable(message),
-        EncodeError::Model(error) => match &*error {
+        EncodeError::Model(error) => match &**error {
             Error::Tokenize { .. } => Status::invalid_argument(message),
             _ => Status::internal(message),
         },
     }
 }
 
+/// gRPC's word for "try again after so many milliseconds", which its clients with a retry policy obey; a negative number
+/// tells them not to.
+fn pushback(retry_after: Option<Duration>) -> MetadataMap {
+    let millis = retry_after.map_or(-1, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+    let mut metadata = MetadataMap::new();
+    metadata.insert(RETRY_PUSHBACK, MetadataValue::from(millis));
+    metadata
+}
+
 fn deadline(metadata: &MetadataMap) -> Instant {
     Instant::now() + in_time(timeout(metadata).unwrap_or(LONGEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_full_says_when_to_come_again_and_what_never_fits_does_not() {
+        let pushback = |error: EncodeError| {
+            let status = status(error);
+            assert_eq!(status.code(), Code::ResourceExhausted);
+            status.metadata().get(RETRY_PUSHBACK).unwrap().to_str().unwrap().to_owned()
+        };
+        let (wait, left) = (Duration::from_millis(1500), Duration::from_millis(1000));
+        assert_eq!(pushback(EncodeError::Overloaded { ahead: 5, wait, left }), "500");
+        assert_eq!(pushback(EncodeError::QueueFull { needed: 1, waiting: 2, limit: 2 }), "1000");
+        assert_eq!(pushback(EncodeError::TooLarge { needed: 3, limit: 2 }), "-1");
+        assert_eq!(status(EncodeError::Deadline { waited_ms: 5 }).code(), Code::DeadlineExceeded);
+    }
 }

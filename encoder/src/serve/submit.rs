@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use tokio::sync::oneshot;
 
 use super::admission::{Permit, at_most};
+use super::backend::Backend;
 use super::handle::Handle;
 use super::queue::Request;
 use super::reply::{EncodeError, Encoded, Outcome, Receiver, Reply, micros};
@@ -27,9 +28,16 @@ pub(crate) struct Job {
     came: Instant,
 }
 
+/// How a request enters the queue.
+type Entry = fn(&Backend, Request<Arc<Reply>>);
+
 impl Job {
     pub(crate) fn late(&self) -> EncodeError {
         late(self.came)
+    }
+
+    pub(crate) fn texts(&self) -> usize {
+        self.input.len()
     }
 }
 
@@ -55,10 +63,10 @@ impl Handle {
     }
 
     /// Embeds an admitted request, for a task.
-    pub(crate) async fn submit(&self, job: Job, permit: Permit) -> Outcome {
+    pub(crate) async fn submit(&self, job: Job, permit: Permit, entry: Entry) -> Outcome {
         let (deadline, came) = (job.options.deadline, job.came);
         let (sender, receiver) = oneshot::channel();
-        self.enqueue(job, Receiver::Task(sender), permit);
+        self.enqueue(job, Receiver::Task(sender), permit, entry);
         match tokio::time::timeout_at(deadline.into(), receiver).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(EncodeError::Stopped),
@@ -70,7 +78,7 @@ impl Handle {
     pub(crate) fn submit_blocking(&self, job: Job, permit: Permit) -> Outcome {
         let (deadline, came) = (job.options.deadline, job.came);
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.enqueue(job, Receiver::Thread(sender), permit);
+        self.enqueue(job, Receiver::Thread(sender), permit, Backend::push);
         match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(outcome) => outcome,
             Err(mpsc::RecvTimeoutError::Timeout) => Err(late(came)),
@@ -79,7 +87,7 @@ impl Handle {
     }
 
     /// Tokenizes on the pool, then queues.
-    fn enqueue(&self, job: Job, receiver: Receiver, mut permit: Permit) {
+    fn enqueue(&self, job: Job, receiver: Receiver, mut permit: Permit, entry: Entry) {
         let (tokenizer, backend) = (Arc::clone(&self.running.tokenizer), Arc::clone(&self.running.backend));
         self.running.splitters.spawn(move || {
             let started = Instant::now();
@@ -99,7 +107,7 @@ impl Handle {
                 ..blank(&texts, dim)
             };
             let reply = Arc::new(Reply::new(encoded, queued, receiver, Some(permit)));
-            backend.push(Request { tower, texts, deadline: options.deadline, reply });
+            entry(&backend, Request { tower, texts, deadline: options.deadline, reply });
         });
     }
 }
@@ -127,14 +135,14 @@ fn split(
 ) -> Result<Vec<Tokens>, EncodeError> {
     let failed = |error| EncodeError::Model(Arc::new(error));
     let in_time = || if Instant::now() < options.deadline { Ok(()) } else { Err(late(came)) };
-    let fits = |position, tokens: Tokens, whole: &dyn Fn() -> Result<usize, crate::Error>| {
+    let fits = |position, tokens: Tokens, whole: &dyn Fn() -> Result<(usize, bool), crate::Error>| {
         // A tokenizer may drop all of a text, and put nothing around it.
         if tokens.ids.is_empty() {
             return Err(EncodeError::EmptyText { position });
         }
         if tokens.truncated && options.truncation == Truncation::Refuse {
-            let whole = whole().map_err(failed)?;
-            return Err(EncodeError::TooLong { position, tokens: whole, limit: tokens.ids.len() });
+            let (whole, more) = whole().map_err(failed)?;
+            return Err(EncodeError::TooLong { position, tokens: whole, more, limit: tokens.ids.len() });
         }
         Ok(tokens)
     };
@@ -151,7 +159,7 @@ fn split(
             let one = |(position, ids): (usize, &Vec<u32>)| {
                 in_time()?;
                 let tokens = tokenizer.surround(tower, ids).map_err(|error| refusal(position, error))?;
-                fits(position, tokens, &|| tokenizer.whole_length_of(tower, ids.len()))
+                fits(position, tokens, &|| Ok((tokenizer.whole_length_of(tower, ids.len())?, false)))
             };
             texts.par_iter().enumerate().map(one).collect()
         }

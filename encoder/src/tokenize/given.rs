@@ -6,6 +6,9 @@ use super::tokenizer::{Tokenizer, Tokens};
 use crate::error::Error;
 use crate::tower::Tower;
 
+/// Bytes of a text whose tokens are counted when it is refused for its length.
+const COUNTED: usize = 64 << 10;
+
 /// Why token ids are refused; `place` is the id's place within its text.
 #[derive(Debug)]
 pub(crate) enum GivenError {
@@ -66,12 +69,16 @@ impl Tokenizer {
         Ok(tokens)
     }
 
-    /// Tokens of a text before it is cut, prompt and special tokens included.
-    pub(crate) fn whole_length(&self, tower: Tower, text: &str) -> Result<usize, Error> {
-        let encoding = self.splitter(tower).encoding(&format!("{}{text}", self.prompt(tower).text))?;
+    /// Tokens of a text before it is cut, prompt and special tokens included; and whether it has more: of a long text only
+    /// the first [`COUNTED`] bytes are tokenized, where it can be cut.
+    pub(crate) fn whole_length(&self, tower: Tower, text: &str) -> Result<(usize, bool), Error> {
+        let (splitter, text) = (self.splitter(tower), format!("{}{text}", self.prompt(tower).text));
+        let beginning = splitter.cuts.as_ref().and_then(|cuts| cuts.at_most(&text, COUNTED));
+        let encoding = splitter.encoding(beginning.unwrap_or(&text))?;
         // Every overflowing part has the special tokens around it once more.
         let content = |part: &Encoding| part.get_special_tokens_mask().iter().filter(|&&special| special == 0).count();
-        Ok(encoding.len() + encoding.get_overflowing().iter().map(content).sum::<usize>())
+        let tokens = encoding.len() + encoding.get_overflowing().iter().map(content).sum::<usize>();
+        Ok((tokens, beginning.is_some()))
     }
 
     /// As [`Tokenizer::whole_length`], for a text of `count` ids.

@@ -12,6 +12,7 @@ use tokenizers::processors::bert::BertProcessing;
 use tokenizers::{AddedToken, PostProcessor, TruncationParams};
 
 use super::Prompt;
+use super::cut::Cuts;
 use crate::bundle::{Hex, JsonFile, Prompts, read_value, sorted};
 use crate::error::Error;
 use crate::tower::Tower;
@@ -42,6 +43,8 @@ pub(crate) struct SplitterSettings {
 pub(crate) struct Splitter {
     pub(super) inner: tokenizers::Tokenizer,
     settings: SplitterSettings,
+    /// Where a long text may be cut; `None` where it is tokenized whole.
+    pub(super) cuts: Option<Cuts>,
     /// Tokens that are put around every text.
     special: usize,
     path: PathBuf,
@@ -88,7 +91,8 @@ impl Splitter {
         }
         let truncation = TruncationParams { max_length: settings.max_tokens, ..TruncationParams::default() };
         inner.with_padding(None).with_truncation(Some(truncation)).map_err(|error| refuse(error.to_string()))?;
-        Ok(Self { inner, settings, special, path, digest: Hex(digest.into()).to_string() })
+        let cuts = Cuts::of(&inner, settings.lower_case);
+        Ok(Self { inner, settings, cuts, special, path, digest: Hex(digest.into()).to_string() })
     }
 
     /// SHA-256 over what decides the tokens.
@@ -96,7 +100,19 @@ impl Splitter {
         &self.digest
     }
 
-    fn split(&self, text: &str) -> Result<Tokens, Error> {
+    /// Of a long text no more than it needs is tokenized.
+    pub(super) fn split(&self, text: &str) -> Result<Tokens, Error> {
+        let beginnings = self.cuts.iter().flat_map(|cuts| cuts.beginnings(text, self.settings.max_tokens));
+        for beginning in beginnings {
+            let tokens = self.split_whole(beginning)?;
+            if tokens.truncated {
+                return Ok(tokens);
+            }
+        }
+        self.split_whole(text)
+    }
+
+    pub(super) fn split_whole(&self, text: &str) -> Result<Tokens, Error> {
         let encoding = self.encoding(text)?;
         Ok(Tokens { truncated: !encoding.get_overflowing().is_empty(), ids: encoding.get_ids().to_vec() })
     }

@@ -6,10 +6,20 @@ use std::time::Duration;
 use tonic::{Code, Status};
 
 use super::channel::{ClientConfig, ClientError};
+use crate::service::deadline::RETRY_PUSHBACK;
 
-/// Failures that pass by themselves: a server that restarts, or one that is full.
-fn passes(status: &Status) -> bool {
-    matches!(status.code(), Code::Unavailable | Code::ResourceExhausted)
+/// Failures that pass by themselves: a server that restarts, or one that is full and does not say that it always will be.
+fn passes(status: &Status, config: &ClientConfig) -> bool {
+    match status.code() {
+        Code::Unavailable => true,
+        Code::ResourceExhausted => config.retry_when_full && pushback(status).is_none_or(|millis| millis >= 0),
+        _ => false,
+    }
+}
+
+/// Milliseconds after which the server wants to be asked again; negative: never.
+fn pushback(status: &Status) -> Option<i64> {
+    status.metadata().get(RETRY_PUSHBACK)?.to_str().ok()?.parse().ok()
 }
 
 /// Wait before try `attempt` (from 1): doubles from `first` up to `longest`, of which `jitter` in [0, 1) takes up to half.
@@ -33,8 +43,10 @@ where
     loop {
         match call().await {
             Ok(value) => return Ok(value),
-            Err(status) if passes(&status) && attempt < config.attempts => {
-                let wait = wait(attempt, config.first_wait, config.longest_wait, jitter());
+            Err(status) if passes(&status, config) && attempt < config.attempts => {
+                let asked =
+                    Duration::from_millis(pushback(&status).map_or(0, i64::unsigned_abs)).min(config.longest_wait);
+                let wait = wait(attempt, config.first_wait, config.longest_wait, jitter()).max(asked);
                 tracing::debug!(url, attempt, ?wait, code = ?status.code(), "trying again");
                 tokio::time::sleep(wait).await;
                 attempt += 1;
@@ -75,5 +87,28 @@ mod tests {
             assert!(result.is_err());
             assert_eq!(calls, tries, "{code:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_full_server_is_asked_again_when_it_says_so() {
+        let tries = async |config: &ClientConfig, pushback: &'static str| {
+            let (mut calls, began) = (0, std::time::Instant::now());
+            let result: Result<(), _> = retry(config, "http://x", || {
+                calls += 1;
+                async move {
+                    let mut status = Status::resource_exhausted("full");
+                    status.metadata_mut().insert(RETRY_PUSHBACK, pushback.parse().unwrap());
+                    Err(status)
+                }
+            })
+            .await;
+            assert!(result.is_err());
+            (calls, began.elapsed() >= Duration::from_millis(30))
+        };
+        let config = ClientConfig { attempts: 2, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
+        assert_eq!(tries(&config, "30").await, (2, true));
+        assert_eq!(tries(&config, "-1").await.0, 1, "never");
+        let once = ClientConfig { retry_when_full: false, ..config };
+        assert_eq!(tries(&once, "30").await.0, 1);
     }
 }

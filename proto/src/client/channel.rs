@@ -1,5 +1,7 @@
 //! Connecting; configuration; errors.
 
+use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
@@ -20,6 +22,8 @@ pub struct ClientConfig {
     pub first_wait: Duration,
     /// Longest wait between two tries.
     pub longest_wait: Duration,
+    /// Whether a server that is full (`RESOURCE_EXHAUSTED`) is asked again. Who has little time asks once, and does without.
+    pub retry_when_full: bool,
 }
 
 impl Default for ClientConfig {
@@ -30,6 +34,7 @@ impl Default for ClientConfig {
             attempts: 5,
             first_wait: Duration::from_millis(100),
             longest_wait: Duration::from_secs(5),
+            retry_when_full: true,
         }
     }
 }
@@ -45,6 +50,14 @@ pub enum ClientError {
         url: String,
         /// Why not.
         reason: String,
+    },
+    /// What is asked for would go over the network in the clear.
+    #[error(
+        "`{url}`: TLS is not supported yet. Use http://, through a local TLS proxy where the network is not trusted"
+    )]
+    Tls {
+        /// As given.
+        url: String,
     },
     /// Nobody answers.
     #[error("no server answers at `{url}` ({attempts} tries): {reason}. Start it, or check the address")]
@@ -99,7 +112,10 @@ fn hint(code: Code, message: &str) -> String {
         return format!(". This client takes up to {MAX_MESSAGE_BYTES} bytes: ask for fewer items per call");
     }
     match code {
-        Code::ResourceExhausted => ". Send fewer requests at a time, or try later".to_owned(),
+        // Most servers say so themselves.
+        Code::ResourceExhausted if !message.contains("Try ") => {
+            ". Send fewer requests at a time, or try later".to_owned()
+        }
         Code::Unimplemented => ". Another service listens there".to_owned(),
         _ => String::new(),
     }
@@ -109,7 +125,8 @@ impl ClientError {
     pub(super) fn from_status(url: &str, attempts: u32, status: &Status) -> Self {
         let (url, message) = (url.to_owned(), status.message().to_owned());
         match status.code() {
-            Code::Unavailable => Self::Unreachable { url, attempts, reason: message },
+            // A status without a cause on this side came over the wire: somebody did answer.
+            Code::Unavailable if status.source().is_some() => Self::Unreachable { url, attempts, reason: message },
             Code::DeadlineExceeded => Self::Deadline { url, reason: message },
             Code::Cancelled if message.to_lowercase().contains("timeout") => Self::Deadline { url, reason: message },
             code => Self::Refused { url, code, message },
@@ -120,8 +137,8 @@ impl ClientError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Deadline { .. } => true,
-            Self::Refused { code, .. } => *code == Code::ResourceExhausted,
-            Self::Url { .. } | Self::TooLarge { .. } | Self::Contract { .. } => false,
+            Self::Refused { code, .. } => matches!(code, Code::ResourceExhausted | Code::Unavailable),
+            Self::Url { .. } | Self::Tls { .. } | Self::TooLarge { .. } | Self::Contract { .. } => false,
         }
     }
 }
@@ -135,11 +152,14 @@ pub(super) fn fits(url: &str, message: &impl prost::Message, limit: usize) -> Re
     Ok(())
 }
 
-/// Connects, with bounded tries.
+/// Connects, with bounded tries; never to `https://`, which would be spoken to in the clear.
 pub(super) async fn connect(url: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
     let endpoint = Endpoint::from_shared(url.to_owned())
         .map_err(|error| ClientError::Url { url: url.to_owned(), reason: error.to_string() })?;
-    if !matches!(endpoint.uri().scheme_str(), Some("http" | "https")) || endpoint.uri().host().is_none() {
+    if endpoint.uri().scheme_str() == Some("https") {
+        return Err(ClientError::Tls { url: url.to_owned() });
+    }
+    if endpoint.uri().scheme_str() != Some("http") || endpoint.uri().host().is_none() {
         return Err(ClientError::Url { url: url.to_owned(), reason: "scheme or host is missing".to_owned() });
     }
     let endpoint = endpoint
@@ -150,7 +170,13 @@ pub(super) async fn connect(url: &str, config: &ClientConfig) -> Result<Channel,
         .keep_alive_while_idle(true);
     super::backoff::retry(config, url, || {
         let endpoint = endpoint.clone();
-        async move { endpoint.connect().await.map_err(|error| Status::unavailable(chain(&error))) }
+        async move {
+            endpoint.connect().await.map_err(|error| {
+                let mut status = Status::unavailable(chain(&error));
+                status.set_source(Arc::new(error));
+                status
+            })
+        }
     })
     .await
 }

@@ -4,9 +4,9 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// Pause after the system refused a connection for want of something, such as file handles.
-const PAUSE: Duration = Duration::from_millis(100);
-/// Time between two warnings.
-const QUIET: Duration = Duration::from_secs(10);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Least time between two warnings.
+const WARNING_PAUSE: Duration = Duration::from_secs(10);
 
 /// What an accept loop remembers of its failures.
 #[derive(Debug, Default)]
@@ -19,16 +19,36 @@ impl Failures {
     pub(super) async fn pause_after(&mut self, error: &io::Error, what: &str) {
         use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
         if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
-            self.warn(&format!("cannot take a {what} connection: {error}"));
-            tokio::time::sleep(PAUSE).await;
+            self.warn(&format!("cannot take a {what} connection: {error}. Where files are short, raise `ulimit -n`"));
+            tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }
 
     /// Logs, unless it did so moments ago.
     pub(super) fn warn(&mut self, message: &str) {
-        if self.warned.is_none_or(|warned| warned.elapsed() >= QUIET) {
+        if self.is_due(Instant::now()) {
             tracing::warn!("{message}");
-            self.warned = Some(Instant::now());
         }
+    }
+
+    /// Whether to warn now: at once, then after [`WARNING_PAUSE`].
+    fn is_due(&mut self, now: Instant) -> bool {
+        let due = self.warned.is_none_or(|last| now.saturating_duration_since(last) >= WARNING_PAUSE);
+        if due {
+            self.warned = Some(now);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_that_lasts_is_told_now_and_then() {
+        let (start, mut failures) = (Instant::now(), Failures::default());
+        let told = (0..250_u32).filter(|tenth| failures.is_due(start + ACCEPT_PAUSE * *tenth)).collect::<Vec<_>>();
+        assert_eq!(told, [0, 100, 200]);
     }
 }

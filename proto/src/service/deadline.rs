@@ -7,6 +7,10 @@ use tonic::metadata::MetadataMap;
 /// The longest deadline that is believed; it stands in for none in bulk work.
 pub const LONGEST: Duration = Duration::from_mins(10);
 
+/// Trailer that says after how many milliseconds another try may succeed, by the gRPC protocol's retry design; a negative
+/// number: never.
+pub const RETRY_PUSHBACK: &str = "grpc-retry-pushback-ms";
+
 /// The time that a caller gives, at most [`LONGEST`]; `None` where it sends no deadline.
 pub fn timeout(metadata: &MetadataMap) -> Option<Duration> {
     Some(parse(metadata.get("grpc-timeout")?.to_str().ok()?)?.min(LONGEST))

@@ -1,4 +1,5 @@
-//! HTTP/1.1 beside gRPC, on a listener of its own: connections bounded, slow headers cut off, drain with a deadline.
+//! HTTP/1.1 beside gRPC, on a listener of its own: connections bounded, slow headers cut off, silent connections give way, drain
+//! with a deadline.
 
 use std::future::Future;
 use std::io;
@@ -8,24 +9,24 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::accept::Failures;
+use super::places::{GIVE_WAY, Place, Places};
 use super::server::ServeError;
-
-/// Pause after the system refused a connection for want of something, such as file handles.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How an HTTP server runs.
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
     /// How long running requests may take to finish after the signal to stop.
     pub drain: Duration,
-    /// Connections at once; more wait in the system's queue. One connection has one request under way.
+    /// Connections at once. One connection has one request under way; those that have none give way to new ones, and where
+    /// all have one, new ones wait in the system's queue.
     pub connections: usize,
     /// Longest time from the beginning of a connection, or from the reply before, to the end of a request's headers. Less
     /// than `drain`, so that half a header does not hold up the end.
@@ -37,7 +38,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Default for HttpConfig {
     fn default() -> Self {
-        Self { drain: Duration::from_secs(20), connections: 1024, header_timeout: Duration::from_secs(15) }
+        Self { drain: Duration::from_secs(20), connections: 1024, header_timeout: Duration::from_secs(5) }
     }
 }
 
@@ -53,26 +54,29 @@ pub async fn serve_http(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr().ok();
     let mut shutdown = pin!(shutdown);
-    let graceful = GracefulShutdown::new();
-    let free = Arc::new(Semaphore::new(config.connections));
+    let places = Places::new(config.connections);
+    let (draining, drain_begins) = watch::channel(false);
+    let mut failures = Failures::default();
     // Dropping the set, as after a drain that took too long, ends the connections.
     let mut running = JoinSet::new();
     loop {
         tokio::select! {
             () = &mut shutdown => break,
-            Some(ended) = running.join_next() => log_panic(ended),
-            accepted = accept(&listener, &free) => match accepted {
-                Ok((stream, permit)) => {
+            accepted = accept(&listener, &places) => match accepted {
+                Ok((stream, place)) => {
                     let routes = routes.clone();
-                    running.spawn(connection(stream, routes, graceful.watcher(), config.header_timeout, permit));
+                    running.spawn(connection(stream, routes, drain_begins.clone(), config.header_timeout, place));
                 }
-                Err(error) => pause_after(&error).await,
+                Err(error) => failures.pause_after(&error, "HTTP").await,
             },
+        }
+        while let Some(ended) = running.try_join_next() {
+            log_panic(ended);
         }
     }
     drop(listener);
     let drained = async {
-        graceful.shutdown().await;
+        draining.send_replace(true);
         while let Some(ended) = running.join_next().await {
             log_panic(ended);
         }
@@ -84,18 +88,18 @@ pub async fn serve_http(
     Ok(())
 }
 
-async fn accept(listener: &TcpListener, free: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(free).acquire_owned().await.map_err(io::Error::other)?;
+/// The client first, so that nobody gives way to no one.
+async fn accept(listener: &TcpListener, places: &Places) -> io::Result<(TcpStream, Place)> {
     let (stream, _) = listener.accept().await?;
-    Ok((stream, permit))
+    Ok((stream, places.take().await))
 }
 
 async fn connection(
     stream: TcpStream,
     routes: Router,
-    watcher: Watcher,
+    mut draining: watch::Receiver<bool>,
     header_timeout: Duration,
-    _permit: OwnedSemaphorePermit,
+    place: Place,
 ) {
     // The system ends a connection whose client takes no byte of a reply for so long.
     if let Err(error) = socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(WRITE_TIMEOUT)) {
@@ -104,22 +108,43 @@ async fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+    let (place, routes) = (Arc::new(place), TowerToHyperService::new(routes));
+    let of_request = Arc::clone(&place);
+    let service = service_fn(move |request| {
+        of_request.is_busy();
+        let (reply, place) = (routes.call(request), Arc::clone(&of_request));
+        async move {
+            let reply = reply.await;
+            place.waits();
+            reply
+        }
+    });
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(header_timeout)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        // Also where the server itself has gone.
+        () = async { drop(draining.wait_for(|draining| *draining).await) } => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+        () = place.gives_way() => {
+            connection.as_mut().graceful_shutdown();
+            match tokio::time::timeout(GIVE_WAY, connection.as_mut()).await {
+                Ok(ended) => ended,
+                Err(_) if place.is_idle() => return,
+                // A request came at the last moment.
+                Err(_) => connection.await,
+            }
+        }
+    };
     // Clients that go away, send no headers or no HTTP at all are their own affair.
-    if let Err(error) = watcher.watch(connection).await {
+    if let Err(error) = ended {
         tracing::debug!(%error, "an HTTP connection ended early");
-    }
-}
-
-/// A connection that the client gave up before it was taken needs no pause; whatever else it is may last.
-async fn pause_after(error: &io::Error) {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
-        tracing::warn!(%error, "cannot take an HTTP connection");
-        tokio::time::sleep(ACCEPT_PAUSE).await;
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `http.rs` | HTTP/1.1 beside gRPC: connections bounded, slow headers cut off, drain |
 //! | `incoming.rs` | gRPC connections: bounded in number, silence and unread replies |
 //! | `limited.rs` | services with dyad's message limits |
+//! | `places.rs` | places for HTTP connections, and who gives way |
 //! | `receive.rs` | request bodies: bounded in bytes and time, checked before they are decoded |
 //! | `reply.rs` | reply bodies: handed over in pieces, known to their connection |
 //! | `schema.rs` | a message's bytes against its descriptor |
@@ -21,6 +22,7 @@ pub mod deadline;
 mod http;
 mod incoming;
 mod limited;
+mod places;
 mod receive;
 mod reply;
 mod schema;

@@ -87,7 +87,10 @@ async fn slow_headers_are_cut_off() {
 #[tokio::test]
 async fn connections_are_bounded_and_wait_their_turn() {
     let server = start(HttpConfig { connections: 1, ..HttpConfig::default() }).await;
-    let held = TcpStream::connect(server.address).await.unwrap();
+    // A request under way is not cut off, and holds the only place.
+    let address = server.address;
+    let request = "GET /sleep HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let sleeping = tokio::spawn(async move { exchange(address, request).await });
     // Taken first, so that it is the one that is served.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut second = TcpStream::connect(server.address).await.unwrap();
@@ -95,9 +98,40 @@ async fn connections_are_bounded_and_wait_their_turn() {
     let mut reply = String::new();
     let early = tokio::time::timeout(Duration::from_millis(100), second.read_to_string(&mut reply)).await;
     assert!(early.is_err(), "it waits: {reply}");
-    drop(held);
+    assert!(sleeping.await.unwrap().ends_with("slept"));
     tokio::time::timeout(Duration::from_secs(20), second.read_to_string(&mut reply)).await.unwrap().unwrap();
     assert!(reply.ends_with("hello"), "{reply}");
+}
+
+#[tokio::test]
+async fn connections_without_a_request_give_way() {
+    // Longer than the test may take: nothing but giving way makes room.
+    let header_timeout = Duration::from_mins(10);
+    let server = start(HttpConfig { connections: 3, header_timeout, ..HttpConfig::default() }).await;
+    let mut held = Vec::new();
+    // Silent, with half a header, and kept alive after a request.
+    for bytes in ["", "GET / HTTP/1.1\r\nHost", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(bytes.as_bytes()).await.unwrap();
+        if bytes.ends_with("\r\n\r\n") {
+            assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
+        }
+        held.push(stream);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut newer = Vec::new();
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        let mut reply = [0; 1024];
+        let read = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut reply)).await.unwrap().unwrap();
+        assert!(reply[..read].ends_with(b"hello"));
+        newer.push(stream);
+    }
+    for mut stream in held {
+        let ended = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut [0; 1024])).await.unwrap();
+        assert!(matches!(ended, Ok(0) | Err(_)), "ended by the server");
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ mod http;
 use std::pin::Pin;
 use std::time::Duration;
 
-use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
+use dyad_proto::client::{AdminClient, ClientConfig, ClientError, EncoderClient, SearcherClient};
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::encoder_server::EncoderServer;
 use dyad_proto::{limits, v1, validate, vector};
@@ -24,6 +24,9 @@ type Replies = Pin<Box<dyn Stream<Item = Result<v1::EncodeResponse, Status>> + S
 
 async fn lengths(request: v1::EncodeRequest) -> Result<v1::EncodeResponse, Status> {
     validate::encode_request(&request)?;
+    if request.texts[0] == "away" {
+        return Err(Status::unavailable("the tower is away. Start it"));
+    }
     if request.texts[0] == "sleep" {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
@@ -163,6 +166,36 @@ async fn an_absent_server_and_a_bad_url_are_named() {
     assert!(error.to_string().contains("no server answers at `http://127.0.0.1:1` (2 tries)"), "{error}");
     let error = EncoderClient::connect("localhost:7700", config).await.unwrap_err();
     assert!(matches!(error, ClientError::Url { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn https_is_refused_and_not_spoken_to_in_the_clear() {
+    let server = start(Duration::from_secs(5)).await;
+    let url = server.url.replace("http://", "https://");
+    let errors = [
+        EncoderClient::connect(&url, ClientConfig::default()).await.unwrap_err(),
+        SearcherClient::connect(&url, ClientConfig::default()).await.unwrap_err(),
+        AdminClient::connect(&url.to_uppercase(), ClientConfig::default()).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, ClientError::Tls { .. }) && !error.is_transient(), "{error}");
+        assert!(error.to_string().contains("TLS is not supported yet. Use http://"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_answers_that_it_cannot_is_not_called_absent() {
+    let server = start(Duration::from_secs(5)).await;
+    let config = ClientConfig { attempts: 2, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
+    let client = EncoderClient::connect(&server.url, config).await.unwrap();
+    let error = client.encode(texts(&["away"])).await.unwrap_err();
+    assert!(error.is_transient());
+    assert_eq!(error.to_string(), format!("`{}` refused (Unavailable): the tower is away. Start it", server.url));
+    // It goes, and now nobody answers.
+    server.stop.send(()).unwrap();
+    server.task.await.unwrap().unwrap();
+    let error = client.encode(texts(&["a"])).await.unwrap_err();
+    assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -16,6 +16,10 @@ use crate::serve::EncodeOptions;
 
 pub(super) async fn embeddings(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
     let deadline = Instant::now() + timeout(request.headers())?;
+    // Until the reply is made, and from before the body: the connection's other places are for probes.
+    let _under_way = app.requests.try_acquire().map_err(|_| {
+        Refusal::busy("requests_full", "too many requests are under way. Try again later with back-off")
+    })?;
     let received = read(request.into_body(), &app.bodies, deadline).await?;
     // A body may be large: neither it nor the reply is read or written on the runtime's threads.
     let model = app.handle.info().clone();

@@ -51,14 +51,22 @@ struct App {
     handle: Handle,
     /// Room for bodies.
     bodies: Arc<Semaphore>,
+    /// Requests for embeddings that may be under way.
+    requests: Semaphore,
     /// Seconds since 1970 when the service began, which is the model's `created`.
     since: u64,
 }
 
-/// The routes of one model.
-pub fn router(handle: Handle) -> Router {
+/// The routes of one model, with at most `requests` for embeddings under way. Fewer than the server has connections: whoever
+/// sends slowly, or waits for the model, must not take the last place from a probe.
+pub fn router(handle: Handle, requests: usize) -> Router {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let app = Arc::new(App { handle, bodies: Arc::new(Semaphore::new(BODIES_BYTES)), since });
+    let app = Arc::new(App {
+        handle,
+        bodies: Arc::new(Semaphore::new(BODIES_BYTES)),
+        requests: Semaphore::new(requests),
+        since,
+    });
     Router::new()
         .route("/v1/embeddings", post(embeddings::embeddings))
         .route("/v1/models", get(probes::models))

@@ -1,16 +1,20 @@
 //! Every error in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`.
 
+use std::time::Duration;
+
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::error::Error;
 use crate::serve::EncodeError;
+use crate::serve::reply::more_than;
 
-/// Seconds after which a caller may try again. A queue of the default size is worked off in some seconds; whoever comes
-/// again sooner finds it as full.
-const RETRY_S: u16 = 1;
+/// Time after which a caller may try again, where nothing is known.
+const RETRY: Duration = Duration::from_secs(1);
+
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
 /// A request that was not answered.
 #[derive(Debug)]
@@ -20,23 +24,26 @@ pub(super) struct Refusal {
     code: &'static str,
     param: Option<String>,
     message: String,
+    retry_after: Option<Duration>,
 }
 
 impl Refusal {
     /// The request is at fault.
     pub(super) fn invalid(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind: "invalid_request_error", code, param: None, message: message.into() }
+        Self { status, kind: "invalid_request_error", code, param: None, message: message.into(), retry_after: None }
     }
 
     /// Too much for now.
     pub(super) fn busy(code: &'static str, message: impl Into<String>) -> Self {
         let status = StatusCode::TOO_MANY_REQUESTS;
-        Self { status, kind: "rate_limit_error", code, param: None, message: message.into() }
+        let message = message.into();
+        Self { status, kind: "rate_limit_error", code, param: None, message, retry_after: Some(RETRY) }
     }
 
     /// The service is at fault.
     pub(super) fn server(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind: "server_error", code, param: None, message: message.into() }
+        let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY);
+        Self { status, kind: "server_error", code, param: None, message: message.into(), retry_after }
     }
 
     /// Names the field.
@@ -47,13 +54,15 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let Self { status, kind, code, param, message } = self;
+        let Self { status, kind, code, param, message, retry_after } = self;
         let error = json!({ "error": { "message": message, "type": kind, "param": param, "code": code } });
         let mut response = (status, error.to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_S));
+        if let Some(time) = retry_after {
+            // The standard knows whole seconds; OpenAI's clients read the other header first.
+            headers.insert(RETRY_AFTER, HeaderValue::from(time.as_millis().div_ceil(1000) as u64));
+            headers.insert(RETRY_AFTER_MS, HeaderValue::from(time.as_millis() as u64));
         }
         response
     }
@@ -69,11 +78,12 @@ impl From<EncodeError> for Refusal {
             EncodeError::EmptyText { position } => {
                 input(bad, "empty_input", format!("`input[{position}]` is empty. Leave it out"))
             }
-            EncodeError::TooLong { position, tokens, limit } => input(
+            EncodeError::TooLong { position, tokens, more, limit } => input(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "context_length_exceeded",
                 format!(
-                    "`input[{position}]` has {tokens} tokens, the model reads {limit}. Shorten it, or leave `truncate` true"
+                    "`input[{position}]` has {}{tokens} tokens, the model reads {limit}. Shorten it, or leave `truncate` true",
+                    more_than(*more)
                 ),
             ),
             EncodeError::UnknownToken { position, place, id, vocabulary } => input(
@@ -92,7 +102,10 @@ impl From<EncodeError> for Refusal {
             ),
             EncodeError::Dimensions { .. } => Self::invalid(bad, "dimensions", error.to_string()).at("dimensions"),
             EncodeError::TooLarge { .. } => input(StatusCode::PAYLOAD_TOO_LARGE, "too_many_tokens", error.to_string()),
-            EncodeError::QueueFull { .. } => Self::busy("queue_full", error.to_string()),
+            EncodeError::QueueFull { .. } | EncodeError::Overloaded { .. } => {
+                let retry_after = error.retry_after();
+                Self { retry_after, ..Self::busy(error.reason(), error.to_string()) }
+            }
             EncodeError::Deadline { .. } => Self::server(StatusCode::GATEWAY_TIMEOUT, "deadline", error.to_string()),
             EncodeError::Stopped => Self::server(StatusCode::SERVICE_UNAVAILABLE, "stopped", error.to_string()),
             EncodeError::Model(cause) => match &**cause {
@@ -100,5 +113,21 @@ impl From<EncodeError> for Refusal {
                 _ => Self::server(StatusCode::INTERNAL_SERVER_ERROR, "model", error.to_string()),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_too_often_is_told_when_to_come_again() {
+        let (wait, left) = (Duration::from_millis(2500), Duration::from_millis(1000));
+        let reply = Refusal::from(EncodeError::Overloaded { ahead: 5, wait, left }).into_response();
+        let header = |name: &str| reply.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(reply.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!((header("retry-after").as_deref(), header("retry-after-ms").as_deref()), (Some("2"), Some("1500")));
+        let reply = Refusal::from(EncodeError::Deadline { waited_ms: 5 }).into_response();
+        assert_eq!((reply.status(), reply.headers().get(RETRY_AFTER)), (StatusCode::GATEWAY_TIMEOUT, None));
     }
 }

@@ -44,6 +44,7 @@ pub(super) enum Format {
 struct Wire {
     input: WireInput,
     model: Option<String>,
+    tokenizer: Option<String>,
     encoding_format: Option<Format>,
     dimensions: Option<usize>,
     input_type: Option<InputType>,
@@ -98,6 +99,7 @@ pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> 
         let message = format!("model `{asked}` is not served here. Leave `model` out, or ask for `{}`", model.name);
         return Err(Refusal::invalid(StatusCode::NOT_FOUND, "model_not_found", message).at("model"));
     }
+    check_tokenizer(&wire, model)?;
     Ok(Parsed {
         input: wire.input.0,
         tower: match wire.input_type {
@@ -108,6 +110,28 @@ pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> 
         dimensions: wire.dimensions,
         format: wire.encoding_format.unwrap_or_default(),
     })
+}
+
+/// Ids mean nothing without the tokenizer that made them: those of another one are words of this one's vocabulary too. So
+/// whoever sends ids names it, by the model's name or fingerprint; OpenAI's clients that tokenize by themselves do not.
+fn check_tokenizer(wire: &Wire, model: &ModelInfo) -> Result<(), Refusal> {
+    let refused = |code, message: String| Err(Refusal::invalid(StatusCode::BAD_REQUEST, code, message).at("tokenizer"));
+    match &wire.tokenizer {
+        None if matches!(wire.input.0, Input::TokenIds(_)) => {
+            let name = &model.name;
+            refused(
+                "tokenizer_missing",
+                format!(
+                    "`input` is token ids, and nothing says of which tokenizer. Send texts (langchain: `check_embedding_ctx_length=False`); or, where the ids are of the tokenizer of `{name}`, add `\"tokenizer\": \"{name}\"`"
+                ),
+            )
+        }
+        Some(asked) if *asked != model.name && *asked != model.fingerprint => refused(
+            "tokenizer_not_served",
+            format!("`tokenizer`: expected `{}`, whose tokenizer is served, got `{asked}`. Send texts", model.name),
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Whether one more fits: the reader stops at the first that does not, so that a body of many small items (64 MiB of `[]`)

@@ -94,6 +94,22 @@ fn dead_requests_leave_and_are_named() {
     assert_eq!(queue.cut(BUDGET), None);
 }
 
+#[test]
+fn a_request_waits_for_one_turn_of_the_others_in_each_of_its_own() {
+    let mut queue = Queue::new();
+    assert_eq!((queue.tokens(), queue.ahead(5, BUDGET)), (0, 0));
+    queue.push(request("bulk", Tower::Answer, &[20; 1000], far()));
+    queue.push(request("small", Tower::Answer, &[5, 6], far()));
+    assert_eq!(queue.tokens(), 20_011);
+    // 40 tokens of a batch of `bulk`, and all of `small`.
+    assert_eq!(queue.ahead(5, BUDGET), 40 + 11);
+    assert_eq!(queue.ahead(100, BUDGET), 3 * 40 + 11);
+    assert_eq!(queue.cut(BUDGET).unwrap().tokens(), 40);
+    assert_eq!(queue.tokens(), 20_011 - 40);
+    assert_eq!(queue.cut(BUDGET).unwrap().tokens(), 11);
+    assert_eq!((queue.tokens(), queue.ahead(5, BUDGET)), (20_000 - 40, 40));
+}
+
 proptest! {
     #[test]
     fn every_text_leaves_once_within_budget_and_padding(

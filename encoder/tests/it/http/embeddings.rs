@@ -103,16 +103,18 @@ async fn token_ids_give_the_vectors_of_their_text() {
     let server = simple().await;
     for input_type in ["question", "answer"] {
         let text = server.vectors(json!({"input": "the river", "input_type": input_type})).await;
-        let one = server.vectors(json!({"input": ids(&["the", "river"]), "input_type": input_type})).await;
+        let one = server
+            .vectors(json!({"input": ids(&["the", "river"]), "tokenizer": MODEL, "input_type": input_type}))
+            .await;
         assert_eq!(bits(&one), bits(&text), "{input_type}");
 
         let texts = server.vectors(json!({"input": ["the river", "the king"], "input_type": input_type})).await;
         let lists = [ids(&["the", "river"]), ids(&["the", "king"])];
-        let both = server.vectors(json!({"input": lists, "input_type": input_type})).await;
+        let both = server.vectors(json!({"input": lists, "tokenizer": MODEL, "input_type": input_type})).await;
         assert_eq!(bits(&both), bits(&texts), "{input_type}");
     }
     // Cut where a text is cut, and said to be.
-    let long = server.post(&json!({"input": ids(&["the", "river"].repeat(50))})).await;
+    let long = server.post(&json!({"input": ids(&["the", "river"].repeat(50)), "tokenizer": MODEL})).await;
     assert_eq!(long.header("x-dyad-truncated"), Some("1"));
     assert_eq!(long.json()["usage"]["prompt_tokens"], 24);
     assert_eq!(bits(&long.vectors()), bits(&server.vectors(json!({"input": "the river ".repeat(50)})).await));

@@ -29,6 +29,9 @@ use crate::service::one_thread;
 /// Prompts on both sides that the pooling leaves out, 36 values, 24 tokens.
 const MODEL: &str = "classic-prompt-left-out";
 
+/// Requests for embeddings that the server takes at once.
+const REQUESTS: usize = 8;
+
 struct Server {
     handle: Handle,
     client: Client,
@@ -53,7 +56,7 @@ async fn serve(options: Options) -> Server {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
-    let routes = http::router(handle.clone());
+    let routes = http::router(handle.clone(), REQUESTS);
     let task = tokio::spawn(service::serve_http(listener, routes, shutdown, HttpConfig::default()));
     Server { handle, client: Client(address), stop, task }
 }

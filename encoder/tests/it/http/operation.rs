@@ -7,9 +7,10 @@ use dyad_encoder::serve::{EncodeOptions, NotReady, Options};
 use dyad_encoder::tokenize::Budget;
 use dyad_proto::v1;
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::{MODEL, Server, grpc_request, serve, simple};
+use super::{MODEL, REQUESTS, Server, grpc_request, serve, simple};
 use crate::service::one_thread;
 
 /// One text per batch: many texts take long, even on a tiny model.
@@ -38,7 +39,7 @@ async fn a_full_queue_is_429_and_the_service_ready_nevertheless() {
     let server = serve(slow()).await;
     let bulk = fill(&server).await;
     for input in [json!("the river"), json!([5, 6])] {
-        let reply = server.post(&json!({"input": input})).await;
+        let reply = server.post(&json!({"input": input, "tokenizer": MODEL})).await;
         assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")), "{}", reply.text());
         assert_eq!(reply.json()["error"]["code"], "queue_full");
         assert!(reply.text().contains("the limit of 480000"), "{}", reply.text());
@@ -58,6 +59,36 @@ async fn a_full_queue_is_429_and_the_service_ready_nevertheless() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_do_not_come_leave_places_for_probes() {
+    let server = simple().await;
+    let mut held = Vec::new();
+    for _ in 0..REQUESTS {
+        let mut stream = TcpStream::connect(server.client.0).await.unwrap();
+        stream.write_all(b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{").await.unwrap();
+        held.push(stream);
+    }
+    let mut reply = server.post(&json!({"input": "the river"})).await;
+    for _ in 0..600 {
+        if reply.status == 429 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        reply = server.post(&json!({"input": "the river"})).await;
+    }
+    assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")), "{}", reply.text());
+    assert_eq!(reply.json()["error"]["code"], "requests_full");
+    for path in ["/livez", "/readyz", "/metrics", "/v1/models"] {
+        assert_eq!(server.get(path).await.status, 200, "{path}");
+    }
+    drop(held);
+    while reply.status == 429 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        reply = server.post(&json!({"input": "the river"})).await;
+    }
+    assert_eq!(reply.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

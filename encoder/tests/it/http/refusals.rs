@@ -69,7 +69,10 @@ async fn what_is_no_request_is_400() {
 #[tokio::test(flavor = "multi_thread")]
 async fn empty_input_is_400_and_names_its_place() {
     let server = simple().await;
-    let empty = async |input: Value| refused(&server, json!({"input": input}), 400, "empty_input", "input").await;
+    let empty = async |input: Value| {
+        let request = json!({"input": input, "tokenizer": super::MODEL});
+        refused(&server, request, 400, "empty_input", "input").await
+    };
     assert!(empty(json!([])).await.contains("`input` is empty"));
     assert!(empty(json!("")).await.contains("`input[0]`"));
     assert!(empty(json!(["a", " \n"])).await.contains("`input[1]`"));
@@ -113,10 +116,11 @@ async fn token_ids_that_are_not_the_models_are_refused_by_name() {
     let server = simple().await;
     let vocabulary = crate::fixture::read_json(&crate::fixture::tiny(super::MODEL).join("tokenizer.json"));
     let id = |token: &str| vocabulary["model"]["vocab"][token].as_u64().unwrap();
-    let message = refused(&server, json!({"input": [[5], [5, 99_999]]}), 400, "unknown_token", "input").await;
+    let named = |input: Value| json!({"input": input, "tokenizer": super::MODEL});
+    let message = refused(&server, named(json!([[5], [5, 99_999]])), 400, "unknown_token", "input").await;
     assert!(message.contains("`input[1][1]` is token id 99999, the vocabulary has"), "{message}");
     for (ids, place) in [([id("[CLS]"), 5], "`input[0][0]`"), ([5, id("[SEP]")], "`input[0][1]`")] {
-        let message = refused(&server, json!({"input": ids}), 400, "special_token", "input").await;
+        let message = refused(&server, named(json!(ids)), 400, "special_token", "input").await;
         assert!(message.contains(place) && message.contains("add_special_tokens=False"), "{message}");
     }
 }
@@ -147,13 +151,21 @@ async fn too_long_a_text_is_refused_where_it_must_not_be_cut() {
     assert_eq!(words["usage"]["total_tokens"].as_u64().unwrap() as usize, 2 * (tokens - 40) + 2);
     let vocabulary = crate::fixture::read_json(&crate::fixture::tiny(super::MODEL).join("tokenizer.json"));
     let the = vocabulary["model"]["vocab"]["the"].as_u64().unwrap();
-    let ids = json!({"input": [[the], vec![the; 40]], "truncate": false});
+    let ids = json!({"input": [[the], vec![the; 40]], "tokenizer": super::MODEL, "truncate": false});
     let message = refused(&server, ids, 422, "context_length_exceeded", "input").await;
     assert!(message.contains(&format!("`input[1]` has {tokens} tokens")), "{message}");
     // What fits is embedded.
     assert_eq!(server.post(&json!({"input": "the river", "truncate": false})).await.status, 200);
-    assert_eq!(server.post(&json!({"input": vec![the; 24 - (tokens - 40)], "truncate": false})).await.status, 200);
-    assert_eq!(server.post(&json!({"input": vec![the; 25 - (tokens - 40)], "truncate": false})).await.status, 422);
+    for (count, status) in [(24, 200), (25, 422)] {
+        let ids = vec![the; count - (tokens - 40)];
+        let reply = server.post(&json!({"input": ids, "tokenizer": super::MODEL, "truncate": false})).await;
+        assert_eq!(reply.status, status);
+    }
+    // Of a very long one the beginning is counted.
+    let endless = json!({"input": "the river ".repeat(100_000), "truncate": false});
+    let message = refused(&server, endless, 422, "context_length_exceeded", "input").await;
+    let counted: usize = message.split(' ').find_map(|word| word.parse().ok()).unwrap();
+    assert!((13_000..14_000).contains(&counted) && message.contains("has more than"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,7 +173,8 @@ async fn too_much_at_once_is_413() {
     let server = serve(Options { queue_tokens: 100, ..one_thread() }).await;
     // Larger than the queue, in every form.
     for input in [json!(vec!["the river and the king"; 50]), json!(vec![vec![5; 30]; 50])] {
-        let message = refused(&server, json!({"input": input}), 413, "too_many_tokens", "input").await;
+        let request = json!({"input": input, "tokenizer": super::MODEL});
+        let message = refused(&server, request, 413, "too_many_tokens", "input").await;
         assert!(message.contains("the queue holds 100"), "{message}");
     }
     let many = json!({"input": vec!["a"; limits::MAX_TEXTS + 1]});
@@ -190,4 +203,24 @@ async fn a_deadline_that_passes_is_504() {
     // The body comes late already, or the vectors do.
     assert!([408, 504].contains(&reply.status), "{}", reply.text());
     assert_eq!(server.post_bytes("X-Request-Timeout: 60\r\n", body.as_bytes()).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn token_ids_of_an_unnamed_or_another_tokenizer_are_refused() {
+    let server = simple().await;
+    for input in [json!([5, 6]), json!([[5], [6]])] {
+        let message = refused(&server, json!({"input": input}), 400, "tokenizer_missing", "tokenizer").await;
+        assert!(message.contains("check_embedding_ctx_length=False"), "{message}");
+        assert!(message.contains(&format!("\"tokenizer\": \"{}\"", super::MODEL)), "{message}");
+        // The model's name alone says nothing: clients send it with ids of OpenAI's tokenizers.
+        let modelled = json!({"input": input, "model": super::MODEL});
+        refused(&server, modelled, 400, "tokenizer_missing", "tokenizer").await;
+        for name in [super::MODEL, &server.handle.info().fingerprint] {
+            assert_eq!(server.post(&json!({"input": input, "tokenizer": name})).await.status, 200);
+        }
+    }
+    // Also where texts came with it: the caller believes in another one.
+    let other = json!({"input": "a", "tokenizer": "cl100k_base"});
+    let message = refused(&server, other, 400, "tokenizer_not_served", "tokenizer").await;
+    assert!(message.contains("cl100k_base") && message.contains(super::MODEL), "{message}");
 }

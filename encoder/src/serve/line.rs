@@ -1,0 +1,93 @@
+//! Who is taken into the queue: a request that can be answered in its time. Pure data: times are passed in.
+//!
+//! What cannot be answered before its deadline is refused when it comes, not after it has waited for nothing: under overload
+//! the queue stays as short as the deadlines are, and all that is embedded is of use. The estimate counts the tokens of the
+//! batch under way, of what is embedded first, of the request, and of one more batch, since a batch is answered when all of
+//! it is embedded; at the measured rate, with a margin.
+
+use std::time::{Duration, Instant};
+
+use super::queue::{Cut, Queue};
+use super::rate::Rates;
+use super::reply::EncodeError;
+use crate::tokenize::Budget;
+
+/// An estimate has to fit this often into the time that is left: rates vary, and the reply takes time too.
+const MARGIN: f64 = 1.25;
+
+/// A batch that the model is at.
+#[derive(Debug, Clone, Copy)]
+struct Running {
+    tokens: usize,
+    /// Tokens that waited when it was cut, its own included.
+    backlog: usize,
+    since: Instant,
+}
+
+/// The queue, the batch under way, and how fast batches are done.
+#[derive(Debug)]
+pub(crate) struct Line<R> {
+    queue: Queue<R>,
+    rates: Rates,
+    running: Option<Running>,
+    budget: Budget,
+}
+
+impl<R: Clone> Line<R> {
+    pub(crate) fn new(budget: Budget) -> Self {
+        Self { queue: Queue::new(), rates: Rates::default(), running: None, budget }
+    }
+
+    /// What waits.
+    pub(crate) fn queue(&mut self) -> &mut Queue<R> {
+        &mut self.queue
+    }
+
+    #[cfg(test)]
+    pub(crate) fn measure(&mut self, backlog: usize, tokens: usize, spent: Duration) {
+        self.rates.measure(backlog, tokens, spent);
+    }
+
+    /// Whether a request of so many tokens can be answered before its deadline. Nobody is refused while the model is idle, or
+    /// before it was seen at work.
+    pub(crate) fn in_time(&self, tokens: usize, deadline: Instant, now: Instant) -> Result<(), EncodeError> {
+        // Who is late already is told so in his turn.
+        let left = deadline.saturating_duration_since(now);
+        if left.is_zero() || (self.queue.is_empty() && self.running.is_none()) {
+            return Ok(());
+        }
+        let Some(rate) = self.rates.at(self.queue.tokens().saturating_add(tokens)) else { return Ok(()) };
+        let running = self.running.map_or(0.0, |running| {
+            let done = now.saturating_duration_since(running.since).as_secs_f64() * rate.per_second;
+            (running.tokens as f64 - done).max(0.0)
+        });
+        let ahead = running + self.queue.ahead(tokens, self.budget) as f64;
+        let wait = (ahead + tokens as f64 + rate.batch) / rate.per_second.max(f64::MIN_POSITIVE);
+        let wait = Duration::try_from_secs_f64(wait * MARGIN).unwrap_or(Duration::MAX);
+        if wait <= left {
+            return Ok(());
+        }
+        Err(EncodeError::Overloaded { ahead: ahead as usize, wait, left })
+    }
+
+    /// Cuts the next batch, which the model begins now.
+    pub(crate) fn begin(&mut self, now: Instant) -> Option<Cut<R>> {
+        let backlog = self.queue.tokens();
+        let cut = self.queue.cut(self.budget)?;
+        self.running = Some(Running { tokens: cut.tokens(), backlog, since: now });
+        Some(cut)
+    }
+
+    /// The batch that was begun has ended; one that failed says nothing of the rate.
+    pub(crate) fn end(&mut self, now: Instant, embedded: bool) {
+        if let Some(Running { tokens, backlog, since }) = self.running.take()
+            && embedded
+        {
+            self.rates.measure(backlog, tokens, now.saturating_duration_since(since));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "line/tests.rs"]
+mod tests;

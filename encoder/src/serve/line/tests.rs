@@ -1,0 +1,172 @@
+//! Who is refused and who is not, and a service at three times its capacity under a clock of its own.
+
+use super::super::queue::Request;
+use super::*;
+use crate::tokenize::Tokens;
+use crate::tower::Tower;
+
+const BUDGET: Budget = Budget { tokens: 400, rows: 64 };
+const MS: Duration = Duration::from_millis(1);
+
+fn request(reply: usize, length: usize, texts: usize, deadline: Instant) -> Request<usize> {
+    let texts = vec![Tokens { ids: vec![1; length], truncated: false }; texts];
+    Request { tower: Tower::Question, texts, deadline, reply }
+}
+
+/// A line whose model embeds a thousand tokens a second, seen at a batch of 100.
+fn measured(now: Instant) -> Line<usize> {
+    let mut line = Line::new(BUDGET);
+    line.queue().push(request(0, 10, 10, now + MS * 1000));
+    assert!(line.begin(now).is_some());
+    line.end(now + MS * 100, true);
+    line
+}
+
+#[test]
+fn nobody_is_refused_before_anything_was_measured() {
+    let now = Instant::now();
+    let mut line = Line::new(BUDGET);
+    for reply in 0..100 {
+        line.in_time(10, now + MS, now).unwrap();
+        line.queue().push(request(reply, 10, 1, now + MS));
+    }
+    assert!(line.begin(now).is_some());
+    line.in_time(10, now + MS, now).unwrap();
+    // A batch that failed measures nothing.
+    line.end(now + MS * 1000, false);
+    line.in_time(10, now + MS, now).unwrap();
+}
+
+#[test]
+fn nobody_is_refused_while_the_model_is_idle() {
+    let now = Instant::now();
+    let line = measured(now);
+    line.in_time(100, now + MS, now).unwrap();
+}
+
+#[test]
+fn what_cannot_be_answered_in_time_is_refused_with_the_time_that_it_takes() {
+    let now = Instant::now();
+    let mut line = measured(now);
+    line.queue().push(request(1, 10, 6, now + MS * 1000));
+    // 60 tokens that wait, 10 of its own and a batch (25 of 100 so far) are 95 ms, with the margin 119.
+    line.in_time(10, now + MS * 120, now).unwrap();
+    let error = line.in_time(10, now + MS * 110, now).unwrap_err();
+    let EncodeError::Overloaded { ahead: 60, wait, left } = error else { panic!("{error}") };
+    assert_eq!((wait.as_millis(), left.as_millis()), (118, 110));
+    assert_eq!(error.retry_after().unwrap().as_millis(), 8);
+    let message = error.to_string();
+    assert!(message.contains("60 tokens come first") && message.contains("Try again in 8 ms"), "{message}");
+    // Who is late already gets his turn, to be told that.
+    line.in_time(10, now, now).unwrap();
+}
+
+#[test]
+fn the_batch_under_way_counts_by_what_is_left_of_it() {
+    let now = Instant::now();
+    let mut line = measured(now);
+    line.queue().push(request(1, 10, 6, now + MS * 1000));
+    assert!(line.begin(now).is_some());
+    let refused = |at: Instant| line.in_time(10, at + MS * 60, at).is_err();
+    assert!(refused(now) && refused(now + MS * 40));
+    assert!(!refused(now + MS * 50));
+    // Longer than it should take: it may end at any moment.
+    assert!(!refused(now + MS * 5000));
+}
+
+#[test]
+fn a_question_is_not_refused_for_bulk_work_that_it_overtakes() {
+    let now = Instant::now();
+    let mut line = measured(now);
+    line.queue().push(request(1, 10, 1000, now + MS * 100_000));
+    assert!(line.begin(now).is_some());
+    line.end(now + MS * 400, true);
+    // 9,600 tokens wait; before the question one batch of them is embedded.
+    assert_eq!(line.queue().tokens(), 9600);
+    line.in_time(10, now + MS * 1600, now + MS * 400).unwrap();
+    // Other bulk work has its turns between those of the first.
+    let bulk = line.in_time(5000, now + MS * 1600, now + MS * 400).unwrap_err();
+    assert!(matches!(bulk, EncodeError::Overloaded { ahead: 5200, .. }), "{bulk}");
+}
+
+/// What became of the requests of a simulation.
+#[derive(Debug, Default)]
+struct Counts {
+    answered: usize,
+    refused: usize,
+    late: usize,
+}
+
+/// A minute in which requests of 12 tokens come evenly, at `load` times what the model embeds in full batches; `spent` is the
+/// time of a batch.
+fn simulate(
+    line: &mut Line<usize>,
+    start: Instant,
+    load: f64,
+    deadline: Duration,
+    spent: &dyn Fn(usize) -> Duration,
+) -> Counts {
+    let full = BUDGET.tokens / 12;
+    let capacity = full as f64 / spent(full * 12).as_secs_f64();
+    let every = Duration::from_secs_f64(1.0 / (capacity * load));
+    let end = start + Duration::from_secs(60);
+    let (mut now, mut next, mut counts, mut answering) = (start, start, Counts::default(), Vec::new());
+    while now < end {
+        let done = answering.last().map(|_| line.running.map_or(now, |running| running.since + spent(running.tokens)));
+        if done.is_none_or(|done| next <= done) {
+            now = next;
+            next += every;
+            match line.in_time(12, now + deadline, now) {
+                Ok(()) => line.queue().push(request(0, 12, 1, now + deadline)),
+                Err(_) => counts.refused += 1,
+            }
+        } else if let Some(done) = done {
+            now = done;
+            line.end(now, true);
+            counts.late += answering.iter().filter(|deadline| **deadline < now).count();
+            counts.answered += answering.drain(..).filter(|deadline| *deadline >= now).count();
+        }
+        if answering.is_empty() {
+            counts.late += line.queue().drop_dead(now, |_| false).len();
+            let deadlines = line.queue().deadlines();
+            if let Some(cut) = line.begin(now) {
+                answering = deadlines.into_iter().take(cut.pieces.len()).collect();
+            }
+        }
+    }
+    line.end(now, false);
+    line.queue().drain();
+    counts
+}
+
+#[test]
+fn at_three_times_the_capacity_the_model_is_busy_with_what_is_answered_in_time() {
+    // A batch costs 5 ms and 1 ms per 4 tokens: a full one of 396 tokens 104 ms, one question 8 ms.
+    let spent = |tokens: usize| MS * 5 + MS * tokens as u32 / 4;
+    for deadline in [MS * 300, MS * 1000, MS * 5000] {
+        let now = Instant::now();
+        let mut line = Line::new(BUDGET);
+        let idle = simulate(&mut line, now, 0.1, deadline, &spent);
+        assert_eq!((idle.refused, idle.late), (0, 0), "{deadline:?}");
+        let busy = simulate(&mut line, now + MS * 100_000, 3.0, deadline, &spent);
+        let capacity = 60.0 * 33.0 / 0.104;
+        let goodput = busy.answered as f64 / capacity;
+        assert!(goodput >= 0.85, "{deadline:?}: {goodput:.2} of the capacity, {busy:?}");
+        assert!(busy.late * 50 <= busy.answered, "{deadline:?}: {busy:?}");
+        let after = simulate(&mut line, now + MS * 200_000, 0.5, deadline, &spent);
+        assert_eq!((after.refused, after.late), (0, 0), "{deadline:?}");
+    }
+}
+
+#[test]
+fn after_a_slow_minute_it_serves_all_again() {
+    let slow = |tokens: usize| MS * 500 + MS * tokens as u32 * 25;
+    let fast = |tokens: usize| MS * 5 + MS * tokens as u32 / 4;
+    let now = Instant::now();
+    let mut line = Line::new(BUDGET);
+    let counts = simulate(&mut line, now, 1.0, MS * 1000, &slow);
+    assert!(counts.refused > 0, "{counts:?}");
+    let counts = simulate(&mut line, now + MS * 100_000, 0.8, MS * 1000, &fast);
+    assert!(counts.refused * 100 < counts.answered, "{counts:?}");
+    assert!(counts.late * 100 < counts.answered, "{counts:?}");
+}
