@@ -44,7 +44,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// There is no such generation in the index.
-    #[error("`{}` has no generation {generation}. Present: {present}", path.display())]
+    #[error("`{}` has no generation {generation}. Present: {}", path.display(), if present.is_empty() { "none" } else { present })]
     NoGeneration {
         /// The index.
         path: PathBuf,
@@ -53,8 +53,16 @@ pub enum Error {
         /// Those on disk.
         present: String,
     },
-    /// Somebody else writes to the index.
-    #[error("`{}` is being written by process {holder}. Wait until it ends, or end it", path.display())]
+    /// No generation lies before this one.
+    #[error("`{}`: nothing to roll back to: generation {generation} is the oldest", path.display())]
+    Oldest {
+        /// The index.
+        path: PathBuf,
+        /// The one to go back from.
+        generation: u64,
+    },
+    /// Somebody else changes the index at this moment, and does not come to an end.
+    #[error("`{}` is being written by process {holder}. Try again when it has ended", path.display())]
     Locked {
         /// The index.
         path: PathBuf,

@@ -116,6 +116,7 @@ impl Fixture {
             row_type: RowType::F32,
             queries: None,
             floor: None,
+            new_model: false,
         }
     }
 

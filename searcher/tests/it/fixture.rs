@@ -128,7 +128,7 @@ pub(crate) fn write_index(index: &Path, generation: u64, fingerprint: &str) {
         shards.push(ShardEntry { id, documents: mine.len() as u64, files: names.into_iter().map(file).collect() });
     }
     let model = model(fingerprint);
-    let manifest = Manifest { format_version: 1, generation, created_unix_s: 1, tool: "test".into(), model, shards };
+    let manifest = Manifest { format_version: 1, generation, parent: None, created_unix_s: 1, tool: "test".into(), model, shards };
     manifest::publish(index, &manifest, &lock).unwrap();
 }
 
