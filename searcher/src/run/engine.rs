@@ -282,7 +282,7 @@ impl Engine {
         let _one = self.verifying.try_acquire().map_err(|_| Error::Verifying)?;
         let snapshot = self.snapshot();
         let work =
-            tokio::task::spawn_blocking(move || dyad_index::verify::verify(snapshot.index(), snapshot.manifest()));
+            tokio::task::spawn_blocking(move || dyad_index::verify::verify(snapshot.index(), snapshot.manifest(), None));
         let findings = work.await.map_err(|_| Error::Internal)?;
         Ok((findings.problems, findings.bytes))
     }

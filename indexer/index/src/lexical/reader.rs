@@ -46,7 +46,8 @@ impl TextShard {
             part: part.to_owned(),
             expected,
             got,
-            hint: "`dyad-indexer verify` says which file. Restore it from a copy, or build the index again",
+            hint: "`dyad-indexer verify` says which file. Write a sound copy of it under another name and `mv` it there, or build \
+                   the index again",
         };
         let (expected, fields) = schema();
         // tantivy trusts the lengths inside of its files, and panics where a damaged one leads out of the map.
