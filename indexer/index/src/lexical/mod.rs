@@ -11,6 +11,7 @@
 //! | `facts.rs` | titles and metadata as terms that sort |
 //! | `filter.rs` | conditions on fields, and the nodes that pass |
 //! | `bm25.rs` | the best documents of a question, and why |
+//! | `wand.rs` | block-max WAND that can be stopped |
 
 mod analyzer;
 mod bm25;
@@ -20,10 +21,11 @@ mod read_only;
 mod reader;
 mod schema;
 mod statistics;
+mod wand;
 mod writer;
 
 pub use analyzer::{ANALYZER, terms};
-pub use bm25::{Question, TextHit, TextHits};
+pub use bm25::{Question, TextHit, TextHits, Weighed};
 pub use facts::{FieldValue, MAX_TEXT_BYTES};
 pub use filter::Filter;
 pub use reader::{StoredDocument, TextShard};
