@@ -217,9 +217,11 @@ mod tests {
         assert_eq!(manifest::current(index).unwrap().generation, 1);
         assert_eq!(manifest::generations(index).unwrap(), [1]);
         assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 1);
-        // The directory stands where the manifest is to be written: the last step but one fails.
-        fs_err::create_dir(index.join("manifest-000002.json")).unwrap();
+        // The very last step fails: a directory stands where the next pointer is to be written.
+        fs_err::create_dir(index.join(format!("CURRENT.tmp-{}", std::process::id()))).unwrap();
         assert!(publish(index, &model(), false, &[built(index, "w")]).is_err());
+        assert_eq!(manifest::generations(index).unwrap(), [1]);
+        assert!(!index.join("manifest-000002.json").exists() && !index.join(".publishing-000002").exists());
         assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 1);
     }
 }

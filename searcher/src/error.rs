@@ -18,7 +18,8 @@ pub enum Error {
     /// The question tower is not of the model that made the index.
     #[error(
         "the question tower does not fit the index: the index was made with `{}` (fingerprint {}, {} values), the tower is \
-         `{}` (fingerprint {}, {} values). Start with the model that made the index, or embed the corpus again with this one",
+         `{}` (fingerprint {}, {} values). Start with the model that made the index, make a generation of this model current \
+         (`dyad-indexer rollback`), or embed the corpus again with this one",
         index.name, index.fingerprint, index.dim, tower.name, tower.fingerprint, tower.dim
     )]
     Model {

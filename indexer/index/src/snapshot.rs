@@ -168,6 +168,11 @@ impl Snapshot {
         self.shards.par_iter().map(|shard| filter.nodes(&shard.text, stop)).collect()
     }
 
+    /// What a filter asks for that no document has, as [`Filter::notes`] says it.
+    pub fn filter_notes(&self, filter: &Filter) -> Result<Vec<String>> {
+        filter.notes(&self.shards.iter().map(|shard| &shard.text).collect::<Vec<_>>())
+    }
+
     /// One set per shard, or none at all.
     fn check_passing(&self, passing: Option<&[NodeSet]>) -> Result<()> {
         if let Some(passing) = passing.filter(|passing| passing.len() != self.shards.len()) {

@@ -79,7 +79,8 @@ fn with_one_filter(snapshot: &Snapshot, items: &[Item], group: &[usize], stop: &
         let item = items.get(number).ok_or(Error::Internal)?;
         let text = stages::text(snapshot, &item.plan, &item.query, &passing, stop)?;
         let computed = dense.0.distance_computations;
-        Ok((number, (stages::rank(snapshot, &item.plan, &dense, &text, passing.took_us)?, computed)))
+        let ranked = stages::rank(snapshot, &item.plan, &dense, &text, passing.took_us)?;
+        Ok((number, (Ranked { notes: passing.notes.clone(), ..ranked }, computed)))
     };
     parts.into_par_iter().map(one).collect()
 }

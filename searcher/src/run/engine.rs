@@ -19,7 +19,7 @@ use super::pool::{Pool, finish, spawn};
 use super::stages::{self, Ranked};
 use super::stop::Stop;
 use crate::error::{Error, Result};
-use crate::plan::{DEFAULT_EF, Mode, Plan};
+use crate::plan::{Mode, Plan};
 use crate::question::{Embedded, QuestionTower};
 
 /// How an engine runs.
@@ -116,7 +116,8 @@ impl Engine {
                 let _permit = permit;
                 let dense = stages::dense(&snapshot, &plan, values.as_deref(), &passing, &stop)?;
                 let computed = dense.0.distance_computations;
-                Ok::<_, Error>((stages::rank(&snapshot, &plan, &dense, &text, passing.took_us)?, computed))
+                let ranked = stages::rank(&snapshot, &plan, &dense, &text, passing.took_us)?;
+                Ok::<_, Error>((Ranked { notes: passing.notes, ..ranked }, computed))
             })
         };
         let (ranked, computed) = finish(ranked, &stop).await??;
@@ -226,15 +227,15 @@ impl Engine {
         let (stop, _waiting) = Stop::after(Instant::now(), time);
         let permit = self.pool.admit(1)?;
         let snapshot = self.snapshot();
-        let v1::ExplainRequest { query, key, ef } = request;
+        let stage = Plan::explained(&request, &certificates(&snapshot));
+        let v1::ExplainRequest { query, key, .. } = request;
         let vector = self.tower.embed(vec![query.clone()], time).await?.vectors;
-        let ef = if ef == 0 { DEFAULT_EF } else { ef as usize };
         let generation = snapshot.manifest().generation;
         let work = {
             let stop = Arc::clone(&stop);
             spawn(move || {
                 let _permit = permit;
-                explain(&snapshot, &query, &vector, &key, ef, &stop)
+                explain(&snapshot, &query, &vector, &key, stage, &stop)
             })
         };
         Ok((finish(work, &stop).await??, generation))
@@ -281,8 +282,9 @@ impl Engine {
         // Minutes of reading: on a thread of its own, and one at a time, so that no search waits behind it.
         let _one = self.verifying.try_acquire().map_err(|_| Error::Verifying)?;
         let snapshot = self.snapshot();
-        let work =
-            tokio::task::spawn_blocking(move || dyad_index::verify::verify(snapshot.index(), snapshot.manifest(), None));
+        let work = tokio::task::spawn_blocking(move || {
+            dyad_index::verify::verify(snapshot.index(), snapshot.manifest(), None)
+        });
         let findings = work.await.map_err(|_| Error::Internal)?;
         Ok((findings.problems, findings.bytes))
     }
@@ -313,5 +315,6 @@ fn answer(snapshot: &Snapshot, plan: &Plan, ranked: Ranked, vector: Vector, comp
         ef: if vector.values.is_some() { plan.ef() } else { 0 },
         recall_note: plan.recall_note.clone().filter(|_| vector.values.is_some()),
         distance_computations: computed,
+        notes: ranked.notes,
     }
 }

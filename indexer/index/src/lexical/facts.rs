@@ -59,6 +59,12 @@ pub(super) fn path(field: &str) -> String {
     if field == TITLE || field.starts_with(METADATA) { field.to_owned() } else { format!("{METADATA}{field}") }
 }
 
+/// The field that a term is of, as users name it.
+pub(super) fn name(term: &[u8]) -> Option<&str> {
+    let path = std::str::from_utf8(term.split(|byte| *byte == 0).next()?).ok()?;
+    Some(path.strip_prefix(METADATA).unwrap_or(path))
+}
+
 /// What all terms of a field's values of one type start with.
 pub(super) fn prefix(path: &str, kind: u8) -> Vec<u8> {
     let mut term = Vec::with_capacity(path.len() + 16);

@@ -215,7 +215,7 @@ fn terms<'a>(shard: &TextShard, field: Field, stop: Stop<'a>) -> tantivy::Result
 }
 
 /// The value of an end.
-fn value(end: Bound<&FieldValue>) -> Option<&FieldValue> {
+pub(super) fn value(end: Bound<&FieldValue>) -> Option<&FieldValue> {
     match end {
         Bound::Included(value) | Bound::Excluded(value) => Some(value),
         Bound::Unbounded => None,

@@ -10,6 +10,7 @@
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
 //! | `facts.rs` | titles and metadata as terms that sort |
 //! | `filter.rs` | conditions on fields, and the nodes that pass |
+//! | `notes.rs` | what a filter asks for that no document has |
 //! | `bm25.rs` | the best documents of a question, and why |
 //! | `wand.rs` | block-max WAND that can be stopped |
 
@@ -17,6 +18,7 @@ mod analyzer;
 mod bm25;
 mod facts;
 mod filter;
+mod notes;
 mod read_only;
 mod reader;
 mod schema;

@@ -174,3 +174,44 @@ fn a_filter_that_is_told_to_stop_reads_no_further() {
     assert_eq!(after(3).map(|nodes| nodes.len()), Some(9_000));
     assert_eq!(looks.load(Ordering::Relaxed), 3);
 }
+
+#[test]
+fn fields_and_types_that_no_document_has_are_told() {
+    let documents = documents();
+    // Halves, so that what one shard lacks the other may have.
+    let (_first, first) = shard(&documents[..1]);
+    let (_rest, rest) = shard(&documents[1..]);
+    let (_empty, empty) = shard(&[]);
+    let notes = |filter: &Filter| filter.notes(&[&empty, &first, &rest]).unwrap();
+    let one = |field: &str, value| Filter::OneOf { field: field.into(), values: vec![value] };
+    let text = |text: &str| FieldValue::Text(text.into());
+    for (field, value) in [
+        ("lang", text("zz")),
+        ("metadata.lang", FieldValue::Number(1.0)),
+        ("deep.n", FieldValue::Flag(false)),
+        ("title", text("any")),
+        ("key", text("any")),
+        ("flag", FieldValue::Flag(true)),
+    ] {
+        assert!(notes(&one(field, value)).is_empty(), "{field}");
+    }
+    assert_eq!(notes(&one("absent", text("x"))), ["no document has a field `absent`"]);
+    assert_eq!(notes(&one("deep", text("x"))), ["no document has a field `deep`; there is `deep.n`"]);
+    assert_eq!(
+        notes(&one("title", FieldValue::Number(3.0))),
+        ["no document has a number in field `title`, which holds texts"]
+    );
+    assert_eq!(
+        notes(&one("key", FieldValue::Number(3.0))),
+        ["no document has a number in field `key`, which holds texts"]
+    );
+    let range =
+        Filter::Range { field: "lang".into(), min: Bound::Unbounded, max: Bound::Excluded(FieldValue::Flag(true)) };
+    assert_eq!(notes(&range), ["no document has a flag in field `lang`, which holds texts and numbers"]);
+    // Inside of others, each once, and not without end.
+    let same = Filter::Not(Box::new(Filter::Any(vec![one("absent", text("x")), one("absent", text("y")), range])));
+    assert_eq!(notes(&same).len(), 2);
+    let many = Filter::All((0..100).map(|at| one(&format!("f{at}"), text("x"))).collect());
+    assert_eq!(notes(&many).len(), 16);
+    assert!(one("absent", text("x")).notes(&[&empty]).unwrap().is_empty(), "nothing is told of no documents");
+}

@@ -93,6 +93,58 @@ fn what_was_written_is_read() {
     assert_eq!(shard.keys().find("absent"), None);
 }
 
+/// The map of a file that was shortened must not be touched: that would end the process.
+#[test]
+fn verify_names_a_file_that_was_shortened_after_it_was_opened() {
+    let (_dir, path) = written();
+    let shard = DenseShard::open(&path).unwrap();
+    let len = fs_err::metadata(&path).unwrap().len();
+    for keep in [len - 1, len / 2, 0] {
+        fs_err::OpenOptions::new().write(true).open(&path).unwrap().set_len(keep).unwrap();
+        let problems = shard.verify(None).problems;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains(&format!("length: expected {len} bytes, got {keep} bytes")), "{problems:?}");
+        assert!(problems[0].contains("write a sound copy under another name and `mv` it there"), "{problems:?}");
+    }
+    fs_err::remove_file(&path).unwrap();
+    assert!(shard.verify(None).problems[0].contains("dense.dyad"));
+}
+
+#[test]
+fn verify_ends_when_it_is_told_to() {
+    let (_dir, path) = written();
+    let shard = DenseShard::open(&path).unwrap();
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let run = |patience: usize| {
+        asked.store(0, std::sync::atomic::Ordering::Relaxed);
+        let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == patience;
+        let verified = shard.verify(Some(&stop));
+        assert_eq!(verified.problems, [""; 0]);
+        (verified.stopped, asked.load(std::sync::atomic::Ordering::Relaxed))
+    };
+    let (stopped, looks) = run(usize::MAX);
+    // In each section, in the vectors, in the graph three times, before codes and keys.
+    assert!(!stopped && looks >= 6 + 1 + 3 + 2, "{looks}");
+    for patience in 0..looks {
+        assert_eq!(run(patience), (true, patience + 1));
+    }
+}
+
+#[test]
+fn the_place_of_a_document_is_that_of_the_exact_ranking() {
+    let (_dir, path) = written();
+    let shard = DenseShard::open(&path).unwrap();
+    for query in vectors().chunks(DIM) {
+        let ranking = shard.search_exact(query, N as usize, None).hits;
+        for (place, hit) in (0u64..).zip(&ranking) {
+            assert_eq!(shard.ahead_of(query, (hit.score, hit.key), None), Some(place));
+        }
+        let stop = || true;
+        assert_eq!(shard.ahead_of(query, (0.0, ""), Some(&stop)), None);
+        assert_eq!(shard.ahead_of(&query[1..], (0.0, ""), None), None);
+    }
+}
+
 #[test]
 fn the_walk_agrees_with_the_exact_scan() {
     let (_dir, path) = written();
