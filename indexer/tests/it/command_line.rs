@@ -144,7 +144,7 @@ fn ctrl_c_cancels_cleanly() {
     assert!(log.any(|line| line.contains("error: cancelled; the index is unchanged")));
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(fixture.files() == before);
-    assert!(!fixture.index().join(".dyad-building").exists());
+    assert_eq!(fixture.building(), 0);
 }
 
 #[test]
@@ -162,13 +162,9 @@ fn a_second_ctrl_c_ends_at_once_and_the_next_build_cleans_up() {
     assert!(log.any(|line| line.contains("stopping and cleaning up")));
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    let left = || {
-        let names = fs_err::read_dir(fixture.index()).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter(|name| name.to_string_lossy().starts_with(".dyad-building")).count()
-    };
-    assert_eq!(left(), 1);
+    assert_eq!(fixture.building(), 1);
     assert_eq!(fixture.build().unwrap().manifest.generation, 1);
-    assert_eq!(left(), 0);
+    assert_eq!(fixture.building(), 0);
 }
 
 #[test]

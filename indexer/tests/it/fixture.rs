@@ -129,6 +129,12 @@ impl Fixture {
         build_index(&self.config(), source, &Silent, &RUN)
     }
 
+    /// Directories of builds, under way or killed.
+    pub(crate) fn building(&self) -> usize {
+        let names = fs_err::read_dir(self.index()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(".dyad-building")).count()
+    }
+
     /// Every file of the index but the lock, with its content.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();

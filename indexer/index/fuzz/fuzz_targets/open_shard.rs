@@ -114,8 +114,6 @@ fn views(shard: &DenseShard, query: &[f32]) {
     assert_eq!(graph.validate(None).is_ok(), copy.validate(shard.len()).is_ok());
     let unreached = copy.reachable().iter().filter(|reached| !**reached).count() as u64;
     assert_eq!(graph.unreached(None), Some(unreached));
-
-
     let certificate = shard.certificate();
     certificate.margin(10, 100);
     certificate.margin(1, 6);

@@ -195,3 +195,54 @@ fn a_term_that_is_asked_twice_is_weighed_once_and_counts_twice() {
     };
     assert!(score(&once).iter().zip(score(&twice)).all(|(once, twice)| (2.0 * once - twice).abs() < 1e-5));
 }
+
+/// Prints what a question costs over shards, and beside tantivy's own block-max WAND.
+/// `cargo test --release -p dyad-index -- --ignored --nocapture questions_over_many_shards`
+#[test]
+#[ignore = "measures"]
+fn questions_over_many_shards() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut state = 3;
+    let mut shards_of = |count: usize, documents: usize| -> Vec<TextShard> {
+        let shard = |part: usize| {
+            let path = dir.path().join(format!("{count}-{part}"));
+            let mut writer = TextWriter::create(&path).unwrap();
+            for i in 0..documents / count {
+                // Words as frequent as in texts: the n-th has a share of 1/n.
+                let text: Vec<String> = (0..60)
+                    .map(|_| format!("w{}", (9.0 * random(&mut state, 1000) as f64 / 1000.0).exp() as u64))
+                    .collect();
+                let key = format!("{part}-{i:06}");
+                writer.add(TextDocument { key: &key, title: "", text: &text.join(" "), metadata_json: "" }).unwrap();
+            }
+            writer.finish().unwrap();
+            TextShard::open(&path).unwrap()
+        };
+        (0..count).map(shard).collect()
+    };
+    let ask = |words: usize| (0..words).map(|at| format!("w{}", at * 7 + 1)).collect::<Vec<_>>().join(" ");
+    for count in [1, 3, 64] {
+        let shards = shards_of(count, 60_000);
+        let statistics = CorpusStatistics::new(&shards);
+        for words in [2, 5, 20, 200] {
+            let text = ask(words);
+            let keys: Vec<Vec<String>> = shards.iter().enumerate().map(|(part, shard)| keys(shard, part)).collect();
+            let (mut ours, mut tantivys) = (Vec::new(), Vec::new());
+            for _ in 0..15 {
+                let began = std::time::Instant::now();
+                let question = Question::new(&text);
+                let question = question.weigh(&statistics, None).unwrap().unwrap();
+                for (shard, keys) in shards.iter().zip(&keys) {
+                    question.best(shard, 10, |node| keys[node as usize].as_str(), None, None).unwrap();
+                }
+                ours.push(began.elapsed());
+                let began = std::time::Instant::now();
+                shards.iter().for_each(|shard| _ = by_tantivy(&text, &shards, shard, 10));
+                tantivys.push(began.elapsed());
+            }
+            ours.sort_unstable();
+            tantivys.sort_unstable();
+            println!("{count} shards, {words} words: {:?}, as before {:?}", ours[7], tantivys[7]);
+        }
+    }
+}
