@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use dyad_index::ModelRecord;
+
 /// Failure of making, inspecting or verifying an index. The index on disk is unchanged whenever one is returned.
 ///
 /// Causes are in `source()` and not in the text: print the whole chain.
@@ -118,6 +120,23 @@ pub enum Error {
         expected: String,
         /// Now.
         got: String,
+    },
+    /// Vectors of another model than the index's.
+    #[error(
+        "generation {generation} of `{}` is of model `{}` (fingerprint {}, {} values), and these vectors are of `{}` (fingerprint \
+         {}, {} values): a searcher that serves the one cannot serve the other. Use vectors of the index's model, build into \
+         another directory, or say `--new-model`",
+        index.display(), expected.name, expected.fingerprint, expected.dim, got.name, got.fingerprint, got.dim
+    )]
+    OtherModel {
+        /// The index's directory.
+        index: PathBuf,
+        /// Its current generation.
+        generation: u64,
+        /// The model of that.
+        expected: Box<ModelRecord>,
+        /// The model of the vectors.
+        got: Box<ModelRecord>,
     },
     /// A model whose vectors are compared in another way.
     #[error(

@@ -14,6 +14,7 @@
 //! | [`build`] | one shard's graph: insert, freeze, repair, certify |
 //! | [`job`] | the whole build of an index |
 //! | [`publish`] | shards into place, and the pointer moved |
+//! | [`rollback`] | an earlier generation made current again |
 //! | [`inspect`] | what is in an index (whether it is sound says `dyad_index::verify`) |
 //! | [`error`] | what can go wrong |
 //!
@@ -27,6 +28,7 @@ pub mod job;
 pub mod memory;
 pub mod plan;
 pub mod publish;
+pub mod rollback;
 pub mod source;
 
 pub use error::Error;

@@ -1,5 +1,9 @@
 //! Complete shards into place, then the pointer: a crash at any point leaves the generation before whole.
 //!
+//! Only this part of a build holds the index's lock, for milliseconds. Where another build has published in the meantime,
+//! the one that ends last is current: a build makes a whole index of a corpus, and takes nothing from the generation
+//! before, which stays on disk and is where a roll-back goes to.
+//!
 //! Shards are named by generation, number and content: no name is used twice, so nothing that an existing generation
 //! names is ever touched.
 
@@ -15,19 +19,35 @@ use crate::TOOL;
 use crate::error::Error;
 use crate::job::Built;
 
-/// Moves `built` under `shards/` and publishes them as the next generation.
+/// Refuses a model whose vectors do not live in the space of the current generation. Where there is no generation, or
+/// none that can be read, any model will do.
+pub(crate) fn check_model(index: &Path, model: &ModelRecord) -> Result<(), Error> {
+    match manifest::current(index) {
+        Ok(current) if !current.model.same_space(model) => Err(Error::OtherModel {
+            index: index.to_owned(),
+            generation: current.generation,
+            expected: Box::new(current.model),
+            got: Box::new(model.clone()),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Moves `built` under `shards/` and publishes them as the next generation; the model must be that of the current
+/// generation, or `new_model` true.
 ///
 /// Where it fails before `CURRENT` is moved, it takes back what it did.
-pub(crate) fn publish(index: &Path, lock: &WriteLock, model: &ModelRecord, built: &[Built]) -> Result<Manifest, Error> {
-    let newest = manifest::generations(index)?.last().copied();
-    // After a roll-back `CURRENT` is older than the newest generation, which must not be overwritten.
-    // A pointer that cannot be read is replaced: this build is the way to mend it.
-    let current = manifest::current_generation(index).ok().flatten();
-    let generation = newest.max(current).unwrap_or(0) + 1;
+pub(crate) fn publish(index: &Path, model: &ModelRecord, new_model: bool, built: &[Built]) -> Result<Manifest, Error> {
+    let lock = WriteLock::acquire(index)?;
+    if !new_model {
+        check_model(index, model)?;
+    }
+    manifest::settle(index, &lock)?;
+    let generation = manifest::next_generation(index, &lock)?;
     let mut moved = Vec::with_capacity(built.len());
-    let published = move_and_point(index, lock, model, built, generation, &mut moved);
+    let published = move_and_point(index, &lock, model, built, generation, &mut moved);
     if published.is_err() && manifest::current_generation(index).ok().flatten() != Some(generation) {
-        take_back(index, generation, &moved);
+        take_back(index, generation, &moved, &lock);
     }
     published
 }
@@ -55,6 +75,8 @@ fn move_and_point(
     let manifest = Manifest {
         format_version: MANIFEST_VERSION,
         generation,
+        // A pointer that cannot be read is replaced: this build is the way to mend it.
+        parent: manifest::current_generation(index).ok().flatten(),
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         tool: TOOL.to_owned(),
         model: model.clone(),
@@ -65,10 +87,11 @@ fn move_and_point(
 }
 
 /// The manifest goes first: a manifest without its shards would be worse than shards without a manifest.
-fn take_back(index: &Path, generation: u64, moved: &[PathBuf]) {
+fn take_back(index: &Path, generation: u64, moved: &[PathBuf], lock: &WriteLock) {
     let manifest = index.join(format!("manifest-{generation:06}.json"));
     let removed = if manifest.exists() { fs_err::remove_file(manifest) } else { Ok(()) };
-    let removed = removed.and_then(|()| moved.iter().try_for_each(fs_err::remove_dir_all));
+    let removed = removed.map_err(dyad_index::Error::from).and_then(|()| manifest::settle(index, lock));
+    let removed = removed.and_then(|()| moved.iter().try_for_each(|shard| Ok(fs_err::remove_dir_all(shard)?)));
     if let Err(error) = removed {
         tracing::warn!("{error}; the next build will remove it");
     }
@@ -119,15 +142,54 @@ mod tests {
     fn generations_follow_the_newest_even_after_a_roll_back() {
         let dir = tempfile::tempdir().unwrap();
         let index = dir.path();
-        let lock = WriteLock::acquire(index).unwrap();
-        for expected in 1..=2 {
-            let manifest = publish(index, &lock, &model(), &[built(index, "x")]).unwrap();
-            assert_eq!(manifest.generation, expected);
+        for expected in 1..=2u64 {
+            let manifest = publish(index, &model(), false, &[built(index, "x")]).unwrap();
+            assert_eq!((manifest.generation, manifest.parent), (expected, expected.checked_sub(1).filter(|p| *p > 0)));
         }
-        manifest::point_to(index, 1, &lock).unwrap();
-        assert_eq!(publish(index, &lock, &model(), &[built(index, "x")]).unwrap().generation, 3);
+        manifest::point_to(index, 1, &WriteLock::acquire(index).unwrap()).unwrap();
+        let third = publish(index, &model(), false, &[built(index, "x")]).unwrap();
+        assert_eq!((third.generation, third.parent), (3, Some(1)));
+        assert_eq!(manifest::predecessor(index, 3).unwrap(), 1);
         assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 3);
         assert_eq!(manifest::current_generation(index).unwrap(), Some(3));
+    }
+
+    #[test]
+    fn builds_that_end_together_take_turns() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = dir.path();
+        let publish_one = |name: String| publish(index, &model(), false, &[built(index, &name)]).unwrap().generation;
+        let mut numbers: Vec<u64> = std::thread::scope(|scope| {
+            let builds: Vec<_> = (0..6).map(|at| scope.spawn(move || publish_one(format!("x{at}")))).collect();
+            builds.into_iter().map(|build| build.join().unwrap()).collect()
+        });
+        numbers.sort_unstable();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
+        assert_eq!(manifest::current_generation(index).unwrap(), Some(6));
+        let mut shards: Vec<String> = manifest::generations(index)
+            .unwrap()
+            .into_iter()
+            .flat_map(|generation| manifest::load(index, generation).unwrap().shards)
+            .map(|shard| shard.id)
+            .collect();
+        shards.sort_unstable();
+        shards.dedup();
+        assert_eq!(shards.len(), 6);
+        assert!(shards.iter().all(|id| index.join(SHARDS_DIR).join(id).join("dense.dyad").exists()));
+    }
+
+    #[test]
+    fn another_model_is_published_only_where_it_is_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = dir.path();
+        publish(index, &model(), false, &[built(index, "x")]).unwrap();
+        let renamed = ModelRecord { name: "another folder".into(), ..model() };
+        publish(index, &renamed, false, &[built(index, "x")]).unwrap();
+        let other = ModelRecord { fingerprint: "beef".into(), ..model() };
+        let refused = publish(index, &other, false, &[built(index, "x")]).unwrap_err().to_string();
+        assert!(["generation 2", "fingerprint f", "beef", "--new-model"].iter().all(|part| refused.contains(part)));
+        assert_eq!(manifest::current(index).unwrap().generation, 2);
+        assert_eq!(publish(index, &other, true, &[built(index, "y")]).unwrap().generation, 3);
     }
 
     #[test]
@@ -147,14 +209,19 @@ mod tests {
     fn a_failure_takes_back_what_was_moved() {
         let dir = tempfile::tempdir().unwrap();
         let index = dir.path();
-        let lock = WriteLock::acquire(index).unwrap();
-        publish(index, &lock, &model(), &[built(index, "x")]).unwrap();
+        publish(index, &model(), false, &[built(index, "x")]).unwrap();
         let good = built(index, "y");
         let mut missing = built(index, "z");
         missing.dir = index.join("nowhere");
-        assert!(publish(index, &lock, &model(), &[good, missing]).is_err());
+        assert!(publish(index, &model(), false, &[good, missing]).is_err());
         assert_eq!(manifest::current(index).unwrap().generation, 1);
         assert_eq!(manifest::generations(index).unwrap(), [1]);
+        assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 1);
+        // The very last step fails: a directory stands where the next pointer is to be written.
+        fs_err::create_dir(index.join(format!("CURRENT.tmp-{}", std::process::id()))).unwrap();
+        assert!(publish(index, &model(), false, &[built(index, "w")]).is_err());
+        assert_eq!(manifest::generations(index).unwrap(), [1]);
+        assert!(!index.join("manifest-000002.json").exists() && !index.join(".publishing-000002").exists());
         assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 1);
     }
 }

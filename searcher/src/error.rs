@@ -18,7 +18,8 @@ pub enum Error {
     /// The question tower is not of the model that made the index.
     #[error(
         "the question tower does not fit the index: the index was made with `{}` (fingerprint {}, {} values), the tower is \
-         `{}` (fingerprint {}, {} values). Start with the model that made the index, or embed the corpus again with this one",
+         `{}` (fingerprint {}, {} values). Start with the model that made the index, make a generation of this model current \
+         (`dyad-indexer rollback`), or embed the corpus again with this one",
         index.name, index.fingerprint, index.dim, tower.name, tower.fingerprint, tower.dim
     )]
     Model {
@@ -72,6 +73,9 @@ pub enum Error {
     /// The system gives no threads.
     #[error("cannot start threads: {0}")]
     Threads(String),
+    /// A verification could not be made, or was left by its caller.
+    #[error("the index was not verified: {0}")]
+    NotVerified(String),
     /// A verification is under way.
     #[error("a verification is already under way. Wait for its answer")]
     Verifying,
@@ -86,55 +90,33 @@ pub enum Error {
     Internal,
 }
 
-/// What the operating system's refusal means to a caller: only bytes that are not what they were are lost data.
-fn io_status(error: &std::io::Error, text: String) -> Status {
+fn index_status(error: &dyad_index::Error, text: String) -> Status {
     use std::io::ErrorKind;
-    /// Too many open files, in the process and in the system.
-    const EMFILE: i32 = 24;
-    const ENFILE: i32 = 23;
-    if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) || error.kind() == ErrorKind::OutOfMemory {
+
+    use dyad_index::Error as Index;
+    if error.is_shortage() {
         return Status::resource_exhausted(text);
     }
-    match error.kind() {
-        ErrorKind::NotFound
-        | ErrorKind::PermissionDenied
-        | ErrorKind::ReadOnlyFilesystem
-        | ErrorKind::StorageFull
-        | ErrorKind::QuotaExceeded
-        | ErrorKind::NotADirectory => Status::failed_precondition(text),
-        ErrorKind::UnexpectedEof | ErrorKind::InvalidData => Status::data_loss(text),
-        _ => Status::unavailable(text),
+    // Only bytes that are not what they were are lost data.
+    if let Some(refusal) = error.os_error() {
+        return match refusal.kind() {
+            ErrorKind::NotFound
+            | ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::StorageFull
+            | ErrorKind::QuotaExceeded
+            | ErrorKind::NotADirectory => Status::failed_precondition(text),
+            ErrorKind::UnexpectedEof | ErrorKind::InvalidData => Status::data_loss(text),
+            _ => Status::unavailable(text),
+        };
     }
-}
-
-fn index_status(error: &dyad_index::Error, text: String) -> Status {
-    use dyad_index::Error as Index;
     match error {
         Index::NoGeneration { .. } | Index::NoIndex { .. } => Status::not_found(text),
-        Index::Locked { .. } | Index::Newer { .. } => Status::failed_precondition(text),
-        Index::Io(error) => io_status(error, text),
-        Index::Text { reason, .. } => match reason_io(reason) {
-            Some(error) => io_status(error, text),
-            None => Status::data_loss(text),
-        },
-        Index::Format { .. } | Index::Graph { .. } => Status::data_loss(text),
-        _ => Status::internal(text),
+        Index::Format { .. } | Index::Graph { .. } | Index::Text { .. } => Status::data_loss(text),
+        Index::Mismatch { .. } => Status::internal(text),
+        // Another generation, another release or another moment is wanted.
+        _ => Status::failed_precondition(text),
     }
-}
-
-/// The operating system's error inside of a text index's.
-fn reason_io<'a>(reason: &'a (dyn std::error::Error + 'static)) -> Option<&'a std::io::Error> {
-    let mut cause = Some(reason);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<std::io::Error>() {
-            return Some(error);
-        }
-        if let Some(error) = error.downcast_ref::<std::sync::Arc<std::io::Error>>() {
-            return Some(error);
-        }
-        cause = error.source();
-    }
-    None
 }
 
 impl From<Error> for Status {
@@ -148,9 +130,11 @@ impl From<Error> for Status {
             Error::Tower { transient: false, .. } | Error::Internal | Error::Threads(_) => Self::internal(text),
             // Another try would be as large.
             Error::LargeReply { .. } => Self::out_of_range(text),
-            Error::Busy { .. } | Error::Verifying | Error::Overloaded { .. } | Error::FullReplies { .. } => {
-                Self::resource_exhausted(text)
-            }
+            Error::Busy { .. }
+            | Error::Verifying
+            | Error::NotVerified(_)
+            | Error::Overloaded { .. }
+            | Error::FullReplies { .. } => Self::resource_exhausted(text),
             Error::Deadline(_) => Self::deadline_exceeded(text),
         }
     }

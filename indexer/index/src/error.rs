@@ -44,7 +44,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// There is no such generation in the index.
-    #[error("`{}` has no generation {generation}. Present: {present}", path.display())]
+    #[error("`{}` has no generation {generation}. Present: {}", path.display(), if present.is_empty() { "none" } else { present })]
     NoGeneration {
         /// The index.
         path: PathBuf,
@@ -53,8 +53,16 @@ pub enum Error {
         /// Those on disk.
         present: String,
     },
-    /// Somebody else writes to the index.
-    #[error("`{}` is being written by process {holder}. Wait until it ends, or end it", path.display())]
+    /// No generation lies before this one.
+    #[error("`{}`: nothing to roll back to: generation {generation} is the oldest", path.display())]
+    Oldest {
+        /// The index.
+        path: PathBuf,
+        /// The one to go back from.
+        generation: u64,
+    },
+    /// Somebody else changes the index at this moment, and does not come to an end.
+    #[error("`{}` is being written by process {holder}. Try again when it has ended", path.display())]
     Locked {
         /// The index.
         path: PathBuf,
@@ -89,4 +97,54 @@ pub enum Error {
         /// tantivy's reason.
         reason: tantivy::TantivyError,
     },
+}
+
+impl Error {
+    /// The operating system's refusal, where there was one.
+    pub fn os_error(&self) -> Option<&io::Error> {
+        use tantivy::TantivyError;
+        use tantivy::directory::error::{OpenDirectoryError, OpenReadError};
+        match self {
+            Self::Io(error) => Some(error),
+            Self::Text { reason, .. } => match reason {
+                TantivyError::IoError(error)
+                | TantivyError::OpenReadError(OpenReadError::IoError { io_error: error, .. })
+                | TantivyError::OpenDirectoryError(OpenDirectoryError::IoError { io_error: error, .. }) => Some(error),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The process or the system had too few files or too little memory: nothing is wrong with the index.
+    pub fn is_shortage(&self) -> bool {
+        use rustix::io::Errno;
+        let mut cause = self.os_error().map(|error| error as &(dyn std::error::Error + 'static));
+        while let Some(error) = cause {
+            let code = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+            if code.is_some_and(|code| {
+                [Errno::MFILE, Errno::NFILE, Errno::NOMEM].contains(&Errno::from_raw_os_error(code))
+            }) {
+                return true;
+            }
+            // What `fs_err` adds to an error hides the system's number one level down.
+            cause = error.source();
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortage_is_known_through_what_names_the_path() {
+        let raw = || io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error());
+        assert!(Error::from(raw()).is_shortage());
+        let read = tantivy::directory::error::OpenReadError::wrap_io_error(raw(), PathBuf::from("x"));
+        assert!(Error::Text { path: PathBuf::new(), reason: read.into() }.is_shortage());
+        assert!(!Error::from(fs_err::read("no such file").unwrap_err()).is_shortage());
+        assert!(!Error::NoIndex { path: PathBuf::new() }.is_shortage());
+    }
 }

@@ -43,6 +43,14 @@ pub struct ModelRecord {
     pub max_tokens: usize,
 }
 
+impl ModelRecord {
+    /// Whether vectors of both may be compared: the fingerprint, the dimension and the metric say so. The name is for
+    /// people, and follows the folder that a model lies in.
+    pub fn same_space(&self, other: &Self) -> bool {
+        (&self.fingerprint, self.dim, self.metric) == (&other.fingerprint, other.dim, other.metric)
+    }
+}
+
 /// How a shard's graph was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildRecord {

@@ -116,9 +116,10 @@ impl Snapshot {
             let shard =
                 Shard { dense: DenseShard::open(&dir.join(DENSE_FILE))?, text: TextShard::open(&dir.join(TEXT_DIR))? };
             let model = &shard.dense.meta().model;
-            if *model != manifest.model {
-                let say =
-                    |model: &ModelRecord| format!("`{}` {} of {} values", model.name, model.fingerprint, model.dim);
+            if !model.same_space(&manifest.model) {
+                let say = |model: &ModelRecord| {
+                    format!("`{}` {} of {} values, {:?}", model.name, model.fingerprint, model.dim, model.metric)
+                };
                 return Err(unlike(shard.dense.path().to_owned(), "META, model", say(&manifest.model), say(model)));
             }
             let counts = (shard.dense.len() as u64, shard.text.len() as u64);
@@ -165,6 +166,11 @@ impl Snapshot {
     /// The nodes that pass a filter, one set per shard in their order; nothing where `stop` ended the work.
     pub fn passing(&self, filter: &Filter, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Vec<NodeSet>>> {
         self.shards.par_iter().map(|shard| filter.nodes(&shard.text, stop)).collect()
+    }
+
+    /// What a filter asks for that no document has, as [`Filter::notes`] says it.
+    pub fn filter_notes(&self, filter: &Filter) -> Result<Vec<String>> {
+        filter.notes(&self.shards.iter().map(|shard| &shard.text).collect::<Vec<_>>())
     }
 
     /// One set per shard, or none at all.
@@ -236,10 +242,13 @@ impl Snapshot {
         stop: Option<&(dyn Fn() -> bool + Sync)>,
     ) -> Result<Hits> {
         self.check_passing(passing)?;
+        let Some(weighed) = question.weigh(&self.statistics, stop)? else {
+            return Ok(Hits { stopped: true, ..Hits::default() });
+        };
         let one = |(at, shard): (usize, &Shard)| -> Result<(Scored, bool)> {
             let keys = shard.dense.keys();
             let passing = passing.and_then(|all| all.get(at));
-            let found = question.best(&shard.text, &self.statistics, k, |node| keys.key(node), passing, stop)?;
+            let found = weighed.best(&shard.text, k, |node| keys.key(node), passing, stop)?;
             let hits = found.hits.iter().map(|hit| (hit.score, hit.key.to_owned(), hit.node)).collect();
             Ok((hits, found.stopped))
         };
@@ -262,7 +271,8 @@ impl Snapshot {
 }
 
 fn unlike(path: PathBuf, part: &str, expected: String, got: String) -> Error {
-    let hint = "The files do not belong together: restore the directory from a copy, or build the index again";
+    let hint = "The files do not belong together: write sound copies under other names and `mv` them there, or build the \
+                index again";
     Error::Format { path, part: part.to_owned(), expected, got, hint }
 }
 

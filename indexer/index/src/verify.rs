@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lexical::TextShard;
 use crate::manifest::{self, FileEntry, Manifest, SHARDS_DIR, ShardEntry};
 use crate::model::ModelRecord;
 use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
-use crate::storage::crc32c_of_file;
+use crate::storage::crc32c_of_file_until;
 
 /// Differences between vectors and texts that are listed one by one.
 const MAX_LISTED: usize = 10;
@@ -23,9 +23,23 @@ pub struct Findings {
     pub bytes: u64,
     /// One line per problem; empty when the index is sound.
     pub problems: Vec<String>,
+    /// The check was told to stop before its end: what is not named may still be wrong.
+    pub stopped: bool,
+    /// Why the check could not be made, such as too few files. Says nothing of the index.
+    pub prevented: Option<String>,
 }
 
 impl Findings {
+    /// Notes what could not be read, or that nothing could be.
+    fn failed(&mut self, error: &Error) {
+        if error.is_shortage() {
+            self.stopped = true;
+            self.prevented = Some(error.to_string());
+        } else {
+            self.note(error);
+        }
+    }
+
     fn note(&mut self, problem: impl std::fmt::Display) {
         self.problems.push(problem.to_string());
     }
@@ -35,39 +49,51 @@ impl Findings {
     }
 }
 
+/// Documents compared between two looks at whether to stop.
+const BETWEEN_LOOKS: u32 = 1 << 10;
+
+/// Asked now and then; true ends the work.
+type Stop<'a> = Option<&'a (dyn Fn() -> bool + Sync)>;
+
 /// Checks the generation that `CURRENT` names. Damage is a finding; an index that is not there, or whose manifest cannot
 /// be read, is an error.
 pub fn verify_current(index: &Path) -> Result<Findings> {
-    Ok(verify(index, &manifest::current(index)?))
+    Ok(verify(index, &manifest::current(index)?, None))
 }
 
 /// Checks a generation: its files against the manifest's checksums, every section of the vectors, and that node `i` and
-/// document `i` have the same key.
-pub fn verify(index: &Path, manifest: &Manifest) -> Findings {
+/// document `i` have the same key. `stop` is asked now and then; true ends the check, and what was found so far is told.
+pub fn verify(index: &Path, manifest: &Manifest, stop: Option<&(dyn Fn() -> bool + Sync)>) -> Findings {
     let mut findings = Findings { generation: manifest.generation, ..Findings::default() };
     for entry in &manifest.shards {
-        verify_shard(&index.join(SHARDS_DIR).join(&entry.id), entry, &manifest.model, &mut findings);
+        verify_shard(&index.join(SHARDS_DIR).join(&entry.id), entry, &manifest.model, stop, &mut findings);
+        if findings.stopped {
+            break;
+        }
     }
     findings
 }
 
-fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, findings: &mut Findings) {
+fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, stop: Stop<'_>, findings: &mut Findings) {
     let before = findings.problems.len();
     for file in entry.files.iter().filter(|file| file.path != DENSE_FILE) {
-        check_file(dir, file, findings);
+        check_file(dir, file, stop, findings);
     }
     // A reader of damaged text files may go anywhere, so they are opened only where all checksums hold.
     let text_path = dir.join(TEXT_DIR);
     let text = (findings.problems.len() == before).then(|| TextShard::open(&text_path));
     let dense_path = dir.join(DENSE_FILE);
-    let dense = verify_dense(&dense_path, entry, model, findings);
+    let dense = verify_dense(&dense_path, entry, model, stop, findings);
+    if findings.stopped {
+        return;
+    }
     match (text, dense) {
-        (Some(Err(error)), _) => findings.note(error),
+        (Some(Err(error)), _) => findings.failed(&error),
         (Some(Ok(text)), dense) => {
             if text.len() as u64 != entry.documents {
                 findings.differ(&text_path, "documents", &entry.documents.to_string(), &text.len().to_string());
             } else if let Some(dense) = dense {
-                compare_keys(&dense, &text, &text_path, findings);
+                compare_keys(&dense, &text, &text_path, stop, findings);
             }
         }
         (None, _) => {}
@@ -75,12 +101,16 @@ fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, findings: &
 }
 
 /// Length and checksum of a file against the manifest; says whether they hold.
-fn check_file(dir: &Path, file: &FileEntry, findings: &mut Findings) -> bool {
+fn check_file(dir: &Path, file: &FileEntry, stop: Stop<'_>, findings: &mut Findings) -> bool {
     let path = dir.join(&file.path);
-    let (bytes, crc32c) = match crc32c_of_file(&path) {
-        Ok(read) => read,
+    let (bytes, crc32c) = match crc32c_of_file_until(&path, stop) {
+        Ok(Some(read)) => read,
+        Ok(None) => {
+            findings.stopped = true;
+            return false;
+        }
         Err(error) => {
-            findings.note(error);
+            findings.failed(&error);
             return false;
         }
     };
@@ -98,23 +128,36 @@ fn check_file(dir: &Path, file: &FileEntry, findings: &mut Findings) -> bool {
 }
 
 /// Checks `dense.dyad` by section, so that damage is named closely. Gives the shard back where it is sound.
-fn verify_dense(path: &Path, entry: &ShardEntry, model: &ModelRecord, findings: &mut Findings) -> Option<DenseShard> {
+fn verify_dense(
+    path: &Path,
+    entry: &ShardEntry,
+    model: &ModelRecord,
+    stop: Stop<'_>,
+    findings: &mut Findings,
+) -> Option<DenseShard> {
     let Some(file) = entry.files.iter().find(|file| file.path == DENSE_FILE) else {
         findings.differ(path, "manifest", "an entry for the file", "none");
         return None;
     };
     let mut whole = Findings::default();
-    let intact = check_file(path.parent()?, file, &mut whole);
+    let intact = check_file(path.parent()?, file, stop, &mut whole);
     findings.files += whole.files;
     findings.bytes += whole.bytes;
+    findings.stopped |= whole.stopped;
+    findings.prevented = findings.prevented.take().or(whole.prevented.take());
+    if findings.stopped {
+        return None;
+    }
     let shard = match DenseShard::open(path) {
         Ok(shard) => shard,
         Err(error) => {
-            findings.note(error);
+            findings.failed(&error);
             return None;
         }
     };
-    let problems = shard.verify().problems;
+    let verified = shard.verify(stop);
+    findings.stopped |= verified.stopped;
+    let problems = verified.problems;
     let sections_are_sound = problems.is_empty();
     findings.problems.extend(problems);
     if sections_are_sound && !intact {
@@ -122,7 +165,7 @@ fn verify_dense(path: &Path, entry: &ShardEntry, model: &ModelRecord, findings: 
         findings.problems.extend(whole.problems);
     }
     let before = findings.problems.len();
-    if shard.meta().model != *model {
+    if !shard.meta().model.same_space(model) {
         findings.differ(path, "META, model", &model.fingerprint, &shard.meta().model.fingerprint);
     }
     if shard.len() as u64 != entry.documents {
@@ -132,9 +175,13 @@ fn verify_dense(path: &Path, entry: &ShardEntry, model: &ModelRecord, findings: 
 }
 
 /// Document i of the text must be node i of the vectors.
-fn compare_keys(dense: &DenseShard, text: &TextShard, text_path: &Path, findings: &mut Findings) {
+fn compare_keys(dense: &DenseShard, text: &TextShard, text_path: &Path, stop: Stop<'_>, findings: &mut Findings) {
     let (keys, mut different) = (dense.keys(), 0);
     for node in 0..dense.len() as u32 {
+        if node.is_multiple_of(BETWEEN_LOOKS) && stop.is_some_and(|stop| stop()) {
+            findings.stopped = true;
+            return;
+        }
         let problem = match text.document(node) {
             Ok(document) if document.key == keys.key(node) => continue,
             Ok(document) => format!("expected key `{}`, got `{}`", keys.key(node), document.key),

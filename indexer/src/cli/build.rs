@@ -64,6 +64,10 @@ pub(super) struct Arguments {
     /// Beam width at which `--min-recall` must be reached
     #[arg(long, value_name = "EF", default_value_t = 128, requires = "min_recall")]
     at_ef: usize,
+    /// Publish vectors of another model than the current generation's. A running searcher does not take them: start one with
+    /// the new model
+    #[arg(long)]
+    new_model: bool,
     /// Form of the corpus; told by its name by default
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     format: Format,
@@ -162,6 +166,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         row_type: arguments.vectors.into(),
         queries: arguments.queries,
         floor,
+        new_model: arguments.new_model,
     };
     let summary = build_index(&config, source.as_mut(), &Bar::new(), cancel)?;
     close(&config, &summary, started.elapsed())?;

@@ -5,6 +5,7 @@
 //! | `build.rs` | `dyad-indexer build` |
 //! | `inspect.rs` | `dyad-indexer inspect` |
 //! | `verify.rs` | `dyad-indexer verify` |
+//! | `rollback.rs` | `dyad-indexer rollback` |
 //! | `bar.rs` | progress on a terminal, or as log lines |
 //! | `interrupt.rs` | Ctrl-C: first cancels, second ends |
 //!
@@ -14,6 +15,7 @@ mod bar;
 mod build;
 mod inspect;
 mod interrupt;
+mod rollback;
 mod verify;
 
 use std::io::{self, Write as _};
@@ -41,6 +43,8 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Read every byte of an index and check it; exit code 1 if it is not sound
     Verify(verify::Arguments),
+    /// Make an earlier generation current, without a searcher. A running one takes it with `dyad-searcher admin reload`
+    Rollback(rollback::Arguments),
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -54,6 +58,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Build(arguments) => build::run(arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Rollback(arguments) => rollback::run(&arguments),
     };
     result.unwrap_or_else(|error| report(&error))
 }

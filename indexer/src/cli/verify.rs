@@ -16,6 +16,9 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let findings = verify_current(&arguments.index)?;
+    if let Some(reason) = &findings.prevented {
+        anyhow::bail!("the index was not verified: {reason}");
+    }
     let read = format!("generation {}, {} files, {} read", findings.generation, findings.files, Bytes(findings.bytes));
     let mut out = io::stdout().lock();
     for problem in &findings.problems {

@@ -1,4 +1,4 @@
-//! The order of the steps: inputs, lock, plan, one pass, one shard after another, publish.
+//! The order of the steps: inputs, plan, one pass, one shard after another, publish.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use dyad_corpus::{CorpusReader, ReadOptions};
 use dyad_index::format::RowType;
 use dyad_index::manifest::Manifest;
 use dyad_index::search::VectorRows;
-use dyad_index::storage::WriteLock;
+use dyad_index::storage::create_dir_synced;
 use dyad_index::{Certificate, ModelRecord};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -19,7 +19,7 @@ use crate::build::validate::RowCheck;
 use crate::build::{BuildParams, Builder, Exam, Floor, Questions};
 use crate::error::Error;
 use crate::plan::Plan;
-use crate::publish::publish;
+use crate::publish::{check_model, publish};
 use crate::source::VectorSource;
 
 /// Most shards of a build: each holds a file and a text index open during the pass.
@@ -46,6 +46,8 @@ pub struct BuildConfig {
     pub queries: Option<PathBuf>,
     /// Least recall of every shard.
     pub floor: Option<Floor>,
+    /// Whether the vectors may be of another model than the current generation's.
+    pub new_model: bool,
 }
 
 /// What a build published.
@@ -75,13 +77,15 @@ pub fn build_index(
     }
     let mut corpus = CorpusReader::open(&config.corpus, &config.read)?;
     let model = source.model().clone();
+    if !config.new_model {
+        check_model(&config.index, &model)?;
+    }
     let questions =
         config.queries.as_ref().map(|path| Questions::open(path, &model, config.params.seed)).transpose()?;
     let exam =
         Exam { questions: questions.as_ref().map(|questions| questions as &dyn VectorRows), floor: config.floor };
-    fs_err::create_dir_all(&config.index)?;
-    let lock = WriteLock::acquire(&config.index)?;
-    let workspace = Workspace::create(&config.index, &lock)?;
+    create_dir_synced(&config.index)?;
+    let workspace = Workspace::create(&config.index)?;
     let plan = Plan {
         documents: source.documents(),
         dim: model.dim,
@@ -116,7 +120,7 @@ pub fn build_index(
         let label = if count == 1 { String::new() } else { format!("{}/{count}", number + 1) };
         built.push(pool.install(|| workshop.finish(shard, &label))?);
     }
-    let manifest = publish(&config.index, &lock, &model, &built)?;
+    let manifest = publish(&config.index, &model, config.new_model, &built)?;
     let predicted_bytes = plan.memory_bytes(manifest.documents());
     let certificates = built.into_iter().map(|shard| shard.certificate).collect();
     Ok(Summary { manifest, certificates, predicted_bytes })

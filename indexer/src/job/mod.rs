@@ -1,8 +1,10 @@
 //! The whole build of an index: one pass over corpus and vectors, then one shard after another, then one publish.
 //!
 //! ```text
-//! INDEX/.dyad-building/      the job's own directory; whatever a killed build left there is removed by the next
-//!   shard-0000.rows          f32 rows in node order, mapped while the graph is built, then removed
+//! INDEX/.dyad-building-P-N/  the job's own directory (process, number) with a lock of its own; what a killed build left
+//!                            is removed by the next one, and two builds may run side by side
+//!   shard-0000.rows          f32 rows in node order; loses its name when it is complete, and is mapped until the graph
+//!                            is built
 //!   shard-0000/text/         tantivy; document i is node i
 //!   shard-0000/dense.dyad    written last; then the directory is complete and waits for the publish
 //! ```

@@ -7,7 +7,7 @@ use dyad_index::format::{RowType, section};
 use dyad_index::manifest::FileEntry;
 use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
-use dyad_index::storage::{Mapped, crc32c_of_file, sync_dir};
+use dyad_index::storage::{crc32c_of_file, sync_dir};
 use dyad_index::{BuildRecord, Certificate, ModelRecord};
 
 use super::progress::Progress;
@@ -43,8 +43,7 @@ pub(crate) struct Built {
 impl Workshop<'_> {
     /// Builds the graph and writes the shard; `label` names it in progress.
     pub(super) fn finish(&self, spooled: Spooled, label: &str) -> Result<Built, Error> {
-        let map = Mapped::open(&spooled.rows_path)?;
-        let values = section::as_slice(&map, "rows").map_err(|fault| dyad_index::Error::Mismatch {
+        let values = section::as_slice(&spooled.rows, "rows").map_err(|fault| dyad_index::Error::Mismatch {
             what: "spooled rows",
             expected: fault.expected,
             got: fault.got,
@@ -85,8 +84,8 @@ impl Workshop<'_> {
             certificate: &certificate,
         };
         shard::write(&spooled.dir.join(DENSE_FILE), &input)?;
-        drop(map);
-        fs_err::remove_file(&spooled.rows_path)?;
+        // Its space on disk is free from here on.
+        drop(spooled.rows);
         sync_dir(&spooled.dir)?;
         self.check_cancel()?;
         Ok(Built { files: files(&spooled.dir)?, dir: spooled.dir, documents: n, certificate })

@@ -1,11 +1,12 @@
 //! Documents and vectors of one shard, set down as they come: the order of arrival is the order of nodes.
 
-use std::io::{BufWriter, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use dyad_corpus::Document;
 use dyad_index::lexical::{TextDocument, TextWriter};
 use dyad_index::shard::TEXT_DIR;
+use dyad_index::storage::{Mapped, Scratch};
 use dyad_proto::vector;
 
 use crate::error::Error;
@@ -14,8 +15,7 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(super) struct Spool {
     dir: PathBuf,
-    rows_path: PathBuf,
-    rows: BufWriter<fs_err::File>,
+    rows: Scratch,
     keys: Vec<String>,
     text: TextWriter,
 }
@@ -25,8 +25,8 @@ pub(super) struct Spool {
 pub(super) struct Spooled {
     /// The shard's directory to be.
     pub(super) dir: PathBuf,
-    /// Rows of f32.
-    pub(super) rows_path: PathBuf,
+    /// Rows of f32, in a file that has no name any more.
+    pub(super) rows: Mapped,
     /// Key of each node.
     pub(super) keys: Vec<String>,
 }
@@ -34,14 +34,12 @@ pub(super) struct Spooled {
 impl Spool {
     pub(super) fn create(workspace: &Path, number: usize) -> Result<Self, Error> {
         let dir = workspace.join(format!("shard-{number:04}"));
-        let rows_path = workspace.join(format!("shard-{number:04}.rows"));
         fs_err::create_dir(&dir)?;
         Ok(Self {
-            rows: BufWriter::with_capacity(1 << 18, fs_err::File::create(&rows_path)?),
+            rows: Scratch::create(&workspace.join(format!("shard-{number:04}.rows")))?,
             text: TextWriter::create(&dir.join(TEXT_DIR))?,
             keys: Vec::new(),
             dir,
-            rows_path,
         })
     }
 
@@ -61,9 +59,8 @@ impl Spool {
         Ok(())
     }
 
-    pub(super) fn close(mut self) -> Result<Spooled, Error> {
-        self.rows.flush()?;
+    pub(super) fn close(self) -> Result<Spooled, Error> {
         self.text.finish()?;
-        Ok(Spooled { dir: self.dir, rows_path: self.rows_path, keys: self.keys })
+        Ok(Spooled { dir: self.dir, rows: self.rows.finish()?, keys: self.keys })
     }
 }

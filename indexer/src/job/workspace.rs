@@ -1,8 +1,13 @@
-//! The job's own directory in the index, and what killed builds left.
+//! A job's own directory in the index, and what killed builds left.
+//!
+//! Builds may run side by side. Each holds a lock inside of its directory, so that the next one tells the directory of a
+//! dead build, which it removes, from that of a living one. Both are looked for, and made, while the index's own lock is
+//! held, which takes milliseconds.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use dyad_index::manifest::{self, SHARDS_DIR};
 use dyad_index::storage::WriteLock;
@@ -10,62 +15,116 @@ use dyad_index::storage::WriteLock;
 use crate::error::Error;
 use crate::publish::is_shard_id;
 
-/// The one name that builds use: the lock admits one of them at a time.
+/// What the directories of builds begin with; that of an earlier release, which knew one build at a time, has no more.
 const BUILDING_DIR: &str = ".dyad-building";
 /// Beginnings of files that were to replace another one (see `dyad_index::storage::write_atomic`).
 const REPLACED: [&str; 2] = ["CURRENT", "manifest-"];
 /// What such a name goes on with before it has its final form.
 const TEMPORARY_MARK: &str = ".tmp-";
+/// Where shards that no generation names wait for their removal, inside of a build's directory.
+const UNNAMED_DIR: &str = "unnamed";
 
-/// An empty directory that disappears with the value.
+/// A directory that disappears with the value.
 #[derive(Debug)]
-pub(super) struct Workspace {
+pub(crate) struct Workspace {
     path: PathBuf,
+    /// Of the directory, not of the index.
+    _lock: WriteLock,
 }
 
 impl Workspace {
-    /// Removes what a killed build left, and starts anew. The lock proves that no build is running.
-    pub(super) fn create(index: &Path, _lock: &WriteLock) -> Result<Self, Error> {
-        remove_leftovers(index)?;
-        let path = index.join(BUILDING_DIR);
-        fs_err::create_dir(&path)?;
-        Ok(Self { path })
+    /// Makes a directory for a build, and removes what killed ones have left.
+    pub(crate) fn create(index: &Path) -> Result<Self, Error> {
+        let lock = WriteLock::acquire(index)?;
+        let dead = dead_builds(index)?;
+        remove_temporary(index)?;
+        manifest::settle(index, &lock)?;
+        let workspace = Self::begin(index)?;
+        set_unnamed_shards_aside(index, &workspace.path)?;
+        drop(lock);
+        // Much may have to be removed, and nobody has to wait for it: dead directories are locked by this process now.
+        for (path, _lock) in &dead {
+            tracing::info!("removing what an unfinished build left in `{}`", path.display());
+            remove_dir(path)?;
+        }
+        remove_dir(&workspace.path.join(UNNAMED_DIR))?;
+        Ok(workspace)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    fn begin(index: &Path) -> Result<Self, Error> {
+        let process = std::process::id();
+        // A number that is taken is that of another build of this process, or of one on another machine.
+        for number in 0u32.. {
+            let path = index.join(format!("{BUILDING_DIR}-{process}-{number}"));
+            match fs_err::create_dir(&path) {
+                Ok(()) => return Ok(Self { _lock: WriteLock::acquire(&path)?, path }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Io(ErrorKind::AlreadyExists.into()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        if let Err(error) = fs_err::remove_dir_all(&self.path)
-            && error.kind() != ErrorKind::NotFound
-        {
+        if let Err(error) = remove_dir(&self.path) {
             tracing::warn!("{error}; the next build will remove it");
         }
     }
 }
 
-/// Removes the directory of a killed build, files that never got their final name, and shards that no manifest names.
-fn remove_leftovers(index: &Path) -> Result<(), Error> {
+/// Removes a directory that may be gone already: a build that ends removes its own.
+fn remove_dir(path: &Path) -> std::io::Result<()> {
+    match fs_err::remove_dir_all(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Directories of builds that have ended, each locked by this process from now on. The index's lock is held, so none is
+/// just being made.
+fn dead_builds(index: &Path) -> Result<Vec<(PathBuf, Option<WriteLock>)>, Error> {
+    let mut dead = Vec::new();
+    for entry in fs_err::read_dir(index)? {
+        let entry = entry?;
+        let (name, path) = (entry.file_name(), entry.path());
+        if name == BUILDING_DIR {
+            // Releases that used this name held the index's lock until they ended.
+            dead.push((path, None));
+        } else if name.to_string_lossy().starts_with(&format!("{BUILDING_DIR}-")) {
+            match WriteLock::acquire_within(&path, Duration::ZERO) {
+                Ok(lock) => dead.push((path, Some(lock))),
+                Err(dyad_index::Error::Locked { .. }) => {}
+                // Its build has just removed it.
+                Err(dyad_index::Error::Io(error)) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(dead)
+}
+
+/// Removes files that never got their final name.
+fn remove_temporary(index: &Path) -> Result<(), Error> {
     for entry in fs_err::read_dir(index)? {
         let entry = entry?;
         let name = entry.file_name();
-        if name == BUILDING_DIR {
-            tracing::info!("removing what an unfinished build left in `{}`", entry.path().display());
-            fs_err::remove_dir_all(entry.path())?;
-            continue;
-        }
         let name = name.to_string_lossy();
         if name.contains(TEMPORARY_MARK) && REPLACED.iter().any(|start| name.starts_with(start)) {
             fs_err::remove_file(entry.path())?;
         }
     }
-    remove_unnamed_shards(index)
+    Ok(())
 }
 
-fn remove_unnamed_shards(index: &Path) -> Result<(), Error> {
+/// Moves shards that no manifest names into a build's directory. The index's lock is held, so none is just being
+/// published.
+fn set_unnamed_shards_aside(index: &Path, workspace: &Path) -> Result<(), Error> {
     let mut named = BTreeSet::new();
     for generation in manifest::generations(index)? {
         // A manifest that cannot be read may name any shard: then none is removed.
@@ -84,7 +143,9 @@ fn remove_unnamed_shards(index: &Path) -> Result<(), Error> {
         // Whatever else somebody keeps there is not ours to remove.
         if is_shard_id(&name) && !named.contains(name.as_ref()) {
             tracing::info!("removing `{}`, which no generation names", entry.path().display());
-            fs_err::remove_dir_all(entry.path())?;
+            let aside = workspace.join(UNNAMED_DIR);
+            fs_err::create_dir_all(&aside)?;
+            fs_err::rename(entry.path(), aside.join(name.as_ref()))?;
         }
     }
     Ok(())
@@ -105,19 +166,36 @@ mod tests {
         };
         let (shard, foreign) = ("shards/000001-0000-0123456789abcdef", "shards/photographs");
         write(".dyad-building/shard-0000.rows");
+        write(".dyad-building-1-0/shard-0000.rows");
         write("CURRENT.tmp-4711");
+        write("manifest-000001.json");
+        write(".publishing-000001");
         write(&format!("{shard}/dense.dyad"));
         write(&format!("{foreign}/a.png"));
         write("notes.tmp-1");
-        let lock = WriteLock::acquire(index).unwrap();
-        let workspace = Workspace::create(index, &lock).unwrap();
-        assert!(fs_err::read_dir(workspace.path()).unwrap().next().is_none());
-        assert!(!index.join("CURRENT.tmp-4711").exists());
-        assert!(!index.join(shard).exists());
+        let workspace = Workspace::create(index).unwrap();
+        let names: Vec<_> =
+            fs_err::read_dir(workspace.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["LOCK"]);
+        for gone in ["CURRENT.tmp-4711", ".dyad-building", ".dyad-building-1-0", shard, "manifest-000001.json"] {
+            assert!(!index.join(gone).exists(), "{gone}");
+        }
         assert!(index.join(foreign).exists() && index.join("notes.tmp-1").exists());
         let path = workspace.path().to_owned();
         drop(workspace);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_living_build_keeps_its_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Workspace::create(dir.path()).unwrap();
+        fs_err::write(first.path().join("shard-0000.rows"), "x").unwrap();
+        let second = Workspace::create(dir.path()).unwrap();
+        assert!(first.path() != second.path());
+        assert!(first.path().join("shard-0000.rows").exists());
+        drop(first);
+        assert!(second.path().exists());
     }
 
     #[test]
@@ -126,10 +204,10 @@ mod tests {
         let shard = dir.path().join("shards/000001-0000-0123456789abcdef");
         fs_err::create_dir_all(&shard).unwrap();
         fs_err::write(dir.path().join("manifest-000009.json"), r#"{"format_version":99}"#).unwrap();
-        remove_leftovers(dir.path()).unwrap();
+        drop(Workspace::create(dir.path()).unwrap());
         assert!(shard.exists());
         fs_err::remove_file(dir.path().join("manifest-000009.json")).unwrap();
-        remove_leftovers(dir.path()).unwrap();
+        drop(Workspace::create(dir.path()).unwrap());
         assert!(!shard.exists());
     }
 }

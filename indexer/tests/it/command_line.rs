@@ -62,6 +62,27 @@ fn build_inspect_verify() {
 }
 
 #[test]
+fn rollback_says_where_it_went() {
+    let fixture = Fixture::new(30);
+    for _ in 0..2 {
+        assert_eq!(build(&fixture, &[]).status.code(), Some(0));
+    }
+    let rollback =
+        |more: &[&str]| dyad_indexer().arg("rollback").arg("--index").arg(fixture.index()).args(more).output().unwrap();
+    let back = rollback(&[]);
+    assert_eq!(back.status.code(), Some(0), "{}", text(&back.stderr));
+    let said = text(&back.stdout);
+    assert!(said.starts_with("generation 2 -> 1 of") && said.contains("30 documents, model `hash`"), "{said}");
+    let oldest = rollback(&[]);
+    assert_eq!(oldest.status.code(), Some(1));
+    assert!(text(&oldest.stderr).contains("nothing to roll back to: generation 1 is the oldest"));
+    assert!(text(&rollback(&["2"]).stdout).starts_with("generation 1 -> 2 of"));
+    let absent = rollback(&["7"]);
+    assert_eq!(absent.status.code(), Some(1));
+    assert!(text(&absent.stderr).contains("has no generation 7. Present: 1, 2"), "{}", text(&absent.stderr));
+}
+
+#[test]
 fn failures_exit_with_1_and_usage_with_2() {
     let fixture = Fixture::new(10);
     assert_eq!(build(&fixture, &["--m", "300"]).status.code(), Some(2));
@@ -123,7 +144,7 @@ fn ctrl_c_cancels_cleanly() {
     assert!(log.any(|line| line.contains("error: cancelled; the index is unchanged")));
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(fixture.files() == before);
-    assert!(!fixture.index().join(".dyad-building").exists());
+    assert_eq!(fixture.building(), 0);
 }
 
 #[test]
@@ -141,9 +162,9 @@ fn a_second_ctrl_c_ends_at_once_and_the_next_build_cleans_up() {
     assert!(log.any(|line| line.contains("stopping and cleaning up")));
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(fixture.index().join(".dyad-building").exists());
+    assert_eq!(fixture.building(), 1);
     assert_eq!(fixture.build().unwrap().manifest.generation, 1);
-    assert!(!fixture.index().join(".dyad-building").exists());
+    assert_eq!(fixture.building(), 0);
 }
 
 #[test]

@@ -123,3 +123,23 @@ fn texts_of_another_shard_are_noticed() {
     assert_named(&found, &["text", "document 0: expected key `doc-"]);
     assert_named(&found, &["documents differ from the vectors' keys"]);
 }
+
+#[test]
+fn a_verification_that_is_told_to_stop_says_so() {
+    let fixture = Fixture::new(60);
+    fixture.build().unwrap();
+    let manifest = dyad_index::manifest::current(&fixture.index()).unwrap();
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let run = |patience: usize| {
+        asked.store(0, std::sync::atomic::Ordering::Relaxed);
+        let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= patience;
+        let findings = dyad_index::verify::verify(&fixture.index(), &manifest, Some(&stop));
+        assert_eq!(findings.problems, [""; 0], "what was not read is not damaged");
+        (findings.stopped, asked.load(std::sync::atomic::Ordering::Relaxed))
+    };
+    let (stopped, looks) = run(usize::MAX);
+    assert!(!stopped && looks > 20);
+    for patience in [0, 1, looks / 2, looks - 1] {
+        assert_eq!(run(patience), (true, patience + 1));
+    }
+}

@@ -116,6 +116,7 @@ impl Fixture {
             row_type: RowType::F32,
             queries: None,
             floor: None,
+            new_model: false,
         }
     }
 
@@ -126,6 +127,12 @@ impl Fixture {
 
     pub(crate) fn build_from(&self, source: &mut dyn VectorSource) -> Result<Summary, Error> {
         build_index(&self.config(), source, &Silent, &RUN)
+    }
+
+    /// Directories of builds, under way or killed.
+    pub(crate) fn building(&self) -> usize {
+        let names = fs_err::read_dir(self.index()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(".dyad-building")).count()
     }
 
     /// Every file of the index but the lock, with its content.

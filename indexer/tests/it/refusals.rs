@@ -172,17 +172,89 @@ fn parameters_out_of_range_create_nothing() {
     assert!(!fixture.index().exists());
 }
 
+/// A roll-back, or another build, may change the index at any moment of a build.
 #[test]
-fn a_held_lock_names_its_holder() {
-    let fixture = Fixture::new(10);
+fn a_build_waits_for_a_lock_that_is_held_for_a_moment() {
+    let fixture = Fixture::new(60);
+    fixture.build().unwrap();
+    let held = WriteLock::acquire(&fixture.index()).unwrap();
+    let release = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        drop(held);
+    });
+    // While the graph is built the lock is free: a roll-back goes through, and so does a whole other build.
+    let at_stage = |stage: &str| match stage {
+        "graph 1/2" => _ = dyad_indexer::rollback::roll_back(&fixture.index(), Some(1)).unwrap(),
+        "graph 2/2" => assert_eq!(fixture.build().unwrap().manifest.generation, 2),
+        _ => {}
+    };
+    let recorder = Recorder::new(&at_stage);
+    let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
+    let summary = build_index(&fixture.config(), &mut source, &recorder, &RUN).unwrap();
+    release.join().unwrap();
+    assert_eq!(
+        (summary.manifest.generation, summary.manifest.parent),
+        (3, Some(2)),
+        "the one that ends last is current"
+    );
+    assert_eq!(dyad_index::manifest::generations(&fixture.index()).unwrap(), [1, 2, 3]);
+    for generation in [1, 2, 3] {
+        dyad_indexer::rollback::roll_back(&fixture.index(), Some(generation)).unwrap();
+        assert!(dyad_index::verify::verify_current(&fixture.index()).unwrap().problems.is_empty());
+    }
+    assert_eq!(fixture.building(), 0);
+}
+
+#[test]
+fn another_model_is_refused_before_anything_is_built() {
+    let fixture = Fixture::new(60);
     fixture.build().unwrap();
     let before = fixture.files();
-    let lock = WriteLock::acquire(&fixture.index()).unwrap();
-    let error = fixture.build().unwrap_err().to_string();
-    assert_names(&error, &["is being written by process", &std::process::id().to_string()]);
-    assert!(fixture.files() == before);
-    drop(lock);
-    fixture.build().unwrap();
+    let mut other = header();
+    other.model.fingerprint = "beef".into();
+    fixture.write_embeddings("other", other, &documents(60));
+    let build = |new_model: bool| {
+        let mut source = FileSource::open(&fixture.path("other")).unwrap();
+        let config = dyad_indexer::job::BuildConfig { new_model, ..fixture.config() };
+        let recorder = Recorder::new(&|_| {});
+        let built = build_index(&config, &mut source, &recorder, &RUN);
+        (built, recorder.lines.into_inner().unwrap())
+    };
+    let (refused, stages) = build(false);
+    assert_names(&refused.unwrap_err().to_string(), &["generation 1", "f00d", "beef", "--new-model"]);
+    assert!(stages.is_empty() && fixture.files() == before);
+    assert_eq!(build(true).0.unwrap().manifest.generation, 2);
+    // And back again, as after the searcher's restart with the old model failed.
+    let (from, now) = dyad_indexer::rollback::roll_back(&fixture.index(), None).unwrap();
+    assert_eq!((from, now.generation, now.model.fingerprint.as_str()), (Some(2), 1, "f00d"));
+}
+
+#[test]
+fn a_generation_that_cannot_be_opened_is_not_gone_back_to() {
+    let fixture = Fixture::new(40);
+    for _ in 0..2 {
+        fixture.build().unwrap();
+    }
+    let index = fixture.index();
+    let shard = &dyad_index::manifest::load(&index, 1).unwrap().shards[0].id;
+    let dense = index.join("shards").join(shard).join("dense.dyad");
+    let sound = fs_err::read(&dense).unwrap();
+    fs_err::write(&dense, &sound[..1000]).unwrap();
+    let error = dyad_indexer::rollback::roll_back(&index, None).unwrap_err().to_string();
+    assert_names(&error, &["dense.dyad", "length", "`mv` them there"]);
+    assert_eq!(dyad_index::manifest::current_generation(&index).unwrap(), Some(2));
+    fs_err::write(&dense, &sound).unwrap();
+    // The way out of a damaged pointer needs no searcher, and no build.
+    fs_err::write(index.join("CURRENT"), "rubbish").unwrap();
+    let error = dyad_indexer::rollback::roll_back(&index, None).unwrap_err().to_string();
+    assert_names(&error, &["CURRENT", "dyad-indexer rollback --index DIR GENERATION"]);
+    assert_eq!(dyad_indexer::rollback::roll_back(&index, Some(1)).unwrap().0, None);
+    assert_eq!(dyad_index::manifest::current_generation(&index).unwrap(), Some(1));
+    let error = dyad_indexer::rollback::roll_back(&index, None).unwrap_err().to_string();
+    assert_names(&error, &["nothing to roll back to: generation 1 is the oldest"]);
+    let nowhere = dyad_indexer::rollback::roll_back(&fixture.path("nowhere"), None).unwrap_err().to_string();
+    assert_names(&nowhere, &["holds no index"]);
+    assert!(!fixture.path("nowhere").exists());
 }
 
 #[test]

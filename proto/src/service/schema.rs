@@ -159,10 +159,10 @@ impl Schema {
             }
             *left = left.checked_sub(1).ok_or(Fault::Elements)?;
             match field.kind {
-                Kind::Text => {
-                    drop(std::str::from_utf8(content).map_err(|_| Fault::Malformed("a string is not UTF-8"))?)
+                Kind::Text if std::str::from_utf8(content).is_err() => {
+                    return Err(Fault::Malformed("a string is not UTF-8"));
                 }
-                Kind::Bytes => {}
+                Kind::Text | Kind::Bytes => {}
                 Kind::Message(inner) => self.check_message(inner, content, left, depth + 1)?,
                 // Numbers packed into one field.
                 Kind::Varint | Kind::Fixed32 | Kind::Fixed64 if field.repeated => {

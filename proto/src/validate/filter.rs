@@ -100,23 +100,31 @@ fn value(check: &mut Check, at: &str, value: Option<&v1::FilterValue>) {
 
 fn between(check: &mut Check, at: &str, range: &v1::FieldRange) {
     field(check, at, &range.field);
-    let ends = [("min", &range.min), ("max", &range.max)];
-    for (name, end) in ends {
+    let mut kinds = Vec::new();
+    for (name, end) in [("min", &range.min), ("above", &range.above), ("max", &range.max), ("below", &range.below)] {
         if let Some(end) = end {
             value(check, &format!("{at}.{name}"), Some(end));
             if matches!(end.value, Some(Value::Flag(_))) {
                 check.fail(format!("{at}.{name}"), "expected `number` or `text`, got `flag`");
             }
+            kinds.push(end.value.as_ref().map(std::mem::discriminant));
         }
     }
-    let kind =
-        |end: &Option<v1::FilterValue>| end.as_ref().and_then(|end| end.value.as_ref()).map(std::mem::discriminant);
-    match (kind(&range.min), kind(&range.max)) {
-        (None, None) if range.min.is_none() && range.max.is_none() => {
-            check.fail(at, "expected `min`, `max` or both, got neither");
+    for (one, other) in [(("min", &range.min), ("above", &range.above)), (("max", &range.max), ("below", &range.below))]
+    {
+        if one.1.is_some() && other.1.is_some() {
+            check.fail(at, format!("expected `{}` or `{}`, got both", one.0, other.0));
         }
-        (Some(min), Some(max)) if min != max => check.fail(at, "expected `min` and `max` of one type, got two"),
-        _ => {}
+    }
+    if kinds.is_empty() {
+        check.fail(at, "expected `min` or `above`, `max` or `below`, or one of each, got neither");
+    }
+    // What has no value has been told above.
+    let mut known = kinds.iter().flatten();
+    if let Some(first) = known.next()
+        && known.any(|kind| kind != first)
+    {
+        check.fail(at, "expected ends of one type, got two");
     }
 }
 
@@ -169,11 +177,22 @@ mod tests {
 
     #[test]
     fn a_range_has_an_end_and_one_type() {
-        let range = |min, max| said(Some(Condition::Range(v1::FieldRange { field: "year".into(), min, max })));
+        let ends = |min, max, above, below| {
+            said(Some(Condition::Range(v1::FieldRange { field: "year".into(), min, max, above, below })))
+        };
+        let range = |min, max| ends(min, max, None, None);
         assert_eq!(range(number(1.0), None), "fine");
         assert_eq!(range(text("2020"), text("2021")), "fine");
-        assert!(range(None, None).contains("`filter.range`: expected `min`, `max` or both"));
+        assert!(range(None, None).contains("`filter.range`: expected `min` or `above`, `max` or `below`"));
         assert!(range(number(1.0), text("2")).contains("of one type"));
+        assert_eq!(ends(None, None, None, text("2")), "fine");
+        assert_eq!(ends(None, number(3.0), number(1.0), None), "fine");
+        assert!(
+            ends(number(1.0), None, number(1.0), None).contains("`filter.range`: expected `min` or `above`, got both")
+        );
+        assert!(ends(None, number(1.0), None, number(1.0)).contains("expected `max` or `below`, got both"));
+        assert!(ends(None, text("a"), number(1.0), None).contains("of one type"));
+        assert!(ends(None, None, number(f64::NAN), None).contains("`filter.range.above`: expected a finite number"));
         let flag = Some(v1::FilterValue { value: Some(Value::Flag(true)) });
         assert!(range(flag, None).contains("`filter.range.min`: expected `number` or `text`, got `flag`"));
     }

@@ -97,16 +97,19 @@ fn search_fields(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     check.at_most(&format!("{at}ef"), request.ef, limits::MAX_EF);
     check.at_most(&format!("{at}rrf_k"), request.rrf_k, limits::MAX_RRF_K);
     check.at_most(&format!("{at}fusion_depth"), request.fusion_depth, limits::MAX_K);
-    if let Some(target) = request.target_recall {
-        let field = format!("{at}target_recall");
-        if !(target > 0.0 && target < 1.0) {
-            check.fail(field, format!("expected a number above 0 and below 1, got {target}"));
-        } else if request.ef > 0 || request.exact {
-            check.fail(field, "expected neither `ef` nor `exact` beside it: it chooses `ef` itself");
-        }
-    }
+    target_recall(check, &format!("{at}target_recall"), request.target_recall, request.ef > 0 || request.exact);
     if let Some(filter) = &request.filter {
         filter::check(check, &format!("{at}filter"), filter);
+    }
+}
+
+/// `chosen`: the effort is given in another way.
+fn target_recall(check: &mut Check, field: &str, target: Option<f64>, chosen: bool) {
+    let Some(target) = target else { return };
+    if !(target > 0.0 && target < 1.0) {
+        check.fail(field, format!("expected a number above 0 and below 1, got {target}"));
+    } else if chosen {
+        check.fail(field, "expected neither `ef` nor `exact` beside it: it chooses `ef` itself");
     }
 }
 
@@ -162,6 +165,13 @@ pub fn explain_request(request: &v1::ExplainRequest) -> Result<(), Violations> {
         check.fail("key", "expected a document's key, got none");
     }
     check.at_most("ef", request.ef, limits::MAX_EF);
+    check.at_most("k", request.k, limits::MAX_K);
+    check.at_most("fusion_depth", request.fusion_depth, limits::MAX_K);
+    if v1::Mode::try_from(request.mode).is_err() {
+        let modes = "MODE_DENSE (1), MODE_BM25 (2), MODE_HYBRID (3) or MODE_COMPARE (4)";
+        check.fail("mode", format!("expected {modes}, got {}", request.mode));
+    }
+    target_recall(&mut check, "target_recall", request.target_recall, request.ef > 0);
     check.done()
 }
 
@@ -222,6 +232,25 @@ mod tests {
         assert!(get_documents_request(&keys(&["a", "b"])).is_ok());
         let error = get_documents_request(&keys(&["a", "b", "a"])).unwrap_err().to_string();
         assert_eq!(error, "invalid request: `keys[2]`: expected each key once, got `a` again");
+    }
+
+    #[test]
+    fn every_bad_field_of_an_explanation_is_named() {
+        let explain = |change: fn(&mut v1::ExplainRequest)| {
+            let mut request = v1::ExplainRequest { query: "why".into(), key: "k".into(), ..Default::default() };
+            change(&mut request);
+            explain_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
+        };
+        assert_eq!(explain(|_| ()), "fine");
+        assert_eq!(
+            explain(|r| (r.k, r.mode, r.fusion_depth, r.target_recall) = (10_000, 4, 10_000, Some(0.9))),
+            "fine"
+        );
+        assert!(explain(|r| r.k = 10_001).contains("`k`: expected at most 10000, got 10001"));
+        assert!(explain(|r| r.fusion_depth = 10_001).contains("`fusion_depth`"));
+        assert!(explain(|r| r.mode = 5).contains("`mode`: expected MODE_DENSE (1)"));
+        assert!(explain(|r| r.target_recall = Some(1.0)).contains("`target_recall`: expected a number above 0"));
+        assert!(explain(|r| (r.ef, r.target_recall) = (9, Some(0.9))).contains("neither `ef`"));
     }
 
     #[test]

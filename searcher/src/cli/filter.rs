@@ -1,7 +1,8 @@
 //! `--filter`: one condition in a small syntax.
 //!
-//! `FIELD=VALUE`, `FIELD!=VALUE`, `FIELD>=VALUE`, `FIELD<=VALUE`, `FIELD in VALUE|VALUE|...`. A value is a number, `true`, `false`
-//! or a text; in double quotes it is a text in any case (a JSON string). Values of `key` and `title` are always texts.
+//! `FIELD=VALUE` (or `==`), `FIELD!=VALUE`, `FIELD>=VALUE`, `FIELD>VALUE`, `FIELD<=VALUE`, `FIELD<VALUE`,
+//! `FIELD in VALUE|VALUE|...`. A value is a number, `true`, `false` or a text; in double quotes it is a text in any case (a JSON
+//! string). Values of `key` and `title` are always texts.
 
 use dyad_proto::v1;
 use dyad_proto::v1::filter::Condition;
@@ -10,7 +11,8 @@ use dyad_proto::v1::filter_value::Value;
 /// The condition that an argument states.
 pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
     let wrong = |why: &str| {
-        format!("{why}. Write FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD<=VALUE or 'FIELD in VALUE|VALUE'")
+        let forms = "FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE";
+        format!("{why}. Write {forms} or 'FIELD in VALUE|VALUE'")
     };
     let list = argument.split_once(" in ").filter(|(field, _)| !field.contains(['=', '<', '>', '!']));
     if let Some((field, values)) = list {
@@ -21,16 +23,19 @@ pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
     let at = argument.find(['=', '<', '>', '!']).ok_or_else(|| wrong("there is no operator"))?;
     let (field, rest) = argument.split_at(at);
     let field = name(field).ok_or_else(|| wrong("there is no field before the operator"))?;
-    let operators = ["!=", ">=", "<=", "="];
+    // Those that others begin with come last. A text that begins with `=` is given in double quotes.
+    let operators = ["!=", ">=", "<=", "==", "=", ">", "<"];
     let (operator, text) = operators
         .iter()
         .find_map(|operator| Some((*operator, rest.strip_prefix(operator)?)))
-        .ok_or_else(|| wrong("the operator is none of =, !=, >= and <="))?;
+        .ok_or_else(|| wrong("the operator is none of =, !=, >=, >, <= and <"))?;
     let value = value(&field, text)?;
-    let range = |min, max| Condition::Range(v1::FieldRange { field: field.clone(), min, max });
+    let range = v1::FieldRange { field: field.clone(), ..v1::FieldRange::default() };
     Ok(of(match operator {
-        ">=" => range(Some(value), None),
-        "<=" => range(None, Some(value)),
+        ">=" => Condition::Range(v1::FieldRange { min: Some(value), ..range }),
+        "<=" => Condition::Range(v1::FieldRange { max: Some(value), ..range }),
+        ">" => Condition::Range(v1::FieldRange { above: Some(value), ..range }),
+        "<" => Condition::Range(v1::FieldRange { below: Some(value), ..range }),
         "!=" => Condition::Not(Box::new(of(equals(&field, value)))),
         _ => equals(&field, value),
     }))
@@ -114,9 +119,15 @@ mod tests {
         assert_eq!(parsed("text=a in b"), equals("text", text("a in b")));
         let flag = v1::FilterValue { value: Some(Value::Flag(true)) };
         assert_eq!(parsed("open!=true"), Condition::Not(Box::new(of(equals("open", flag)))));
-        let range = |min, max| Condition::Range(v1::FieldRange { field: "year".into(), min, max });
-        assert_eq!(parsed("year>=-2.5"), range(Some(number(-2.5)), None));
-        assert_eq!(parsed("year<=2024-01-31"), range(None, Some(text("2024-01-31"))));
+        assert_eq!(parsed("lang==en"), equals("lang", text("en")));
+        assert_eq!(parsed("lang == en"), equals("lang", text("en")));
+        assert_eq!(parsed("lang=\"=en\""), equals("lang", text("=en")));
+        let year = || v1::FieldRange { field: "year".into(), ..Default::default() };
+        let range = |range| Condition::Range(range);
+        assert_eq!(parsed("year>=-2.5"), range(v1::FieldRange { min: Some(number(-2.5)), ..year() }));
+        assert_eq!(parsed("year<=2024-01-31"), range(v1::FieldRange { max: Some(text("2024-01-31")), ..year() }));
+        assert_eq!(parsed("year>3"), range(v1::FieldRange { above: Some(number(3.0)), ..year() }));
+        assert_eq!(parsed("year < 3"), range(v1::FieldRange { below: Some(number(3.0)), ..year() }));
         let values = vec![text("en"), number(7.0), text("a|b\"=")];
         let one_of = Condition::OneOf(v1::FieldOneOf { field: "lang".into(), values });
         assert_eq!(parsed(r#"lang in en|7|"a|b\"=""#), one_of);
@@ -124,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_is_no_condition_is_refused_with_the_forms() {
-        for wrong in ["lang", "=en", " in a|b", "year>3", "year<3", "year!3", "x=\"open"] {
+        for wrong in ["lang", "=en", " in a|b", ">3", "year!3", "x=\"open"] {
             let error = parse(wrong).unwrap_err();
             assert!(error.contains("FIELD=VALUE") || error.contains("not a JSON string"), "{wrong}: {error}");
         }

@@ -46,6 +46,7 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
         "fingerprint": reply.fingerprint,
         "ef": reply.ef,
         "recall_note": reply.recall_note,
+        "notes": reply.notes,
         "distance_computations": reply.distance_computations,
         "degraded": reply.degraded,
         "degraded_reason": reply.degraded_reason,
@@ -86,5 +87,7 @@ pub(super) fn explain(reply: &v1::ExplainResponse) -> Value {
         "bm25_explanation": serde_json::from_str::<Value>(&reply.bm25_explanation_json).unwrap_or(Value::Null),
         "terms": reply.terms,
         "generation": reply.generation,
+        "depth": reply.depth,
+        "ef": reply.ef,
     })
 }

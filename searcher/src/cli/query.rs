@@ -68,9 +68,9 @@ pub(super) struct Query {
     /// Compare with every vector instead of walking the graph.
     #[arg(long)]
     exact: bool,
-    /// Only documents that pass: FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD<=VALUE or 'FIELD in VALUE|VALUE'. A field is `key`,
-    /// `title` or one of the metadata, nested ones as `author.name`. Given several times, all must pass. VALUE: a number, `true`,
-    /// `false` or a text; in double quotes always a text.
+    /// Only documents that pass: FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE or
+    /// 'FIELD in VALUE|VALUE'. A field is `key`, `title` or one of the metadata, nested ones as `author.name`. Given several times,
+    /// all must pass. VALUE: a number, `true`, `false` or a text; in double quotes always a text.
     #[arg(long, value_name = "CONDITION", value_parser = filter::parse)]
     filter: Vec<v1::Filter>,
     /// Constant of reciprocal rank fusion; 0 means 60.
@@ -122,9 +122,18 @@ pub(super) struct Explain {
     /// Key of the document.
     #[arg(long)]
     key: String,
+    /// The search that is explained: its ranking.
+    #[arg(long, value_enum, default_value_t = Mode::Hybrid)]
+    mode: Mode,
+    /// The search that is explained: hits wanted.
+    #[arg(long, short, default_value_t = 10)]
+    k: u32,
     /// Beam width of the graph walk; 0 lets the server choose.
     #[arg(long, default_value_t = 0)]
     ef: u32,
+    /// Recall that the graph walk shall reach, as in `query`.
+    #[arg(long, value_name = "RECALL", conflicts_with = "ef")]
+    target_recall: Option<f64>,
     /// Print the reply as JSON, BM25 term by term.
     #[arg(long)]
     json: bool,
@@ -136,7 +145,15 @@ pub(super) struct Explain {
 impl Explain {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;
-        let request = v1::ExplainRequest { query: self.question.clone(), key: self.key.clone(), ef: self.ef };
+        let request = v1::ExplainRequest {
+            query: self.question.clone(),
+            key: self.key.clone(),
+            ef: self.ef,
+            k: self.k,
+            mode: v1::Mode::from(self.mode).into(),
+            target_recall: self.target_recall,
+            ..v1::ExplainRequest::default()
+        };
         let reply = client.explain(request).await?;
         if self.json {
             print_json(&json::explain(&reply))?;
@@ -148,7 +165,11 @@ impl Explain {
         };
         writeln!(out, "`{}` for \"{}\", generation {}", self.key, self.question, reply.generation)?;
         writeln!(out, "  dense, exact   {}", place(reply.dense_exact, "-"))?;
-        writeln!(out, "  dense, graph   {}", place(reply.dense_graph, "not in the beam: raise --ef"))?;
+        let missed = match reply.depth {
+            0 => "no graph was walked".to_owned(),
+            depth => format!("not among the {depth} that the walk gives at ef {}: raise --ef or -k", reply.ef),
+        };
+        writeln!(out, "  dense, graph   {}", place(reply.dense_graph, &missed))?;
         writeln!(out, "  bm25           {}", place(reply.bm25, "no term matches"))?;
         writeln!(out, "  terms asked    {}", reply.terms.join(" "))?;
         Ok(ExitCode::SUCCESS)

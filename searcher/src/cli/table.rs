@@ -57,6 +57,9 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
     if !reply.recall_note.is_empty() {
         writeln!(out, "recall not vouched for: {}", reply.recall_note)?;
     }
+    for note in &reply.notes {
+        writeln!(out, "note: {note}")?;
+    }
     if reply.degraded {
         writeln!(out, "degraded: {}", reply.degraded_reason)?;
     }

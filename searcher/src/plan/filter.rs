@@ -1,5 +1,7 @@
 //! A request's filter as the index knows it.
 
+use std::ops::Bound;
+
 use dyad_index::lexical::{FieldValue, Filter};
 use dyad_proto::v1;
 use dyad_proto::v1::filter::Condition;
@@ -22,11 +24,16 @@ pub(super) fn filter(filter: &v1::Filter) -> Filter {
         }
         Some(Condition::Range(range)) => Filter::Range {
             field: range.field.clone(),
-            min: range.min.as_ref().and_then(value),
-            max: range.max.as_ref().and_then(value),
+            min: end(range.min.as_ref(), range.above.as_ref()),
+            max: end(range.max.as_ref(), range.below.as_ref()),
         },
         Some(Condition::Keys(keys)) => Filter::Keys(keys.keys.clone()),
     }
+}
+
+fn end(included: Option<&v1::FilterValue>, excluded: Option<&v1::FilterValue>) -> Bound<FieldValue> {
+    let excluded = excluded.and_then(value).map(Bound::Excluded);
+    excluded.or_else(|| included.and_then(value).map(Bound::Included)).unwrap_or(Bound::Unbounded)
 }
 
 fn value(value: &v1::FilterValue) -> Option<FieldValue> {

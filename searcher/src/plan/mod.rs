@@ -25,6 +25,8 @@ pub(crate) const DEFAULT_EF: usize = 128;
 const TIE_SLACK: usize = 16;
 /// Hits that each ranking gives to the fusion where the request names no number.
 const DEFAULT_FUSION_DEPTH: usize = 100;
+/// Hits of the search that is explained where the request names no number.
+const EXPLAINED_HITS: u32 = 10;
 /// The question tower's share of the deadline in modes that can answer without it.
 const TOWER_SHARE: f64 = 0.7;
 
@@ -107,6 +109,14 @@ impl Plan {
         }
     }
 
+    /// The dense stage of the request that an explanation is asked for: what [`Self::new`] plans, and nothing else.
+    pub fn explained(request: &v1::ExplainRequest, certificates: &[&Certificate]) -> Option<DenseStage> {
+        let &v1::ExplainRequest { ef, k, mode, fusion_depth, target_recall, .. } = request;
+        let k = if k == 0 { EXPLAINED_HITS } else { k };
+        let search = v1::SearchRequest { mode, k, ef, fusion_depth, target_recall, ..v1::SearchRequest::default() };
+        Self::new(&search, Duration::ZERO, certificates).dense
+    }
+
     /// Beam width, 0 where no graph is walked.
     pub fn ef(&self) -> u32 {
         match self.dense.map(|stage| stage.effort) {
@@ -151,6 +161,29 @@ mod tests {
         assert_eq!(ef(10, 16, 0), 116);
         assert_eq!(ef(500, 16, 20), 516);
         assert_eq!(ef(10, 16, 20), 36);
+    }
+
+    #[test]
+    fn an_explanation_walks_as_the_search_does() {
+        for mode in [v1::Mode::Dense, v1::Mode::Hybrid, v1::Mode::Compare] {
+            for (k, ef, fusion_depth, target) in
+                [(10, 0, 0, None), (300, 40, 0, None), (7, 16, 90, None), (20, 0, 0, Some(0.9))]
+            {
+                let searched = plan(|request| {
+                    request.set_mode(mode);
+                    (request.k, request.ef, request.fusion_depth, request.target_recall) =
+                        (k, ef, fusion_depth, target);
+                });
+                let mode = mode.into();
+                let explained =
+                    v1::ExplainRequest { k, ef, fusion_depth, target_recall: target, mode, ..Default::default() };
+                assert_eq!(Plan::explained(&explained, &[]), searched.dense);
+            }
+        }
+        let unnamed = Plan::explained(&v1::ExplainRequest::default(), &[]).unwrap();
+        assert_eq!((unnamed.depth, unnamed.effort), (10, Effort::Walk { ef: 128 }));
+        let bm25 = v1::ExplainRequest { mode: v1::Mode::Bm25.into(), ..Default::default() };
+        assert_eq!(Plan::explained(&bm25, &[]), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From a wanted recall to a beam width: what the shards measured of themselves when they were built.
 
-use dyad_index::Certificate;
+use dyad_index::{Certificate, QuerySource};
 
 use super::DEFAULT_EF;
 
@@ -18,11 +18,12 @@ pub(super) struct Chosen {
 /// that has measured nothing for the usual one.
 pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&Certificate]) -> Chosen {
     let mut ef = 0;
-    let (mut missed, mut unmeasured) = (0, 0);
+    let (mut missed, mut unmeasured, mut by_documents) = (0, 0, 0);
     for certificate in certificates {
         // In a shard of hardly more than 100 documents recall@100 is not measured, and recall@10 speaks for it.
         let measured = certificate.recall.iter().any(|point| point.recall_at_100.is_some());
         let hits = if measured { hits } else { hits.min(10) };
+        by_documents += usize::from(certificate.source == QuerySource::Documents && !certificate.recall.is_empty());
         ef = ef.max(match (certificate.ef_for(target, hits), certificate.recall.last()) {
             (Some(ef), _) => ef,
             (None, Some(widest)) => {
@@ -43,6 +44,12 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
     }
     if unmeasured > 0 {
         notes.push(format!("{unmeasured} of {shards} shards hold no measured recall"));
+    }
+    if by_documents > 0 {
+        notes.push(format!(
+            "{by_documents} of {shards} shards measured recall with documents, not with questions, which may be harder: build \
+             with `--queries`"
+        ));
     }
     if hits > MEASURED_HITS {
         notes.push(format!("recall is measured up to {MEASURED_HITS} hits, and {hits} were wanted of the walk"));
@@ -67,7 +74,8 @@ mod tests {
             distance_computations: 0.0,
             scored: 0.0,
         };
-        Certificate { recall: points.iter().map(point).collect(), ..Certificate::default() }
+        let recall = points.iter().map(point).collect();
+        Certificate { recall, source: QuerySource::HeldOut, ..Certificate::default() }
     }
 
     #[test]
@@ -91,6 +99,16 @@ mod tests {
             point.recall_at_100 = None;
         }
         assert_eq!(choose(0.9, 100, false, &[&small]), Chosen { ef: 64, note: None });
+    }
+
+    #[test]
+    fn a_recall_that_only_documents_measured_is_said() {
+        let asked = certificate(&[(16, 0.96)]);
+        let documents = Certificate { source: QuerySource::Documents, ..asked.clone() };
+        let chosen = choose(0.9, 10, false, &[&asked, &documents]);
+        assert_eq!(chosen.ef, 16);
+        assert!(chosen.note.unwrap().starts_with("1 of 2 shards measured recall with documents, not with questions"));
+        assert_eq!(choose(0.9, 10, false, &[&asked]).note, None);
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub struct Answer {
     pub recall_note: Option<String>,
     /// Inner products computed.
     pub distance_computations: u64,
+    /// What the request asks for that is not there.
+    pub notes: Vec<String>,
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl Job<'_> {
             let text = stages::text(snapshot, &item.plan, &item.query, &passing, stop)?;
             let computed = dense.0.distance_computations;
             let ranked = stages::rank(snapshot, &item.plan, (&dense, &text), passing.took_us, share, stop)?;
-            Ok((number, (ranked, computed)))
+            Ok((number, (Ranked { notes: passing.notes.clone(), ..ranked }, computed)))
         };
         parts.into_par_iter().map(one).collect()
     }

@@ -21,7 +21,7 @@ use super::reply_memory::{ReplyMemory, Share};
 use super::stages::{self, Passing, Ranked, Timed};
 use super::stop::Stop;
 use crate::error::{Error, Result};
-use crate::plan::{DEFAULT_EF, Mode, Plan};
+use crate::plan::{Mode, Plan};
 use crate::question::{Embedded, QuestionTower};
 
 /// How an engine runs.
@@ -168,7 +168,7 @@ impl Engine {
                 let dense = stages::dense(&snapshot, &plan, values.as_deref(), &passing, &stop)?;
                 let computed = dense.0.distance_computations;
                 let ranked = stages::rank(&snapshot, &plan, (&dense, &text), passing.took_us, &share, &stop)?;
-                Ok((ranked, computed, share))
+                Ok((Ranked { notes: passing.notes, ..ranked }, computed, share))
             })
         };
         let (ranked, computed, share) = finish(ranked, &stop).await??;
@@ -317,15 +317,15 @@ impl Engine {
         let (stop, _waiting) = Stop::after(Instant::now(), time);
         let permit = self.pool.admit(Class::Bulk, time)?;
         let snapshot = self.snapshot();
-        let v1::ExplainRequest { query, key, ef } = request;
+        let stage = Plan::explained(&request, &certificates(&snapshot));
+        let v1::ExplainRequest { query, key, .. } = request;
         let vector = self.tower.embed(vec![query.clone()], time).await?.vectors;
-        let ef = if ef == 0 { DEFAULT_EF } else { ef as usize };
         let generation = snapshot.manifest().generation;
         let work = {
             let stop = Arc::clone(&stop);
             self.pool.spawn(Class::Bulk, move || {
                 let _permit = permit;
-                explain(&snapshot, &query, &vector, &key, ef, &stop)
+                explain(&snapshot, &query, &vector, &key, stage, &stop)
             })
         };
         Ok((finish(work, &stop).await??, generation))
@@ -357,5 +357,6 @@ fn answer(snapshot: &Snapshot, plan: &Plan, ranked: Ranked, vector: Vector, comp
         ef: if vector.values.is_some() { plan.ef() } else { 0 },
         recall_note: plan.recall_note.clone().filter(|_| vector.values.is_some()),
         distance_computations: computed,
+        notes: ranked.notes,
     }
 }

@@ -1,19 +1,21 @@
-//! Why a document is, or is not, among the hits: its true place in each ranking, and its place in the graph's beam.
+//! Why a document is, or is not, among the hits: its true place in each ranking, and its place among what the graph finds.
 
-use dyad_index::lexical::Question;
+use dyad_index::lexical::{Question, Weighed};
 use dyad_index::search::ExactRows as _;
 use dyad_index::snapshot::{Effort, Snapshot};
+use rayon::prelude::*;
 
 use super::stop::Stop;
 use crate::error::{Error, Result};
 use crate::fusion::Placement;
+use crate::plan::DenseStage;
 
 /// A document's places for a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     /// Among all documents, by inner product.
     pub dense_exact: Placement,
-    /// In the beam of the graph walk; absent where the walk did not reach the document.
+    /// Among the hits that the walk gives to the search; absent where the document is none of them.
     pub dense_graph: Option<Placement>,
     /// Among all documents, by BM25; absent where no term matches.
     pub bm25: Option<Placement>,
@@ -21,56 +23,79 @@ pub struct Explanation {
     pub bm25_json: String,
     /// The question's terms after analysis.
     pub terms: Vec<String>,
+    /// Hits wanted of the walk, 0 where there was none.
+    pub depth: u32,
+    /// Beam width, 0 where no graph was walked.
+    pub ef: u32,
 }
 
-/// Explains one document by reading every vector and every matching document.
+/// Explains one document by reading every vector and every matching document; the graph is walked by the plan of the search.
 pub(super) fn explain(
     snapshot: &Snapshot,
     query: &str,
     vector: &[f32],
     key: &str,
-    ef: usize,
+    stage: Option<DenseStage>,
     stop: &Stop,
 ) -> Result<Explanation> {
+    stop.check()?;
     let (shard, node) = snapshot.find(key).ok_or_else(|| Error::NoDocument(key.to_owned()))?;
     let Some(own) = snapshot.shards().get(shard) else { return Err(Error::NoDocument(key.to_owned())) };
-    // A score with a smaller key wins ties.
-    let ahead = |score: f32, other: &str, of: f32| score > of || (score.total_cmp(&of).is_eq() && other < key);
-
-    let metric = snapshot.manifest().model.metric;
-    let score = own.dense.rows().score(node, vector, metric);
-    let mut rank = 1;
-    for shard in snapshot.shards() {
-        stop.check()?;
-        let (rows, keys) = (shard.dense.rows(), shard.dense.keys());
-        rank += (0..rows.len() as u32)
-            .filter(|node| ahead(rows.score(*node, vector, metric), keys.key(*node), score))
-            .count();
-    }
-    let dense_exact = Placement { rank: rank as u32, score };
     let is_set = || stop.is_set();
-    let walked = stop.complete(snapshot.search_dense(vector, ef, Effort::Walk { ef }, None, Some(&is_set))?)?.hits;
-    let dense_graph = (1u32..).zip(&walked).find(|(_, hit)| hit.key == key);
-    let dense_graph = dense_graph.map(|(rank, hit)| Placement { rank, score: hit.score });
+
+    let score = own.dense.rows().score(node, vector, snapshot.manifest().model.metric);
+    let ahead = |shard: &dyad_index::snapshot::Shard| shard.dense.ahead_of(vector, (score, key), Some(&is_set));
+    let ahead: Option<u64> = snapshot.shards().par_iter().map(ahead).sum();
+    let dense_exact = Placement { rank: ahead.ok_or_else(|| stop.over())? as u32 + 1, score };
+    let dense_graph = match stage {
+        Some(DenseStage { depth, effort }) => {
+            let walked = stop.complete(snapshot.search_dense(vector, depth, effort, None, Some(&is_set))?)?.hits;
+            let found = (1u32..).zip(&walked).find(|(_, hit)| hit.key == key);
+            found.map(|(rank, hit)| Placement { rank, score: hit.score })
+        }
+        None => None,
+    };
 
     let question = Question::new(query);
-    let explained = question.explain(&own.text, snapshot.statistics(), node)?;
+    let weighed = question.weigh(snapshot.statistics(), Some(&is_set))?.ok_or_else(|| stop.over())?;
     let (mut bm25, mut bm25_json) = (None, String::new());
-    if let Some((_, json)) = explained {
-        let mut score = 0.0;
-        question.each(&own.text, snapshot.statistics(), |other, sum| {
+    if let Some((_, json)) = weighed.explain(&own.text, node)? {
+        (bm25, bm25_json) = (Some(by_bm25(snapshot, &weighed, (shard, node, key), stop)?), json);
+    }
+    let (depth, ef) = match stage {
+        Some(DenseStage { depth, effort: Effort::Walk { ef } }) => (depth as u32, ef as u32),
+        Some(DenseStage { effort: Effort::Exact, .. }) | None => (0, 0),
+    };
+    Ok(Explanation { dense_exact, dense_graph, bm25, bm25_json, terms: question.terms().to_vec(), depth, ef })
+}
+
+/// The place among all matching documents: one pass over the document's own shard for its score, one over all for its rank.
+fn by_bm25(
+    snapshot: &Snapshot,
+    weighed: &Weighed<'_>,
+    (shard, node, key): (usize, u32, &str),
+    stop: &Stop,
+) -> Result<Placement> {
+    let is_set = || stop.is_set();
+    let pass = |shard: &dyad_index::snapshot::Shard, take: &mut dyn FnMut(u32, f32)| -> Result<()> {
+        if weighed.each(&shard.text, take, Some(&is_set))? { Ok(()) } else { Err(stop.over()) }
+    };
+    let mut score = 0.0;
+    if let Some(own) = snapshot.shards().get(shard) {
+        pass(own, &mut |other, sum| {
             if other == node {
                 score = sum;
             }
         })?;
-        let mut rank = 1;
-        for shard in snapshot.shards() {
-            let keys = shard.dense.keys();
-            question.each(&shard.text, snapshot.statistics(), |other, sum| {
-                rank += u32::from(ahead(sum, keys.key(other), score));
-            })?;
-        }
-        (bm25, bm25_json) = (Some(Placement { rank, score }), json);
     }
-    Ok(Explanation { dense_exact, dense_graph, bm25, bm25_json, terms: question.terms().to_vec() })
+    let ahead = |shard: &dyad_index::snapshot::Shard| -> Result<u32> {
+        let (keys, mut ahead) = (shard.dense.keys(), 0);
+        // A score with a smaller key wins ties.
+        pass(shard, &mut |other, sum| {
+            ahead += u32::from(sum > score || (sum.total_cmp(&score).is_eq() && keys.key(other) < key));
+        })?;
+        Ok(ahead)
+    };
+    let ahead: u32 = snapshot.shards().par_iter().map(ahead).sum::<Result<u32>>()?;
+    Ok(Placement { rank: ahead + 1, score })
 }

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use dyad_index::manifest;
 use dyad_index::snapshot::Snapshot;
 use dyad_index::storage::WriteLock;
 
 use super::engine::{Engine, check_model};
+use super::stop::Stop;
 use crate::error::{Error, Result};
 
 impl Engine {
@@ -57,17 +59,24 @@ impl Engine {
     }
 
     /// Reads every byte of the served generation; gives the problems found and the bytes read.
-    pub async fn verify(&self) -> Result<(Vec<String>, u64)> {
+    pub async fn verify(&self, time: Duration) -> Result<(Vec<String>, u64)> {
         // Minutes of reading: on a thread of its own, and one at a time, so that no search waits for it. The turn belongs to
         // the work and not to the caller, who may leave.
         let turn = Arc::clone(&self.verifying).try_acquire_owned().map_err(|_| Error::Verifying)?;
         let snapshot = self.snapshot();
+        // Dropped with this future, when the caller leaves: the work ends soon after.
+        let (stop, _waiting) = Stop::after(Instant::now(), time);
+        let asked = Arc::clone(&stop);
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            dyad_index::verify::verify(snapshot.index(), snapshot.manifest())
+            dyad_index::verify::verify(snapshot.index(), snapshot.manifest(), Some(&|| asked.is_set()))
         });
         let findings = work.await.map_err(|_| Error::Internal)?;
-        Ok((findings.problems, findings.bytes))
+        match findings.prevented {
+            Some(reason) => Err(Error::NotVerified(reason)),
+            None if findings.stopped => Err(stop.over()),
+            None => Ok((findings.problems, findings.bytes)),
+        }
     }
 
     /// Generations on disk, and the one that a rollback would go to.
@@ -75,8 +84,7 @@ impl Engine {
         let (index, served): (PathBuf, u64) = (self.index.clone(), self.snapshot().manifest().generation);
         let work = tokio::task::spawn_blocking(move || {
             let present = manifest::generations(&index)?;
-            let previous = present.iter().rev().find(|known| **known < served).copied();
-            Ok((present, previous))
+            Ok((present, manifest::predecessor(&index, served).ok()))
         });
         work.await.map_err(|_| Error::Internal)?
     }

@@ -26,6 +26,8 @@ pub(super) fn micros(since: Instant) -> u64 {
 pub(super) struct Passing {
     /// By shard; all nodes where absent.
     pub(super) sets: Option<Vec<NodeSet>>,
+    /// What the filter asks for that no document has.
+    pub(super) notes: Vec<String>,
     /// Microseconds.
     pub(super) took_us: u64,
 }
@@ -35,7 +37,8 @@ pub(super) fn passing(snapshot: &Snapshot, plan: &Plan, stop: &Stop) -> Result<P
     let Some(filter) = &plan.filter else { return Ok(Passing::default()) };
     let started = Instant::now();
     let Some(sets) = snapshot.passing(filter, &|| stop.is_set())? else { return Err(stop.over()) };
-    Ok(Passing { sets: Some(sets), took_us: micros(started) })
+    let notes = snapshot.filter_notes(filter)?;
+    Ok(Passing { sets: Some(sets), notes, took_us: micros(started) })
 }
 
 /// BM25, if the plan has it.
@@ -78,6 +81,8 @@ pub(super) struct Ranked {
     pub(super) hits: Vec<AnswerHit>,
     pub(super) compared: Option<Compared>,
     pub(super) timings: StageTimings,
+    /// Of the filter.
+    pub(super) notes: Vec<String>,
 }
 
 /// Fuses what the stages found and reads the stored fields, as far as time and the reply's memory reach.
@@ -126,7 +131,7 @@ pub(super) fn rank(
         fetch_us: micros(started),
         ..StageTimings::default()
     };
-    Ok(Ranked { hits, compared, timings })
+    Ok(Ranked { hits, compared, timings, notes: Vec::new() })
 }
 
 /// Every document's places in the rankings that ran.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dyad_index::manifest;
 use dyad_index::shard::DENSE_FILE;
+use dyad_proto::service::deadline::{LONGEST, in_time, timeout};
 use dyad_proto::v1;
 use dyad_proto::v1::admin_server::Admin;
 use tonic::{Request, Response, Status};
@@ -76,8 +77,9 @@ impl Admin for AdminService {
         Ok(Response::new(v1::RollbackResponse { previous_generation, generation }))
     }
 
-    async fn verify(&self, _: Request<v1::VerifyRequest>) -> Result<Response<v1::VerifyResponse>, Status> {
-        let (problems, bytes_read) = self.engine.verify().await?;
+    async fn verify(&self, request: Request<v1::VerifyRequest>) -> Result<Response<v1::VerifyResponse>, Status> {
+        let time = timeout(request.metadata()).map_or(LONGEST, in_time);
+        let (problems, bytes_read) = self.engine.verify(time).await?;
         Ok(Response::new(v1::VerifyResponse { sound: problems.is_empty(), problems, bytes_read }))
     }
 }

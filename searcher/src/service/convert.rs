@@ -81,6 +81,7 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
         ef: answer.ef,
         recall_note: answer.recall_note.unwrap_or_default(),
         distance_computations: answer.distance_computations,
+        notes: answer.notes,
     }
 }
 
@@ -92,5 +93,7 @@ pub(super) fn explanation(explanation: Explanation, generation: u64) -> v1::Expl
         bm25_explanation_json: explanation.bm25_json,
         terms: explanation.terms,
         generation,
+        depth: explanation.depth,
+        ef: explanation.ef,
     }
 }

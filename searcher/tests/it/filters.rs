@@ -18,7 +18,7 @@ fn of(condition: Condition) -> v1::Filter {
 /// Documents `min..=max` by their metadata field `place.number`.
 fn between(min: usize, max: usize) -> v1::Filter {
     let (min, max) = (Some(number(min as f64)), Some(number(max as f64)));
-    of(Condition::Range(v1::FieldRange { field: "place.number".into(), min, max }))
+    of(Condition::Range(v1::FieldRange { field: "place.number".into(), min, max, ..Default::default() }))
 }
 
 fn filtered(mode: Mode, query: &str, k: u32, filter: v1::Filter) -> v1::SearchRequest {
@@ -74,6 +74,38 @@ async fn a_filter_that_nothing_passes_gives_no_hits_and_a_bad_one_is_named() {
     let requests = vec![request(Mode::Dense, "river", 5), filtered(Mode::Dense, "river", 5, bad)];
     let error = server.client.search_batch(v1::SearchBatchRequest { requests }).await.unwrap_err().to_string();
     assert!(error.contains("`requests[1].filter.all[1]`"), "{error}");
+}
+
+#[tokio::test]
+async fn ends_may_be_left_out_and_what_no_document_has_is_told() {
+    let server = searcher().await;
+    let (above, below) = (Some(number(9.0)), Some(number(12.0)));
+    let range = v1::FieldRange { field: "place.number".into(), above, below, ..Default::default() };
+    let ask = |filter| server.client.search(filtered(Mode::Dense, "river", 60, filter));
+    let reply = ask(of(Condition::Range(range))).await.unwrap();
+    let mut found = keys(&reply.hits);
+    found.sort_unstable();
+    assert_eq!((found, reply.notes.len()), (vec!["doc-10", "doc-11"], 0));
+    let equals = |field: &str, value: Value| {
+        let value = Some(v1::FilterValue { value: Some(value) });
+        of(Condition::Equals(v1::FieldEquals { field: field.into(), value }))
+    };
+    let wrong = of(Condition::Any(v1::FilterList {
+        filters: vec![
+            equals("nofield", Value::Number(3.0)),
+            equals("place.number", Value::Text("7".into())),
+            equals("lang", Value::Text("none".into())),
+        ],
+    }));
+    let told =
+        ["no document has a field `nofield`", "no document has a text in field `place.number`, which holds numbers"];
+    for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid, Mode::Compare] {
+        let reply = server.client.search(filtered(mode, "river", 5, wrong.clone())).await.unwrap();
+        assert_eq!((reply.hits.len(), reply.notes), (0, told.map(String::from).to_vec()));
+    }
+    let requests = vec![request(Mode::Dense, "river", 5), filtered(Mode::Bm25, "river", 5, wrong)];
+    let batch = server.client.search_batch(v1::SearchBatchRequest { requests }).await.unwrap().responses;
+    assert_eq!((batch[0].notes.len(), batch[1].notes.len()), (0, 2));
 }
 
 #[tokio::test]

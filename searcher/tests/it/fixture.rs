@@ -12,7 +12,7 @@ use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::storage::{WriteLock, crc32c_of_file};
-use dyad_index::{Arranged, BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord, RecallPoint};
+use dyad_index::{Arranged, BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord, QuerySource, RecallPoint};
 use dyad_proto::client::{AdminClient, ClientConfig, SearcherClient};
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::encoder_server::{Encoder, EncoderServer};
@@ -70,7 +70,7 @@ fn certificate(part: usize, vectors: usize) -> Certificate {
         scored: 0.0,
     };
     let recall = [vec![point(48, 0.9), point(200, 0.99)], vec![point(64, 0.9), point(300, 0.98)]][part % 2].clone();
-    Certificate { vectors: vectors as u64, recall, ..Certificate::default() }
+    Certificate { vectors: vectors as u64, recall, source: QuerySource::HeldOut, ..Certificate::default() }
 }
 
 /// Every node linked with every other: what a walk finds is then exact.
@@ -128,7 +128,8 @@ pub(crate) fn write_index(index: &Path, generation: u64, fingerprint: &str) {
         shards.push(ShardEntry { id, documents: mine.len() as u64, files: names.into_iter().map(file).collect() });
     }
     let model = model(fingerprint);
-    let manifest = Manifest { format_version: 1, generation, created_unix_s: 1, tool: "test".into(), model, shards };
+    let manifest =
+        Manifest { format_version: 1, generation, parent: None, created_unix_s: 1, tool: "test".into(), model, shards };
     manifest::publish(index, &manifest, &lock).unwrap();
 }
 

@@ -128,16 +128,22 @@ async fn an_explanation_gives_the_true_places() {
         server.client.search(v1::SearchRequest { exact: true, ..request(Mode::Dense, query, 60) }).await.unwrap();
     let bm25 = server.client.search(request(Mode::Bm25, query, 60)).await.unwrap();
     for hit in [&dense.hits[0], &dense.hits[17], &dense.hits[59]] {
-        let asked = v1::ExplainRequest { query: query.into(), key: hit.key.clone(), ef: 60 };
-        let reply = server.client.explain(asked).await.unwrap();
+        let asked = v1::ExplainRequest { query: query.into(), key: hit.key.clone(), k: 60, ..Default::default() };
+        let reply = server.client.explain(asked.clone()).await.unwrap();
         assert_eq!(reply.dense_exact.unwrap().rank, hit.rank);
         assert_eq!(reply.dense_graph.unwrap().rank, hit.rank);
+        assert_eq!((reply.depth, reply.ef), (60, 128));
+        // Of ten hits only the first is one, in the exact words of the search.
+        let ten = server.client.explain(v1::ExplainRequest { k: 0, ..asked }).await.unwrap();
+        let searched = server.client.search(request(Mode::Dense, query, 10)).await.unwrap();
+        let place = searched.hits.iter().find(|other| other.key == hit.key).and_then(|hit| hit.dense);
+        assert_eq!((ten.dense_graph, ten.depth, ten.ef), (place, 10, searched.ef));
         let place = bm25.hits.iter().find(|other| other.key == hit.key).map(|hit| hit.rank);
         assert_eq!(reply.bm25.map(|place| place.rank), place);
         assert_eq!(reply.bm25_explanation_json.is_empty(), place.is_none());
         assert_eq!(reply.terms, ["northern", "metal", "number", "46"]);
     }
-    let absent = v1::ExplainRequest { query: query.into(), key: "absent".into(), ef: 0 };
+    let absent = v1::ExplainRequest { query: query.into(), key: "absent".into(), ..Default::default() };
     let error = server.client.explain(absent).await.unwrap_err().to_string();
     assert!(error.contains("no document with the key `absent`"), "{error}");
 }

@@ -56,7 +56,7 @@ fn look(bytes: &[u8], query: &[f32], wishes: &Wishes, untouched: bool) {
             return;
         }
     };
-    let problems = shard.verify().problems;
+    let problems = shard.verify(None).problems;
     assert!(!untouched || problems.is_empty(), "problems in a sound file: {problems:?}");
     views(&shard, query);
     let mut passing = NodeSet::new(shard.len());
@@ -111,8 +111,9 @@ fn views(shard: &DenseShard, query: &[f32]) {
     let (graph, codes, rows, keys) = (shard.graph(), shard.codes(), shard.rows(), shard.keys());
     graph.counts();
     let copy = graph.to_graph();
-    copy.reachable();
-    let _ = copy.validate(shard.len());
+    assert_eq!(graph.validate(None).is_ok(), copy.validate(shard.len()).is_ok());
+    let unreached = copy.reachable().iter().filter(|reached| !**reached).count() as u64;
+    assert_eq!(graph.unreached(None), Some(unreached));
     let certificate = shard.certificate();
     certificate.margin(10, 100);
     certificate.margin(1, 6);

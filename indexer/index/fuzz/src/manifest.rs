@@ -44,7 +44,8 @@ fn sound() -> Vec<u8> {
     let shard =
         |id: &str| ShardEntry { id: id.into(), documents: 7, files: vec![file("dense.dyad"), file("text/meta.json")] };
     let shards = vec![shard("abc"), shard("abd")];
-    let manifest = Manifest { format_version: 1, generation: 1, created_unix_s: 5, tool: "t".into(), model, shards };
+    let manifest =
+        Manifest { format_version: 1, generation: 1, parent: Some(1), created_unix_s: 5, tool: "t".into(), model, shards };
     serde_json::to_vec_pretty(&manifest).expect("a record can be written as JSON")
 }
 

@@ -135,11 +135,12 @@ impl GraphTable {
     }
 }
 
+/// An upper layer in place, as compressed rows.
 #[derive(Debug, Clone, Copy)]
-struct LayerView<'a> {
-    nodes: &'a [u32],
-    offsets: &'a [u64],
-    links: &'a [u32],
+pub(super) struct LayerView<'a> {
+    pub(super) nodes: &'a [u32],
+    pub(super) offsets: &'a [u64],
+    pub(super) links: &'a [u32],
 }
 
 impl<'a> LayerView<'a> {
@@ -182,12 +183,23 @@ impl<'a> LinksView<'a> {
         self.order
     }
 
-    fn row(&self, slot: u32) -> &'a [u32] {
+    /// Where every walk starts.
+    pub(super) fn entry_slot(&self) -> u32 {
+        self.entry
+    }
+
+    /// The layers above 0, lowest first.
+    pub(super) fn upper_layers(&self) -> impl Iterator<Item = &LayerView<'a>> {
+        self.upper.iter()
+    }
+
+    /// Links of a slot on layer 0; the slot itself is padding.
+    pub(super) fn row(&self, slot: u32) -> &'a [u32] {
         let start = slot as usize * self.degree;
         self.links.get(start..start + self.degree).unwrap_or(&[])
     }
 
-    /// A copy in memory, for checks: nodes are slots, padding is left out.
+    /// A copy in memory, for small graphs and as an oracle: nodes are slots, padding is left out.
     pub fn to_graph(&self) -> Graph {
         let slots: Vec<u32> = (0..self.order.len() as u32).collect();
         let links_of = |slot: &u32| self.row(*slot).iter().copied().filter(|target| target != slot).collect();

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use zerocopy::IntoBytes;
 
 use super::{Fault, section};
+use crate::search::NodeSet;
 
 const PART: &str = "KEYS";
 
@@ -79,18 +80,9 @@ impl<'a> KeysView<'a> {
         {
             return Err(Fault::new(PART, "UTF-8 text for each key", format!("something else for node {node}")));
         }
-        let mut seen = vec![false; n as usize];
-        for node in self.sorted {
-            match seen.get_mut(*node as usize) {
-                Some(slot) if !*slot => *slot = true,
-                _ => {
-                    return Err(Fault::new(
-                        PART,
-                        "each node once in the order",
-                        format!("node {node} twice, or too large"),
-                    ));
-                }
-            }
+        if let Some(node) = NodeSet::first_repeated(n as usize, self.sorted) {
+            let got = format!("node {node} twice, or too large");
+            return Err(Fault::new(PART, "each node once in the order", got));
         }
         match self.sorted.windows(2).find(|pair| self.bytes(pair[0]) >= self.bytes(pair[1])) {
             Some(pair) => Err(Fault::new(

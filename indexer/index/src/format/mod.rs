@@ -7,6 +7,7 @@
 //! | `rows.rs` | VECTORS: writing and viewing |
 //! | `codes.rs` | CODES: writing and viewing |
 //! | `graph.rs` | GRAPH: writing and viewing |
+//! | `soundness.rs` | whether a graph in place is sound |
 //! | `keys.rs` | KEYS: writing and viewing |
 //!
 //! ```text
@@ -58,6 +59,7 @@ pub mod header;
 pub mod keys;
 pub mod rows;
 pub mod section;
+mod soundness;
 
 pub use header::{Header, SectionEntry};
 pub use rows::RowType;

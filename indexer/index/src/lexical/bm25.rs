@@ -4,24 +4,40 @@
 //! with `idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))`; lengths are stored in one byte, as Lucene does.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use tantivy::Term;
-use tantivy::query::{BooleanQuery, EnableScoring, Occur, Query, TermQuery, Weight};
+use tantivy::query::{Bm25Weight, BooleanQuery, EnableScoring, Occur, Query, TermQuery, Weight};
 use tantivy::schema::IndexRecordOption;
+use tantivy::{DocId, Score};
 
 use super::schema::schema;
+use super::statistics::TermStatistics;
+use super::wand::{TermCursor, block_max_wand};
 use super::{CorpusStatistics, TextShard, terms, text_error};
 use crate::error::Result;
 use crate::search::{NodeSet, TopK};
 
-/// Documents scored between two looks at whether to stop.
-const BETWEEN_LOOKS: u32 = 1024;
-
 /// A question as terms.
 #[derive(Debug)]
 pub struct Question {
-    terms: Vec<String>,
-    query: BooleanQuery,
+    words: Vec<String>,
+    terms: Vec<Term>,
+}
+
+/// A question whose terms have their weights: what the corpus says of them has been looked up once, for all shards.
+pub struct Weighed<'a> {
+    question: &'a Question,
+    statistics: TermStatistics,
+    /// By term of the question.
+    weights: Vec<Bm25Weight>,
+}
+
+impl std::fmt::Debug for Weighed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Weighed").field("terms", &self.question.words).finish_non_exhaustive()
+    }
 }
 
 /// The best documents of a shard.
@@ -68,73 +84,75 @@ impl Question {
     /// Analyzes a question. A repeated word counts as often as it is asked.
     pub fn new(text: &str) -> Self {
         let (_, fields) = schema();
-        let terms = terms(text);
-        let clause = |term: &String| {
-            let term = Term::from_field_text(fields.body, term);
-            let query: Box<dyn Query> = Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs));
-            (Occur::Should, query)
-        };
-        let query = BooleanQuery::new(terms.iter().map(clause).collect());
-        Self { terms, query }
+        let words = terms(text);
+        let terms = words.iter().map(|word| Term::from_field_text(fields.body, word)).collect();
+        Self { words, terms }
     }
 
     /// Terms after analysis, in order.
     pub fn terms(&self) -> &[String] {
-        &self.terms
+        &self.words
     }
 
-    fn weight(&self, shard: &TextShard, statistics: &CorpusStatistics) -> Result<Box<dyn Weight>> {
-        let scoring = EnableScoring::enabled_from_statistics_provider(statistics, &shard.searcher);
-        self.query.weight(scoring).map_err(text_error(shard.path()))
+    /// Looks the terms up in every shard. `stop` is asked between terms; nothing where it ended the work.
+    pub fn weigh(
+        &self,
+        corpus: &CorpusStatistics,
+        stop: Option<&(dyn Fn() -> bool + Sync)>,
+    ) -> Result<Option<Weighed<'_>>> {
+        let (_, fields) = schema();
+        let Some(statistics) = corpus.of(fields.body, &self.terms, stop)? else { return Ok(None) };
+        let mut made: HashMap<&Term, Bm25Weight> = HashMap::new();
+        let mut weights = Vec::with_capacity(self.terms.len());
+        for term in &self.terms {
+            if stop.is_some_and(|stop| stop()) {
+                return Ok(None);
+            }
+            let weight = match made.entry(term) {
+                Entry::Occupied(made) => made.into_mut(),
+                Entry::Vacant(free) => {
+                    let weight = Bm25Weight::for_terms(&statistics, std::slice::from_ref(term));
+                    free.insert(weight.map_err(std::io::Error::other)?)
+                }
+            };
+            weights.push(weight.clone());
+        }
+        Ok(Some(Weighed { question: self, statistics, weights }))
     }
+}
 
+impl Weighed<'_> {
     /// The `k` best documents of a shard, of those that pass; `key` gives the key of a node. Blocks of documents that
-    /// cannot get among them are skipped (block-max WAND). `stop` is asked now and then; true ends the search.
-    #[expect(clippy::too_many_arguments, reason = "what, where, how many, among which, how long")]
-    pub fn best<'a>(
+    /// cannot get among them are skipped (block-max WAND). `stop` is asked between terms and between blocks; true ends the
+    /// search.
+    pub fn best<'k>(
         &self,
         shard: &TextShard,
-        statistics: &CorpusStatistics,
         k: usize,
-        key: impl Fn(u32) -> &'a str,
+        key: impl Fn(u32) -> &'k str,
         passing: Option<&NodeSet>,
         stop: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Result<TextHits<'a>> {
-        if self.terms.is_empty() || k == 0 {
+    ) -> Result<TextHits<'k>> {
+        if self.question.terms.is_empty() || k == 0 {
             return Ok(TextHits::default());
         }
-        let weight = self.weight(shard, statistics)?;
-        let slack = statistics.bound_slack(shard).map_err(text_error(shard.path()))?;
+        let slack = self.statistics.bound_slack(shard)?;
         let mut best = TopK::new(k);
-        let (mut seen, mut stopped) = (0u32, stop.is_some_and(|stop| stop()));
-        for segment in shard.searcher.segment_readers() {
-            let mut take = |node, score| {
-                seen += 1;
-                stopped = stopped || seen.is_multiple_of(BETWEEN_LOOKS) && stop.is_some_and(|stop| stop());
-                if stopped {
-                    // No block's bound is above it.
-                    return f32::INFINITY;
-                }
-                if passing.is_none_or(|passing| passing.contains(node)) {
-                    best.offer(TextHit { score, key: key(node), node });
-                }
-                // Blocks whose bound is at or below the threshold are skipped; one that ties with the last must be seen.
-                best.floor().map_or(f32::MIN, |last| last.score * slack)
-            };
-            weight.for_each_pruning(f32::MIN, segment, &mut take).map_err(text_error(shard.path()))?;
-        }
-        Ok(TextHits { hits: best.drain_sorted(), stopped })
+        let whole = self.walk(shard, stop, &mut |node, score| {
+            if passing.is_none_or(|passing| passing.contains(node)) {
+                best.offer(TextHit { score, key: key(node), node });
+            }
+            // Blocks whose bound is at or below the threshold are skipped; one that ties with the last must be seen.
+            best.floor().map_or(f32::MIN, |last| last.score * slack)
+        })?;
+        Ok(TextHits { hits: best.drain_sorted(), stopped: !whole })
     }
 
     /// BM25 sum of one document, if any term matches, and its explanation as JSON.
-    pub fn explain(
-        &self,
-        shard: &TextShard,
-        statistics: &CorpusStatistics,
-        node: u32,
-    ) -> Result<Option<(f32, String)>> {
-        let weight = self.weight(shard, statistics)?;
-        let Some(segment) = shard.searcher.segment_readers().first().filter(|_| !self.terms.is_empty()) else {
+    pub fn explain(&self, shard: &TextShard, node: u32) -> Result<Option<(f32, String)>> {
+        let weight = self.by_tantivy(shard)?;
+        let terms = &self.question.terms;
+        let Some(segment) = shard.searcher.segment_readers().first().filter(|_| !terms.is_empty()) else {
             return Ok(None);
         };
         match weight.explain(segment, node) {
@@ -145,15 +163,56 @@ impl Question {
         }
     }
 
-    /// Every matching document of a shard with its score, in no order.
-    pub fn each(&self, shard: &TextShard, statistics: &CorpusStatistics, mut take: impl FnMut(u32, f32)) -> Result<()> {
-        if self.terms.is_empty() {
-            return Ok(());
+    /// Every matching document of a shard with the score that [`Self::best`] gives it, ascending. False where `stop`, which
+    /// is asked between terms and between blocks, ended it.
+    pub fn each(
+        &self,
+        shard: &TextShard,
+        mut take: impl FnMut(u32, f32),
+        stop: Option<&(dyn Fn() -> bool + Sync)>,
+    ) -> Result<bool> {
+        self.walk(shard, stop, &mut |node, score| {
+            take(node, score);
+            f32::MIN
+        })
+    }
+
+    fn walk(
+        &self,
+        shard: &TextShard,
+        stop: Option<&(dyn Fn() -> bool + Sync)>,
+        take: &mut dyn FnMut(DocId, Score) -> Score,
+    ) -> Result<bool> {
+        if stop.is_some_and(|stop| stop()) {
+            return Ok(false);
         }
-        let weight = self.weight(shard, statistics)?;
-        for segment in shard.searcher.segment_readers() {
-            weight.for_each(segment, &mut take).map_err(text_error(shard.path()))?;
+        // One segment, or none in a shard without documents.
+        let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(true) };
+        let failed = text_error(shard.path());
+        let field = shard.fields.body;
+        let index = segment.inverted_index(field).map_err(&failed)?;
+        let norms = segment.get_fieldnorms_reader(field).map_err(&failed)?;
+        let mut cursors = Vec::with_capacity(self.weights.len());
+        for (term, weight) in self.question.terms.iter().zip(&self.weights) {
+            if stop.is_some_and(|stop| stop()) {
+                return Ok(false);
+            }
+            if let Some(info) = index.get_term_info(term)? {
+                let block = index.read_block_postings_from_terminfo(&info, IndexRecordOption::WithFreqs)?;
+                cursors.push(TermCursor::new(block, weight));
+            }
         }
-        Ok(())
+        Ok(block_max_wand(cursors, &norms, stop, take))
+    }
+
+    /// The same sum as tantivy makes it: for its explanations, and as an oracle.
+    pub(super) fn by_tantivy(&self, shard: &TextShard) -> Result<Box<dyn Weight>> {
+        let clause = |term: &Term| {
+            let query: Box<dyn Query> = Box::new(TermQuery::new(term.clone(), IndexRecordOption::WithFreqs));
+            (Occur::Should, query)
+        };
+        let query = BooleanQuery::new(self.question.terms.iter().map(clause).collect());
+        let scoring = EnableScoring::enabled_from_statistics_provider(&self.statistics, &shard.searcher);
+        query.weight(scoring).map_err(text_error(shard.path()))
     }
 }

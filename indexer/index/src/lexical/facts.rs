@@ -25,6 +25,13 @@ pub(super) const KEY: &str = "key";
 /// What the path of every metadata field starts with.
 const METADATA: &str = "metadata.";
 
+/// Types of values, as terms name them.
+pub(super) const FLAG: u8 = b'b';
+/// See [`FLAG`].
+pub(super) const NUMBER: u8 = b'n';
+/// See [`FLAG`].
+pub(super) const TEXT: u8 = b's';
+
 /// A value of a field. Those of different types are never equal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldValue {
@@ -36,9 +43,26 @@ pub enum FieldValue {
     Flag(bool),
 }
 
+impl FieldValue {
+    /// The type, as terms name it.
+    pub(super) fn kind(&self) -> u8 {
+        match self {
+            Self::Text(_) => TEXT,
+            Self::Number(_) => NUMBER,
+            Self::Flag(_) => FLAG,
+        }
+    }
+}
+
 /// The path of a field as users name it: `title`, or a metadata field with or without `metadata.` in front.
 pub(super) fn path(field: &str) -> String {
     if field == TITLE || field.starts_with(METADATA) { field.to_owned() } else { format!("{METADATA}{field}") }
+}
+
+/// The field that a term is of, as users name it.
+pub(super) fn name(term: &[u8]) -> Option<&str> {
+    let path = std::str::from_utf8(term.split(|byte| *byte == 0).next()?).ok()?;
+    Some(path.strip_prefix(METADATA).unwrap_or(path))
 }
 
 /// What all terms of a field's values of one type start with.
@@ -59,13 +83,13 @@ pub(super) fn term(path: &str, value: &FieldValue) -> Vec<u8> {
 }
 
 fn text(path: &str, value: &str) -> Vec<u8> {
-    let mut term = prefix(path, b's');
+    let mut term = prefix(path, TEXT);
     term.extend(value.bytes().take(TEXT_BYTES));
     term
 }
 
 fn number(path: &str, value: f64) -> Vec<u8> {
-    let mut term = prefix(path, b'n');
+    let mut term = prefix(path, NUMBER);
     // Adding zero makes -0 a 0. Negative numbers: all bits turned; others: the sign bit set.
     let bits = (value + 0.0).to_bits();
     let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
@@ -74,7 +98,7 @@ fn number(path: &str, value: f64) -> Vec<u8> {
 }
 
 fn flag(path: &str, value: bool) -> Vec<u8> {
-    let mut term = prefix(path, b'b');
+    let mut term = prefix(path, FLAG);
     term.push(u8::from(value));
     term
 }

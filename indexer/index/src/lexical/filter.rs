@@ -1,6 +1,7 @@
 //! Conditions on documents' fields, and the nodes that pass them.
 
 use std::io;
+use std::ops::Bound;
 
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocSet as _, InvertedIndexReader, TERMINATED, TantivyError};
@@ -27,15 +28,15 @@ pub enum Filter {
         /// Wanted.
         values: Vec<FieldValue>,
     },
-    /// The field has a number or text between two, which belong to the range. Ends of different types have nothing
-    /// between them.
+    /// The field has a number or text between two ends, which belong to the range or do not. Ends of different types have
+    /// nothing between them.
     Range {
         /// Its name.
         field: String,
         /// Lower end. Without any end nothing passes.
-        min: Option<FieldValue>,
+        min: Bound<FieldValue>,
         /// Upper end.
-        max: Option<FieldValue>,
+        max: Bound<FieldValue>,
     },
     /// Documents with these keys.
     Keys(Vec<String>),
@@ -115,14 +116,26 @@ impl Terms<'_> {
         }
     }
 
-    /// Adds the documents of all terms from `from` to `to`, or up to the last that starts with `prefix`.
-    fn between(&mut self, from: &[u8], to: Option<&[u8]>, prefix: &[u8], into: &mut Bits) -> io::Result<()> {
+    /// Adds the documents of all terms between two that start with `prefix`.
+    fn between(
+        &mut self,
+        (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        prefix: &[u8],
+        into: &mut Bits,
+    ) -> io::Result<()> {
         let reader = std::sync::Arc::clone(&self.reader);
-        let range = reader.terms().range().ge(from);
-        let mut terms = match to {
-            Some(to) => range.le(to).into_stream()?,
-            None => range.into_stream()?,
+        let range = reader.terms().range();
+        let range = match from {
+            Bound::Included(from) => range.ge(from),
+            Bound::Excluded(from) => range.gt(from),
+            Bound::Unbounded => range.ge(prefix),
         };
+        let range = match to {
+            Bound::Included(to) => range.le(to),
+            Bound::Excluded(to) => range.lt(to),
+            Bound::Unbounded => range,
+        };
+        let mut terms = range.into_stream()?;
         while terms.advance() {
             if !terms.key().starts_with(prefix) {
                 break;
@@ -201,46 +214,39 @@ fn terms<'a>(shard: &TextShard, field: Field, stop: Stop<'a>) -> tantivy::Result
     segment.map(|segment| segment.inverted_index(field).map(|reader| Terms { reader, stop, read: 0 })).transpose()
 }
 
+/// The value of an end.
+pub(super) fn value(end: Bound<&FieldValue>) -> Option<&FieldValue> {
+    match end {
+        Bound::Included(value) | Bound::Excluded(value) => Some(value),
+        Bound::Unbounded => None,
+    }
+}
+
 fn range(
     shard: &TextShard,
     field: &str,
-    (min, max): (Option<&FieldValue>, Option<&FieldValue>),
+    (min, max): (Bound<&FieldValue>, Bound<&FieldValue>),
     stop: Stop<'_>,
     into: &mut Bits,
 ) -> tantivy::Result<()> {
-    if min.is_none() && max.is_none() {
+    let (Some(one), Some(other)) = (value(min).or(value(max)), value(max).or(value(min))) else { return Ok(()) };
+    let kind = one.kind();
+    if kind != other.kind() || kind == facts::FLAG {
         return Ok(());
     }
     if field == facts::KEY {
-        let key = |end: &FieldValue| if let FieldValue::Text(key) = end { Some(key.clone()) } else { None };
-        let (from, to) = (min.map(key), max.map(key));
         // Keys are texts: no number lies among them.
-        if from == Some(None) || to == Some(None) {
-            return Ok(());
-        }
-        let (from, to) = (from.flatten().unwrap_or_default(), to.flatten());
-        return match terms(shard, shard.fields.key, stop)? {
-            Some(mut terms) => Ok(terms.between(from.as_bytes(), to.as_deref().map(str::as_bytes), b"", into)?),
+        let key =
+            |end: &FieldValue| if let FieldValue::Text(key) = end { key.clone().into_bytes() } else { Vec::new() };
+        return match terms(shard, shard.fields.key, stop)?.filter(|_| kind == facts::TEXT) {
+            Some(mut terms) => Ok(terms.between((min.map(key), max.map(key)), b"", into)?),
             None => Ok(()),
         };
     }
-    let kind = |end: &FieldValue| match end {
-        FieldValue::Text(_) => Some(b's'),
-        FieldValue::Number(_) => Some(b'n'),
-        FieldValue::Flag(_) => None,
-    };
-    let (Some(Some(type_of_min)), Some(Some(type_of_max))) = (min.or(max).map(kind), max.or(min).map(kind)) else {
-        return Ok(());
-    };
-    if type_of_min != type_of_max {
-        return Ok(());
-    }
     let path = facts::path(field);
-    let prefix = facts::prefix(&path, type_of_min);
-    let from = min.map_or_else(|| prefix.clone(), |min| facts::term(&path, min));
-    let to = max.map(|max| facts::term(&path, max));
+    let term = |end: &FieldValue| facts::term(&path, end);
     if let Some(mut terms) = terms(shard, shard.fields.facts, stop)? {
-        terms.between(&from, to.as_deref(), &prefix, into)?;
+        terms.between((min.map(term), max.map(term)), &facts::prefix(&path, kind), into)?;
     }
     Ok(())
 }

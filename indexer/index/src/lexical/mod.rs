@@ -10,20 +10,24 @@
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
 //! | `facts.rs` | titles and metadata as terms that sort |
 //! | `filter.rs` | conditions on fields, and the nodes that pass |
+//! | `notes.rs` | what a filter asks for that no document has |
 //! | `bm25.rs` | the best documents of a question, and why |
+//! | `wand.rs` | block-max WAND that can be stopped |
 
 mod analyzer;
 mod bm25;
 mod facts;
 mod filter;
+mod notes;
 mod read_only;
 mod reader;
 mod schema;
 mod statistics;
+mod wand;
 mod writer;
 
 pub use analyzer::{ANALYZER, terms};
-pub use bm25::{Question, TextHit, TextHits};
+pub use bm25::{Question, TextHit, TextHits, Weighed};
 pub use facts::{FieldValue, MAX_TEXT_BYTES};
 pub use filter::Filter;
 pub use reader::{StoredDocument, TextShard};

@@ -11,6 +11,10 @@ use super::schema::{Fields, schema};
 use super::{ANALYZER, analyzer::analyzer, text_error};
 use crate::error::{Error, Result};
 
+/// Blocks of stored fields that a shard keeps uncompressed. A block is 16 KiB, or one document where that is larger: 1 MiB
+/// at most. tantivy's 100 would be 100 MiB for each shard of large documents.
+const STORE_CACHE_BLOCKS: usize = 4;
+
 /// A document as the corpus gave it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StoredDocument {
@@ -46,7 +50,8 @@ impl TextShard {
             part: part.to_owned(),
             expected,
             got,
-            hint: "`dyad-indexer verify` says which file. Restore it from a copy, or build the index again",
+            hint: "`dyad-indexer verify` says which file. Write a sound copy of it under another name and `mv` it there, or build \
+                   the index again",
         };
         let (expected, fields) = schema();
         // tantivy trusts the lengths inside of its files, and panics where a damaged one leads out of the map.
@@ -54,7 +59,11 @@ impl TextShard {
             let index = Index::open(ReadOnlyDirectory::open(dir)?)?;
             index.tokenizers().register(ANALYZER, analyzer());
             let is_ours = index.schema() == expected;
-            let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+            let reader: IndexReader = index
+                .reader_builder()
+                .reload_policy(ReloadPolicy::Manual)
+                .doc_store_cache_num_blocks(STORE_CACHE_BLOCKS)
+                .try_into()?;
             Ok((is_ours, reader.searcher()))
         }));
         let Ok(opened) = opened else {

@@ -1,62 +1,101 @@
 //! Document count, lengths and document frequencies over all shards, so that a document's score does not depend on
 //! the shard that it landed in.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
+
 use tantivy::query::Bm25StatisticsProvider;
 use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 
-use super::TextShard;
+use super::{TextShard, text_error};
+use crate::error::Result;
 
 /// Statistics of the whole corpus. Count and frequencies come from the same segments, so that no term can be in
 /// more documents than there are (tantivy asserts it).
 #[derive(Clone)]
 pub struct CorpusStatistics {
-    searchers: Vec<Searcher>,
+    shards: Vec<(PathBuf, Searcher)>,
 }
 
 impl std::fmt::Debug for CorpusStatistics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CorpusStatistics").field("shards", &self.searchers.len()).finish()
+        f.debug_struct("CorpusStatistics").field("shards", &self.shards.len()).finish()
     }
 }
 
 impl CorpusStatistics {
     /// Over these shards.
     pub fn new<'a>(shards: impl IntoIterator<Item = &'a TextShard>) -> Self {
-        Self { searchers: shards.into_iter().map(|shard| shard.searcher.clone()).collect() }
+        Self { shards: shards.into_iter().map(|shard| (shard.path().to_owned(), shard.searcher.clone())).collect() }
     }
 
+    /// What is known of these terms: one look-up for each different term and shard. `stop` is asked before each term;
+    /// nothing where it ended the work.
+    pub(super) fn of(
+        &self,
+        field: Field,
+        terms: &[Term],
+        stop: Option<&(dyn Fn() -> bool + Sync)>,
+    ) -> Result<Option<TermStatistics>> {
+        let mut known = TermStatistics {
+            documents: self.sum(Bm25StatisticsProvider::total_num_docs)?,
+            tokens: self.sum(|searcher| searcher.total_num_tokens(field))?,
+            frequencies: HashMap::with_capacity(terms.len()),
+        };
+        for term in terms {
+            if stop.is_some_and(|stop| stop()) {
+                return Ok(None);
+            }
+            if !known.frequencies.contains_key(term) {
+                known.frequencies.insert(term.clone(), self.sum(|searcher| Searcher::doc_freq(searcher, term))?);
+            }
+        }
+        Ok(Some(known))
+    }
+
+    fn sum(&self, one: impl Fn(&Searcher) -> tantivy::Result<u64>) -> Result<u64> {
+        self.shards.iter().map(|(path, searcher)| one(searcher).map_err(text_error(path))).sum()
+    }
+}
+
+/// What BM25 asks about the whole corpus, for the terms of one question. Others are in no document.
+#[derive(Debug, Clone)]
+pub(super) struct TermStatistics {
+    documents: u64,
+    tokens: u64,
+    frequencies: HashMap<Term, u64>,
+}
+
+impl TermStatistics {
     /// Factor, at most 1, by which a threshold must be lowered so that no block is skipped wrongly.
     ///
     /// tantivy bounds a block by the document that scores best with the average length `a` of the *shard*; the scores
     /// here use the average `c` of the corpus. For any document the two differ by a factor between `min(1, c/a)` and
     /// `max(1, c/a)`, so a bound is too low by at most `max(a, c) / min(a, c)`. The rest covers sums of f32 in another
     /// order.
-    pub(super) fn bound_slack(&self, shard: &TextShard) -> tantivy::Result<f32> {
+    pub(super) fn bound_slack(&self, shard: &TextShard) -> Result<f32> {
         const ROUNDING: f32 = 1.0 - 1e-5;
         let average = |provider: &dyn Bm25StatisticsProvider| -> tantivy::Result<f32> {
             Ok(provider.total_num_tokens(shard.fields.body)? as f32 / provider.total_num_docs()?.max(1) as f32)
         };
-        let (shard_average, corpus_average) = (average(&shard.searcher)?, average(self)?);
+        let both = average(&shard.searcher).and_then(|shard| Ok((shard, average(self)?)));
+        let (shard_average, corpus_average) = both.map_err(text_error(shard.path()))?;
         let (low, high) = (shard_average.min(corpus_average), shard_average.max(corpus_average));
         Ok(if high > 0.0 { low / high * ROUNDING } else { 0.0 })
     }
-
-    fn sum(&self, one: impl Fn(&Searcher) -> tantivy::Result<u64>) -> tantivy::Result<u64> {
-        self.searchers.iter().map(one).sum()
-    }
 }
 
-impl Bm25StatisticsProvider for CorpusStatistics {
-    fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
-        self.sum(|searcher| searcher.total_num_tokens(field))
+impl Bm25StatisticsProvider for TermStatistics {
+    fn total_num_tokens(&self, _field: Field) -> tantivy::Result<u64> {
+        Ok(self.tokens)
     }
 
     fn total_num_docs(&self) -> tantivy::Result<u64> {
-        self.sum(Bm25StatisticsProvider::total_num_docs)
+        Ok(self.documents)
     }
 
     fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        self.sum(|searcher| Searcher::doc_freq(searcher, term))
+        Ok(self.frequencies.get(term).copied().unwrap_or(0))
     }
 }

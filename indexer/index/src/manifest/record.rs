@@ -17,6 +17,10 @@ pub struct Manifest {
     pub format_version: u32,
     /// From 1, one more with every publish.
     pub generation: u64,
+    /// The generation that was current when this one was published: where `rollback` goes to. Absent in the first one,
+    /// and where an earlier release published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<u64>,
     /// Seconds since the epoch.
     pub created_unix_s: u64,
     /// Program and version that published.

@@ -1,23 +1,27 @@
-//! Load, publish, go back.
+//! Load, publish, point.
 
 use std::path::{Path, PathBuf};
 
+use super::intent;
 use super::record::{MANIFEST_VERSION, Manifest};
 use crate::error::{Error, Result};
 use crate::storage::{WriteLock, write_atomic};
 
 const POINTER: &str = "CURRENT";
 
-fn manifest_name(generation: u64) -> String {
+pub(super) fn manifest_name(generation: u64) -> String {
     format!("manifest-{generation:06}.json")
 }
 
+/// Only of a name that [`manifest_name`] gives: others, as `manifest-+5.json`, are no manifests.
 fn generation_of(name: &str) -> Option<u64> {
-    name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()
+    let generation = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
+    (manifest_name(generation) == name).then_some(generation)
 }
 
 fn damaged(path: PathBuf, part: &str, expected: String, got: String) -> Error {
-    let hint = "Restore the file, or point `CURRENT` at another generation with `Admin.Rollback` or by building again";
+    let hint = "Put a sound copy there (written under another name, then `mv`), make another generation current with \
+                `dyad-indexer rollback --index DIR GENERATION`, or build again";
     Error::Format { path, part: part.to_owned(), expected, got, hint }
 }
 
@@ -74,13 +78,21 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// A generation by number.
+/// A generation by number. One that was never published is refused.
 pub fn load(index: &Path, generation: u64) -> Result<Manifest> {
-    let path = index.join(manifest_name(generation));
-    if !path.is_file() {
-        let present = generations(index)?.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-        return Err(Error::NoGeneration { path: index.to_owned(), generation, present });
+    if generations(index)?.binary_search(&generation).is_err() {
+        return Err(absent(index, generation)?);
     }
+    read(index, generation)
+}
+
+fn absent(index: &Path, generation: u64) -> Result<Error> {
+    let present = generations(index)?.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    Ok(Error::NoGeneration { path: index.to_owned(), generation, present })
+}
+
+fn read(index: &Path, generation: u64) -> Result<Manifest> {
+    let path = index.join(manifest_name(generation));
     parse(&path, &fs_err::read(&path)?)
 }
 
@@ -103,26 +115,59 @@ pub fn current_generation(index: &Path) -> Result<Option<u64>> {
     Ok(read_pointer(index)?.and_then(|(name, _)| generation_of(&name)))
 }
 
-/// Generations whose manifests are on disk, ascending.
+/// Generations that were published and whose manifests are on disk, ascending.
 pub fn generations(index: &Path) -> Result<Vec<u64>> {
+    let unpublished = intent::unpublished(index)?;
+    let mut found = names(index, generation_of)?;
+    found.retain(|generation| !unpublished.contains(generation));
+    Ok(found)
+}
+
+/// Numbers that the names in a directory hold, ascending.
+pub(super) fn names(index: &Path, number: impl Fn(&str) -> Option<u64>) -> Result<Vec<u64>> {
     let mut found = Vec::new();
     for entry in fs_err::read_dir(index)? {
-        found.extend(generation_of(&entry?.file_name().to_string_lossy()));
+        found.extend(number(&entry?.file_name().to_string_lossy()));
     }
     found.sort_unstable();
     Ok(found)
 }
 
-/// Writes a manifest and points `CURRENT` at it. The lock proves that nobody else does.
-pub fn publish(index: &Path, manifest: &Manifest, lock: &WriteLock) -> Result<()> {
-    let bytes = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
-    write_atomic(&index.join(manifest_name(manifest.generation)), &bytes)?;
-    point_to(index, manifest.generation, lock)
+/// The number of the generation that is published next: above all that are there, also those above `CURRENT`, which a
+/// roll-back leaves. The lock proves that nobody else takes it.
+pub fn next_generation(index: &Path, _lock: &WriteLock) -> Result<u64> {
+    let newest = names(index, generation_of)?.last().copied();
+    // A pointer that cannot be read is replaced by the next publish, which is the way to mend it.
+    let newest = newest.max(current_generation(index).ok().flatten()).unwrap_or(0);
+    newest.checked_add(1).ok_or_else(|| {
+        let (expected, got) = ("a generation that another one can follow".to_owned(), newest.to_string());
+        let hint = "No build has counted so far: remove the file";
+        Error::Format { path: index.join(manifest_name(newest)), part: "name".to_owned(), expected, got, hint }
+    })
 }
 
-/// Points `CURRENT` at a generation that is on disk.
-pub fn point_to(index: &Path, generation: u64, _lock: &WriteLock) -> Result<()> {
+/// Writes a manifest and points `CURRENT` at it. The lock proves that nobody else does. A process that ends in between
+/// leaves a manifest that is no generation: [`generations`] and [`load`] pass it over, and [`settle`](super::settle)
+/// removes it.
+pub fn publish(index: &Path, manifest: &Manifest, lock: &WriteLock) -> Result<()> {
+    intent::settle(index, lock)?;
+    let bytes = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
+    intent::begin(index, manifest.generation)?;
+    write_atomic(&index.join(manifest_name(manifest.generation)), &bytes)?;
+    point(index, manifest.generation)?;
+    intent::end(index, manifest.generation)
+}
+
+/// Points `CURRENT` at a generation that is on disk and was published.
+pub fn point_to(index: &Path, generation: u64, lock: &WriteLock) -> Result<()> {
+    // The mark of a publish that was killed at its very end goes before `CURRENT` moves away from it.
+    intent::settle(index, lock)?;
     load(index, generation)?;
+    point(index, generation)
+}
+
+fn point(index: &Path, generation: u64) -> Result<()> {
+    read(index, generation)?;
     let name = manifest_name(generation);
     let checksum = crc32c::crc32c(&fs_err::read(index.join(&name))?);
     write_atomic(&index.join(POINTER), format!("{name} {checksum:08x}\n").as_bytes())

@@ -15,7 +15,7 @@ fn manifest(generation: u64) -> Manifest {
     };
     let files = vec![FileEntry { path: "text/meta.json".into(), bytes: 2, crc32c: 3 }];
     let shards = vec![ShardEntry { id: "abc".into(), documents: 7, files }];
-    Manifest { format_version: 1, generation, created_unix_s: 5, tool: "t".into(), model, shards }
+    Manifest { format_version: 1, generation, parent: None, created_unix_s: 5, tool: "t".into(), model, shards }
 }
 
 fn index() -> (tempfile::TempDir, WriteLock) {
@@ -68,6 +68,76 @@ fn damage_is_found() {
     }
 }
 
+/// What a process leaves that ends at each step of a publish, and what the next one makes of it.
+#[test]
+fn a_generation_that_was_never_published_is_none() {
+    let (dir, lock) = index();
+    let index = dir.path();
+    let path = |name: &str| index.join(name);
+    for generation in 1..=2 {
+        publish(index, &Manifest { parent: (generation > 1).then_some(1), ..manifest(generation) }, &lock).unwrap();
+    }
+    // Killed between the manifest and `CURRENT`.
+    let third = Manifest { parent: Some(2), ..manifest(3) };
+    let text = serde_json::to_vec(&third).unwrap();
+    fs_err::write(path(".publishing-000003"), "").unwrap();
+    fs_err::write(path("manifest-000003.json"), &text).unwrap();
+    assert_eq!(generations(index).unwrap(), [1, 2]);
+    let refused = load(index, 3).unwrap_err().to_string();
+    assert!(refused.contains("no generation 3. Present: 1, 2"), "{refused}");
+    assert!(point_to(index, 3, &lock).is_err());
+    assert!(!path("manifest-000003.json").exists() && !path(".publishing-000003").exists());
+    assert_eq!(next_generation(index, &lock).unwrap(), 3);
+    // Killed between `CURRENT` and the removal of the mark: that one was published, and stays so after a roll-back.
+    publish(index, &third, &lock).unwrap();
+    fs_err::write(path(".publishing-000003"), "").unwrap();
+    assert_eq!(generations(index).unwrap(), [1, 2, 3]);
+    point_to(index, 1, &lock).unwrap();
+    assert!(!path(".publishing-000003").exists());
+    assert_eq!((generations(index).unwrap(), next_generation(index, &lock).unwrap()), (vec![1, 2, 3], 4));
+    assert_eq!(load(index, 3).unwrap(), third);
+    // A mark without a manifest.
+    fs_err::write(path(".publishing-000004"), "").unwrap();
+    settle(index, &lock).unwrap();
+    assert!(!path(".publishing-000004").exists());
+    // Nobody can say what a damaged pointer named.
+    fs_err::write(path(".publishing-000003"), "").unwrap();
+    fs_err::write(path("CURRENT"), "rubbish").unwrap();
+    assert_eq!(generations(index).unwrap(), [1, 2, 3]);
+}
+
+#[test]
+fn the_predecessor_is_what_was_current_before() {
+    let (dir, lock) = index();
+    let index = dir.path();
+    for (generation, parent) in [(1, None), (2, Some(1)), (3, Some(2)), (5, Some(2)), (6, None)] {
+        publish(index, &Manifest { parent, ..manifest(generation) }, &lock).unwrap();
+    }
+    let before: Vec<u64> = [2, 3, 5].into_iter().map(|generation| predecessor(index, generation).unwrap()).collect();
+    assert_eq!(before, [1, 2, 2], "3 was rolled back from when 5 was published");
+    assert_eq!(predecessor(index, 6).unwrap(), 5, "of an earlier release, which wrote no parent");
+    assert_eq!(predecessor(index, 4).unwrap(), 3, "of a manifest that is gone");
+    fs_err::remove_file(index.join("manifest-000002.json")).unwrap();
+    assert_eq!(predecessor(index, 5).unwrap(), 3, "whose parent is gone");
+    let error = predecessor(index, 1).unwrap_err().to_string();
+    assert!(error.contains("nothing to roll back to: generation 1 is the oldest"), "{error}");
+}
+
+#[test]
+fn names_that_no_build_writes_are_no_generations() {
+    let (dir, lock) = index();
+    publish(dir.path(), &manifest(1), &lock).unwrap();
+    for name in ["manifest-+5.json", "manifest-7.json", "manifest-0000008.json", "manifest-99999999999999999999.json"] {
+        fs_err::write(dir.path().join(name), "{}").unwrap();
+    }
+    assert_eq!(generations(dir.path()).unwrap(), [1]);
+    fs_err::write(dir.path().join("CURRENT"), "manifest-+1.json 00000000").unwrap();
+    assert!(current(dir.path()).unwrap_err().to_string().contains("CURRENT`, content"));
+    fs_err::write(dir.path().join(format!("manifest-{}.json", u64::MAX)), "{}").unwrap();
+    let error = next_generation(dir.path(), &lock).unwrap_err().to_string();
+    assert!(error.contains("manifest-18446744073709551615.json") && error.contains("remove the file"), "{error}");
+}
+
 /// Found by the fuzz target `open_manifest`: counts that add up to more than a number holds.
 #[test]
 fn too_many_documents_are_counted_as_most() {
@@ -82,6 +152,8 @@ fn too_many_documents_are_counted_as_most() {
 fn records_keep_their_names() {
     let json = serde_json::to_value(manifest(1)).unwrap();
     assert_eq!(json["model"]["metric"], "cosine");
+    assert!(json.get("parent").is_none(), "an index of an earlier release reads as it was");
+    assert_eq!(serde_json::to_value(Manifest { parent: Some(4), ..manifest(5) }).unwrap()["parent"], 4);
     assert_eq!(json["shards"][0]["files"][0]["crc32c"], 3);
     let meta: Result<ShardMeta, _> = serde_json::from_str(
         r#"{"model":{"name":"a","fingerprint":"b","dim":1,"metric":"cosine","max_tokens":2},

@@ -3,8 +3,8 @@
 use super::{ExactRows, NodeSet, Scored};
 use crate::model::Metric;
 
-/// Rows compared between two looks at whether to stop.
-const ROWS_BETWEEN_LOOKS: u64 = 1024;
+/// Rows compared between two looks at whether to go on.
+pub(crate) const ROWS_BETWEEN_LOOKS: u64 = 1024;
 /// Hits that wait beyond twice `k` before the worst are dropped.
 const WAITING: usize = 4096;
 
@@ -17,7 +17,7 @@ pub fn flat(
     metric: Metric,
     passing: Option<&NodeSet>,
 ) -> Vec<Scored> {
-    flat_until(rows, query, k, metric, passing, || false).hits
+    flat_until(rows, query, k, metric, passing, |_| true).hits
 }
 
 /// What an exact scan found, and what it cost.
@@ -27,24 +27,25 @@ pub(crate) struct Scanned {
     pub(crate) hits: Vec<Scored>,
     /// Rows compared.
     pub(crate) compared: u64,
-    /// `stop` said so.
+    /// `go_on` said so.
     pub(crate) stopped: bool,
 }
 
-/// [`flat`] that asks at its start, and now and then, whether to stop. Its memory does not grow with the rows.
+/// [`flat`] that asks at its start, and now and then, whether to go on, and says at which row. Its memory does not grow with
+/// the rows.
 pub(crate) fn flat_until(
     rows: &(impl ExactRows + ?Sized),
     query: &[f32],
     k: usize,
     metric: Metric,
     passing: Option<&NodeSet>,
-    stop: impl Fn() -> bool,
+    go_on: impl Fn(u32) -> bool,
 ) -> Scanned {
     let mut scan = Scan { best: Vec::new(), k, floor: f32::NEG_INFINITY, most: 2 * k.min(rows.count()) + WAITING };
     let mut compared = 0;
     // Whether the scan goes on.
     let mut offer = |node: u32| {
-        if u64::is_multiple_of(compared, ROWS_BETWEEN_LOOKS) && stop() {
+        if u64::is_multiple_of(compared, ROWS_BETWEEN_LOOKS) && !go_on(node) {
             return false;
         }
         compared += 1;
@@ -142,9 +143,12 @@ mod tests {
     fn a_stopped_scan_ends_at_once_and_finds_nothing() {
         let rows = Scores(vec![1.0; 10_000]);
         let asked = AtomicU32::new(0);
-        let scanned = flat_until(&rows, &[], 3, Metric::Cosine, None, || asked.fetch_add(1, Ordering::Relaxed) == 2);
+        let scanned = flat_until(&rows, &[], 3, Metric::Cosine, None, |node| {
+            assert_eq!(u64::from(node), u64::from(asked.load(Ordering::Relaxed)) * ROWS_BETWEEN_LOOKS);
+            asked.fetch_add(1, Ordering::Relaxed) != 2
+        });
         assert_eq!((scanned.hits.len(), scanned.compared, scanned.stopped), (0, 2 * ROWS_BETWEEN_LOOKS, true));
-        let whole = flat_until(&rows, &[], 3, Metric::Cosine, None, || false);
+        let whole = flat_until(&rows, &[], 3, Metric::Cosine, None, |_| true);
         assert_eq!((whole.hits.len(), whole.compared, whole.stopped), (10_000, 10_000, false));
     }
 }

@@ -25,7 +25,7 @@ mod walk;
 pub use beam::{Beam, BeamParams, Lanes, UpperLayers, Walked};
 pub use explore::Explorer;
 pub use flat::flat;
-pub(crate) use flat::flat_until;
+pub(crate) use flat::{ROWS_BETWEEN_LOOKS, flat_until};
 pub use frontier::MAX_SLOTS;
 pub use lane::{RESCORED, SlotLinks};
 pub use node_set::NodeSet;

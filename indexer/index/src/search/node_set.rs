@@ -25,6 +25,16 @@ impl NodeSet {
         }
     }
 
+    /// The first node of a list that is there twice, or is none of `0..nodes`.
+    pub(crate) fn first_repeated(nodes: usize, list: &[u32]) -> Option<u32> {
+        let mut set = Self::new(nodes);
+        list.iter().copied().find(|node| {
+            let before = set.len;
+            set.insert(*node);
+            set.len == before
+        })
+    }
+
     /// Whether a node passes.
     pub fn contains(&self, node: u32) -> bool {
         self.words.get(node as usize / 64).is_some_and(|word| word >> (node % 64) & 1 == 1)
@@ -74,6 +84,11 @@ mod tests {
         set.extend([5, 199, 64, 5, 200, 63]);
         assert_eq!(set.iter().collect::<Vec<_>>(), [5, 63, 64, 199]);
         assert_eq!((set.len(), set.nodes()), (4, 200));
+        assert_eq!(NodeSet::first_repeated(3, &[2, 0, 1]), None);
+        assert_eq!(
+            (NodeSet::first_repeated(3, &[2, 3, 2]), NodeSet::first_repeated(3, &[2, 0, 2])),
+            (Some(3), Some(2))
+        );
         assert!(set.contains(64) && !set.contains(65) && !set.contains(200) && !set.contains(u32::MAX));
     }
 }

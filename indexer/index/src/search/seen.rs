@@ -6,9 +6,11 @@
 /// Words that are emptied in the time of one that is looked up by slot: those lie side by side.
 const SIDE_BY_SIDE: usize = 8;
 
-/// A set of slots. Emptying it costs what was marked, or writing all of it, whichever is less.
+/// A set of slots. Emptying it costs what was marked, or writing all that was in use, whichever is less. It keeps its memory
+/// for the largest graph: a thread that walks shards of different sizes in turn does not write all of it each time.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
+    /// All zero beyond those in use.
     words: Vec<u64>,
     slots: usize,
     /// All that is marked.
@@ -18,15 +20,18 @@ pub(super) struct Seen {
 impl Seen {
     /// Empties it, and makes room for `slots`.
     pub(super) fn reset(&mut self, slots: usize) {
-        let words = slots.div_ceil(64);
-        if self.words.len() == words && self.marked.len() * SIDE_BY_SIDE < words {
+        let used = self.slots.div_ceil(64);
+        if self.marked.len() * SIDE_BY_SIDE < used {
             for slot in &self.marked {
                 if let Some(word) = self.words.get_mut(*slot as usize / 64) {
                     *word = 0;
                 }
             }
         } else {
-            self.words.clear();
+            self.words.iter_mut().take(used).for_each(|word| *word = 0);
+        }
+        let words = slots.div_ceil(64);
+        if self.words.len() < words {
             self.words.resize(words, 0);
         }
         self.marked.clear();
@@ -86,6 +91,20 @@ mod tests {
         assert_eq!(slots, [5, 64]);
         seen.reset(100);
         assert!(seen.insert(0) && seen.insert(1));
+    }
+
+    #[test]
+    fn memory_of_the_largest_graph_is_kept() {
+        let mut seen = Seen::default();
+        let mut kept: *const u64 = std::ptr::null();
+        for slots in [64_000, 640, 63_999, 1, 64_000] {
+            seen.reset(slots);
+            assert!((0..slots as u32).all(|slot| seen.insert(slot)), "{slots}");
+            assert!(!seen.insert(slots as u32));
+            assert_eq!(seen.words.len(), 1000, "neither given back nor written anew for {slots}");
+            kept = if kept.is_null() { seen.words.as_ptr() } else { kept };
+            assert_eq!(seen.words.as_ptr(), kept);
+        }
     }
 
     proptest! {

@@ -5,12 +5,14 @@
 //! | `writer.rs` | vectors, graph, keys and certificate into one file |
 //! | `reader.rs` | opening in constant time; views |
 //! | `search.rs` | by the graph, exactly, and through filters |
+//! | `windows.rs` | which vectors a scan will need next |
 //! | `verify.rs` | every byte read, every invariant checked |
 //! | `tests/` | written, opened, searched; every bit flipped, and damage behind right checksums |
 
 mod reader;
 mod search;
 mod verify;
+mod windows;
 mod writer;
 
 pub use reader::DenseShard;

@@ -14,7 +14,9 @@ use crate::format::{Fault, Header, SectionEntry, SectionKind, VERSION};
 use crate::quant::CodesView;
 use crate::storage::Mapped;
 
-const HINT: &str = "The file is damaged: restore it from a copy, or build the index again";
+/// `cp` over a file that a searcher maps would end that searcher.
+const HINT: &str =
+    "The file is damaged: write a sound copy under another name and `mv` it there, or build the index again";
 
 /// A mapped `dense.dyad`.
 #[derive(Debug)]
@@ -107,6 +109,14 @@ impl DenseShard {
         view.unwrap_or_else(|_| StoredRows::empty())
     }
 
+    /// Asks the kernel to read vectors of nodes from the disk: a scan needs them soon, in order. Walks, which jump about,
+    /// keep their advice that nothing is read ahead of them.
+    pub(super) fn read_ahead(&self, nodes: std::ops::Range<u64>) {
+        let row = self.vectors.len / self.header.vectors.max(1);
+        let (start, end) = (nodes.start.min(self.header.vectors), nodes.end.min(self.header.vectors));
+        self.map.advise_needed(self.vectors.offset + start * row, end.saturating_sub(start) * row);
+    }
+
     /// Gives the vectors' pages back to the kernel; a search that needs them reads them again.
     pub fn cool(&self) {
         self.map.advise_unneeded(self.vectors.offset, self.vectors.len);
@@ -128,11 +138,6 @@ impl DenseShard {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// The bytes of a section.
-    pub(super) fn section_bytes(&self, entry: SectionEntry) -> &[u8] {
-        bytes(&self.map, entry)
-    }
 }
 
 fn bytes(map: &Mapped, entry: SectionEntry) -> &[u8] {
@@ -146,7 +151,7 @@ fn json<T: serde::de::DeserializeOwned>(map: &Mapped, entry: SectionEntry) -> st
     serde_json::from_slice(bytes).map_err(|error| Fault::new(name, "its JSON", error))
 }
 
-pub(super) fn check_sum(bytes: &[u8], entry: SectionEntry) -> std::result::Result<(), Fault> {
+fn check_sum(bytes: &[u8], entry: SectionEntry) -> std::result::Result<(), Fault> {
     let got = crc32c::crc32c(bytes);
     if got == entry.crc32c {
         return Ok(());

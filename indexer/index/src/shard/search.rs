@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 
 use super::reader::DenseShard;
+use super::windows::Windows;
 use crate::format::graph::LinksView;
 use crate::format::rows::StoredRows;
-use crate::search::{Beam, BeamParams, Lanes, NodeSet, Scored, Walked, flat_until};
+use crate::search::{Beam, BeamParams, ExactRows as _, Lanes, NodeSet, ROWS_BETWEEN_LOOKS, Scored, Walked, flat_until};
 
 /// Expansions that cost as much as comparing one vector exactly, inverted: a filter is answered by an exact scan of its
 /// nodes where that is cheaper than a walk which must be `1 / selectivity` times as wide. Measured on 100,000 MiniLM sentences
@@ -195,9 +196,40 @@ impl DenseShard {
         if query.len() != rows.dim() {
             return Found::default();
         }
-        let scanned = flat_until(&rows, query, k, metric, passing, || stop.is_some_and(|stop| stop()));
+        let windows = Windows::new(self.len(), passing);
+        let scanned = flat_until(&rows, query, k, metric, passing, |node| {
+            windows.after(node).into_iter().for_each(|nodes| self.read_ahead(nodes));
+            !stop.is_some_and(|stop| stop())
+        });
         let hits = self.hits(&scanned.hits, k);
         Found { hits, distance_computations: scanned.compared, stopped: scanned.stopped }
+    }
+
+    /// How many nodes come before a document of score `score` and key `key` in the exact ranking; nothing where `stop`,
+    /// which is asked now and then, ended the scan, or for a question of another dimension.
+    pub fn ahead_of(
+        &self,
+        query: &[f32],
+        (score, key): (f32, &str),
+        stop: Option<&(dyn Fn() -> bool + Sync)>,
+    ) -> Option<u64> {
+        let (rows, keys, metric) = (self.rows(), self.keys(), self.meta().model.metric);
+        if query.len() != rows.dim() {
+            return None;
+        }
+        let windows = Windows::new(self.len(), None);
+        let mut ahead = 0;
+        for node in 0..rows.len() as u32 {
+            if u64::from(node).is_multiple_of(ROWS_BETWEEN_LOOKS) {
+                windows.after(node).into_iter().for_each(|nodes| self.read_ahead(nodes));
+                if stop.is_some_and(|stop| stop()) {
+                    return None;
+                }
+            }
+            let other = rows.score(node, query, metric);
+            ahead += u64::from(other > score || (other.total_cmp(&score).is_eq() && keys.key(node) < key));
+        }
+        Some(ahead)
     }
 
     /// Breaks ties by key and cuts at `k`.

@@ -1,13 +1,24 @@
 //! Every byte read, every invariant checked.
+//!
+//! Checksums are of bytes that `read` gives, so that a file which was shortened, or a disk that fails, is an error here and
+//! not the end of the process. What the bytes mean is looked at in the map, after the file's length has been compared once
+//! more; a file that is shortened during that time still ends the process.
 
-use super::reader::{DenseShard, check_sum, fault_of};
+use std::io::{self, Read as _, Seek as _};
+
+use super::reader::{DenseShard, fault_of};
 use crate::format::header::HEADER_LEN;
 use crate::format::{Fault, RowType, SectionEntry, SectionKind};
 use crate::model::Metric;
 use crate::quant::Scratch;
+use crate::search::NodeSet;
 
 /// Squared lengths of unit vectors may differ from 1 by this much (f32 rounding, and f16 embeddings).
 const UNIT_TOLERANCE: f32 = 1e-2;
+/// Bytes read at a time, and between two looks at whether to stop.
+const READ: usize = 1 << 20;
+/// Vectors checked between two looks at whether to stop.
+const BETWEEN_LOOKS: u32 = 1 << 12;
 
 fn squared(row: &[f32]) -> f32 {
     row.iter().map(|value| value * value).sum()
@@ -16,6 +27,9 @@ fn squared(row: &[f32]) -> f32 {
 /// Slots whose codes are compared with their vectors.
 const CHECKED_CODES: usize = 10_000;
 
+/// Asked now and then; true ends the work.
+type Stop<'a> = Option<&'a (dyn Fn() -> bool + Sync)>;
+
 /// What a full check of a shard found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
@@ -23,83 +37,143 @@ pub struct Verified {
     pub problems: Vec<String>,
     /// Bytes read.
     pub bytes_read: u64,
+    /// `stop` ended the check: what is not named may still be wrong.
+    pub stopped: bool,
+}
+
+/// Why a check ended.
+enum End {
+    Fault(Fault),
+    /// The file cannot be read, or is not what was opened: nothing more is looked at.
+    Read(crate::error::Error),
+    Stopped,
+}
+
+impl From<Fault> for End {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        Self::Read(error.into())
+    }
+}
+
+fn look(stop: Stop<'_>) -> Result<(), End> {
+    if stop.is_some_and(|stop| stop()) { Err(End::Stopped) } else { Ok(()) }
 }
 
 impl DenseShard {
-    /// Reads the whole file: checksums of all sections, then what they mean.
-    pub fn verify(&self) -> Verified {
-        let mut found = Verified::default();
-        let mut note = |fault: Fault| found.problems.push(fault_of(self.path(), fault).to_string());
+    /// Reads the whole file: checksums of all sections, then what they mean. `stop` is asked now and then; true ends the
+    /// check, and what was found so far is told.
+    pub fn verify(&self, stop: Option<&(dyn Fn() -> bool + Sync)>) -> Verified {
+        let mut found = Verified { bytes_read: self.header().file_len, ..Verified::default() };
         let mut damaged = Vec::new();
-        for entry in &self.header().sections {
-            if let Err(fault) = check_sum(self.section_bytes(*entry), *entry) {
-                note(fault);
-                damaged.push(entry.kind);
-            }
+        let whole = self.check_all(stop, &mut damaged, &mut found.problems);
+        match whole {
+            Ok(()) => {}
+            Err(End::Stopped) => found.stopped = true,
+            Err(End::Fault(fault)) => found.problems.push(fault_of(self.path(), fault).to_string()),
+            Err(End::Read(error)) => found.problems.push(error.to_string()),
         }
-        self.check_padding().unwrap_or_else(&mut note);
-        // The meaning of damaged bytes is of no interest.
-        let sound = |kind| !damaged.contains(&kind);
-        if self.certificate().vectors != self.len() as u64 {
-            note(Fault::new("CERTIFICATE, vectors", self.len(), self.certificate().vectors));
-        }
-        if sound(SectionKind::Vectors) {
-            self.check_vectors().unwrap_or_else(&mut note);
-        }
-        if sound(SectionKind::Graph) {
-            self.check_graph().unwrap_or_else(&mut note);
-        }
-        if sound(SectionKind::Vectors) && sound(SectionKind::Codes) && sound(SectionKind::Graph) {
-            self.check_codes().unwrap_or_else(&mut note);
-        }
-        if sound(SectionKind::Keys) {
-            self.keys().check().unwrap_or_else(&mut note);
-        }
-        found.bytes_read = self.header().file_len;
         found
     }
 
+    fn check_all(&self, stop: Stop<'_>, damaged: &mut Vec<SectionKind>, problems: &mut Vec<String>) -> Result<(), End> {
+        // A fault of one part leaves the others to be looked at; only what ends the reading ends it all.
+        let mut note = |checked: Result<(), End>| match checked {
+            Err(End::Fault(fault)) => {
+                problems.push(fault_of(self.path(), fault).to_string());
+                Ok(false)
+            }
+            Err(end) => Err(end),
+            Ok(()) => Ok(true),
+        };
+        let mut file = fs_err::File::open(self.path())?;
+        self.check_length(&file)?;
+        for entry in &self.header().sections {
+            if !note(check_sum(&mut file, *entry, stop))? {
+                damaged.push(entry.kind);
+            }
+        }
+        note(self.check_padding(&mut file, stop))?;
+        self.check_length(&file)?;
+        // The meaning of damaged bytes is of no interest.
+        let sound = |kind| !damaged.contains(&kind);
+        if self.certificate().vectors != self.len() as u64 {
+            note(Err(Fault::new("CERTIFICATE, vectors", self.len(), self.certificate().vectors).into()))?;
+        }
+        if sound(SectionKind::Vectors) {
+            note(self.check_vectors(stop))?;
+        }
+        if sound(SectionKind::Graph) {
+            note(self.check_graph(stop))?;
+        }
+        if sound(SectionKind::Vectors) && sound(SectionKind::Codes) && sound(SectionKind::Graph) {
+            look(stop)?;
+            note(self.check_codes().map_err(End::from))?;
+        }
+        if sound(SectionKind::Keys) {
+            look(stop)?;
+            note(self.keys().check().map_err(End::from))?;
+        }
+        Ok(())
+    }
+
+    /// The file is as long as when it was mapped.
+    fn check_length(&self, file: &fs_err::File) -> Result<(), End> {
+        let (expected, got) = (self.header().file_len, file.metadata()?.len());
+        if got == expected {
+            return Ok(());
+        }
+        let fault = Fault::new("length", format!("{expected} bytes"), format!("{got} bytes"));
+        Err(End::Read(fault_of(self.path(), fault)))
+    }
+
     /// Between the sections there is nothing but zeros.
-    fn check_padding(&self) -> Result<(), Fault> {
+    fn check_padding(&self, file: &mut fs_err::File, stop: Stop<'_>) -> Result<(), End> {
         let mut end = HEADER_LEN as u64;
         for entry in &self.header().sections {
-            let gap = SectionEntry { offset: end, len: entry.offset - end, ..*entry };
-            if let Some(at) = self.section_bytes(gap).iter().position(|byte| *byte != 0) {
-                let part = format!("padding before {}", entry.kind.name());
-                return Err(Fault::new(part, "zeros", format!("another byte at {}", end + at as u64)));
-            }
+            let mut at = end;
+            read_range(file, SectionEntry { offset: end, len: entry.offset - end, ..*entry }, stop, |bytes| {
+                if let Some(place) = bytes.iter().position(|byte| *byte != 0) {
+                    let part = format!("padding before {}", entry.kind.name());
+                    return Err(Fault::new(part, "zeros", format!("another byte at {}", at + place as u64)));
+                }
+                at += bytes.len() as u64;
+                Ok(())
+            })?;
             end = entry.offset + entry.len;
         }
         if end == self.header().file_len {
             return Ok(());
         }
-        Err(Fault::new("file_len", end, self.header().file_len))
+        Err(Fault::new("file_len", end, self.header().file_len).into())
     }
 
-    fn check_vectors(&self) -> Result<(), Fault> {
+    fn check_vectors(&self, stop: Stop<'_>) -> Result<(), End> {
         let rows = self.rows();
         let mut row = Vec::new();
         for node in 0..rows.len() as u32 {
+            if node.is_multiple_of(BETWEEN_LOOKS) {
+                look(stop)?;
+            }
             rows.decode(node, &mut row);
             let squared = squared(&row);
             if self.meta().model.metric == Metric::L2 {
                 if squared.is_finite() {
                     continue;
                 }
-                return Err(Fault::new(
-                    "VECTORS",
-                    "finite vectors",
-                    format!("squared length {squared} at node {node}"),
-                ));
+                let got = format!("squared length {squared} at node {node}");
+                return Err(Fault::new("VECTORS", "finite vectors", got).into());
             }
             // Also false for NaN.
             let is_unit = (squared - 1.0).abs() <= UNIT_TOLERANCE;
             if !is_unit {
-                return Err(Fault::new(
-                    "VECTORS",
-                    "finite unit vectors",
-                    format!("squared length {squared} at node {node}"),
-                ));
+                let got = format!("squared length {squared} at node {node}");
+                return Err(Fault::new("VECTORS", "finite unit vectors", got).into());
             }
         }
         Ok(())
@@ -125,30 +199,57 @@ impl DenseShard {
         Ok(())
     }
 
-    fn check_graph(&self) -> Result<(), Fault> {
-        let mut seen = vec![false; self.len()];
-        for node in self.graph().order() {
-            match seen.get_mut(*node as usize) {
-                Some(seen) if !*seen => *seen = true,
-                _ => {
-                    return Err(Fault::new(
-                        "GRAPH",
-                        "each node in one slot",
-                        format!("node {node} twice, or too large"),
-                    ));
-                }
+    /// In place: a graph of many vectors is not copied into a process that serves it.
+    fn check_graph(&self, stop: Stop<'_>) -> Result<(), End> {
+        let graph = self.graph();
+        if let Some(node) = NodeSet::first_repeated(self.len(), graph.order()) {
+            let got = format!("node {node} twice, or too large");
+            return Err(Fault::new("GRAPH", "each node in one slot", got).into());
+        }
+        match graph.validate(stop) {
+            Ok(true) => {}
+            Ok(false) => return Err(End::Stopped),
+            Err(problem) => return Err(Fault::new("GRAPH", "a valid graph", problem).into()),
+        }
+        match graph.unreached(stop) {
+            Some(0) => Ok(()),
+            Some(unreached) => {
+                let expected = "every node reachable from the entry point";
+                Err(Fault::new("GRAPH", expected, format!("{unreached} unreachable")).into())
             }
+            None => Err(End::Stopped),
         }
-        let graph = self.graph().to_graph();
-        graph.validate(self.len()).map_err(|problem| Fault::new("GRAPH", "a valid graph", problem))?;
-        let unreached = graph.reachable().iter().filter(|reached| !**reached).count();
-        if unreached > 0 {
-            return Err(Fault::new(
-                "GRAPH",
-                "every node reachable from the entry point",
-                format!("{unreached} unreachable"),
-            ));
-        }
-        Ok(())
     }
+}
+
+/// Hands the bytes of a section to `take`, some at a time, as `read` gives them.
+fn read_range(
+    file: &mut fs_err::File,
+    entry: SectionEntry,
+    stop: Stop<'_>,
+    mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
+) -> Result<(), End> {
+    file.seek(io::SeekFrom::Start(entry.offset))?;
+    let mut buffer = vec![0; READ.min(entry.len as usize)];
+    let mut left = entry.len;
+    while left > 0 {
+        look(stop)?;
+        let some = buffer.get_mut(..READ.min(left as usize)).unwrap_or_default();
+        file.read_exact(some)?;
+        take(some)?;
+        left -= some.len() as u64;
+    }
+    Ok(())
+}
+
+fn check_sum(file: &mut fs_err::File, entry: SectionEntry, stop: Stop<'_>) -> Result<(), End> {
+    let mut got = 0;
+    read_range(file, entry, stop, |bytes| {
+        got = crc32c::crc32c_append(got, bytes);
+        Ok(())
+    })?;
+    if got == entry.crc32c {
+        return Ok(());
+    }
+    Err(Fault::new(entry.kind.name(), format!("checksum {:08x}", entry.crc32c), format!("{got:08x}")).into())
 }

@@ -40,13 +40,24 @@ impl<W: Write> Write for ChecksumWriter<W> {
 
 /// Length and CRC-32C of a file.
 pub fn crc32c_of_file(path: &Path) -> Result<(u64, u32)> {
+    Ok(crc32c_of_file_until(path, None)?.unwrap_or_default())
+}
+
+/// [`crc32c_of_file`] that asks now and then whether to stop; nothing where it was told so.
+pub(crate) fn crc32c_of_file_until(
+    path: &Path,
+    stop: Option<&(dyn Fn() -> bool + Sync)>,
+) -> Result<Option<(u64, u32)>> {
     let mut file = fs_err::File::open(path)?;
     let mut buffer = vec![0; 1 << 20];
     let (mut len, mut crc) = (0, 0);
     loop {
+        if stop.is_some_and(|stop| stop()) {
+            return Ok(None);
+        }
         let read = file.read(&mut buffer)?;
         if read == 0 {
-            return Ok((len, crc));
+            return Ok(Some((len, crc)));
         }
         len += read as u64;
         crc = buffer.get(..read).map_or(crc, |bytes| crc32c::crc32c_append(crc, bytes));

@@ -1,4 +1,9 @@
 //! The only place that maps a file into memory.
+//!
+//! A map is only as sound as its file. One that is shortened or overwritten in place, or whose disk fails, ends a process
+//! that reads the map there (SIGBUS), and nothing short of a signal handler can make an error of it. So files are written
+//! once under a new name and replaced by `rename`, lengths are compared before a map is made, and `verify` reads with
+//! `read` what it checks, before it looks at the map.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -15,13 +20,14 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// Maps a whole file. Files of an index are written once under a new name and never changed; whoever changes one
-    /// in place breaks the searches that read it.
+    /// Maps a whole file. Only for files that nobody changes any more: those of a shard, which are written once, and a
+    /// [`Scratch`](super::Scratch), which has no name left.
     #[expect(unsafe_code, reason = "mapping a file is unsafe because another process could change it")]
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = fs_err::File::open(path)?;
-        // SAFETY: index files are immutable once they have their final name (see `storage::atomic`): nothing in this
-        // workspace opens one for writing, and every value read from the map is treated as untrusted.
+        // SAFETY: this is not public, and its callers map files that nothing in this workspace opens for writing again:
+        // `dense.dyad`, which is immutable once it is complete (see `storage::atomic`), and scratch files, which are
+        // unlinked before they are read. Every value read from the map is treated as untrusted.
         let map = unsafe { Mmap::map(file.file())? };
         Ok(Self { map, path: path.to_owned() })
     }

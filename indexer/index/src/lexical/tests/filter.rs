@@ -1,5 +1,6 @@
 //! Filters against the same conditions evaluated on the JSON itself.
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use proptest::prelude::*;
@@ -68,10 +69,19 @@ fn passes(filter: &Filter, document: &(String, String, Value)) -> bool {
         Filter::Not(filter) => !passes(filter, document),
         Filter::Keys(keys) => keys.contains(&document.0),
         Filter::OneOf { field, values: wanted } => values(document, field).iter().any(|value| wanted.contains(value)),
+        Filter::Range { min: Bound::Unbounded, max: Bound::Unbounded, .. } => false,
         Filter::Range { field, min, max } => values(document, field).iter().any(|value| {
-            (min.is_some() || max.is_some())
-                && min.as_ref().is_none_or(|min| order(value, min).is_some_and(std::cmp::Ordering::is_ge))
-                && max.as_ref().is_none_or(|max| order(value, max).is_some_and(std::cmp::Ordering::is_le))
+            let above = match min {
+                Bound::Included(min) => order(value, min).is_some_and(std::cmp::Ordering::is_ge),
+                Bound::Excluded(min) => order(value, min).is_some_and(std::cmp::Ordering::is_gt),
+                Bound::Unbounded => true,
+            };
+            let below = match max {
+                Bound::Included(max) => order(value, max).is_some_and(std::cmp::Ordering::is_le),
+                Bound::Excluded(max) => order(value, max).is_some_and(std::cmp::Ordering::is_lt),
+                Bound::Unbounded => true,
+            };
+            above && below
         }),
     }
 }
@@ -85,17 +95,19 @@ fn value() -> impl Strategy<Value = FieldValue> {
     ]
 }
 
+fn bound() -> impl Strategy<Value = Bound<FieldValue>> {
+    prop_oneof![value().prop_map(Bound::Included), value().prop_map(Bound::Excluded), Just(Bound::Unbounded)]
+}
+
 fn filter() -> impl Strategy<Value = Filter> {
     let field = || prop::sample::select(&["lang", "deep.n", "flag", "only", "only.x", "title", "key", "absent"][..]);
-    let leaf =
-        prop_oneof![
-            (field(), prop::collection::vec(value(), 0..4))
-                .prop_map(|(field, values)| Filter::OneOf { field: field.into(), values }),
-            (field(), prop::option::of(value()), prop::option::of(value()))
-                .prop_map(|(field, min, max)| Filter::Range { field: field.into(), min, max }),
-            prop::collection::vec(prop::sample::select(&["k000", "k001", "k077", "k159", "none"][..]), 0..4)
-                .prop_map(|keys| Filter::Keys(keys.into_iter().map(String::from).collect())),
-        ];
+    let leaf = prop_oneof![
+        (field(), prop::collection::vec(value(), 0..4))
+            .prop_map(|(field, values)| Filter::OneOf { field: field.into(), values }),
+        (field(), bound(), bound()).prop_map(|(field, min, max)| Filter::Range { field: field.into(), min, max }),
+        prop::collection::vec(prop::sample::select(&["k000", "k001", "k077", "k159", "none"][..]), 0..4)
+            .prop_map(|keys| Filter::Keys(keys.into_iter().map(String::from).collect())),
+    ];
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Filter::All),
@@ -139,8 +151,11 @@ fn a_text_longer_than_filters_may_name_equals_none_and_keeps_its_place() {
     let limit = FieldValue::Text("x".repeat(super::MAX_TEXT_BYTES));
     let of = |filter: Filter| filter.nodes(&shard, &|| false).unwrap().unwrap().iter().collect::<Vec<_>>();
     assert!(of(Filter::OneOf { field: "title".into(), values: vec![limit.clone()] }).is_empty());
-    assert_eq!(of(Filter::Range { field: "title".into(), min: Some(limit.clone()), max: None }), [0, 1]);
-    assert!(of(Filter::Range { field: "title".into(), min: None, max: Some(limit) }).is_empty());
+    assert_eq!(
+        of(Filter::Range { field: "title".into(), min: Bound::Included(limit.clone()), max: Bound::Unbounded }),
+        [0, 1]
+    );
+    assert!(of(Filter::Range { field: "title".into(), min: Bound::Unbounded, max: Bound::Included(limit) }).is_empty());
 }
 
 #[test]
@@ -148,7 +163,8 @@ fn a_filter_that_is_told_to_stop_reads_no_further() {
     let documents: Vec<_> = (0..9_000).map(|n| (format!("{n:05}"), String::new(), json!({"n": n}))).collect();
     let (_dir, shard) = shard(&documents);
     let looks = AtomicU32::new(0);
-    let filter = Filter::Range { field: "n".to_owned(), min: Some(FieldValue::Number(0.0)), max: None };
+    let filter =
+        Filter::Range { field: "n".to_owned(), min: Bound::Included(FieldValue::Number(0.0)), max: Bound::Unbounded };
     let after = |patience: u32| {
         looks.store(0, Ordering::Relaxed);
         filter.nodes(&shard, &|| looks.fetch_add(1, Ordering::Relaxed) == patience).unwrap()
@@ -157,4 +173,45 @@ fn a_filter_that_is_told_to_stop_reads_no_further() {
     assert_eq!(after(2), None);
     assert_eq!(after(3).map(|nodes| nodes.len()), Some(9_000));
     assert_eq!(looks.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn fields_and_types_that_no_document_has_are_told() {
+    let documents = documents();
+    // Halves, so that what one shard lacks the other may have.
+    let (_first, first) = shard(&documents[..1]);
+    let (_rest, rest) = shard(&documents[1..]);
+    let (_empty, empty) = shard(&[]);
+    let notes = |filter: &Filter| filter.notes(&[&empty, &first, &rest]).unwrap();
+    let one = |field: &str, value| Filter::OneOf { field: field.into(), values: vec![value] };
+    let text = |text: &str| FieldValue::Text(text.into());
+    for (field, value) in [
+        ("lang", text("zz")),
+        ("metadata.lang", FieldValue::Number(1.0)),
+        ("deep.n", FieldValue::Flag(false)),
+        ("title", text("any")),
+        ("key", text("any")),
+        ("flag", FieldValue::Flag(true)),
+    ] {
+        assert!(notes(&one(field, value)).is_empty(), "{field}");
+    }
+    assert_eq!(notes(&one("absent", text("x"))), ["no document has a field `absent`"]);
+    assert_eq!(notes(&one("deep", text("x"))), ["no document has a field `deep`; there is `deep.n`"]);
+    assert_eq!(
+        notes(&one("title", FieldValue::Number(3.0))),
+        ["no document has a number in field `title`, which holds texts"]
+    );
+    assert_eq!(
+        notes(&one("key", FieldValue::Number(3.0))),
+        ["no document has a number in field `key`, which holds texts"]
+    );
+    let range =
+        Filter::Range { field: "lang".into(), min: Bound::Unbounded, max: Bound::Excluded(FieldValue::Flag(true)) };
+    assert_eq!(notes(&range), ["no document has a flag in field `lang`, which holds texts and numbers"]);
+    // Inside of others, each once, and not without end.
+    let same = Filter::Not(Box::new(Filter::Any(vec![one("absent", text("x")), one("absent", text("y")), range])));
+    assert_eq!(notes(&same).len(), 2);
+    let many = Filter::All((0..100).map(|at| one(&format!("f{at}"), text("x"))).collect());
+    assert_eq!(notes(&many).len(), 16);
+    assert!(one("absent", text("x")).notes(&[&empty]).unwrap().is_empty(), "nothing is told of no documents");
 }

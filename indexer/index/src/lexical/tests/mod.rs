@@ -1,6 +1,7 @@
 //! BM25 over shards against the formula written out, and stored fields.
 
 mod filter;
+mod wand;
 
 use std::collections::BTreeMap;
 
@@ -37,13 +38,11 @@ fn shards(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<Vec<String>>)
 }
 
 fn search(shards: &[TextShard], keys: &[Vec<String>], question: &str, k: usize) -> Vec<(String, f32)> {
-    let statistics = CorpusStatistics::new(shards);
     let question = Question::new(question);
+    let question = question.weigh(&CorpusStatistics::new(shards), None).unwrap().unwrap();
     let mut hits: Vec<TextHit<'_>> = Vec::new();
     for (shard, keys) in shards.iter().zip(keys) {
-        hits.extend(
-            question.best(shard, &statistics, k, |node| keys[node as usize].as_str(), None, None).unwrap().hits,
-        );
+        hits.extend(question.best(shard, k, |node| keys[node as usize].as_str(), None, None).unwrap().hits);
     }
     hits.sort_by(|a, b| b.cmp(a));
     hits.iter().take(k).map(|hit| (hit.key.to_owned(), hit.score)).collect()
@@ -114,53 +113,6 @@ fn ties_at_the_cut_go_to_the_smaller_key() {
     assert_eq!(got, ["k000", "k001", "k002"]);
 }
 
-/// Shards whose documents differ much in length, with far more documents than a block: nothing that belongs among the
-/// best may be skipped.
-#[test]
-fn skipping_blocks_loses_nothing_however_unlike_the_shards_are() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut state = 7u64;
-    let mut random = move |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
-    let mut shards = Vec::new();
-    for (part, longest) in [(0, 6), (1, 400)] {
-        let path = dir.path().join(part.to_string());
-        let mut writer = TextWriter::create(&path).unwrap();
-        for i in 0..1500 {
-            let words = 1 + random(longest);
-            let text: Vec<String> = (0..words).map(|_| format!("w{}", random(4) * random(30))).collect();
-            let key = format!("{part}-{i:04}");
-            writer.add(TextDocument { key: &key, title: "", text: &text.join(" "), metadata_json: "" }).unwrap();
-        }
-        writer.finish().unwrap();
-        shards.push(TextShard::open(&path).unwrap());
-    }
-    let statistics = CorpusStatistics::new(&shards);
-    for question in ["w0 w1 w2", "w5", "w6 w29 w0", "w12 w18", "w0"] {
-        let question = Question::new(question);
-        for (part, shard) in shards.iter().enumerate() {
-            let keys: Vec<String> = (0..1500).map(|i| format!("{part}-{i:04}")).collect();
-            let mut all = Vec::new();
-            question.each(shard, &statistics, |node, score| all.push((node, score))).unwrap();
-            all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            for k in [1, 7, 40] {
-                let best =
-                    question.best(shard, &statistics, k, |node| keys[node as usize].as_str(), None, None).unwrap().hits;
-                assert_eq!(best.len(), k.min(all.len()));
-                for (got, expected) in best.iter().zip(&all) {
-                    assert!(
-                        (got.score - expected.1).abs() < 1e-4,
-                        "{:?} k {k}: {got:?} {expected:?}",
-                        question.terms()
-                    );
-                }
-            }
-        }
-    }
-}
-
 #[test]
 fn stored_fields_come_back_by_node() {
     let (_dir, shards, keys) = shards(2);
@@ -185,10 +137,14 @@ fn an_explanation_sums_to_the_score() {
     let best = search(&shards, &keys, "fox den", 1).remove(0);
     let (shard, node) =
         (0..2).find_map(|shard| Some((shard, keys[shard].iter().position(|key| *key == best.0)?))).unwrap();
-    let (score, json) = Question::new("fox den").explain(&shards[shard], &statistics, node as u32).unwrap().unwrap();
+    let explain = |question: &str| {
+        let question = Question::new(question);
+        let weighed = question.weigh(&statistics, None).unwrap().unwrap();
+        weighed.explain(&shards[shard], node as u32).unwrap()
+    };
+    let (score, json) = explain("fox den").unwrap();
     assert!((score - best.1).abs() < 1e-5 && json.contains("idf"), "{json}");
-    let absent = Question::new("curacao").explain(&shards[shard], &statistics, node as u32).unwrap();
-    assert!(absent.is_none());
+    assert!(explain("curacao").is_none());
 }
 
 #[test]

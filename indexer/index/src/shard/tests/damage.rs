@@ -58,12 +58,12 @@ fn a_flipped_bit_or_byte_anywhere_is_found() {
                 let Ok(shard) = DenseShard::open(path) else { return };
                 opened += 1;
                 search_all(&shard);
-                assert!(!shard.verify().problems.is_empty(), "{flip:#x} in byte {at} of {}", bench.sound.len());
+                assert!(!shard.verify(None).problems.is_empty(), "{flip:#x} in byte {at} of {}", bench.sound.len());
             });
         }
     }
     assert!(opened > bench.sound.len(), "bulk sections are checked by `verify` alone, but only {opened} files opened");
-    assert!(DenseShard::open(&bench.path).unwrap().verify().problems.is_empty(), "the file is as it was");
+    assert!(DenseShard::open(&bench.path).unwrap().verify(None).problems.is_empty(), "the file is as it was");
 }
 
 /// The file with `bytes` at `at` of a section, and checksums that hold.
@@ -98,7 +98,7 @@ fn damage_behind_right_checksums_panics_nothing() {
                 for key in (0..=N).map(|node| keys.key(node)) {
                     assert!(keys.find(key).is_none_or(|node| keys.key(node) == key));
                 }
-                if shard.verify().problems.is_empty() {
+                if shard.verify(None).problems.is_empty() {
                     let whole = |found: &Found<'_>| {
                         let mut nodes: Vec<u32> = found.hits.iter().map(|hit| hit.node).collect();
                         nodes.sort_unstable();

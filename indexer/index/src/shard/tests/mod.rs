@@ -73,7 +73,10 @@ pub(super) fn written() -> (tempfile::TempDir, PathBuf) {
 fn what_was_written_is_read() {
     let (_dir, path) = written();
     let shard = DenseShard::open(&path).unwrap();
-    assert_eq!(shard.verify(), Verified { problems: vec![], bytes_read: fs_err::metadata(&path).unwrap().len() });
+    assert_eq!(
+        shard.verify(None),
+        Verified { bytes_read: fs_err::metadata(&path).unwrap().len(), ..Verified::default() }
+    );
     assert_eq!((shard.len(), shard.meta(), shard.certificate().recall.len()), (12, &meta(DIM), 1));
     let arranged = Layout::new(&graph()).unwrap();
     assert_eq!(shard.graph().to_graph(), arranged.view().to_graph());
@@ -88,6 +91,58 @@ fn what_was_written_is_read() {
         assert_eq!(shard.keys().find(&key), Some(node));
     }
     assert_eq!(shard.keys().find("absent"), None);
+}
+
+/// The map of a file that was shortened must not be touched: that would end the process.
+#[test]
+fn verify_names_a_file_that_was_shortened_after_it_was_opened() {
+    let (_dir, path) = written();
+    let shard = DenseShard::open(&path).unwrap();
+    let len = fs_err::metadata(&path).unwrap().len();
+    for keep in [len - 1, len / 2, 0] {
+        fs_err::OpenOptions::new().write(true).open(&path).unwrap().set_len(keep).unwrap();
+        let problems = shard.verify(None).problems;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains(&format!("length: expected {len} bytes, got {keep} bytes")), "{problems:?}");
+        assert!(problems[0].contains("write a sound copy under another name and `mv` it there"), "{problems:?}");
+    }
+    fs_err::remove_file(&path).unwrap();
+    assert!(shard.verify(None).problems[0].contains("dense.dyad"));
+}
+
+#[test]
+fn verify_ends_when_it_is_told_to() {
+    let (_dir, path) = written();
+    let shard = DenseShard::open(&path).unwrap();
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let run = |patience: usize| {
+        asked.store(0, std::sync::atomic::Ordering::Relaxed);
+        let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == patience;
+        let verified = shard.verify(Some(&stop));
+        assert_eq!(verified.problems, [""; 0]);
+        (verified.stopped, asked.load(std::sync::atomic::Ordering::Relaxed))
+    };
+    let (stopped, looks) = run(usize::MAX);
+    // In each section, in the vectors, in the graph three times, before codes and keys.
+    assert!(!stopped && looks >= 6 + 1 + 3 + 2, "{looks}");
+    for patience in 0..looks {
+        assert_eq!(run(patience), (true, patience + 1));
+    }
+}
+
+#[test]
+fn the_place_of_a_document_is_that_of_the_exact_ranking() {
+    let (_dir, path) = written();
+    let shard = DenseShard::open(&path).unwrap();
+    for query in vectors().chunks(DIM) {
+        let ranking = shard.search_exact(query, N as usize, None).hits;
+        for (place, hit) in (0u64..).zip(&ranking) {
+            assert_eq!(shard.ahead_of(query, (hit.score, hit.key), None), Some(place));
+        }
+        let stop = || true;
+        assert_eq!(shard.ahead_of(query, (0.0, ""), Some(&stop)), None);
+        assert_eq!(shard.ahead_of(&query[1..], (0.0, ""), None), None);
+    }
 }
 
 #[test]
@@ -164,7 +219,7 @@ fn damage_in_a_section_is_named() {
         bytes[(entry.offset + entry.len / 2) as usize] ^= 1;
         fs_err::write(&damaged, bytes).unwrap();
         let said = match DenseShard::open(&damaged) {
-            Ok(shard) => shard.verify().problems.join("\n"),
+            Ok(shard) => shard.verify(None).problems.join("\n"),
             Err(error) => error.to_string(),
         };
         assert!(said.contains(kind.name()) && said.contains("damaged"), "{}: {said}", kind.name());

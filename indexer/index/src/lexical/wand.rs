@@ -1,0 +1,268 @@
+//! Block-max WAND over one segment (Ding and Suel 2011), which asks between blocks whether to stop, also while it skips.
+//!
+//! This is tantivy's `block_wand`, step by step over the same blocks and in the same order of additions, so that scores are
+//! equal to the last bit. tantivy's own asks nobody until the next hit, which may be a whole segment away. The one
+//! difference: tantivy moves to a block without decoding it, which its public interface does not offer.
+
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::postings::BlockSegmentPostings;
+use tantivy::query::Bm25Weight;
+use tantivy::{DocId, Score, TERMINATED};
+
+/// Documents of a whole block.
+const BLOCK: usize = 128;
+/// Steps of terms between two looks at whether to stop.
+const BETWEEN_LOOKS: usize = 4096;
+
+/// One term's documents, and where the walk stands among them.
+pub(super) struct TermCursor<'a> {
+    block: BlockSegmentPostings,
+    weight: &'a Bm25Weight,
+    max_score: Score,
+    /// The document it stands on.
+    doc: DocId,
+    /// Its place in the block, while `ahead` is false.
+    at: usize,
+    /// The last document of the block; the end of all where it is the last block.
+    last: DocId,
+    /// The block lies after the document: only its bound has been asked for.
+    ahead: bool,
+}
+
+impl<'a> TermCursor<'a> {
+    /// On the first document.
+    pub(super) fn new(block: BlockSegmentPostings, weight: &'a Bm25Weight) -> Self {
+        let (doc, max_score) = (block.doc(0), weight.max_score());
+        let mut cursor = Self { block, weight, max_score, doc, at: 0, last: 0, ahead: false };
+        cursor.read_end();
+        cursor
+    }
+
+    fn read_end(&mut self) {
+        let docs = self.block.docs();
+        self.last = docs.last().copied().filter(|_| docs.len() == BLOCK).unwrap_or(TERMINATED);
+    }
+
+    /// To the block that may hold a document; stays on its own.
+    fn seek_block(&mut self, target: DocId) {
+        if self.last < target {
+            self.block.seek(target);
+            self.read_end();
+            self.ahead = true;
+        }
+    }
+
+    /// The most that a document of the block can score.
+    fn block_max(&mut self, norms: &FieldNormReader) -> Score {
+        if self.ahead && self.last == TERMINATED {
+            // As tantivy, which has not decoded the block at this point.
+            return self.max_score;
+        }
+        self.block.block_max_score(norms, self.weight)
+    }
+
+    /// To the first document that is not before `target`.
+    fn seek(&mut self, target: DocId) -> DocId {
+        if self.doc < target {
+            self.at = self.block.seek(target);
+            self.stand();
+        }
+        self.doc
+    }
+
+    fn advance(&mut self) -> DocId {
+        self.at += 1;
+        if self.at == BLOCK {
+            self.block.advance();
+            self.at = 0;
+        }
+        self.stand();
+        self.doc
+    }
+
+    fn stand(&mut self) {
+        self.doc = self.block.doc(self.at);
+        self.ahead = false;
+        self.read_end();
+    }
+
+    fn score(&self, norms: &FieldNormReader) -> Score {
+        self.weight.score(norms.fieldnorm_id(self.doc), self.block.freq(self.at))
+    }
+}
+
+/// Asked between blocks.
+struct Looks<'a> {
+    stop: Option<&'a (dyn Fn() -> bool + Sync)>,
+    steps: usize,
+}
+
+impl Looks<'_> {
+    /// Counts `steps`, and says whether to stop.
+    fn after(&mut self, steps: usize) -> bool {
+        self.steps += steps;
+        if self.steps < BETWEEN_LOOKS {
+            return false;
+        }
+        self.steps = 0;
+        self.stop.is_some_and(|stop| stop())
+    }
+}
+
+/// Hands every document that scores more than a threshold to `take`, ascending; `take` gives the threshold from there on,
+/// and documents that cannot exceed it are passed over. False where `stop` ended it.
+pub(super) fn block_max_wand(
+    mut terms: Vec<TermCursor<'_>>,
+    norms: &FieldNormReader,
+    stop: Option<&(dyn Fn() -> bool + Sync)>,
+    take: &mut dyn FnMut(DocId, Score) -> Score,
+) -> bool {
+    let mut threshold = Score::MIN;
+    let mut looks = Looks { stop, steps: 0 };
+    terms.retain(|term| term.doc < TERMINATED);
+    if terms.len() == 1 {
+        return terms.pop().is_none_or(|term| one_term(term, norms, &mut looks, take));
+    }
+    terms.sort_by_key(|term| term.doc);
+    while let Some((before, pivot_len, pivot)) = find_pivot(&terms, threshold) {
+        if looks.after(terms.len()) {
+            return false;
+        }
+        let bound: Score = terms[..pivot_len]
+            .iter_mut()
+            .map(|term| {
+                term.seek_block(pivot);
+                term.block_max(norms)
+            })
+            .sum();
+        if bound <= threshold {
+            skip_block(&mut terms, pivot_len);
+            continue;
+        }
+        if !align(&mut terms, pivot, before) {
+            continue;
+        }
+        let score = terms[..pivot_len].iter().map(|term| term.score(norms)).sum();
+        if score > threshold {
+            threshold = take(pivot, score);
+        }
+        for term in &mut terms[..pivot_len] {
+            term.advance();
+        }
+        let mut at = 0;
+        while let Some(term) = terms.get(at) {
+            if term.doc == TERMINATED {
+                terms.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+        terms.sort_by_key(|term| term.doc);
+    }
+    true
+}
+
+/// The first document that may exceed the threshold: how many terms stand before it, how many not after it, and itself.
+fn find_pivot(terms: &[TermCursor<'_>], threshold: Score) -> Option<(usize, usize, DocId)> {
+    let mut most = 0.0;
+    let before = terms.iter().position(|term| {
+        most += term.max_score;
+        most > threshold
+    })?;
+    let pivot = terms.get(before).map(|term| term.doc).filter(|pivot| *pivot != TERMINATED)?;
+    let on_pivot = terms.iter().skip(before + 1).take_while(|term| term.doc == pivot).count();
+    Some((before, before + 1 + on_pivot, pivot))
+}
+
+/// No document before the end of the nearest block can exceed the threshold: the term that may score most goes there.
+fn skip_block(terms: &mut [TermCursor<'_>], pivot_len: usize) {
+    let Some((mut mover, (mut most, mut end))) =
+        terms.get(pivot_len - 1).map(|term| (pivot_len - 1, (term.max_score, term.last)))
+    else {
+        return;
+    };
+    for (at, term) in terms.iter().enumerate().take(pivot_len - 1).rev() {
+        end = end.min(term.last);
+        if term.max_score > most {
+            (most, mover) = (term.max_score, at);
+        }
+    }
+    if end != TERMINATED {
+        end += 1;
+    }
+    for term in terms.iter().skip(pivot_len) {
+        end = end.min(term.doc);
+    }
+    if let Some(term) = terms.get_mut(mover) {
+        term.seek(end);
+    }
+    restore_order(terms, mover);
+}
+
+/// Moves the one term that has gone ahead to its place.
+fn restore_order(terms: &mut [TermCursor<'_>], moved: usize) {
+    let Some(doc) = terms.get(moved).map(|term| term.doc) else { return };
+    for at in moved + 1..terms.len() {
+        if terms[at].doc >= doc {
+            break;
+        }
+        terms.swap(at, at - 1);
+    }
+}
+
+/// Moves the first `before` terms to the pivot; false where one of them goes past it.
+fn align(terms: &mut Vec<TermCursor<'_>>, pivot: DocId, before: usize) -> bool {
+    for at in (0..before).rev() {
+        let Some(term) = terms.get_mut(at) else { continue };
+        let doc = term.seek(pivot);
+        if doc != pivot {
+            if doc == TERMINATED {
+                terms.swap_remove(at);
+            }
+            restore_order(terms, at);
+            return false;
+        }
+    }
+    true
+}
+
+fn one_term(
+    mut term: TermCursor<'_>,
+    norms: &FieldNormReader,
+    looks: &mut Looks<'_>,
+    take: &mut dyn FnMut(DocId, Score) -> Score,
+) -> bool {
+    let mut threshold = Score::MIN;
+    let mut doc = term.doc;
+    loop {
+        while term.block_max(norms) <= threshold {
+            if looks.after(1) {
+                return false;
+            }
+            if term.last == TERMINATED {
+                return true;
+            }
+            doc = term.last + 1;
+            term.seek_block(doc);
+        }
+        doc = term.seek(doc);
+        loop {
+            if looks.after(1) {
+                return false;
+            }
+            if doc == TERMINATED {
+                return true;
+            }
+            let score = term.score(norms);
+            if score > threshold {
+                threshold = take(doc, score);
+            }
+            if doc == term.last {
+                break;
+            }
+            doc = term.advance();
+        }
+        doc += 1;
+        term.seek_block(doc);
+    }
+}

@@ -1,0 +1,69 @@
+//! The mark of a publish under way: an empty file `.publishing-NNNNNN`, made durable before the manifest is written and
+//! removed after `CURRENT` names it. A manifest with a mark that `CURRENT` does not name was never published.
+//!
+//! A roll-back also leaves manifests above `CURRENT`; those have no mark, and can be gone to again. Indexes of earlier
+//! releases have no marks at all.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::store::{current_generation, manifest_name, names};
+use crate::error::Result;
+use crate::storage::{WriteLock, sync_dir};
+
+const PREFIX: &str = ".publishing-";
+
+fn mark_name(generation: u64) -> String {
+    format!("{PREFIX}{generation:06}")
+}
+
+fn generation_of(name: &str) -> Option<u64> {
+    let generation = name.strip_prefix(PREFIX)?.parse().ok()?;
+    (mark_name(generation) == name).then_some(generation)
+}
+
+/// Says that a generation is about to be published.
+pub(super) fn begin(index: &Path, generation: u64) -> Result<()> {
+    fs_err::File::create(index.join(mark_name(generation)))?;
+    sync_dir(index)
+}
+
+/// Says that `CURRENT` has named it.
+pub(super) fn end(index: &Path, generation: u64) -> Result<()> {
+    remove(&index.join(mark_name(generation)))?;
+    sync_dir(index)
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs_err::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Generations with a mark that `CURRENT` does not name, ascending.
+pub(super) fn unpublished(index: &Path) -> Result<Vec<u64>> {
+    let mut marked = names(index, generation_of)?;
+    if !marked.is_empty() {
+        // Where the pointer is damaged nobody can say; then no manifest is given up.
+        let Ok(current) = current_generation(index) else { return Ok(Vec::new()) };
+        marked.retain(|generation| current != Some(*generation));
+    }
+    Ok(marked)
+}
+
+/// Removes what killed publishes have left: manifests that `CURRENT` never named, and marks. The lock proves that none is
+/// under way. The shards of such a manifest are then named by none.
+pub fn settle(index: &Path, _lock: &WriteLock) -> Result<()> {
+    let marked = names(index, generation_of)?;
+    if marked.is_empty() {
+        return Ok(());
+    }
+    for generation in unpublished(index)? {
+        tracing::info!("removing the manifest of generation {generation}, which was never published");
+        remove(&index.join(manifest_name(generation)))?;
+    }
+    sync_dir(index)?;
+    marked.into_iter().try_for_each(|generation| remove(&index.join(mark_name(generation))))?;
+    sync_dir(index)
+}
