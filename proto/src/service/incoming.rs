@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::{Stream, stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep};
 use tonic::transport::server::Connected;
 
@@ -23,17 +23,19 @@ const PREFACE: usize = 24;
 const TICK: Duration = Duration::from_secs(1);
 
 /// Times and numbers of connections.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Bounds {
     pub(super) connections: usize,
     pub(super) preface: Duration,
     pub(super) reply_stall: Duration,
+    /// Whether the server drains: who has said nothing by then is not waited for.
+    pub(super) draining: watch::Receiver<bool>,
 }
 
 /// Connections as they come; more than the bound wait in the system's queue.
 pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Item = io::Result<Connection>> {
     let free = Arc::new(Semaphore::new(bounds.connections));
-    stream::unfold((listener, free, Failures::default()), move |(listener, free, mut failures)| async move {
+    stream::unfold((listener, free, Failures::default(), bounds), |(listener, free, mut failures, bounds)| async move {
         loop {
             let permit = match Arc::clone(&free).try_acquire_owned() {
                 Ok(permit) => permit,
@@ -49,7 +51,8 @@ pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Ite
                     if let Err(error) = stream.set_nodelay(true) {
                         tracing::debug!(%error, "no TCP_NODELAY");
                     }
-                    return Some((Ok(Connection::new(stream, bounds, permit)), (listener, free, failures)));
+                    let connection = Connection::new(stream, &bounds, permit);
+                    return Some((Ok(connection), (listener, free, failures, bounds)));
                 }
                 Err(error) => failures.pause_after(&error, "gRPC").await,
             }
@@ -63,6 +66,7 @@ pub(super) struct Connection {
     stream: TcpStream,
     owed: Owed,
     reply_stall: Duration,
+    draining: watch::Receiver<bool>,
     /// Until when the preface must be here, and how much of it is.
     preface: (Instant, usize),
     tick: Pin<Box<Sleep>>,
@@ -70,11 +74,12 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn new(stream: TcpStream, bounds: Bounds, permit: OwnedSemaphorePermit) -> Self {
+    fn new(stream: TcpStream, bounds: &Bounds, permit: OwnedSemaphorePermit) -> Self {
         Self {
             stream,
             owed: Owed::default(),
             reply_stall: bounds.reply_stall,
+            draining: bounds.draining.clone(),
             preface: (Instant::now() + bounds.preface, 0),
             tick: Box::pin(tokio::time::sleep(TICK.min(bounds.preface))),
             _permit: permit,
@@ -85,7 +90,7 @@ impl Connection {
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while self.tick.as_mut().poll(cx).is_ready() {
             let (deadline, received) = self.preface;
-            if received < PREFACE && Instant::now() >= deadline {
+            if received < PREFACE && (Instant::now() >= deadline || *self.draining.borrow()) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the client began no HTTP/2"));
             }
             if self.owed.longer_than(self.reply_stall) {

@@ -213,6 +213,7 @@ pub async fn serve(
         connections: config.connections.max(1),
         preface: config.preface_timeout,
         reply_stall: config.reply_stall,
+        draining: drained.clone(),
     };
     let server = Server::builder()
         .concurrency_limit_per_connection(config.concurrency_per_connection)

@@ -244,6 +244,20 @@ async fn a_drain_ends_watches_and_idle_streams_after_a_pause_without_health() {
 }
 
 #[tokio::test]
+async fn a_silent_connection_does_not_hold_up_the_drain() {
+    let server = start(8, ServerConfig::default()).await;
+    let mut silent = TcpStream::connect(&server.address).await.unwrap();
+    silent.write_all(b"PRI * HTTP/2").await.unwrap();
+    // A call after it: the silent connection was taken before.
+    let (sender, _connection) = client(&server.address, 1 << 20).await;
+    assert_eq!(call(&sender, ENCODE, one_text()).await.await.unwrap().status(), 200);
+    server.stop.send(()).unwrap();
+    drop(sender);
+    // Less than the preface's own time.
+    tokio::time::timeout(Duration::from_secs(8), server.task).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn an_open_connection_at_the_end_of_the_drain_is_no_failure() {
     let server = start(8, ServerConfig { drain: Duration::from_millis(300), ..ServerConfig::default() }).await;
     // It answers nothing, not even the ping that goes before the end of a connection.

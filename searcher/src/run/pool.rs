@@ -205,7 +205,7 @@ mod tests {
         let jobs: Vec<_> = (0..threads * 3)
             .map(|_| {
                 let held = Arc::clone(&held);
-                pool.spawn(Class::Interactive, move || drop(held.lock().unwrap().recv()))
+                pool.spawn(Class::Interactive, move || held.lock().unwrap().recv().is_err())
             })
             .collect();
         let refused = pool.admit(Class::Interactive, Duration::from_secs(2)).unwrap_err();
@@ -233,7 +233,7 @@ mod tests {
         let scans: Vec<_> = (0..64)
             .map(|_| {
                 let held = Arc::clone(&held);
-                pool.spawn(Class::Bulk, move || drop(held.lock().unwrap().recv()))
+                pool.spawn(Class::Bulk, move || held.lock().unwrap().recv().is_err())
             })
             .collect();
         let joined = pool.spawn(Class::Interactive, || rayon::join(|| 3, || 4));

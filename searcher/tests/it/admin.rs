@@ -1,9 +1,12 @@
 //! Status, reload, roll-back, verification.
 
+use std::time::Duration;
+
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
+use dyad_searcher::run::EngineConfig;
 
-use crate::fixture::{request, searcher, write_index};
+use crate::fixture::{request, searcher, searcher_over, write_index};
 
 #[tokio::test]
 async fn status_names_index_models_and_shards() {
@@ -24,13 +27,95 @@ async fn a_new_generation_is_served_after_reload_and_the_old_one_after_rollback(
     assert_eq!(served().await, 1);
     let reply = admin.reload(v1::ReloadRequest {}).await.unwrap();
     assert_eq!((reply.previous_generation, reply.generation, served().await), (1, 2, 2));
-    let reply = admin.rollback(v1::RollbackRequest { generation: 0 }).await.unwrap();
+    assert_eq!(admin.status(v1::StatusRequest {}).await.unwrap().previous_generation, 1);
+    // "The one before" is for people: on the wire it would go back again with every try.
+    let error = admin.rollback(v1::RollbackRequest { generation: 0 }).await.unwrap_err().to_string();
+    assert!(error.contains("expected a generation's number, got 0"), "{error}");
+    let reply = admin.rollback(v1::RollbackRequest { generation: 1 }).await.unwrap();
     assert_eq!((reply.previous_generation, reply.generation, served().await), (2, 1, 1));
     assert_eq!(dyad_index::manifest::current_generation(server.index.path()).unwrap(), Some(1));
     let error = admin.rollback(v1::RollbackRequest { generation: 7 }).await.unwrap_err().to_string();
     assert!(error.contains("no generation 7. Present: 1, 2"), "{error}");
-    let error = admin.rollback(v1::RollbackRequest { generation: 0 }).await.unwrap_err().to_string();
-    assert!(error.contains("no generation 0"), "{error}");
+    assert_eq!(admin.status(v1::StatusRequest {}).await.unwrap().previous_generation, 0);
+}
+
+#[tokio::test]
+async fn a_generation_can_be_served_whatever_current_says() {
+    let index = tempfile::tempdir().unwrap();
+    write_index(index.path(), 1, "f00d");
+    write_index(index.path(), 2, "beef");
+    let config = EngineConfig { generation: Some(1), ..EngineConfig::default() };
+    let server = searcher_over(index, config).await;
+    assert_eq!(server.admin().await.status(v1::StatusRequest {}).await.unwrap().generation, 1);
+    assert_eq!(server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().generation, 1);
+}
+
+/// The pointer on disk and what is served never part, whoever stops waiting, and when.
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelled_rollbacks_leave_the_pointer_and_the_served_together() {
+    let server = searcher().await;
+    write_index(server.index.path(), 2, "f00d");
+    server.engine.reload().await.unwrap();
+    for round in 0..200u64 {
+        let patience = Duration::from_micros(round * 37 % 3000);
+        drop(tokio::time::timeout(patience, server.engine.rollback(1 + round % 2)).await);
+        // Refused, but only when its turn has come: what was begun has ended.
+        assert!(server.engine.rollback(77).await.is_err());
+        let current = dyad_index::manifest::current_generation(server.index.path()).unwrap();
+        assert_eq!(current, Some(server.engine.snapshot().manifest().generation), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_has_gone_is_told_and_is_no_lost_data() {
+    let server = searcher().await;
+    fs_err::rename(server.index.path().join("CURRENT"), server.index.path().join("elsewhere")).unwrap();
+    let mut client = v1::admin_client::AdminClient::connect(server.url.clone()).await.unwrap();
+    assert_eq!(client.reload(v1::ReloadRequest {}).await.unwrap_err().code(), tonic::Code::NotFound);
+    fs_err::remove_dir_all(server.index.path()).unwrap();
+    for status in [
+        client.reload(v1::ReloadRequest {}).await.unwrap_err(),
+        client.rollback(v1::RollbackRequest { generation: 1 }).await.unwrap_err(),
+    ] {
+        assert!(matches!(status.code(), tonic::Code::NotFound | tonic::Code::FailedPrecondition), "{status}");
+    }
+    let status = client.status(v1::StatusRequest {}).await.unwrap().into_inner();
+    assert!(status.generation == 1 && !status.index_error.is_empty(), "{status:?}");
+    assert_eq!(server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().generation, 1);
+}
+
+#[tokio::test]
+async fn a_tower_that_is_down_shows_in_the_status() {
+    let server = searcher().await;
+    let status = server.admin().await.status(v1::StatusRequest {}).await.unwrap();
+    assert_eq!(status.question_tower_error, "");
+    server.encoder.stop();
+    let mut told = String::new();
+    for _ in 0..100 {
+        told = server.admin().await.status(v1::StatusRequest {}).await.unwrap().question_tower_error;
+        if !told.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(told.contains(&server.encoder.url), "{told}");
+}
+
+/// A verification that its caller has left ends, and gives its turn to the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn verifications_run_one_at_a_time_and_end_with_their_callers() {
+    let server = searcher().await;
+    let hour = Duration::from_hours(1);
+    for _ in 0..50 {
+        drop(tokio::time::timeout(Duration::from_micros(200), server.engine.verify(hour)).await);
+    }
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while server.engine.verify(hour).await.is_err() {
+        assert!(std::time::Instant::now() < until);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let late = server.engine.verify(Duration::ZERO).await.unwrap_err();
+    assert_eq!(tonic::Status::from(late).code(), tonic::Code::DeadlineExceeded);
 }
 
 #[tokio::test]

@@ -52,6 +52,36 @@ async fn query_prints_a_table_or_json() {
     assert!(code == Some(0) && out.starts_with("sound: "), "{out}");
     let (code, out, _) = run_beside(&["admin", "--server", &server.url, "status"]).await;
     assert!(code == Some(0) && out.contains("60 documents") && out.contains("f00d"), "{out}");
+    assert!(out.contains("published 1970-01-01 00:00:01 UTC") && out.contains("MiB dense"), "{out}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_printed_by_key() {
+    let server = searcher().await;
+    let (code, out, error) = run_beside(&["get", "--server", &server.url, "doc-37", "doc-05"]).await;
+    assert!(code == Some(0) && out.starts_with("doc-37  Title\nthe silent mountain number 37\n"), "{out}{error}");
+    assert!(out.contains("doc-05  Title"), "{out}");
+    let (code, out, error) = run_beside(&["get", "--server", &server.url, "--json", "doc-05", "nothing"]).await;
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, json["documents"][0]["metadata"]["place"]["number"].as_u64()), (Some(1), Some(5)), "{error}");
+    assert_eq!(json["missing"][0], "nothing");
+    let (code, _, error) = run_beside(&["get", "--server", &server.url, "a", "a"]).await;
+    assert!(code == Some(2) && error.contains("expected each key once"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_goes_to_the_generation_before_and_no_further() {
+    let server = searcher().await;
+    write_index(server.index.path(), 2, "f00d");
+    let admin = async |action: &[&str]| run_beside(&[&["admin", "--server", &server.url], action].concat()).await;
+    assert_eq!(admin(&["reload"]).await.1, "generation 1 -> 2\n");
+    assert_eq!(admin(&["rollback"]).await.1, "generation 2 -> 1\n");
+    let (code, _, error) = admin(&["rollback"]).await;
+    assert!(
+        code == Some(1) && error.contains("nothing to roll back to: no generation was published before"),
+        "{error}"
+    );
+    assert_eq!(admin(&["rollback", "2"]).await.1, "generation 1 -> 2\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

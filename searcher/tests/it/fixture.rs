@@ -82,6 +82,11 @@ fn complete_graph(n: usize) -> Graph {
 
 /// Writes generation `generation` with two shards.
 pub(crate) fn write_index(index: &Path, generation: u64, fingerprint: &str) {
+    write_index_of(&documents(), index, generation, fingerprint);
+}
+
+/// The same of other documents.
+pub(crate) fn write_index_of(documents: &[(String, String)], index: &Path, generation: u64, fingerprint: &str) {
     let lock = WriteLock::acquire(index).unwrap();
     let meta = ShardMeta {
         model: model(fingerprint),
@@ -99,7 +104,7 @@ pub(crate) fn write_index(index: &Path, generation: u64, fingerprint: &str) {
         let id = format!("g{generation}-{part}");
         let dir = index.join("shards").join(&id);
         fs_err::create_dir_all(&dir).unwrap();
-        let mine: Vec<_> = documents().into_iter().skip(part).step_by(2).collect();
+        let mine: Vec<_> = documents.iter().skip(part).step_by(2).collect();
         let mut text = TextWriter::create(&dir.join(TEXT_DIR)).unwrap();
         for (key, body) in &mine {
             text.add(TextDocument { key, title: "Title", text: body, metadata_json: &metadata(key) }).unwrap();
@@ -181,7 +186,14 @@ impl Encoder for Words {
 pub(crate) struct EncoderService {
     pub(crate) url: String,
     pub(crate) broken: Arc<AtomicBool>,
-    _stop: oneshot::Sender<()>,
+    stop: std::sync::Mutex<Option<oneshot::Sender<()>>>,
+}
+
+impl EncoderService {
+    /// Ends the service.
+    pub(crate) fn stop(&self) {
+        drop(self.stop.lock().unwrap().take());
+    }
 }
 
 pub(crate) async fn encoder(fingerprint: &str) -> EncoderService {
@@ -199,7 +211,7 @@ pub(crate) async fn encoder(fingerprint: &str) -> EncoderService {
         shutdown,
         ServerConfig::default(),
     ));
-    EncoderService { url, broken, _stop: stop }
+    EncoderService { url, broken, stop: std::sync::Mutex::new(Some(stop)) }
 }
 
 /// A searcher over a fresh index.
@@ -223,6 +235,11 @@ pub(crate) async fn searcher() -> Searcher {
 pub(crate) async fn searcher_with(config: EngineConfig) -> Searcher {
     let index = tempfile::tempdir().unwrap();
     write_index(index.path(), 1, "f00d");
+    searcher_over(index, config).await
+}
+
+/// A searcher over an index with a generation 1.
+pub(crate) async fn searcher_over(index: tempfile::TempDir, config: EngineConfig) -> Searcher {
     let encoder = encoder("f00d").await;
     let engine = Arc::new(open(index.path(), &encoder, config).await.unwrap());
     let listener = service::bind("127.0.0.1:0").await.unwrap();

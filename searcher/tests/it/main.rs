@@ -6,6 +6,7 @@ mod command_line;
 mod filters;
 mod fixture;
 #[cfg(feature = "torch")]
+mod limits;
 mod local;
 mod refusals;
 mod search;

@@ -84,7 +84,7 @@ async fn a_deadline_is_kept_when_the_tower_is_slow() {
     let error =
         server.engine.search(request(Mode::Dense, "sleep number 4", 3), time, Admission::Refused).await.unwrap_err();
     assert!(matches!(error, dyad_searcher::Error::Tower { transient: true, .. }), "{error}");
-    let answer =
+    let (answer, _share) =
         server.engine.search(request(Mode::Hybrid, "sleep number 4", 3), time, Admission::Refused).await.unwrap();
     assert_eq!(answer.hits[0].key, "doc-04");
     assert!(answer.degraded.unwrap().contains("no question vector") && answer.timings.total_us < 400_000);

@@ -1,0 +1,109 @@
+//! Replies, keys and requests that are too large, and what they do not keep others from.
+
+use dyad_proto::v1;
+use dyad_proto::v1::Mode;
+use dyad_proto::v1::searcher_client::SearcherClient as Generated;
+use dyad_searcher::run::EngineConfig;
+use futures_util::StreamExt as _;
+use tonic::Code;
+
+use crate::fixture::{Searcher, documents, request, searcher, searcher_over, write_index_of};
+
+const MIB: usize = 1 << 20;
+
+/// Sixty documents of a MiB each.
+async fn large() -> Searcher {
+    let index = tempfile::tempdir().unwrap();
+    let documents: Vec<_> = documents()
+        .into_iter()
+        .map(|(key, text)| {
+            let rest = "x".repeat(MIB - text.len() - 1);
+            (key, format!("{text} {rest}"))
+        })
+        .collect();
+    write_index_of(&documents, index.path(), 1, "f00d");
+    searcher_over(index, EngineConfig::default()).await
+}
+
+async fn raw(server: &Searcher) -> Generated<tonic::transport::Channel> {
+    Generated::connect(server.url.clone()).await.unwrap().max_decoding_message_size(usize::MAX)
+}
+
+#[tokio::test]
+async fn documents_that_no_reply_holds_are_refused_with_the_way_out() {
+    let server = large().await;
+    let mut client = raw(&server).await;
+    let all = request(Mode::Bm25, "number", 60);
+    for mode in [Mode::Bm25, Mode::Compare] {
+        let status = client.search(v1::SearchRequest { mode: mode.into(), ..all.clone() }).await.unwrap_err();
+        assert_eq!(status.code(), Code::OutOfRange);
+        assert!(status.message().contains("Ask `keys_only` or a smaller k"), "{status}");
+    }
+    let reply = client.search(v1::SearchRequest { keys_only: true, ..all.clone() }).await.unwrap().into_inner();
+    assert_eq!(reply.hits.len(), 60);
+    let reply = client.search(v1::SearchRequest { k: 40, ..all.clone() }).await.unwrap().into_inner();
+    assert_eq!(reply.hits.iter().map(|hit| hit.document.as_ref().unwrap().text.len()).sum::<usize>(), 40 * MIB);
+
+    let batch = v1::SearchBatchRequest { requests: vec![v1::SearchRequest { k: 20, ..all.clone() }; 3] };
+    assert_eq!(client.search_batch(batch).await.unwrap_err().code(), Code::OutOfRange);
+    let keys: Vec<String> = documents().into_iter().map(|(key, _)| key).collect();
+    let status = client.get_documents(v1::GetDocumentsRequest { keys: keys.clone() }).await.unwrap_err();
+    assert_eq!(status.code(), Code::OutOfRange);
+    let keys = keys.into_iter().take(40).collect();
+    assert_eq!(client.get_documents(v1::GetDocumentsRequest { keys }).await.unwrap().into_inner().documents.len(), 40);
+
+    let requests = [v1::SearchRequest { id: 7, k: 1, ..all.clone() }, v1::SearchRequest { id: 8, ..all }];
+    let mut replies = client.search_stream(tokio_stream::iter(requests)).await.unwrap().into_inner();
+    assert_eq!(replies.next().await.unwrap().unwrap().id, 7);
+    let status = replies.next().await.unwrap().unwrap_err();
+    assert!(status.message().starts_with("request with id 8: "), "{status}");
+}
+
+/// The memory of a reply comes back when it was sent, and a reply that waits for its client leaves room for small ones.
+#[tokio::test]
+async fn replies_share_a_memory_and_small_ones_pass() {
+    let server = large().await;
+    let large = request(Mode::Bm25, "number", 40);
+    let ask = |k| {
+        server.engine.search(v1::SearchRequest { k, ..large.clone() }, None, dyad_searcher::run::Admission::Refused)
+    };
+    let (_answer, first) = ask(40).await.unwrap();
+    let refused = ask(40).await.unwrap_err();
+    assert_eq!(tonic::Status::from(refused).code(), Code::ResourceExhausted);
+    let keys_only = v1::SearchRequest { keys_only: true, ..request(Mode::Bm25, "number", 60) };
+    assert_eq!(server.client.search(keys_only).await.unwrap().hits.len(), 60);
+    drop(first);
+    for _ in 0..4 {
+        // Over the wire: each reply that was read has given its memory back.
+        let mut client = raw(&server).await;
+        assert_eq!(client.search(large.clone()).await.unwrap().into_inner().hits.len(), 40);
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_asked_for_once() {
+    let server = searcher().await;
+    let keys = vec!["doc-01".to_owned(); 2];
+    let status = raw(&server).await.get_documents(v1::GetDocumentsRequest { keys }).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().contains("`keys[1]`: expected each key once, got `doc-01` again"), "{status}");
+}
+
+/// A batch larger than all places runs while single requests are answered.
+#[tokio::test]
+async fn a_large_batch_leaves_places_for_others() {
+    let index = tempfile::tempdir().unwrap();
+    write_index_of(&documents(), index.path(), 1, "f00d");
+    let server = searcher_over(index, EngineConfig { max_requests: 8, ..EngineConfig::default() }).await;
+    let mut client = raw(&server).await;
+    let requests = vec![request(Mode::Hybrid, "the river number 4", 10); 1000];
+    let batch = tokio::spawn(async move { client.search_batch(v1::SearchBatchRequest { requests }).await });
+    let mut alone = raw(&server).await;
+    let mut answered = 0;
+    while !batch.is_finished() {
+        alone.search(request(Mode::Bm25, "river", 3)).await.unwrap();
+        answered += 1;
+    }
+    assert_eq!(batch.await.unwrap().unwrap().into_inner().responses.len(), 1000);
+    assert!(answered > 0);
+}
