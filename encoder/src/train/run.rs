@@ -176,7 +176,7 @@ impl Run<'_> {
                 let tensors = Checkpoints::tensors(&path)?;
                 let restored = step.restore(tensors, state.stage_step);
                 restored.map_err(|reason| TrainError::Checkpoint { path: path.clone(), reason })?;
-                tracing::info!("going on behind {}", path.display());
+                tracing::info!("going on after {}", path.display());
                 // New settings of what does not matter are those of the next checkpoint.
                 State { config: self.facts.clone(), ..state }
             }

@@ -16,8 +16,8 @@ fn uncommented(but: &str) -> String {
         named && key != but && (rest.contains(" = ") || rest.starts_with('['))
     };
     let mut left_out = false;
-    let line = |line| {
-        left_out = if line == "" { false } else { left_out || line == format!("# [{but}]") };
+    let line = |line: &'static str| {
+        left_out = !line.is_empty() && (left_out || line == format!("# [{but}]"));
         if setting(line) && !left_out { &line[2..] } else { line }
     };
     let text = DEFAULT.lines().map(line).collect::<Vec<_>>().join("\n");
