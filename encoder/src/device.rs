@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use crate::error::Error;
 
@@ -100,7 +101,7 @@ pub struct Compute {
     pub device: Device,
     /// Number type of the weights.
     pub dtype: Dtype,
-    /// Threads of one operator on the CPU; `None` lets libtorch take one per core.
+    /// Threads of one operator on the CPU; `None` for libtorch's own choice, one per core.
     pub threads: Option<usize>,
 }
 
@@ -109,9 +110,8 @@ impl Compute {
     ///
     /// OpenMP keeps the thread count per calling thread, so this must run on the thread that owns the model.
     pub(crate) fn prepare(&self) -> Result<(), Error> {
-        if let Some(threads) = self.threads {
-            set_operator_threads(threads);
-        }
+        // Also where none is asked for: whatever ran on this thread before may have left another number.
+        set_operator_threads(self.threads.unwrap_or_else(one_per_core));
         let Device::Cuda(number) = self.device else { return Ok(()) };
         let refuse = |reason: String| Err(Error::Device { device: self.device.to_string(), reason });
         if self.dtype == Dtype::Int8 {
@@ -130,10 +130,7 @@ impl Compute {
     /// Batches that are computed side by side where there are many: one per core that may be used, one on a GPU.
     pub(crate) fn lanes(&self) -> usize {
         match self.device {
-            Device::Cpu => {
-                let threads = self.threads.unwrap_or_else(|| usize::try_from(tch::get_num_threads()).unwrap_or(1));
-                threads.clamp(1, MOST_THREADS)
-            }
+            Device::Cpu => self.threads.unwrap_or_else(one_per_core).clamp(1, MOST_THREADS),
             Device::Cuda(_) => 1,
         }
     }
@@ -153,6 +150,7 @@ pub(crate) struct OperatorThreads(i32);
 
 impl OperatorThreads {
     pub(crate) fn kept() -> Self {
+        one_per_core();
         Self(tch::get_num_threads())
     }
 }
@@ -167,13 +165,46 @@ impl Drop for OperatorThreads {
 ///
 /// The first thing that libtorch does on a thread is to take the number that was last set on any; asking first gets that over with.
 pub(crate) fn set_operator_threads(threads: usize) {
+    one_per_core();
     let _ = tch::get_num_threads();
     tch::set_num_threads(i32::try_from(threads.clamp(1, MOST_THREADS)).unwrap_or(1));
+}
+
+/// What libtorch chose before anything was set: one per core, or what `OMP_NUM_THREADS` says.
+///
+/// Later it answers with the number that was last set on any thread, so it is asked once, before the first one is set.
+fn one_per_core() -> usize {
+    static CHOSEN: OnceLock<usize> = OnceLock::new();
+    *CHOSEN.get_or_init(|| usize::try_from(tch::get_num_threads()).unwrap_or(1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Making a model works with one thread, and training after it with none asked for took that one over.
+    #[test]
+    fn no_number_means_one_per_core_whatever_was_set_before() {
+        let chosen = i32::try_from(one_per_core()).unwrap();
+        let prepared = |threads| {
+            Compute { threads, ..Compute::default() }.prepare().unwrap();
+            tch::get_num_threads()
+        };
+        for set in [1, chosen + 1, 2] {
+            assert_eq!(prepared(usize::try_from(set).ok()), set);
+            assert_eq!(prepared(None), chosen);
+            let kept = OperatorThreads::kept();
+            assert_eq!(prepared(Some(3)), 3);
+            // A thread that libtorch has not met begins with the number of another one.
+            assert_eq!(
+                std::thread::spawn(move || (tch::get_num_threads(), prepared(None))).join().unwrap(),
+                (3, chosen)
+            );
+            drop(kept);
+            assert_eq!(tch::get_num_threads(), chosen);
+        }
+        assert_eq!(Compute::default().lanes(), usize::try_from(chosen).unwrap());
+    }
 
     #[test]
     fn names_are_read_as_they_are_printed() {

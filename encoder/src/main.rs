@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use dyad_encoder::cli::{Cli, INTERRUPTED};
+use dyad_encoder::cli::{Cli, INTERRUPTED, told};
 use dyad_encoder::data::DataError;
 use dyad_encoder::job::JobError;
 use dyad_encoder::train::TrainError;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody is left to tell when standard error is closed.
-            let _ = writeln!(std::io::stderr().lock(), "error: {error:#}");
+            let _ = writeln!(std::io::stderr().lock(), "error: {}", told(&error));
             let interrupted = matches!(error.downcast_ref(), Some(JobError::Interrupted { .. }))
                 || matches!(error.downcast_ref(), Some(DataError::Interrupted))
                 || matches!(error.downcast_ref(), Some(TrainError::Interrupted { .. }));

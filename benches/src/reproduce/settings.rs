@@ -109,7 +109,8 @@ mod tests {
             [train]\nbatch = { size = 8 }\ndata = { paths = [\"$DATA/x\"] }\n\
             [[evaluation]]\nname = \"e\"\ndata = \"$DATA/e\"\n\
             [[variant]]\nname = \"a\"\ntrain = { model = { sharing = \"ade\" } }\n\
-            [[variant]]\nname = \"b\"\n[variant.train.loss.endx.cross]\nheads = 4\n\
+            [[variant]]\nname = \"b\"\n\
+            [variant.train.loss]\nsimilarity = \"inner-product\"\ntemperature = 1.0\n[variant.train.loss.endx.cross]\nheads = 4\n\
             [[variant]]\nname = \"c\"\n[[variant.train.stages]]\nname = \"s\"\nbatch = { size = 4 }\n\
             [[variant.train.stages]]\nname = \"t\"\n";
         toml::from_str(text).unwrap()

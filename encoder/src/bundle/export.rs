@@ -13,7 +13,7 @@ use super::load::Encoder;
 use super::manifest::{MANIFEST, Manifest};
 use super::partial::Partial;
 use super::rewrite::rewrite;
-use crate::device::{Compute, Dtype};
+use crate::device::{Compute, Dtype, OperatorThreads};
 use crate::error::Error;
 
 /// The end of the name of a file that tells in which file each tensor lies.
@@ -49,6 +49,7 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
             });
         }
     }
+    let _kept = OperatorThreads::kept();
     let compute = Compute { threads: Some(1), ..Compute::default() };
     let expected = Encoder::open(from, &compute)?.golden()?;
     // Listed before anything is written, so that a target inside of the model is not copied into itself.
@@ -70,7 +71,7 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
     }
     let old = Manifest::read(from)?;
     let (sharing, shared) = old.map_or((None, Vec::new()), |old| (old.sharing, old.shared_tensors));
-    seal(partial, Manifest::new(sharing, shared), &compute)?;
+    seal(partial, Manifest::new(sharing, shared))?;
     let given = Manifest::read(partial)?.map(|manifest| manifest.golden).unwrap_or_default();
     for (expected, given) in expected.iter().zip(&given) {
         let (cosine, least) = (expected.cosine(&given.vector), least_cosine(dtype));

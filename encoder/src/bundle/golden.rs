@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::load::Encoder;
 use super::manifest::{Golden, MANIFEST, Manifest};
-use crate::device::Dtype;
+use crate::device::{Compute, Dtype, OperatorThreads};
 use crate::error::Error;
 use crate::tower::Tower;
 
@@ -72,13 +72,16 @@ impl Encoder {
     }
 }
 
-/// Writes `dyad.json` of a directory that holds everything else: opens it, and notes what it is and what it gives.
-pub(crate) fn seal(root: &Path, mut manifest: Manifest, compute: &crate::device::Compute) -> Result<(), Error> {
+/// Writes `dyad.json` of a directory that holds everything else: opens it, and notes what it is and what it gives, by one
+/// thread: the same numbers on every machine. The calling thread has its own number of operator threads again afterwards.
+pub(crate) fn seal(root: &Path, mut manifest: Manifest) -> Result<(), Error> {
+    let _kept = OperatorThreads::kept();
     let sealed = root.join(MANIFEST);
     if sealed.exists() {
         fs_err::remove_file(sealed)?;
     }
-    let encoder = Encoder::open_with(root, compute, Some(&manifest))?;
+    let compute = Compute { threads: Some(1), ..Compute::default() };
+    let encoder = Encoder::open_with(root, &compute, Some(&manifest))?;
     manifest.dim = encoder.info().dim;
     manifest.fingerprint.clone_from(&encoder.info().fingerprint);
     manifest.golden = encoder.golden()?;

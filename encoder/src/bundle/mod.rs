@@ -11,13 +11,13 @@
 //! | `stored.rs` | what a transformer's folder holds, without loading it |
 //! | `initial.rs` | the values that a transformer has before any training |
 //! | `moved.rs` | a transformer's tensors into another folder, in BERT's form |
-//! | `sound.rs` | whether a model is fit to be the source of another one |
+//! | `sound.rs` | whether a model is fit to be the source of another one, whether a bundle is whole |
 //! | `manifest.rs` | `dyad.json`: ties, golden vectors |
 //! | `contents.rs` | what a model is made of |
 //! | `golden.rs` | whether a model reproduces its golden vectors |
 //! | `export.rs`, `rewrite.rs` | the same model in another number type, tensor by tensor |
 //! | `renew.rs` | the same model with the values that training gave it |
-//! | `partial.rs` | a new directory that appears whole or not at all |
+//! | `partial.rs` | a new directory that appears whole or not at all, how every model directory is written |
 //! | `parts.rs` | the modules, each loaded once |
 //! | `load.rs` | all of it together: an [`Encoder`] |
 //! | `fingerprint.rs` | the model's name by content |
@@ -62,4 +62,4 @@ pub(crate) use parts::Parts;
 pub use recurrent::Cell;
 pub(crate) use recurrent::RecurrentConfig;
 pub(crate) use renew::renew;
-pub(crate) use sound::{configured, sound};
+pub(crate) use sound::{configured, is_sealed, sound, whole};

@@ -16,19 +16,17 @@ use super::manifest::{MANIFEST, Manifest, SharedTensor};
 use super::partial::Partial;
 use super::rewrite::rewrite_with;
 use super::weights::{INDEX, WEIGHTS, shards};
-use crate::device::Compute;
 use crate::error::Error;
 
 /// Ends of the names of settings and word lists.
 const SETTINGS: [&str; 3] = [".json", ".txt", ".model"];
 
-/// Writes the model in `from` to `to`, which must not exist, with `values` (by module and tensor, as [`crate::dual::Parameter`]
+/// Writes the model in `from` to the place of `beside`, with `values` (by module and tensor, as [`crate::dual::Parameter`]
 /// names them) in the place of its own, weights in f32, and `dyad.json` with its ties and new golden vectors. Each of `values`
 /// must have its place in the model.
-pub(crate) fn renew(from: &Path, to: &Path, values: &BTreeMap<String, Tensor>) -> Result<(), Error> {
+pub(crate) fn renew(from: &Path, beside: Partial, values: &BTreeMap<String, Tensor>) -> Result<(), Error> {
     let (layout, manifest) = (Layout::read(from)?, Manifest::read(from)?);
     let (sharing, shared) = manifest.map_or((None, Vec::new()), |old| (old.sharing, old.shared_tensors));
-    let beside = Partial::beside(to)?;
     let target = |path: &Path| beside.path().join(path.strip_prefix(from).unwrap_or(path));
     for folder in folders(from, &layout) {
         fs_err::create_dir_all(target(&folder))?;
@@ -57,7 +55,7 @@ pub(crate) fn renew(from: &Path, to: &Path, values: &BTreeMap<String, Tensor>) -
     if let Some(lost) = values.keys().find(|name| !renewal.used.contains(*name)) {
         return Err(Error::MissingTensor { path: from.to_owned(), tensor: lost.clone() });
     }
-    seal(beside.path(), Manifest::new(sharing, shared), &Compute { threads: None, ..Compute::default() })?;
+    seal(beside.path(), Manifest::new(sharing, shared))?;
     beside.finish()
 }
 

@@ -26,7 +26,8 @@ pub(crate) struct Options {
     /// Searcher whose index has the candidates, http://HOST:PORT; the index must be of this model
     #[arg(long, value_name = "URL", conflicts_with = "corpus")]
     searcher: Option<String>,
-    /// Examples with their negatives, in Tevatron's JSON lines with scores
+    /// Examples with their negatives, in Tevatron's JSON lines. Scores are this model's cosines, also where the examples bring others;
+    /// questions without an id get the number of their example, passages a digest of their text
     #[arg(long, value_name = "FILE.jsonl")]
     out: PathBuf,
     /// First rank that is taken, from 0, among candidates not known to answer
@@ -47,7 +48,7 @@ pub(crate) struct Options {
     /// Take the best of the window instead of drawing from it
     #[arg(long)]
     best: bool,
-    /// Keep the negatives that the examples have
+    /// Keep the negatives that the examples have, without the scores that they came with
     #[arg(long)]
     keep: bool,
     /// Of the random numbers

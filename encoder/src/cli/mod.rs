@@ -32,6 +32,8 @@ mod serve;
 mod signals;
 mod train;
 
+use std::fmt::Write;
+
 use clap::{Parser, Subcommand};
 
 /// Exit code of an interrupted job, as shells have it: 128 + SIGINT.
@@ -87,5 +89,37 @@ impl Cli {
             Command::Mine(options) => mine::run(&options),
             Command::Reqa(options) => reqa::run(&options),
         }
+    }
+}
+
+/// An error with its causes, from the outside in. Most messages hold their cause's words already: those are not said again.
+pub fn told(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, ": {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+    use crate::train::TrainError;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let missing = || TrainError::Io(fs_err::read("nope.toml").unwrap_err());
+        let message = told(&missing().into());
+        assert_eq!(message, "failed to open file `nope.toml`: No such file or directory (os error 2)");
+        let outside = Err::<(), _>(missing()).context("cannot train").unwrap_err();
+        assert_eq!(told(&outside), format!("cannot train: {message}"));
+        let source = serde_json::from_str::<u32>("x").unwrap_err();
+        let json = crate::Error::Json { path: "config.json".into(), source };
+        assert_eq!(told(&json.into()).matches("expected value").count(), 1);
     }
 }

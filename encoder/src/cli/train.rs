@@ -37,7 +37,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     writeln!(output, "{what} {} steps; the last model is in {}", outcome.steps, outcome.last.display())?;
     if let Some((path, step, value)) = outcome.best {
         let metric = config.evaluation.metric.metric();
-        writeln!(output, "best {metric} {value:.4} behind step {step}: {}", path.display())?;
+        let before = outcome.before.map_or_else(String::new, |before| {
+            let verdict = if value < before { ", which is better: training made it worse" } else { "" };
+            format!(" (before training {before:.4}{verdict})")
+        });
+        writeln!(output, "best {metric} {value:.4} after step {step}{before}: {}", path.display())?;
     }
     Ok(())
 }

@@ -77,7 +77,7 @@ impl Cross {
             });
         }
         settings.check(size)?;
-        let mut drawn = Drawn::new(settings.seed, compute);
+        let mut drawn = Drawn::new(settings.seed.unwrap_or_default(), compute);
         let mut side = |name: &str| {
             drawn.within(format!("{PREFIX}{name}/"));
             Side::load(&mut drawn, settings, size)

@@ -44,8 +44,9 @@ pub struct CrossSettings {
     pub aggregator: Aggregator,
     /// One set of maps for the question's and the answer's side.
     pub one_side: bool,
-    /// Of the values drawn.
-    pub seed: u64,
+    /// Of the values drawn; absent for the run's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
 }
 
 impl Default for CrossSettings {
@@ -56,7 +57,7 @@ impl Default for CrossSettings {
             feed_forward: None,
             aggregator: Aggregator::MultiHop { inner: 128, hops: 4 },
             one_side: false,
-            seed: 0,
+            seed: None,
         }
     }
 }

@@ -117,8 +117,14 @@ fn compare(case: &str, aggregator: Aggregator, one_side: bool, cross_learns: boo
     let dual = [input("dual_questions", [3, 5], 42.0), input("dual_answers", [3, 5], 43.0)];
     let questions = states(&tokens[0], &QUESTION_TOKENS, &dual[0]);
     let answers = states(&tokens[1], &ANSWER_TOKENS, &dual[1]);
-    let settings =
-        CrossSettings { encoder: CrossEncoder::Shared, heads: 2, feed_forward: Some(8), aggregator, one_side, seed: 0 };
+    let settings = CrossSettings {
+        encoder: CrossEncoder::Shared,
+        heads: 2,
+        feed_forward: Some(8),
+        aggregator,
+        one_side,
+        seed: None,
+    };
     let mut side =
         |side: &str, seed: usize| Side::load(&mut Given { side, seed, inputs: &mut inputs }, &settings, SIZE).unwrap();
     let (question, answer) =

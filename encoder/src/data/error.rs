@@ -37,6 +37,18 @@ pub enum DataError {
         /// As there are.
         examples: usize,
     },
+    /// Hard negatives that no example has.
+    #[error(
+        "`stages.{stage}.batch.negatives` is {wanted}, and 0 of {examples} examples have negatives. Find some with [mine] or `dyad-encoder mine`, give examples that have them, or set it to 0"
+    )]
+    NoNegatives {
+        /// Name of the stage.
+        stage: String,
+        /// As asked for.
+        wanted: usize,
+        /// As there are.
+        examples: usize,
+    },
     /// A batch of nothing.
     #[error("a batch must hold at least 1 example, got: 0")]
     NoBatch,

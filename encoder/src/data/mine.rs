@@ -42,7 +42,7 @@ pub struct MineOptions {
     pub sample: bool,
     /// Of the random numbers.
     pub seed: u64,
-    /// Keep the negatives that an example already has, before the new ones.
+    /// Keep the negatives that an example already has, before the new ones and without the scores that they came with.
     pub keep: bool,
 }
 
@@ -257,7 +257,10 @@ pub(super) fn settle(
     mined.negatives += found.len() as u64;
     mined.short += u64::from(found.len() < options.count);
     mined.without += u64::from(found.is_empty());
-    if !options.keep {
+    if options.keep {
+        // A teacher's scores are of another scale than the cosines next to them.
+        example.negatives.iter_mut().for_each(|kept| kept.score = None);
+    } else {
         example.negatives.clear();
     }
     let passage = |ranked: &Ranked| {
@@ -324,6 +327,18 @@ mod tests {
         assert_eq!(rows(&select(&example(0.9), &best, &known, 0, &of(0, 3, 3))), [1, 3, 4]);
         assert_eq!(rows(&select(&example(0.9), &best, &known, 0, &of(1, 3, 1))), [3]);
         assert_eq!(rows(&select(&example(0.9), &best, &known, 0, &of(2, 9, 5))), [4, 5]);
+    }
+
+    #[test]
+    fn a_mined_example_has_scores_of_one_scale() {
+        let kept = Passage { score: Some(11.5), ..Passage::of("kept") };
+        let candidates = [Passage::of("a"), Passage { score: Some(7.0), ..Passage::of("found") }];
+        let options = MineOptions { keep: true, count: 1, margin: None, sample: false, ..MineOptions::default() };
+        let mut example = Example { negatives: vec![kept], ..example(0.9) };
+        settle(&mut example, &candidates, &ranked(&[0.8, 0.7]), &[0], &options, &mut Mined::default());
+        let negatives: Vec<_> =
+            example.negatives.iter().map(|passage| (passage.text.as_str(), passage.score)).collect();
+        assert_eq!(negatives, [("kept", None), ("found", Some(0.7))]);
     }
 
     #[test]

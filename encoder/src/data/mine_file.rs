@@ -10,6 +10,7 @@ use dyad_corpus::{CorpusReader, ReadOptions};
 use super::error::DataError;
 use super::mine::{Finder, MineOptions, Mined, Miner, mine};
 use super::mine_served::ServedMiner;
+use super::texts::halves;
 use crate::bundle::Encoder;
 use crate::tokenize::Budget;
 
@@ -38,7 +39,8 @@ pub enum Candidates<'a> {
 /// Opens the same examples as often as they are read.
 pub type Open<'a> = dyn Fn() -> Result<Vec<ExampleReader>, DataError> + 'a;
 
-/// Finds negatives for all examples among `candidates`, and writes the examples to `out` in Tevatron's form. The file appears whole or not at all. `go_on` is asked between batches.
+/// Finds negatives for all examples among `candidates`, and writes the examples to `out` in Tevatron's form, with keys for what
+/// has none. The file appears whole or not at all. `go_on` is asked between batches.
 pub fn mine_file(
     encoder: &Encoder,
     examples: &Open<'_>,
@@ -57,21 +59,35 @@ pub fn mine_file(
         None => Box::new(Miner::new(encoder, budget, &held, go_on)?),
         Some(url) => Box::new(ServedMiner::connect(encoder, budget, url)?),
     };
-    let mut skipped = Skipped::default();
+    let (mut skipped, mut scored) = (Skipped::default(), 0_u64);
     for mut reader in examples()? {
         for example in reader.by_ref() {
-            finder.know(&example?);
+            let example = example?;
+            let mut passages = example.positives.iter().chain(&example.negatives);
+            scored += u64::from(passages.any(|passage| passage.score.is_some()));
+            finder.know(&example);
         }
         if reader.skipped().total() > skipped.total() {
             skipped.clone_from(reader.skipped());
         }
+    }
+    if scored > 0 {
+        tracing::warn!(
+            examples = scored,
+            "they bring scores, in whose place the mined file has this model's cosines: to learn from a teacher, have it score that file"
+        );
     }
     let mut name = out.file_name().unwrap_or_default().to_owned();
     name.push(".partial");
     let partial = out.with_file_name(name);
     let io = |error: std::io::Error| DataError::Source(error.into());
     let mut file = BufWriter::new(fs_err::File::create(&partial).map_err(io)?);
-    let write = |example: Example| writeln!(file, "{}", to_tevatron(&example)).map_err(io);
+    let mut number = 0;
+    let write = |mut example: Example| {
+        number += 1;
+        give_keys(&mut example, number);
+        writeln!(file, "{}", to_tevatron(&example)).map_err(io)
+    };
     let mined = mine(&*finder, examples()?.into_iter().flatten(), options, go_on, write);
     let finished = mined.and_then(|mined| {
         file.flush().map_err(io)?;
@@ -84,6 +100,19 @@ pub fn mine_file(
         let _ = fs_err::remove_file(&partial);
     }
     Ok(MinedFile { mined: finished?, candidates: searcher.is_none().then_some(held.len()), skipped })
+}
+
+/// Keys for a question and for passages that have none, which Tevatron's tools join by: the number of the example, from 1, and a digest
+/// of the passage, the same wherever it stands.
+fn give_keys(example: &mut Example, number: u64) {
+    let lacks = |key: &Option<String>| key.as_deref().is_none_or(str::is_empty);
+    if lacks(&example.key) {
+        example.key = Some(format!("q{number}"));
+    }
+    for passage in example.positives.iter_mut().chain(&mut example.negatives).filter(|passage| lacks(&passage.key)) {
+        let (high, low) = halves(passage.passage().as_bytes());
+        passage.key = Some(format!("p{high:016x}{low:016x}"));
+    }
 }
 
 fn documents(corpus: &Path) -> Result<Vec<Passage>, DataError> {

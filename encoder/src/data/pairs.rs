@@ -62,6 +62,11 @@ impl Pairs {
         self.false_negatives
     }
 
+    /// Examples that have a negative.
+    pub fn with_negatives(&self) -> usize {
+        (0..self.len() as u32).filter(|&example| !self.negatives(example).is_empty()).count()
+    }
+
     /// Whether a teacher has scored any passage.
     pub fn has_scores(&self) -> bool {
         !self.scores.is_empty()

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::drawn;
 use super::origin::Origin;
+use super::random::Random;
 use super::sharing::{Sharing, Tie};
 use crate::bundle::{
     Layout, Manifest, Module, MultiHopConfig, Partial, PoolingConfig, SharedTensor, moved, seal, sound, stored,
 };
-use crate::device::Compute;
 use crate::error::Error;
 
 const CLASSIC: &str = "sentence_transformers.models.";
@@ -116,7 +116,7 @@ pub(super) fn assemble(
             "similarity_fn_name": "cosine",
         }),
     )?;
-    seal(partial, manifest, &Compute { threads: Some(1), ..Compute::default() })?;
+    seal(partial, manifest)?;
     beside.finish()
 }
 
@@ -243,8 +243,8 @@ impl Writer<'_> {
         if own {
             return moved::projection(&origin.transformer.folder, folder);
         }
-        let seed = seed.wrapping_add((tower as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        drawn::write(folder, drawn::projection(origin.pooled(), dim, seed))
+        let random = Random::numbered(seed, tower as u64);
+        drawn::write(folder, drawn::projection(origin.pooled(), dim, random))
     }
 
     fn modules(&self, classes: &[&str]) -> Result<(), Error> {

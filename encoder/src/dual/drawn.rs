@@ -16,8 +16,7 @@ const MULTIHOP_STREAM: u64 = 0x6d75_6c74_6968_6f70;
 pub(super) type Drawn = (String, Vec<usize>, Vec<f32>);
 
 /// A linear map without bias by variance scaling: scale 1.0, fan in, truncated normal (Dong et al. 2022, section 4.1).
-pub(super) fn projection(input: usize, output: usize, seed: u64) -> Vec<Drawn> {
-    let mut random = Random::new(seed);
+pub(super) fn projection(input: usize, output: usize, mut random: Random) -> Vec<Drawn> {
     let deviation = (1.0 / input as f64).sqrt();
     let values = (0..input * output).map(|_| random.cut_normal(deviation) as f32).collect();
     vec![("linear.weight".to_owned(), vec![output, input], values)]

@@ -8,7 +8,7 @@ use tch::Tensor;
 
 use super::sharing::Sharing;
 use super::states::States;
-use crate::bundle::{Layout, Manifest, Module, Parts, renew};
+use crate::bundle::{Layout, Manifest, Module, Partial, Parts, renew};
 use crate::device::Compute;
 use crate::error::{Error, torch};
 use crate::tokenize::{Batch, Budget, Tokenizer, Tokens};
@@ -147,11 +147,16 @@ impl Learned {
     /// Writes a bundle to `to`, which must not exist: the model in `directory`, which this one was opened from, with the values
     /// that its tensors have now. Weights are f32; ties, and golden vectors of the new values, stand in `dyad.json`.
     pub fn write(&self, directory: &Path, to: &Path) -> Result<(), Error> {
-        let values: BTreeMap<String, Tensor> = self
-            .parameters
-            .iter()
-            .map(|parameter| (parameter.name.clone(), parameter.tensor.shallow_clone()))
-            .collect();
-        renew(directory, to, &values)
+        renew(directory, Partial::beside(to)?, &self.values())
+    }
+
+    /// As [`Self::write`], in the place of what is at `to`: a reader finds the one or the other, whole.
+    pub fn replace(&self, directory: &Path, to: &Path) -> Result<(), Error> {
+        renew(directory, Partial::over(to)?, &self.values())
+    }
+
+    fn values(&self) -> BTreeMap<String, Tensor> {
+        let named = |parameter: &Parameter| (parameter.name.clone(), parameter.tensor.shallow_clone());
+        self.parameters.iter().map(named).collect()
     }
 }

@@ -13,6 +13,12 @@ impl Random {
         Self(seed)
     }
 
+    /// The stream of a seed and a number: that of the seed itself for 0. The others begin at a hash: seeds that differ by the
+    /// generator's own step would give one stream, shifted by a value.
+    pub(super) fn numbered(seed: u64, number: u64) -> Self {
+        if number == 0 { Self(seed) } else { Self(dyad_corpus::random::Random::of(&[seed, number]).bits()) }
+    }
+
     /// In (0, 1].
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -56,6 +62,17 @@ mod tests {
         let (mean, deviation) = moments(&values);
         assert!(mean.abs() < 0.03 && (deviation - 3.0).abs() < 0.02, "{mean} {deviation}");
         assert!(values.iter().all(|value| value.abs() <= CUT * 3.0 / CUT_DEVIATION));
+    }
+
+    #[test]
+    fn streams_of_one_seed_have_no_value_in_common() {
+        let values = |mut random: Random| -> Vec<u64> { (0..1000).map(|_| random.unit().to_bits()).collect() };
+        for seed in [0, 1, u64::MAX] {
+            assert_eq!(values(Random::numbered(seed, 0)), values(Random::new(seed)));
+            let streams = [0, 1, 2].map(|number| values(Random::numbered(seed, number)));
+            let all: std::collections::HashSet<u64> = streams.iter().flatten().copied().collect();
+            assert_eq!(all.len(), 3000, "of seed {seed}");
+        }
     }
 
     #[test]

@@ -17,13 +17,14 @@ use super::slabs::{Factors, Slab, Step};
 use crate::dual::Parameter;
 use crate::error::{Error, torch};
 
-/// Settings of Adafactor. The default is the papers' (Dong et al. 2022, Ni et al. 2022): a learning rate of 1e-3 times a
-/// tensor's own scale, as T5's trainer has it.
+/// Settings of Adafactor. The default is the papers' (Dong et al. 2022, Ni et al. 2022): a learning rate of 1e-3 relative to the
+/// root mean square of a tensor's values, as T5's trainer has it. It is no absolute rate as AdamW's: with `scale_parameter = false`
+/// it is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AdafactorSettings {
     /// Positive, and the schedule and a group's rate are multiplied with it. In its place, with `relative-step`, stands
-    /// `min(0.01, 1 / sqrt(step))`.
+    /// `min(0.01, 1 / sqrt(step))`. Relative to a tensor with `scale-parameter`, else absolute.
     pub learning_rate: f64,
     /// The rate follows from the number of the step, and `learning-rate` is not used.
     pub relative_step: bool,

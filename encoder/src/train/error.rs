@@ -59,6 +59,30 @@ pub enum TrainError {
         /// As given.
         now: String,
     },
+    /// A directory that holds what a run has made under settings that nothing tells.
+    #[error(
+        "`{}` holds `{made}` of a run whose settings are not known (there is no `run.json`, and no checkpoint). Remove the directory, or name another", path.display()
+    )]
+    UnknownRun {
+        /// Directory of the run.
+        path: PathBuf,
+        /// What is there.
+        made: &'static str,
+    },
+    /// The run's directory is a file.
+    #[error("`{}` is a file, a directory is needed. Name another with `--out`", path.display())]
+    NoDirectory {
+        /// As given.
+        path: PathBuf,
+    },
+    /// No BEIR folder where one was named.
+    #[error("no BEIR folder at `{}`: expected corpus.jsonl, queries.jsonl and qrels/{split}.tsv (plain, .gz or .zst)", path.display())]
+    NoFolder {
+        /// As given.
+        path: PathBuf,
+        /// As given.
+        split: String,
+    },
     /// Another process trains in the directory.
     #[error("another run writes to `{}`. Wait until it ends, or name another directory", path.display())]
     Locked {

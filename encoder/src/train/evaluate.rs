@@ -45,6 +45,9 @@ pub struct Evaluator {
 impl Evaluator {
     /// Reads a BEIR folder: the questions that a split has judged, and all documents with their titles, as they are indexed.
     pub fn open(folder: &Path, split: &str, tokenizer: &Tokenizer) -> Result<Self, TrainError> {
+        if !folder.is_dir() {
+            return Err(TrainError::NoFolder { path: folder.to_owned(), split: split.to_owned() });
+        }
         let beir = BeirFolder::open(folder)?;
         let qrels = qrels::read(&beir.qrels(split)?)?;
         let (keys, texts): (Vec<String>, Vec<String>) = queries::read(&beir.queries()?)?

@@ -8,13 +8,14 @@
 //! |---|---|
 //! | `config/` | settings, their defaults, and what is wrong with them |
 //! | `run.rs` | a whole run, and how it goes on |
+//! | `began.rs` | `run.json`: what a run began with |
 //! | `stages.rs` | what a stage needs before its first step |
 //! | `step.rs` | [`Step`]: forward, loss, gradients, optimizer |
 //! | `vectors.rs` | a batch through both towers and the cross side |
 //! | `objective.rs` | the loss of a batch from its vectors |
 //! | `cache.rs` | gradients of a large batch in the memory of a part |
 //! | `state.rs`, `tensors.rs` | checkpoints, whole or not at all |
-//! | `publish.rs` | the bundles of a run |
+//! | `publish.rs` | the directory of a run, and the bundle that it begins from |
 //! | `evaluate.rs` | exact search over a BEIR folder |
 //! | `memory.rs` | what the allocator keeps between steps |
 //! | `log/` | bar, lines of JSON, TensorBoard |
@@ -22,11 +23,12 @@
 //!
 //! A run that goes on from a checkpoint takes the steps that it would have taken: batches are a function of the seed and a cursor,
 //! nothing else is drawn, and the optimizer's state is kept whole. On a CPU with the same number of threads they are the same to
-//! the bit. A GPU adds in an order of its own.
+//! the bit: 0 threads are one per core, whatever the process did before. A GPU adds in an order of its own.
 //!
 //! ENDX trains by inner products of vectors of any length, while a bundle serves vectors of unit length. So evaluation is by cosine,
 //! as served, unless `evaluation.similarity` asks for inner products.
 
+mod began;
 mod cache;
 pub mod config;
 mod error;

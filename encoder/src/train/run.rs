@@ -4,17 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dyad_corpus::metrics::Metric;
+use dyad_corpus::metrics::Evaluation;
 
 use super::TrainError;
-use super::config::{Config, Stage, difference};
+use super::began::Began;
+use super::config::{Config, Stage, Weights};
 use super::evaluate::{Evaluator, METRICS};
 use super::log::RunLog;
-use super::publish::{lock, recover, replace, start};
-use super::stages::{Miner, check, pairs, sampler};
+use super::publish::{lock, start};
+use super::stages::{Miner, check, pairs, sampler, suits};
 use super::state::{Best, Checkpoints, State};
 use super::step::{Length, Step};
-use crate::data::{Cursor, DataError, Prefetch, Sampler, TrainBatch};
+use crate::bundle::{Partial, whole};
+use crate::data::{Cursor, Prefetch, Sampler, TrainBatch};
 use crate::device::Compute;
 use crate::dual::Learned;
 use crate::error::Error;
@@ -32,10 +34,12 @@ const DEADLINE: Duration = Duration::from_mins(10);
 pub struct Outcome {
     /// Steps in all.
     pub steps: u64,
-    /// The model as it is behind the last step.
+    /// The model as it is after the last step; the best one where `patience` ended the last stage.
     pub last: PathBuf,
     /// The best model, its steps and its value; nothing where nothing was evaluated.
     pub best: Option<(PathBuf, u64, f64)>,
+    /// The value of the model that the run began from.
+    pub before: Option<f64>,
     /// Nothing was left to do.
     pub was_finished: bool,
 }
@@ -47,43 +51,47 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
     let facts = config.facts().map_err(std::io::Error::from)?;
     let checkpoints = Checkpoints::of(out, config.checkpoints.keep);
     let saved = checkpoints.last()?;
-    if let Some((_, state)) = &saved
-        && let Some((setting, then, now)) = difference(&state.config, &facts)
-    {
-        return Err(TrainError::OtherSetting { path: out.to_owned(), setting, then, now });
-    }
     let [last, best] = ["final", "best"].map(|name| out.join(name));
-    recover(&last)?;
-    recover(&best)?;
-    let found = |state: &State| state.best.map(|found| (best.clone(), found.step, found.value));
+    Partial::recover(&last)?;
+    Partial::recover(&best)?;
+    let began = Began::of(out, &facts, saved.as_ref().map(|(_, state)| state))?;
+    let outcome = |state: &State, was_finished: bool| {
+        let found = state.best.map(|found| (best.clone(), found.step, found.value));
+        if let Some((best, before)) = state.best.zip(state.before)
+            && best.value < before.value
+        {
+            tracing::warn!(
+                best = best.value,
+                before = before.value,
+                "no model of this run is better than the one that it began from"
+            );
+        }
+        let before = state.before.map(|before| before.value);
+        Outcome { steps: state.step, last: last.clone(), best: found, before, was_finished }
+    };
     if let Some((_, state)) = &saved
         && last.exists()
     {
-        return Ok(Outcome { steps: state.step, last, best: found(state), was_finished: true });
+        match whole(&last) {
+            Ok(()) => return Ok(outcome(state, true)),
+            Err(error) => tracing::warn!(%error, "`final` is not whole: it is written again from the last checkpoint"),
+        }
     }
     let first = saved.as_ref().map_or(0, |(_, state)| state.stage);
     for (number, stage) in config.stages.iter().enumerate().skip(first) {
         check(stage, number > first)?;
     }
+    began.write(out)?;
     let directory = start(config, out)?;
     let compute = config.compute();
     let mut learned = Learned::open(&directory, &compute)?;
     let model = learned.fingerprint().to_owned();
-    if let Some((path, state)) = &saved
-        && state.model != model
-    {
-        let reason = format!(
-            "it began from a model with fingerprint {}, `{}` has {model}. Begin from the same model, or name another directory",
-            state.model,
-            directory.display()
-        );
-        return Err(TrainError::Checkpoint { path: path.clone(), reason });
-    }
+    began.with_model(out, &model)?.write(out)?;
     let evaluator = match &config.evaluation.data {
         Some(data) => Some(Evaluator::open(data, &config.evaluation.split, &learned.tokenizer())?),
         None => None,
     };
-    let log = RunLog::open(out, config.log, saved.as_ref().map_or(0, |(_, state)| state.step))?;
+    let log = RunLog::open(out, config.log, saved.as_ref().map(|(_, state)| state.step))?;
     let mut run = Run {
         config,
         out,
@@ -95,16 +103,20 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
         checkpoints,
         evaluator,
         log,
+        before: saved.as_ref().and_then(|(_, state)| state.before),
         state: None,
     };
+    if saved.is_none() {
+        run.before = run.measure_before(&learned)?;
+    }
     let mut saved = saved;
     for (number, stage) in config.stages.iter().enumerate().skip(first) {
         learned = run.stage(number, stage, learned, saved.take())?;
     }
-    replace(&learned, &directory, &last)?;
-    let state = run.state.as_ref();
-    let best = state.and_then(found);
-    Ok(Outcome { steps: state.map_or(0, |state| state.step), last, best, was_finished: false })
+    learned.replace(&directory, &last)?;
+    // There is at least one stage, and each leaves its state.
+    let nothing = || Outcome { steps: 0, last: last.clone(), best: None, before: None, was_finished: false };
+    Ok(run.state.as_ref().map_or_else(nothing, |state| outcome(state, false)))
 }
 
 struct Run<'a> {
@@ -120,6 +132,8 @@ struct Run<'a> {
     checkpoints: Checkpoints,
     evaluator: Option<Evaluator>,
     log: RunLog,
+    /// The model that the run began from.
+    before: Option<Best>,
     state: Option<State>,
 }
 
@@ -146,11 +160,7 @@ impl Run<'_> {
             }
         };
         let pairs = pairs(&stage.data, learned.tokenizer(), mined.as_deref())?;
-        if stage.loss.distillation.is_some() && !pairs.has_scores() {
-            let expected = "scored by a teacher where `loss.distillation` is to learn from it".to_owned();
-            let what = "the examples of the stage";
-            return Err(DataError::Option { what, expected, got: "no score".to_owned() }.into());
-        }
+        suits(stage, &pairs)?;
         let of_checkpoint = saved.as_ref().map(|(_, state)| &state.sampler);
         let sampler = sampler(stage, number, config.seed, pairs, of_checkpoint)?;
         let batches = sampler.batches();
@@ -160,13 +170,13 @@ impl Run<'_> {
             None => {
                 let fresh = State::new(self.facts.clone(), self.model.clone(), sampler.state());
                 let State { step, best, evaluated, .. } = self.state.take().unwrap_or_else(|| fresh.clone());
-                State { stage: number, step, best, evaluated, ..fresh }
+                State { stage: number, step, best, evaluated, before: self.before, ..fresh }
             }
             Some((path, state)) => {
                 let tensors = Checkpoints::tensors(&path)?;
                 let restored = step.restore(tensors, state.stage_step);
                 restored.map_err(|reason| TrainError::Checkpoint { path: path.clone(), reason })?;
-                tracing::info!("going on behind {}", path.display());
+                tracing::info!("going on after {}", path.display());
                 // New settings of what does not matter are those of the next checkpoint.
                 State { config: self.facts.clone(), ..state }
             }
@@ -182,7 +192,7 @@ impl Run<'_> {
         result.map_err(|error| if self.is_interrupted() { TrainError::Interrupted { step } } else { error })
     }
 
-    /// The loop. What is due behind a step is done before the next one is begun, so that a run that goes on does it too.
+    /// The loop. What is due after a step is done before the next one is begun, so that a run that goes on does it too.
     fn steps(&mut self, stage: &Stage, step: &mut Step, sampler: Sampler) -> Result<(), TrainError> {
         let config = self.config;
         let Some(mut state) = self.state.take() else { return Ok(()) };
@@ -202,13 +212,19 @@ impl Run<'_> {
                 }
             }
             let patience = config.evaluation.patience;
-            let ended = ended || (patience > 0 && state.stale >= patience);
+            let given_up = patience > 0 && state.stale >= patience;
+            let ended = ended || given_up;
             if (save || stop || ended) && stored != Some(state.step) && state.step > 0 {
                 self.checkpoints.save(&state, &step.state())?;
                 stored = Some(state.step);
             }
             if stop {
                 return Err(TrainError::Interrupted { step: state.step });
+            }
+            if given_up && let Some(best) = state.best {
+                let (path, tensors) = self.checkpoints.best_tensors(best)?;
+                step.restore_towers(tensors).map_err(|reason| TrainError::Checkpoint { path, reason })?;
+                tracing::info!(step = best.step, patience, "no better evaluation: going on from the best weights");
             }
             if ended {
                 break;
@@ -236,30 +252,53 @@ impl Run<'_> {
     /// interrupted.
     fn evaluate(&mut self, step: &Step, state: &mut State) -> Result<Option<bool>, TrainError> {
         let Some(evaluator) = &self.evaluator else { return Ok(Some(false)) };
-        let Self { config, out, directory, compute, interrupted, .. } = *self;
-        let length = match config.evaluation.similarity {
-            Similarity::Cosine => VectorLength::Unit,
-            Similarity::InnerProduct => VectorLength::Raw,
-        };
-        let (learned, budget) = (step.learned(), Budget::of(compute.device, compute.dtype));
-        let go_on = || !interrupted.load(Ordering::Relaxed);
-        let embed = |tower: Tower, texts: &[Tokens]| learned.embed_all(tower, texts, length, budget, &go_on);
-        let Some(found) = evaluator.search(&embed, learned.dim(), compute.torch_device())? else { return Ok(None) };
-        let measured = evaluator.measure(&found);
-        let value = measured.mean(config.evaluation.metric.metric()).unwrap_or_default();
+        let Some(measured) = self.measure(evaluator, step.learned())? else { return Ok(None) };
+        let value = measured.mean(self.config.evaluation.metric.metric()).unwrap_or_default();
         let better = state.best.is_none_or(|best| value > best.value);
         state.evaluated = Some(state.step);
         if better {
             state.best = Some(Best { step: state.step, value });
             state.stale = 0;
-            replace(learned, directory, &out.join("best"))?;
+            step.learned().replace(self.directory, &self.out.join("best"))?;
         } else {
             state.stale += 1;
         }
-        let named = |metric: &Metric| (metric.to_string(), measured.mean(*metric).unwrap_or_default());
-        self.log.evaluation(state.step, &METRICS.iter().map(named).collect::<Vec<_>>(), better)?;
+        self.log.evaluation(state.step, &named(&measured), better)?;
         Ok(Some(better))
     }
+
+    /// Each of [`METRICS`] of a model; `None` when interrupted.
+    fn measure(&self, evaluator: &Evaluator, learned: &Learned) -> Result<Option<Evaluation>, TrainError> {
+        let Self { config, compute, interrupted, .. } = *self;
+        let length = match config.evaluation.similarity {
+            Similarity::Cosine => VectorLength::Unit,
+            Similarity::InnerProduct => VectorLength::Raw,
+        };
+        let budget = Budget::of(compute.device, compute.dtype);
+        let go_on = || !interrupted.load(Ordering::Relaxed);
+        let embed = |tower: Tower, texts: &[Tokens]| learned.embed_all(tower, texts, length, budget, &go_on);
+        let found = evaluator.search(&embed, learned.dim(), compute.torch_device())?;
+        Ok(found.map(|found| evaluator.measure(&found)))
+    }
+
+    /// The value of the model that the run begins from: `model.from`, where its weights are trained; else, and where it is not there any
+    /// more, the drawn model `start`. Nothing where nothing is evaluated.
+    fn measure_before(&mut self, start: &Learned) -> Result<Option<Best>, TrainError> {
+        let Some(evaluator) = &self.evaluator else { return Ok(None) };
+        let model = &self.config.model;
+        let is_trained = model.weights == Weights::Pretrained && model.encoder.is_none() && model.from.is_dir();
+        let from =
+            if is_trained && model.sharing.is_some() { Some(Learned::open(&model.from, self.compute)?) } else { None };
+        let measured = self.measure(evaluator, from.as_ref().unwrap_or(start))?;
+        let measured = measured.ok_or(TrainError::Interrupted { step: 0 })?;
+        self.log.before(&named(&measured))?;
+        let value = measured.mean(self.config.evaluation.metric.metric()).unwrap_or_default();
+        Ok(Some(Best { step: 0, value }))
+    }
+}
+
+fn named(measured: &Evaluation) -> Vec<(String, f64)> {
+    METRICS.iter().map(|metric| (metric.to_string(), measured.mean(*metric).unwrap_or_default())).collect()
 }
 
 fn next(prefetch: &mut Prefetch<TrainBatch>, count: usize) -> Result<Vec<TrainBatch>, TrainError> {

@@ -8,7 +8,6 @@ use dyad_corpus::examples::{ExampleFormat, ExampleReader};
 use super::TrainError;
 use super::config::{DataConfig, MineConfig, Stage};
 use super::objective::Objective;
-use super::publish::replace;
 use crate::bundle::Encoder;
 use crate::data::{Candidates, DataError, Pairs, PairsBuilder, Sampler, SamplerOptions, SamplerState, mine_file};
 use crate::device::Compute;
@@ -28,17 +27,39 @@ pub(super) fn check(stage: &Stage, later: bool) -> Result<(), TrainError> {
     if !later {
         return Ok(());
     }
-    let mut examples = 0;
+    let (mut examples, mut with_negatives) = (0, 0);
     for reader in readers(&stage.data, None)? {
         for example in reader {
-            example.map_err(DataError::from)?;
+            with_negatives += usize::from(!example.map_err(DataError::from)?.negatives.is_empty());
             examples += 1;
         }
+    }
+    if stage.mine.is_none() {
+        has_negatives(stage, with_negatives, examples)?;
     }
     if stage.batch.size > examples {
         return Err(DataError::BatchSize { batch: stage.batch.size, examples }.into());
     }
     Ok(())
+}
+
+/// Refuses examples that lack what the stage is to learn from: hard negatives, a teacher's scores.
+pub(super) fn suits(stage: &Stage, pairs: &Pairs) -> Result<(), DataError> {
+    if stage.loss.distillation.is_some() && !pairs.has_scores() {
+        let expected = "scored by a teacher where `loss.distillation` is to learn from it".to_owned();
+        let what = "the examples of the stage";
+        return Err(DataError::Option { what, expected, got: "no score".to_owned() });
+    }
+    has_negatives(stage, pairs.with_negatives(), pairs.len())
+}
+
+/// Negatives that were asked for have to be there: the stage would learn as without, and nobody would know.
+fn has_negatives(stage: &Stage, with_negatives: usize, examples: usize) -> Result<(), DataError> {
+    let wanted = stage.batch.negatives;
+    if wanted == 0 || with_negatives > 0 {
+        return Ok(());
+    }
+    Err(DataError::NoNegatives { stage: stage.name.clone(), wanted, examples })
 }
 
 /// Reads the examples of a stage; of files that were mined where `mined` names one.
@@ -64,6 +85,7 @@ pub(super) fn pairs(
         answers,
         long_questions,
         long_answers,
+        with_negatives = pairs.with_negatives(),
         false_negatives = pairs.false_negatives(),
         "read training examples; long ones were cut"
     );
@@ -125,7 +147,7 @@ impl Miner<'_> {
         fs_err::create_dir_all(&folder)?;
         // Through a bundle: what mines is what would be served.
         let bundle = folder.join(format!("{}.model", stage.name));
-        replace(self.learned, self.directory, &bundle)?;
+        self.learned.replace(self.directory, &bundle)?;
         let encoder = Encoder::open(&bundle, self.compute)?;
         let options = config.options(self.seed);
         let settings = (&options, Budget::of(self.compute.device, self.compute.dtype));

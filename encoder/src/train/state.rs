@@ -6,7 +6,7 @@
 //! ```
 //!
 //! There is no state of a random generator to keep: what is drawn is a function of the seed and the data's cursor, and the
-//! towers have no dropout. A folder is written beside its place, synced and renamed.
+//! towers have no dropout. A folder is written next to its place, synced and renamed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -66,6 +66,9 @@ pub(super) struct State {
     pub(super) stage_step: u64,
     pub(super) sampler: SamplerState,
     pub(super) best: Option<Best>,
+    /// The model that the run began from; absent where nothing is evaluated, and from checkpoints of before it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) before: Option<Best>,
     /// Evaluations of the stage since its best.
     pub(super) stale: u64,
     /// Steps of the run behind which the last evaluation was made.
@@ -83,6 +86,7 @@ impl State {
             stage_step: 0,
             sampler,
             best: None,
+            before: None,
             stale: 0,
             evaluated: None,
         }
@@ -114,6 +118,22 @@ impl Checkpoints {
         Ok(Some((path, state)))
     }
 
+    /// The tensors of the checkpoint of the best evaluation, which is kept as long as there is no better one.
+    pub(super) fn best_tensors(&self, best: Best) -> Result<(PathBuf, BTreeMap<String, Tensor>), TrainError> {
+        let path = self.of_step(best.step);
+        if !path.is_dir() {
+            let reason = "it holds the best weights, which the run is to go on from, and is missing. Put it back, or begin again in \
+                          another directory";
+            return Err(TrainError::Checkpoint { path, reason: reason.to_owned() });
+        }
+        let tensors = Self::tensors(&path)?;
+        Ok((path, tensors))
+    }
+
+    fn of_step(&self, step: u64) -> PathBuf {
+        self.folder.join(format!("{PREFIX}{step:08}"))
+    }
+
     /// The tensors of a checkpoint.
     pub(super) fn tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, TrainError> {
         tensors::read(&path.join(TENSORS)).map_err(|reason| TrainError::Checkpoint {
@@ -124,7 +144,7 @@ impl Checkpoints {
 
     /// Writes a checkpoint, and then removes those that are not to be kept.
     pub(super) fn save(&self, state: &State, values: &[(String, Tensor)]) -> Result<PathBuf, TrainError> {
-        let path = self.folder.join(format!("{PREFIX}{:08}", state.step));
+        let path = self.of_step(state.step);
         let partial = path.with_extension("partial");
         let written = write(&self.folder, &partial, &path, state, values);
         written.map_err(|source| {

@@ -174,27 +174,15 @@ impl Step {
 
     /// Everything that later steps depend on, by name: the tensors themselves, not copies.
     pub(super) fn state(&self) -> Vec<(String, Tensor)> {
-        let own =
-            self.learning().map(|parameter| (PARAMETER, parameter.name.clone(), parameter.tensor.shallow_clone()));
+        let learning = self.parameters.iter().filter(|parameter| !parameter.frozen);
+        let own = learning.map(|parameter| (PARAMETER, parameter.name.clone(), parameter.tensor.shallow_clone()));
         let of_optimizer = self.optimizer.state().into_iter().map(|(name, tensor)| (OPTIMIZER, name, tensor));
         own.chain(of_optimizer).map(|(prefix, name, tensor)| (format!("{prefix}{name}"), tensor)).collect()
     }
 
     /// Takes a state back, behind `taken` steps; the error says what does not fit, and nothing is changed then.
     pub(super) fn restore(&mut self, mut state: BTreeMap<String, Tensor>, taken: u64) -> Result<(), String> {
-        let mut pairs = Vec::new();
-        for parameter in self.learning() {
-            let Some(saved) = state.remove(&format!("{PARAMETER}{}", parameter.name)) else {
-                return Err(format!("tensor `{}` is missing: it is of another architecture", parameter.name));
-            };
-            let shown = |tensor: &Tensor| format!("{:?} {:?}", tensor.kind(), tensor.size());
-            let (expected, got) = (shown(&parameter.tensor), shown(&saved));
-            if expected != got {
-                let name = &parameter.name;
-                return Err(format!("tensor `{name}` must be {expected}, got: {got}. It is of another architecture"));
-            }
-            pairs.push((parameter.tensor.shallow_clone(), saved));
-        }
+        let pairs = matched(&self.parameters, &mut state)?;
         let mut of_optimizer = Vec::new();
         for (name, tensor) in state {
             match name.strip_prefix(OPTIMIZER) {
@@ -203,15 +191,37 @@ impl Step {
             }
         }
         self.optimizer.restore(&of_optimizer).map_err(|error| error.to_string())?;
-        let copied = tch::no_grad(|| pairs.iter_mut().try_for_each(|(own, saved)| own.f_copy_(saved).map(drop)));
-        copied.map_err(|error: TchError| error.to_string())?;
+        copy(pairs)?;
         self.taken = taken;
         Ok(())
     }
 
-    fn learning(&self) -> impl Iterator<Item = &Parameter> {
-        self.parameters.iter().filter(|parameter| !parameter.frozen)
+    /// Gives the towers alone the weights of another checkpoint of the run; the error says what does not fit.
+    pub(super) fn restore_towers(&mut self, mut state: BTreeMap<String, Tensor>) -> Result<(), String> {
+        copy(matched(self.learned.parameters(), &mut state)?)
     }
+}
+
+/// Tensors that learn, each with its saved value, which is taken out of `state`.
+fn matched(parameters: &[Parameter], state: &mut BTreeMap<String, Tensor>) -> Result<Vec<(Tensor, Tensor)>, String> {
+    let mut pairs = Vec::new();
+    for Parameter { name, tensor, .. } in parameters.iter().filter(|parameter| !parameter.frozen) {
+        let Some(saved) = state.remove(&format!("{PARAMETER}{name}")) else {
+            return Err(format!("tensor `{name}` is missing: it is of another architecture"));
+        };
+        let shown = |tensor: &Tensor| format!("{:?} {:?}", tensor.kind(), tensor.size());
+        let (expected, got) = (shown(tensor), shown(&saved));
+        if expected != got {
+            return Err(format!("tensor `{name}` must be {expected}, got: {got}. It is of another architecture"));
+        }
+        pairs.push((tensor.shallow_clone(), saved));
+    }
+    Ok(pairs)
+}
+
+fn copy(mut pairs: Vec<(Tensor, Tensor)>) -> Result<(), String> {
+    let copied = tch::no_grad(|| pairs.iter_mut().try_for_each(|(own, saved)| own.f_copy_(saved).map(drop)));
+    copied.map_err(|error: TchError| error.to_string())
 }
 
 fn length(tokens: &Tokens) -> usize {

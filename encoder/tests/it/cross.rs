@@ -23,7 +23,7 @@ const ANSWERS: [&str; 4] =
 
 fn settings(aggregator: Aggregator) -> CrossSettings {
     let (encoder, heads) = (CrossEncoder::Shared, HEADS as usize);
-    CrossSettings { encoder, heads, feed_forward: Some(20), aggregator, one_side: false, seed: 5 }
+    CrossSettings { encoder, heads, feed_forward: Some(20), aggregator, one_side: false, seed: Some(5) }
 }
 
 const MULTI_HOP: Aggregator = Aggregator::MultiHop { inner: 5, hops: 2 };

@@ -178,6 +178,13 @@ async fn a_searcher_gives_the_negatives_of_exact_search() {
                     assert!((a.score.unwrap() - b.score.unwrap()).abs() < 1e-5 && a.key == b.key);
                 }
             }
+            // The pairs have no ids; Tevatron's tools join by them.
+            let ids: Vec<_> = read(&exact).into_iter().map(|example| example.key.unwrap()).collect();
+            assert_eq!(ids, (1..=40).map(|number| format!("q{number}")).collect::<Vec<_>>());
+            let positives: Vec<_> = read(&exact).into_iter().map(|mut example| example.positives.remove(0)).collect();
+            for (a, b) in positives.iter().zip(&positives[1..]) {
+                assert!(!a.key.as_ref().unwrap().is_empty() && (a.key == b.key) == (a.text == b.text));
+            }
         }
         let out = root.path().join("out.jsonl");
         let refusal = |url: &str, options: &MineOptions| {

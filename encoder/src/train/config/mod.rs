@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `default.toml` | every setting with its default, as `dyad-encoder train --print-config` prints it |
 //! | `read.rs` | a file to a [`Config`]: stages over the common tables, unknown keys by name |
+//! | `check.rs` | what the types allow and training does not |
 //! | `model.rs` | the model that training begins from |
 //! | `stage.rs` | data, batch, loss, optimizer and length of a stage |
 //! | `run.rs` | evaluation, checkpoints, log |
 //! | `text.rs` | settings that are words |
 //! | `same.rs` | whether a run goes on under the settings it began with |
 
+mod check;
 mod model;
 mod read;
 mod run;
@@ -22,7 +24,7 @@ mod text;
 pub use model::{EncoderKind, ModelConfig, PoolingKind, Weights};
 pub use read::DEFAULT;
 pub use run::{CheckpointConfig, Criterion, EvaluationConfig, LogConfig};
-pub(crate) use same::difference;
+pub(crate) use same::{Made, difference};
 pub use stage::{
     BatchConfig, ClippingConfig, DataConfig, DistillationConfig, DistillationKind, EndxConfig, LossConfig, MineConfig,
     Stage, TrainingConfig,

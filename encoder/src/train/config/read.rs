@@ -6,9 +6,8 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{Config, Stage, Weights};
-use crate::device::Dtype;
-use crate::dual::Sharing;
+use super::check::check;
+use super::{Config, Stage};
 use crate::train::TrainError;
 
 /// Every setting with its default and what it means.
@@ -46,73 +45,12 @@ impl Config {
             read_stages.push(Value::try_from(&stage).map_err(|error| error.to_string())?);
         }
         run.insert("stages".into(), Value::Array(read_stages));
-        let config: Self = read(run, "")?;
-        config.check()?;
+        let mut config: Self = read(run, "")?;
+        check(&config)?;
+        for endx in config.stages.iter_mut().filter_map(|stage| stage.loss.endx.as_mut()) {
+            endx.cross.seed.get_or_insert(config.seed);
+        }
         Ok(config)
-    }
-
-    /// Refuses what the types allow and training does not.
-    fn check(&self) -> Result<(), String> {
-        let refuse = |setting: &str, expected: &str, got: &dyn std::fmt::Display| {
-            Err(format!("`{setting}` must be {expected}, got: {got}"))
-        };
-        if !matches!(self.dtype, Dtype::F32 | Dtype::Bf16) {
-            return refuse("dtype", "f32 or bf16, which hold the range of gradients", &self.dtype);
-        }
-        let is_drawn = self.model.encoder.is_some() || self.model.weights == Weights::Drawn;
-        if is_drawn && self.model.sharing.is_none() {
-            return refuse("model.sharing", "given where an encoder is drawn anew, such as \"sde\"", &"nothing");
-        }
-        if self.model.sharing == Some(Sharing::SDE) && self.model.dim == 0 {
-            return refuse("model.dim", "at least 1", &0);
-        }
-        for (setting, value) in [("checkpoints.every", self.checkpoints.every), ("log.every", self.log.every)] {
-            if value == 0 {
-                return refuse(setting, "at least 1", &0);
-            }
-        }
-        let mut names = std::collections::BTreeSet::new();
-        for stage in &self.stages {
-            let of = |setting: &str| format!("stages.{}.{setting}", stage.name);
-            let plain = stage.name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
-            if stage.name.is_empty() || !plain || !names.insert(&stage.name) {
-                return refuse("stages.name", "letters, digits, `-` and `_`, each name once", &stage.name);
-            }
-            for (setting, value) in [("batch.size", stage.batch.size), ("batch.accumulate", stage.batch.accumulate)] {
-                if value == 0 {
-                    return refuse(&of(setting), "at least 1", &0);
-                }
-            }
-            let epochs = stage.training.epochs;
-            if !(epochs.is_finite() && epochs > 0.0) {
-                return refuse(&of("training.epochs"), "a positive number", &epochs);
-            }
-            if stage.training.steps == Some(0) {
-                return refuse(&of("training.steps"), "at least 1, or absent", &0);
-            }
-            let distillation = stage.loss.distillation;
-            let uses = [("loss.distillation", distillation.is_some()), ("mine", stage.mine.is_some())];
-            if let Some((table, _)) = uses.iter().find(|(_, used)| *used && stage.batch.negatives == 0) {
-                return refuse(
-                    &of("batch.negatives"),
-                    &format!("at least 1 beside [{table}], which works on them"),
-                    &0,
-                );
-            }
-            let weights = [("loss.weight", stage.loss.weight)].into_iter();
-            let more = distillation.into_iter().map(|distillation| ("loss.distillation.weight", distillation.weight));
-            for (setting, weight) in weights.chain(more) {
-                if !(weight.is_finite() && weight >= 0.0) {
-                    return refuse(&of(setting), "a number from 0", &weight);
-                }
-            }
-            if let Some(distillation) = distillation
-                && !(distillation.temperature.is_finite() && distillation.temperature > 0.0)
-            {
-                return refuse(&of("loss.distillation.temperature"), "a positive number", &distillation.temperature);
-            }
-        }
-        Ok(())
     }
 }
 

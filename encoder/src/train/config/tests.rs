@@ -7,17 +7,24 @@ use super::same::difference;
 use super::*;
 use crate::optim::OptimizerSettings;
 
-/// The default with every setting that is commented out.
-fn uncommented() -> String {
+/// The default with every setting that is commented out, but those of one table: [mine] and [loss.distillation] exclude each other.
+fn uncommented(but: &str) -> String {
     let setting = |line: &str| {
         let Some(rest) = line.strip_prefix("# ") else { return false };
         let key = rest.split(['=', '.', ']']).next().unwrap_or_default().trim().trim_start_matches('[');
         let named = key.chars().all(|letter| letter.is_ascii_lowercase() || "-1".contains(letter)) && !key.is_empty();
-        named && (rest.contains(" = ") || rest.starts_with('['))
+        named && key != but && (rest.contains(" = ") || rest.starts_with('['))
     };
-    let text = DEFAULT.lines().map(|line| if setting(line) { &line[2..] } else { line }).collect::<Vec<_>>().join("\n");
-    // What is commented out asks for some.
+    let mut left_out = false;
+    let line = |line: &'static str| {
+        left_out = !line.is_empty() && (left_out || line == format!("# [{but}]"));
+        if setting(line) && !left_out { &line[2..] } else { line }
+    };
+    let text = DEFAULT.lines().map(line).collect::<Vec<_>>().join("\n");
+    // What is commented out asks for some, and ENDX for its own similarity.
     text.replace("negatives = 0", "negatives = 1")
+        .replacen("similarity = \"cosine\"", "similarity = \"inner-product\"", 1)
+        .replacen("temperature = 0.05", "temperature = 1.0", 1)
 }
 
 #[test]
@@ -27,14 +34,18 @@ fn what_is_printed_is_the_default() {
     assert_eq!(nothing.stages.len(), 1);
     assert_eq!(nothing.stages[0].optimizer, OptimizerSettings::AdamW(crate::optim::AdamWSettings::default()));
     // Settings that are absent by default are in the text too, and are read as they stand there.
-    let all = Config::parse(&uncommented()).unwrap();
+    let all = Config::parse(&uncommented("loss.distillation")).unwrap();
     assert_eq!(all.stages.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(), ["pretrain", "fine-tune"]);
     let [pretrain, tune] = &all.stages[..] else { panic!() };
-    assert_eq!(pretrain.loss.endx, Some(EndxConfig::default()));
+    // What the cross side draws, it draws from the run's seed.
+    let mut endx = EndxConfig::default();
+    endx.cross.seed = Some(0);
+    assert_eq!(pretrain.loss.endx, Some(endx));
     assert_eq!(pretrain.mine, Some(MineConfig { corpus: Some("corpus.jsonl".into()), ..MineConfig::default() }));
     assert_eq!((tune.batch.negatives, tune.mine.as_ref().unwrap().to, tune.training.steps), (1, 50, Some(20000)));
     let distillation = DistillationConfig { kind: DistillationKind::Kl, weight: 1.0, temperature: 1.0 };
-    assert_eq!(tune.loss.distillation, Some(distillation));
+    let distilled = Config::parse(&uncommented("mine")).unwrap();
+    assert!(distilled.stages.iter().all(|stage| stage.loss.distillation == Some(distillation) && stage.mine.is_none()));
     let model = &all.model;
     assert_eq!((model.sharing, model.encoder), (Some(crate::dual::Sharing::SDE), Some(EncoderKind::Lstm)));
 }
@@ -50,9 +61,11 @@ fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
 
 #[test]
 fn every_setting_stands_in_the_text() {
-    let all = Config::parse(&uncommented()).unwrap();
     let mut found = Vec::new();
-    paths(&serde_json::from_str(&all.facts().unwrap()).unwrap(), "", &mut found);
+    for but in ["mine", "loss.distillation"] {
+        let all = Config::parse(&uncommented(but)).unwrap();
+        paths(&serde_json::from_str(&all.facts().unwrap()).unwrap(), "", &mut found);
+    }
     assert!(found.len() > 70, "{}", found.len());
     for path in found {
         let key = path.rsplit('.').next().unwrap();
@@ -77,7 +90,8 @@ fn adafactor_is_printed_with_its_defaults() {
 fn a_gaussian_kernel_is_read_as_printed() {
     let line = DEFAULT.lines().find(|line| line.contains("gaussian")).unwrap();
     let kernel = line.split_once(", or ").unwrap().1.split_once(" with").unwrap().0;
-    let config = Config::parse(&format!("[loss.endx.geometry]\ndual = {kernel}\ncross-learns = true")).unwrap();
+    let config =
+        Config::parse(&format!("{ENDX_LOSS}[loss.endx.geometry]\ndual = {kernel}\ncross-learns = true")).unwrap();
     let endx = config.stages[0].loss.endx.as_ref().unwrap();
     assert_eq!(endx.geometry.dual, crate::loss::Kernel::Gaussian { width: 1.0 });
     assert_eq!(endx.geometry.cross, crate::loss::Kernel::InnerProduct);
@@ -95,6 +109,18 @@ fn every_schedule_is_read_without_a_warm_up() {
         let config = Config::parse(&format!("[schedule]\nkind = \"{name}\"")).unwrap();
         assert_eq!(config.stages[0].schedule, expected);
     }
+}
+
+/// What ENDX needs.
+const ENDX_LOSS: &str = "[loss]\nsimilarity = \"inner-product\"\ntemperature = 1.0\n";
+
+#[test]
+fn what_the_cross_side_draws_follows_the_run_unless_it_is_told() {
+    let seed = |text: &str| {
+        Config::parse(&format!("seed = 7\n{ENDX_LOSS}{text}")).unwrap().stages[0].loss.endx.unwrap().cross.seed
+    };
+    assert_eq!(seed("[loss.endx.cross]\nheads = 4"), Some(7));
+    assert_eq!(seed("[loss.endx.cross]\nseed = 3"), Some(3));
 }
 
 fn refusal(text: &str) -> String {
@@ -121,11 +147,25 @@ fn mistakes_are_named() {
         ("[model]\nweights = \"random\"", "`model.weights`: unknown variant `random`"),
         (
             "[mine]\nto = 10",
-            "`stages.train.batch.negatives` must be at least 1 beside [mine], which works on them, got: 0",
+            "`stages.train.batch.negatives` must be at least 1 with [mine], which works on them, got: 0",
         ),
         (
             "[loss.distillation]\nkind = \"kl\"",
-            "`stages.train.batch.negatives` must be at least 1 beside [loss.distillation]",
+            "`stages.train.batch.negatives` must be at least 1 with [loss.distillation]",
+        ),
+        ("[batch]\nsize = 1", "`stages.train.batch.size` must be at least 2 without batch.negatives"),
+        (
+            "[batch]\nnegatives = 1\n[mine]\nto = 10\n[loss.distillation]\nkind = \"kl\"",
+            "`stages.train.mine` must be absent with [loss.distillation]",
+        ),
+        ("[loss.endx]", "`stages.train.loss.similarity` must be \"inner-product\" with [loss.endx]"),
+        (
+            "[loss]\nsimilarity = \"inner-product\"\n[loss.endx]",
+            "`stages.train.loss.temperature` must be 1.0 with [loss.endx]",
+        ),
+        (
+            "[loss]\nsimilarity = \"inner-product\"\ntemperature = 1.0\nlearned-temperature = true\n[loss.endx]",
+            "`stages.train.loss.learned-temperature` must be false with [loss.endx]",
         ),
         ("[[stages]]\nname = \"a\"\n[[stages]]\nname = \"a\"", "each name once, got: a"),
         ("[[stages]]\nname = \"a\"\nsteps = 3", "`stages[0].steps`: unknown field `steps`"),
@@ -153,15 +193,38 @@ fn a_stage_is_laid_over_the_common_tables() {
 #[test]
 fn a_difference_is_named_where_it_matters() {
     let facts = |text: &str| Config::parse(text).unwrap().facts().unwrap();
+    let trained = |then: &str, now: &str| difference(then, now, Made::Trained);
     let then = facts("");
-    assert_eq!(difference(&then, &facts("threads = 3\n[checkpoints]\nkeep = 9\n[log]\nevery = 1")), None);
-    let (path, before, now) = difference(&then, &facts("[batch]\nsize = 65")).unwrap();
+    assert_eq!(trained(&then, &facts("threads = 3\n[checkpoints]\nkeep = 9\n[log]\nevery = 1")), None);
+    let (path, before, now) = trained(&then, &facts("[batch]\nsize = 65")).unwrap();
     assert_eq!((path.as_str(), before.as_str(), now.as_str()), ("stages[0].batch.size", "64", "65"));
     // Runs that were begun before this setting was there go on.
     assert!(!then.contains("pretrained"));
     let (stored, drawn) = ("[model]\nsharing = \"sde\"", "[model]\nsharing = \"sde\"\nweights = \"drawn\"");
-    let (path, _, now) = difference(&facts(stored), &facts(drawn)).unwrap();
+    let (path, _, now) = trained(&facts(stored), &facts(drawn)).unwrap();
     assert_eq!((path.as_str(), now.as_str()), ("model.weights", "\"drawn\""));
-    let (path, ..) = difference(&then, &facts("[training]\nsteps = 3")).unwrap();
+    let (path, ..) = trained(&then, &facts("[training]\nsteps = 3")).unwrap();
     assert_eq!(path, "stages[0].training.steps");
+}
+
+/// Before the first checkpoint, what is there depends on some of the settings only.
+#[test]
+fn what_was_made_decides_which_settings_matter() {
+    let facts = |text: &str| {
+        Config::parse(&format!("{text}\n[batch]\nnegatives = 1\n[mine]\nto = 10")).unwrap().facts().unwrap()
+    };
+    let then = facts("");
+    for (text, start, mined) in [
+        ("seed = 1", true, true),
+        ("[model]\ndim = 5", true, true),
+        ("dtype = \"bf16\"", false, true),
+        ("[data]\nanswer-tokens = 9", false, true),
+        ("[loss]\ntemperature = 0.1", false, false),
+    ] {
+        let differs = |made| difference(&then, &facts(text), made).is_some();
+        assert_eq!([Made::Start, Made::Mined, Made::Trained].map(differs), [start, mined, true], "{text}");
+    }
+    let other = facts("").replace("\"to\":10", "\"to\":11");
+    let (path, ..) = difference(&then, &other, Made::Mined).unwrap();
+    assert_eq!((path.as_str(), difference(&then, &other, Made::Start)), ("stages[0].mine.to", None));
 }

@@ -13,12 +13,12 @@ pub(in super::super) const METRICS_FILE: &str = "metrics.jsonl";
 pub(super) struct Lines(File);
 
 impl Lines {
-    /// Opens a file to add to, without its lines of steps behind `step`: those are about to be taken again.
-    pub(super) fn open(path: &Path, step: u64) -> io::Result<Self> {
+    /// Opens a file to add to, without its lines of steps after `step`: those are about to be taken again. None is kept without one.
+    pub(super) fn open(path: &Path, step: Option<u64>) -> io::Result<Self> {
         let text = if path.exists() { fs_err::read_to_string(path)? } else { String::new() };
         let of_step = |line: &str| serde_json::from_str::<Value>(line).ok()?.get("step")?.as_u64();
         // A last line that was cut short has no step.
-        let kept: Vec<&str> = text.lines().filter(|line| of_step(line).is_some_and(|of| of <= step)).collect();
+        let kept: Vec<&str> = text.lines().filter(|line| of_step(line).is_some_and(|of| Some(of) <= step)).collect();
         let kept: String = kept.iter().flat_map(|line| [line, "\n"]).collect();
         if kept != text {
             let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -46,7 +46,7 @@ mod tests {
     fn lines_of_steps_that_are_taken_again_go() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(METRICS_FILE);
-        let mut lines = Lines::open(&path, 0).unwrap();
+        let mut lines = Lines::open(&path, None).unwrap();
         for step in 1..=5 {
             lines.write(&json!({"step": step, "loss": 1.5})).unwrap();
         }
@@ -54,7 +54,7 @@ mod tests {
         let mut text = fs_err::read_to_string(&path).unwrap();
         text.push_str("{\"step\": 3, \"lo");
         fs_err::write(&path, text).unwrap();
-        let mut lines = Lines::open(&path, 3).unwrap();
+        let mut lines = Lines::open(&path, Some(3)).unwrap();
         lines.write(&json!({"step": 4})).unwrap();
         let text = fs_err::read_to_string(&path).unwrap();
         let of_line = |line: &str| serde_json::from_str::<Value>(line).unwrap()["step"].as_u64().unwrap();

@@ -47,13 +47,17 @@ pub(super) struct RunLog {
 }
 
 impl RunLog {
-    /// Opens the files of a run that goes on behind `step` steps: later lines are taken out.
-    pub(super) fn open(out: &Path, config: LogConfig, step: u64) -> Result<Self, TrainError> {
+    /// Opens the files of a run that goes on after `step` steps: later lines are taken out, and all where none was saved.
+    pub(super) fn open(out: &Path, config: LogConfig, step: Option<u64>) -> Result<Self, TrainError> {
         let now = Instant::now();
         Ok(Self {
             every: config.every,
             lines: Lines::open(&out.join(METRICS_FILE), step)?,
-            events: if config.tensorboard { Some(Events::create(&out.join("tensorboard"), step)?) } else { None },
+            events: if config.tensorboard {
+                Some(Events::create(&out.join("tensorboard"), step.unwrap_or(0))?)
+            } else {
+                None
+            },
             bar: Bar::new(),
             stage: String::new(),
             window: Window::default(),
@@ -100,15 +104,24 @@ impl RunLog {
         self.write("train", step, fields)
     }
 
+    /// The evaluation of the model that the run begins from.
+    pub(super) fn before(&mut self, values: &[(String, f64)]) -> Result<(), TrainError> {
+        self.measured("before", 0, values, "before training")
+    }
+
     /// An evaluation behind `step` steps of the run.
     pub(super) fn evaluation(&mut self, step: u64, values: &[(String, f64)], best: bool) -> Result<(), TrainError> {
+        self.measured("evaluation", step, values, &format!("step {step}{}", if best { " (best)" } else { "" }))
+    }
+
+    fn measured(&mut self, what: &str, step: u64, values: &[(String, f64)], of: &str) -> Result<(), TrainError> {
         let fields = values.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         let shown: Vec<String> = values.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
-        self.bar.say(&format!("step {step}: {}{}", shown.join(", "), if best { " (best)" } else { "" }));
+        self.bar.say(&format!("{of}: {}", shown.join(", ")));
         // What it took is no part of the steps' speed.
         self.since = Instant::now();
         (self.window.examples, self.window.tokens) = (0, 0);
-        self.write("evaluation", step, fields)
+        self.write(what, step, fields)
     }
 
     fn write(&mut self, what: &str, step: u64, fields: Map<String, Value>) -> Result<(), TrainError> {

@@ -8,11 +8,13 @@
 //! | `resume.rs` | killed, interrupted, without room: runs that go on |
 //! | `not_finite.rs` | gradients that are not finite |
 //! | `run.rs` | whole runs: evaluation, best model, stages, mining |
+//! | `readme.rs` | README's example |
 //! | `refuse.rs` | what cannot be trained |
 
 mod fixture;
 mod not_finite;
 mod overfit;
+mod readme;
 mod refuse;
 mod resume;
 mod run;

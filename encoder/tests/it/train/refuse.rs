@@ -35,18 +35,26 @@ fn settings_that_cannot_be() {
         ("[loss]\ntemperature = 0.0", "`temperature` must be a positive number"),
         ("[clipping]\nmax-norm = -1.0", "`max-norm` must be positive"),
         ("[batch]\nsise = 3", "`batch.sise`: unknown field `sise`"),
-        ("[evaluation]\ndata = \"nowhere\"", "nowhere"),
+        (
+            "[evaluation]\ndata = \"nowhere\"",
+            "no BEIR folder at `nowhere`: expected corpus.jsonl, queries.jsonl and qrels/dev.tsv",
+        ),
         ("[evaluation]\ndata = \"beir\"\nsplit = \"test\"", "dev"),
-        ("[loss.endx.cross]\nheads = 5", "`heads` must be a divisor of the 12"),
+        (
+            "[loss]\nsimilarity = \"inner-product\"\ntemperature = 1.0\n[loss.endx.cross]\nheads = 5",
+            "`heads` must be a divisor of the 12",
+        ),
+        ("[batch]\nnegatives = 2", "`stages.train.batch.negatives` is 2, and 0 of 64 examples have negatives"),
         ("[training]\ngroups = [{ names = [\"nothing.*\"] }]", "nothing.*"),
     ] {
         place.settings(settings);
         let message = place.refusal("out");
         assert!(message.contains(expected), "{settings}: {message}");
     }
-    assert!(place.refusal("settings.toml").contains("settings.toml"), "a place that cannot be written");
+    let message = place.refusal("settings.toml");
+    assert!(message.contains("`settings.toml` is a file, a directory is needed"), "{message}");
     fs_err::write(place.path("settings.toml"), "seed = 1\n").unwrap();
-    assert!(place.refusal("out").contains("`model.from` must be"));
+    assert!(place.refusal("empty").contains("`model.from` must be"));
 }
 
 /// What is wrong with a later stage is said before the first one is run.
@@ -61,6 +69,7 @@ fn mistakes_of_later_stages_are_told_at_once() {
         ("clipping = { max-norm = -1.0 }", "`max-norm` must be positive"),
         ("training = { groups = [{ names = [\"*\"], rate = -1.0 }] }", "`rate of a group` must be a number from 0"),
         ("batch = { negatives = 1 }\nmine = { from = 5, to = 3 }", "the rank window must be"),
+        ("batch = { negatives = 2 }", "`stages.two.batch.negatives` is 2, and 0 of 64 examples have negatives"),
         ("batch = { size = 65 }", "batch of 65 is larger than the data: 64 examples"),
         ("data = { paths = [\"nowhere.jsonl\"] }", "nowhere.jsonl"),
         ("data = { paths = [\"broken.jsonl\"] }", "broken.jsonl:65"),
@@ -110,6 +119,73 @@ fn a_run_does_not_go_on_as_another() {
     assert!(copied.unwrap().success());
     let message = place.refusal("out");
     assert!(message.contains("fingerprint") && message.contains("another directory"), "{message}");
+}
+
+/// Ended before its first checkpoint, a run has left a bundle to begin from, and perhaps mined negatives: neither is another's.
+#[test]
+fn nothing_that_a_run_has_made_is_handed_to_another() {
+    let place = Place::new("");
+    let change = |from: &str, to: &str| {
+        let text = fs_err::read_to_string(place.path("settings.toml")).unwrap();
+        fs_err::write(place.path("settings.toml"), text.replacen(from, to, 1)).unwrap();
+    };
+    let without = |settings: &str| place.settings(&format!("[batch]\nsize = 8\n[training]\nsteps = 1\n{settings}"));
+    let with = |settings: &str| {
+        without(settings);
+        change("[batch]", "[batch]\nnegatives = 1");
+    };
+    // No tensor has this name: seen after the bundle was made and negatives were mined.
+    let wrong = "groups = [{ names = [\"nothing.*\"] }]\n";
+    let ended_early = |out: &str, settings: &str| {
+        with(&format!("{wrong}{settings}"));
+        assert!(place.refusal(out).contains("nothing.*"));
+        assert!(place.path(out).join("start").exists() && !place.path(out).join("checkpoints").exists());
+    };
+    let refused = |out: &str, setting: &str, then: &str, now: &str| {
+        let message = place.refusal(out);
+        assert!(message.contains(&format!("`{setting}` = {then}, now it is {now}")), "{message}");
+    };
+    let mine = |count: usize| format!("[mine]\nto = 20\ncount = {count}\n");
+
+    ended_early("out", &mine(2));
+    let mined = fs_err::read_to_string(place.path("out/mined/train.jsonl")).unwrap();
+    with(&mine(3));
+    refused("out", "stages[0].mine.count", "2", "3");
+    with(&mine(2));
+    change("threads", "seed = 4\nthreads");
+    refused("out", "seed", "0", "4");
+    with(&mine(2));
+    change("dim = 16", "dim = 8");
+    refused("out", "model.dim", "16", "8");
+    // Another model in the place of the one that has mined.
+    without("");
+    place.trained("other");
+    for (from, to) in [("out/start", "kept"), ("other/final", "out/start")] {
+        fs_err::rename(place.path(from), place.path(to)).unwrap();
+    }
+    with(&mine(2));
+    let message = place.refusal("out");
+    assert!(message.contains("`fingerprint of the model` = "), "{message}");
+    fs_err::remove_dir_all(place.path("out/start")).unwrap();
+    fs_err::rename(place.path("kept"), place.path("out/start")).unwrap();
+    // The mistake mended, the run goes on with what it has.
+    place.trained("out");
+    assert_eq!(fs_err::read_to_string(place.path("out/mined/train.jsonl")).unwrap(), mined);
+
+    // With a bundle alone, what it was not made by may change.
+    without(wrong);
+    assert!(place.refusal("start").contains("nothing.*"));
+    without("[loss]\ntemperature = 0.1\n");
+    change("dim = 16", "dim = 8");
+    refused("start", "model.dim", "16", "8");
+    change("dim = 8", "dim = 16");
+    place.trained("start");
+
+    // Of a directory from before settings were noted nothing is known.
+    fs_err::create_dir_all(place.path("old")).unwrap();
+    fs_err::rename(place.path("start/start"), place.path("old/start")).unwrap();
+    let message = place.refusal("old");
+    assert!(message.contains("holds `start` of a run whose settings are not known"), "{message}");
 }
 
 #[test]

@@ -37,7 +37,11 @@ fn a_killed_run_ends_with_the_same_weights() {
         ("adafactor", SETTINGS.replace("adamw", "adafactor") + "[evaluation]\ndata = \"beir\"\nevery = 30\n"),
         (
             "endx",
-            SETTINGS.replace("[loss]", "[loss]\nendx = { cross = { heads = 3, aggregator = { kind = \"mean\" } } }"),
+            SETTINGS.replace(
+                "[loss]\nlearned-temperature = true",
+                "[loss]\nsimilarity = \"inner-product\"\ntemperature = 1.0\n\
+                 endx = { cross = { heads = 3, aggregator = { kind = \"mean\" } } }",
+            ),
         ),
     ] {
         let place = Place::new(&settings);
@@ -59,6 +63,37 @@ fn a_killed_run_ends_with_the_same_weights() {
             assert_eq!(metrics("whole").lines().count(), metrics("killed").lines().count());
         }
         assert_eq!(place.trained("killed").split(' ').next(), Some("nothing"), "{name}");
+    }
+}
+
+/// With a model that is large enough for operators to share their work among threads: by another number the weights are others.
+#[test]
+fn any_number_of_threads_resumes_to_the_bit() {
+    let (place, model) = (Place::new(""), crate::fixture::tiny("classic-mean"));
+    let mut all = Vec::new();
+    for threads in [0, 1, 2] {
+        let settings = format!(
+            "threads = {threads}\n[model]\nfrom = {model:?}\nsharing = \"sde\"\ndim = 256\nencoder = \"lstm\"\nlayers = 1\nhidden = 256\n\
+             [data]\npaths = [\"pairs.jsonl\"]\n[batch]\nsize = 32\n[optimizer]\nlearning-rate = 0.01\n[clipping]\nmax-norm = 0.01\n\
+             [training]\nsteps = 4\n[checkpoints]\nevery = 2\n"
+        );
+        fs_err::write(place.path("settings.toml"), settings).unwrap();
+        let out = format!("out{threads}");
+        place.trained(&out);
+        let bundle = place.path(&out).join("final");
+        let whole = weights(&bundle);
+        fs_err::remove_dir_all(&bundle).unwrap();
+        fs_err::remove_dir_all(place.path(&out).join("checkpoints/step-00000004")).unwrap();
+        place.trained(&out);
+        assert!(weights(&bundle) == whole, "{threads} threads: other weights");
+        all.push(whole);
+    }
+    assert!(all[1] != all[2], "the number of threads makes no difference here, so nothing was tested");
+    // As many as there are cores, where that is one of those.
+    match tch::get_num_threads() {
+        1 => assert!(all[0] == all[1], "0 is not one per core"),
+        2 => assert!(all[0] == all[2], "0 is not one per core"),
+        _ => {}
     }
 }
 

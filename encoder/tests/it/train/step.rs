@@ -55,7 +55,7 @@ fn batches(directory: &Path, size: usize, negatives: usize) -> Vec<TrainBatch> {
     (0..sampler.batches()).map(|_| collate(&mut sampler)).collect()
 }
 
-const ENDX: &str = "[loss.endx.cross]\nheads = 3\naggregator = { kind = \"mean\" }\n[loss.endx.weights]\n\
+const ENDX: &str = "[loss]\nsimilarity = \"inner-product\"\ntemperature = 1.0\n[loss.endx.cross]\nheads = 3\naggregator = { kind = \"mean\" }\n[loss.endx.weights]\n\
                     q-q = { to = 2.0, epochs = 0.0 }\na-a = { to = 2.0, epochs = 0.0 }\na-q = { to = 0.5, epochs = 0.0 }\n\
                     q-a = { to = 0.5, epochs = 0.0 }\n";
 

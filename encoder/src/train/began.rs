@@ -1,0 +1,101 @@
+//! `run.json`: what a run began with, so that nothing it has made is handed to a run of other settings.
+//!
+//! It is written before anything else of a run is. A checkpoint holds the same, but the first one may be far away: until then the
+//! directory already has the bundle to begin from, and negatives that were mined with it.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::TrainError;
+use super::config::{Made, difference};
+use super::state::State;
+
+/// The form that this release writes and reads.
+const FORMAT: u32 = 1;
+const FILE: &str = "run.json";
+
+/// What a run began with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Began {
+    format: u32,
+    /// Settings, as the text of [`super::config::Config::facts`].
+    config: String,
+    /// Fingerprint of the model that the first step changes; absent until it has been opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+}
+
+impl Began {
+    /// What a run by these settings begins with in `out`, where `saved` is the last checkpoint; refuses a directory in which another run
+    /// has made something that this one would take over.
+    ///
+    /// Without a checkpoint no step is taken over. The bundle to begin from is, and what was mined with it, and each depends on some of the
+    /// settings alone: a mistake in the others may be corrected.
+    pub(super) fn of(out: &Path, facts: &str, saved: Option<&State>) -> Result<Self, TrainError> {
+        let (then, model) = match (saved, read(out)?) {
+            (Some(state), _) => (Some(state.config.clone()), Some(state.model.clone())),
+            (None, Some(began)) => (Some(began.config), began.model),
+            (None, None) => (None, None),
+        };
+        let now = Self { format: FORMAT, config: facts.to_owned(), model };
+        let made = if saved.is_some() { Some(("checkpoints", Made::Trained)) } else { made(out) };
+        let Some((what, made)) = made else { return Ok(Self { model: None, ..now }) };
+        let path = || out.to_owned();
+        let Some(then) = then else { return Err(TrainError::UnknownRun { path: path(), made: what }) };
+        if let Some((setting, then, now)) = difference(&then, facts, made) {
+            return Err(TrainError::OtherSetting { path: path(), setting, then, now });
+        }
+        // The bundle to begin from may be made again, and nothing else depends on it yet.
+        if made == Made::Start { Ok(Self { model: None, ..now }) } else { Ok(now) }
+    }
+
+    /// Notes the model that was opened; refuses another one than that which has made what is there.
+    pub(super) fn with_model(mut self, out: &Path, model: &str) -> Result<Self, TrainError> {
+        match self.model.replace(model.to_owned()) {
+            Some(then) if then != model => {
+                let (setting, now) = ("fingerprint of the model".to_owned(), model.to_owned());
+                Err(TrainError::OtherSetting { path: out.to_owned(), setting, then, now })
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Writes the file, whole or not at all.
+    pub(super) fn write(&self, out: &Path) -> Result<(), TrainError> {
+        let (path, partial) = (out.join(FILE), out.join(format!("{FILE}.partial")));
+        let mut file = fs_err::File::create(&partial)?;
+        file.write_all(serde_json::to_string_pretty(self).map_err(io::Error::from)?.as_bytes())?;
+        file.sync_all()?;
+        fs_err::rename(&partial, path)?;
+        Ok(fs_err::File::open(out)?.sync_all()?)
+    }
+}
+
+/// What is there that a run takes over, by its name.
+fn made(out: &Path) -> Option<(&'static str, Made)> {
+    let has_mined = || {
+        let entries = fs_err::read_dir(out.join("mined")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|end| end == "jsonl"))
+    };
+    let has = |name: &&str| out.join(name).exists();
+    let bundle = ["final", "best"].into_iter().find(has).map(|name| (name, Made::Trained));
+    let mined = || has_mined().then_some(("mined", Made::Mined));
+    bundle.or_else(mined).or_else(|| has(&"start").then_some(("start", Made::Start)))
+}
+
+fn read(out: &Path) -> Result<Option<Began>, TrainError> {
+    let path = out.join(FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let refuse = |reason: String| {
+        let reason = format!("`{}` is not valid: {reason}. Remove the directory, or name another", path.display());
+        TrainError::Io(io::Error::new(io::ErrorKind::InvalidData, reason))
+    };
+    let began: Began = serde_json::from_slice(&fs_err::read(&path)?).map_err(|error| refuse(error.to_string()))?;
+    let got = began.format;
+    if got == FORMAT { Ok(Some(began)) } else { Err(refuse(format!("format must be {FORMAT}, got: {got}"))) }
+}

@@ -1,0 +1,104 @@
+//! Refuses what the types of settings allow and training does not.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+use super::{Config, LossConfig, Stage, Weights};
+use crate::device::Dtype;
+use crate::dual::Sharing;
+use crate::loss::Similarity;
+
+/// Refuses settings with what is expected of the first wrong one.
+pub(super) fn check(config: &Config) -> Result<(), String> {
+    if !matches!(config.dtype, Dtype::F32 | Dtype::Bf16) {
+        return refuse("dtype", "f32 or bf16, which hold the range of gradients", &config.dtype);
+    }
+    let is_drawn = config.model.encoder.is_some() || config.model.weights == Weights::Drawn;
+    if is_drawn && config.model.sharing.is_none() {
+        return refuse("model.sharing", "given where an encoder is drawn anew, such as \"sde\"", &"nothing");
+    }
+    if config.model.sharing == Some(Sharing::SDE) && config.model.dim == 0 {
+        return refuse("model.dim", "at least 1", &0);
+    }
+    for (setting, value) in [("checkpoints.every", config.checkpoints.every), ("log.every", config.log.every)] {
+        if value == 0 {
+            return refuse(setting, "at least 1", &0);
+        }
+    }
+    let mut names = BTreeSet::new();
+    for stage in &config.stages {
+        let plain = stage.name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
+        if stage.name.is_empty() || !plain || !names.insert(&stage.name) {
+            return refuse("stages.name", "letters, digits, `-` and `_`, each name once", &stage.name);
+        }
+        check_stage(stage)?;
+    }
+    Ok(())
+}
+
+fn refuse(setting: &str, expected: &str, got: &dyn Display) -> Result<(), String> {
+    Err(format!("`{setting}` must be {expected}, got: {got}"))
+}
+
+fn check_stage(stage: &Stage) -> Result<(), String> {
+    let of = |setting: &str| format!("stages.{}.{setting}", stage.name);
+    let batch = &stage.batch;
+    for (setting, value) in [("batch.size", batch.size), ("batch.accumulate", batch.accumulate)] {
+        if value == 0 {
+            return refuse(&of(setting), "at least 1", &0);
+        }
+    }
+    let epochs = stage.training.epochs;
+    if !(epochs.is_finite() && epochs > 0.0) {
+        return refuse(&of("training.epochs"), "a positive number", &epochs);
+    }
+    if stage.training.steps == Some(0) {
+        return refuse(&of("training.steps"), "at least 1, or absent", &0);
+    }
+    let distillation = stage.loss.distillation;
+    let uses = [("loss.distillation", distillation.is_some()), ("mine", stage.mine.is_some())];
+    if let Some((table, _)) = uses.iter().find(|(_, used)| *used && batch.negatives == 0) {
+        return refuse(&of("batch.negatives"), &format!("at least 1 with [{table}], which works on them"), &0);
+    }
+    if batch.size == 1 && batch.negatives == 0 {
+        let expected = "at least 2 without batch.negatives: the loss tells an answer from the others of its batch, \
+                        and alone it is 0 whatever the model does";
+        return refuse(&of("batch.size"), expected, &1);
+    }
+    if distillation.is_some() && stage.mine.is_some() {
+        let expected = "absent with [loss.distillation]: what is mined has no score of the teacher, and its cosines are of \
+                        another scale. Mine first (`dyad-encoder mine`), have the teacher score that file, and train on it";
+        return refuse(&of("mine"), expected, &"both");
+    }
+    let weights = [("loss.weight", stage.loss.weight)].into_iter();
+    let more = distillation.into_iter().map(|distillation| ("loss.distillation.weight", distillation.weight));
+    for (setting, weight) in weights.chain(more) {
+        if !(weight.is_finite() && weight >= 0.0) {
+            return refuse(&of(setting), "a number from 0", &weight);
+        }
+    }
+    if let Some(distillation) = distillation
+        && !(distillation.temperature.is_finite() && distillation.temperature > 0.0)
+    {
+        return refuse(&of("loss.distillation.temperature"), "a positive number", &distillation.temperature);
+    }
+    if stage.loss.endx.is_some() { check_endx(&stage.loss, &of) } else { Ok(()) }
+}
+
+/// The paper's equations 5 to 8 are over inner products as they are. Of unit vectors these lie between -1 and 1, where no softmax over a batch
+/// can say that a text is near itself alone; and the geometry terms, which know no temperature, would be of another distribution than
+/// the dual loss, which does.
+fn check_endx(loss: &LossConfig, of: &dyn Fn(&str) -> String) -> Result<(), String> {
+    let fix = "with [loss.endx], as its geometry terms compare inner products without a temperature. \
+               Write [loss] similarity = \"inner-product\", temperature = 1.0";
+    if loss.similarity != Similarity::InnerProduct {
+        return refuse(&of("loss.similarity"), &format!("\"inner-product\" {fix}"), &"\"cosine\"");
+    }
+    if loss.learned_temperature {
+        return refuse(&of("loss.learned-temperature"), &format!("false {fix}"), &true);
+    }
+    if (loss.temperature - 1.0).abs() > f64::EPSILON {
+        return refuse(&of("loss.temperature"), &format!("1.0 {fix}"), &loss.temperature);
+    }
+    Ok(())
+}
