@@ -78,6 +78,9 @@ fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, stop: Stop<
     let before = findings.problems.len();
     for file in entry.files.iter().filter(|file| file.path != DENSE_FILE) {
         check_file(dir, file, stop, findings);
+        if findings.stopped {
+            return;
+        }
     }
     // A reader of damaged text files may go anywhere, so they are opened only where all checksums hold.
     let text_path = dir.join(TEXT_DIR);

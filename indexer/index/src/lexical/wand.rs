@@ -65,6 +65,9 @@ impl<'a> TermCursor<'a> {
     fn seek(&mut self, target: DocId) -> DocId {
         if self.doc < target {
             self.at = self.block.seek(target);
+            if self.last < target {
+                self.read_end();
+            }
             self.stand();
         }
         self.doc
@@ -75,6 +78,7 @@ impl<'a> TermCursor<'a> {
         if self.at == BLOCK {
             self.block.advance();
             self.at = 0;
+            self.read_end();
         }
         self.stand();
         self.doc
@@ -83,7 +87,6 @@ impl<'a> TermCursor<'a> {
     fn stand(&mut self) {
         self.doc = self.block.doc(self.at);
         self.ahead = false;
-        self.read_end();
     }
 
     fn score(&self, norms: &FieldNormReader) -> Score {
@@ -112,14 +115,15 @@ impl Looks<'_> {
 /// Hands every document that scores more than a threshold to `take`, ascending; `take` gives the threshold from there on,
 /// and documents that cannot exceed it are passed over. False where `stop` ended it.
 pub(super) fn block_max_wand(
-    mut terms: Vec<TermCursor<'_>>,
+    mut cursors: Vec<TermCursor<'_>>,
     norms: &FieldNormReader,
     stop: Option<&(dyn Fn() -> bool + Sync)>,
     take: &mut dyn FnMut(DocId, Score) -> Score,
 ) -> bool {
     let mut threshold = Score::MIN;
     let mut looks = Looks { stop, steps: 0 };
-    terms.retain(|term| term.doc < TERMINATED);
+    // Cursors hold whole blocks: what is put in order is where they are.
+    let mut terms: Vec<&mut TermCursor<'_>> = cursors.iter_mut().filter(|term| term.doc < TERMINATED).collect();
     if terms.len() == 1 {
         return terms.pop().is_none_or(|term| one_term(term, norms, &mut looks, take));
     }
@@ -163,7 +167,7 @@ pub(super) fn block_max_wand(
 }
 
 /// The first document that may exceed the threshold: how many terms stand before it, how many not after it, and itself.
-fn find_pivot(terms: &[TermCursor<'_>], threshold: Score) -> Option<(usize, usize, DocId)> {
+fn find_pivot(terms: &[&mut TermCursor<'_>], threshold: Score) -> Option<(usize, usize, DocId)> {
     let mut most = 0.0;
     let before = terms.iter().position(|term| {
         most += term.max_score;
@@ -175,7 +179,7 @@ fn find_pivot(terms: &[TermCursor<'_>], threshold: Score) -> Option<(usize, usiz
 }
 
 /// No document before the end of the nearest block can exceed the threshold: the term that may score most goes there.
-fn skip_block(terms: &mut [TermCursor<'_>], pivot_len: usize) {
+fn skip_block(terms: &mut [&mut TermCursor<'_>], pivot_len: usize) {
     let Some((mut mover, (mut most, mut end))) =
         terms.get(pivot_len - 1).map(|term| (pivot_len - 1, (term.max_score, term.last)))
     else {
@@ -200,7 +204,7 @@ fn skip_block(terms: &mut [TermCursor<'_>], pivot_len: usize) {
 }
 
 /// Moves the one term that has gone ahead to its place.
-fn restore_order(terms: &mut [TermCursor<'_>], moved: usize) {
+fn restore_order(terms: &mut [&mut TermCursor<'_>], moved: usize) {
     let Some(doc) = terms.get(moved).map(|term| term.doc) else { return };
     for at in moved + 1..terms.len() {
         if terms[at].doc >= doc {
@@ -211,7 +215,7 @@ fn restore_order(terms: &mut [TermCursor<'_>], moved: usize) {
 }
 
 /// Moves the first `before` terms to the pivot; false where one of them goes past it.
-fn align(terms: &mut Vec<TermCursor<'_>>, pivot: DocId, before: usize) -> bool {
+fn align(terms: &mut Vec<&mut TermCursor<'_>>, pivot: DocId, before: usize) -> bool {
     for at in (0..before).rev() {
         let Some(term) = terms.get_mut(at) else { continue };
         let doc = term.seek(pivot);
@@ -227,7 +231,7 @@ fn align(terms: &mut Vec<TermCursor<'_>>, pivot: DocId, before: usize) -> bool {
 }
 
 fn one_term(
-    mut term: TermCursor<'_>,
+    term: &mut TermCursor<'_>,
     norms: &FieldNormReader,
     looks: &mut Looks<'_>,
     take: &mut dyn FnMut(DocId, Score) -> Score,
