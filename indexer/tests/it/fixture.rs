@@ -61,6 +61,7 @@ pub(crate) fn header() -> Header {
         tower: "answer".into(),
         vectors: VectorType::F32,
         part_rows: 64,
+        dtype: Some("f32".into()),
     }
 }
 
