@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
+use dyad_corpus::room::boundless;
 use dyad_corpus::{Document, ReadOptions};
 use dyad_index::format::RowType;
 use dyad_indexer::Error;
@@ -117,6 +118,7 @@ impl Fixture {
             row_type: RowType::F32,
             queries: None,
             floor: None,
+            free_space: boundless,
         }
     }
 
