@@ -263,6 +263,14 @@ pub enum Error {
         /// All nodes.
         vectors: u64,
     },
+    /// A directory of something else.
+    #[error("`{}` holds `{found}`: it is no index. Name another directory with `--index`", dir.display())]
+    NotAnIndex {
+        /// The directory.
+        dir: PathBuf,
+        /// What is in it.
+        found: &'static str,
+    },
     /// From the index format.
     #[error(transparent)]
     Index(#[from] dyad_index::Error),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+pub use dyad_corpus::room::Bytes;
 use dyad_index::format::RowType;
 use dyad_index::layout::DEGREE_MULTIPLE;
 use dyad_index::quant::{line_words, row_bytes};
@@ -9,9 +10,11 @@ use dyad_index::quant::{line_words, row_bytes};
 use crate::build::certify::{HELD_OUT, PROFILE_RANKS};
 use crate::build::{BuildParams, Builder};
 
-/// The program itself and what the text index leaves. While texts are read, their terms take memory that this does not
-/// count: it is given back before the graph is built, and is less than that takes where texts are passages.
+/// The program itself and what the text index leaves.
 const BASE_BYTES: u64 = 48 << 20;
+/// Tables and pages of a text index that is being written, whatever it holds, and the buffer of its vectors. Measured: 4.2 MiB
+/// (64 shards of 81 abstracts each).
+const SHARD_BYTES: u64 = 5 << 20;
 /// Key of a document: the text's handle, an allocation, and a usual key.
 const KEY_BYTES: u64 = 24 + 16 + 32;
 
@@ -22,8 +25,10 @@ pub struct Plan {
     pub documents: Option<u64>,
     /// Values per vector.
     pub dim: usize,
-    /// Shards.
+    /// Shards; where there are fewer documents, no more than these get any.
     pub shards: usize,
+    /// Bytes of the corpus unpacked, about; `None` where nobody knows.
+    pub text_bytes: Option<u64>,
     /// Of each shard's graph.
     pub params: BuildParams,
     /// Makes the graph.
@@ -70,7 +75,30 @@ impl Plan {
         self.shard_documents(documents).saturating_mul(self.dim as u64 * 4)
     }
 
-    /// Peak of memory in bytes: one shard is built at a time, its vectors mapped.
+    /// Shards that can get documents.
+    pub fn shards_filled(&self, documents: u64) -> u64 {
+        documents.min(self.shards as u64).max(1)
+    }
+
+    /// Terms and places of all texts, which stay in memory until the last text is read. They take about as much as the texts
+    /// do; half as much again is counted for what allocators lose.
+    fn terms_bytes(&self, documents: u64) -> u64 {
+        let texts = self.text_bytes.unwrap_or(0);
+        self.shards_filled(documents).saturating_mul(SHARD_BYTES).saturating_add(texts.saturating_add(texts / 2))
+    }
+
+    /// Peak of disk in bytes, about: f32 vectors of all shards are set down, then one shard after another is written and its
+    /// vectors removed. A text index takes about as much as the texts.
+    pub fn disk_bytes(&self, documents: u64) -> u64 {
+        let largest = self.shard_documents(documents);
+        let rows = |documents: u64| documents.saturating_mul(self.dim as u64 * 4);
+        let first = rows(documents).saturating_add(self.index_bytes(largest));
+        let last = self.index_bytes(documents).saturating_add(rows(largest));
+        first.max(last).saturating_add(self.text_bytes.unwrap_or(0))
+    }
+
+    /// Peak of memory in bytes: all texts are read, then one shard is built at a time, its vectors mapped. Without
+    /// [`Plan::text_bytes`] only the second of these is known.
     pub fn memory_bytes(&self, documents: u64) -> u64 {
         let n = self.shard_documents(documents);
         let codes = n.saturating_mul(self.code_bytes());
@@ -88,25 +116,27 @@ impl Plan {
         BASE_BYTES
             .saturating_add(keys)
             .saturating_add(questions)
-            .saturating_add(self.mapped_bytes(documents))
-            .saturating_add(peak)
+            .saturating_add(self.mapped_bytes(documents).saturating_add(peak).max(self.terms_bytes(documents)))
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (parts, builder) = (Shards(self.shards), self.builder.get().name());
+        let builder = self.builder.get().name();
         let (documents, per) = match self.documents {
             Some(documents) => (documents, ""),
             None => (1_000_000, "per million "),
         };
+        let parts = Shards(self.shards_filled(documents) as usize);
+        // What is read from a stream may hold texts of any length.
+        let besides = if self.text_bytes.is_some() { "" } else { " once the texts are read" };
         if let Some(documents) = self.documents {
             write!(f, "{documents} ")?;
         }
         write!(
             f,
             "documents of {} values in {parts}, built by {builder}: {per}about {} on disk for vectors, codes and graph, at \
-             most {} of memory, of which {} are mapped vectors",
+             most {} of memory{besides}, of which {} are mapped vectors",
             self.dim,
             Bytes(self.index_bytes(documents)),
             Bytes(self.memory_bytes(documents)),
@@ -125,26 +155,6 @@ impl fmt::Display for Shards {
     }
 }
 
-/// A size for people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bytes(pub u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = ["KiB", "MiB", "GiB", "TiB"];
-        let mut size = self.0 as f64;
-        let mut unit = "B";
-        for larger in units {
-            if size < 1024.0 {
-                break;
-            }
-            size /= 1024.0;
-            unit = larger;
-        }
-        if unit == "B" { write!(f, "{} B", self.0) } else { write!(f, "{size:.1} {unit}") }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,7 +163,8 @@ mod tests {
     fn sizes_follow_the_formula() {
         let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
         let (builder, row_type) = (Builder::Native, RowType::F16);
-        let plan = Plan { documents: Some(1_000), dim: 384, shards: 1, params, builder, row_type, questions: 0 };
+        let documents = Some(1_000);
+        let plan = Plan { documents, dim: 384, shards: 1, text_bytes: None, params, builder, row_type, questions: 0 };
         assert_eq!(
             Plan { questions: 1_000, ..plan }.memory_bytes(9) - plan.memory_bytes(9),
             1_000 * 384 * 4,
@@ -175,7 +186,8 @@ mod tests {
         let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
         for builder in [Builder::Native, Builder::HnswRs, Builder::HnswRsInt8] {
             let row_type = RowType::F32;
-            let plan = Plan { documents: None, dim: 384, shards: 1, params, builder, row_type, questions: 0 };
+            let (documents, text_bytes) = (None, None);
+            let plan = Plan { documents, dim: 384, shards: 1, text_bytes, params, builder, row_type, questions: 0 };
             let at = plan.memory_bytes(100_000);
             assert!(at > 100_000 * (384 * 5 + 1_000) && at < 100_000 * 10_000, "{at}");
             assert!(plan.memory_bytes(200_000) > at);
@@ -187,8 +199,33 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_written_in_the_largest_fitting_unit() {
-        let written: Vec<String> = [0, 1_023, 1_024, 1 << 20, 5 << 40].map(|size| Bytes(size).to_string()).into();
-        assert_eq!(written, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "5.0 TiB"]);
+    fn texts_and_empty_shards_count() {
+        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        let (builder, row_type, documents) = (Builder::Native, RowType::F16, Some(48));
+        let plan = Plan {
+            documents,
+            dim: 384,
+            shards: 100,
+            text_bytes: Some(10_000),
+            params,
+            builder,
+            row_type,
+            questions: 0,
+        };
+        // No more shards than documents; each takes its tables while texts are read.
+        assert!(plan.to_string().starts_with("48 documents of 384 values in 48 shards, "), "{plan}");
+        assert!(plan.memory_bytes(48) > BASE_BYTES + 48 * SHARD_BYTES);
+        assert!(plan.memory_bytes(48) < BASE_BYTES + 50 * SHARD_BYTES);
+        let long = Plan { text_bytes: Some(1 << 30), ..plan };
+        assert!(long.memory_bytes(48) > (1 << 30) + (1 << 29));
+        assert!(!plan.to_string().contains("once the texts are read"));
+        assert!(Plan { text_bytes: None, ..plan }.to_string().contains(" of memory once the texts are read, of which"));
+        // f16: all vectors in f32 and the first shard take more than all shards and the last one's vectors.
+        let one = Plan { shards: 1, dim: 768, text_bytes: Some(7), ..plan };
+        assert_eq!(one.disk_bytes(1_000), 1_000 * 768 * 4 + one.index_bytes(1_000) + 7);
+        let many = Plan { shards: 100, ..one };
+        assert!(many.disk_bytes(100_000) < one.disk_bytes(100_000));
+        assert!(many.disk_bytes(100_000) > 100_000 * 768 * 4 + one.index_bytes(1_000));
+        assert_eq!(one.disk_bytes(u64::MAX), u64::MAX, "no overflow");
     }
 }

@@ -38,8 +38,18 @@ pub(super) struct Metrics {
 impl Metrics {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let (qrels, run) = (qrels::read(&self.qrels)?, run::read(&self.run)?);
-        let evaluation = evaluate(&run, &qrels, &METRICS, Average::Complete);
         let unanswered = qrels.keys().filter(|query| !run.contains_key(*query)).count();
+        if unanswered == qrels.len() {
+            let (asked, judged) = (run.keys().next().cloned(), qrels.keys().next().cloned());
+            anyhow::bail!(
+                "`{}` answers none of the {unanswered} judged queries: its first query is `{}`, the first judged one `{}`. \
+                 Give the judgements that belong to the run",
+                self.run.display(),
+                asked.unwrap_or_default(),
+                judged.unwrap_or_default()
+            );
+        }
+        let evaluation = evaluate(&run, &qrels, &METRICS, Average::Complete);
         let unjudged = run.keys().filter(|query| !qrels.contains_key(*query)).count();
         let means = || evaluation.metrics.iter().map(ToString::to_string).zip(evaluation.means.iter().copied());
 

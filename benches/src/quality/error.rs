@@ -44,6 +44,20 @@ pub enum Error {
         /// What is wrong with it.
         violations: Violations,
     },
+    /// Judgements of other documents than the index has.
+    #[error(
+        "none of the {documents} judged documents is in the index that `{url}` serves. Serve an index of the corpus of `{}`, \
+         or name its folder with `--data`",
+        data.display()
+    )]
+    NoJudgedDocument {
+        /// The server.
+        url: String,
+        /// The BEIR folder.
+        data: PathBuf,
+        /// Judged documents, each counted once.
+        documents: usize,
+    },
     /// Answers with a part missing.
     #[error(
         "`{url}` gave degraded answers to {degraded} of {asked} questions in mode {system}, query `{query}` first: \

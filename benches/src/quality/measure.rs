@@ -1,10 +1,12 @@
 //! All systems in turn: ask, write the run, compute the metrics.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use dyad_corpus::metrics::{Average, Metric, evaluate};
 use dyad_corpus::run;
 use dyad_proto::client::SearcherClient;
+use dyad_proto::v1;
 
 use super::ask::{ask, same};
 use super::error::Error;
@@ -38,7 +40,7 @@ pub struct Job {
     pub drop_identical_ids: bool,
 }
 
-/// Measures every system of `job` on every judged question, and writes its run. `watch` hears of each call's answers.
+/// Measures every system of `job` on every judged question, and writes its run; an index without any judged document is refused. `watch` hears of each call's answers.
 pub async fn measure(
     client: &SearcherClient,
     judged: &Judged,
@@ -47,6 +49,7 @@ pub async fn measure(
 ) -> Result<Report, Error> {
     let (metrics, left_out): (Vec<Metric>, Vec<Metric>) =
         METRICS.into_iter().partition(|metric| depth(*metric) <= job.k as usize);
+    holds_any(client, judged).await?;
     let (mut rows, mut losses, mut served) = (Vec::<Row>::new(), Vec::new(), None);
     // The run through the graph, until the exact one of the same mode follows it.
     let mut approximate: Option<(System, run::Run)> = None;
@@ -82,6 +85,22 @@ pub async fn measure(
         rows,
         losses,
     })
+}
+
+/// Judged documents asked for at once: the first few show that an index is the right one.
+const KEYS: usize = 64;
+
+/// Refuses an index that has none of the judged documents: every figure would be 0 for no fault of its answers.
+async fn holds_any(client: &SearcherClient, judged: &Judged) -> Result<(), Error> {
+    let documents: BTreeSet<&String> = judged.qrels.values().flat_map(BTreeMap::keys).collect();
+    let keys: Vec<&String> = documents.into_iter().collect();
+    for some in keys.chunks(KEYS) {
+        let request = v1::GetDocumentsRequest { keys: some.iter().map(|key| (*key).clone()).collect() };
+        if !client.get_documents(request).await?.documents.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(Error::NoJudgedDocument { url: client.url().to_owned(), data: judged.data.clone(), documents: keys.len() })
 }
 
 /// Hits that a metric looks at, at least.

@@ -86,6 +86,31 @@ means over all 2 judged queries, 1 of them unanswered (trec_eval -c)
 }
 
 #[tokio::test]
+async fn a_run_of_other_queries_has_no_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let (qrels, run_file) = (folder.path().join("qrels.tsv"), folder.path().join("some.run"));
+    fs_err::write(&qrels, "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\n").unwrap();
+    fs_err::write(&run_file, "x1 Q0 d1 1 0.9 t\nx2 Q0 d2 1 0.8 t\n").unwrap();
+    for more in [&[][..], &["--json"]] {
+        let (code, message) =
+            refusal(&[&["metrics", "--qrels", path(&qrels), "--run", path(&run_file)], more].concat()).await;
+        assert_eq!(code, 1, "{message}");
+        assert_eq!(
+            message.replace(path(folder.path()), "DIR"),
+            "error: `DIR/some.run` answers none of the 2 judged queries: its first query is `x1`, the first judged one `q1`. \
+             Give the judgements that belong to the run\n"
+        );
+    }
+    // What is found nowhere is 0, and not -0.
+    fs_err::write(&run_file, "q1 Q0 d9 1 0.9 t\n").unwrap();
+    for more in [&[][..], &["--json"]] {
+        let output = run(&[&["metrics", "--qrels", path(&qrels), "--run", path(&run_file)], more].concat()).await;
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("ndcg_cut_10") && !text.contains("-0"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn wrong_use_ends_with_2_and_says_what_would_be_right() {
     let arguments = ["quality", "--data", "d", "--run-dir", "r"];
     let (code, message) = refusal(&[&arguments[..], &["--modes", "dense,colbert"]].concat()).await;
@@ -112,7 +137,7 @@ async fn what_cannot_be_measured_ends_with_1_and_one_line() {
     // Port 9 of the loopback device: nobody answers.
     let gone = "http://127.0.0.1:9";
     let cases = [
-        (quality(&missing, &[]), "nowhere`".to_owned()),
+        (quality(&missing, &[]), "error: no BEIR folder at `".to_owned()),
         (quality(folder.path(), &["--split", "dev"]), "has no split `dev`. The splits there: test\n".to_owned()),
         (quality(folder.path(), &["--server", gone]), format!("error: no server answers at `{gone}` (5 tries): ")),
         (quality(folder.path(), &["--server", "nonsense"]), "error: `nonsense` is not a server's URL".to_owned()),

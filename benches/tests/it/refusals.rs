@@ -6,7 +6,7 @@ use dyad_bench::quality::{Error, Judged, Mode, measure};
 use dyad_proto::v1;
 use tempfile::tempdir;
 
-use crate::server::{Spoil, client, prepare, start, start_honest, write_folder};
+use crate::server::{Spoil, client, prepare, start, start_honest, start_strange, write_folder};
 
 /// What is said of a server that answers like this, with its address replaced.
 async fn refusal(spoil: Spoil) -> String {
@@ -75,6 +75,23 @@ async fn answers_that_no_run_could_hold_are_refused() {
         "document `two words` cannot be written to a TREC run: it is empty or contains whitespace. Use keys without \
          whitespace"
     );
+}
+
+#[tokio::test]
+async fn an_index_of_other_documents_is_not_measured() {
+    let folder = tempdir().unwrap();
+    let server = start_strange().await;
+    let (judged, job) = prepare(folder.path(), &[Mode::Bm25]);
+    let error = measure(&client(&server.url).await, &judged, &job, &|_, _| ()).await.unwrap_err();
+    let (url, data) = (&server.url, folder.path().display());
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "none of the 150 judged documents is in the index that `{url}` serves. Serve an index of the corpus of `{data}`, \
+             or name its folder with `--data`"
+        )
+    );
+    assert!(server.seen.batches.lock().unwrap().is_empty(), "before any question is asked");
 }
 
 #[tokio::test]

@@ -40,6 +40,8 @@ pub(crate) struct Seen {
 struct Known {
     seen: Arc<Seen>,
     spoil: Spoil,
+    /// Whether it has the judged documents.
+    holds: bool,
 }
 
 fn number(query: &str) -> u32 {
@@ -112,9 +114,13 @@ impl Searcher for Known {
 
     async fn get_documents(
         &self,
-        _: Request<v1::GetDocumentsRequest>,
+        request: Request<v1::GetDocumentsRequest>,
     ) -> Result<Response<v1::GetDocumentsResponse>, Status> {
-        Err(Status::unimplemented("only batches are asked here"))
+        let request = request.into_inner();
+        validate::get_documents_request(&request)?;
+        let (found, missing) = request.keys.into_iter().partition::<Vec<String>, _>(|_| self.holds);
+        let documents = found.into_iter().map(|key| v1::Document { key, ..v1::Document::default() });
+        Ok(Response::new(v1::GetDocumentsResponse { documents: documents.collect(), missing }))
     }
 
     async fn explain(&self, _: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
@@ -130,11 +136,20 @@ pub(crate) struct Running {
 
 /// A server whose responses `spoil` may change.
 pub(crate) async fn start(spoil: Spoil) -> Running {
+    serve(spoil, true).await
+}
+
+/// A server with an index of other documents.
+pub(crate) async fn start_strange() -> Running {
+    serve(|_, _| (), false).await
+}
+
+async fn serve(spoil: Spoil, holds: bool) -> Running {
     let listener = service::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel();
     let seen = Arc::new(Seen::default());
-    let routes = Routes::new(service::searcher(Known { seen: Arc::clone(&seen), spoil }));
+    let routes = Routes::new(service::searcher(Known { seen: Arc::clone(&seen), spoil, holds }));
     let health = Health::new().serving::<SearcherServer<Known>>().await;
     let shutdown = async { stopped.await.unwrap_or(()) };
     tokio::spawn(service::serve(listener, routes, health, shutdown, ServerConfig::default()));

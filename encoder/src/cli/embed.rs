@@ -3,9 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::VectorType;
+use dyad_corpus::room::{boundless, free_space};
 
 use super::model::ModelOptions;
 use super::signals::watch_signals;
@@ -23,7 +25,7 @@ pub(crate) struct Options {
     /// JSONL or TSV file (plain, .gz, .zst), BEIR folder, or - for JSONL on standard input
     #[arg(long, value_name = "PATH")]
     corpus: PathBuf,
-    /// Directory of the embeddings; holding a part of them already, the job goes on behind it
+    /// Directory of the embeddings; where an earlier run has begun or finished them, only what is new or changed is embedded
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Form of the corpus
@@ -35,6 +37,15 @@ pub(crate) struct Options {
     /// Rows per part: what an interruption can cost
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(1..))]
     part_rows: u64,
+    /// Flawed records (broken, without key or text, a key twice) that are skipped; with one more the job fails and tells of all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    max_bad: u64,
+    /// List flawed records in this file, one JSON object with file, line and reason per line
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Begin even where the disk seems to have too little room
+    #[arg(long)]
+    skip_space_check: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -60,7 +71,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     let job = EmbedJob {
         corpus: options.corpus.clone(),
-        read: ReadOptions { format, ..ReadOptions::default() },
+        read: ReadOptions {
+            format,
+            max_bad: Some(options.max_bad),
+            rejects: options.rejects.clone(),
+            ..ReadOptions::default()
+        },
         tower: options.tower,
         budget: options.model.budget(),
         out: options.out.clone(),
@@ -69,7 +85,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             Vectors::F16 => VectorType::F16,
         },
         part_rows: options.part_rows,
+        free_space: if options.skip_space_check { boundless } else { free_space },
     };
+    // Before the model is opened, which takes seconds.
+    job.check_corpus().context("--corpus")?;
     let interrupted = watch_signals()?;
     let encoder = Encoder::open(&options.model.model, &options.model.compute())?;
     let outcome = job.run(&encoder, &interrupted)?;
@@ -82,7 +101,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         }
         Outcome::Embedded(report) => {
             let seconds = report.elapsed.as_secs_f64();
-            let new = report.summary.rows - report.documents_kept;
+            let kept = report.documents_kept + report.documents_reused;
+            let new = report.summary.rows - kept;
             write!(
                 output,
                 "embedded {new} documents ({} tokens, {} cut at {}) in {seconds:.1} s: {:.0} documents/s, {:.0} tokens/s; ",
@@ -92,6 +112,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
                 new as f64 / seconds,
                 report.tokens as f64 / seconds
             )?;
+            if kept > 0 {
+                write!(output, "{kept} used again; ")?;
+            }
             writeln!(output, "{} documents in {out}", report.summary.rows)?;
         }
     }

@@ -6,11 +6,12 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, Summary, VectorType};
-use dyad_corpus::{CorpusReader, ReadOptions};
+use dyad_corpus::room::FreeSpace;
+use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 
 use super::progress::Progress;
-use super::resume::{Resumed, is_stream, resume};
-use super::windows::{Window, read_ahead};
+use super::resume::{Resumed, resume};
+use super::windows::{Source, Window, read_ahead};
 use crate::bundle::Encoder;
 use crate::error::Error;
 use crate::tokenize::Budget;
@@ -36,6 +37,8 @@ pub struct EmbedJob {
     pub vectors: VectorType,
     /// Rows per part: what an interruption can cost.
     pub part_rows: u64,
+    /// Tells whether the directory's disk has room; a stream is not asked for, since its length is not known.
+    pub free_space: FreeSpace,
 }
 
 /// How a job ended well.
@@ -55,8 +58,10 @@ pub enum Outcome {
 pub struct Report {
     /// The whole set.
     pub summary: Summary,
-    /// Documents that an earlier run had embedded.
+    /// Documents of parts that an earlier run has made.
     pub documents_kept: u64,
+    /// Documents of other parts whose vectors an earlier run has made.
+    pub documents_reused: u64,
     /// Tokens embedded by this run.
     pub tokens: u64,
     /// Documents of this run that were longer than the model reads.
@@ -99,23 +104,36 @@ pub enum JobError {
 impl EmbedJob {
     /// Runs until the corpus ends, an error, or `interrupted`. What whole parts hold is kept in any case.
     pub fn run(&self, encoder: &Encoder, interrupted: &AtomicBool) -> Result<Outcome, JobError> {
-        if !is_stream(&self.corpus) {
-            // A corpus that cannot be read or is empty leaves no directory behind.
-            CorpusReader::open(&self.corpus, &self.read)?.next().transpose()?;
-        }
+        self.check_corpus()?;
         let mut writer = EmbeddingsWriter::open(&self.out, self.header(encoder))?;
         let was_complete = writer.is_complete();
-        let Resumed { reader, documents: kept, parts_dropped } =
-            resume(&self.corpus, &self.read, self.part_rows, &mut writer)?;
+        let Resumed { reader, documents: kept, parts_dropped, earlier } = match resume(self, &mut writer, interrupted) {
+            Ok(resumed) => resumed,
+            Err(error) => {
+                writer.discard();
+                return Err(error);
+            }
+        };
         if parts_dropped > 0 {
-            tracing::warn!(parts_dropped, "text has changed since an earlier run: embedding again from there on");
+            tracing::info!(
+                parts = parts_dropped,
+                "documents have changed since an earlier run: these are embedded, vectors of all others are used again"
+            );
         } else if kept > 0 && !was_complete {
-            tracing::info!(documents = kept, "going on behind the parts of an earlier run");
+            tracing::info!(documents = kept, "going on after the parts of an earlier run");
+        }
+        if writer.header().dtype.is_none() {
+            tracing::warn!(
+                "`{}` does not say in which dtype its vectors were computed, since an earlier release began it; these stay. \
+                 Choose another `--out` to embed all of them in {}",
+                self.out.display(),
+                encoder.info().dtype
+            );
         }
         let mut progress = Progress::new(reader.total_bytes(), reader.bytes_read(), kept);
-        let mut truncated = 0;
-        let mut embedded = 0;
-        let windows = read_ahead(reader, encoder.tokenizer(), self.tower)?;
+        let (mut truncated, mut stored, mut reused) = (0, 0, 0);
+        let source = Source { reader, earlier, tokenizer: encoder.tokenizer(), tower: self.tower };
+        let windows = read_ahead(source, is_stream(&self.corpus))?;
         loop {
             if interrupted.load(Ordering::Relaxed) {
                 return Err(self.interrupted(&writer));
@@ -127,17 +145,33 @@ impl EmbedJob {
             };
             let Some(window) = window else { break };
             truncated += window.tokens.iter().filter(|tokens| tokens.truncated).count() as u64;
-            embedded += window.documents.len() as u64;
+            stored += window.documents.len() as u64;
+            reused += window.earlier.iter().flatten().count() as u64;
             if !self.embed(encoder, &window, &mut writer, &mut progress, interrupted)? {
                 return Err(self.interrupted(&writer));
             }
         }
-        if embedded == 0 && was_complete && parts_dropped == 0 {
+        if stored == 0 && was_complete && parts_dropped == 0 {
             return Ok(Outcome::NothingToDo { documents: kept });
         }
         let (tokens, elapsed) = (progress.tokens(), progress.elapsed());
         let summary = writer.finish()?;
-        Ok(Outcome::Embedded(Report { summary, documents_kept: kept, tokens, documents_truncated: truncated, elapsed }))
+        Ok(Outcome::Embedded(Report {
+            summary,
+            documents_kept: kept,
+            documents_reused: reused,
+            tokens,
+            documents_truncated: truncated,
+            elapsed,
+        }))
+    }
+
+    /// Opens the corpus, which shows whether it is there and of which form; a stream can be opened only once.
+    pub fn check_corpus(&self) -> Result<(), JobError> {
+        if !is_stream(&self.corpus) {
+            CorpusReader::open(&self.corpus, &ReadOptions { rejects: None, ..self.read.clone() })?;
+        }
+        Ok(())
     }
 
     /// Embeds and stores a window; false where a signal came in between.
@@ -149,20 +183,23 @@ impl EmbedJob {
         progress: &mut Progress,
         interrupted: &AtomicBool,
     ) -> Result<bool, JobError> {
-        progress.begin(window.bytes_read, window.tokens.iter().map(|tokens| tokens.ids.len()).sum());
+        let tokens = window.tokens.iter().map(|tokens| tokens.ids.len()).sum();
+        progress.begin(window.bytes_read, window.documents.len(), tokens);
         let vectors = encoder.embed_while(self.tower, &window.tokens, self.budget, |tokens| {
             progress.batch(tokens);
             !interrupted.load(Ordering::Relaxed)
         })?;
         let Some(vectors) = vectors else { return Ok(false) };
-        for (document, row) in window.documents.iter().zip(vectors.chunks_exact(encoder.info().dim)) {
+        let mut new = vectors.chunks_exact(encoder.info().dim);
+        for (document, earlier) in window.documents.iter().zip(&window.earlier) {
+            let Some(row) = earlier.as_deref().or_else(|| new.next()) else { break };
             writer.push(&document.key, row, document)?;
         }
-        progress.stored(window.documents.len());
+        progress.stored();
         Ok(true)
     }
 
-    fn interrupted(&self, writer: &EmbeddingsWriter) -> JobError {
+    pub(super) fn interrupted(&self, writer: &EmbeddingsWriter) -> JobError {
         let rows = writer.finished_parts().iter().map(|part| part.rows).sum();
         JobError::Interrupted { rows, out: self.out.clone() }
     }
@@ -176,6 +213,7 @@ impl EmbedJob {
             metric: "cosine".into(),
             max_tokens: info.max_tokens,
         };
-        Header { model, tower: self.tower.name().into(), vectors: self.vectors, part_rows: self.part_rows }
+        let dtype = Some(info.dtype.to_string());
+        Header { model, tower: self.tower.name().into(), vectors: self.vectors, part_rows: self.part_rows, dtype }
     }
 }

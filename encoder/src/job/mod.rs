@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `embed.rs` | the job: resume, embed, finish |
 //! | `windows.rs` | the reader thread: documents and their tokens, a window at a time |
-//! | `resume.rs` | which parts of an earlier run still hold |
+//! | `resume.rs` | the corpus read once: flaws, room, and which parts of an earlier run still hold |
 //! | `progress.rs` | a bar for people, lines for logs |
 
 mod embed;

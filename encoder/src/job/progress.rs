@@ -15,14 +15,33 @@ pub(crate) struct Progress {
     logged: Instant,
     total_bytes: Option<u64>,
     first_byte: u64,
-    /// Where the current window begins and ends, in bytes, and its tokens: all of them and those done.
-    window: (u64, u64, usize, usize),
+    window: Window,
+    /// Of whole windows.
     documents: u64,
     tokens: u64,
 }
 
+/// The window under way.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    /// Where it begins and ends, in bytes.
+    begin: u64,
+    end: u64,
+    documents: usize,
+    /// To be embedded, and embedded.
+    tokens: usize,
+    done: usize,
+}
+
+impl Window {
+    /// From 0 to 1.
+    fn share(&self) -> f64 {
+        if self.tokens == 0 { 0.0 } else { (self.done as f64 / self.tokens as f64).min(1.0) }
+    }
+}
+
 impl Progress {
-    /// Starts the clock behind `first_byte` bytes and `documents` documents that an earlier run has done.
+    /// Starts the clock after `first_byte` bytes and `documents` documents that an earlier run has done.
     pub(crate) fn new(total_bytes: Option<u64>, first_byte: u64, documents: u64) -> Self {
         // Hidden by indicatif itself where standard error is no terminal.
         let bar = match total_bytes {
@@ -30,19 +49,19 @@ impl Progress {
             None => ProgressBar::new_spinner().with_style(style("{spinner} {msg}")),
         };
         let now = Instant::now();
-        let window = (first_byte, first_byte, 1, 0);
+        let window = Window { begin: first_byte, end: first_byte, documents: 0, tokens: 0, done: 0 };
         Self { bar, started: now, logged: now, total_bytes, first_byte, window, documents, tokens: 0 }
     }
 
-    /// A window begins that ends at `bytes` of the corpus and has `tokens` tokens.
-    pub(crate) fn begin(&mut self, bytes: u64, tokens: usize) {
-        self.window = (self.window.1, bytes, tokens.max(1), 0);
+    /// A window of so many documents begins that ends at `bytes` of the corpus; `tokens` of it are to be embedded.
+    pub(crate) fn begin(&mut self, bytes: u64, documents: usize, tokens: usize) {
+        self.window = Window { begin: self.window.end, end: bytes, documents, tokens, done: 0 };
     }
 
     /// A batch of the window is done.
     pub(crate) fn batch(&mut self, tokens: usize) {
         self.tokens += tokens as u64;
-        self.window.3 += tokens;
+        self.window.done += tokens;
         self.bar.set_position(self.position());
         self.bar.set_message(self.message());
         if self.bar.is_hidden() && self.logged.elapsed() >= LOG_EVERY {
@@ -52,8 +71,9 @@ impl Progress {
     }
 
     /// The documents of a window are stored.
-    pub(crate) fn stored(&mut self, documents: usize) {
-        self.documents += documents as u64;
+    pub(crate) fn stored(&mut self) {
+        self.documents += self.window.documents as u64;
+        self.window = Window { begin: self.window.end, documents: 0, tokens: 0, done: 0, ..self.window };
     }
 
     /// Tokens embedded so far.
@@ -67,14 +87,15 @@ impl Progress {
     }
 
     fn position(&self) -> u64 {
-        let (begin, end, tokens, done) = self.window;
-        begin + (end.saturating_sub(begin) as f64 * (done as f64 / tokens as f64).min(1.0)) as u64
+        let Window { begin, end, .. } = self.window;
+        begin + (end.saturating_sub(begin) as f64 * self.window.share()) as u64
     }
 
     fn message(&self) -> String {
         let seconds = self.started.elapsed().as_secs_f64().max(1e-3);
         let speed = HumanCount((self.tokens as f64 / seconds) as u64);
-        let documents = HumanCount(self.documents);
+        // Those of the window are stored together at its end: until then a share of them counts.
+        let documents = HumanCount(self.documents + (self.window.documents as f64 * self.window.share()) as u64);
         match self.left(seconds) {
             Some(left) => format!("{documents} documents, {speed} tokens/s, {} left", HumanDuration(left)),
             None => format!("{documents} documents, {speed} tokens/s"),
@@ -108,12 +129,16 @@ mod tests {
     fn the_position_follows_the_tokens_of_a_window() {
         let mut progress = Progress::new(Some(1000), 200, 50);
         assert_eq!(progress.position(), 200);
-        progress.begin(600, 40);
+        progress.begin(600, 8, 40);
         progress.batch(10);
         assert_eq!(progress.position(), 300);
+        assert!(progress.message().starts_with("52 documents, "), "a quarter of the window: {}", progress.message());
         progress.batch(30);
         assert_eq!(progress.position(), 600);
-        progress.begin(1000, 10);
+        progress.stored();
+        assert_eq!(progress.position(), 600);
+        assert!(progress.message().starts_with("58 documents, "), "{}", progress.message());
+        progress.begin(1000, 8, 10);
         progress.batch(20);
         assert_eq!((progress.position(), progress.tokens()), (1000, 60));
     }
@@ -122,7 +147,7 @@ mod tests {
     fn the_time_left_counts_what_this_run_has_done() {
         let mut progress = Progress::new(Some(1000), 500, 0);
         assert_eq!(progress.left(1.0), None);
-        progress.begin(600, 10);
+        progress.begin(600, 8, 10);
         progress.batch(10);
         assert_eq!(progress.left(2.0), Some(Duration::from_secs(8)));
         assert!(Progress::new(None, 0, 0).left(1.0).is_none());

@@ -1,13 +1,24 @@
-//! Which parts of an earlier run still hold: their documents are read again and compared by digest, not embedded again.
+//! What an earlier run has left: parts whose documents are still the same stay, rows of others are used again one by one.
+//!
+//! A file is read once to its end before anything is embedded: what is flawed, how much room the vectors take and where the
+//! corpus has changed is then known. A stream is compared with the parts as far as they go.
+//!
+//! The result is byte for byte that of a fresh run wherever a vector does not depend on its batch, as with all-MiniLM-L6-v2 in
+//! f32; in models whose sizes are no multiple of a vector register the last bit may.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use dyad_corpus::embeddings::{EmbeddingsWriter, SourceDigest};
-use dyad_corpus::{CorpusReader, ReadOptions};
+use dyad_corpus::embeddings::{EarlierRows, EmbeddingsWriter, Part, SourceDigest};
+use dyad_corpus::room::check_room;
+use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 
-use super::embed::JobError;
+use super::embed::{EmbedJob, JobError};
 
-/// A reader that stands behind the documents of the parts that are kept.
+/// Bytes of a row beside its vector: the digest of its text, and quotes and line end of its key.
+const ROW_BYTES: u64 = 16 + 3;
+
+/// A reader that stands after the documents of the parts that are kept.
 #[derive(Debug)]
 pub(crate) struct Resumed {
     pub(crate) reader: CorpusReader,
@@ -15,59 +26,102 @@ pub(crate) struct Resumed {
     pub(crate) documents: u64,
     /// Parts that were made of other text.
     pub(crate) parts_dropped: usize,
+    /// Vectors that are there already, by document.
+    pub(crate) earlier: EarlierRows,
 }
 
-/// Standard input or a pipe: what is read from it once cannot be read again.
-pub(crate) fn is_stream(corpus: &Path) -> bool {
-    corpus == Path::new("-") || (corpus.exists() && !corpus.is_file() && !corpus.is_dir())
+/// What a corpus is beside the parts of an earlier run.
+#[derive(Debug, Default)]
+struct Compared {
+    /// Parts whose documents are still the same, and their documents.
+    kept: usize,
+    documents: u64,
+    /// Of the documents after these: how many were read, and the bytes of their keys.
+    new: u64,
+    key_bytes: u64,
 }
 
 /// Opens the corpus and reads past what the writer already has. Parts made of text that has changed, and all after them,
-/// are dropped from the writer.
+/// are set aside.
 pub(crate) fn resume(
-    corpus: &Path,
-    options: &ReadOptions,
-    part_rows: u64,
+    job: &EmbedJob,
     writer: &mut EmbeddingsWriter,
+    interrupted: &AtomicBool,
 ) -> Result<Resumed, JobError> {
-    let mut reader = CorpusReader::open(corpus, options)?;
     let parts = writer.finished_parts().to_vec();
-    let mut kept = 0;
-    let mut documents = 0;
-    for part in &parts {
-        let mut digest = SourceDigest::default();
-        let mut rows = 0;
-        while rows < part.rows {
-            let Some(document) = reader.next() else { break };
-            digest.add(&document?.value);
-            rows += 1;
-        }
-        if rows < part.rows || digest.hex() != part.source_digest {
-            break;
-        }
-        kept += 1;
-        documents += rows;
-    }
-    // Only the last part of a set may be short: it cannot stay where documents were added behind it.
-    let short = parts.last().is_some_and(|last| kept == parts.len() && last.rows < part_rows);
-    let mut ahead = None;
-    if short {
-        ahead = reader.next().transpose()?;
-    }
-    if kept == parts.len() && ahead.is_none() {
-        return Ok(Resumed { reader, documents, parts_dropped: 0 });
-    }
-    if ahead.is_some() {
-        kept -= 1;
-    }
-    if is_stream(corpus) {
+    let stream = is_stream(&job.corpus);
+    let mut reader = CorpusReader::open(&job.corpus, &job.read)?;
+    let compared = compare(&mut reader, &parts, job.part_rows, !stream, &|| {
+        if interrupted.load(Ordering::Relaxed) { Err(job.interrupted(writer)) } else { Ok(()) }
+    })?;
+    let (kept, parts_dropped) = (compared.kept, parts.len() - compared.kept);
+    if stream && parts_dropped > 0 {
         return Err(JobError::ChangedInput { part: kept });
     }
-    writer.truncate(kept)?;
-    let documents: u64 = parts.iter().take(kept).map(|part| part.rows).sum();
+    if !stream {
+        reader.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        let header = writer.header();
+        let row_bytes = (header.model.dim * header.vectors.bytes()) as u64 + ROW_BYTES;
+        let needed = compared.new.saturating_mul(row_bytes).saturating_add(compared.key_bytes);
+        check_room(&job.out, needed, job.free_space)?;
+        // What is flawed was listed by the first reading.
+        reader = reader_after(&job.corpus, &ReadOptions { rejects: None, ..job.read.clone() }, compared.documents)?;
+    }
+    if parts_dropped > 0 {
+        writer.set_aside(kept)?;
+    }
+    Ok(Resumed { reader, documents: compared.documents, parts_dropped, earlier: writer.earlier_rows() })
+}
+
+/// A reader of a file after so many documents.
+fn reader_after(corpus: &Path, options: &ReadOptions, documents: u64) -> Result<CorpusReader, JobError> {
     let mut reader = CorpusReader::open(corpus, options)?;
     for _ in 0..documents {
         reader.next().transpose()?;
     }
-    Ok(Resumed { reader, documents, parts_dropped: parts.len() - kept })
+    Ok(reader)
+}
+
+/// Reads documents along the parts; to the end of the corpus where `whole`, else no further than it takes.
+fn compare(
+    reader: &mut CorpusReader,
+    parts: &[Part],
+    part_rows: u64,
+    whole: bool,
+    go_on: &dyn Fn() -> Result<(), JobError>,
+) -> Result<Compared, JobError> {
+    let mut compared = Compared::default();
+    let mut digest = SourceDigest::default();
+    // Only the last part of a set may be short: it cannot stay where documents were added after it.
+    let short = parts.last().is_some_and(|last| last.rows < part_rows);
+    let mut changed = false;
+    while whole || (!changed && (compared.kept < parts.len() || short)) {
+        go_on()?;
+        let Some(document) = reader.next().transpose()? else { break };
+        let document = document.value;
+        compared.new += 1;
+        compared.key_bytes += document.key.len() as u64;
+        match parts.get(compared.kept) {
+            Some(part) if !changed => {
+                digest.add(&document);
+                if compared.new == part.rows {
+                    changed = std::mem::take(&mut digest).hex() != part.source_digest;
+                    if !changed {
+                        compared.kept += 1;
+                        compared.documents += std::mem::take(&mut compared.new);
+                        compared.key_bytes = 0;
+                    }
+                }
+            }
+            None if short && !changed => {
+                changed = true;
+                compared.kept -= 1;
+                let rows = parts.last().map_or(0, |last| last.rows);
+                compared.documents -= rows;
+                compared.new += rows;
+            }
+            _ => {}
+        }
+    }
+    Ok(compared)
 }

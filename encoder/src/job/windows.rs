@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use dyad_corpus::embeddings::{EarlierRows, text_digest};
 use dyad_corpus::{CorpusReader, Document};
 use rayon::prelude::*;
 
@@ -15,13 +16,16 @@ use crate::tower::Tower;
 const WINDOW_DOCUMENTS: usize = 2048;
 /// Text of one window at most, unless a single document has more.
 const WINDOW_BYTES: usize = 8 << 20;
-/// Windows ready behind the one that is embedded.
+/// Windows ready after the one that is embedded.
 const WINDOWS_AHEAD: usize = 2;
 
 /// Some documents, ready to be embedded.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) documents: Vec<Document>,
+    /// By document: its vector, where an earlier run has made it.
+    pub(crate) earlier: Vec<Option<Vec<f32>>>,
+    /// Of the other documents.
     pub(crate) tokens: Vec<Tokens>,
     /// Bytes of the corpus on disk that were read by the end of this window.
     pub(crate) bytes_read: u64,
@@ -31,44 +35,66 @@ pub(crate) struct Window {
 /// one that is done.
 pub(crate) type Sent = Result<Option<Window>, JobError>;
 
-/// Reads the rest of a corpus on a thread of its own, which ends with the corpus, an error, or the receiver.
-pub(crate) fn read_ahead(
-    reader: CorpusReader,
-    tokenizer: Arc<Tokenizer>,
-    tower: Tower,
-) -> Result<Receiver<Sent>, JobError> {
+/// Where windows come from.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) reader: CorpusReader,
+    pub(crate) earlier: EarlierRows,
+    pub(crate) tokenizer: Arc<Tokenizer>,
+    pub(crate) tower: Tower,
+}
+
+/// Reads the rest of a corpus on a thread of its own, which ends with the corpus, an error, or the receiver. What a user
+/// should hear of the corpus is told at its end where `tell`.
+pub(crate) fn read_ahead(mut source: Source, tell: bool) -> Result<Receiver<Sent>, JobError> {
     let (sender, receiver) = sync_channel(WINDOWS_AHEAD);
+    let windows = move || {
+        source.send_windows(&sender);
+        if tell {
+            source.reader.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
+    };
     std::thread::Builder::new()
         .name("dyad-read".into())
-        .spawn(move || send_windows(reader, &tokenizer, tower, &sender))
+        .spawn(windows)
         .map_err(|source| Error::Thread { name: "dyad-read", source })?;
     Ok(receiver)
 }
 
-fn send_windows(mut reader: CorpusReader, tokenizer: &Tokenizer, tower: Tower, sender: &SyncSender<Sent>) {
-    loop {
-        let window = next_window(&mut reader, tokenizer, tower);
-        let last = !matches!(window, Ok(Some(_)));
-        // A closed channel means that the job has ended.
-        if sender.send(window).is_err() || last {
-            return;
+impl Source {
+    fn send_windows(&mut self, sender: &SyncSender<Sent>) {
+        loop {
+            let window = self.next_window();
+            let last = !matches!(window, Ok(Some(_)));
+            // A closed channel means that the job has ended.
+            if sender.send(window).is_err() || last {
+                return;
+            }
         }
     }
-}
 
-fn next_window(reader: &mut CorpusReader, tokenizer: &Tokenizer, tower: Tower) -> Sent {
-    let mut documents = Vec::new();
-    let mut bytes = 0;
-    while documents.len() < WINDOW_DOCUMENTS && bytes < WINDOW_BYTES {
-        let Some(document) = reader.next() else { break };
-        let document = document?.value;
-        bytes += document.title.len() + document.text.len();
-        documents.push(document);
+    fn next_window(&mut self) -> Sent {
+        let mut documents = Vec::new();
+        let mut bytes = 0;
+        while documents.len() < WINDOW_DOCUMENTS && bytes < WINDOW_BYTES {
+            let Some(document) = self.reader.next() else { break };
+            let document = document?.value;
+            bytes += document.title.len() + document.text.len();
+            documents.push(document);
+        }
+        if documents.is_empty() {
+            return Ok(None);
+        }
+        let earlier: Vec<Option<Vec<f32>>> = if self.earlier.rows() == 0 {
+            vec![None; documents.len()]
+        } else {
+            documents.iter().map(|document| self.earlier.find(text_digest(document))).collect()
+        };
+        let new: Vec<&Document> =
+            documents.iter().zip(&earlier).filter(|(_, row)| row.is_none()).map(|(document, _)| document).collect();
+        let tokens: Result<Vec<Tokens>, Error> =
+            new.par_iter().map(|document| self.tokenizer.encode(self.tower, &document.passage())).collect();
+        let tokens = tokens?;
+        Ok(Some(Window { documents, earlier, tokens, bytes_read: self.reader.bytes_read() }))
     }
-    if documents.is_empty() {
-        return Ok(None);
-    }
-    let tokens: Result<Vec<Tokens>, Error> =
-        documents.par_iter().map(|document| tokenizer.encode(tower, &document.passage())).collect();
-    Ok(Some(Window { documents, tokens: tokens?, bytes_read: reader.bytes_read() }))
 }

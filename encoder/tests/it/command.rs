@@ -44,6 +44,12 @@ fn embed_says_what_it_did_and_does_it_once() {
     let second = embed_corpus(&tiny("plain"), &corpus, &out);
     assert!(second.status.success());
     assert!(text(&second.stdout).starts_with("nothing to do: "), "{}", text(&second.stdout));
+    fs_err::write(&corpus, fs_err::read_to_string(&corpus).unwrap().replacen("river", "stream", 1)).unwrap();
+    let third = text(&embed_corpus(&tiny("plain"), &corpus, &out).stdout);
+    assert!(
+        third.starts_with("embedded 1 documents (") && third.contains("; 39 used again; 40 documents in "),
+        "{third}"
+    );
     assert_eq!(dyad_corpus::embeddings::EmbeddingsReader::open(&out).unwrap().rows(), 40);
 }
 
@@ -62,6 +68,10 @@ fn failures_are_one_line_that_names_the_fix() {
     );
     assert_eq!(message.lines().count(), 1, "{message}");
     assert!(!root.path().join("out").exists());
+
+    // Said before the model is opened, once and with the option.
+    let failed = embed_corpus(model.path(), "no/such.jsonl", &root.path().join("out"));
+    assert_eq!(text(&failed.stderr), "error: --corpus: no file or directory `no/such.jsonl`\n");
 
     for arguments in [&["embed"][..], &["embed", "--dtype", "f64"], &["serve", "--device", "tpu"], &["unknown"]] {
         assert_eq!(command(arguments).output().unwrap().status.code(), Some(2), "{arguments:?}");
@@ -84,6 +94,32 @@ fn encode_prints_one_object_per_text() {
         let vector: Vec<f32> = serde_json::from_value(line["vector"].clone()).unwrap();
         assert!(cosine(&vector, expected) > 0.999_999);
     }
+}
+
+#[test]
+fn embed_tells_what_is_flawed_and_what_is_not_stored() {
+    let root = tempfile::tempdir().unwrap();
+    let corpus = root.path().join("corpus.jsonl");
+    let good = "{\"_id\":\"a\",\"text\":\"x\",\"url\":\"http://x\"}\n{\"_id\":\"b\",\"text\":\"y\"}\n";
+    fs_err::write(&corpus, format!("{good}{{\"_id\":\"c\",\"text\":null}}\n7\n")).unwrap();
+    let model = tiny("plain").display().to_string();
+    let paths = [&corpus, &root.path().join("out"), &root.path().join("rejects.jsonl")];
+    let [corpus, out, rejects] = paths.map(|path| path.display().to_string());
+    let embed = |more: &[&str]| {
+        let arguments = [&["embed", "--model", &model, "--corpus", &corpus, "--out", &out], more].concat();
+        command(&arguments).output().unwrap()
+    };
+    let failed = embed(&[]);
+    assert_eq!(failed.status.code(), Some(1));
+    let message = text(&failed.stderr);
+    assert!(message.contains("error: 2 records are flawed in ") && message.contains("`--max-bad 2`"), "{message}");
+    let done = embed(&["--max-bad", "2", "--rejects", &rejects]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let log = text(&done.stderr);
+    assert_eq!(log.matches("left out 2 flawed records; the first: ").count(), 1, "{log}");
+    assert_eq!(log.matches("fields outside `metadata` are not stored: url").count(), 1, "{log}");
+    assert_eq!(fs_err::read_to_string(&rejects).unwrap().lines().count(), 2);
+    assert!(text(&done.stdout).contains("; 2 documents in "), "{}", text(&done.stdout));
 }
 
 fn signal(name: &str, process: u32) {

@@ -1,14 +1,16 @@
 //! The embedding job in process: what it stores, what it keeps, what it makes again.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use dyad_corpus::ReadOptions;
-use dyad_corpus::embeddings::{EmbeddingsReader, VectorType};
+use dyad_corpus::embeddings::{EmbeddingsReader, EmbeddingsWriter, Header, VectorType};
+use dyad_corpus::room::{Bytes, boundless};
 use dyad_encoder::job::{EmbedJob, JobError, Outcome, Report};
 use dyad_encoder::tokenize::Budget;
-use dyad_encoder::{Encoder, Tower};
+use dyad_encoder::{Compute, Dtype, Encoder, Tower};
 use tempfile::TempDir;
 
 use crate::fixture::{embed, open, tiny, worst};
@@ -34,13 +36,20 @@ fn corpus(numbers: impl IntoIterator<Item = usize>) -> String {
 struct Place {
     root: TempDir,
     encoder: Encoder,
+    budget: Budget,
 }
 
 impl Place {
     fn new(lines: &str) -> Self {
-        let place = Self { root: tempfile::tempdir().unwrap(), encoder: open(&tiny("newer-dense")) };
+        let (root, encoder) = (tempfile::tempdir().unwrap(), open(&tiny("newer-dense")));
+        let place = Self { root, encoder, budget: Budget { tokens: 60, rows: 5 } };
         place.write(lines);
         place
+    }
+
+    /// Each document a batch of its own: with a model as small as this one, the last bits of a vector depend on its batch.
+    fn one_by_one(lines: &str) -> Self {
+        Self { budget: Budget { tokens: 1, rows: 1 }, ..Self::new(lines) }
     }
 
     fn write(&self, lines: &str) {
@@ -56,10 +65,11 @@ impl Place {
             corpus: self.root.path().join("corpus.jsonl"),
             read: ReadOptions::default(),
             tower: Tower::Answer,
-            budget: Budget { tokens: 60, rows: 5 },
+            budget: self.budget,
             out: self.out(),
             vectors: VectorType::F32,
             part_rows: PART_ROWS,
+            free_space: boundless,
         }
     }
 
@@ -109,21 +119,64 @@ fn a_finished_run_is_not_done_again() {
 }
 
 #[test]
-fn a_job_that_failed_goes_on_behind_its_whole_parts() {
+fn a_corpus_is_read_to_its_end_before_any_of_it_is_embedded() {
     let good = corpus(0..30);
     let broken: String = good
         .lines()
         .enumerate()
-        .map(|(i, line)| if i == 20 { "{broken\n".into() } else { format!("{line}\n") })
+        .map(|(i, line)| if i % 10 == 9 { "{broken\n".into() } else { format!("{line}\n") })
         .collect();
     let place = Place::new(&broken);
     let message = place.run().unwrap_err().to_string();
-    assert!(message.contains("corpus.jsonl") && message.contains("21"), "{message}");
-    assert!(EmbeddingsReader::open(&place.out()).is_err(), "incomplete sets are not read");
-    // The window with the broken line was never embedded: nothing is half done.
+    assert!(message.starts_with("3 records are flawed in "), "{message}");
+    for line in ["corpus.jsonl:10: ", "corpus.jsonl:20: ", "corpus.jsonl:30: "] {
+        assert!(message.contains(line), "{message}");
+    }
+    assert!(!place.out().exists());
     place.write(&good);
     place.report();
+    // Nor does it cost what is there.
+    place.write(&broken);
+    place.run().unwrap_err();
+    place.write(&good);
+    assert_eq!(place.run().unwrap(), Outcome::NothingToDo { documents: 30 });
+}
+
+#[test]
+fn flawed_records_have_no_rows() {
+    let place = Place::new(&format!("{}{{\"_id\": \"x\", \"text\": \" \"}}\n7\n{}", corpus(0..5), corpus(5..30)));
+    let rejects = place.root.path().join("rejects.jsonl");
+    let read = ReadOptions { max_bad: Some(2), rejects: Some(rejects.clone()), ..ReadOptions::default() };
+    let job = EmbedJob { read, ..place.job() };
+    job.run(&place.encoder, &AtomicBool::new(false)).unwrap();
     place.assert_holds(0..30);
+    let listed = fs_err::read_to_string(&rejects).unwrap();
+    assert_eq!(listed.lines().count(), 2, "each once, however often the corpus is read: {listed}");
+}
+
+#[test]
+fn a_disk_without_room_is_told_before_the_work() {
+    let place = Place::new(&corpus(0..30));
+    // 30 vectors of 4 bytes per value, 16 bytes for each text, and keys.
+    let vectors = 30 * place.encoder.info().dim as u64 * 4;
+    let keys: u64 = (0..30).map(|number| document(number).0.len() as u64 + 3).sum();
+    let needed = vectors + 30 * 16 + keys;
+    let run = |free_space| EmbedJob { free_space, ..place.job() }.run(&place.encoder, &AtomicBool::new(false));
+    let message = run(|_| Ok(1_000)).unwrap_err().to_string();
+    let expected = format!(
+        "`{}` needs about {} of disk, and 1000 B are free. Make room, name a directory on another disk, or begin all the \
+         same with `--skip-space-check`",
+        place.out().display(),
+        Bytes(needed)
+    );
+    assert_eq!(message, expected);
+    assert!(!place.out().exists());
+    run(boundless).unwrap();
+    // What is there already takes no more room.
+    assert_eq!(run(|_| Ok(0)).unwrap(), Outcome::NothingToDo { documents: 30 });
+    place.write(&corpus(0..24));
+    run(|_| Ok(0)).unwrap();
+    place.assert_holds(0..24);
 }
 
 #[test]
@@ -145,26 +198,90 @@ fn an_interrupted_job_keeps_whole_parts_and_goes_on() {
     place.assert_holds(0..30);
 }
 
+/// Every file of a directory with its content.
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs_err::read_dir(dir).unwrap().map(Result::unwrap);
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), fs_err::read(entry.path()).unwrap())).collect()
+}
+
 #[test]
-fn changed_and_added_documents_are_embedded_again_from_their_part_on() {
+fn changed_documents_are_embedded_and_all_others_used_again() {
+    let place = Place::one_by_one(&corpus(0..30));
+    place.report();
+    // Documents kept with their parts, and one by one; the rest is new.
+    let assert_becomes = |numbers: Vec<usize>, kept: u64, reused: u64| {
+        place.write(&corpus(numbers.iter().copied()));
+        let report = place.report();
+        assert_eq!((report.documents_kept, report.documents_reused), (kept, reused), "{numbers:?}");
+        let new = numbers.len() as u64 - kept - reused;
+        assert_eq!(report.tokens > 0, new > 0);
+        place.assert_holds(numbers.iter().copied());
+        let fresh = Place::one_by_one(&corpus(numbers));
+        fresh.report();
+        assert!(files(&place.out()) == files(&fresh.out()), "byte for byte what a fresh run writes");
+    };
+    // One in the middle, one more at the start, one away, all backwards, the end away, more at the end.
+    assert_becomes((0..10).chain([100]).chain(11..30).collect(), PART_ROWS, 21);
+    assert_becomes([101].into_iter().chain(0..10).chain([100]).chain(11..30).collect(), 0, 30);
+    assert_becomes((1..10).chain([100]).chain(11..30).collect(), 0, 29);
+    assert_becomes((1..30).rev().collect(), 0, 28);
+    assert_becomes((11..30).rev().collect(), 2 * PART_ROWS, 3);
+    assert_becomes((5..30).rev().collect(), 2 * PART_ROWS, 3);
+    assert_becomes((200..220).collect(), 0, 0);
+}
+
+#[test]
+fn what_a_run_that_was_ended_has_set_aside_is_used_again() {
+    let place = Place::one_by_one(&corpus(0..30));
+    place.report();
+    let fresh = Place::one_by_one(&corpus([100].into_iter().chain(0..30)));
+    fresh.report();
+    place.write(&corpus([100].into_iter().chain(0..30)));
+    // Ended after the old parts were set aside.
+    let error = place.job().run(&place.encoder, &AtomicBool::new(true)).unwrap_err();
+    assert!(matches!(error, JobError::Interrupted { .. }), "{error}");
+    let mut writer = EmbeddingsWriter::open(&place.out(), header(&place)).unwrap();
+    writer.set_aside(0).unwrap();
+    drop(writer);
+    let report = place.report();
+    assert_eq!((report.documents_kept, report.documents_reused, report.summary.rows), (0, 30, 31));
+    assert!(files(&place.out()) == files(&fresh.out()));
+}
+
+fn header(place: &Place) -> Header {
+    let info = place.encoder.info();
+    let model = EmbeddingsReader::open(&place.out()).unwrap().model().clone();
+    assert_eq!(model.fingerprint, info.fingerprint);
+    let (tower, dtype) = ("answer".into(), Some("f32".into()));
+    Header { model, tower, vectors: VectorType::F32, part_rows: PART_ROWS, dtype }
+}
+
+#[test]
+fn another_dtype_does_not_continue() {
     let place = Place::new(&corpus(0..30));
     place.report();
-    place.write(&corpus((0..10).chain(100..120)));
-    assert_eq!(place.report().documents_kept, PART_ROWS);
-    place.assert_holds((0..10).chain(100..120));
-    // The last part of 30 rows is short: documents behind it make it anew.
-    place.write(&corpus((0..10).chain(100..130)));
-    assert_eq!(place.report().documents_kept, 3 * PART_ROWS);
-    place.assert_holds((0..10).chain(100..130));
-    place.write(&corpus(0..10));
-    assert_eq!(place.report().documents_kept, PART_ROWS);
-    place.assert_holds(0..10);
-    // Whole parts and nothing behind them.
-    place.write(&corpus(0..16));
+    let int8 = Compute { dtype: Dtype::Int8, ..Compute::default() };
+    let int8 = Encoder::open(&tiny("newer-dense"), &int8).unwrap();
+    let refused = |what: &str| {
+        let message = place.job().run(&int8, &AtomicBool::new(false)).unwrap_err().to_string();
+        assert!(
+            message.ends_with(
+                "it was made with another dtype: expected int8, got f32. Choose another `--out`, or remove the directory"
+            ),
+            "{what}: {message}"
+        );
+    };
+    refused("a complete set");
+    let record = place.out().join("embeddings.json");
+    crate::fixture::edit(&record, |record| {
+        assert_eq!(record["dtype"], "f32");
+        record["complete"] = false.into();
+        record["parts"].as_array_mut().unwrap().truncate(2);
+        record["rows"] = (2 * PART_ROWS).into();
+    });
+    refused("half a set");
     place.report();
-    place.write(&corpus(0..20));
-    assert_eq!(place.report().documents_kept, 2 * PART_ROWS);
-    place.assert_holds(0..20);
+    place.assert_holds(0..30);
 }
 
 #[test]

@@ -3,6 +3,8 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::embeddings::EmbeddingsProblem;
+use crate::read::Told;
+use crate::room::Bytes;
 
 /// A refusal. Each names the file, what was expected, what was there, and the fix.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +46,26 @@ pub enum Error {
         /// What is wrong.
         problem: Problem,
     },
+    /// More records are flawed than may be skipped.
+    #[error("{}", Told { path, total: *total, allowed: *allowed, first, end: end.as_deref() })]
+    Flaws {
+        /// The corpus.
+        path: PathBuf,
+        /// How many.
+        total: u64,
+        /// How many may be skipped; `None` where no option says so.
+        allowed: Option<u64>,
+        /// The first of them, each an [`Error::Line`].
+        first: Vec<Error>,
+        /// What ended the reading before the end of the corpus.
+        end: Option<Box<Error>>,
+    },
+    /// Nothing is there.
+    #[error("no file or directory `{}`", path.display())]
+    NotFound {
+        /// The path that was given.
+        path: PathBuf,
+    },
     /// One question of a BEIR folder cannot be learned from.
     #[error("`{}`, split `{split}`, question `{key}`: {problem}", folder.display())]
     Question {
@@ -71,7 +93,7 @@ pub enum Error {
     /// Neither the options nor the file's name say what is in it.
     #[error(
         "cannot tell the format of `{}`: expected a BEIR folder, or a name ending in .jsonl, .ndjson, .json, .tsv or .txt \
-         (with .gz or .zst after it where compressed). Name the format or rename the file",
+         (with .gz or .zst after it where compressed). Name it with `--format`, as in `--format tsv`, or rename the file",
         path.display()
     )]
     UnknownFormat {
@@ -85,6 +107,12 @@ pub enum Error {
         path: PathBuf,
         /// What it should hold, in the plural.
         expected: &'static str,
+    },
+    /// A BEIR folder was expected where nothing is.
+    #[error("no BEIR folder at `{}`: expected corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv", path.display())]
+    NoBeirFolder {
+        /// The path that was given.
+        path: PathBuf,
     },
     /// A folder was expected.
     #[error("`{}` is not a folder: expected a BEIR folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv", path.display())]
@@ -130,6 +158,20 @@ pub enum Error {
         /// The score.
         score: f32,
     },
+    /// A disk with less room than the work will take.
+    #[error(
+        "`{}` needs about {} of disk, and {} are free. Make room, name a directory on another disk, or begin all the same \
+         with `--skip-space-check`",
+        dir.display(), Bytes(*needed), Bytes(*free)
+    )]
+    NoRoom {
+        /// Where it is to be written.
+        dir: PathBuf,
+        /// Bytes that will be written.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// An embeddings directory is not what it has to be.
     #[error("embeddings in `{}`: {problem}", dir.display())]
     Embeddings {
@@ -151,7 +193,7 @@ pub enum Problem {
         offset: usize,
     },
     /// The line is longer than anything that could be accepted; it was not read to its end.
-    #[error("the line is longer than {limit} bytes. Split the document into passages or raise the limit on texts")]
+    #[error("the line is longer than {limit} bytes. Split the document into passages")]
     LineTooLong {
         /// Longest line that is read.
         limit: usize,
@@ -161,6 +203,17 @@ pub enum Problem {
     Json {
         /// What the parser said, with the column.
         message: String,
+    },
+    /// A JSON array where a record belongs.
+    #[error(
+        "a JSON array: expected one JSON object per line. `jq -c '.[]' FILE` writes the elements of an array one per line"
+    )]
+    JsonArray,
+    /// A field that must hold something is null.
+    #[error("field `{field}` is null. Give it a value, or remove the record")]
+    NullField {
+        /// The field.
+        field: String,
     },
     /// A field that must be there is not.
     #[error("a field is missing: expected {expected}")]
@@ -222,9 +275,7 @@ pub enum Problem {
         key: String,
     },
     /// The passage is longer than the limit.
-    #[error(
-        "the text of key `{key}` is too long: {bytes} bytes, limit {limit}. Split it into passages or raise the limit on texts"
-    )]
+    #[error("the text of key `{key}` is too long: {bytes} bytes, limit {limit}. Split it into passages")]
     TextTooLong {
         /// The key.
         key: String,

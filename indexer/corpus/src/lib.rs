@@ -10,6 +10,7 @@
 //! | [`metrics`] | ranking metrics under trec_eval's rules |
 //! | [`embeddings`] | a directory of vectors and their keys: resumable writer, verifying reader |
 //! | [`examples`] | questions with their answers, and passages that do not answer: what dual encoders learn from |
+//! | [`room`] | whether a disk has room for what will be written |
 //! | [`random`] | random numbers that are the same on every machine |
 //!
 //! Everything here streams where a corpus can be large, refuses what it cannot read, and says in the error which file and
@@ -25,8 +26,9 @@ pub mod qrels;
 pub mod queries;
 pub mod random;
 mod read;
+pub mod room;
 pub mod run;
 
 pub use document::{Document, Located};
 pub use error::{Error, Problem};
-pub use read::{BeirFolder, CorpusReader, Format, MAX_KEY_BYTES, ReadOptions};
+pub use read::{BeirFolder, CorpusReader, Format, MAX_KEY_BYTES, ReadOptions, is_stream};

@@ -91,6 +91,14 @@ impl Progress for Bar {
             tracing::info!("{text}");
         }
     }
+
+    fn warn(&self, text: &str) {
+        let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        match stage.as_ref() {
+            Some(stage) => stage.bar.suspend(|| tracing::warn!("{text}")),
+            None => tracing::warn!("{text}"),
+        }
+    }
 }
 
 impl Stage {

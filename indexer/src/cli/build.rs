@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use clap::ValueEnum;
-use dyad_corpus::ReadOptions;
+use dyad_corpus::room::{boundless, free_space};
+use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 use dyad_index::format::RowType;
 use dyad_indexer::build::{BuildParams, Builder, Floor};
 use dyad_indexer::job::{BuildConfig, Summary, build_index};
@@ -77,6 +79,16 @@ pub(super) struct Arguments {
     /// Deadline of one call to the encoder service, in seconds
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout_s: u64,
+    /// Flawed records (broken, without key or text, a key twice) that are skipped; with one more the job fails and tells of
+    /// all. Give the number that `dyad-encoder embed` was given
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    max_bad: u64,
+    /// List flawed records in this file, one JSON object with file, line and reason per line
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Begin even where the disk seems to have too little room
+    #[arg(long)]
+    skip_space_check: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -137,8 +149,18 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let floor = arguments.min_recall.map(|recall| Floor::new(recall, arguments.at_ef)).transpose()?;
     let cancel = interrupt::watch()?;
+    if !is_stream(&arguments.corpus) {
+        let read = ReadOptions { format: arguments.format.into(), ..ReadOptions::default() };
+        CorpusReader::open(&arguments.corpus, &read).context("--corpus")?;
+    }
     let mut source: Box<dyn VectorSource> = match (&arguments.embeddings, &arguments.encoder) {
-        (Some(dir), _) => Box::new(FileSource::open(dir)?),
+        (Some(dir), _) => {
+            let source = FileSource::open(dir)?;
+            if let Some(dtype) = source.dtype() {
+                tracing::info!("vectors of `{}` were computed in {dtype}", dir.display());
+            }
+            Box::new(source)
+        }
         (None, Some(url)) => {
             let client =
                 ClientConfig { call_timeout: Duration::from_secs(arguments.timeout_s), ..ClientConfig::default() };
@@ -153,7 +175,12 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     let config = BuildConfig {
         corpus: arguments.corpus,
-        read: ReadOptions { format: arguments.format.into(), ..ReadOptions::default() },
+        read: ReadOptions {
+            format: arguments.format.into(),
+            max_bad: Some(arguments.max_bad),
+            rejects: arguments.rejects,
+            ..ReadOptions::default()
+        },
         index: arguments.index,
         shards: arguments.shards,
         builder: arguments.builder.into(),
@@ -167,6 +194,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         queries: arguments.queries,
         floor,
         new_model: arguments.new_model,
+        free_space: if arguments.skip_space_check { boundless } else { free_space },
     };
     let summary = build_index(&config, source.as_mut(), &Bar::new(), cancel)?;
     close(&config, &summary, started.elapsed())?;
@@ -178,11 +206,12 @@ fn close(config: &BuildConfig, summary: &Summary, took: Duration) -> io::Result<
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "built generation {} of `{}`: {} documents in {}, {:.1} s",
+        "built generation {} of `{}`: {} documents in {}{}, {:.1} s",
         manifest.generation,
         config.index.display(),
         manifest.documents(),
         Shards(manifest.shards.len()),
+        if manifest.shards.len() < config.shards { format!(" of {}", config.shards) } else { String::new() },
         took.as_secs_f64()
     )?;
     for (shard, certificate) in manifest.shards.iter().zip(&summary.certificates) {
@@ -198,7 +227,11 @@ fn close(config: &BuildConfig, summary: &Summary, took: Duration) -> io::Result<
         )?;
     }
     if let Some(peak) = memory::peak_bytes() {
-        writeln!(out, "peak memory {}, predicted at most {}", Bytes(peak), Bytes(summary.predicted_bytes))?;
+        write!(out, "peak memory {}", Bytes(peak))?;
+        if let Some(predicted) = summary.predicted_bytes {
+            write!(out, ", predicted at most {}", Bytes(predicted))?;
+        }
+        writeln!(out)?;
     }
     out.flush()
 }

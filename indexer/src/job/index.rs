@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use dyad_corpus::room::{FreeSpace, check_room};
 use dyad_corpus::{CorpusReader, ReadOptions};
 use dyad_index::format::RowType;
 use dyad_index::manifest::Manifest;
@@ -24,6 +25,9 @@ use crate::source::VectorSource;
 
 /// Most shards of a build: each holds a file and a text index open during the pass.
 const SHARDS: std::ops::RangeInclusive<usize> = 1..=256;
+
+/// What a directory of embeddings holds, and no index.
+const EMBEDDINGS_RECORD: &str = "embeddings.json";
 
 /// One build of an index.
 #[derive(Debug, Clone)]
@@ -48,6 +52,8 @@ pub struct BuildConfig {
     pub floor: Option<Floor>,
     /// Whether the vectors may be of another model than the current generation's.
     pub new_model: bool,
+    /// Tells whether the index's disk has room.
+    pub free_space: FreeSpace,
 }
 
 /// What a build published.
@@ -57,8 +63,8 @@ pub struct Summary {
     pub manifest: Manifest,
     /// By shard, in the manifest's order.
     pub certificates: Vec<Certificate>,
-    /// Bytes of memory that were predicted for these documents.
-    pub predicted_bytes: u64,
+    /// Bytes of memory that were predicted for these documents; `None` where the length of the texts was not known.
+    pub predicted_bytes: Option<u64>,
 }
 
 /// Builds and publishes the next generation from a corpus and its vectors.
@@ -75,6 +81,9 @@ pub fn build_index(
         let (low, high) = (*SHARDS.start(), *SHARDS.end());
         return Err(Error::Parameter { name: "shards", low, high, got: config.shards });
     }
+    if config.index.join(EMBEDDINGS_RECORD).exists() {
+        return Err(Error::NotAnIndex { dir: config.index.clone(), found: EMBEDDINGS_RECORD });
+    }
     let mut corpus = CorpusReader::open(&config.corpus, &config.read)?;
     let model = source.model().clone();
     if !config.new_model {
@@ -90,15 +99,27 @@ pub fn build_index(
         documents: source.documents(),
         dim: model.dim,
         shards: config.shards,
+        text_bytes: corpus.plain_bytes(),
         params: config.params,
         builder: config.builder,
         row_type: config.row_type,
         questions: exam.questions.map_or(0, VectorRows::len),
     };
     progress.note(&format!("plan: {plan}"));
+    // What a killed build had left is gone by now.
+    check_room(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?;
 
     let pass = Pass { workspace: workspace.path(), model: &model, shards: config.shards, progress, cancel };
     let spooled = pass.run(&mut corpus, source)?;
+    corpus.warnings().iter().for_each(|warning| progress.warn(warning));
+    if spooled.len() < config.shards {
+        let documents: usize = spooled.iter().map(|shard| shard.keys.len()).sum();
+        progress.warn(&format!(
+            "{} of {} shards hold documents: a hash of its key decides where each of the {documents} goes",
+            spooled.len(),
+            config.shards
+        ));
+    }
 
     let workshop = Workshop {
         model: &model,
@@ -121,7 +142,7 @@ pub fn build_index(
         built.push(pool.install(|| workshop.finish(shard, &label))?);
     }
     let manifest = publish(&config.index, &model, config.new_model, &built)?;
-    let predicted_bytes = plan.memory_bytes(manifest.documents());
+    let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
     let certificates = built.into_iter().map(|shard| shard.certificate).collect();
     Ok(Summary { manifest, certificates, predicted_bytes })
 }

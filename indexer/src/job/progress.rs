@@ -23,6 +23,10 @@ pub trait Progress: Sync {
     fn finish(&self);
     /// Something worth a line that is not an error.
     fn note(&self, text: &str);
+    /// Something that the user may not have meant.
+    fn warn(&self, text: &str) {
+        self.note(text);
+    }
 }
 
 /// Reports nothing.

@@ -44,6 +44,11 @@ impl FileSource {
         };
         Ok(Self { dir: dir.to_owned(), reader, model, row: 0, digest: SourceDigest::default() })
     }
+
+    /// Number type that the vectors were computed in, where the set says so.
+    pub fn dtype(&self) -> Option<&str> {
+        self.reader.dtype()
+    }
 }
 
 impl VectorSource for FileSource {

@@ -54,15 +54,45 @@ fn documents_go_to_shards_by_a_hash_of_their_key() {
 }
 
 #[test]
+fn flawed_records_are_left_out_as_embed_leaves_them_out() {
+    let fixture = Fixture::new(40);
+    let path = fixture.path("corpus.jsonl");
+    let text = fs_err::read_to_string(&path).unwrap();
+    let (start, end) = text.split_at(text.match_indices('\n').nth(19).unwrap().0 + 1);
+    let flawed = "7\n{\"_id\":\"empty\",\"text\":\"\"}\n{\"_id\":\"doc-0003\",\"text\":\"a key twice\"}\n";
+    fs_err::write(&path, format!("{start}{flawed}{end}")).unwrap();
+    let build = |max_bad| {
+        let mut config = fixture.config();
+        config.read.max_bad = Some(max_bad);
+        config.read.rejects = Some(fixture.path("rejects.jsonl"));
+        let recorder = Recorder::new(&|_| ());
+        let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
+        let built = build_index(&config, &mut source, &recorder, &RUN);
+        (built, recorder.lines.into_inner().unwrap())
+    };
+    let (refused, _) = build(2);
+    assert!(fixture.files().is_empty());
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("3 records are flawed in ") && refused.contains("corpus.jsonl:21: "), "{refused}");
+    let (built, notes) = build(3);
+    assert_eq!(built.unwrap().manifest.documents(), 40);
+    assert_eq!(notes.iter().filter(|note| note.starts_with("left out 3 flawed records; the first: ")).count(), 1);
+    assert_eq!(fs_err::read_to_string(fixture.path("rejects.jsonl")).unwrap().lines().count(), 3);
+}
+
+#[test]
 fn few_documents_leave_shards_out() {
     for n in [1, 2, 5] {
         let fixture = Fixture::new(n);
         let mut config = fixture.config();
         config.shards = 64;
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
-        let summary = build_index(&config, &mut source, &dyad_indexer::job::Silent, &RUN).unwrap();
+        let recorder = Recorder::new(&|_| ());
+        let summary = build_index(&config, &mut source, &recorder, &RUN).unwrap();
         assert_eq!(summary.manifest.documents(), n as u64);
         assert!(summary.manifest.shards.len() <= n);
+        let few = format!("{} of 64 shards hold documents: ", summary.manifest.shards.len());
+        assert!(recorder.lines.lock().unwrap().iter().any(|line| line.starts_with(&few)), "{few}");
         assert_eq!(verify(&fixture.index()).unwrap().problems, [""; 0]);
     }
 }

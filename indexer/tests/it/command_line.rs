@@ -96,6 +96,18 @@ fn failures_exit_with_1_and_usage_with_2() {
     }
     assert_eq!(build(&fixture, &["--min-recall", "0.9", "--at-ef", "0"]).status.code(), Some(2));
     assert_eq!(build(&fixture, &["--builder", "hnsw"]).status.code(), Some(2));
+    fs_err::rename(fixture.path("corpus.jsonl"), fixture.path("corpus")).unwrap();
+    let missing = text(&build(&fixture, &[]).stderr);
+    assert!(missing.starts_with("error: --corpus: no file or directory `"), "{missing}");
+    assert_eq!(missing.lines().count(), 1, "{missing}");
+    let line = "{\"_id\":\"doc-0000\",\"text\":\"x\",\"url\":\"http://x\"}\n";
+    fs_err::write(fixture.path("corpus.jsonl"), line).unwrap();
+    fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
+    let one = dyad_corpus::Document { key: "doc-0000".into(), text: "x".into(), ..Default::default() };
+    fixture.write_embeddings("embeddings", crate::fixture::header(), &[one]);
+    let log = text(&build(&fixture, &[]).stderr);
+    assert_eq!(log.matches("WARN fields outside `metadata` are not stored: url").count(), 1, "{log}");
+    assert!(log.contains("were computed in f32"), "{log}");
     fs_err::write(fixture.path("corpus.jsonl"), "{").unwrap();
     let broken = build(&fixture, &[]);
     assert_eq!(broken.status.code(), Some(1));

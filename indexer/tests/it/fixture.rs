@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
+use dyad_corpus::room::boundless;
 use dyad_corpus::{Document, ReadOptions};
 use dyad_index::format::RowType;
 use dyad_indexer::Error;
@@ -61,6 +62,7 @@ pub(crate) fn header() -> Header {
         tower: "answer".into(),
         vectors: VectorType::F32,
         part_rows: 64,
+        dtype: Some("f32".into()),
     }
 }
 
@@ -117,6 +119,7 @@ impl Fixture {
             queries: None,
             floor: None,
             new_model: false,
+            free_space: boundless,
         }
     }
 

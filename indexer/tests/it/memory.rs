@@ -2,7 +2,7 @@
 
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
 
-use crate::command_line::{build, text};
+use crate::command_line::{build, dyad_indexer, text};
 use crate::fixture::{Fixture, document, header};
 
 const DIM: usize = 384;
@@ -55,4 +55,33 @@ fn builds_stay_within_what_was_predicted() {
         let planned = bytes_behind(&text(&built.stderr), "at most ");
         assert!((planned - predicted).abs() < 1.0, "said before it starts");
     }
+}
+
+/// Each shard's text index takes some megabytes while texts are read, whatever is in it.
+#[test]
+fn many_small_shards_stay_within_what_was_predicted() {
+    let fixture = Fixture::new(48);
+    let built = build(&fixture, &["--shards", "100", "--threads", "1"]);
+    assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
+    let (out, log) = (text(&built.stdout), text(&built.stderr));
+    let (peak, predicted) = (bytes_behind(&out, "peak memory "), bytes_behind(&out, "predicted at most "));
+    println!("peak {:.1} MiB, predicted {:.1} MiB", peak / 1_048_576.0, predicted / 1_048_576.0);
+    assert!(peak > 100e6 && peak <= predicted, "{out}");
+    assert!(predicted <= 2.5 * peak, "{out}");
+    // What was asked for and what it came to.
+    let shards = out.split_once("48 documents in ").unwrap().1.split_once(" shards of 100, ").unwrap().0;
+    assert!((20..48).contains(&shards.parse::<usize>().unwrap()), "{out}");
+    assert!(log.contains(&format!("WARN {shards} of 100 shards hold documents: ")), "{log}");
+    // The length of a stream is not known, and nothing is promised.
+    let corpus = fs_err::File::open(fixture.path("corpus.jsonl")).unwrap();
+    let streamed = dyad_indexer()
+        .args(["build", "--corpus", "-", "--index"])
+        .arg(fixture.index())
+        .arg("--embeddings")
+        .arg(fixture.path("embeddings"))
+        .stdin(corpus.into_file())
+        .output()
+        .unwrap();
+    let out = text(&streamed.stdout);
+    assert!(out.contains("peak memory ") && !out.contains("predicted"), "{out}");
 }

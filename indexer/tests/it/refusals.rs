@@ -6,7 +6,7 @@ use dyad_corpus::Document;
 use dyad_index::storage::WriteLock;
 use dyad_index::{Metric, ModelRecord};
 use dyad_indexer::Error;
-use dyad_indexer::job::{Silent, build_index};
+use dyad_indexer::job::{BuildConfig, Silent, build_index};
 use dyad_indexer::source::{Documents, Embedded, FileSource, VectorSource};
 
 use crate::fixture::{DIM, Fixture, RUN, Recorder, documents, header, row_of};
@@ -93,7 +93,7 @@ fn an_empty_corpus_and_a_missing_one() {
     let error = refused(|fixture| fixture.write_corpus(&[]));
     assert_names(&error, &["corpus.jsonl", "holds no documents"]);
     let error = refused(|fixture| fs_err::remove_file(fixture.path("corpus.jsonl")).unwrap());
-    assert_names(&error, &["corpus.jsonl", "No such file"]);
+    assert_names(&error, &["no file or directory `", "corpus.jsonl`"]);
 }
 
 #[test]
@@ -170,6 +170,35 @@ fn parameters_out_of_range_create_nothing() {
     let error = build_index(&config, &mut source, &Silent, &RUN).unwrap_err();
     assert_names(&error.to_string(), &["`shards` must be between 1 and 256: 0"]);
     assert!(!fixture.index().exists());
+}
+
+#[test]
+fn a_disk_without_room_is_told_before_the_work() {
+    let fixture = Fixture::new(90);
+    fixture.build().unwrap();
+    let before = fixture.files();
+    let build = |free_space| {
+        let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
+        build_index(&BuildConfig { free_space, ..fixture.config() }, &mut source, &Silent, &RUN)
+    };
+    let error = build(|_| Ok(9_000)).unwrap_err().to_string();
+    assert_names(&error, &["/index` needs about ", " KiB of disk, and 8.8 KiB are free. ", "`--skip-space-check`"]);
+    assert!(fixture.files() == before);
+    // 90 vectors of 24 values, codes and links twice, and the texts: more than 9,000 bytes, and no megabyte.
+    assert_eq!(build(|_| Ok(1 << 20)).unwrap().manifest.generation, 2);
+}
+
+#[test]
+fn a_directory_of_embeddings_is_no_index() {
+    let fixture = Fixture::new(10);
+    let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
+    let config = BuildConfig { index: fixture.path("embeddings"), ..fixture.config() };
+    let error = build_index(&config, &mut source, &Silent, &RUN).unwrap_err().to_string();
+    assert_names(
+        &error,
+        &["/embeddings` holds `embeddings.json`: it is no index. Name another directory with `--index`"],
+    );
+    assert!(!fixture.path("embeddings").join("CURRENT").exists());
 }
 
 /// A roll-back, or another build, may change the index at any moment of a build.

@@ -5,22 +5,29 @@
 //! | `record.rs` | `embeddings.json`: model, parts, checksums |
 //! | `npy.rs` | NumPy's `.npy` 1.0, the form of the parts |
 //! | `writer.rs` | [`EmbeddingsWriter`]: part by part, resumable |
+//! | `earlier.rs` | [`EarlierRows`]: rows of parts whose corpus has changed, to be used again |
 //! | `reader.rs` | [`EmbeddingsReader`]: verified, streaming |
 //!
 //! ```text
-//! DIR/embeddings.json    model, tower, type, rows, complete, parts; replaced atomically after every part
+//! DIR/embeddings.json    model, tower, dtype, type, rows, complete, parts; replaced atomically after every part
 //! DIR/part-000000.npy    [rows, dim] of '<f4' or '<f2', C order: numpy.load reads it
 //! DIR/part-000000.keys   one JSON string per line, in row order
+//! DIR/part-000000.texts  16 bytes per row: digest of key and passage
+//! DIR/earlier-1-part-... parts of the corpus before it changed; gone once the set is complete
 //! ```
 
+mod earlier;
 mod npy;
 mod reader;
 mod record;
 mod writer;
 
+pub use earlier::EarlierRows;
 pub use reader::EmbeddingsReader;
-pub use record::{EmbeddingsProblem, Header, ModelRecord, Part, PartFile, SourceDigest, VectorType};
+pub use record::{EmbeddingsProblem, Header, ModelRecord, Part, PartFile, SourceDigest, VectorType, text_digest};
 pub use writer::{EmbeddingsWriter, Summary};
 
+#[cfg(test)]
+mod again;
 #[cfg(test)]
 mod tests;

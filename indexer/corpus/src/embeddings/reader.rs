@@ -64,6 +64,11 @@ impl EmbeddingsReader {
         &self.record.header.tower
     }
 
+    /// Number type that the vectors were computed in; `None` where an earlier release made them.
+    pub fn dtype(&self) -> Option<&str> {
+        self.record.header.dtype.as_deref()
+    }
+
     /// The part whose last row was just given, so that its [`SourceDigest`](super::SourceDigest) can be compared.
     pub fn ended_part(&mut self) -> Option<Part> {
         self.ended.take()

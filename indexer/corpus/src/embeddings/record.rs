@@ -57,6 +57,10 @@ pub struct Header {
     pub vectors: VectorType,
     /// Rows per part; the last may have fewer.
     pub part_rows: u64,
+    /// Number type of the computation (`f32`, `int8`, ...), which changes a vector by more than rounding. `None` where an
+    /// earlier release did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<String>,
 }
 
 /// One file of a part.
@@ -70,6 +74,13 @@ pub struct PartFile {
     pub crc32c: u32,
 }
 
+impl Part {
+    /// All of its files.
+    pub(super) fn files(&self) -> impl Iterator<Item = &PartFile> {
+        [&self.vectors, &self.keys].into_iter().chain(&self.texts)
+    }
+}
+
 /// A whole part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
@@ -77,6 +88,9 @@ pub struct Part {
     pub vectors: PartFile,
     /// The keys.
     pub keys: PartFile,
+    /// [`text_digest`] of each document, 16 bytes in little-endian order; `None` where an earlier release did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub texts: Option<PartFile>,
     /// Rows.
     pub rows: u64,
     /// [`SourceDigest`] of the documents, hex.
@@ -108,6 +122,13 @@ impl SourceDigest {
     }
 }
 
+/// Digest of one document by its key and its passage: which rows of a set that is made again are still the same.
+pub fn text_digest(document: &Document) -> u128 {
+    let mut digest = SourceDigest::default();
+    digest.add(document);
+    digest.0.digest128()
+}
+
 /// The whole record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
@@ -117,6 +138,9 @@ pub(super) struct Record {
     pub(super) complete: bool,
     pub(super) rows: u64,
     pub(super) parts: Vec<Part>,
+    /// Parts of an earlier corpus whose rows are used again until the set is complete; under names of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) earlier: Vec<Part>,
 }
 
 /// What is wrong with an embeddings directory.
@@ -217,7 +241,7 @@ impl Record {
         if record.header.model.dim == 0 || record.header.part_rows == 0 {
             return strange("`dim` and `part_rows` must be larger than 0");
         }
-        if record.parts.iter().any(|part| !plain(&part.vectors.name) || !plain(&part.keys.name)) {
+        if record.parts.iter().chain(&record.earlier).flat_map(Part::files).any(|file| !plain(&file.name)) {
             return strange("a part's file is not a plain name");
         }
         let rows = record.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.rows));
@@ -225,8 +249,8 @@ impl Record {
             return strange("`rows` is not the sum of the parts' rows");
         }
         let row_bytes = record.header.model.dim.checked_mul(record.header.vectors.bytes());
-        if row_bytes.and_then(|bytes| record.rows.checked_mul(bytes as u64)).is_none_or(|bytes| bytes > i64::MAX as u64)
-        {
+        let most = record.earlier.iter().map(|part| part.rows).fold(record.rows, u64::max);
+        if row_bytes.and_then(|bytes| most.checked_mul(bytes as u64)).is_none_or(|bytes| bytes > i64::MAX as u64) {
             return strange("`rows` times `dim` is larger than any file");
         }
         Ok(Some(record))

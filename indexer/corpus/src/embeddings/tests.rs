@@ -9,7 +9,7 @@ use crate::error::Error;
 fn header(vectors: VectorType) -> Header {
     let model =
         ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim: 3, metric: "cosine".into(), max_tokens: 8 };
-    Header { model, tower: "answer".into(), vectors, part_rows: 4 }
+    Header { model, tower: "answer".into(), vectors, part_rows: 4, dtype: Some("f32".into()) }
 }
 
 fn document(i: usize) -> Document {
@@ -62,7 +62,7 @@ fn parts_are_what_numpy_writes() {
 }
 
 #[test]
-fn a_job_that_was_ended_goes_on_behind_its_last_whole_part() {
+fn a_job_that_was_ended_goes_on_after_its_last_whole_part() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = EmbeddingsWriter::open(dir.path(), header(VectorType::F32)).unwrap();
     push(&mut writer, 0..7);
@@ -84,7 +84,7 @@ fn a_job_that_was_ended_goes_on_behind_its_last_whole_part() {
 
     let mut writer = EmbeddingsWriter::open(dir.path(), header(VectorType::F32)).unwrap();
     assert!(writer.is_complete());
-    writer.truncate(1).unwrap();
+    writer.set_aside(1).unwrap();
     push(&mut writer, 4..6);
     writer.finish().unwrap();
     assert_eq!(rows(dir.path()).unwrap().len(), 6);
@@ -105,6 +105,9 @@ fn a_set_of_something_else_is_not_continued() {
     assert!(refuse(|h| h.tower = "question".into()).contains("another tower"));
     assert!(refuse(|h| h.vectors = VectorType::F16).contains("expected f16, got f32"));
     assert!(refuse(|h| h.part_rows = 5).contains("part size"));
+    assert!(refuse(|h| h.dtype = Some("int8".into())).contains(
+        "it was made with another dtype: expected int8, got f32. Choose another `--out`, or remove the directory"
+    ));
     let held = EmbeddingsWriter::open(dir.path(), header(VectorType::F32)).unwrap();
     assert!(refuse(|_| ()).contains("another process"));
     drop(held);

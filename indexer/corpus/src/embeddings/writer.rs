@@ -1,14 +1,18 @@
 //! Writes embeddings part by part. A part counts once the record names it, so a job that was ended at any moment goes on
-//! behind its last whole part.
+//! after its last whole part.
 
 use std::fs::{File, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::earlier::{self, EarlierRows};
 use super::npy;
-use super::record::{EmbeddingsProblem, Header, Part, PartFile, Record, SourceDigest, VERSION, refuse};
+use super::record::{EmbeddingsProblem, Header, Part, PartFile, Record, SourceDigest, VERSION, refuse, text_digest};
 use crate::document::Document;
 use crate::error::Error;
+
+/// Held by the process that writes.
+const LOCK: &str = "LOCK";
 
 /// What a finished set holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,19 +30,25 @@ pub struct Summary {
 pub struct EmbeddingsWriter {
     dir: PathBuf,
     record: Record,
+    /// What was asked for, where the record may say less.
+    asked: Header,
     keys: Vec<u8>,
+    texts: Vec<u8>,
     vectors: Vec<u8>,
     rows: u64,
     digest: SourceDigest,
+    /// The directory was not there before.
+    created: bool,
     _lock: File,
 }
 
 impl EmbeddingsWriter {
-    /// Starts a set, or goes on with one behind its last whole part. A set of another model, tower, type or part size is
-    /// refused, as is one that another process writes.
+    /// Starts a set, or goes on with one after its last whole part. A set of another model, tower, dtype, type or part size
+    /// is refused, as is one that another process writes.
     pub fn open(dir: &Path, header: Header) -> Result<Self, Error> {
+        let created = !dir.exists();
         fs_err::create_dir_all(dir)?;
-        let lock = fs_err::File::create(dir.join("LOCK"))?.into_file();
+        let lock = fs_err::File::create(dir.join(LOCK))?.into_file();
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(refuse(dir, EmbeddingsProblem::Locked)),
@@ -47,12 +57,36 @@ impl EmbeddingsWriter {
         let record = match Record::load(dir)? {
             Some(record) => {
                 check_same(dir, &header, &record.header)?;
+                earlier::finish_renaming(dir, &record)?;
+                earlier::remove_unnamed(dir, &record)?;
                 record
             }
-            None => Record { format_version: VERSION, header, complete: false, rows: 0, parts: Vec::new() },
+            None => Record {
+                format_version: VERSION,
+                header: header.clone(),
+                complete: false,
+                rows: 0,
+                parts: Vec::new(),
+                earlier: Vec::new(),
+            },
         };
-        let (keys, vectors) = (Vec::new(), Vec::new());
-        Ok(Self { dir: dir.to_owned(), record, keys, vectors, rows: 0, digest: SourceDigest::default(), _lock: lock })
+        Ok(Self {
+            dir: dir.to_owned(),
+            record,
+            asked: header,
+            keys: Vec::new(),
+            texts: Vec::new(),
+            vectors: Vec::new(),
+            rows: 0,
+            digest: SourceDigest::default(),
+            created,
+            _lock: lock,
+        })
+    }
+
+    /// What the set is made of; its dtype is unknown where an earlier release began it.
+    pub fn header(&self) -> &Header {
+        &self.record.header
     }
 
     /// Parts that are whole. Their documents need not be embedded again, if their [`SourceDigest`] is still the same.
@@ -65,12 +99,31 @@ impl EmbeddingsWriter {
         self.record.complete
     }
 
-    /// Forgets parts from number `part` on, whose documents have changed; their files are overwritten.
-    pub fn truncate(&mut self, part: usize) -> Result<(), Error> {
-        self.record.parts.truncate(part);
+    /// Ends before a row was written: a directory that was made for it goes.
+    pub fn discard(self) {
+        if self.created && self.record.parts.is_empty() {
+            // What is left costs nobody anything.
+            let _ = fs_err::remove_file(self.dir.join(LOCK)).and_then(|()| fs_err::remove_dir(&self.dir));
+        }
+    }
+
+    /// Takes parts from number `part` on out of the set, whose documents have changed. Their rows stay until the set is
+    /// complete, for [`EmbeddingsWriter::earlier_rows`].
+    pub fn set_aside(&mut self, part: usize) -> Result<(), Error> {
+        let aside = self.record.parts.split_off(part.min(self.record.parts.len()));
+        earlier::add(&mut self.record.earlier, aside);
         self.record.rows = self.record.parts.iter().map(|part| part.rows).sum();
         self.record.complete = false;
-        self.record.store(&self.dir)
+        if self.record.parts.is_empty() && self.record.earlier.is_empty() {
+            self.record.header = self.asked.clone();
+        }
+        self.record.store(&self.dir)?;
+        earlier::finish_renaming(&self.dir, &self.record)
+    }
+
+    /// Rows of parts that were set aside, by their documents.
+    pub fn earlier_rows(&self) -> EarlierRows {
+        EarlierRows::open(&self.dir, &self.record)
     }
 
     /// Adds the next row. `row` holds `dim` finite values.
@@ -92,6 +145,7 @@ impl EmbeddingsWriter {
         npy::encode(row, self.record.header.vectors, &mut self.vectors);
         serde_json::to_writer(&mut self.keys, key).map_err(std::io::Error::from)?;
         self.keys.push(b'\n');
+        self.texts.extend_from_slice(&text_digest(source).to_le_bytes());
         self.digest.add(source);
         self.rows += 1;
         if self.rows >= self.record.header.part_rows {
@@ -106,12 +160,14 @@ impl EmbeddingsWriter {
         let header = npy::header(self.rows, self.record.header.model.dim, self.record.header.vectors);
         let vectors = self.write(format!("part-{number:06}.npy"), &[&header, &self.vectors])?;
         let keys = self.write(format!("part-{number:06}.keys"), &[&self.keys])?;
+        let texts = Some(self.write(format!("part-{number:06}.texts"), &[&self.texts])?);
         let source_digest = std::mem::take(&mut self.digest).hex();
-        self.record.parts.push(Part { vectors, keys, rows: self.rows, source_digest });
+        self.record.parts.push(Part { vectors, keys, texts, rows: self.rows, source_digest });
         self.record.rows += self.rows;
         self.record.complete = false;
         self.record.store(&self.dir)?;
         self.keys.clear();
+        self.texts.clear();
         self.vectors.clear();
         self.rows = 0;
         Ok(())
@@ -136,19 +192,24 @@ impl EmbeddingsWriter {
         }
         if !self.record.complete {
             self.record.complete = true;
+            self.record.earlier.clear();
             self.record.store(&self.dir)?;
+            earlier::remove_unnamed(&self.dir, &self.record)?;
         }
-        let bytes = self.record.parts.iter().map(|part| part.vectors.bytes + part.keys.bytes).sum();
+        let bytes = self.record.parts.iter().flat_map(Part::files).map(|file| file.bytes).sum();
         Ok(Summary { rows: self.record.rows, parts: self.record.parts.len(), bytes })
     }
 }
 
 fn check_same(dir: &Path, asked: &Header, there: &Header) -> Result<(), Error> {
+    // What an earlier release began does not say.
+    let dtype = |one: &Header, other: &Header| one.dtype.as_ref().or(other.dtype.as_ref()).cloned().unwrap_or_default();
     let vectors = |header: &Header| format!("{:?}", header.vectors).to_lowercase();
     let pairs = [
         ("model (fingerprint)", asked.model.fingerprint.clone(), there.model.fingerprint.clone()),
         ("dimension", asked.model.dim.to_string(), there.model.dim.to_string()),
         ("tower", asked.tower.clone(), there.tower.clone()),
+        ("dtype", dtype(asked, there), dtype(there, asked)),
         ("type of vectors", vectors(asked), vectors(there)),
         ("part size in rows", asked.part_rows.to_string(), there.part_rows.to_string()),
     ];

@@ -49,7 +49,7 @@ pub fn evaluate(run: &Run, qrels: &Qrels, metrics: &[Metric], average: Average) 
     let means = (0..metrics.len())
         .map(|index| {
             let sum: f64 = queries.values().filter_map(|values| values.get(index)).sum();
-            if queries.is_empty() { 0.0 } else { sum / queries.len() as f64 }
+            if queries.is_empty() { 0.0 } else { sum / queries.len() as f64 + 0.0 }
         })
         .collect();
     Evaluation { metrics: metrics.to_vec(), queries, means }

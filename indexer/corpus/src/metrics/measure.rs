@@ -75,7 +75,9 @@ fn reciprocal_rank(grades: &[i32]) -> f64 {
 }
 
 fn discounted_gain(grades: &[i32]) -> f64 {
-    grades.iter().enumerate().map(|(index, &grade)| f64::from(grade.max(0)) / ((index + 2) as f64).log2()).sum()
+    let gains = grades.iter().enumerate().map(|(index, &grade)| f64::from(grade.max(0)) / ((index + 2) as f64).log2());
+    // The sum of no numbers is -0.
+    gains.sum::<f64>() + 0.0
 }
 
 fn average_precision(grades: &[i32], relevant: usize) -> f64 {

@@ -44,6 +44,19 @@ fn equal_scores_are_ordered_by_key_descending_in_bytes() {
 }
 
 #[test]
+fn nothing_found_is_zero_without_a_sign() {
+    let judgements = judged(&[("d1", 1)]);
+    let qrels = Qrels::from([("q".to_owned(), judgements.clone())]);
+    for found in [hits(&[]), hits(&[("d2", 0.5)])] {
+        let ranking = Ranking::new(&found, &judgements);
+        let means = evaluate(&Run::from([("q".to_owned(), found)]), &qrels, &METRICS, Average::Complete).means;
+        for (metric, mean) in METRICS.iter().zip(means) {
+            assert!(metric.of(&ranking).is_sign_positive() && mean.is_sign_positive(), "{metric}");
+        }
+    }
+}
+
+#[test]
 fn the_order_of_a_run_does_not_count() {
     let judgements = judged(&[("d1", 1)]);
     let forwards = Ranking::new(&hits(&[("d1", 0.9), ("d2", 0.8)]), &judgements);

@@ -1,5 +1,6 @@
 //! Where a BEIR folder keeps its files (Thakur et al. 2021, arXiv 2104.08663).
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -18,10 +19,11 @@ pub struct BeirFolder {
 impl BeirFolder {
     /// Checks that `root` is a folder.
     pub fn open(root: &Path) -> Result<Self, Error> {
-        if fs_err::metadata(root)?.is_dir() {
-            Ok(Self { root: root.to_owned() })
-        } else {
-            Err(Error::NotAFolder { path: root.to_owned() })
+        match fs_err::metadata(root) {
+            Ok(found) if found.is_dir() => Ok(Self { root: root.to_owned() }),
+            Ok(_) => Err(Error::NotAFolder { path: root.to_owned() }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NoBeirFolder { path: root.to_owned() }),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -1,10 +1,12 @@
 //! The reader that every command opens a corpus with.
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::beir::BeirFolder;
+use super::flaws::Flaws;
 use super::keys::Keys;
 use super::lines::Lines;
 use super::tsv::Columns;
+use super::unstored::Unstored;
 use super::{DEFAULT_MAX_TEXT_BYTES, MAX_KEY_BYTES, jsonl};
 use crate::document::{Document, Located};
 use crate::error::{Error, Problem};
@@ -19,7 +21,7 @@ pub enum Format {
     Auto,
     /// One JSON object per line: key (`_id`, `id`, `docid` or `key`; a string or an integer), optional `title`, text
     /// (`text` or `contents`), optional object `metadata`. Where several names are there, the first of the list counts.
-    /// A null field counts as absent. Other fields are ignored.
+    /// A null field counts as absent. Other fields are not stored ([`CorpusReader::warnings`] names them).
     Jsonl,
     /// `key<TAB>text` (MS MARCO), or the columns of a header line such as `id<TAB>text<TAB>title` (DPR).
     Tsv,
@@ -34,11 +36,16 @@ pub struct ReadOptions {
     pub format: Format,
     /// Longest passage (title included) that is accepted, in bytes; 1 MiB by default.
     pub max_text_bytes: usize,
+    /// Flawed records that are skipped; with one more the reading fails and tells of all. `None`, the default, is 0 for a
+    /// command that has no option `--max-bad`.
+    pub max_bad: Option<u64>,
+    /// File that lists every flawed record, one JSON object (`file`, `line`, `reason`) per line.
+    pub rejects: Option<PathBuf>,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { format: Format::Auto, max_text_bytes: DEFAULT_MAX_TEXT_BYTES }
+        Self { format: Format::Auto, max_text_bytes: DEFAULT_MAX_TEXT_BYTES, max_bad: None, rejects: None }
     }
 }
 
@@ -76,16 +83,19 @@ pub(crate) fn check_key(key: &str) -> Result<(), Problem> {
 
 /// Streams the documents of a corpus in its own order.
 ///
-/// Text is held one line at a time; only 128 bits per key stay in memory, to refuse duplicates. Refused are: broken JSON,
-/// invalid UTF-8, missing fields and fields of the wrong type, empty and duplicate keys, documents whose
-/// [passage](Document::passage) is empty or longer than [`ReadOptions::max_text_bytes`], streams that are cut short, and a
-/// corpus without documents. After an error the reader is at its end.
+/// Text is held one line at a time; only 128 bits per key stay in memory, to refuse duplicates. Flawed are records of broken
+/// JSON or invalid UTF-8, with missing fields or fields of the wrong type, with an empty or duplicate key, or with a
+/// [passage](Document::passage) that is empty or longer than [`ReadOptions::max_text_bytes`]; after one more than
+/// [`ReadOptions::max_bad`] the rest is read only for what else is flawed, and all are refused together. Always refused are
+/// streams that are cut short and a corpus without documents. After an error the reader is at its end.
 #[derive(Debug)]
 pub struct CorpusReader {
     lines: Lines,
     parser: Parser,
     keys: Keys,
     max_text_bytes: usize,
+    flaws: Flaws,
+    unstored: Unstored,
     documents: u64,
     finished: bool,
 }
@@ -106,8 +116,8 @@ impl CorpusReader {
             Format::Auto if is_folder => (BeirFolder::open(path)?.corpus()?, LineFormat::Jsonl),
             Format::Auto => {
                 // A missing file is said to be missing, whatever its name.
-                if path != Path::new("-") {
-                    fs_err::metadata(path)?;
+                if path != Path::new("-") && !path.exists() {
+                    return Err(Error::NotFound { path: path.to_owned() });
                 }
                 (path.to_owned(), line_format(path)?)
             }
@@ -118,11 +128,14 @@ impl CorpusReader {
             LineFormat::Jsonl => Parser::Jsonl,
             LineFormat::Tsv => Parser::Tsv(None),
         };
+        let lines = Lines::open(&file, options.max_text_bytes)?;
         Ok(Self {
-            lines: Lines::open(&file, options.max_text_bytes)?,
+            flaws: Flaws::of(lines.path(), options.max_bad, options.rejects.as_deref())?,
+            lines,
             parser,
             keys: Keys::default(),
             max_text_bytes: options.max_text_bytes,
+            unstored: Unstored::default(),
             documents: 0,
             finished: false,
         })
@@ -138,12 +151,53 @@ impl CorpusReader {
         self.lines.total_bytes()
     }
 
+    /// Bytes of the corpus unpacked, about; `None` for standard input. Packed text is taken to be a third of its size.
+    pub fn plain_bytes(&self) -> Option<u64> {
+        Some(self.lines.total_bytes()?.saturating_mul(if self.lines.is_packed() { 3 } else { 1 }))
+    }
+
     /// The file being read, or `standard input`.
     pub fn path(&self) -> &Path {
         self.lines.path()
     }
 
+    /// What a user should hear of once, after the reading: records that were skipped, fields that are not stored.
+    pub fn warnings(&self) -> Vec<String> {
+        self.flaws.skipped().into_iter().chain(self.unstored.told()).collect()
+    }
+
     fn read(&mut self) -> Result<Option<Located<Document>>, Error> {
+        loop {
+            match self.advance() {
+                Ok(found) => {
+                    if found.is_none() {
+                        self.flaws.flush()?;
+                    }
+                    return Ok(found);
+                }
+                Err(error) => self.flaws.take(error)?,
+            }
+            if self.flaws.too_many() {
+                let refusal = self.refuse_all();
+                self.flaws.flush()?;
+                return Err(refusal);
+            }
+        }
+    }
+
+    /// Reads on for the sake of what else is flawed.
+    fn refuse_all(&mut self) -> Error {
+        let end = loop {
+            match self.advance().map_err(|error| self.flaws.take(error)) {
+                Ok(Some(_)) | Err(Ok(())) => {}
+                Ok(None) | Err(Err(Error::Empty { .. })) => break None,
+                Err(Err(error)) => break Some(error),
+            }
+        };
+        self.flaws.refusal(end)
+    }
+
+    fn advance(&mut self) -> Result<Option<Located<Document>>, Error> {
         let Some((line, text)) = self.lines.advance()? else {
             if self.documents == 0 {
                 return Err(Error::Empty { path: self.lines.path().to_owned(), expected: "documents" });
@@ -151,12 +205,12 @@ impl CorpusReader {
             return Ok(None);
         };
         let parsed = match &mut self.parser {
-            Parser::Jsonl => jsonl::document(text),
+            Parser::Jsonl => jsonl::document(text, &mut self.unstored),
             Parser::Tsv(Some(columns)) => columns.document(text),
             Parser::Tsv(columns @ None) => match Columns::from_header(text) {
                 Some(header) => {
                     *columns = Some(header);
-                    return self.read();
+                    return self.advance();
                 }
                 None => columns.insert(Columns::plain()).document(text),
             },

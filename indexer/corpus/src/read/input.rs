@@ -16,6 +16,11 @@ use crate::error::Error;
 /// Bytes asked of the operating system at a time.
 const BUFFER_BYTES: usize = 256 * 1024;
 
+/// Standard input or a pipe: what is read from it once cannot be read again.
+pub fn is_stream(path: &Path) -> bool {
+    path == Path::new("-") || (path.exists() && !path.is_file() && !path.is_dir())
+}
+
 /// Plain bytes of a source, and how much of it has been consumed.
 pub(crate) struct Input {
     /// For messages: the path, or `standard input`.

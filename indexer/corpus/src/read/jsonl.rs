@@ -1,6 +1,7 @@
 //! One JSON object per line.
 use serde_json::{Map, Value};
 
+use super::unstored::Unstored;
 use crate::document::Document;
 use crate::error::Problem;
 
@@ -15,6 +16,9 @@ pub(crate) struct Record(pub(crate) Map<String, Value>);
 
 impl Record {
     pub(crate) fn parse(line: &str) -> Result<Self, Problem> {
+        if line.trim_start().starts_with('[') {
+            return Err(Problem::JsonArray);
+        }
         serde_json::from_str(line).map(Self).map_err(|error| Problem::Json { message: message(&error) })
     }
 
@@ -28,7 +32,8 @@ impl Record {
 
     /// A string, or an integer written in decimal.
     pub(crate) fn key(&mut self, names: &[&str]) -> Result<String, Problem> {
-        self.optional_key(names)?.ok_or_else(|| missing(names))
+        let null = self.null(names);
+        self.optional_key(names)?.ok_or_else(|| null.unwrap_or_else(|| missing(names)))
     }
 
     pub(crate) fn optional_key(&mut self, names: &[&str]) -> Result<Option<String>, Problem> {
@@ -41,7 +46,14 @@ impl Record {
     }
 
     pub(crate) fn text(&mut self, names: &[&str]) -> Result<String, Problem> {
-        self.optional_text(names)?.ok_or_else(|| missing(names))
+        let null = self.null(names);
+        self.optional_text(names)?.ok_or_else(|| null.unwrap_or_else(|| missing(names)))
+    }
+
+    /// What to say where one of `names` is there without a value.
+    fn null(&self, names: &[&str]) -> Option<Problem> {
+        let name = names.iter().find(|name| self.0.get(**name).is_some_and(Value::is_null))?;
+        Some(Problem::NullField { field: (*name).to_owned() })
     }
 
     pub(crate) fn optional_text(&mut self, names: &[&str]) -> Result<Option<String>, Problem> {
@@ -66,15 +78,17 @@ pub(crate) fn message(error: &serde_json::Error) -> String {
     error.to_string().replace(&format!(" at line {} column", error.line()), " at column")
 }
 
-/// Reads one line as a document.
-pub(super) fn document(line: &str) -> Result<Document, Problem> {
+/// Reads one line as a document; what it leaves goes to `unstored`.
+pub(super) fn document(line: &str, unstored: &mut Unstored) -> Result<Document, Problem> {
     let mut record = Record::parse(line)?;
-    Ok(Document {
+    let document = Document {
         key: record.key(KEY_FIELDS)?,
         title: record.optional_text(&["title"])?.unwrap_or_default(),
         text: record.text(TEXT_FIELDS)?,
         metadata: record.optional_object("metadata")?,
-    })
+    };
+    unstored.add(&record.0);
+    Ok(document)
 }
 
 pub(crate) fn missing(names: &[&str]) -> Problem {

@@ -63,13 +63,19 @@ impl Lines {
             return Ok(false);
         }
         self.line += 1;
-        if self.buffer.last() == Some(&b'\n') {
+        let whole = self.buffer.last() == Some(&b'\n');
+        if whole {
             self.buffer.pop();
         }
         if self.buffer.last() == Some(&b'\r') {
             self.buffer.pop();
         }
         if self.buffer.len() > self.max_line_bytes {
+            // Reading can go on with the next line.
+            let rest = if whole { Ok(0) } else { self.input.bytes.skip_until(b'\n') };
+            if let Err(source) = rest {
+                return Err(self.input.refuse(source, self.line));
+            }
             return Err(self.refuse(Problem::LineTooLong { limit: self.max_line_bytes }));
         }
         Ok(true)
@@ -86,6 +92,10 @@ impl Lines {
 
     pub(crate) fn bytes_read(&self) -> u64 {
         self.input.consumed()
+    }
+
+    pub(crate) fn is_packed(&self) -> bool {
+        self.input.compression.is_some()
     }
 
     pub(crate) fn total_bytes(&self) -> Option<u64> {

@@ -8,10 +8,15 @@
 //! | `tsv.rs` | tab-separated columns, with or without a header |
 //! | `beir.rs` | where a BEIR folder keeps its files |
 //! | `keys.rs` | no key twice |
+//! | `flaws.rs` | records that cannot be used: skipped, listed, refused together |
+//! | `unstored.rs` | fields that nothing stores |
 //! | `corpus.rs` | [`CorpusReader`]: the above, one document at a time |
 
 mod beir;
 mod corpus;
+#[cfg(test)]
+mod flawed;
+mod flaws;
 mod input;
 mod jsonl;
 mod keys;
@@ -19,11 +24,14 @@ mod lines;
 #[cfg(test)]
 mod tests;
 mod tsv;
+mod unstored;
 
 pub use beir::BeirFolder;
 pub use corpus::{CorpusReader, Format, ReadOptions};
 pub(crate) use corpus::{LineFormat, check_key, line_format};
+pub(crate) use flaws::Told;
 pub(crate) use input::Input;
+pub use input::is_stream;
 pub(crate) use jsonl::{Record, message, missing, wrong_type};
 pub(crate) use keys::Keys;
 pub(crate) use lines::Lines;

@@ -81,9 +81,21 @@ fn broken_lines_are_named() {
         line("{\"_id\":\"c\",\"text\":\"x\""),
         "c.jsonl:3: not a JSON object: EOF while parsing an object at column 21"
     );
-    assert_eq!(line("[1]"), "c.jsonl:3: not a JSON object: invalid type: sequence, expected a map at column 0");
+    assert_eq!(line("7"), "c.jsonl:3: not a JSON object: invalid type: integer `7`, expected a map at column 1");
+    let array = "a JSON array: expected one JSON object per line. `jq -c '.[]' FILE` writes the elements of an array one per line";
+    assert_eq!(line("[1]"), format!("c.jsonl:3: {array}"));
+    // Nothing of such a file can be read, and that is said once.
+    assert_eq!(refusal("c.json", format!("[\n{}]\n", TWO.replacen("}\n", "},\n", 1))), format!("c.json:1: {array}"));
     assert_eq!(line("{\"text\":\"x\"}"), "c.jsonl:3: a field is missing: expected `_id` or `id` or `docid` or `key`");
-    assert_eq!(line("{\"_id\":\"c\",\"text\":null}"), "c.jsonl:3: a field is missing: expected `text` or `contents`");
+    assert_eq!(line("{\"_id\":\"c\"}"), "c.jsonl:3: a field is missing: expected `text` or `contents`");
+    assert_eq!(
+        line("{\"_id\":\"c\",\"text\":null}"),
+        "c.jsonl:3: field `text` is null. Give it a value, or remove the record"
+    );
+    assert_eq!(
+        line("{\"_id\":null,\"text\":\"x\"}"),
+        "c.jsonl:3: field `_id` is null. Give it a value, or remove the record"
+    );
     assert_eq!(
         line("{\"_id\":1.5,\"text\":\"x\"}"),
         "c.jsonl:3: field `_id` has the wrong type: expected a string or an integer, got a fractional or too large number"
@@ -125,8 +137,7 @@ fn long_texts_are_refused_with_size_limit_and_fix() {
     assert_eq!(read("c.jsonl", of(1 << 20)).unwrap().len(), 1);
     assert_eq!(
         refusal("c.jsonl", of((1 << 20) + 1)),
-        "c.jsonl:1: the text of key `a` is too long: 1048577 bytes, limit 1048576. \
-         Split it into passages or raise the limit on texts"
+        "c.jsonl:1: the text of key `a` is too long: 1048577 bytes, limit 1048576. Split it into passages"
     );
     let (_folder, path) = file("c.jsonl", of(100));
     let options = |max_text_bytes| ReadOptions { max_text_bytes, ..ReadOptions::default() };
@@ -134,7 +145,7 @@ fn long_texts_are_refused_with_size_limit_and_fix() {
     assert_eq!(read_with(&path, &options(100)).unwrap().len(), 1);
     assert_eq!(
         refusal("c.jsonl", vec![b'x'; (16 << 20) + 1]),
-        "c.jsonl:1: the line is longer than 16777216 bytes. Split the document into passages or raise the limit on texts"
+        "c.jsonl:1: the line is longer than 16777216 bytes. Split the document into passages"
     );
 }
 
@@ -259,8 +270,15 @@ fn what_cannot_be_opened_says_why() {
         refusal("corpus.parquet", "x")
             .starts_with("cannot tell the format of `corpus.parquet`: expected a BEIR folder")
     );
+    assert!(
+        refusal("corpus.parquet", "x").ends_with("Name it with `--format`, as in `--format tsv`, or rename the file")
+    );
     let missing = read_with(Path::new("no/such/corpus.parquet"), &ReadOptions::default()).unwrap_err().to_string();
-    assert!(missing.contains("`no/such/corpus.parquet`") && missing.contains("No such file"), "{missing}");
+    assert_eq!(missing, "no file or directory `no/such/corpus.parquet`");
+    assert_eq!(
+        BeirFolder::open(Path::new("scifact")).unwrap_err().to_string(),
+        "no BEIR folder at `scifact`: expected corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
+    );
     let folder = tempfile::tempdir().unwrap();
     let options = ReadOptions { format: Format::Jsonl, ..ReadOptions::default() };
     let error = read_with(folder.path(), &options).unwrap_err().to_string();

@@ -1,0 +1,198 @@
+//! Parts whose corpus has changed: set aside under names of their own, their rows found by key and text, gone once the set
+//! is complete.
+//!
+//! The record names them before their files are renamed, so that a process that was ended in between renames the rest when it
+//! begins again; a file that the record does not name is removed.
+
+use std::collections::HashSet;
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use super::npy;
+use super::record::{Part, PartFile, Record, VectorType};
+use crate::error::Error;
+
+/// Bytes of a [`text_digest`](super::text_digest).
+const DIGEST_BYTES: usize = 16;
+
+/// Puts parts with the digests of their texts among the earlier ones; others are of no use and left out.
+pub(super) fn add(earlier: &mut Vec<Part>, aside: Vec<Part>) {
+    let times = earlier.iter().filter_map(|part| split(&part.vectors.name)).map(|(number, _)| number).max();
+    let number = times.unwrap_or(0) + 1;
+    let rename = |file: PartFile| PartFile { name: format!("earlier-{number}-{}", file.name), ..file };
+    earlier.extend(aside.into_iter().filter(|part| part.texts.is_some()).map(|part| Part {
+        vectors: rename(part.vectors),
+        keys: rename(part.keys),
+        texts: part.texts.map(rename),
+        ..part
+    }));
+}
+
+/// How often parts had been set aside, and the name that the file had in the set.
+fn split(name: &str) -> Option<(u64, &str)> {
+    let (number, name) = name.strip_prefix("earlier-")?.split_once('-')?;
+    Some((number.parse().ok()?, name))
+}
+
+/// Gives every earlier part's files the names that the record has for them.
+pub(super) fn finish_renaming(dir: &Path, record: &Record) -> Result<(), Error> {
+    let kept: HashSet<&str> = names(&record.parts).collect();
+    let mut renamed = false;
+    for name in names(&record.earlier) {
+        let Some((_, before)) = split(name).filter(|(_, before)| !kept.contains(before)) else { continue };
+        if dir.join(name).exists() {
+            continue;
+        }
+        match fs_err::rename(dir.join(before), dir.join(name)) {
+            Ok(()) => renamed = true,
+            // Its rows are embedded again.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if renamed {
+        fs_err::File::open(dir)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Removes files of parts that the record does not name.
+pub(super) fn remove_unnamed(dir: &Path, record: &Record) -> Result<(), Error> {
+    let named: HashSet<&str> = names(&record.parts).chain(names(&record.earlier)).collect();
+    for entry in fs_err::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| is_of_a_part(name) && !named.contains(name)) {
+            fs_err::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// `part-000000.npy` and its like, with or without `earlier-1-`.
+fn is_of_a_part(name: &str) -> bool {
+    let name = split(name).map_or(name, |(_, before)| before);
+    let numbered = name.strip_prefix("part-").and_then(|rest| rest.split_once('.'));
+    numbered.is_some_and(|(number, ending)| {
+        number.len() >= 6
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+            && matches!(ending, "npy" | "keys" | "texts")
+    })
+}
+
+fn names(parts: &[Part]) -> impl Iterator<Item = &str> {
+    parts.iter().flat_map(Part::files).map(|file| file.name.as_str())
+}
+
+/// Vectors of documents that an earlier corpus had, by key and text. Holds 24 bytes per row; the vectors stay on disk.
+#[derive(Debug)]
+pub struct EarlierRows {
+    dir: PathBuf,
+    dim: usize,
+    vectors: VectorType,
+    parts: Vec<Part>,
+    /// Ascending by digest.
+    places: Vec<Place>,
+    /// Whether a part's vectors are what the record says, once that was asked.
+    sound: Vec<Option<bool>>,
+    open: Option<(usize, fs_err::File)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    // Two halves instead of one u128, whose alignment would pad every entry by eight bytes.
+    digest: (u64, u64),
+    part: u32,
+    row: u32,
+}
+
+fn halves(digest: u128) -> (u64, u64) {
+    ((digest >> 64) as u64, digest as u64)
+}
+
+impl EarlierRows {
+    /// Parts that are damaged or gone have no rows here.
+    pub(super) fn open(dir: &Path, record: &Record) -> Self {
+        let mut places = Vec::new();
+        for (number, part) in (0u32..).zip(&record.earlier) {
+            let Some(digests) = part.texts.as_ref().and_then(|file| sound(dir, file).ok().flatten()) else { continue };
+            let expected = part.rows.saturating_mul(DIGEST_BYTES as u64);
+            if part.rows < u64::from(u32::MAX) && digests.len() as u64 == expected {
+                let digests = digests.as_chunks::<DIGEST_BYTES>().0.iter().map(|bytes| u128::from_le_bytes(*bytes));
+                places.extend((0u32..).zip(digests).map(|(row, digest)| Place {
+                    digest: halves(digest),
+                    part: number,
+                    row,
+                }));
+            }
+        }
+        places.sort_unstable();
+        Self {
+            dir: dir.to_owned(),
+            dim: record.header.model.dim,
+            vectors: record.header.vectors,
+            parts: record.earlier.clone(),
+            places,
+            sound: vec![None; record.earlier.len()],
+            open: None,
+        }
+    }
+
+    /// Rows that can be found.
+    pub fn rows(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The vector of the document with this [`text_digest`](super::text_digest), as it is stored; none where there was no
+    /// such document or its part is damaged.
+    pub fn find(&mut self, digest: u128) -> Option<Vec<f32>> {
+        let digest = halves(digest);
+        let first = self.places.partition_point(|place| place.digest < digest);
+        let found: Vec<Place> =
+            self.places.get(first..)?.iter().take_while(|place| place.digest == digest).copied().collect();
+        // Newer parts come last.
+        found.into_iter().rev().find_map(|place| self.read(place))
+    }
+
+    fn read(&mut self, Place { part: number, row, .. }: Place) -> Option<Vec<f32>> {
+        let number = number as usize;
+        let part = self.parts.get(number)?;
+        let width = self.dim * self.vectors.bytes();
+        let header = npy::header(part.rows, self.dim, self.vectors).len();
+        if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
+            let state = self.sound.get_mut(number)?;
+            let expected = header as u64 + part.rows * width as u64;
+            let whole = || part.vectors.bytes == expected && matches!(is_sound(&self.dir, &part.vectors), Ok(true));
+            if !*state.get_or_insert_with(whole) {
+                return None;
+            }
+            self.open = Some((number, fs_err::File::open(self.dir.join(&part.vectors.name)).ok()?));
+        }
+        let mut bytes = vec![0; width];
+        let at = header as u64 + u64::from(row) * width as u64;
+        self.open.as_ref()?.1.file().read_exact_at(&mut bytes, at).ok()?;
+        Some(npy::decode(&bytes, self.vectors)).filter(|row| row.iter().all(|value| value.is_finite()))
+    }
+}
+
+/// The content of a small file, if it is what the record says.
+fn sound(dir: &Path, file: &PartFile) -> io::Result<Option<Vec<u8>>> {
+    let bytes = fs_err::read(dir.join(&file.name))?;
+    Ok((bytes.len() as u64 == file.bytes && crc32c::crc32c(&bytes) == file.crc32c).then_some(bytes))
+}
+
+/// Whether a file is what the record says.
+fn is_sound(dir: &Path, part: &PartFile) -> io::Result<bool> {
+    let mut file = fs_err::File::open(dir.join(&part.name))?;
+    let (mut buffer, mut bytes, mut crc) = (vec![0; 1 << 20], 0, 0);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok((bytes, crc) == (part.bytes, part.crc32c)),
+            read => {
+                bytes += read as u64;
+                crc = crc32c::crc32c_append(crc, buffer.get(..read).unwrap_or_default());
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Records of a corpus that cannot be used: skipped up to a number, listed in a file, and refused all together.
+use std::fmt;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::error::{Error, Problem};
+
+/// Flawed records whose reasons an error repeats.
+const TOLD: usize = 20;
+
+/// The flawed records of one reading.
+#[derive(Debug)]
+pub(super) struct Flaws {
+    path: PathBuf,
+    /// `None` where the reader's command has no option that says so, and none may be skipped.
+    allowed: Option<u64>,
+    total: u64,
+    first: Vec<Error>,
+    rejects: Option<BufWriter<fs_err::File>>,
+}
+
+impl Flaws {
+    /// Of the corpus in `path`; `rejects` is created, or emptied.
+    pub(super) fn of(path: &Path, allowed: Option<u64>, rejects: Option<&Path>) -> Result<Self, Error> {
+        let rejects = match rejects {
+            Some(rejects) if is_same(path, rejects) => {
+                let reason = format!("`{}` is the corpus itself. Give `--rejects` another file", rejects.display());
+                return Err(std::io::Error::other(reason).into());
+            }
+            Some(rejects) => Some(BufWriter::new(fs_err::File::create(rejects)?)),
+            None => None,
+        };
+        Ok(Self { path: path.to_owned(), allowed, total: 0, first: Vec::new(), rejects })
+    }
+
+    /// Takes a flawed record; gives back what is no flaw of one record.
+    pub(super) fn take(&mut self, error: Error) -> Result<(), Error> {
+        let Error::Line { path, line, problem } = &error else { return Err(error) };
+        // Nothing of such a file can be read.
+        if matches!(problem, Problem::JsonArray) && *line == 1 {
+            return Err(error);
+        }
+        if let Some(rejects) = &mut self.rejects {
+            let record = json!({ "file": path.display().to_string(), "line": line, "reason": problem.to_string() });
+            writeln!(rejects, "{record}")?;
+        }
+        self.total += 1;
+        if self.first.len() < TOLD {
+            self.first.push(error);
+        }
+        Ok(())
+    }
+
+    /// More than may be skipped.
+    pub(super) fn too_many(&self) -> bool {
+        self.total > self.allowed.unwrap_or(0)
+    }
+
+    /// All of them as one error; `end` is what ended the reading before the end of the corpus.
+    pub(super) fn refusal(&mut self, end: Option<Error>) -> Error {
+        let mut first = std::mem::take(&mut self.first);
+        match (first.pop(), end) {
+            (Some(only), None) if self.total == 1 && self.allowed.unwrap_or(0) == 0 => only,
+            (last, end) => {
+                first.extend(last);
+                let (path, total, allowed) = (self.path.clone(), self.total, self.allowed);
+                Error::Flaws { path, total, allowed, first, end: end.map(Box::new) }
+            }
+        }
+    }
+
+    /// What was skipped, in words; nothing where nothing was.
+    pub(super) fn skipped(&self) -> Option<String> {
+        let first = self.first.first()?;
+        let records = if self.total == 1 { "record" } else { "records" };
+        Some(format!("left out {} flawed {records}; the first: {first}", self.total))
+    }
+
+    /// Sees to it that the list of rejects is whole.
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
+        self.rejects.as_mut().map_or(Ok(()), |rejects| Ok(rejects.flush()?))
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((fs_err::canonicalize(one), fs_err::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// The text of [`Error::Flaws`].
+pub(crate) struct Told<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) total: u64,
+    pub(crate) allowed: Option<u64>,
+    pub(crate) first: &'a [Error],
+    pub(crate) end: Option<&'a Error>,
+}
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let records = if self.total == 1 { "record is" } else { "records are" };
+        write!(f, "{} {records} flawed in `{}`", self.total, self.path.display())?;
+        if let Some(allowed) = self.allowed.filter(|allowed| *allowed > 0) {
+            write!(f, ", and `--max-bad` allows {allowed}")?;
+        }
+        f.write_str(":")?;
+        for flaw in self.first {
+            write!(f, "\n  {flaw}")?;
+        }
+        let more = self.total - self.first.len() as u64;
+        if more > 0 {
+            write!(f, "\n  and {more} more")?;
+        }
+        if let Some(end) = self.end {
+            write!(f, "\n  and nothing could be read after these: {end}")?;
+        }
+        match self.allowed {
+            Some(_) => write!(f, "\nMend them, or skip them with `--max-bad {}`", self.total)?,
+            None => f.write_str("\nMend them")?,
+        }
+        if more > 0 && self.allowed.is_some() {
+            f.write_str("; `--rejects FILE` lists them all")?;
+        }
+        Ok(())
+    }
+}

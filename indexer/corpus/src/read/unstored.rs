@@ -1,0 +1,59 @@
+//! Fields of JSON documents that nothing stores: their names, to be told once.
+use serde_json::{Map, Value};
+
+/// Names that are kept.
+const NAMES: usize = 16;
+/// Longest name that is kept, in characters.
+const NAME_CHARS: usize = 64;
+
+/// Names of fields outside of those that are read, in the order in which they came first.
+#[derive(Debug, Default)]
+pub(super) struct Unstored {
+    names: Vec<String>,
+    more: bool,
+}
+
+impl Unstored {
+    /// Takes what is left of a record after its fields were read. What is null is not lost.
+    pub(super) fn add(&mut self, rest: &Map<String, Value>) {
+        for (name, _) in rest.iter().filter(|(_, value)| !value.is_null()) {
+            let name: String = name.chars().take(NAME_CHARS).collect();
+            if self.names.contains(&name) {
+                continue;
+            }
+            if self.names.len() < NAMES {
+                self.names.push(name);
+            } else {
+                self.more = true;
+            }
+        }
+    }
+
+    /// In words; nothing where there are none.
+    pub(super) fn told(&self) -> Option<String> {
+        let more = if self.more { " and others" } else { "" };
+        (!self.names.is_empty())
+            .then(|| format!("fields outside `metadata` are not stored: {}{more}", self.names.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_there_are_some_are_named() {
+        let mut unstored = Unstored::default();
+        assert_eq!(unstored.told(), None);
+        let record = |name: &str, value: Value| Map::from_iter([(name.to_owned(), value)]);
+        unstored.add(&record("url", "http://x".into()));
+        unstored.add(&record("url", 1.into()));
+        unstored.add(&record("absent", Value::Null));
+        assert_eq!(unstored.told().unwrap(), "fields outside `metadata` are not stored: url");
+        for number in 0..1_000 {
+            unstored.add(&record(&format!("{number}{}", "x".repeat(200)), true.into()));
+        }
+        let told = unstored.told().unwrap();
+        assert!(told.ends_with(" and others") && told.len() < 64 + NAMES * (NAME_CHARS + 2), "{told}");
+    }
+}
