@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use dyad_index::ModelRecord;
+use dyad_proto::service::deadline::RETRY_PUSHBACK;
 use tonic::Status;
+use tonic::metadata::MetadataValue;
 
 /// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
@@ -35,6 +37,17 @@ pub enum Error {
         /// Another try may succeed.
         transient: bool,
     },
+    /// The question tower has more to do than it can in the time of the request.
+    #[error("question tower: {reason}")]
+    TowerBusy {
+        /// The tower's words.
+        reason: String,
+        /// When another try may succeed, where the tower says so.
+        retry_after: Option<Duration>,
+    },
+    /// The time for the question tower is over.
+    #[error("question tower: no vector within {0:?}")]
+    TowerLate(Duration),
     /// More requests than the searcher takes at once.
     #[error(
         "{limit} requests are under way, which is the most this searcher takes. Try later, or raise `--max-requests`"
@@ -67,8 +80,15 @@ impl From<Error> for Status {
             Error::Index(_) => Self::data_loss(text),
             Error::Tower { transient: true, .. } => Self::unavailable(text),
             Error::Tower { transient: false, .. } | Error::Internal => Self::internal(text),
+            Error::TowerBusy { retry_after, .. } => {
+                let mut status = Self::resource_exhausted(text);
+                if let Some(millis) = retry_after.and_then(|time| i64::try_from(time.as_millis()).ok()) {
+                    status.metadata_mut().insert(RETRY_PUSHBACK, MetadataValue::from(millis));
+                }
+                status
+            }
             Error::Busy { .. } | Error::Verifying => Self::resource_exhausted(text),
-            Error::Deadline(_) => Self::deadline_exceeded(text),
+            Error::Deadline(_) | Error::TowerLate(_) => Self::deadline_exceeded(text),
         }
     }
 }
