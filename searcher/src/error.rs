@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use dyad_index::ModelRecord;
+use dyad_proto::service::deadline::RETRY_PUSHBACK;
 use tonic::Status;
+use tonic::metadata::MetadataValue;
 
 /// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
@@ -36,6 +38,17 @@ pub enum Error {
         /// Another try may succeed.
         transient: bool,
     },
+    /// The question tower has more to do than it can in the time of the request.
+    #[error("question tower: {reason}")]
+    TowerBusy {
+        /// The tower's words.
+        reason: String,
+        /// When another try may succeed, where the tower says so.
+        retry_after: Option<Duration>,
+    },
+    /// The time for the question tower is over.
+    #[error("question tower: no vector within {0:?}")]
+    TowerLate(Duration),
     /// More requests than the searcher takes at once.
     #[error(
         "{limit} requests are under way, which is the most this searcher takes. Try later, or raise `--max-requests`"
@@ -119,6 +132,15 @@ fn index_status(error: &dyad_index::Error, text: String) -> Status {
     }
 }
 
+/// A refusal that says when another try may succeed.
+fn busy(text: String, retry_after: Option<Duration>) -> Status {
+    let mut status = Status::resource_exhausted(text);
+    if let Some(millis) = retry_after.and_then(|time| i64::try_from(time.as_millis()).ok()) {
+        status.metadata_mut().insert(RETRY_PUSHBACK, MetadataValue::from(millis));
+    }
+    status
+}
+
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
         let text = error.to_string();
@@ -130,12 +152,12 @@ impl From<Error> for Status {
             Error::Tower { transient: false, .. } | Error::Internal | Error::Threads(_) => Self::internal(text),
             // Another try would be as large.
             Error::LargeReply { .. } => Self::out_of_range(text),
-            Error::Busy { .. }
-            | Error::Verifying
-            | Error::NotVerified(_)
-            | Error::Overloaded { .. }
-            | Error::FullReplies { .. } => Self::resource_exhausted(text),
-            Error::Deadline(_) => Self::deadline_exceeded(text),
+            Error::TowerBusy { retry_after, .. } => busy(text, retry_after),
+            Error::Overloaded { wait, .. } => busy(text, Some(wait)),
+            Error::Busy { .. } | Error::Verifying | Error::NotVerified(_) | Error::FullReplies { .. } => {
+                Self::resource_exhausted(text)
+            }
+            Error::Deadline(_) | Error::TowerLate(_) => Self::deadline_exceeded(text),
         }
     }
 }

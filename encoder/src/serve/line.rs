@@ -13,7 +13,7 @@ use super::reply::EncodeError;
 use crate::tokenize::Budget;
 
 /// An estimate has to fit this often into the time that is left: rates vary, and the reply takes time too.
-const MARGIN: f64 = 1.25;
+const MARGIN: f64 = 1.5;
 
 /// A batch that the model is at.
 #[derive(Debug, Clone, Copy)]

@@ -38,7 +38,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Default for HttpConfig {
     fn default() -> Self {
-        Self { drain: Duration::from_secs(20), connections: 1024, header_timeout: Duration::from_secs(5) }
+        Self { drain: Duration::from_secs(20), connections: 1024, header_timeout: Duration::from_secs(15) }
     }
 }
 

@@ -28,9 +28,12 @@ pub(super) struct Serve {
     /// Where a model directory runs: cpu or cuda:N.
     #[arg(long, default_value = "cpu")]
     device: String,
-    /// Arithmetic of a model directory: f32, bf16 or f16.
+    /// Arithmetic of a model directory: f32, bf16, f16, or int8 on the CPU.
     #[arg(long, default_value = "f32")]
     dtype: String,
+    /// Seconds to wait for an encoder service that does not answer yet.
+    #[arg(long, default_value_t = 0)]
+    wait_s: u64,
     /// Threads of a model directory's arithmetic; 0 uses every core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -94,7 +97,8 @@ impl Serve {
 
     async fn tower(&self) -> crate::Result<QuestionTower> {
         if self.question_tower.starts_with("http://") || self.question_tower.starts_with("https://") {
-            return QuestionTower::connect(&self.question_tower).await;
+            let wait = Duration::from_secs(self.wait_s);
+            return QuestionTower::connect_within(&self.question_tower, wait).await;
         }
         self.load().await
     }

@@ -1,21 +1,21 @@
 //! A question tower in this process: the encoder crate's model thread.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dyad_encoder::serve::{EncodeError, EncodeOptions, Handle, Options};
 use dyad_encoder::{Compute, Tower};
 use dyad_index::{Metric, ModelRecord};
 
 use super::{Embedded, failed};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Where and how a model directory computes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LocalOptions {
     /// `cpu` or `cuda:N`.
     pub device: String,
-    /// `f32`, `bf16` or `f16`.
+    /// `f32`, `bf16`, `f16` or, on the CPU, `int8`.
     pub dtype: String,
     /// Threads of one operator; 0 uses every core.
     pub threads: usize,
@@ -55,22 +55,64 @@ impl Local {
         &self.model
     }
 
+    /// Completes when the model's thread has ended.
     pub(super) async fn ended(&self) {
         self.handle.ended().await;
     }
 
-    pub(super) async fn embed(&self, questions: Vec<String>, deadline: Instant) -> Result<Embedded> {
+    pub(super) fn check(&self) -> Result<()> {
+        if self.handle.has_ended() { Err(stopped(&EncodeError::Stopped)) } else { Ok(()) }
+    }
+
+    pub(super) async fn embed(&self, questions: Vec<String>, deadline: Instant, time: Duration) -> Result<Embedded> {
         let options = EncodeOptions::until(deadline);
-        let encoded = self.handle.encode(Tower::Question, questions, options).await.map_err(|error| {
-            // A full queue passes; a model that failed or stopped does not.
-            let transient = matches!(error, EncodeError::QueueFull { .. } | EncodeError::Deadline { .. });
-            failed(error.to_string(), transient)
-        })?;
+        let encoded = self.handle.encode(Tower::Question, questions, options).await;
+        let encoded = encoded.map_err(|error| refused(&error, time))?;
         Ok(Embedded {
             vectors: encoded.vectors,
             queue_us: encoded.queue_us,
             tokenize_us: encoded.tokenize_us,
             embed_us: encoded.embed_us,
         })
+    }
+}
+
+/// What a caller is told: that the tower is busy, or slow, or gone.
+fn refused(error: &EncodeError, time: Duration) -> Error {
+    match error {
+        EncodeError::QueueFull { .. } | EncodeError::Overloaded { .. } | EncodeError::TooLarge { .. } => {
+            Error::TowerBusy { reason: error.to_string(), retry_after: error.retry_after() }
+        }
+        EncodeError::Deadline { .. } => Error::TowerLate(time),
+        EncodeError::Stopped => stopped(error),
+        _ => failed(error.to_string(), false),
+    }
+}
+
+/// Another searcher may answer, or this one after it was started again.
+fn stopped(error: &EncodeError) -> Error {
+    failed(error.to_string(), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use dyad_proto::service::deadline::RETRY_PUSHBACK;
+    use tonic::{Code, Status};
+
+    use super::*;
+
+    #[test]
+    fn busy_late_and_gone_are_three_statuses() {
+        let status = |error| Status::from(refused(&error, Duration::from_secs(1)));
+        let (wait, left) = (Duration::from_millis(1500), Duration::from_millis(1000));
+        let busy = status(EncodeError::Overloaded { ahead: 5, wait, left });
+        assert!(busy.code() == Code::ResourceExhausted && busy.message().contains("Try again in 500 ms"), "{busy}");
+        assert_eq!(busy.metadata().get(RETRY_PUSHBACK).unwrap(), "500");
+        let full = status(EncodeError::QueueFull { needed: 1, waiting: 2, limit: 2 });
+        assert_eq!(full.code(), Code::ResourceExhausted);
+        let late = status(EncodeError::Deadline { waited_ms: 962 });
+        assert!(late.code() == Code::DeadlineExceeded && late.message().contains("1s"), "{late}");
+        assert_eq!(status(EncodeError::Stopped).code(), Code::Unavailable);
+        assert_eq!(status(EncodeError::NoTexts).code(), Code::Internal);
     }
 }

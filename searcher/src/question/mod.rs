@@ -18,6 +18,12 @@ use crate::error::{Error, Result};
 #[cfg(feature = "torch")]
 pub use local::LocalOptions;
 
+/// Longest time for an answer of a service that is asked whether it is there.
+const CHECK: Duration = Duration::from_secs(1);
+
+/// Pause before a service that does not answer yet is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+
 /// Vectors of questions, and where the time went.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Embedded {
@@ -47,6 +53,20 @@ impl QuestionTower {
         Ok(Self::Remote(Box::new(remote::Remote::connect(url).await?)))
     }
 
+    /// As [`QuestionTower::connect`], but asks a service that does not answer yet again, for as long as this.
+    pub async fn connect_within(url: &str, wait: Duration) -> Result<Self> {
+        let until = Instant::now() + wait;
+        loop {
+            match Self::connect(url).await {
+                Err(error @ Error::Tower { transient: true, .. }) if Instant::now() < until => {
+                    tracing::info!(%error, "waiting for the question tower");
+                    tokio::time::sleep(ASK_AGAIN.min(until.saturating_duration_since(Instant::now()))).await;
+                }
+                connected => return connected,
+            }
+        }
+    }
+
     /// Loads a model directory into this process.
     #[cfg(feature = "torch")]
     pub async fn load(model: &std::path::Path, options: LocalOptions) -> Result<Self> {
@@ -62,7 +82,8 @@ impl QuestionTower {
         }
     }
 
-    /// Completes when the model's thread has ended, which it does only by a failure.
+    /// Completes when the tower has ended for good, as when the model's thread has died; never for a service, which may come
+    /// back.
     pub async fn ended(&self) {
         match self {
             #[cfg(feature = "torch")]
@@ -71,9 +92,15 @@ impl QuestionTower {
         }
     }
 
-    /// Whether the tower answers now.
+    /// Whether the tower answers now, and is still of the model that it was at the start; takes a second at most.
     pub async fn check(&self) -> Result<()> {
-        Ok(())
+        match self {
+            #[cfg(feature = "torch")]
+            Self::Local(tower) => tower.check(),
+            Self::Remote(tower) => tokio::time::timeout(CHECK, tower.check())
+                .await
+                .unwrap_or_else(|_| Err(failed(format!("no answer within {CHECK:?}"), true))),
+        }
     }
 
     /// Embeds questions within a time; gives one finite vector each, of the model's dimension.
@@ -83,12 +110,12 @@ impl QuestionTower {
         let embedding = async {
             match self {
                 #[cfg(feature = "torch")]
-                Self::Local(tower) => tower.embed(questions, deadline).await,
+                Self::Local(tower) => tower.embed(questions, deadline, time).await,
                 Self::Remote(tower) => tower.embed(questions, time).await,
             }
         };
         let embedded = tokio::time::timeout_at(deadline.into(), embedding).await;
-        let embedded = embedded.map_err(|_| failed(format!("no vector within {time:?}"), true))??;
+        let embedded = embedded.map_err(|_| Error::TowerLate(time))??;
         let expected = count * self.model().dim;
         if embedded.vectors.len() != expected || embedded.vectors.iter().any(|value| !value.is_finite()) {
             return Err(failed(format!("expected {expected} finite values, got {}", embedded.vectors.len()), false));

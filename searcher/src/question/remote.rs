@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use dyad_index::ModelRecord;
 use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
 use dyad_proto::v1;
+use tonic::Code;
 
 use super::{Embedded, failed, record};
 use crate::error::{Error, Result};
@@ -29,6 +30,7 @@ impl Remote {
             attempts: 3,
             first_wait: Duration::from_millis(50),
             longest_wait: Duration::from_millis(500),
+            retry_when_full: false,
             ..ClientConfig::default()
         };
         let client = EncoderClient::connect(url, config).await?;
@@ -40,21 +42,36 @@ impl Remote {
         &self.model
     }
 
+    /// Asks the service for its model.
+    pub(super) async fn check(&self) -> Result<()> {
+        self.check_model(&self.client.info().await?.fingerprint)
+    }
+
+    fn check_model(&self, fingerprint: &str) -> Result<()> {
+        if fingerprint == self.model.fingerprint {
+            return Ok(());
+        }
+        let reason = format!(
+            "`{}` now serves a model with fingerprint {fingerprint}, expected {} (`{}`). Restart it with that model",
+            self.client.url(),
+            self.model.fingerprint,
+            self.model.name
+        );
+        Err(failed(reason, false))
+    }
+
     pub(super) async fn embed(&self, questions: Vec<String>, time: Duration) -> Result<Embedded> {
         let started = Instant::now();
         let count = questions.len();
         let request = v1::EncodeRequest { tower: v1::Tower::Question.into(), texts: questions, ..Default::default() };
-        let reply = self.client.encode_within(request, time).await?;
-        if reply.fingerprint != self.model.fingerprint {
-            let reason = format!(
-                "`{}` now serves a model with fingerprint {}, expected {} (`{}`). Restart it with that model",
-                self.client.url(),
-                reply.fingerprint,
-                self.model.fingerprint,
-                self.model.name
-            );
-            return Err(failed(reason, false));
-        }
+        let reply = self.client.encode_within(request, time).await.map_err(|error| match error {
+            ClientError::Deadline { .. } => Error::TowerLate(time),
+            ClientError::Refused { code: Code::ResourceExhausted, .. } => {
+                Error::TowerBusy { reason: error.to_string(), retry_after: None }
+            }
+            error => error.into(),
+        })?;
+        self.check_model(&reply.fingerprint)?;
         let vectors = dyad_proto::vector::unpack(&reply.vectors, count, self.model.dim, "vectors")
             .map_err(|error| failed(error.to_string(), false))?;
         let timings = reply.timings.unwrap_or_default();

@@ -265,7 +265,7 @@ impl Engine {
     fn note_tower(&self, error: Option<&Error>) {
         match error {
             // Too much to do is no failure.
-            Some(Error::Overloaded { .. } | Error::Busy { .. } | Error::Deadline(_)) => {}
+            Some(Error::TowerBusy { .. } | Error::TowerLate(_)) => {}
             Some(error) => {
                 if !self.tower_is_down.swap(true, Ordering::Relaxed) {
                     tracing::warn!("the question tower gives no vectors, BM25 answers where it may: {error}");

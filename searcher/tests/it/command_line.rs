@@ -96,6 +96,24 @@ async fn wrong_use_is_exit_code_2_and_failure_is_1() {
     assert!(code == Some(2) && error.contains("`target_recall`: expected a number above 0"), "{error}");
     let (code, _, error) = run_beside(&["query", "--server", "http://127.0.0.1:1", "q"]).await;
     assert!(code == Some(1) && error.contains("no server answers at `http://127.0.0.1:1`"), "{error}");
+    // Every way to give a server's address, and the tower's.
+    let tls = "`https://127.0.0.1:1`: TLS is not supported yet";
+    let ways: [&[&str]; 4] = [
+        &["query", "--server", "https://127.0.0.1:1", "q"],
+        &["explain", "--server", "https://127.0.0.1:1", "--key", "a", "q"],
+        &["admin", "--server", "https://127.0.0.1:1", "status"],
+        &["serve", "--index", ".", "--question-tower", "https://127.0.0.1:1", "--listen", "127.0.0.1:0"],
+    ];
+    for way in ways {
+        let (code, _, error) = run_beside(way).await;
+        assert!(code == Some(1) && error.contains(tls), "{way:?}: {error}");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_dyad-searcher"))
+        .args(["query", "q"])
+        .env("DYAD_SERVER", "https://127.0.0.1:1")
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains(tls));
     assert_eq!(run_beside(&["--version"]).await.0, Some(0));
 }
 

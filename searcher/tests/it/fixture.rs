@@ -164,6 +164,9 @@ impl Encoder for Words {
         if self.broken.load(Ordering::SeqCst) {
             return Err(Status::internal("the model is out of memory"));
         }
+        if request.texts.iter().any(|text| text.contains("crowd")) {
+            return Err(Status::resource_exhausted("the model is too busy. Try again in 8 ms"));
+        }
         if request.texts.iter().any(|text| text.contains("sleep")) {
             tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         }
@@ -197,7 +200,11 @@ impl EncoderService {
 }
 
 pub(crate) async fn encoder(fingerprint: &str) -> EncoderService {
-    let listener = service::bind("127.0.0.1:0").await.unwrap();
+    encoder_at("127.0.0.1:0", fingerprint).await
+}
+
+pub(crate) async fn encoder_at(address: &str, fingerprint: &str) -> EncoderService {
+    let listener = service::bind(address).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
     let broken = Arc::new(AtomicBool::new(false));

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
+use dyad_searcher::question::QuestionTower;
 use dyad_searcher::run::{Admission, EngineConfig};
 
-use crate::fixture::{encoder, open, request, searcher, searcher_with, write_index};
+use crate::fixture::{encoder, encoder_at, open, request, searcher, searcher_with, write_index};
 
 #[tokio::test]
 async fn bad_requests_name_the_field() {
@@ -83,11 +84,81 @@ async fn a_deadline_is_kept_when_the_tower_is_slow() {
     let time = Some(Duration::from_millis(60));
     let error =
         server.engine.search(request(Mode::Dense, "sleep number 4", 3), time, Admission::Refused).await.unwrap_err();
-    assert!(matches!(error, dyad_searcher::Error::Tower { transient: true, .. }), "{error}");
+    assert!(matches!(error, dyad_searcher::Error::TowerLate(_)), "{error}");
+    assert_eq!(tonic::Status::from(error).code(), tonic::Code::DeadlineExceeded);
     let (answer, _share) =
         server.engine.search(request(Mode::Hybrid, "sleep number 4", 3), time, Admission::Refused).await.unwrap();
     assert_eq!(answer.hits[0].key, "doc-04");
     assert!(answer.degraded.unwrap().contains("no question vector") && answer.timings.total_us < 400_000);
+}
+
+#[tokio::test]
+async fn a_busy_tower_is_asked_once_and_its_callers_are_told_that_it_is_busy() {
+    let server = searcher().await;
+    let started = std::time::Instant::now();
+    let minute = Some(Duration::from_mins(1));
+    let error = server.engine.search(request(Mode::Dense, "crowd", 3), minute, Admission::Refused).await.unwrap_err();
+    assert!(matches!(error, dyad_searcher::Error::TowerBusy { .. }), "{error}");
+    assert!(error.to_string().ends_with("the model is too busy. Try again in 8 ms"), "{error}");
+    assert_eq!(tonic::Status::from(error).code(), tonic::Code::ResourceExhausted);
+    let (answer, _share) =
+        server.engine.search(request(Mode::Hybrid, "crowd number 4", 3), minute, Admission::Refused).await.unwrap();
+    assert_eq!(answer.hits[0].key, "doc-04");
+    assert!(answer.degraded.unwrap().contains("too busy"));
+    assert!(started.elapsed() < Duration::from_secs(30), "nothing waits for the deadline");
+}
+
+#[tokio::test]
+async fn a_tower_that_is_away_is_told_once() {
+    let server = searcher().await;
+    drop(server.encoder);
+    // Until it has gone it may answer.
+    let error = loop {
+        match server.client.search(request(Mode::Dense, "river", 3)).await {
+            Err(error) if error.to_string().contains("no server answers") => break error.to_string(),
+            _ => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    };
+    assert!(error.starts_with(&format!("`{}` refused (Unavailable): question tower: ", server.url)), "{error}");
+    assert_eq!(error.matches("no server answers").count(), 1, "{error}");
+    assert_eq!(error.matches("check the address").count(), 1, "{error}");
+}
+
+#[tokio::test]
+async fn a_tower_can_be_asked_whether_it_answers() {
+    let tower = encoder("f00d").await;
+    let connected = QuestionTower::connect(&tower.url).await.unwrap();
+    connected.check().await.unwrap();
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), connected.ended()).await.is_err(),
+        "a service may come back"
+    );
+    drop(tower);
+    let away = async || match connected.check().await {
+        Err(dyad_searcher::Error::Tower { reason, transient: true }) => Some(reason),
+        _ => None,
+    };
+    while away().await.is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_tower_that_comes_later_is_waited_for() {
+    let tower = encoder("f00d").await;
+    let url = tower.url.clone();
+    drop(tower);
+    while QuestionTower::connect(&url).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let waiting = {
+        let url = url.clone();
+        tokio::spawn(async move { QuestionTower::connect_within(&url, Duration::from_mins(1)).await })
+    };
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!waiting.is_finished());
+    let _tower = encoder_at(url.trim_start_matches("http://"), "f00d").await;
+    assert_eq!(waiting.await.unwrap().unwrap().model().fingerprint, "f00d");
 }
 
 #[tokio::test]

@@ -49,14 +49,14 @@ fn what_cannot_be_answered_in_time_is_refused_with_the_time_that_it_takes() {
     let now = Instant::now();
     let mut line = measured(now);
     line.queue().push(request(1, 10, 6, now + MS * 1000));
-    // 60 tokens that wait, 10 of its own and a batch (25 of 100 so far) are 95 ms, with the margin 119.
-    line.in_time(10, now + MS * 120, now).unwrap();
-    let error = line.in_time(10, now + MS * 110, now).unwrap_err();
+    // 60 tokens that wait, 10 of its own and a batch (25 of 100 so far) are 95 ms, with the margin 142.
+    line.in_time(10, now + MS * 145, now).unwrap();
+    let error = line.in_time(10, now + MS * 130, now).unwrap_err();
     let EncodeError::Overloaded { ahead: 60, wait, left } = error else { panic!("{error}") };
-    assert_eq!((wait.as_millis(), left.as_millis()), (118, 110));
-    assert_eq!(error.retry_after().unwrap().as_millis(), 8);
+    assert_eq!((wait.as_millis(), left.as_millis()), (142, 130));
+    assert_eq!(error.retry_after().unwrap().as_millis(), 12);
     let message = error.to_string();
-    assert!(message.contains("60 tokens come first") && message.contains("Try again in 8 ms"), "{message}");
+    assert!(message.contains("60 tokens come first") && message.contains("Try again in 12 ms"), "{message}");
     // Who is late already gets his turn, to be told that.
     line.in_time(10, now, now).unwrap();
 }
@@ -69,7 +69,7 @@ fn the_batch_under_way_counts_by_what_is_left_of_it() {
     assert!(line.begin(now).is_some());
     let refused = |at: Instant| line.in_time(10, at + MS * 60, at).is_err();
     assert!(refused(now) && refused(now + MS * 40));
-    assert!(!refused(now + MS * 50));
+    assert!(!refused(now + MS * 58));
     // Longer than it should take: it may end at any moment.
     assert!(!refused(now + MS * 5000));
 }
