@@ -106,12 +106,13 @@ impl Error {
         use tantivy::directory::error::{OpenDirectoryError, OpenReadError};
         match self {
             Self::Io(error) => Some(error),
-            Self::Text { reason, .. } => match reason {
-                TantivyError::IoError(error)
-                | TantivyError::OpenReadError(OpenReadError::IoError { io_error: error, .. })
-                | TantivyError::OpenDirectoryError(OpenDirectoryError::IoError { io_error: error, .. }) => Some(error),
-                _ => None,
-            },
+            Self::Text {
+                reason:
+                    TantivyError::IoError(error)
+                    | TantivyError::OpenReadError(OpenReadError::IoError { io_error: error, .. })
+                    | TantivyError::OpenDirectoryError(OpenDirectoryError::IoError { io_error: error, .. }),
+                ..
+            } => Some(error),
             _ => None,
         }
     }

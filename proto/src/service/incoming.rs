@@ -37,12 +37,11 @@ pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Ite
     let free = Arc::new(Semaphore::new(bounds.connections));
     stream::unfold((listener, free, Failures::default(), bounds), |(listener, free, mut failures, bounds)| async move {
         loop {
-            let permit = match Arc::clone(&free).try_acquire_owned() {
-                Ok(permit) => permit,
-                Err(_) => {
-                    failures.warn(&format!("{} gRPC connections are open, and more wait", bounds.connections));
-                    Arc::clone(&free).acquire_owned().await.ok()?
-                }
+            let permit = if let Ok(permit) = Arc::clone(&free).try_acquire_owned() {
+                permit
+            } else {
+                failures.warn(&format!("{} gRPC connections are open, and more wait", bounds.connections));
+                Arc::clone(&free).acquire_owned().await.ok()?
             };
             match listener.accept().await {
                 Ok((stream, _)) => {

@@ -149,7 +149,10 @@ impl Schema {
                     (field.kind, value),
                     (Kind::Varint, Value::Varint) | (Kind::Fixed32, Value::Fixed32) | (Kind::Fixed64, Value::Fixed64)
                 );
-                if fits { continue } else { return Err(Fault::Malformed("a field is not of its type")) }
+                if !fits {
+                    return Err(Fault::Malformed("a field is not of its type"));
+                }
+                continue;
             };
             if let Some(count) = found.and_then(|place| counts.get_mut(place)) {
                 *count += 1;
@@ -230,8 +233,8 @@ const CUT: Fault<'static> = Fault::Malformed("it ends in the middle of a field")
 fn varint(rest: &mut &[u8]) -> Result<u64, Fault<'static>> {
     let mut value = 0;
     for place in 0..10 {
-        let (byte, behind) = rest.split_first().ok_or(CUT)?;
-        *rest = behind;
+        let (byte, after) = rest.split_first().ok_or(CUT)?;
+        *rest = after;
         if place == 9 && *byte > 1 {
             break;
         }
