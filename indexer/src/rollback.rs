@@ -18,14 +18,13 @@ pub fn roll_back(index: &Path, generation: Option<u64>) -> Result<(Option<u64>, 
         return Err(dyad_index::Error::NoIndex { path: index.to_owned() }.into());
     }
     let lock = WriteLock::acquire(index)?;
-    let (before, wanted) = match generation {
+    let (before, wanted) = if let Some(generation) = generation {
         // Also the way out where the pointer is damaged.
-        Some(generation) => (manifest::current_generation(index).ok().flatten(), generation),
-        None => {
-            let none = || dyad_index::Error::NoIndex { path: index.to_owned() };
-            let before = manifest::current_generation(index)?.ok_or_else(none)?;
-            (Some(before), manifest::predecessor(index, before)?)
-        }
+        (manifest::current_generation(index).ok().flatten(), generation)
+    } else {
+        let none = || dyad_index::Error::NoIndex { path: index.to_owned() };
+        let before = manifest::current_generation(index)?.ok_or_else(none)?;
+        (Some(before), manifest::predecessor(index, before)?)
     };
     let snapshot = Snapshot::open_manifest(index, manifest::load(index, wanted)?)?;
     manifest::point_to(index, wanted, &lock)?;

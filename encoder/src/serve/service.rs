@@ -46,7 +46,7 @@ impl v1::encoder_server::Encoder for EncoderService {
         let id = request.id;
         let answer = async {
             let (tower, options) = checked(&request, deadline)?;
-            self.handle.encode(tower, request.texts, options).await.map_err(status)
+            self.handle.encode(tower, request.texts, options).await.map_err(|error| status(&error))
         };
         let answer = counted(&self.handle, "/dyad.v1.Encoder/Encode", came, answer.await);
         answer.map(|encoded| Response::new(response(&self.handle, id, came, encoded)))
@@ -66,7 +66,7 @@ impl v1::encoder_server::Encoder for EncoderService {
                 let answer = async {
                     let (tower, options) = checked(&request, deadline)?;
                     // A stream is slowed down instead of refused.
-                    handle.encode_patiently(tower, request.texts, options).await.map_err(status)
+                    handle.encode_patiently(tower, request.texts, options).await.map_err(|error| status(&error))
                 };
                 let answer = counted(&handle, "/dyad.v1.Encoder/EncodeStream", came, answer.await);
                 answer.map(|encoded| response(&handle, id, came, encoded))
@@ -131,9 +131,9 @@ fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::En
     }
 }
 
-fn status(error: EncodeError) -> Status {
+fn status(error: &EncodeError) -> Status {
     let message = error.to_string();
-    match &error {
+    match error {
         EncodeError::NoTexts
         | EncodeError::EmptyText { .. }
         | EncodeError::TooLong { .. }
@@ -172,14 +172,14 @@ mod tests {
     #[test]
     fn what_is_full_says_when_to_come_again_and_what_never_fits_does_not() {
         let pushback = |error: EncodeError| {
-            let status = status(error);
+            let status = status(&error);
             assert_eq!(status.code(), Code::ResourceExhausted);
             status.metadata().get(RETRY_PUSHBACK).unwrap().to_str().unwrap().to_owned()
         };
-        let (wait, left) = (Duration::from_millis(1500), Duration::from_millis(1000));
+        let (wait, left) = (Duration::from_millis(1500), Duration::from_secs(1));
         assert_eq!(pushback(EncodeError::Overloaded { ahead: 5, wait, left }), "500");
         assert_eq!(pushback(EncodeError::QueueFull { needed: 1, waiting: 2, limit: 2 }), "1000");
         assert_eq!(pushback(EncodeError::TooLarge { needed: 3, limit: 2 }), "-1");
-        assert_eq!(status(EncodeError::Deadline { waited_ms: 5 }).code(), Code::DeadlineExceeded);
+        assert_eq!(status(&EncodeError::Deadline { waited_ms: 5 }).code(), Code::DeadlineExceeded);
     }
 }

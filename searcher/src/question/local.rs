@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn busy_late_and_gone_are_three_statuses() {
         let status = |error| Status::from(refused(&error, Duration::from_secs(1)));
-        let (wait, left) = (Duration::from_millis(1500), Duration::from_millis(1000));
+        let (wait, left) = (Duration::from_millis(1500), Duration::from_secs(1));
         let busy = status(EncodeError::Overloaded { ahead: 5, wait, left });
         assert!(busy.code() == Code::ResourceExhausted && busy.message().contains("Try again in 500 ms"), "{busy}");
         assert_eq!(busy.metadata().get(RETRY_PUSHBACK).unwrap(), "500");

@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn who_comes_too_often_is_told_when_to_come_again() {
-        let (wait, left) = (Duration::from_millis(2500), Duration::from_millis(1000));
+        let (wait, left) = (Duration::from_millis(2500), Duration::from_secs(1));
         let reply = Refusal::from(EncodeError::Overloaded { ahead: 5, wait, left }).into_response();
         let header = |name: &str| reply.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         assert_eq!(reply.status(), StatusCode::TOO_MANY_REQUESTS);

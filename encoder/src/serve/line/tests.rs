@@ -109,7 +109,7 @@ fn simulate(
     let full = BUDGET.tokens / 12;
     let capacity = full as f64 / spent(full * 12).as_secs_f64();
     let every = Duration::from_secs_f64(1.0 / (capacity * load));
-    let end = start + Duration::from_secs(60);
+    let end = start + Duration::from_mins(1);
     let (mut now, mut next, mut counts, mut answering) = (start, start, Counts::default(), Vec::new());
     while now < end {
         let done = answering.last().map(|_| line.running.map_or(now, |running| running.since + spent(running.tokens)));

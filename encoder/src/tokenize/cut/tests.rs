@@ -13,13 +13,13 @@ const WORDS: [&str; 12] =
     ["the", "river", "ri", "##ver", "a", "b", "##b", "[UNK]", "\u{2581}the", "\u{2581}", "\u{4e2d}", "s"];
 
 /// A tokenizer of these steps, as `tokenizer.json` has it.
-fn splitter(normalizer: Value, pre_tokenizer: Value, model: Value, added: Value, lower_case: bool) -> Splitter {
+fn splitter(normalizer: &Value, pre_tokenizer: &Value, model: &Value, added: &Value, lower_case: bool) -> Splitter {
     let folder = tempfile::tempdir().unwrap();
     let json = json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": normalizer,
         "pre_tokenizer": pre_tokenizer, "post_processor": null, "decoder": null, "model": model,
     });
-    std::fs::write(folder.path().join("tokenizer.json"), json.to_string()).unwrap();
+    fs_err::write(folder.path().join("tokenizer.json"), json.to_string()).unwrap();
     Splitter::open(folder.path(), SplitterSettings { max_tokens: 6, lower_case, vocab_size: 1000 }).unwrap()
 }
 
@@ -82,30 +82,42 @@ fn families() -> Vec<(&'static str, Splitter)> {
     let both = json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace()]});
     let unk = || json!([special("<unk>", [false, true, false, false])]);
     vec![
-        ("bert", splitter(bert(true), bert_pre.clone(), word_piece(), mask(false), false)),
-        ("bert cased", splitter(bert(false), bert_pre.clone(), word_piece(), mask(true), false)),
-        ("bert lowered", splitter(bert(false), bert_pre.clone(), word_piece(), mask(false), true)),
+        ("bert", splitter(&bert(true), &bert_pre, &word_piece(), &mask(false), false)),
+        ("bert cased", splitter(&bert(false), &bert_pre, &word_piece(), &mask(true), false)),
+        ("bert lowered", splitter(&bert(false), &bert_pre, &word_piece(), &mask(false), true)),
         (
             "bert word",
-            splitter(bert(true), bert_pre, word_piece(), json!([special("[UNK]", [true, false, false, false])]), false),
+            splitter(
+                &bert(true),
+                &bert_pre,
+                &word_piece(),
+                &json!([special("[UNK]", [true, false, false, false])]),
+                false,
+            ),
         ),
         (
             "xlm-r",
-            splitter(sequence(json!([precompiled(), strip, spaces("\u{2581}")])), metaspace(), unigram(), unk(), false),
+            splitter(
+                &sequence(json!([precompiled(), strip, spaces("\u{2581}")])),
+                &metaspace(),
+                &unigram(),
+                &unk(),
+                false,
+            ),
         ),
-        ("t5", splitter(sequence(json!([precompiled(), spaces(" ")])), both, unigram(), unk(), false)),
-        ("unigram lowered", splitter(json!({"type": "NFKC"}), metaspace(), unigram(), unk(), true)),
+        ("t5", splitter(&sequence(json!([precompiled(), spaces(" ")])), &both, &unigram(), &unk(), false)),
+        ("unigram lowered", splitter(&json!({"type": "NFKC"}), &metaspace(), &unigram(), &unk(), true)),
         (
             "roberta",
-            splitter(Value::Null, byte_level.clone(), bpe(), json!([special("!", [false, true, true, false])]), false),
+            splitter(&Value::Null, &byte_level, &bpe(), &json!([special("!", [false, true, true, false])]), false),
         ),
         (
             "modern",
             splitter(
-                json!({"type": "NFC"}),
-                byte_level,
-                bpe(),
-                json!([special("\"", [true, false, false, true])]),
+                &json!({"type": "NFC"}),
+                &byte_level,
+                &bpe(),
+                &json!([special("\"", [true, false, false, true])]),
                 false,
             ),
         ),
@@ -182,7 +194,7 @@ fn same_split(splitter: &Splitter, name: &str, text: &str) {
 #[test]
 fn steps_that_look_further_are_given_the_whole_text() {
     let none = |normalizer: Value, pre_tokenizer: Value, model: Value, added: Value, name: &str| {
-        let splitter = splitter(normalizer, pre_tokenizer, model, added, false);
+        let splitter = splitter(&normalizer, &pre_tokenizer, &model, &added, false);
         assert!(splitter.cuts.is_none(), "{name}");
         same_split(&splitter, name, &"the river ".repeat(100));
     };
