@@ -94,9 +94,10 @@ impl Progress for Bar {
 
     fn warn(&self, text: &str) {
         let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        match stage.as_ref() {
-            Some(stage) => stage.bar.suspend(|| tracing::warn!("{text}")),
-            None => tracing::warn!("{text}"),
+        if let Some(stage) = stage.as_ref() {
+            stage.bar.suspend(|| tracing::warn!("{text}"));
+        } else {
+            tracing::warn!("{text}");
         }
     }
 }

@@ -38,7 +38,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Build an index from a corpus and its vectors, and publish it as the next generation
-    Build(build::Arguments),
+    Build(Box<build::Arguments>),
     /// Print what is in an index
     Inspect(inspect::Arguments),
     /// Read every byte of an index and check it; exit code 1 if it is not sound
@@ -55,7 +55,7 @@ pub(crate) fn run() -> ExitCode {
         return ExitCode::from(2);
     }
     let result = match arguments.command {
-        Command::Build(arguments) => build::run(arguments),
+        Command::Build(arguments) => build::run(*arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Rollback(arguments) => rollback::run(&arguments),

@@ -11,7 +11,7 @@
 //! | `places.rs` | places for HTTP connections, and who gives way |
 //! | `receive.rs` | request bodies: bounded in bytes and time, checked before they are decoded |
 //! | `reply.rs` | reply bodies: handed over in pieces, known to their connection |
-//! | `schema.rs` | a message's bytes against its descriptor |
+//! | `schema/` | a message's bytes against its descriptor |
 //! | `server.rs` | bind and serve: health, reflection, message limits, drain |
 //! | `shutdown.rs` | signals |
 //! | `telemetry.rs` | logs to stderr |

@@ -109,8 +109,8 @@ fn the_corpus_is_no_list_of_its_own_rejects() {
 fn many_flaws_take_little_memory_and_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c.tsv");
-    let mut content = "a\tone\n".to_owned();
-    (0..1_000).for_each(|number| content.push_str(&format!("{number}\n")));
+    let flawed: Vec<String> = (0..1_000).map(|number| format!("{number}\n")).collect();
+    let content = format!("a\tone\n{}", flawed.concat());
     fs_err::write(&path, &content).unwrap();
     let told = read(&path, &options(Some(0))).unwrap_err().to_string();
     assert!(told.starts_with("1000 records are flawed in ") && told.contains("\n  and 980 more\n"), "{told}");

@@ -19,6 +19,10 @@ use super::{CorpusStatistics, TextShard, terms, text_error};
 use crate::error::Result;
 use crate::search::{NodeSet, TopK};
 
+/// Postings that a walk may pass without asking whether to stop: some milliseconds. tantivy's own walk, which never asks,
+/// is up to a third faster on a question of few words, since it moves to a block without decoding it.
+const QUICK_POSTINGS: u64 = 1 << 19;
+
 /// A question as terms.
 #[derive(Debug)]
 pub struct Question {
@@ -32,6 +36,8 @@ pub struct Weighed<'a> {
     statistics: TermStatistics,
     /// By term of the question.
     weights: Vec<Bm25Weight>,
+    /// A shard with at most so many postings of the terms is walked by tantivy.
+    pub(super) quick: u64,
 }
 
 impl std::fmt::Debug for Weighed<'_> {
@@ -117,7 +123,7 @@ impl Question {
             };
             weights.push(weight.clone());
         }
-        Ok(Some(Weighed { question: self, statistics, weights }))
+        Ok(Some(Weighed { question: self, statistics, weights, quick: QUICK_POSTINGS }))
     }
 }
 
@@ -138,13 +144,25 @@ impl Weighed<'_> {
         }
         let slack = self.statistics.bound_slack(shard)?;
         let mut best = TopK::new(k);
-        let whole = self.walk(shard, stop, &mut |node, score| {
+        let mut take = |node, score| {
             if passing.is_none_or(|passing| passing.contains(node)) {
                 best.offer(TextHit { score, key: key(node), node });
             }
             // Blocks whose bound is at or below the threshold are skipped; one that ties with the last must be seen.
             best.floor().map_or(f32::MIN, |last| last.score * slack)
-        })?;
+        };
+        if stop.is_some_and(|stop| stop()) {
+            return Ok(TextHits { hits: Vec::new(), stopped: true });
+        }
+        let whole = if self.postings(shard)? <= self.quick {
+            if let Some(segment) = shard.searcher.segment_readers().first() {
+                let walked = self.by_tantivy(shard)?.for_each_pruning(f32::MIN, segment, &mut take);
+                walked.map_err(text_error(shard.path()))?;
+            }
+            true
+        } else {
+            self.walk(shard, stop, &mut take)?
+        };
         Ok(TextHits { hits: best.drain_sorted(), stopped: !whole })
     }
 
@@ -175,6 +193,13 @@ impl Weighed<'_> {
             take(node, score);
             f32::MIN
         })
+    }
+
+    /// Documents of a shard that hold each term, added up.
+    fn postings(&self, shard: &TextShard) -> Result<u64> {
+        let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(0) };
+        let index = segment.inverted_index(shard.fields.body).map_err(text_error(shard.path()))?;
+        self.question.terms.iter().try_fold(0, |sum, term| Ok(sum + u64::from(index.doc_freq(term)?)))
     }
 
     fn walk(

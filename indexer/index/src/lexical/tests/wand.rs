@@ -114,7 +114,7 @@ fn scores_are_tantivys_to_the_last_bit_and_no_hit_is_lost() {
     let statistics = CorpusStatistics::new(&shards);
     for text in QUESTIONS {
         let question = Question::new(text);
-        let question = question.weigh(&statistics, None).unwrap().unwrap();
+        let mut question = question.weigh(&statistics, None).unwrap().unwrap();
         for (part, shard) in shards.iter().enumerate() {
             let keys = keys(shard, part);
             let mut all: BTreeMap<u32, f32> = BTreeMap::new();
@@ -125,12 +125,15 @@ fn scores_are_tantivys_to_the_last_bit_and_no_hit_is_lost() {
             let mut sorted: Vec<(u32, f32)> = all.iter().map(|(node, score)| (*node, *score)).collect();
             sorted.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             for k in [1, 7, 40, 5000] {
-                let best = question.best(shard, k, |node| keys[node as usize].as_str(), None, None).unwrap().hits;
-                let got: Vec<(u32, u32)> = best.iter().map(|hit| (hit.node, hit.score.to_bits())).collect();
-                assert_eq!(got, by_tantivy(text, &shards, shard, k), "{text:?} in {part}, k {k}");
-                assert_eq!(best.len(), k.min(all.len()));
-                for (got, expected) in best.iter().zip(&sorted) {
-                    assert!((got.score - expected.1).abs() < 1e-4, "{text:?} k {k}: {got:?} {expected:?}");
+                for quick in [0, u64::MAX] {
+                    question.quick = quick;
+                    let best = question.best(shard, k, |node| keys[node as usize].as_str(), None, None).unwrap().hits;
+                    let got: Vec<(u32, u32)> = best.iter().map(|hit| (hit.node, hit.score.to_bits())).collect();
+                    assert_eq!(got, by_tantivy(text, &shards, shard, k), "{text:?} in {part}, k {k}");
+                    assert_eq!(best.len(), k.min(all.len()));
+                    for (got, expected) in best.iter().zip(&sorted) {
+                        assert!((got.score - expected.1).abs() < 1e-4, "{text:?} k {k}: {got:?} {expected:?}");
+                    }
                 }
             }
             let mut each = Vec::new();
@@ -150,7 +153,8 @@ fn it_asks_whether_to_stop_also_while_it_skips() {
     let (_dir, shards) = unlike_shards();
     let statistics = CorpusStatistics::new(&shards);
     let question = Question::new("w0 w1 w2 w3 w4 w6 w8 w9 rare");
-    let question = question.weigh(&statistics, None).unwrap().unwrap();
+    let mut question = question.weigh(&statistics, None).unwrap().unwrap();
+    question.quick = 0;
     let (shard, keys) = (&shards[1], keys(&shards[1], 1));
     let mut few = NodeSet::new(shard.len());
     few.insert(3);
@@ -160,7 +164,8 @@ fn it_asks_whether_to_stop_also_while_it_skips() {
         let run = |patience: usize| {
             asked.store(0, Ordering::Relaxed);
             let stop = || asked.fetch_add(1, Ordering::Relaxed) == patience;
-            let found = question.best(shard, 1, |node| keys[node as usize].as_str(), passing, Some(&stop)).unwrap();
+            let key = |node: u32| keys[node as usize].as_str();
+            let found = question.best(shard, 1, key, passing, Some(&stop)).unwrap();
             (found.stopped, asked.load(Ordering::Relaxed))
         };
         let (stopped, looks) = run(usize::MAX);
