@@ -154,9 +154,10 @@ impl From<Error> for Status {
             Error::LargeReply { .. } => Self::out_of_range(text),
             Error::TowerBusy { retry_after, .. } => busy(text, retry_after),
             Error::Overloaded { wait, .. } => busy(text, Some(wait)),
-            Error::Busy { .. } | Error::Verifying | Error::NotVerified(_) | Error::FullReplies { .. } => {
-                Self::resource_exhausted(text)
-            }
+            Error::Busy { .. } => busy(text, Some(Duration::from_millis(100))),
+            Error::FullReplies { .. } => busy(text, Some(Duration::from_secs(1))),
+            Error::NotVerified(_) => Self::resource_exhausted(text),
+            Error::Verifying => Self::aborted(text),
             Error::Deadline(_) | Error::TowerLate(_) => Self::deadline_exceeded(text),
         }
     }

@@ -120,19 +120,15 @@ impl Error {
     /// The process or the system had too few files or too little memory: nothing is wrong with the index.
     pub fn is_shortage(&self) -> bool {
         use rustix::io::Errno;
-        let mut cause = self.os_error().map(|error| error as &(dyn std::error::Error + 'static));
-        while let Some(error) = cause {
-            let code = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
-            if code.is_some_and(|code| {
-                [Errno::MFILE, Errno::NFILE, Errno::NOMEM].contains(&Errno::from_raw_os_error(code))
-            }) {
-                return true;
-            }
-            // What `fs_err` adds to an error hides the system's number one level down.
-            cause = error.source();
-        }
-        false
+        let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(Errno::raw_os_error);
+        self.os_error().and_then(number).is_some_and(|number| shortages.contains(&number))
     }
+}
+
+/// The system's number of an error. `fs_err` leaves it in its text only.
+fn number(error: &io::Error) -> Option<i32> {
+    let told = || error.to_string().rsplit_once("(os error ")?.1.trim_end_matches(')').parse().ok();
+    error.raw_os_error().or_else(told)
 }
 
 #[cfg(test)]
@@ -145,7 +141,11 @@ mod tests {
         assert!(Error::from(raw()).is_shortage());
         let read = tantivy::directory::error::OpenReadError::wrap_io_error(raw(), PathBuf::from("x"));
         assert!(Error::Text { path: PathBuf::new(), reason: read.into() }.is_shortage());
-        assert!(!Error::from(fs_err::read("no such file").unwrap_err()).is_shortage());
+        let named = io::Error::other(format!("failed to open file `x`: {}", raw()));
+        assert!(Error::from(named).is_shortage());
+        let absent = fs_err::read("no such file").unwrap_err();
+        assert_eq!(number(&absent), Some(rustix::io::Errno::NOENT.raw_os_error()), "{absent}");
+        assert!(!Error::from(absent).is_shortage());
         assert!(!Error::NoIndex { path: PathBuf::new() }.is_shortage());
     }
 }

@@ -10,9 +10,10 @@ use crate::service::deadline::RETRY_PUSHBACK;
 
 /// Failures that pass by themselves: a server that restarts, or one that is full and does not say that it always will be.
 fn passes(status: &Status, config: &ClientConfig) -> bool {
+    let told_not_to = pushback(status).is_some_and(|millis| millis < 0);
     match status.code() {
-        Code::Unavailable => true,
-        Code::ResourceExhausted => config.retry_when_full && pushback(status).is_none_or(|millis| millis >= 0),
+        Code::Unavailable => !told_not_to,
+        Code::ResourceExhausted => config.retry_when_full && !told_not_to,
         _ => false,
     }
 }

@@ -10,7 +10,8 @@ use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tower::Layer;
 
-use super::receive::{Inbox, Received};
+use super::budget::ByteBudget;
+use super::receive::{Held, Received, inbox};
 use super::reply::{Owed, Sent, UntilSent};
 use super::schema::Schema;
 
@@ -18,14 +19,14 @@ use super::schema::Schema;
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
     schema: Arc<Schema>,
-    inbox: Inbox,
+    inbox: ByteBudget,
     draining: watch::Receiver<bool>,
     under_way: Arc<AtomicUsize>,
 }
 
 impl Bounds {
     pub(super) fn new(schema: Schema, draining: watch::Receiver<bool>, under_way: Arc<AtomicUsize>) -> Self {
-        Self { schema: Arc::new(schema), inbox: Inbox::new(), draining, under_way }
+        Self { schema: Arc::new(schema), inbox: inbox(), draining, under_way }
     }
 }
 
@@ -76,6 +77,7 @@ where
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let Bounds { schema, inbox, draining, under_way } = &self.bounds;
         let counted = Counted::new(under_way);
+        let held = Held::default();
         let owed = request.extensions().get::<Owed>().cloned().unwrap_or_default();
         // What no service knows is refused by the routes, which read no body.
         let request = match schema.method(request.uri().path()) {
@@ -85,13 +87,15 @@ where
                     // A sender that is gone has ended its server.
                     let _ = draining.wait_for(|begun| *begun).await;
                 });
-                Body::new(Received::new(body, Arc::clone(schema), method, inbox.clone(), drain))
+                Body::new(Received::new(body, Arc::clone(schema), method, (inbox.clone(), Arc::clone(&held)), drain))
             }),
             None => request,
         };
         let reply = self.inner.call(request);
         Box::pin(async move {
             let mut reply = reply.await?;
+            // What came in is gone by now, decoded or not.
+            drop(held);
             let kept = reply.extensions_mut().remove::<UntilSent>();
             Ok(reply.map(|body| Body::new(Sent::new(body, owed, kept, Box::new(counted)))))
         })

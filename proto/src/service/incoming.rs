@@ -66,6 +66,8 @@ pub(super) struct Connection {
     owed: Owed,
     reply_stall: Duration,
     draining: watch::Receiver<bool>,
+    /// Since when the system takes nothing more to send.
+    blocked: Option<Instant>,
     /// Until when the preface must be here, and how much of it is.
     preface: (Instant, usize),
     tick: Pin<Box<Sleep>>,
@@ -76,29 +78,38 @@ impl Connection {
     fn new(stream: TcpStream, bounds: &Bounds, permit: OwnedSemaphorePermit) -> Self {
         Self {
             stream,
-            owed: Owed::default(),
+            owed: Owed::new(bounds.reply_stall),
             reply_stall: bounds.reply_stall,
             draining: bounds.draining.clone(),
+            blocked: None,
             preface: (Instant::now() + bounds.preface, 0),
             tick: Box::pin(tokio::time::sleep(TICK.min(bounds.preface))),
             _permit: permit,
         }
     }
 
-    /// An error where the client has let a deadline pass.
+    /// Remembers whether the system takes what is sent.
+    fn written<T>(&mut self, polled: Poll<T>) -> Poll<T> {
+        if polled.is_ready() {
+            self.blocked = None;
+        } else {
+            self.blocked.get_or_insert_with(Instant::now);
+        }
+        polled
+    }
+
+    /// An error where the client has let a deadline pass. Asked by reads and writes alike: a connection that cannot write is
+    /// not read.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while self.tick.as_mut().poll(cx).is_ready() {
             let (deadline, received) = self.preface;
             if received < PREFACE && (Instant::now() >= deadline || *self.draining.borrow()) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the client began no HTTP/2"));
             }
-            if self.owed.longer_than(self.reply_stall) {
+            let blocked = self.blocked.is_some_and(|since| since.elapsed() > self.reply_stall);
+            if blocked || self.owed.is_overdue() {
                 let client = self.stream.peer_addr().map_or_else(|_| String::new(), |address| address.to_string());
-                tracing::info!(
-                    client,
-                    "ended a connection: its client took no byte of a reply for {:?}",
-                    self.reply_stall
-                );
+                tracing::info!(client, "ended a connection: its client does not take its replies");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no reply"));
             }
             self.tick.as_mut().reset(Instant::now() + TICK);
@@ -129,11 +140,15 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        self.check(cx)?;
+        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.written(polled)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        self.check(cx)?;
+        let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        self.written(polled)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -145,10 +160,34 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+        self.check(cx)?;
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.written(polled)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn accepted_connections_send_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let hour = Duration::from_hours(1);
+        let (_begun, draining) = watch::channel(false);
+        let bounds = Bounds { connections: 2, preface: hour, reply_stall: hour, draining };
+        let (accepted, client) = tokio::join!(
+            async { Box::pin(incoming(listener, bounds)).next().await.unwrap().unwrap() },
+            TcpStream::connect(address)
+        );
+        assert!(accepted.stream.nodelay().unwrap());
+        drop(client);
     }
 }

@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `accept.rs` | connections that cannot be taken |
 //! | `bounded.rs` | the layer around every gRPC service |
+//! | `budget.rs` | memory that many requests share |
 //! | `deadline.rs` | the deadline that a caller sends |
-//! | `http.rs` | HTTP/1.1 beside gRPC: connections bounded, slow headers cut off, drain |
+//! | `http.rs` | HTTP/1.1 next to gRPC: connections bounded, slow headers cut off, drain |
 //! | `incoming.rs` | gRPC connections: bounded in number, silence and unread replies |
 //! | `limited.rs` | services with dyad's message limits |
 //! | `places.rs` | places for HTTP connections, and who gives way |
@@ -18,6 +19,7 @@
 
 mod accept;
 mod bounded;
+mod budget;
 pub mod deadline;
 mod http;
 mod incoming;
@@ -30,6 +32,7 @@ mod server;
 mod shutdown;
 mod telemetry;
 
+pub use budget::{ByteBudget, HeldBytes};
 pub use http::{HttpConfig, serve_http};
 pub use limited::{admin, encoder, searcher};
 pub use reply::UntilSent;

@@ -4,38 +4,38 @@
 //! it whole.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 use tonic::Status;
 use tonic::body::Body;
 
+use super::budget::{ByteBudget, HeldBytes};
 use super::schema::{Method, Schema};
 
-/// Longest time without a byte in the middle of a message.
+/// Longest time for the header of a message, and more than a message takes at the least rate.
 const STALL: Duration = Duration::from_secs(20);
-/// Bytes of all messages that are being received at once, without the first [`FREE_BYTES`] of each.
-const BYTES_AT_ONCE: usize = 128 << 20;
-/// What a message may take before it counts: small requests pass while large ones wait for their bytes.
-const FREE_BYTES: usize = 64 << 10;
+/// Least rate at which a message comes, bytes per second.
+const LEAST_RATE: usize = 256 << 10;
+/// Bytes of all requests from their arrival until they are answered: of their first 64 KiB, and of the rest.
+const BYTES_AT_ONCE: [usize; 2] = [64 << 20, 128 << 20];
+/// Memory that a decoded string or message takes besides its bytes.
+const ELEMENT_BYTES: usize = 64;
 /// Compression flag and length.
 const HEADER: usize = 5;
-const KIB: usize = 1024;
 
-/// Memory for messages on their way in, shared by all requests of a server.
-#[derive(Debug, Clone)]
-pub(super) struct Inbox(Arc<Semaphore>);
-
-impl Inbox {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(BYTES_AT_ONCE / KIB)))
-    }
+/// Memory for requests, shared by all of a server.
+pub(super) fn inbox() -> ByteBudget {
+    let [beginnings, rest] = BYTES_AT_ONCE;
+    ByteBudget::new(beginnings, rest)
 }
+
+/// What a request holds of it. Shared with whoever answers the request, who drops it last.
+pub(super) type Held = Arc<Mutex<HeldBytes>>;
 
 /// Completes when a drain begins.
 pub(super) type Draining = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -45,26 +45,35 @@ pub(super) struct Received {
     inner: Body,
     schema: Arc<Schema>,
     method: Method,
-    inbox: Inbox,
+    inbox: ByteBudget,
     /// Bytes that are not yet a whole message.
     gathered: BytesMut,
-    held: Option<OwnedSemaphorePermit>,
+    held: Held,
     messages: usize,
+    /// When the header of the message was here that is not yet whole.
+    begun: Option<Instant>,
     stall: Pin<Box<Sleep>>,
     draining: Option<Draining>,
     ended: bool,
 }
 
 impl Received {
-    pub(super) fn new(inner: Body, schema: Arc<Schema>, method: Method, inbox: Inbox, draining: Draining) -> Self {
+    pub(super) fn new(
+        inner: Body,
+        schema: Arc<Schema>,
+        method: Method,
+        (inbox, held): (ByteBudget, Held),
+        draining: Draining,
+    ) -> Self {
         Self {
             inner,
             schema,
             method,
             inbox,
             gathered: BytesMut::new(),
-            held: None,
+            held,
             messages: 0,
+            begun: None,
             stall: Box::pin(tokio::time::sleep(STALL)),
             // A single request is answered; a stream of them could go on for ever.
             draining: method.streams.then_some(draining),
@@ -87,34 +96,28 @@ impl Received {
             )));
         }
         if self.gathered.len() < HEADER + length {
+            let announced = self.begun.get_or_insert_with(Instant::now);
+            let time = STALL + Duration::from_secs((length / LEAST_RATE) as u64);
+            self.stall.as_mut().reset(*announced + time);
             return Ok(None);
         }
         let message = self.gathered.split_to(HEADER + length).freeze();
-        self.schema.check(self.method, message.get(HEADER..).unwrap_or_default())?;
+        let elements = self.schema.check(self.method, message.get(HEADER..).unwrap_or_default())?;
+        self.hold(message.len() + elements * ELEMENT_BYTES)?;
         self.messages += 1;
+        self.begun = None;
+        self.stall.as_mut().reset(Instant::now() + STALL);
         Ok(Some(message))
     }
 
-    /// Takes arrived bytes, and a share of the memory for them.
-    fn gather(&mut self, mut data: Bytes) -> Result<(), Status> {
-        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let needed = (self.gathered.len() + data.len()).saturating_sub(FREE_BYTES).div_ceil(KIB);
-        if let Some(more) = needed.checked_sub(held).filter(|more| *more > 0) {
-            let permit = Arc::clone(&self.inbox.0).try_acquire_many_owned(more as u32).map_err(|_| {
-                Status::resource_exhausted(format!(
-                    "{} MiB of requests are being received, which is the most this server takes at once. Try later",
-                    BYTES_AT_ONCE >> 20
-                ))
-            })?;
-            match &mut self.held {
-                Some(held) => held.merge(permit),
-                None => self.held = Some(permit),
-            }
+    /// Takes a share of the memory for so many bytes.
+    fn hold(&self, bytes: usize) -> Result<(), Status> {
+        if self.held.lock().unwrap_or_else(PoisonError::into_inner).raise_to(bytes, &self.inbox) {
+            return Ok(());
         }
-        // Not `reserve(announced)`: memory follows what has come.
-        self.gathered.extend_from_slice(&data);
-        data.advance(data.len());
-        Ok(())
+        Err(Status::resource_exhausted(
+            "requests of many bytes are being received, as many as this server takes at once. Try later",
+        ))
     }
 
     /// What the end of the body means.
@@ -133,19 +136,16 @@ impl Received {
             if let Some(message) = self.whole()? {
                 return Poll::Ready(Some(Ok(Frame::data(message))));
             }
-            if self.gathered.is_empty() {
-                self.held = None;
-                if let Some(draining) = &mut self.draining
-                    && draining.as_mut().poll(cx).is_ready()
-                {
-                    return Poll::Ready(None);
-                }
+            if self.messages > 0 && self.method.streams {
+                // The message before is with its reader, who bounds how many he has.
+                *self.held.lock().unwrap_or_else(PoisonError::into_inner) = HeldBytes::default();
             }
             match Pin::new(&mut self.inner).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => {
-                        self.stall.as_mut().reset(Instant::now() + STALL);
-                        self.gather(data)?;
+                        self.hold(self.gathered.len() + data.len())?;
+                        // Not `reserve(announced)`: memory follows what has come.
+                        self.gathered.extend_from_slice(&data);
                     }
                     Err(trailers) => {
                         self.end()?;
@@ -158,11 +158,17 @@ impl Received {
                     return Poll::Ready(None);
                 }
                 Poll::Pending => {
+                    // Requests that have come are still answered; the wait for more ends.
+                    if self.gathered.is_empty()
+                        && let Some(draining) = &mut self.draining
+                        && draining.as_mut().poll(cx).is_ready()
+                    {
+                        return Poll::Ready(None);
+                    }
                     // Between the messages of a stream a client may take its time.
                     let waits = !self.gathered.is_empty() || !self.method.streams;
                     if waits && self.stall.as_mut().poll(cx).is_ready() {
-                        let reason = format!("no byte of the request came for {STALL:?}");
-                        return Poll::Ready(Some(Err(Status::deadline_exceeded(reason))));
+                        return Poll::Ready(Some(Err(Status::deadline_exceeded("the request came too slowly"))));
                     }
                     return Poll::Pending;
                 }
@@ -211,11 +217,17 @@ mod tests {
         }
     }
 
-    fn received(pieces: Vec<Bytes>, inbox: &Inbox) -> Received {
+    fn received(pieces: Vec<Bytes>, inbox: &ByteBudget) -> Received {
         let schema = Arc::new(Schema::new(&[crate::v1::FILE_DESCRIPTOR_SET]).unwrap());
         let method = schema.method("/dyad.v1.Encoder/Encode").unwrap();
         let pieces = pieces.into_iter().rev().collect();
-        Received::new(Body::new(Pieces(pieces)), schema, method, inbox.clone(), Box::pin(std::future::pending()))
+        Received::new(
+            Body::new(Pieces(pieces)),
+            schema,
+            method,
+            (inbox.clone(), Held::default()),
+            Box::pin(std::future::pending()),
+        )
     }
 
     fn poll(body: &mut Received) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
@@ -225,22 +237,21 @@ mod tests {
     #[tokio::test]
     async fn memory_follows_what_came_and_not_what_was_announced() {
         let announced = [&[0][..], &(32u32 << 20).to_be_bytes(), &[0x1a, 0]].concat();
-        let mut body = received(vec![announced.into()], &Inbox::new());
+        let mut body = received(vec![announced.into()], &super::inbox());
         assert!(poll(&mut body).is_pending());
         assert!(body.gathered.capacity() < 1024, "{}", body.gathered.capacity());
-        assert!(body.held.is_none());
     }
 
     #[tokio::test]
     async fn large_requests_share_a_memory_and_give_it_back() {
-        let inbox = Inbox::new();
+        let inbox = super::inbox();
         let header = [&[0][..], &(32u32 << 20).to_be_bytes()].concat();
         let piece = Bytes::from(vec![0; 1 << 20]);
         let pieces = |count: usize| std::iter::once(header.clone().into()).chain(vec![piece.clone(); count]).collect();
         let mut large: Vec<_> = (0..4).map(|_| received(pieces(31), &inbox)).collect();
         assert!(large.iter_mut().all(|body| poll(body).is_pending()));
         let refused = |body: &mut Received| matches!(poll(body), Poll::Ready(Some(Err(status))) if status.code() == tonic::Code::ResourceExhausted);
-        assert!(refused(&mut received(pieces(8), &inbox)));
+        assert!(refused(&mut received(pieces(20), &inbox)));
         let small = [&[0, 0, 0, 0, 3][..], &[0x1a, 1, b'x']].concat();
         assert!(matches!(poll(&mut received(vec![small.into()], &inbox)), Poll::Ready(Some(Ok(_)))));
         large.clear();
@@ -249,7 +260,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_that_stops_coming_ends_the_request() {
-        let mut body = received(vec![Bytes::from_static(&[0, 0, 0])], &Inbox::new());
+        let mut body = received(vec![Bytes::from_static(&[0, 0, 0])], &super::inbox());
         assert!(poll(&mut body).is_pending());
         body.stall.as_mut().reset(Instant::now());
         tokio::time::sleep(Duration::from_millis(5)).await;

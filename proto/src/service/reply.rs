@@ -18,6 +18,11 @@ use tonic::body::Body;
 
 /// Bytes handed to the transport at a time: what it holds of a reply that its client does not take.
 const PIECE: usize = 64 << 10;
+/// Least rate at which a client takes a reply, bytes per second.
+const LEAST_RATE: usize = 512 << 10;
+/// Replies whose last byte is handed over alone. The transport takes a piece before the client's window has room for it, and
+/// the next one only after: so a reply is here until all of it but a byte was sent.
+const LAST_ALONE: usize = 1 << 10;
 
 /// Something that is kept until a reply was sent, such as a share of memory. Goes into the extensions of a response.
 #[derive(Clone)]
@@ -36,21 +41,28 @@ impl std::fmt::Debug for UntilSent {
     }
 }
 
-/// The replies of one connection whose next piece waits for the client, and since when.
+/// The replies of one connection whose next piece waits for the client, and until when it may.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Owed {
-    since: Arc<Mutex<HashMap<u64, Instant>>>,
+    until: Arc<Mutex<HashMap<u64, Instant>>>,
     next: Arc<AtomicU64>,
+    stall: Duration,
 }
 
 impl Owed {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Of a connection whose client may take so long for a piece.
+    pub(super) fn new(stall: Duration) -> Self {
+        Self { stall, ..Self::default() }
     }
 
-    /// Whether a client has left a piece waiting for so long.
-    pub(super) fn longer_than(&self, time: Duration) -> bool {
-        self.lock().values().any(|since| since.elapsed() > time)
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a client has left a piece waiting for too long.
+    pub(super) fn is_overdue(&self) -> bool {
+        let now = Instant::now();
+        self.lock().values().any(|until| *until < now)
     }
 }
 
@@ -59,6 +71,8 @@ pub(super) struct Sent {
     inner: Body,
     /// Of the last frame, what was not handed over yet.
     rest: Bytes,
+    /// Until when the client must have taken the last frame.
+    frame_until: Instant,
     owed: Owed,
     number: u64,
     _kept: Option<UntilSent>,
@@ -69,12 +83,14 @@ impl Sent {
     /// `counted` is dropped with the body.
     pub(super) fn new(inner: Body, owed: Owed, kept: Option<UntilSent>, counted: Box<dyn Any + Send>) -> Self {
         let number = owed.next.fetch_add(1, Ordering::Relaxed);
-        owed.lock().insert(number, Instant::now());
-        Self { inner, rest: Bytes::new(), owed, number, _kept: kept, _counted: counted }
+        let frame_until = Instant::now() + owed.stall;
+        owed.lock().insert(number, frame_until);
+        Self { inner, rest: Bytes::new(), frame_until, owed, number, _kept: kept, _counted: counted }
     }
 
     fn piece(&mut self) -> Frame<Bytes> {
-        Frame::data(self.rest.split_to(self.rest.len().min(PIECE)))
+        let last = usize::from(self.rest.len() > LAST_ALONE);
+        Frame::data(self.rest.split_to((self.rest.len() - last).min(PIECE)))
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
@@ -84,6 +100,8 @@ impl Sent {
         match Pin::new(&mut self.inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(match frame.into_data() {
                 Ok(data) => {
+                    let time = Duration::from_secs((data.len() / LEAST_RATE) as u64);
+                    self.frame_until = Instant::now() + self.owed.stall + time;
                     self.rest = data;
                     self.piece()
                 }
@@ -100,12 +118,12 @@ impl http_body::Body for Sent {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let polled = self.poll_next(cx);
-        let number = self.number;
+        let (number, until) = (self.number, (Instant::now() + self.owed.stall).min(self.frame_until));
         let mut owed = self.owed.lock();
         // A piece that was handed over is asked for again only when the client has taken of it; while there is none, the
         // client waits for the server.
         match &polled {
-            Poll::Ready(Some(Ok(_))) => drop(owed.insert(number, Instant::now())),
+            Poll::Ready(Some(Ok(_))) => drop(owed.insert(number, until)),
             Poll::Ready(_) | Poll::Pending => drop(owed.remove(&number)),
         }
         drop(owed);

@@ -97,7 +97,7 @@ async fn client(address: &str, window: u32) -> (SendRequest<Bytes>, tokio::task:
     (sender.ready().await.unwrap(), tokio::spawn(connection))
 }
 
-/// A message behind its header.
+/// A message after its header.
 fn framed(message: &[u8]) -> Bytes {
     let mut frame = vec![0];
     frame.extend((message.len() as u32).to_be_bytes());
@@ -130,30 +130,28 @@ async fn becomes(what: impl Fn() -> bool) {
 
 /// A client whose system delays acknowledgements, as all do, gets the status right after the message: Nagle's algorithm
 /// would keep it back until the acknowledgement, 40 ms later.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_of_a_call_does_not_wait_for_an_acknowledgement() {
-    let server = start(8, ServerConfig::default()).await;
+    // Large enough that the message is a write of its own.
+    let server = start(4096, ServerConfig::default()).await;
     let (sender, _connection) = client(&server.address, 1 << 20).await;
-    let mut fastest = Duration::MAX;
-    // The first packets of a connection are acknowledged at once; later ones are not.
-    for number in 0..40 {
+    let mut at_once = 0;
+    for _ in 0..40 {
+        let asked = Instant::now();
         let mut reply = call(&sender, ENCODE, one_text()).await.await.unwrap().into_body();
-        reply.data().await.unwrap().unwrap();
-        let message = Instant::now();
+        while reply.data().await.is_some() {}
         assert!(reply.trailers().await.unwrap().is_some());
-        if number >= 30 {
-            fastest = fastest.min(message.elapsed());
-        }
+        at_once += usize::from(asked.elapsed() < Duration::from_millis(35));
     }
-    // No measurement of speed: the shortest of ten waits for a clock of 40 ms, or none of them does.
-    assert!(fastest < Duration::from_millis(30), "{fastest:?}");
+    // No measurement of speed: with the algorithm four of five calls wait for a clock of 40 ms, without it none does.
+    assert!(at_once > 20, "{at_once} of 40");
 }
 
 #[tokio::test]
 async fn a_client_that_takes_no_reply_loses_its_connection_and_the_reply_its_memory() {
     let config = ServerConfig { reply_stall: Duration::from_millis(300), ..ServerConfig::default() };
     let server = start(1 << 20, config).await;
-    for window in [0, 100_000] {
+    for window in [0, 1, 100_000] {
         let (sender, connection) = client(&server.address, window).await;
         let replies: Vec<_> = futures_util::future::join_all((0..3).map(|_| call(&sender, ENCODE, one_text()))).await;
         becomes(|| server.kept.load(Ordering::SeqCst) == 3).await;
@@ -173,6 +171,33 @@ async fn a_client_that_takes_no_reply_loses_its_connection_and_the_reply_its_mem
     }
     assert!(received > 1 << 20, "{received}");
     becomes(|| server.kept.load(Ordering::SeqCst) == 0).await;
+}
+
+/// What the transport has buffered for a client that reads nothing at all, and asks for an answer to a ping.
+#[tokio::test]
+async fn a_client_that_reads_nothing_loses_its_connection() {
+    let config = ServerConfig { reply_stall: Duration::from_millis(300), ..ServerConfig::default() };
+    let server = start(8 << 20, config).await;
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let mut tcp = TcpStream::connect(&server.address).await.unwrap();
+    let (sender, connection) = h2::client::Builder::new()
+        .initial_window_size((1 << 31) - 1)
+        .initial_connection_window_size((1 << 31) - 1)
+        .handshake(ours)
+        .await
+        .unwrap();
+    let connection = tokio::spawn(connection);
+    let sender = sender.ready().await.unwrap();
+    let replies: Vec<_> = futures_util::future::join_all((0..8).map(|_| call(&sender, ENCODE, one_text()))).await;
+    // What the client says goes out, and nothing comes in.
+    let (mut from_client, to_client) = tokio::io::split(theirs);
+    let mut said = Vec::new();
+    drop(tokio::time::timeout(Duration::from_millis(300), from_client.read_to_end(&mut said)).await);
+    tcp.write_all(&said).await.unwrap();
+    becomes(|| server.kept.load(Ordering::SeqCst) == 8).await;
+    tcp.write_all(&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]).await.unwrap();
+    becomes(|| server.kept.load(Ordering::SeqCst) == 0).await;
+    drop((replies, connection, to_client));
 }
 
 #[tokio::test]
@@ -199,7 +224,7 @@ async fn what_is_no_request_is_an_invalid_argument() {
     announced.extend((64u32 << 20).to_be_bytes());
     let cases = [
         ("cut", framed(&[0x1a, 0x05, b'x']), "3", "the message is malformed"),
-        ("not UTF-8", framed(&[0x1a, 0x01, 0xff]), "3", "is not UTF-8"),
+        ("not UTF-8", framed(&[0x1a, 0x01, 0xff]), "3", "`texts`: expected UTF-8"),
         ("of another type", framed(&[0x18, 0x01]), "3", "not of its type"),
         ("nothing", Bytes::new(), "3", "holds no message"),
         ("half", one_text().slice(..6), "3", "ends in the middle"),

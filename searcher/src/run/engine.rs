@@ -48,7 +48,7 @@ pub struct Engine {
     pub(super) served: ArcSwap<Snapshot>,
     pub(super) tower: QuestionTower,
     pool: Pool,
-    memory: Arc<ReplyMemory>,
+    memory: ReplyMemory,
     /// Held while a generation is opened and swapped in, so that the one asked for last is the one that stays.
     pub(super) switching: Arc<Mutex<()>>,
     pub(super) verifying: Arc<Semaphore>,
@@ -94,7 +94,7 @@ impl Engine {
             served: ArcSwap::from_pointee(snapshot),
             tower,
             pool: Pool::new(config.max_requests)?,
-            memory: Arc::new(ReplyMemory::new()),
+            memory: ReplyMemory::new(),
             switching: Arc::new(Mutex::new(())),
             verifying: Arc::new(Semaphore::new(1)),
             tower_is_down: AtomicBool::new(false),

@@ -3,6 +3,7 @@
 //! A thread that waits for its part of one job takes another job meanwhile. So that a walk of a millisecond never waits
 //! under somebody's scan of a second, bulk work (exact scans, explanations, batches) has threads of its own.
 
+use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,8 +14,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::stop::Stop;
 use crate::error::{Error, Result};
 
-/// Of the requests under way, batches and streams take at most one in so many.
+/// Of the requests under way, batches and streams take at most one in so many, and so do bulk requests that come alone.
 const SHARE: usize = 4;
+
+thread_local! {
+    /// Time that the job at hand has spent on other jobs, which its thread took while it waited for its parts.
+    static OTHERS: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
 
 /// Which threads do the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +34,25 @@ pub(super) enum Class {
 /// Admission, and the way to the threads.
 #[derive(Debug)]
 pub(super) struct Pool {
-    single: Arc<Semaphore>,
-    many: Arc<Semaphore>,
-    limit: usize,
-    share: usize,
+    single: Places,
+    single_bulk: Places,
+    many: Places,
     interactive: Workers,
     bulk: Workers,
+}
+
+/// Places for requests under way.
+#[derive(Debug)]
+struct Places {
+    free: Arc<Semaphore>,
+    count: usize,
+}
+
+impl Places {
+    fn new(count: usize) -> Self {
+        let count = count.max(1);
+        Self { free: Arc::new(Semaphore::new(count)), count }
+    }
 }
 
 /// Threads, and what waits for them.
@@ -88,13 +107,11 @@ impl Workers {
 
 impl Pool {
     pub(super) fn new(limit: usize) -> Result<Self> {
-        let limit = limit.max(1);
-        let share = (limit / SHARE).max(1);
+        let share = limit / SHARE;
         Ok(Self {
-            single: Arc::new(Semaphore::new((limit - share).max(1))),
-            many: Arc::new(Semaphore::new(share)),
-            limit,
-            share,
+            single: Places::new(limit - 2 * share),
+            single_bulk: Places::new(share),
+            many: Places::new(share),
             interactive: Workers::new("dyad-search")?,
             bulk: Workers::new("dyad-bulk")?,
         })
@@ -115,14 +132,18 @@ impl Pool {
         if wait > time {
             return Err(Error::Overloaded { wait, time });
         }
-        Arc::clone(&self.single).try_acquire_owned().map_err(|_| Error::Busy { limit: self.limit })
+        let places = match class {
+            Class::Interactive => &self.single,
+            Class::Bulk => &self.single_bulk,
+        };
+        Arc::clone(&places.free).try_acquire_owned().map_err(|_| Error::Busy { limit: places.count })
     }
 
     /// Admits a batch of `requests`, or one request of a stream. It waits its turn, first come first served, and takes at
-    /// most a share of the places, so that others are answered meanwhile.
+    /// most half of the places for such, so that others are answered meanwhile.
     pub(super) async fn admit_many(&self, requests: usize, stop: &Stop) -> Result<OwnedSemaphorePermit> {
-        let places = requests.clamp(1, self.share) as u32;
-        let turn = Arc::clone(&self.many).acquire_many_owned(places);
+        let places = requests.clamp(1, (self.many.count / 2).max(1)) as u32;
+        let turn = Arc::clone(&self.many.free).acquire_many_owned(places);
         match tokio::time::timeout_at(stop.deadline().into(), turn).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(Error::Internal),
@@ -145,9 +166,10 @@ impl Pool {
             let _counted = counted;
             // A caller that went away does not need the work done.
             if !done.is_closed() {
-                let started = Instant::now();
+                let (started, before) = (Instant::now(), OTHERS.replace(Duration::ZERO));
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-                load.took(started.elapsed());
+                let took = started.elapsed();
+                load.took(took.saturating_sub(OTHERS.replace(before + took)));
                 if let Ok(value) = outcome {
                     let _ = done.send(value);
                 }
@@ -177,9 +199,12 @@ mod tests {
         let pool = Pool::new(8).unwrap();
         let (stop, _waiting) = Stop::after(Instant::now(), HOUR);
         let batch = pool.admit_many(1000, &stop).await.unwrap();
-        // The share is taken, the rest is not.
-        let singles: Vec<_> = (0..6).map(|_| pool.admit(Class::Interactive, HOUR).unwrap()).collect();
-        assert!(matches!(pool.admit(Class::Interactive, HOUR), Err(Error::Busy { limit: 8 })));
+        let other_batch = pool.admit_many(1000, &stop).await.unwrap();
+        // The share is taken, the rest is not; nor do bulk requests take the places of others.
+        let bulk: Vec<_> = (0..2).map(|_| pool.admit(Class::Bulk, HOUR).unwrap()).collect();
+        assert!(matches!(pool.admit(Class::Bulk, HOUR), Err(Error::Busy { limit: 2 })));
+        let singles: Vec<_> = (0..4).map(|_| pool.admit(Class::Interactive, HOUR).unwrap()).collect();
+        assert!(matches!(pool.admit(Class::Interactive, HOUR), Err(Error::Busy { limit: 4 })));
         let (short, _waiting_too) = Stop::after(Instant::now(), Duration::from_millis(20));
         assert!(matches!(pool.admit_many(1, &short).await, Err(Error::Deadline(_))));
         let next = async {
@@ -188,7 +213,7 @@ mod tests {
         };
         let (admitted, ()) = tokio::join!(pool.admit_many(1000, &stop), next);
         assert!(admitted.is_ok());
-        drop(singles);
+        drop((singles, bulk, other_batch));
         assert!(pool.admit(Class::Interactive, HOUR).is_ok());
         assert!(Pool::new(1).unwrap().admit(Class::Interactive, HOUR).is_ok());
     }

@@ -1,10 +1,10 @@
 //! Memory for replies: what a reply may hold of documents, and what all of them may, until they were sent.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use dyad_index::lexical::StoredDocument;
 use dyad_proto::limits::MAX_REPLY_DOCUMENT_BYTES;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use dyad_proto::service::{ByteBudget, HeldBytes};
 
 use crate::error::{Error, Result};
 
@@ -12,41 +12,28 @@ use crate::error::{Error, Result};
 const ALL_REPLIES: usize = 96 << 20;
 /// What is kept of it for the beginnings of replies, so that small ones pass while large ones are being sent.
 const BEGINNINGS: usize = 32 << 20;
-/// The beginning of a reply.
-const BEGINNING: usize = 64 << 10;
-const KIB: usize = 1024;
 
 /// Shared by all requests of a searcher.
 #[derive(Debug)]
-pub(super) struct ReplyMemory {
-    beginnings: Arc<Semaphore>,
-    rest: Arc<Semaphore>,
-}
+pub(super) struct ReplyMemory(ByteBudget);
 
 impl ReplyMemory {
     pub(super) fn new() -> Self {
-        let places = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
-        Self { beginnings: places(BEGINNINGS), rest: places(ALL_REPLIES - BEGINNINGS) }
+        Self(ByteBudget::new(BEGINNINGS, ALL_REPLIES - BEGINNINGS))
     }
 
     /// For one reply.
-    pub(super) fn share(self: &Arc<Self>) -> Share {
-        Share { memory: Arc::clone(self), taken: Mutex::default() }
+    pub(super) fn share(&self) -> Share {
+        Share { budget: self.0.clone(), taken: Mutex::default() }
     }
 }
 
 /// What one reply holds; given back when it is dropped.
 #[derive(Debug)]
 pub struct Share {
-    memory: Arc<ReplyMemory>,
-    taken: Mutex<Taken>,
-}
-
-#[derive(Debug, Default)]
-struct Taken {
-    bytes: usize,
-    /// Of the memory for beginnings, and of the rest.
-    held: [Option<OwnedSemaphorePermit>; 2],
+    budget: ByteBudget,
+    /// Bytes, and what is held for them.
+    taken: Mutex<(usize, HeldBytes)>,
 }
 
 impl Share {
@@ -54,26 +41,12 @@ impl Share {
     pub(super) fn take(&self, document: &StoredDocument) -> Result<()> {
         let StoredDocument { key, title, text, metadata_json } = document;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.bytes += key.len() + title.len() + text.len() + metadata_json.len();
-        if taken.bytes > MAX_REPLY_DOCUMENT_BYTES {
+        let (bytes, held) = &mut *taken;
+        *bytes += key.len() + title.len() + text.len() + metadata_json.len();
+        if *bytes > MAX_REPLY_DOCUMENT_BYTES {
             return Err(Error::LargeReply { limit: MAX_REPLY_DOCUMENT_BYTES });
         }
-        let beginning = taken.bytes.min(BEGINNING).div_ceil(KIB);
-        let rest = taken.bytes.saturating_sub(BEGINNING).div_ceil(KIB);
-        let wanted = [(beginning, &self.memory.beginnings), (rest, &self.memory.rest)];
-        for ((wanted, memory), held) in wanted.into_iter().zip(&mut taken.held) {
-            let more = wanted - held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-            if more == 0 {
-                continue;
-            }
-            let permit = Arc::clone(memory).try_acquire_many_owned(more as u32);
-            let permit = permit.map_err(|_| Error::FullReplies { limit: ALL_REPLIES })?;
-            match held {
-                Some(held) => held.merge(permit),
-                None => *held = Some(permit),
-            }
-        }
-        Ok(())
+        if held.raise_to(*bytes, &self.budget) { Ok(()) } else { Err(Error::FullReplies { limit: ALL_REPLIES }) }
     }
 }
 
@@ -87,7 +60,7 @@ mod tests {
 
     #[test]
     fn one_reply_and_all_together_are_bounded_and_small_ones_pass() {
-        let memory = Arc::new(ReplyMemory::new());
+        let memory = ReplyMemory::new();
         let (mib, small) = (document(1 << 20), document(1000));
         let one = memory.share();
         for _ in 0..48 {

@@ -8,7 +8,7 @@ use dyad_proto::service::UntilSent;
 use dyad_proto::service::deadline::{LONGEST, in_time, timeout};
 use dyad_proto::v1::searcher_server::Searcher;
 use dyad_proto::{v1, validate};
-use futures_util::{Stream, StreamExt as _};
+use futures_util::{Stream, StreamExt as _, stream};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -81,8 +81,10 @@ impl Searcher for SearchService {
         request: Request<Streaming<v1::SearchRequest>>,
     ) -> Result<Response<Self::SearchStreamStream>, Status> {
         let engine = Arc::clone(&self.engine);
-        // One deadline for the whole call: requests of a stream wait for their places instead of being refused.
-        let deadline = Instant::now() + time(request.metadata()).unwrap_or(LONGEST);
+        // Requests of a stream wait for their places instead of being refused: as long as the call's deadline lets them, or
+        // for bulk work's usual time each.
+        let deadline =
+            timeout(request.metadata()).filter(|time| *time < LONGEST).map(|time| Instant::now() + in_time(time));
         let replies = request.into_inner().map(move |request| {
             let engine = Arc::clone(&engine);
             async move {
@@ -90,15 +92,23 @@ impl Searcher for SearchService {
                 let id = request.id;
                 let answered = async {
                     validate::search_request(&request)?;
-                    let left = deadline.saturating_duration_since(Instant::now());
+                    let left = deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
                     Ok::<_, Status>(engine.search(request, Some(left), Admission::Queued).await?)
                 };
                 let (answer, share) = answered.await.map_err(|status| of_request(id, &status))?;
                 Ok((v1::SearchStreamResponse { id, response: Some(convert::answer(answer)) }, share))
             }
         });
-        // A share is given back when its reply is handed on.
-        let replies = replies.buffered(STREAM_WIDTH).map(|reply| reply.map(|(reply, _share)| reply));
+        // A share is given back when the next reply is asked for: the transport then has taken the one before.
+        let replies =
+            stream::unfold((Box::pin(replies.buffered(STREAM_WIDTH)), None), |(mut replies, sent)| async move {
+                drop(sent);
+                let (reply, share) = replies.next().await?.map_or_else(
+                    |status| (Err(status), None),
+                    |(reply, share): (v1::SearchStreamResponse, Share)| (Ok(reply), Some(share)),
+                );
+                Some((reply, (replies, share)))
+            });
         Ok(Response::new(Box::pin(replies)))
     }
 

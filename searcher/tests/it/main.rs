@@ -5,8 +5,8 @@ mod admin;
 mod command_line;
 mod filters;
 mod fixture;
-#[cfg(feature = "torch")]
 mod limits;
+#[cfg(feature = "torch")]
 mod local;
 mod refusals;
 mod search;

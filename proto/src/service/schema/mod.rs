@@ -112,10 +112,12 @@ impl Schema {
         self.methods.get(path).copied()
     }
 
-    /// Whether the decoder may have these bytes; the status says why not.
-    pub(super) fn check(&self, method: Method, bytes: &[u8]) -> Result<(), Status> {
+    /// Counts the strings and messages in bytes that the decoder may have; the status says why it may not.
+    pub(super) fn check(&self, method: Method, bytes: &[u8]) -> Result<usize, Status> {
         let mut left = method.elements;
-        self.check_message(method.input, bytes, &mut left, 0).map_err(|fault| match fault {
+        let checked = self.check_message(method.input, bytes, &mut left, 0);
+        checked.map(|()| method.elements - left).map_err(|fault| match fault {
+            Fault::NotUtf8(field) => Status::invalid_argument(format!("`{field}`: expected UTF-8, got other bytes")),
             Fault::Malformed(reason) => Status::invalid_argument(format!("the message is malformed: {reason}")),
             Fault::TooMany(field, most) => {
                 Status::invalid_argument(format!("`{field}`: expected at most {most} elements, got more"))
@@ -163,7 +165,7 @@ impl Schema {
             *left = left.checked_sub(1).ok_or(Fault::Elements)?;
             match field.kind {
                 Kind::Text if std::str::from_utf8(content).is_err() => {
-                    return Err(Fault::Malformed("a string is not UTF-8"));
+                    return Err(Fault::NotUtf8(&field.name));
                 }
                 Kind::Text | Kind::Bytes => {}
                 Kind::Message(inner) => self.check_message(inner, content, left, depth + 1)?,
@@ -216,6 +218,7 @@ fn fields(message: &str, descriptor: &DescriptorProto, places: &HashMap<&str, us
 #[derive(Debug)]
 enum Fault<'a> {
     Malformed(&'static str),
+    NotUtf8(&'a str),
     TooMany(&'a str, usize),
     Elements,
 }

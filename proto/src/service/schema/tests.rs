@@ -33,7 +33,7 @@ fn search() -> v1::SearchRequest {
     }
 }
 
-fn check(path: &str, bytes: &[u8]) -> Result<(), Status> {
+fn check(path: &str, bytes: &[u8]) -> Result<usize, Status> {
     let schema = schema();
     schema.check(schema.method(path).unwrap(), bytes)
 }
@@ -55,7 +55,8 @@ fn every_maximum_names_a_field_that_exists() {
 #[test]
 fn legal_requests_pass() {
     let batch = v1::SearchBatchRequest { requests: vec![search(); limits::MAX_BATCH] };
-    check("/dyad.v1.Searcher/SearchBatch", &batch.encode_to_vec()).unwrap();
+    let elements = check("/dyad.v1.Searcher/SearchBatch", &batch.encode_to_vec()).unwrap();
+    assert!(elements > 20 * limits::MAX_BATCH, "{elements}");
     let large = v1::SearchRequest { filter: Some(filter(limits::MAX_FILTER_VALUES / 2)), ..search() };
     check("/dyad.v1.Searcher/Search", &large.encode_to_vec()).unwrap();
     let texts = v1::EncodeRequest { texts: vec!["text".into(); limits::MAX_TEXTS], ..Default::default() };
@@ -70,7 +71,7 @@ fn empty_elements_are_counted_before_they_are_decoded() {
     assert!(status.message().contains("`requests`: expected at most 1024 elements"), "{status}");
     let status = check("/dyad.v1.Encoder/Encode", &[0x1a, 0x00].repeat(1 << 20)).unwrap_err();
     assert!(status.message().contains("`texts`: expected at most 1024"), "{status}");
-    // Many small lists inside of one another's neighbours: none is too long, all of them are.
+    // Many short lists: none is too long by itself, all together are.
     let list =
         v1::Filter { condition: Some(v1::filter::Condition::All(v1::FilterList { filters: vec![filter(40); 100] })) };
     let many = v1::FilterList { filters: vec![list; 20] };
