@@ -167,7 +167,7 @@ async fn a_client_that_takes_no_reply_loses_its_connection_and_the_reply_its_mem
     while let Some(data) = body.data().await {
         received += data.as_ref().unwrap().len();
         body.flow_control().release_capacity(data.unwrap().len()).unwrap();
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert!(received > 1 << 20, "{received}");
     becomes(|| server.kept.load(Ordering::SeqCst) == 0).await;
