@@ -2,7 +2,7 @@
 
 /// Texts in one `EncodeRequest`.
 pub const MAX_TEXTS: usize = 1024;
-/// Bytes of one text to embed: 1 MiB. Tokens behind the model's maximum are cut anyway.
+/// Bytes of one text to embed: 1 MiB. Tokens after the model's maximum are cut anyway.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Bytes of one question: 32 KiB.
 pub const MAX_QUERY_BYTES: usize = 32 << 10;

@@ -27,7 +27,7 @@ pub struct AdminClient {
     url: String,
 }
 
-/// One method per unary call: request of at most so many bytes in, reply out, tried again where the failure passes by itself.
+/// One method per unary call: a request of at most `limit` bytes in, a reply out, tried again where the failure passes by itself.
 macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident($request:ident, $limit:ident) -> $response:ident;)*) => {$(
         $(#[$doc])*

@@ -16,7 +16,7 @@ pub struct ByteBudget {
 }
 
 impl ByteBudget {
-    /// So many bytes for the first 64 KiB of everybody, and so many for the rest.
+    /// `beginnings` bytes for the first 64 KiB of every request, and `rest` bytes for all that follows them.
     pub fn new(beginnings: usize, rest: usize) -> Self {
         let places = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
         Self { beginnings: places(beginnings), rest: places(rest) }
@@ -31,7 +31,7 @@ pub struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Holds at least so many bytes. False, and nothing changed that matters, where the budget has not as many.
+    /// Holds at least `bytes`. False where the budget has not as many left.
     #[must_use]
     pub fn raise_to(&mut self, bytes: usize, budget: &ByteBudget) -> bool {
         let beginning = bytes.min(BEGINNING).div_ceil(KIB);

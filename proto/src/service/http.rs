@@ -1,4 +1,4 @@
-//! HTTP/1.1 beside gRPC, on a listener of its own: connections bounded, slow headers cut off, silent connections give way, drain
+//! HTTP/1.1 next to gRPC, on a listener of its own: connections bounded, slow headers cut off, silent connections give way, drain
 //! with a deadline.
 
 use std::future::Future;

@@ -110,7 +110,7 @@ impl Received {
         Ok(Some(message))
     }
 
-    /// Takes a share of the memory for so many bytes.
+    /// Holds memory for `bytes`.
     fn hold(&self, bytes: usize) -> Result<(), Status> {
         if self.held.lock().unwrap_or_else(PoisonError::into_inner).raise_to(bytes, &self.inbox) {
             return Ok(());

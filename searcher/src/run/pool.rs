@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::stop::Stop;
 use crate::error::{Error, Result};
 
-/// Of the requests under way, batches and streams take at most one in so many, and so do bulk requests that come alone.
+/// Batches and streams take at most a quarter of the places for requests, and so do bulk requests that come alone.
 const SHARE: usize = 4;
 
 thread_local! {
@@ -71,7 +71,7 @@ struct Load {
 }
 
 impl Load {
-    /// Time until a job that comes now would end, on so many threads; zero where it would begin at once.
+    /// Time until a job that comes now would end on `threads` threads; zero where it would begin at once.
     fn wait(&self, threads: usize) -> Duration {
         let ahead = (self.jobs.load(Ordering::Relaxed) / threads.max(1)) as u64;
         let rounds = if ahead == 0 { 0 } else { ahead + 1 };

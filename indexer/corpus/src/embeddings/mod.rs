@@ -28,6 +28,4 @@ pub use record::{EmbeddingsProblem, Header, ModelRecord, Part, PartFile, SourceD
 pub use writer::{EmbeddingsWriter, Summary};
 
 #[cfg(test)]
-mod again;
-#[cfg(test)]
 mod tests;

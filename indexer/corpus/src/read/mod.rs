@@ -14,8 +14,6 @@
 
 mod beir;
 mod corpus;
-#[cfg(test)]
-mod flawed;
 mod flaws;
 mod input;
 mod jsonl;

@@ -1,5 +1,7 @@
 //! Written, read back, resumed, and damaged.
 
+mod again;
+
 use std::path::Path;
 
 use super::*;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::*;
+use super::super::*;
 use crate::error::Error;
 
 /// Good and flawed records in turn: five documents, and an empty text, a key twice, broken UTF-8, a line too long, a number.

@@ -1,5 +1,7 @@
 //! Every form that is read, every refusal and its text.
 
+mod flawed;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::*;
+use super::super::*;
 use crate::document::Document;
 
 fn header() -> Header {
