@@ -1,6 +1,8 @@
 //! `dyad-encoder serve`: one model over gRPC, and over HTTP where asked.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -27,7 +29,10 @@ pub(crate) struct Options {
     /// be answered before their deadline
     #[arg(long, value_name = "N", default_value_t = serve::Options::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]
     queue_tokens: u32,
-    /// Seconds that running requests get to finish after SIGINT or SIGTERM
+    /// Seconds after SIGINT or SIGTERM in which health says that the server goes, and requests are still taken
+    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    lame_duck_s: u64,
+    /// Seconds that running requests get to finish after that
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     drain_s: u64,
 }
@@ -58,12 +63,15 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let health = Health::new().serving::<EncoderServer<EncoderService>>().await;
         let routes = Routes::new(service::encoder(EncoderService::new(handle.clone())));
         let drain = Duration::from_secs(options.drain_s);
-        let model = handle.clone();
+        let lame_duck = Duration::from_secs(options.lame_duck_s);
+        let stopping = Arc::new(AtomicBool::new(false));
+        let (model, told) = (handle.clone(), Arc::clone(&stopping));
         let stop = async move {
             tokio::select! {
                 () = signal => {}
                 () = model.ended() => tracing::error!("the model has stopped, so the server stops too"),
             }
+            told.store(true, Ordering::Relaxed);
         };
         // Both servers end at the same signal and have the same time to drain.
         let stop = stop.boxed().shared();
@@ -75,13 +83,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             }
             output.flush()?;
         }
-        let grpc =
-            service::serve(listener, routes, health, stop.clone(), ServerConfig { drain, ..ServerConfig::default() });
+        let config = ServerConfig { lame_duck, drain, ..ServerConfig::default() };
+        let grpc = service::serve(listener, routes, health, stop.clone(), config);
         let http = async {
             let Some(listener) = http_listener else { return Ok(()) };
             let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
             let config = HttpConfig { drain, header_timeout, ..HttpConfig::default() };
-            let routes = http::router(handle.clone(), config.connections * 3 / 4);
+            let routes = http::router(handle.clone(), config.connections * 3 / 4, stopping);
+            let stop = stop.then(|()| tokio::time::sleep(lame_duck));
             service::serve_http(listener, routes, stop, config).await
         };
         // A server that fails ends the other.

@@ -152,3 +152,45 @@ fn kernels_that_no_machine_has_are_refused() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && error.contains("no kernels named `mmx`"), "{error}");
 }
+
+/// A tower that goes is told once in the log, whatever the number of questions.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tower_that_is_down_is_a_warning() {
+    let index = tempfile::tempdir().unwrap();
+    write_index(index.path(), 1, "f00d");
+    let tower = encoder("f00d").await;
+    let directory = index.path().to_str().unwrap().to_owned();
+    let arguments = ["serve", "--index", &directory, "--question-tower", &tower.url, "--listen", "127.0.0.1:0"];
+    let mut server = Command::new(env!("CARGO_BIN_EXE_dyad-searcher"))
+        .args(arguments)
+        .args(["--lame-duck-s", "0"])
+        .env("RUST_LOG", "info")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let out = server.stdout.take().unwrap();
+    let line = tokio::task::spawn_blocking(move || BufReader::new(out).lines().next().unwrap().unwrap()).await.unwrap();
+    let url = format!("http://{}", line.strip_prefix("listening on ").unwrap());
+    tower.stop();
+    let ask = ["query", "--server", &url, "--json", "number 5"];
+    let mut degraded = 0;
+    for _ in 0..200 {
+        let (code, out, error) = run_beside(&ask).await;
+        assert_eq!(code, Some(0), "{error}");
+        let reply: serde_json::Value = serde_json::from_str(&out).unwrap();
+        degraded += usize::from(reply["degraded"].as_bool().unwrap());
+        if degraded == 2 {
+            break;
+        }
+    }
+    assert_eq!(degraded, 2);
+    assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
+    let output = tokio::task::spawn_blocking(move || server.wait_with_output().unwrap()).await.unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        (output.status.code(), log.matches("the question tower gives no vectors").count()),
+        (Some(0), 1),
+        "{log}"
+    );
+}

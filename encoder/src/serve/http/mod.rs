@@ -29,6 +29,7 @@ mod request;
 mod response;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
@@ -53,18 +54,21 @@ struct App {
     bodies: Arc<Semaphore>,
     /// Requests for embeddings that may be under way.
     requests: Semaphore,
+    /// Set when the server is about to stop.
+    stopping: Arc<AtomicBool>,
     /// Seconds since 1970 when the service began, which is the model's `created`.
     since: u64,
 }
 
 /// The routes of one model, with at most `requests` for embeddings under way. Fewer than the server has connections: whoever
-/// sends slowly, or waits for the model, must not take the last place from a probe.
-pub fn router(handle: Handle, requests: usize) -> Router {
+/// sends slowly, or waits for the model, must not take the last place from a probe. Once `stopping` is set, `/readyz` says so.
+pub fn router(handle: Handle, requests: usize, stopping: Arc<AtomicBool>) -> Router {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let app = Arc::new(App {
         handle,
         bodies: Arc::new(Semaphore::new(BODIES_BYTES)),
         requests: Semaphore::new(requests),
+        stopping,
         since,
     });
     Router::new()

@@ -1,6 +1,7 @@
 //! What is served and how it does: `/v1/models`, `/livez`, `/readyz`, `/metrics`.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
@@ -23,8 +24,12 @@ pub(super) async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// The model embeds.
+/// The model embeds, and the server stays.
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Refusal> {
+    if app.stopping.load(Ordering::Relaxed) {
+        let message = "the server is about to stop".to_owned();
+        return Err(Refusal::server(StatusCode::SERVICE_UNAVAILABLE, "stopping", message));
+    }
     match app.handle.ready(READY).await {
         Ok(()) => Ok("ok\n"),
         Err(error) => Err(Refusal::server(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string())),

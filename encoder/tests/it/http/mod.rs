@@ -11,6 +11,8 @@ mod operation;
 mod refusals;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use dyad_encoder::serve::{EncoderService, Handle, Options, http};
@@ -33,6 +35,7 @@ const MODEL: &str = "classic-prompt-left-out";
 const REQUESTS: usize = 8;
 
 struct Server {
+    stopping: Arc<AtomicBool>,
     handle: Handle,
     client: Client,
     stop: oneshot::Sender<()>,
@@ -56,9 +59,10 @@ async fn serve(options: Options) -> Server {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
-    let routes = http::router(handle.clone(), REQUESTS);
+    let stopping = Arc::new(AtomicBool::new(false));
+    let routes = http::router(handle.clone(), REQUESTS, Arc::clone(&stopping));
     let task = tokio::spawn(service::serve_http(listener, routes, shutdown, HttpConfig::default()));
-    Server { handle, client: Client(address), stop, task }
+    Server { handle, client: Client(address), stopping, stop, task }
 }
 
 async fn simple() -> Server {

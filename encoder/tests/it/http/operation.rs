@@ -175,3 +175,13 @@ async fn a_request_under_way_is_answered_before_the_end() {
     tokio::time::timeout(Duration::from_mins(1), task).await.unwrap().unwrap().unwrap();
     assert!(TcpStream::connect(client.0).await.is_err(), "nobody listens any more");
 }
+
+#[tokio::test]
+async fn a_server_that_is_about_to_stop_is_alive_and_not_ready() {
+    let server = simple().await;
+    assert_eq!(server.get("/readyz").await.status, 200);
+    server.stopping.store(true, std::sync::atomic::Ordering::Relaxed);
+    let reply = server.get("/readyz").await;
+    assert!(reply.status == 503 && String::from_utf8(reply.body).unwrap().contains("about to stop"));
+    assert_eq!(server.get("/livez").await.status, 200);
+}
