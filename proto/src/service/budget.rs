@@ -21,6 +21,20 @@ impl ByteBudget {
         let places = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
         Self { beginnings: places(beginnings), rest: places(rest) }
     }
+
+    /// Waits until `bytes` are free, and holds them; first come, first served. A budget that never has as many lets wait for ever: give a deadline.
+    pub async fn reserve(&self, bytes: usize) -> Option<HeldBytes> {
+        let [beginning, rest] = parts(bytes).map(|places| u32::try_from(places).ok());
+        Some(HeldBytes {
+            beginning: Some(Arc::clone(&self.beginnings).acquire_many_owned(beginning?).await.ok()?),
+            rest: Some(Arc::clone(&self.rest).acquire_many_owned(rest?).await.ok()?),
+        })
+    }
+}
+
+/// Places for the beginning, and for what follows it.
+fn parts(bytes: usize) -> [usize; 2] {
+    [bytes.min(BEGINNING).div_ceil(KIB), bytes.saturating_sub(BEGINNING).div_ceil(KIB)]
 }
 
 /// What one request holds of a budget; given back when it is dropped.
@@ -34,8 +48,7 @@ impl HeldBytes {
     /// Holds at least `bytes`. False where the budget has not as many left.
     #[must_use]
     pub fn raise_to(&mut self, bytes: usize, budget: &ByteBudget) -> bool {
-        let beginning = bytes.min(BEGINNING).div_ceil(KIB);
-        let rest = bytes.saturating_sub(BEGINNING).div_ceil(KIB);
+        let [beginning, rest] = parts(bytes);
         raise(&mut self.beginning, beginning, &budget.beginnings) && raise(&mut self.rest, rest, &budget.rest)
     }
 }

@@ -11,7 +11,7 @@ use dyad_index::snapshot::Snapshot;
 use dyad_index::{Certificate, ModelRecord, manifest};
 use dyad_proto::v1;
 use prost::Message;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 use super::answer::{Answer, StageTimings};
 use super::batch;
@@ -135,44 +135,68 @@ impl Engine {
         let plan = Arc::new(Plan::new(&request, time, &certificates(&snapshot)));
         let query: Arc<str> = request.query.into();
         let text = {
-            let (snapshot, plan, query) = (Arc::clone(&snapshot), Arc::clone(&plan), Arc::clone(&query));
-            let (permit, stop) = (Arc::clone(&permit), Arc::clone(&stop));
-            move || {
-                let _permit = permit;
+            let (snapshot, plan, query, stop) =
+                (Arc::clone(&snapshot), Arc::clone(&plan), Arc::clone(&query), Arc::clone(&stop));
+            Arc::new(move || {
                 let passing = stages::passing(&snapshot, &plan, &stop)?;
                 let text = stages::text(&snapshot, &plan, &query, &passing, &stop)?;
                 Ok::<(Passing, Timed), Error>((passing, text))
-            }
+            })
         };
-        // Work that need not wait for the vector begins before it; where there is none, the way to the threads is gone once.
-        let (mut first, mut early) = (Some(text), None);
-        if plan.text_depth.is_some() || plan.filter.is_some() {
-            early = first.take().map(|text| self.pool.spawn(class, text));
-        }
+        // Work that need not wait for the vector begins before it; where there is none, it is done with the rest.
+        let early = (plan.text_depth.is_some() || plan.filter.is_some()).then(|| {
+            let (permit, text) = (Arc::clone(&permit), Arc::clone(&text));
+            self.pool.spawn(class, move || {
+                let _permit = permit;
+                text()
+            })
+        });
         let mut vectors = self.vectors(&[&plan], vec![query.to_string()]).await?;
         let vector = vectors.remove(0);
         let early = match early {
             Some(early) => Some(finish(early, &stop).await??),
             None => None,
         };
-        let ranked = {
-            let (snapshot, plan, share) = (Arc::clone(&snapshot), Arc::clone(&plan), self.memory.share());
-            let (values, stop) = (vector.values.clone(), Arc::clone(&stop));
+        let rank = {
+            let (snapshot, plan, stop) = (Arc::clone(&snapshot), Arc::clone(&plan), Arc::clone(&stop));
+            let values = vector.values.clone();
+            move |share: &Share| {
+                let late = if early.is_some() { None } else { Some(text()?) };
+                let Some((passing, text)) = early.as_ref().or(late.as_ref()) else { return Err(Error::Internal) };
+                let dense = stages::dense(&snapshot, &plan, values.as_deref(), passing, &stop)?;
+                let computed = dense.0.distance_computations;
+                let ranked = stages::rank(&snapshot, &plan, (&dense, text), passing.took_us, share, &stop)?;
+                Ok((Ranked { notes: passing.notes.clone(), ..ranked }, computed))
+            }
+        };
+        let ((ranked, computed), share) = self.fetch(class, permit, &stop, rank).await?;
+        Ok((answer(&snapshot, &plan, ranked, &vector, computed, started), share))
+    }
+
+    /// Does work that reads documents. Where the memory for replies has run out it is done once more, as soon as what the
+    /// largest reply takes is reserved: first come, first served.
+    async fn fetch<T: Send + 'static>(
+        &self,
+        class: Class,
+        permit: Arc<OwnedSemaphorePermit>,
+        stop: &Stop,
+        work: impl Fn(&Share) -> Result<T> + Send + Sync + 'static,
+    ) -> Result<(T, Share)> {
+        let work = Arc::new(work);
+        let done = |share: Share| {
+            let (work, permit) = (Arc::clone(&work), Arc::clone(&permit));
             self.pool.spawn(class, move || {
                 let _permit = permit;
-                let (passing, text) = match (early, first) {
-                    (Some(early), _) => early,
-                    (None, Some(first)) => first()?,
-                    (None, None) => return Err(Error::Internal),
-                };
-                let dense = stages::dense(&snapshot, &plan, values.as_deref(), &passing, &stop)?;
-                let computed = dense.0.distance_computations;
-                let ranked = stages::rank(&snapshot, &plan, (&dense, &text), passing.took_us, &share, &stop)?;
-                Ok((Ranked { notes: passing.notes, ..ranked }, computed, share))
+                work(&share).map(|value| (value, share))
             })
         };
-        let (ranked, computed, share) = finish(ranked, &stop).await??;
-        Ok((answer(&snapshot, &plan, ranked, vector, computed, started), share))
+        match finish(done(self.memory.share()), stop).await? {
+            Err(Error::FullReplies { .. }) => {
+                let reserved = self.memory.reserve(stop).await?;
+                finish(done(reserved), stop).await?
+            }
+            other => other,
+        }
     }
 
     /// Answers many questions: one call to the tower, then those that ask for the same are walked together. The order is
@@ -196,26 +220,26 @@ impl Engine {
         let filters: Vec<Vec<u8>> = requests.iter().map(|request| filter(request).unwrap_or_default()).collect();
         let queries: Vec<String> = requests.into_iter().map(|request| request.query).collect();
         let vectors = self.vectors(&plans.iter().collect::<Vec<_>>(), queries.clone()).await?;
-        let work = {
-            let (stop, share) = (Arc::clone(&stop), self.memory.share());
-            self.pool.spawn(Class::Bulk, move || {
-                let _permit = permit;
-                let items = plans.into_iter().zip(queries).zip(filters).zip(&vectors);
-                let item = |(((plan, query), filter), vector): (((Plan, String), Vec<u8>), &Vector)| batch::Item {
-                    plan,
-                    query,
-                    filter,
-                    vector: vector.values.clone(),
-                };
-                let items: Vec<_> = items.map(item).collect();
-                let found = batch::answer_all(&snapshot, &items, &share, &stop)?;
-                let answers = found.into_iter().zip(items).zip(vectors).map(|(((ranked, computed), item), vector)| {
-                    answer(&snapshot, &item.plan, ranked, vector, computed, started)
-                });
-                Ok((answers.collect(), share))
-            })
+        let items = plans.into_iter().zip(queries).zip(filters).zip(&vectors);
+        let item = |(((plan, query), filter), vector): (((Plan, String), Vec<u8>), &Vector)| batch::Item {
+            plan,
+            query,
+            filter,
+            vector: vector.values.clone(),
         };
-        finish(work, &stop).await?
+        let items: Vec<_> = items.map(item).collect();
+        let answer_all = {
+            let stop = Arc::clone(&stop);
+            move |share: &Share| {
+                let found = batch::answer_all(&snapshot, &items, share, &stop)?;
+                let answers =
+                    found.into_iter().zip(&items).zip(&vectors).map(|(((ranked, computed), item), vector)| {
+                        answer(&snapshot, &item.plan, ranked, vector, computed, started)
+                    });
+                Ok(answers.collect())
+            }
+        };
+        self.fetch(Class::Bulk, Arc::new(permit), &stop, answer_all).await
     }
 
     /// Vectors for the plans that have a dense stage, in one call to the tower. A plan that can answer without one
@@ -289,26 +313,26 @@ impl Engine {
         let permit = self.pool.admit(Class::Interactive, time)?;
         let snapshot = self.snapshot();
         let (stop, _waiting) = Stop::after(Instant::now(), time);
-        let work = {
-            let (stop, share) = (Arc::clone(&stop), self.memory.share());
-            self.pool.spawn(Class::Interactive, move || {
-                let _permit = permit;
+        let read = {
+            let stop = Arc::clone(&stop);
+            move |share: &Share| {
                 let (mut found, mut missing) = (Vec::new(), Vec::new());
-                for key in keys {
+                for key in &keys {
                     stop.check()?;
-                    match snapshot.find(&key) {
+                    match snapshot.find(key) {
                         Some((shard, node)) => {
                             let document = snapshot.document(shard, node)?;
                             share.take(&document)?;
                             found.push(document);
                         }
-                        None => missing.push(key),
+                        None => missing.push(key.clone()),
                     }
                 }
-                Ok((found, missing, share))
-            })
+                Ok((found, missing))
+            }
         };
-        finish(work, &stop).await?
+        let ((found, missing), share) = self.fetch(Class::Interactive, Arc::new(permit), &stop, read).await?;
+        Ok((found, missing, share))
     }
 
     /// Why a document is, or is not, among the hits of a question; and the generation that says so.
@@ -337,7 +361,14 @@ fn certificates(snapshot: &Snapshot) -> Vec<&Certificate> {
     snapshot.shards().iter().map(|shard| shard.dense.certificate()).collect()
 }
 
-fn answer(snapshot: &Snapshot, plan: &Plan, ranked: Ranked, vector: Vector, computed: u64, started: Instant) -> Answer {
+fn answer(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    ranked: Ranked,
+    vector: &Vector,
+    computed: u64,
+    started: Instant,
+) -> Answer {
     let timings = StageTimings {
         total_us: stages::micros(started),
         queue_us: vector.timings.queue_us,
@@ -351,7 +382,7 @@ fn answer(snapshot: &Snapshot, plan: &Plan, ranked: Ranked, vector: Vector, comp
         compared: ranked.compared,
         k: plan.k,
         timings,
-        degraded: vector.degraded,
+        degraded: vector.degraded.clone(),
         generation: snapshot.manifest().generation,
         fingerprint: snapshot.manifest().model.fingerprint.clone(),
         ef: if vector.values.is_some() { plan.ef() } else { 0 },

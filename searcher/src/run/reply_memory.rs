@@ -6,6 +6,7 @@ use dyad_index::lexical::StoredDocument;
 use dyad_proto::limits::MAX_REPLY_DOCUMENT_BYTES;
 use dyad_proto::service::{ByteBudget, HeldBytes};
 
+use super::stop::Stop;
 use crate::error::{Error, Result};
 
 /// Bytes of documents in all replies that are being made or sent.
@@ -25,6 +26,13 @@ impl ReplyMemory {
     /// For one reply.
     pub(super) fn share(&self) -> Share {
         Share { budget: self.0.clone(), taken: Mutex::default() }
+    }
+
+    /// For one reply of any size: waits until what the largest takes is free.
+    pub(super) async fn reserve(&self, stop: &Stop) -> Result<Share> {
+        let reserved = tokio::time::timeout_at(stop.deadline().into(), self.0.reserve(MAX_REPLY_DOCUMENT_BYTES));
+        let held = reserved.await.map_err(|_| stop.over())?.ok_or(Error::Internal)?;
+        Ok(Share { budget: self.0.clone(), taken: Mutex::new((0, held)) })
     }
 }
 
@@ -52,10 +60,29 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     fn document(bytes: usize) -> StoredDocument {
         StoredDocument { text: "x".repeat(bytes), ..StoredDocument::default() }
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_memory_gets_it_when_another_reply_was_sent() {
+        let (memory, mib) = (ReplyMemory::new(), document(1 << 20));
+        let first = memory.share();
+        assert!((0..40).all(|_| first.take(&mib).is_ok()));
+        let (soon, _waiting) = Stop::after(Instant::now(), Duration::from_millis(20));
+        assert!(matches!(memory.reserve(&soon).await, Err(Error::Deadline(_))));
+        let (stop, _waiting_too) = Stop::after(Instant::now(), Duration::from_mins(1));
+        let sent = async {
+            tokio::task::yield_now().await;
+            drop(first);
+        };
+        let (second, ()) = tokio::join!(memory.reserve(&stop), sent);
+        let second = second.unwrap();
+        assert!((0..48).all(|_| second.take(&mib).is_ok()));
     }
 
     #[test]

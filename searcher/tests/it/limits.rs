@@ -1,9 +1,11 @@
 //! Replies, keys and requests that are too large, and what they do not keep others from.
 
+use std::time::Duration;
+
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use dyad_proto::v1::searcher_client::SearcherClient as Generated;
-use dyad_searcher::run::EngineConfig;
+use dyad_searcher::run::{Admission, EngineConfig};
 use futures_util::StreamExt as _;
 use tonic::Code;
 
@@ -59,24 +61,27 @@ async fn documents_that_no_reply_holds_are_refused_with_the_way_out() {
     assert!(status.message().starts_with("request with id 8: "), "{status}");
 }
 
-/// The memory of a reply comes back when it was sent, and a reply that waits for its client leaves room for small ones.
+/// Large replies wait for each other, as long as their deadlines let them; small ones pass.
 #[tokio::test]
 async fn replies_share_a_memory_and_small_ones_pass() {
     let server = large().await;
     let large = request(Mode::Bm25, "number", 40);
-    let ask = |k| {
-        server.engine.search(v1::SearchRequest { k, ..large.clone() }, None, dyad_searcher::run::Admission::Refused)
-    };
-    let (_answer, first) = ask(40).await.unwrap();
-    let refused = ask(40).await.unwrap_err();
-    assert_eq!(tonic::Status::from(refused).code(), Code::ResourceExhausted);
+    let ask = |time| server.engine.search(large.clone(), time, Admission::Refused);
+    let (_answer, first) = ask(None).await.unwrap();
+    let late = ask(Some(Duration::from_millis(300))).await.unwrap_err();
+    assert_eq!(tonic::Status::from(late).code(), Code::DeadlineExceeded);
     let keys_only = v1::SearchRequest { keys_only: true, ..request(Mode::Bm25, "number", 60) };
     assert_eq!(server.client.search(keys_only).await.unwrap().hits.len(), 60);
+    assert_eq!(server.client.search(request(Mode::Bm25, "number", 1)).await.unwrap().hits.len(), 1);
     drop(first);
+    // Over the wire, side by side: each reply that was read gives its memory to the next.
+    let mut clients = Vec::new();
     for _ in 0..4 {
-        // Over the wire: each reply that was read has given its memory back.
-        let mut client = raw(&server).await;
-        assert_eq!(client.search(large.clone()).await.unwrap().into_inner().hits.len(), 40);
+        clients.push((raw(&server).await, large.clone()));
+    }
+    let replies = clients.iter_mut().map(|(client, request)| client.search(request.clone()));
+    for reply in futures_util::future::join_all(replies).await {
+        assert_eq!(reply.unwrap().into_inner().hits.len(), 40);
     }
 }
 
