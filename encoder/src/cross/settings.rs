@@ -44,7 +44,7 @@ pub struct CrossSettings {
     pub aggregator: Aggregator,
     /// One set of maps for the question's and the answer's side.
     pub one_side: bool,
-    /// Of the values drawn; absent for the run's.
+    /// Seed of the random initialisation; the run's where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }

@@ -53,7 +53,7 @@ impl Progress {
         Self { bar, started: now, logged: now, total_bytes, first_byte, window, documents, tokens: 0 }
     }
 
-    /// A window of so many documents begins that ends at `bytes` of the corpus; `tokens` of it are to be embedded.
+    /// A window of `documents` begins that ends at `bytes` of the corpus; `tokens` of it are to be embedded.
     pub(crate) fn begin(&mut self, bytes: u64, documents: usize, tokens: usize) {
         self.window = Window { begin: self.window.end, end: bytes, documents, tokens, done: 0 };
     }

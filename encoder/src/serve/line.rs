@@ -48,7 +48,7 @@ impl<R: Clone> Line<R> {
         self.rates.measure(backlog, tokens, spent);
     }
 
-    /// Whether a request of so many tokens can be answered before its deadline. Nobody is refused while the model is idle, or
+    /// Whether a request of this number of tokens can be answered before its deadline. Nobody is refused while the model is idle, or
     /// before it was seen at work.
     pub(crate) fn in_time(&self, tokens: usize, deadline: Instant, now: Instant) -> Result<(), EncodeError> {
         // Who is late already is told so in his turn.

@@ -37,7 +37,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// A batch of so many tokens was cut from this backlog, and took so long.
+    /// Records a batch: its tokens, the backlog that it was cut from, and the time that it took.
     pub(crate) fn measure(&mut self, backlog: usize, tokens: usize, spent: Duration) {
         let measured = tokens as f64 / spent.as_secs_f64().max(1e-6);
         let at = class(backlog);

@@ -82,7 +82,7 @@ impl Cuts {
         }
     }
 
-    /// The longest beginning of at most so many bytes that ends at a cut, unless it is shorter than half of that.
+    /// The longest prefix within the byte limit that ends at a cut, unless it is shorter than half of that.
     fn beginning<'a>(&self, text: &'a str, bytes: usize) -> Option<&'a str> {
         let mut end = bytes.min(text.len());
         while !text.is_char_boundary(end) {
@@ -110,7 +110,7 @@ impl Cuts {
             .filter_map(|bytes| self.beginning(text, bytes))
     }
 
-    /// The longest beginning of at most so many bytes.
+    /// The longest prefix within the byte limit.
     pub(super) fn at_most<'a>(&self, text: &'a str, bytes: usize) -> Option<&'a str> {
         if text.len() > bytes { self.beginning(text, bytes) } else { None }
     }

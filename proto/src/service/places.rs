@@ -12,7 +12,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// How long a connection that gives way may take to end by itself, as with the last bytes of a reply.
 pub(super) const GIVE_WAY: Duration = Duration::from_millis(500);
 
-/// Connections that are ended at once: one of so many, and one at least.
+/// Connections that are ended at once: one in N of all, and one at least.
 const SHARE: usize = 16;
 
 /// All places of a server.

@@ -75,7 +75,7 @@ async fn collect(
 }
 
 impl Patience {
-    /// For a body of which so many bytes have come.
+    /// For a body of which this number of bytes has come.
     fn of(self, bytes: usize) -> Duration {
         let more = Duration::from_millis(bytes as u64 * 1000 / self.per_second.max(1) as u64);
         (self.first + more).min(self.longest)

@@ -36,7 +36,7 @@ pub struct Weighed<'a> {
     statistics: TermStatistics,
     /// By term of the question.
     weights: Vec<Bm25Weight>,
-    /// A shard with at most so many postings of the terms is walked by tantivy.
+    /// Most postings of the terms for which a shard is walked by tantivy.
     pub(super) quick: u64,
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::search::{NodeSet, ROWS_BETWEEN_LOOKS};
 
-/// A filter that lets fewer than one of so many nodes pass gets no window: most of what was read would not be needed.
+/// A filter that lets less than this share (one in N) of the nodes pass gets no window: most of what was read would not be needed.
 const SPARSE: u64 = 8;
 
 /// Windows of a scan from its first node to its last.
