@@ -127,8 +127,8 @@ impl Compute {
         Ok(())
     }
 
-    /// Batches that are computed side by side where there are many: one per core that may be used, one on a GPU.
-    pub(crate) fn lanes(&self) -> usize {
+    /// Threads that may compute at once: those of one operator, or workers with a batch each. One on a GPU.
+    pub(crate) fn workers(&self) -> usize {
         match self.device {
             Device::Cpu => self.threads.unwrap_or_else(one_per_core).clamp(1, MOST_THREADS),
             Device::Cuda(_) => 1,
@@ -203,7 +203,7 @@ mod tests {
             drop(kept);
             assert_eq!(tch::get_num_threads(), chosen);
         }
-        assert_eq!(Compute::default().lanes(), usize::try_from(chosen).unwrap());
+        assert_eq!(Compute::default().workers(), usize::try_from(chosen).unwrap());
     }
 
     #[test]

@@ -1,40 +1,53 @@
 //! Towers, model directories, the embedding job and the embedding service; the only crate with libtorch.
 //!
+//! Layers, lowest first; no module imports upward:
+//!
 //! | module | what lives there |
 //! |---|---|
-//! | [`bundle`] | a model directory: layout, weights, fingerprint |
-//! | [`cli`] | the commands of the binary |
-//! | [`data`] | what training reads: tokenized examples, batches, their order |
-//! | [`device`] | cpu or cuda, number type, threads |
+//! | [`error`], [`device`] | why a model cannot be opened or run; cpu or cuda, number type, threads |
+//! | [`config`] | what a model directory says about itself, as plain data |
+//! | `checkpoint` | a model as a value: configuration, tensors, files; its fingerprint |
+//! | [`transform`] | checkpoints from checkpoints: two towers, random values, another number type |
 //! | [`tokenize`] | text to tokens to batches |
-//! | [`tower`] | the network |
-//! | [`dual`] | two towers, what they share, and how they learn |
+//! | `nn` | the network |
+//! | [`model`] | where all of these meet: a model that runs |
+//! | [`embed`] | the embedding job: a corpus to an embeddings directory |
+//! | [`serve`] | one model for many callers: in process, over gRPC and over HTTP |
+//! | [`data`] | what training reads: tokenized examples, batches, their order |
 //! | [`loss`] | what training makes small |
-//! | [`cross`] | the cross side of ENDX, for training only |
 //! | [`optim`] | optimizers whose state can be saved, schedules, clipping |
+//! | [`cross`] | the cross side of ENDX, for training only |
 //! | [`train`] | the training loop: one TOML, stages, checkpoints, evaluation |
 //! | [`probe`] | how the two towers lie in their common space |
-//! | [`job`] | the embedding job: a corpus to an embeddings directory |
-//! | [`serve`] | one model for many callers: in process, over gRPC and over HTTP |
-//! | [`error`] | why a model cannot be opened or run |
+//! | [`cli`] | the commands of the binary |
+//!
+//! All after [`serve`] but [`cli`] are behind the feature `train`, which is on by default.
 
-pub mod bundle;
+pub(crate) mod checkpoint;
 pub mod cli;
+pub mod config;
+#[cfg(feature = "train")]
 pub mod cross;
+#[cfg(feature = "train")]
 pub mod data;
 pub mod device;
-pub mod dual;
+pub mod embed;
 pub mod error;
-pub mod job;
+#[cfg(feature = "train")]
 pub mod loss;
+pub mod model;
+pub(crate) mod nn;
+#[cfg(feature = "train")]
 pub mod optim;
+#[cfg(feature = "train")]
 pub mod probe;
 pub mod serve;
 pub mod tokenize;
-pub mod tower;
+#[cfg(feature = "train")]
 pub mod train;
+pub mod transform;
 
-pub use bundle::{Encoder, ModelInfo};
+pub use config::{Sharing, Tower};
 pub use device::{Compute, Device, Dtype};
 pub use error::Error;
-pub use tower::Tower;
+pub use model::{Model, ModelInfo};

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use dyad_encoder::cli::{Cli, INTERRUPTED, told};
+#[cfg(feature = "train")]
 use dyad_encoder::data::DataError;
-use dyad_encoder::job::JobError;
+use dyad_encoder::embed::JobError;
+#[cfg(feature = "train")]
 use dyad_encoder::train::TrainError;
 
 /// Also of libtorch (`override`): the C library's gives large blocks back to the kernel at every free, and a layer's
@@ -22,12 +24,20 @@ fn main() -> ExitCode {
         Err(error) => {
             // Nobody is left to tell when standard error is closed.
             let _ = writeln!(std::io::stderr().lock(), "error: {}", told(&error));
-            let interrupted = matches!(error.downcast_ref(), Some(JobError::Interrupted { .. }))
-                || matches!(error.downcast_ref(), Some(DataError::Interrupted))
-                || matches!(error.downcast_ref(), Some(TrainError::Interrupted { .. }));
-            if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
+            if is_interrupted(&error) { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Whether a long job was told to end.
+fn is_interrupted(error: &anyhow::Error) -> bool {
+    let embedding = matches!(error.downcast_ref(), Some(JobError::Interrupted { .. }));
+    #[cfg(feature = "train")]
+    let training = matches!(error.downcast_ref(), Some(DataError::Interrupted))
+        || matches!(error.downcast_ref(), Some(TrainError::Interrupted { .. }));
+    #[cfg(not(feature = "train"))]
+    let training = false;
+    embedding || training
 }
 
 /// Whoever read our output has had enough, as in `dyad-encoder encode ... | head`.

@@ -13,13 +13,13 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use dyad_corpus::examples::ExampleOptions;
-use dyad_encoder::dual::Learned;
+use dyad_encoder::Tower;
 use dyad_encoder::loss::Similarity;
+use dyad_encoder::model::Model;
+use dyad_encoder::model::VectorLength;
 use dyad_encoder::probe::{ProbeOptions, probe, svg};
 use dyad_encoder::tokenize::{Budget, Tokens};
-use dyad_encoder::tower::VectorLength;
 use dyad_encoder::train::{Config, Embed, Evaluator, TrainError, train};
-use dyad_encoder::{Encoder, Tower};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -128,7 +128,7 @@ impl Todo<'_> {
             self.train(folder)?
         };
         let started = Instant::now();
-        let encoder = Encoder::open(&model, &config.compute())?;
+        let encoder = Model::open(&model, &config.compute())?;
         for evaluated in self.evaluations {
             let file = file(folder, evaluated);
             if !file.exists() {
@@ -183,7 +183,7 @@ impl Todo<'_> {
         }
     }
 
-    fn evaluate(self, model: &Path, encoder: &Encoder, evaluated: &Evaluated) -> anyhow::Result<Values> {
+    fn evaluate(self, model: &Path, encoder: &Model, evaluated: &Evaluated) -> anyhow::Result<Values> {
         let data = PathBuf::from(self.places.fill(&evaluated.data));
         let compute = self.config.compute();
         let evaluator = Evaluator::open(&data, &evaluated.split, &encoder.tokenizer())?;
@@ -191,20 +191,20 @@ impl Todo<'_> {
         let go_on = || !self.cancel.load(Ordering::Relaxed);
         let search = |embed: &Embed<'_>| evaluator.search(embed, encoder.info().dim, compute.torch_device());
         let found = match evaluated.similarity {
-            Similarity::Cosine => {
-                search(&|tower: Tower, texts: &[Tokens]| encoder.embed_while(tower, texts, budget, |_| go_on()))?
-            }
+            Similarity::Cosine => search(&|tower: Tower, texts: &[Tokens]| {
+                encoder.embed_while(tower, texts, VectorLength::Unit, budget, |_| go_on())
+            })?,
             Similarity::InnerProduct => {
-                let learned = Learned::open(model, &compute)?;
+                let learned = Model::open_for_training(model, &compute)?;
                 search(&|tower: Tower, texts: &[Tokens]| {
-                    learned.embed_all(tower, texts, VectorLength::Raw, budget, &go_on)
+                    learned.embed_while(tower, texts, VectorLength::Raw, budget, |_| go_on())
                 })?
             }
         };
         Ok(evaluator.measure(&found.ok_or(Error::Interrupted)?).queries)
     }
 
-    fn look(self, folder: &Path, encoder: &Encoder, config: &ProbeConfig) -> anyhow::Result<Separated> {
+    fn look(self, folder: &Path, encoder: &Model, config: &ProbeConfig) -> anyhow::Result<Separated> {
         let compute = self.config.compute();
         let options = ProbeOptions {
             data: self.places.fill(&config.data).into(),

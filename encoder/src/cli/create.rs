@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::dual::{
-    Aggregation, Cell, Creation, NewEncoder, Sharing, create_drawn, create_over, create_with, own_projection,
-};
+use crate::config::{Cell, Sharing};
+use crate::model::{create_drawn, create_over, create_with, own_projection};
+use crate::transform::{Aggregation, Creation, NewEncoder};
 
 /// Values per vector where neither the command nor the model says it.
 const DIM: usize = 768;

@@ -11,9 +11,9 @@ use dyad_corpus::room::{boundless, free_space};
 
 use super::model::ModelOptions;
 use super::signals::watch_signals;
-use crate::bundle::Encoder;
-use crate::job::{EmbedJob, Outcome};
-use crate::tower::Tower;
+use crate::config::Tower;
+use crate::embed::{EmbedJob, Outcome};
+use crate::model::Model;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     // Before the model is opened, which takes seconds.
     job.check_corpus().context("--corpus")?;
     let interrupted = watch_signals()?;
-    let encoder = Encoder::open(&options.model.model, &options.model.compute())?;
+    let encoder = Model::open(&options.model.model, &options.model.compute())?;
     let outcome = job.run(&encoder, &interrupted)?;
 
     let mut output = std::io::stdout().lock();

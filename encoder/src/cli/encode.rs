@@ -7,9 +7,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::model::ModelOptions;
-use crate::bundle::Encoder;
+use crate::config::Tower;
+use crate::model::Model;
 use crate::tokenize::Tokens;
-use crate::tower::Tower;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -31,7 +31,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     for (number, text) in texts.iter().enumerate() {
         ensure!(!text.trim().is_empty(), "text {} is empty", number + 1);
     }
-    let encoder = Encoder::open(&options.model.model, &options.model.compute())?;
+    let encoder = Model::open(&options.model.model, &options.model.compute())?;
     let tokenizer = encoder.tokenizer();
     let tokens: Vec<Tokens> =
         texts.iter().map(|text| tokenizer.encode(options.tower, text)).collect::<Result<_, _>>()?;

@@ -11,11 +11,11 @@ use dyad_corpus::run::{self, Run};
 
 use super::model::ModelOptions;
 use super::signals::watch_signals;
-use crate::bundle::Encoder;
+use crate::config::Tower;
 use crate::data::DataError;
 use crate::device::Compute;
+use crate::model::{Model, VectorLength};
 use crate::tokenize::Tokens;
-use crate::tower::Tower;
 use crate::train::{Evaluator, METRICS};
 
 #[derive(Debug, Args)]
@@ -72,10 +72,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 
 fn measure(model: &Path, options: &Options, interrupted: &AtomicBool) -> anyhow::Result<(Run, Evaluation)> {
     let compute = options.model.compute();
-    let encoder = Encoder::open(model, &compute)?;
+    let encoder = Model::open(model, &compute)?;
     let evaluator = Evaluator::open(&options.data, &options.split, &encoder.tokenizer())?;
     let (budget, go_on) = (options.model.budget(), |_| !interrupted.load(Ordering::Relaxed));
-    let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_while(tower, texts, budget, go_on);
+    let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_while(tower, texts, VectorLength::Unit, budget, go_on);
     let device = Compute { device: compute.device, ..Compute::default() }.torch_device();
     let found = evaluator.search(&embed, encoder.info().dim, device)?.ok_or(DataError::Interrupted)?;
     let measured = evaluator.measure(&found);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bundle::{Encoder, export};
 use crate::device::{Compute, Dtype};
+use crate::model::{Model, export};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -23,7 +23,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     export(&options.model, &options.to, options.dtype)?;
-    let encoder = Encoder::open(&options.to, &Compute::default())?;
+    let encoder = Model::open(&options.to, &Compute::default())?;
     let fingerprint = &encoder.info().fingerprint;
     writeln!(
         std::io::stdout().lock(),

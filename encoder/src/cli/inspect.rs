@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use crate::bundle::Encoder;
 use crate::device::Compute;
+use crate::model::Model;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -23,7 +23,7 @@ pub(crate) struct Options {
 const DTYPES: [(&str, u64); 3] = [("f32", 4), ("bf16", 2), ("f16", 2)];
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let encoder = Encoder::open(&options.model, &Compute::default())?;
+    let encoder = Model::open(&options.model, &Compute::default())?;
     let (info, contents, golden) = (encoder.info(), encoder.contents(), encoder.reproduce_golden()?);
     let mut output = std::io::stdout().lock();
     if options.json {

@@ -11,8 +11,8 @@ use dyad_corpus::examples::ExampleReader;
 use super::examples::{ExampleArguments, report};
 use super::model::ModelOptions;
 use super::signals::watch_signals;
-use crate::bundle::Encoder;
 use crate::data::{Candidates, Margin, MineOptions, mine_file};
+use crate::model::Model;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let examples = || Ok(vec![ExampleReader::open(&options.data.data, &read)?]);
     let interrupted = watch_signals()?;
     let go_on = || !interrupted.load(Ordering::Relaxed);
-    let encoder = Encoder::open(&options.model.model, &options.model.compute())?;
+    let encoder = Model::open(&options.model.model, &options.model.compute())?;
     let settings = (&mining, options.model.budget());
     let candidates = match (&options.searcher, &options.corpus) {
         (Some(url), _) => Candidates::Searcher(url),

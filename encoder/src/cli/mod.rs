@@ -20,16 +20,22 @@
 mod create;
 mod embed;
 mod encode;
+#[cfg(feature = "train")]
 mod evaluate;
+#[cfg(feature = "train")]
 mod examples;
 mod export;
 mod inspect;
+#[cfg(feature = "train")]
 mod mine;
 mod model;
+#[cfg(feature = "train")]
 mod probe;
+#[cfg(feature = "train")]
 mod reqa;
 mod serve;
 mod signals;
+#[cfg(feature = "train")]
 mod train;
 
 use std::fmt::Write;
@@ -62,14 +68,19 @@ enum Command {
     /// Write the same model with its weights in another number type.
     Export(export::Options),
     /// Draw questions and answers in one plane, and say how far the towers are apart.
+    #[cfg(feature = "train")]
     Probe(probe::Options),
     /// Train a dual encoder by one TOML; run again after an interruption to go on.
+    #[cfg(feature = "train")]
     Train(train::Options),
     /// Search a BEIR folder exactly and measure the ranking; compare two models.
+    #[cfg(feature = "train")]
     Evaluate(evaluate::Options),
     /// Find hard negatives for training examples by exact search.
+    #[cfg(feature = "train")]
     Mine(mine::Options),
     /// Write a SQuAD file as questions and answer sentences, by the ReQA construction.
+    #[cfg(feature = "train")]
     Reqa(reqa::Options),
 }
 
@@ -83,10 +94,15 @@ impl Cli {
             Command::Inspect(options) => inspect::run(&options),
             Command::Create(options) => create::run(&options),
             Command::Export(options) => export::run(&options),
+            #[cfg(feature = "train")]
             Command::Probe(options) => probe::run(&options),
+            #[cfg(feature = "train")]
             Command::Train(options) => train::run(&options),
+            #[cfg(feature = "train")]
             Command::Evaluate(options) => evaluate::run(&options),
+            #[cfg(feature = "train")]
             Command::Mine(options) => mine::run(&options),
+            #[cfg(feature = "train")]
             Command::Reqa(options) => reqa::run(&options),
         }
     }
@@ -109,13 +125,15 @@ mod tests {
     use anyhow::Context;
 
     use super::*;
-    use crate::train::TrainError;
 
     #[test]
     fn a_cause_is_told_once() {
-        let missing = || TrainError::Io(fs_err::read("nope.toml").unwrap_err());
+        let missing = || crate::Error::Io(fs_err::read("nope.toml").unwrap_err());
         let message = told(&missing().into());
-        assert_eq!(message, "failed to open file `nope.toml`: No such file or directory (os error 2)");
+        assert_eq!(
+            message,
+            "cannot read the model: failed to open file `nope.toml`: No such file or directory (os error 2)"
+        );
         let outside = Err::<(), _>(missing()).context("cannot train").unwrap_err();
         assert_eq!(told(&outside), format!("cannot train: {message}"));
         let source = serde_json::from_str::<u32>("x").unwrap_err();

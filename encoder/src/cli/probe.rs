@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::examples::ExampleArguments;
 use super::model::ModelOptions;
-use crate::bundle::Encoder;
+use crate::model::Model;
 use crate::probe::{ProbeOptions, probe, svg};
 
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let encoder = Encoder::open(&options.model.model, &options.model.compute())?;
+    let encoder = Model::open(&options.model.model, &options.model.compute())?;
     let asked = ProbeOptions {
         data: options.data.data.clone(),
         read: options.data.read("test"),

@@ -3,13 +3,13 @@
 use tch::{Device, Kind, Tensor};
 
 use crate::device::{Compute, Dtype};
-use crate::dual::{Parameter, Random};
 use crate::error::{Error, torch};
-use crate::tower::Parameters;
+use crate::nn::{Parameter, Parameters, WeightForm};
+use crate::transform::Stream;
 
 /// Hands out drawn tensors, and notes them.
 pub(super) struct Drawn {
-    random: Random,
+    seed: u64,
     mixed: bool,
     device: Device,
     prefix: String,
@@ -19,7 +19,7 @@ pub(super) struct Drawn {
 impl Drawn {
     pub(super) fn new(seed: u64, compute: &Compute) -> Self {
         Self {
-            random: Random::new(seed),
+            seed,
             mixed: compute.dtype == Dtype::Bf16,
             device: compute.torch_device(),
             prefix: String::new(),
@@ -39,11 +39,12 @@ impl Drawn {
 
 impl Parameters for Drawn {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
-        let count = shape.iter().product();
+        let (name, count) = (format!("{}{name}", self.prefix), shape.iter().product());
         let values: Vec<f32> = match shape {
             [_, input] => {
                 let bound = (1.0 / *input as f64).sqrt();
-                (0..count).map(|_| self.random.uniform(bound) as f32).collect()
+                let mut stream = Stream::new(self.seed, &name);
+                (0..count).map(|_| stream.uniform(bound) as f32).collect()
             }
             _ => vec![if name.ends_with("norm.weight") { 1.0 } else { 0.0 }; count],
         };
@@ -52,16 +53,11 @@ impl Parameters for Drawn {
             .and_then(|tensor| tensor.f_view(&size[..])?.f_to_kind(Kind::Float)?.f_to_device(self.device))
             .and_then(|tensor| tensor.f_set_requires_grad(true))
             .map_err(torch("drawing the cross side"))?;
-        let name = format!("{}{name}", self.prefix);
         self.parameters.push(Parameter { name, tensor: tensor.shallow_clone(), frozen: false });
         Ok(tensor)
     }
 
-    fn mixed(&self) -> bool {
-        self.mixed
-    }
-
-    fn trainable(&self) -> bool {
-        true
+    fn form(&self) -> WeightForm {
+        if self.mixed { WeightForm::Mixed } else { WeightForm::Learned }
     }
 }

@@ -31,10 +31,10 @@ use std::path::Path;
 
 use tch::Tensor;
 
+use crate::config::Tower;
 use crate::device::Compute;
-use crate::dual::{Learned, Parameter, States};
 use crate::error::{Error, torch};
-use crate::tower::Tower;
+use crate::model::{Model, Output, Parameter};
 use drawn::Drawn;
 pub use settings::{Aggregator, CrossEncoder, CrossSettings};
 use side::Side;
@@ -56,7 +56,7 @@ pub struct CrossVectors {
 /// The cross side.
 #[derive(Debug)]
 pub struct Cross {
-    encoder: Option<Learned>,
+    encoder: Option<Model>,
     question: Side,
     /// `None`: that of the question.
     answer: Option<Side>,
@@ -66,7 +66,7 @@ pub struct Cross {
 impl Cross {
     /// Draws a cross side for the token vectors of `dual`; an encoder of its own is read from `directory`, the bundle that `dual`
     /// began from. [`Self::parameters`] says what learns.
-    pub fn new(settings: &CrossSettings, dual: &Learned, directory: &Path, compute: &Compute) -> Result<Self, Error> {
+    pub fn new(settings: &CrossSettings, dual: &Model, directory: &Path, compute: &Compute) -> Result<Self, Error> {
         let size = dual.token_size(Tower::Question);
         let answers = dual.token_size(Tower::Answer);
         if size != answers {
@@ -87,14 +87,16 @@ impl Cross {
         let mut parameters = drawn.finish();
         let encoder = match settings.encoder {
             CrossEncoder::Shared => None,
-            CrossEncoder::Separate => Some(Learned::open_transformers(directory, compute, ENCODER_PREFIX)?),
+            CrossEncoder::Separate => {
+                Some(Model::open_for_training(directory, compute)?.into_transformers(ENCODER_PREFIX)?)
+            }
         };
-        parameters.extend(encoder.iter().flat_map(Learned::parameters).map(Parameter::shallow_clone));
+        parameters.extend(encoder.iter().flat_map(Model::parameters).map(Parameter::shallow_clone));
         Ok(Self { encoder, question, answer, parameters })
     }
 
-    /// `Encoder_cross`, whose [`Learned::states`] go into [`Self::forward`]; `None` where those of the dual encoder do.
-    pub fn encoder(&self) -> Option<&Learned> {
+    /// `Encoder_cross`, whose [`Model::forward`] go into [`Self::forward`]; `None` where those of the dual encoder do.
+    pub fn encoder(&self) -> Option<&Model> {
         self.encoder.as_ref()
     }
 
@@ -104,7 +106,7 @@ impl Cross {
     }
 
     /// Vectors of questions and their answers, in the same order.
-    pub fn forward(&self, questions: &States, answers: &States) -> Result<CrossVectors, Error> {
+    pub fn forward(&self, questions: &Output, answers: &Output) -> Result<CrossVectors, Error> {
         let failed = torch("attending across questions and answers");
         let answer = self.answer.as_ref().unwrap_or(&self.question);
         let vectors = || {

@@ -5,7 +5,7 @@
 
 use tch::{TchError, Tensor};
 
-use crate::dual::States;
+use crate::nn::Output;
 
 /// Where the tokens of some texts stand in rows of one length, in the order of the texts.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Padded {
 }
 
 impl Padded {
-    pub(super) fn new(states: &States) -> Result<Self, TchError> {
+    pub(super) fn new(states: &Output) -> Result<Self, TchError> {
         let (rows, device) = (states.rows(), states.tokens().device());
         let texts = rows.len() as i64;
         let longest = rows.iter().map(|&(_, length)| length).max().unwrap_or(0);

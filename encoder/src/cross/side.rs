@@ -4,10 +4,9 @@ use tch::{Kind, TchError, Tensor};
 
 use super::padded::Padded;
 use super::{Aggregator, CrossSettings};
-use crate::bundle::{HiddenActivation, MultiHopConfig, PoolingConfig};
-use crate::dual::States;
+use crate::config::{HiddenActivation, MultiHopConfig, PoolingConfig};
 use crate::error::Error;
-use crate::tower::{FeedForward, LayerNorm, Linear, MultiHop, Parameters, Pooling};
+use crate::nn::{FeedForward, LayerNorm, Linear, MultiHop, Output, Parameters, Pooling};
 
 /// As in BERT.
 const EPSILON: f64 = 1e-12;
@@ -57,15 +56,16 @@ impl Side {
     }
 
     /// `own`, the texts of this side, refined by the matched `other`: `[b, dim]` in f32 and in the texts' order.
-    pub(super) fn forward(&self, own: &States, other: &States) -> Result<Tensor, TchError> {
+    pub(super) fn forward(&self, own: &Output, other: &Output) -> Result<Tensor, TchError> {
         if own.texts() != other.texts() || own.texts() == 0 {
             let (own, other) = (own.texts(), other.texts());
             return Err(TchError::Shape(format!("each question needs its answer, got: {own} texts and {other}")));
         }
+        let exec = own.packed().exec;
         let (kept, asked) = (Padded::new(own)?, Padded::new(other)?);
-        let query = asked.heads(&self.query.forward(other.tokens())?, self.heads)?;
+        let query = asked.heads(&self.query.forward(exec, other.tokens())?, self.heads)?;
         // [t, 2 * h]: keys, then values.
-        let both = self.key_value.forward(own.tokens())?.f_chunk(2, 1)?;
+        let both = self.key_value.forward(exec, own.tokens())?.f_chunk(2, 1)?;
         let [key, value] = both.as_slice() else {
             return Err(TchError::Shape("keys and values".to_owned()));
         };
@@ -82,8 +82,8 @@ impl Side {
             false,
         )?;
         // Equations 3 and 4, on as many token vectors as the other side has tokens.
-        let refined = self.output.forward(&asked.pack(&attended)?)?;
-        let refined = self.norm.forward(&refined.f_add(&self.feed_forward.forward(&refined)?)?)?;
+        let refined = self.output.forward(exec, &asked.pack(&attended)?)?;
+        let refined = self.norm.forward(&refined.f_add(&self.feed_forward.forward(exec, &refined)?)?)?;
         let vectors = match &self.aggregate {
             Aggregate::Mean(mean) => mean.forward(&refined, other.packed())?,
             Aggregate::MultiHop(hops) => hops.forward(&refined, other.packed())?,

@@ -9,11 +9,10 @@ use tch::{Device, Kind, Tensor};
 
 use super::side::Side;
 use super::{Aggregator, Cross, CrossEncoder, CrossSettings};
-use crate::dual::States;
 use crate::error::Error;
 use crate::loss::{Endx, Geometry, InBatch, Pairs, Ramp, Similarity, Temperature};
+use crate::nn::{Exec, Output, Packed, Padding, Parameters, WeightForm};
 use crate::tokenize::{Batch, Tokens};
-use crate::tower::{Filling, Packed, Parameters, Passed};
 
 // As in the script.
 const SIZE: usize = 6;
@@ -60,13 +59,13 @@ impl Parameters for Given<'_> {
         Ok(tensor)
     }
 
-    fn trainable(&self) -> bool {
-        true
+    fn form(&self) -> WeightForm {
+        WeightForm::Learned
     }
 }
 
 /// Texts of so many tokens, whose token vectors are the rows of `tokens` one text after another.
-fn states(tokens: &Tensor, lengths: &[usize], vectors: &Tensor) -> States {
+fn states(tokens: &Tensor, lengths: &[usize], vectors: &Tensor) -> Output {
     let texts: Vec<Tokens> =
         lengths.iter().map(|&length| Tokens { ids: vec![1; length], ..Tokens::default() }).collect();
     let batch = Batch::new(&texts.iter().collect::<Vec<_>>(), 0);
@@ -79,12 +78,9 @@ fn states(tokens: &Tensor, lengths: &[usize], vectors: &Tensor) -> States {
     let rows: Vec<i64> =
         order.iter().flat_map(|&text| (first(text)..first(text) + lengths[text]).map(|row| row as i64)).collect();
     let order: Vec<i64> = order.iter().map(|&text| text as i64).collect();
-    let passed = Passed {
-        tokens: tokens.index_select(0, &Tensor::from_slice(&rows)),
-        packed: Packed::new(&batch, Device::Cpu, Filling::No).unwrap(),
-        vectors: vectors.index_select(0, &Tensor::from_slice(&order)),
-    };
-    States::new(passed, &batch).unwrap()
+    let packed = Packed::new(&batch, Device::Cpu, Padding::No, Exec::ONE_THREAD).unwrap();
+    let tokens = tokens.index_select(0, &Tensor::from_slice(&rows));
+    Output::new(tokens, packed, &vectors.index_select(0, &Tensor::from_slice(&order)), &batch).unwrap()
 }
 
 fn numbers(value: &Value) -> Vec<f64> {

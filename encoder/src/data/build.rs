@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 use super::error::DataError;
 use super::pairs::{Pairs, Row};
 use super::texts::{Interned, Texts, halves};
+use crate::config::Tower;
 use crate::error::Error;
 use crate::tokenize::{Tokenizer, Tokens};
-use crate::tower::Tower;
 
 /// Examples that are tokenized at a time.
 const WINDOW: usize = 2048;
@@ -250,5 +250,5 @@ fn digest(pairs: &Pairs) -> String {
     for number in numbers.chain(pairs.scores.iter().map(|score| score.to_bits())) {
         hash.update(number.to_le_bytes());
     }
-    crate::bundle::Hex(hash.finalize().into()).to_string()
+    crate::config::hexadecimal(&hash.finalize())
 }

@@ -9,11 +9,11 @@ use rayon::prelude::*;
 use super::error::DataError;
 use super::exact::{Ranked, best_answers};
 use super::texts::halves;
-use crate::bundle::Encoder;
+use crate::config::Tower;
 use crate::device::Compute;
 use crate::error::Error;
+use crate::model::{Model, VectorLength};
 use crate::tokenize::{Budget, Tokens};
-use crate::tower::Tower;
 
 /// Examples that are embedded and searched at a time.
 const WINDOW: usize = 1024;
@@ -109,7 +109,7 @@ pub trait Finder {
 /// Candidates with their vectors, searched exactly.
 #[derive(Debug)]
 pub struct Miner<'a> {
-    encoder: &'a Encoder,
+    encoder: &'a Model,
     budget: Budget,
     candidates: &'a [Passage],
     vectors: Vec<f32>,
@@ -122,7 +122,7 @@ pub struct Miner<'a> {
 impl<'a> Miner<'a> {
     /// Embeds the candidates; `go_on` is asked between batches.
     pub fn new(
-        encoder: &'a Encoder,
+        encoder: &'a Model,
         budget: Budget,
         candidates: &'a [Passage],
         go_on: &dyn Fn() -> bool,
@@ -211,7 +211,7 @@ where
 
 /// Gives every positive the cosine of its question; the vectors of the questions, row-major.
 pub(super) fn score_positives(
-    encoder: &Encoder,
+    encoder: &Model,
     budget: Budget,
     window: &mut [Example],
     go_on: &dyn Fn() -> bool,
@@ -232,7 +232,7 @@ pub(super) fn score_positives(
 }
 
 fn embed(
-    encoder: &Encoder,
+    encoder: &Model,
     budget: Budget,
     tower: Tower,
     texts: impl Iterator<Item = String>,
@@ -240,7 +240,7 @@ fn embed(
 ) -> Result<Vec<f32>, DataError> {
     let (tokenizer, texts) = (encoder.tokenizer(), texts.collect::<Vec<String>>());
     let tokens: Result<Vec<Tokens>, Error> = texts.par_iter().map(|text| tokenizer.encode(tower, text)).collect();
-    encoder.embed_while(tower, &tokens?, budget, |_| go_on())?.ok_or(DataError::Interrupted)
+    encoder.embed_while(tower, &tokens?, VectorLength::Unit, budget, |_| go_on())?.ok_or(DataError::Interrupted)
 }
 
 /// Gives an example, whose positives have their scores, its negatives among the best of `candidates`, and counts them.

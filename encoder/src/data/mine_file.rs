@@ -11,7 +11,7 @@ use super::error::DataError;
 use super::mine::{Finder, MineOptions, Mined, Miner, mine};
 use super::mine_served::ServedMiner;
 use super::texts::halves;
-use crate::bundle::Encoder;
+use crate::model::Model;
 use crate::tokenize::Budget;
 
 /// What mining did, and what it read.
@@ -42,7 +42,7 @@ pub type Open<'a> = dyn Fn() -> Result<Vec<ExampleReader>, DataError> + 'a;
 /// Finds negatives for all examples among `candidates`, and writes the examples to `out` in Tevatron's form, with keys for what
 /// has none. The file appears whole or not at all. `go_on` is asked between batches.
 pub fn mine_file(
-    encoder: &Encoder,
+    encoder: &Model,
     examples: &Open<'_>,
     candidates: Candidates<'_>,
     (options, budget): (&MineOptions, Budget),

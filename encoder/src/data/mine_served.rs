@@ -12,7 +12,7 @@ use super::error::DataError;
 use super::exact::Ranked;
 use super::mine::{Finder, MineOptions, Mined, question_key, score_positives, settle};
 use super::texts::halves;
-use crate::bundle::Encoder;
+use crate::model::Model;
 use crate::tokenize::Budget;
 
 /// Hits of one call, each with its document: some MiB of usual passages, where a message may have 64.
@@ -28,7 +28,7 @@ struct Known {
 /// A searcher whose index was made by the model that mines, and what is known to answer which question.
 #[derive(Debug)]
 pub struct ServedMiner<'a> {
-    encoder: &'a Encoder,
+    encoder: &'a Model,
     budget: Budget,
     client: SearcherClient,
     runtime: Runtime,
@@ -38,7 +38,7 @@ pub struct ServedMiner<'a> {
 
 impl<'a> ServedMiner<'a> {
     /// Connects to `http://HOST:PORT`.
-    pub fn connect(encoder: &'a Encoder, budget: Budget, url: &str) -> Result<Self, DataError> {
+    pub fn connect(encoder: &'a Model, budget: Budget, url: &str) -> Result<Self, DataError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| DataError::Source(error.into()))?;
         let client = runtime.block_on(SearcherClient::connect(url, ClientConfig::default()))?;

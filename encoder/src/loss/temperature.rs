@@ -2,8 +2,8 @@
 
 use tch::{Device, Kind, TchError, Tensor};
 
-use crate::dual::Parameter;
 use crate::error::{Error, torch};
+use crate::nn::Parameter;
 
 /// A learned temperature stays between these: at the first, scores of cosines already span 2000, far beyond what a softmax in
 /// f32 tells apart.

@@ -14,8 +14,8 @@ use super::entry::{Entries, Entry, Moments, zeros};
 use super::groups::{Groups, not_negative};
 use super::optimizer::positive;
 use super::slabs::{Factors, Slab, Step};
-use crate::dual::Parameter;
 use crate::error::{Error, torch};
+use crate::nn::Parameter;
 
 /// Settings of Adafactor. The default is the papers' (Dong et al. 2022, Ni et al. 2022): a learning rate of 1e-3 relative to the
 /// root mean square of a tensor's values, as T5's trainer has it. It is no absolute rate as AdamW's: with `scale_parameter = false`
@@ -147,6 +147,11 @@ impl Adafactor {
         Ok(Self { settings, entries: Entries::new(parameters, groups, settings.weight_decay, moments)? })
     }
 
+    /// To be stepped on a thread with this number of operator threads.
+    pub(super) fn set_threads(&mut self, threads: usize) {
+        self.entries.set_threads(threads);
+    }
+
     /// The tensors that learn, in the order in which [`Gradients`] have to be.
     pub fn tensors(&self) -> Vec<Tensor> {
         self.entries.tensors()
@@ -222,8 +227,13 @@ impl<'a> Update<'a> {
     fn take(&self, entry: &mut Entry<FactorMoments>, gradient: &Tensor, scale: f64) -> Result<(), TchError> {
         match &mut entry.moments.squares {
             Squares::Factored { rows, columns } => {
-                let mut slabs =
-                    slabs(&entry.tensor, gradient, scale, [rows, columns], entry.moments.momentum.as_ref())?;
+                let mut slabs = slabs(
+                    &entry.tensor,
+                    gradient,
+                    (scale, entry.part),
+                    [rows, columns],
+                    entry.moments.momentum.as_ref(),
+                )?;
                 let observe = |slab: &mut Slab| slab.observe(self.weight, self.settings.epsilon);
                 let factors = slabs.iter_mut().map(observe).collect::<Result<Vec<Factors>, _>>()?;
                 let pairs = || slabs.iter().zip(&factors);
@@ -264,7 +274,7 @@ fn root_mean(squares: &Tensor, of: &Tensor) -> Result<Tensor, TchError> {
 fn slabs(
     tensor: &Tensor,
     gradient: &Tensor,
-    scale: f64,
+    (scale, part): (f64, i64),
     [rows, columns]: [&Tensor; 2],
     momentum: Option<&Tensor>,
 ) -> Result<Vec<Slab>, TchError> {
@@ -279,6 +289,7 @@ fn slabs(
         Ok(Slab {
             gradient: gradient.f_select(0, at)?,
             scale,
+            part,
             values: values.f_select(0, at)?,
             rows: rows.f_select(0, at)?,
             columns: columns.f_select(0, at)?,

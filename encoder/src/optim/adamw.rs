@@ -9,8 +9,8 @@ use super::chunks::{self, flat};
 use super::entry::{Entries, Entry, Moments, scratch, zeros};
 use super::groups::{Groups, not_negative};
 use super::optimizer::positive;
-use crate::dual::Parameter;
 use crate::error::{Error, torch};
+use crate::nn::Parameter;
 
 /// Settings of AdamW. The default is the paper's for fine-tuning BERT (Wang et al. 2021: 2e-5), with torch's other values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -82,6 +82,11 @@ impl AdamW {
         self.settings.learning_rate
     }
 
+    /// To be stepped on a thread with this number of operator threads.
+    pub(super) fn set_threads(&mut self, threads: usize) {
+        self.entries.set_threads(threads);
+    }
+
     /// The tensors that learn, in the order in which [`Gradients`] have to be.
     pub fn tensors(&self) -> Vec<Tensor> {
         self.entries.tensors()
@@ -141,7 +146,7 @@ fn update(
     let (values, gradient) = (flat(&entry.tensor)?, flat(gradient)?);
     let (first, second) = (flat(&entry.moments.first)?, flat(&entry.moments.second)?);
     let (count, kind) = (entry.tensor.numel() as i64, entry.tensor.kind());
-    let each = chunks::length(entry.tensor.device());
+    let each = entry.part;
     let room = scratch(each.min(count), entry.tensor.device())?;
     for (start, length) in chunks::parts(count, each) {
         let part = |tensor: &Tensor| tensor.f_narrow(0, start, length);

@@ -10,9 +10,9 @@ use tch::{Device, TchError, Tensor};
 /// Values per thread.
 const VALUES: i64 = 65_536;
 
-/// Values of a part. On a GPU a tensor is one part: there calls are what costs.
-pub(super) fn length(device: Device) -> i64 {
-    if device == Device::Cpu { VALUES * i64::from(tch::get_num_threads()).max(1) } else { i64::MAX }
+/// Values of a part, on this number of operator threads. On a GPU a tensor is one part: there calls are what costs.
+pub(super) fn length(device: Device, threads: usize) -> i64 {
+    if device == Device::Cpu { VALUES * threads.max(1) as i64 } else { i64::MAX }
 }
 
 /// First place and number of places of each part of `count` places, `each` in one.

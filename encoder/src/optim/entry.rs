@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tch::{Device, Kind, TchError, Tensor};
 
+use super::chunks;
 use super::groups::{Groups, Treatment};
-use crate::dual::Parameter;
 use crate::error::{Error, torch};
+use crate::nn::Parameter;
 
 /// What an optimizer keeps of a tensor beside the number of its steps.
 pub(super) trait Moments {
@@ -26,6 +27,8 @@ pub(super) struct Entry<M> {
     /// Steps that it was part of.
     pub(super) steps: i64,
     pub(super) moments: M,
+    /// Values of a part in which a step passes over it.
+    pub(super) part: i64,
 }
 
 /// All tensors that learn, in their given order.
@@ -64,9 +67,17 @@ impl<M: Moments> Entries<M> {
                 treatment: groups.of(name, weight_decay),
                 steps: 0,
                 moments: moments(tensor).map_err(torch("making an optimizer's state"))?,
+                part: chunks::length(tensor.device(), 1),
             });
         }
         Ok(Self(entries))
+    }
+
+    /// On this number of operator threads, which share the work of a part.
+    pub(super) fn set_threads(&mut self, threads: usize) {
+        for entry in &mut self.0 {
+            entry.part = chunks::length(entry.tensor.device(), threads);
+        }
     }
 
     /// The tensors, in order.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
 use super::{Adafactor, AdafactorSettings, AdamW, AdamWSettings, Gradients, Groups};
-use crate::dual::Parameter;
 use crate::error::{Error, torch};
+use crate::nn::Parameter;
 
 /// Which optimizer, and its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,16 @@ impl Optimizer {
             OptimizerSettings::Adafactor(settings) => Self::Adafactor(Adafactor::new(*settings, parameters, groups)?),
             OptimizerSettings::AdamW(settings) => Self::AdamW(AdamW::new(*settings, parameters, groups)?),
         })
+    }
+
+    /// To be stepped on a thread with this number of operator threads; one otherwise.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        match &mut self {
+            Self::Adafactor(adafactor) => adafactor.set_threads(threads),
+            Self::AdamW(adamw) => adamw.set_threads(threads),
+        }
+        self
     }
 
     /// The learning rate of the last step (before one: of the first), before schedule and groups: as set, or as Adafactor's relative

@@ -20,6 +20,8 @@ pub(super) struct Slab {
     pub(super) columns: Tensor,
     /// `[n, m]`: mean of updates.
     pub(super) momentum: Option<Tensor>,
+    /// Values of a part.
+    pub(super) part: i64,
 }
 
 /// What an update is multiplied with, by row `[n, 1]` and by column `[m]`.
@@ -54,7 +56,7 @@ impl Slab {
         mut visit: impl FnMut(i64, i64, &Tensor, &mut Tensor) -> Result<(), TchError>,
     ) -> Result<(), TchError> {
         let (n, m) = self.size();
-        let each = (chunks::length(self.gradient.device()) / m.max(1)).clamp(1, n.max(1));
+        let each = (self.part / m.max(1)).clamp(1, n.max(1));
         let room = scratch(each * m, self.gradient.device())?.f_view([each, m])?;
         for (first, count) in chunks::parts(n, each) {
             let gradient = self.gradient.f_narrow(0, first, count)?.f_to_kind(Kind::Float)?;

@@ -10,10 +10,10 @@ use super::choose::choose;
 use super::geometry::{Geometry, geometry};
 use super::separation::{Separation, separation};
 use super::tsne::tsne;
-use crate::bundle::Encoder;
+use crate::config::Tower;
 use crate::error::Error;
+use crate::model::Model;
 use crate::tokenize::{Budget, Tokens};
-use crate::tower::Tower;
 
 /// Fewest pairs that say anything.
 const LEAST: usize = 10;
@@ -78,7 +78,7 @@ pub enum ProbeError {
 
 /// Embeds chosen questions and answers; gives the numbers, and the places of the questions and then of the answers in the
 /// plane.
-pub fn probe(encoder: &Encoder, options: &ProbeOptions) -> Result<(Probe, Vec<[f32; 2]>), ProbeError> {
+pub fn probe(encoder: &Model, options: &ProbeOptions) -> Result<(Probe, Vec<[f32; 2]>), ProbeError> {
     let reader = ExampleReader::open(&options.data, &options.read)?;
     let chosen = choose(reader, options.pairs, options.seed)?;
     if chosen.len() < LEAST {

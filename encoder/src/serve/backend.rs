@@ -8,7 +8,7 @@ use super::line::Line;
 use super::metrics::Metrics;
 use super::queue::{Cut, Queue, Request};
 use super::reply::{EncodeError, Reply};
-use crate::bundle::Encoder;
+use crate::model::Model;
 use crate::tokenize::{Budget, Tokens};
 
 /// How often the thread looks up while nothing comes.
@@ -96,7 +96,7 @@ impl Backend {
     }
 
     /// Embeds until stopped.
-    pub(crate) fn run(&self, encoder: &Encoder) {
+    pub(crate) fn run(&self, encoder: &Model) {
         while let Some(cut) = self.next() {
             let embedded = embed(encoder, &cut, &self.metrics);
             self.lock().line.end(Instant::now(), embedded);
@@ -121,7 +121,7 @@ impl Backend {
 }
 
 /// Whether it worked.
-fn embed(encoder: &Encoder, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
+fn embed(encoder: &Model, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
     let started = Instant::now();
     // Pieces of one request need not lie side by side.
     let mut replies: Vec<&Arc<Reply>> = cut.pieces.iter().map(|piece| &piece.reply).collect();
@@ -163,8 +163,8 @@ mod tests {
 
     use super::super::submit::blank;
     use super::*;
+    use crate::config::Tower;
     use crate::serve::reply::{Outcome, Receiver};
-    use crate::tower::Tower;
 
     fn request(deadline: Duration) -> (Request<Arc<Reply>>, oneshot::Receiver<Outcome>) {
         let (sender, receiver) = oneshot::channel();

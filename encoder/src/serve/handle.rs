@@ -14,11 +14,12 @@ use super::ready::LastProbe;
 use super::reply::{EncodeError, Encoded, Outcome};
 use super::request::{EncodeOptions, Input};
 use super::submit::late;
-use crate::bundle::{Encoder, Golden, ModelInfo};
+use crate::checkpoint::Golden;
+use crate::config::Tower;
 use crate::device::Compute;
 use crate::error::Error;
+use crate::model::{Model, ModelInfo};
 use crate::tokenize::{Budget, Tokenizer};
-use crate::tower::Tower;
 
 /// How long a thread sleeps between two tries to be admitted.
 const RETRY: Duration = Duration::from_millis(2);
@@ -87,9 +88,7 @@ impl Handle {
                         Ok(encoder) => encoder,
                         Err(error) => return drop(opened.send(Err(error))),
                     };
-                    if opened
-                        .send(Ok((encoder.info().clone(), encoder.tokenizer(), encoder.expected().to_vec())))
-                        .is_ok()
+                    if opened.send(Ok((encoder.info().clone(), encoder.tokenizer(), encoder.golden().to_vec()))).is_ok()
                     {
                         let _stop = StopOnExit(&backend);
                         backend.run(&encoder);
@@ -244,8 +243,8 @@ impl Drop for StopOnExit<'_> {
     }
 }
 
-fn open_warm(directory: &Path, compute: &Compute) -> Result<Encoder, Error> {
-    let encoder = Encoder::open(directory, compute)?;
+fn open_warm(directory: &Path, compute: &Compute) -> Result<Model, Error> {
+    let encoder = Model::open(directory, compute)?;
     let text = encoder.tokenizer().encode(Tower::Answer, "warm up")?;
     encoder.embed(Tower::Answer, &[&text])?;
     Ok(encoder)

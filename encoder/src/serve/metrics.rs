@@ -14,9 +14,9 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::reply::{EncodeError, Encoded};
-use crate::bundle::ModelInfo;
+use crate::config::Tower;
+use crate::model::ModelInfo;
 use crate::tokenize::Tokens;
-use crate::tower::Tower;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RouteLabels {

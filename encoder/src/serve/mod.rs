@@ -40,4 +40,4 @@ pub use reply::{EncodeError, Encoded};
 pub use request::{EncodeOptions, Input, Truncation};
 pub use service::EncoderService;
 
-pub use crate::tower::Tower;
+pub use crate::config::Tower;

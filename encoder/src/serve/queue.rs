@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use crate::config::Tower;
 use crate::tokenize::{Budget, Tokens};
-use crate::tower::Tower;
 
 /// Texts looked at for one batch at most; keeps a cut cheap however long the queue is.
 const WINDOW_TEXTS: usize = 4096;

@@ -12,8 +12,8 @@ use super::handle::Handle;
 use super::queue::Request;
 use super::reply::{EncodeError, Outcome, Receiver, Reply};
 use super::submit::{blank, late};
-use crate::bundle::least_cosine;
-use crate::tower::Tower;
+use crate::config::Tower;
+use crate::model::least_cosine;
 
 /// How long an answer holds.
 const FRESH: Duration = Duration::from_secs(1);

@@ -12,9 +12,9 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use super::handle::Handle;
 use super::reply::{EncodeError, Encoded};
 use super::request::{EncodeOptions, Truncation};
-use crate::bundle::ModelInfo;
+use crate::config::Tower;
 use crate::error::Error;
-use crate::tower::Tower;
+use crate::model::ModelInfo;
 
 /// Requests of one stream that are under way at once: one at the model, the others ready behind it.
 const STREAM_WINDOW: usize = 4;

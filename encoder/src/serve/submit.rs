@@ -12,8 +12,8 @@ use super::handle::Handle;
 use super::queue::Request;
 use super::reply::{EncodeError, Encoded, Outcome, Receiver, Reply, micros};
 use super::request::{EncodeOptions, Input, Truncation};
+use crate::config::Tower;
 use crate::tokenize::{GivenError, Tokenizer, Tokens};
-use crate::tower::Tower;
 
 /// A request that is in order, and when it came.
 #[derive(Debug)]

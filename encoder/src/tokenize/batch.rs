@@ -6,7 +6,7 @@
 use super::tokenizer::Tokens;
 use crate::device::{Device, Dtype};
 
-/// Tokens from which a batch is not made smaller for the sake of other lanes.
+/// Tokens from which a batch is not made smaller for the sake of other workers.
 const SMALLEST_SHARE: usize = 256;
 
 /// How large a batch may be.
@@ -36,12 +36,12 @@ impl Budget {
         }
     }
 
-    /// The budget of the next batch where `left` tokens are left for so many lanes.
-    fn share(self, left: usize, lanes: usize) -> Self {
-        if lanes <= 1 {
+    /// The budget of the next batch where `left` tokens are left for this number of workers.
+    fn share(self, left: usize, workers: usize) -> Self {
+        if workers <= 1 {
             return self;
         }
-        Self { tokens: self.tokens.min((left / (2 * lanes)).max(SMALLEST_SHARE)), rows: self.rows }
+        Self { tokens: self.tokens.min((left / (2 * workers)).max(SMALLEST_SHARE)), rows: self.rows }
     }
 
     /// Whether a batch of `rows` rows, the longest of `longest` tokens, fits.
@@ -103,24 +103,13 @@ impl Batch {
         }
         places
     }
-
-    /// Vectors of `dim` values in the order of the batch, put into the order of the texts.
-    pub(crate) fn in_order_of_texts(&self, vectors: &[f32], dim: usize) -> Vec<f32> {
-        let mut rows = vec![0.0; vectors.len()];
-        for (&text, vector) in self.order.iter().zip(vectors.chunks_exact(dim.max(1))) {
-            if let Some(row) = rows.get_mut(text * dim..(text + 1) * dim) {
-                row.copy_from_slice(vector);
-            }
-        }
-        rows
-    }
 }
 
 /// Cuts texts of these lengths into batches of positions: longest first, so that a device too small fails at once.
 ///
-/// Where several `lanes` take batches side by side, each batch has a share of what is left at most (guided self-scheduling,
-/// Polychronopoulos and Kuck 1987): the last ones are small, and no lane waits long for another.
-pub(crate) fn plan(lengths: &[usize], budget: Budget, lanes: usize) -> Vec<Vec<usize>> {
+/// Where several `workers` take batches in parallel, each batch has a share of what is left at most (guided self-scheduling,
+/// Polychronopoulos and Kuck 1987): the last ones are small, and no worker waits long for another.
+pub(crate) fn plan(lengths: &[usize], budget: Budget, workers: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     let length = |position: usize| lengths.get(position).copied().unwrap_or(0);
     order.sort_by_key(|&position| (std::cmp::Reverse(length(position)), position));
@@ -135,7 +124,7 @@ pub(crate) fn plan(lengths: &[usize], budget: Budget, lanes: usize) -> Vec<Vec<u
                 batch.push(position);
             }
             _ => {
-                budget_of_batch = budget.share(left, lanes);
+                budget_of_batch = budget.share(left, workers);
                 batches.push(vec![position]);
             }
         }
@@ -155,12 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_packed_longest_first_and_vectors_find_back() {
+    fn rows_are_packed_longest_first_and_know_their_places() {
         let batch = Batch::new(&[&tokens(&[4]), &tokens(&[1, 2, 3]), &tokens(&[5])], 0);
         assert_eq!((batch.rows(), batch.ids(), batch.lengths()), (3, &[1, 2, 3, 4, 5][..], &[3, 1, 1][..]));
         assert_eq!(batch.places(), [1, 0, 2]);
-        let vectors = [30.0, 31.0, 10.0, 11.0, 50.0, 51.0];
-        assert_eq!(batch.in_order_of_texts(&vectors, 2), [10.0, 11.0, 30.0, 31.0, 50.0, 51.0]);
     }
 
     #[test]
@@ -172,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_batches_of_several_lanes_are_small() {
+    fn the_last_batches_of_several_workers_are_small() {
         let budget = Budget { tokens: 2048, rows: 256 };
         let sizes = |lanes| -> Vec<usize> { plan(&[128; 96], budget, lanes).iter().map(Vec::len).collect() };
         assert_eq!(sizes(1), [16; 6]);

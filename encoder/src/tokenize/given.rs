@@ -3,8 +3,8 @@
 use tokenizers::{Encoding, Token};
 
 use super::tokenizer::{Tokenizer, Tokens};
+use crate::config::Tower;
 use crate::error::Error;
-use crate::tower::Tower;
 
 /// Bytes of a text whose tokens are counted when it is refused for its length.
 const COUNTED: usize = 64 << 10;

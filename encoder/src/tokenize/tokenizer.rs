@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
@@ -13,9 +12,8 @@ use tokenizers::{AddedToken, PostProcessor, TruncationParams};
 
 use super::Prompt;
 use super::cut::Cuts;
-use crate::bundle::{Hex, JsonFile, Prompts, read_value, sorted};
+use crate::config::{JsonFile, Prompts, Tower, read_value, sha256, sorted};
 use crate::error::Error;
-use crate::tower::Tower;
 
 /// Files of tokenizers that are not read, though `tokenizer.json` can be made of them.
 const OTHERS: [&str; 3] = ["spiece.model", "sentencepiece.bpe.model", "vocab.json"];
@@ -75,7 +73,7 @@ impl Splitter {
                 fields.insert("normalizer".into(), normalizer);
             }
         }
-        let digest = Sha256::digest(sorted(&facts).to_string().as_bytes());
+        let digest = sha256(sorted(&facts).to_string().as_bytes());
 
         let special = inner.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
         if settings.max_tokens <= special {
@@ -92,7 +90,7 @@ impl Splitter {
         let truncation = TruncationParams { max_length: settings.max_tokens, ..TruncationParams::default() };
         inner.with_padding(None).with_truncation(Some(truncation)).map_err(|error| refuse(error.to_string()))?;
         let cuts = Cuts::of(&inner, settings.lower_case);
-        Ok(Self { inner, settings, cuts, special, path, digest: Hex(digest.into()).to_string() })
+        Ok(Self { inner, settings, cuts, special, path, digest })
     }
 
     /// SHA-256 over what decides the tokens.
@@ -236,7 +234,7 @@ fn from_vocabulary(path: &Path) -> Result<(tokenizers::Tokenizer, Value), Error>
         .with_pre_tokenizer(Some(BertPreTokenizer))
         .with_post_processor(Some(BertProcessing::new(separator, class)));
     tokenizer.add_special_tokens(&special);
-    Ok((tokenizer, json!({ "vocab.txt": Hex(Sha256::digest(&bytes).into()).to_string() })))
+    Ok((tokenizer, json!({ "vocab.txt": sha256(&bytes) })))
 }
 
 /// What `tokenizer_config.json` says about BERT's normaliser; transformers lets it win over `tokenizer.json`.

@@ -12,10 +12,10 @@ use rayon::prelude::*;
 use tch::Device;
 
 use super::TrainError;
+use crate::config::Tower;
 use crate::data::best_answers;
 use crate::error::Error;
 use crate::tokenize::{Tokenizer, Tokens};
-use crate::tower::Tower;
 
 /// What is measured, in the order of reports.
 pub const METRICS: [Metric; 6] = [

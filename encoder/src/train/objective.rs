@@ -7,7 +7,7 @@ use crate::data::TrainBatch;
 use crate::device::Compute;
 use crate::error::{Error, torch};
 use crate::loss::{InBatch, Pairs, Similarity, Temperature, kl_divergence, margin_mse};
-use crate::tower::VectorLength;
+use crate::model::VectorLength;
 
 /// Vectors of a batch.
 #[derive(Debug)]

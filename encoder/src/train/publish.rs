@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::TrainError;
 use super::config::{Config, Weights};
-use crate::bundle::is_sealed;
-use crate::dual::{Creation, create_drawn, create_over, create_with};
+use crate::model::is_sealed;
+use crate::model::{create_drawn, create_over, create_with};
+use crate::transform::Creation;
 
 /// Makes the directory of a run, and keeps other processes from training there until the file is closed.
 pub(super) fn lock(out: &Path) -> Result<File, TrainError> {

@@ -15,14 +15,14 @@ use super::publish::{lock, start};
 use super::stages::{Miner, check, pairs, sampler, suits};
 use super::state::{Best, Checkpoints, State};
 use super::step::{Length, Step};
-use crate::bundle::{Partial, whole};
+use crate::checkpoint::Partial;
+use crate::config::Tower;
 use crate::data::{Cursor, Prefetch, Sampler, TrainBatch};
 use crate::device::Compute;
-use crate::dual::Learned;
 use crate::error::Error;
 use crate::loss::Similarity;
+use crate::model::{Model, VectorLength, check_whole};
 use crate::tokenize::{Budget, Tokens};
-use crate::tower::{Tower, VectorLength};
 
 /// Batches that are ready before they are asked for.
 const AHEAD: usize = 4;
@@ -72,7 +72,7 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
     if let Some((_, state)) = &saved
         && last.exists()
     {
-        match whole(&last) {
+        match check_whole(&last) {
             Ok(()) => return Ok(outcome(state, true)),
             Err(error) => tracing::warn!(%error, "`final` is not whole: it is written again from the last checkpoint"),
         }
@@ -84,8 +84,8 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
     began.write(out)?;
     let directory = start(config, out)?;
     let compute = config.compute();
-    let mut learned = Learned::open(&directory, &compute)?;
-    let model = learned.fingerprint().to_owned();
+    let mut learned = Model::open_for_training(&directory, &compute)?;
+    let model = learned.info().fingerprint.clone();
     began.with_model(out, &model)?.write(out)?;
     let evaluator = match &config.evaluation.data {
         Some(data) => Some(Evaluator::open(data, &config.evaluation.split, &learned.tokenizer())?),
@@ -147,9 +147,9 @@ impl Run<'_> {
         &mut self,
         number: usize,
         stage: &Stage,
-        learned: Learned,
+        learned: Model,
         saved: Option<(PathBuf, State)>,
-    ) -> Result<Learned, TrainError> {
+    ) -> Result<Model, TrainError> {
         let Self { config, out, directory, compute, interrupted, .. } = *self;
         let mined = match &stage.mine {
             None => None,
@@ -268,7 +268,7 @@ impl Run<'_> {
     }
 
     /// Each of [`METRICS`] of a model; `None` when interrupted.
-    fn measure(&self, evaluator: &Evaluator, learned: &Learned) -> Result<Option<Evaluation>, TrainError> {
+    fn measure(&self, evaluator: &Evaluator, learned: &Model) -> Result<Option<Evaluation>, TrainError> {
         let Self { config, compute, interrupted, .. } = *self;
         let length = match config.evaluation.similarity {
             Similarity::Cosine => VectorLength::Unit,
@@ -276,19 +276,22 @@ impl Run<'_> {
         };
         let budget = Budget::of(compute.device, compute.dtype);
         let go_on = || !interrupted.load(Ordering::Relaxed);
-        let embed = |tower: Tower, texts: &[Tokens]| learned.embed_all(tower, texts, length, budget, &go_on);
-        let found = evaluator.search(&embed, learned.dim(), compute.torch_device())?;
+        let embed = |tower: Tower, texts: &[Tokens]| learned.embed_while(tower, texts, length, budget, |_| go_on());
+        let found = evaluator.search(&embed, learned.info().dim, compute.torch_device())?;
         Ok(found.map(|found| evaluator.measure(&found)))
     }
 
     /// The value of the model that the run begins from: `model.from`, where its weights are trained; else, and where it is not there any
     /// more, the drawn model `start`. Nothing where nothing is evaluated.
-    fn measure_before(&mut self, start: &Learned) -> Result<Option<Best>, TrainError> {
+    fn measure_before(&mut self, start: &Model) -> Result<Option<Best>, TrainError> {
         let Some(evaluator) = &self.evaluator else { return Ok(None) };
         let model = &self.config.model;
         let is_trained = model.weights == Weights::Pretrained && model.encoder.is_none() && model.from.is_dir();
-        let from =
-            if is_trained && model.sharing.is_some() { Some(Learned::open(&model.from, self.compute)?) } else { None };
+        let from = if is_trained && model.sharing.is_some() {
+            Some(Model::open_for_training(&model.from, self.compute)?)
+        } else {
+            None
+        };
         let measured = self.measure(evaluator, from.as_ref().unwrap_or(start))?;
         let measured = measured.ok_or(TrainError::Interrupted { step: 0 })?;
         self.log.before(&named(&measured))?;

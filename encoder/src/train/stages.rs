@@ -8,10 +8,9 @@ use dyad_corpus::examples::{ExampleFormat, ExampleReader};
 use super::TrainError;
 use super::config::{DataConfig, MineConfig, Stage};
 use super::objective::Objective;
-use crate::bundle::Encoder;
 use crate::data::{Candidates, DataError, Pairs, PairsBuilder, Sampler, SamplerOptions, SamplerState, mine_file};
 use crate::device::Compute;
-use crate::dual::Learned;
+use crate::model::{Mode, Model};
 use crate::tokenize::{Budget, Tokenizer};
 
 /// Refuses what a stage cannot be run with, before any is, so that a long one is not followed by a mistake: its settings, and where it is
@@ -122,7 +121,7 @@ pub(super) fn sampler(
 /// A model in the middle of its training, and where it came from.
 #[derive(Debug)]
 pub(super) struct Miner<'a> {
-    pub(super) learned: &'a Learned,
+    pub(super) learned: &'a Model,
     /// What it was opened from.
     pub(super) directory: &'a Path,
     pub(super) compute: &'a Compute,
@@ -145,16 +144,13 @@ impl Miner<'_> {
             return Ok(file);
         }
         fs_err::create_dir_all(&folder)?;
-        // Through a bundle: what mines is what would be served.
-        let bundle = folder.join(format!("{}.model", stage.name));
-        self.learned.replace(self.directory, &bundle)?;
-        let encoder = Encoder::open(&bundle, self.compute)?;
+        // What mines is what would be served: the weights as they are now, opened for inference.
+        let model = Model::of(&self.learned.checkpoint(self.directory)?, self.compute, Mode::Inference)?;
         let options = config.options(self.seed);
         let settings = (&options, Budget::of(self.compute.device, self.compute.dtype));
         let examples = || readers(&stage.data, None);
         let candidates = config.corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
-        let found = mine_file(&encoder, &examples, candidates, settings, &file, go_on)?;
-        fs_err::remove_dir_all(&bundle)?;
+        let found = mine_file(&model, &examples, candidates, settings, &file, go_on)?;
         tracing::info!(
             stage = stage.name,
             examples = found.mined.examples,

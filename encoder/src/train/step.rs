@@ -12,8 +12,8 @@ use super::vectors::Towers;
 use crate::cross::Cross;
 use crate::data::TrainBatch;
 use crate::device::Compute;
-use crate::dual::{Learned, Parameter};
 use crate::error::{Error, torch};
+use crate::model::{Model, Parameter};
 use crate::optim::{Clipping, Gradients, Optimizer, Outcome, Schedule};
 use crate::tokenize::Tokens;
 
@@ -54,7 +54,7 @@ pub struct StepReport {
 /// Two towers, what they are trained by, and where training stands.
 #[derive(Debug)]
 pub struct Step {
-    learned: Learned,
+    learned: Model,
     cross: Option<Cross>,
     objective: Objective,
     optimizer: Optimizer,
@@ -71,7 +71,7 @@ pub struct Step {
 impl Step {
     /// A first step. `directory` is what `learned` was opened from: an ENDX stage draws its cross side over it.
     pub fn new(
-        learned: Learned,
+        learned: Model,
         directory: &Path,
         stage: &Stage,
         compute: &Compute,
@@ -84,6 +84,7 @@ impl Step {
             learned.parameters().iter().chain(of_cross).map(Parameter::shallow_clone).collect();
         parameters.extend(objective.temperature().parameter());
         let optimizer = Optimizer::new(&stage.optimizer, &parameters, &stage.training.groups())?;
+        let optimizer = optimizer.with_threads(compute.workers());
         let tensors = optimizer.tensors();
         let (clipping, schedule, chunk) = (stage.clipping.clipping(), stage.schedule, stage.batch.chunk);
         let taken = 0;
@@ -91,12 +92,12 @@ impl Step {
     }
 
     /// The towers.
-    pub fn learned(&self) -> &Learned {
+    pub fn learned(&self) -> &Model {
         &self.learned
     }
 
     /// The towers, for another stage.
-    pub fn into_learned(self) -> Learned {
+    pub fn into_learned(self) -> Model {
         self.learned
     }
 

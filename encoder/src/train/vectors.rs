@@ -3,16 +3,16 @@
 use tch::{TchError, Tensor};
 
 use super::objective::Embedded;
+use crate::config::Tower;
 use crate::cross::Cross;
-use crate::dual::{Learned, States};
 use crate::error::{Error, torch};
+use crate::model::{Model, Output, VectorLength};
 use crate::tokenize::Tokens;
-use crate::tower::{Tower, VectorLength};
 
 /// What embeds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Towers<'a> {
-    pub(super) learned: &'a Learned,
+    pub(super) learned: &'a Model,
     pub(super) cross: Option<&'a Cross>,
     pub(super) length: VectorLength,
 }
@@ -28,8 +28,8 @@ impl Towers<'_> {
                 let vectors = match cross.encoder() {
                     None => cross.forward(&asked, &answering)?,
                     Some(encoder) => cross.forward(
-                        &encoder.states(Tower::Question, questions, VectorLength::Raw)?,
-                        &encoder.states(Tower::Answer, answers, VectorLength::Raw)?,
+                        &encoder.forward(Tower::Question, questions, VectorLength::Raw)?,
+                        &encoder.forward(Tower::Answer, answers, VectorLength::Raw)?,
                     )?,
                 };
                 Some([vectors.questions, vectors.answers])
@@ -55,8 +55,8 @@ impl Towers<'_> {
         Ok(vectors)
     }
 
-    fn states(&self, tower: Tower, texts: &[&Tokens]) -> Result<States, Error> {
-        self.learned.states(tower, texts, self.length)
+    fn states(&self, tower: Tower, texts: &[&Tokens]) -> Result<Output, Error> {
+        self.learned.forward(tower, texts, self.length)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use dyad_encoder::{Compute, Encoder, Error, Tower};
+use dyad_encoder::{Compute, Error, Model, Tower};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde_json::json;
 
@@ -86,7 +86,7 @@ fn a_flipped_byte_in_the_header_never_panics() {
         bytes[place] ^= 0x04;
         fs_err::write(&path, bytes).unwrap();
         // A byte of the metadata or of the padding may be changed without harm; then the model is still the same.
-        if let Ok(encoder) = Encoder::open(folder.path(), &Compute::default()) {
+        if let Ok(encoder) = Model::open(folder.path(), &Compute::default()) {
             assert_eq!(encoder.info().fingerprint, name, "byte {place}");
         }
     }

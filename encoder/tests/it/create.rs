@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dyad_encoder::Tower;
-use dyad_encoder::dual::{Aggregation, Cell, Creation, NewEncoder, create, create_over, create_with, own_projection};
+use dyad_encoder::config::Cell;
+use dyad_encoder::model::{create, create_over, create_with, own_projection};
+use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
 use safetensors::tensor::Dtype;
 use serde_json::json;
 

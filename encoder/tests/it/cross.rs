@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use dyad_encoder::cross::{Aggregator, Cross, CrossEncoder, CrossSettings};
-use dyad_encoder::dual::{Aggregation, Creation, Learned, Parameter, States, create_with};
 use dyad_encoder::loss::{Endx, Geometry, InBatch, Pairs, Ramp, Similarity, Temperature};
+use dyad_encoder::model::VectorLength;
+use dyad_encoder::model::{Model, Output, Parameter, create_with};
 use dyad_encoder::optim::{AdamWSettings, Gradients, Groups, Optimizer, OptimizerSettings};
 use dyad_encoder::tokenize::Tokens;
-use dyad_encoder::tower::VectorLength;
+use dyad_encoder::transform::{Aggregation, Creation};
 use dyad_encoder::{Compute, Tower};
 use tch::{Kind, Tensor};
 
@@ -32,18 +33,18 @@ fn compute() -> Compute {
     Compute { threads: Some(1), ..Compute::default() }
 }
 
-fn bundle(sharing: &str) -> (tempfile::TempDir, PathBuf, Learned) {
+fn bundle(sharing: &str) -> (tempfile::TempDir, PathBuf, Model) {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("bundle");
     let creation = Creation { sharing: sharing.parse().unwrap(), dim: 6, seed: 1 };
     create_with(&tiny("classic-mean"), &to, &creation, Aggregation::MultiHop { inner: 5, hops: 2 }).unwrap();
-    let learned = Learned::open(&to, &compute()).unwrap();
+    let learned = Model::open_for_training(&to, &compute()).unwrap();
     (folder, to, learned)
 }
 
-fn states(learned: &Learned, tower: Tower, texts: &[&str]) -> States {
+fn states(learned: &Model, tower: Tower, texts: &[&str]) -> Output {
     let tokens: Vec<Tokens> = texts.iter().map(|text| learned.tokenizer().encode(tower, text).unwrap()).collect();
-    learned.states(tower, &tokens.iter().collect::<Vec<_>>(), VectorLength::Raw).unwrap()
+    learned.forward(tower, &tokens.iter().collect::<Vec<_>>(), VectorLength::Raw).unwrap()
 }
 
 /// Equations 2 to 4 and the aggregator, for one text and its match, with a loop over heads.
@@ -131,7 +132,7 @@ fn states_are_the_token_vectors_of_each_text() {
     // Raw vectors point where unit vectors do, and are not of unit length.
     let tokens: Vec<Tokens> =
         QUESTIONS.iter().map(|text| learned.tokenizer().encode(Tower::Question, text).unwrap()).collect();
-    let unit = learned.forward(Tower::Question, &tokens.iter().collect::<Vec<_>>()).unwrap();
+    let unit = learned.vectors(Tower::Question, &tokens.iter().collect::<Vec<_>>()).unwrap();
     let lengths = together.vectors().norm_scalaropt_dim(2.0, [1], true);
     assert!(apart(&flat(&(together.vectors() / &lengths)), &flat(&unit)) < 1e-6);
     assert!(flat(&lengths).iter().all(|length| (length - 1.0).abs() > 1e-3), "{lengths:?}");

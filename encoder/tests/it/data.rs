@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use dyad_corpus::examples::{ExampleOptions, ExampleReader};
-use dyad_encoder::Encoder;
+use dyad_encoder::Model;
 use dyad_encoder::data::{Last, PairOptions, PairsBuilder, Prefetch, Sampler, SamplerOptions};
 
 use crate::fixture::{path_of, real_model};
@@ -13,7 +13,7 @@ use crate::fixture::{path_of, real_model};
 fn squad_makes_batches_of_512_without_equal_answers() {
     let name = "squad_makes_batches_of_512_without_equal_answers";
     let (Some(data), Some(model)) = (path_of("DYAD_DATA", name), real_model(name)) else { return };
-    let tokenizer = Encoder::open(&model, &dyad_encoder::Compute::default()).unwrap().tokenizer();
+    let tokenizer = Model::open(&model, &dyad_encoder::Compute::default()).unwrap().tokenizer();
     let options = PairOptions { question_tokens: 32, answer_tokens: 128, titles: true };
     let mut builder = PairsBuilder::new(tokenizer, options);
     let pairs = ExampleReader::open(&data.join("squad-train/pairs.jsonl.gz"), &ExampleOptions::default()).unwrap();

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dyad_encoder::dual::{Aggregation, Cell, Creation, Learned, NewEncoder, create, create_drawn};
-use dyad_encoder::{Compute, Encoder, Tower};
+use dyad_encoder::config::Cell;
+use dyad_encoder::model::{Model, create, create_drawn};
+use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
+use dyad_encoder::{Compute, Tower};
 use serde_json::{Value, json};
 use tch::{Kind, Tensor};
 use tempfile::TempDir;
@@ -35,8 +37,8 @@ fn drawn(from: &Path, creation: &Creation, encoder: Option<NewEncoder>, pooling:
     (folder, to)
 }
 
-fn learned(bundle: &Path) -> Learned {
-    Learned::open(bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap()
+fn learned(bundle: &Path) -> Model {
+    Model::open_for_training(bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap()
 }
 
 /// Mean and standard deviation.
@@ -268,7 +270,7 @@ fn the_command_draws_too() {
     assert_eq!(output.status.code(), Some(1), "without weights there is nothing to begin from");
     let output = run(command.args(["--drawn", "--seed", "5"]));
     assert!(output.status.success(), "{output:?}");
-    let by_command: Encoder = open(&to);
+    let by_command: Model = open(&to);
     let (_folder, by_call) = drawn(bare.path(), &creation("sde", 5), None, Aggregation::Kept);
     assert_eq!(by_command.info().fingerprint, open(&by_call).info().fingerprint);
     // Two towers of one start are equal until they learn.

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dyad_encoder::dual::{Creation, Learned, Sharing, create};
+use dyad_encoder::config::Sharing;
+use dyad_encoder::model::{Model, create};
 use dyad_encoder::tokenize::Tokens;
+use dyad_encoder::transform::Creation;
 use dyad_encoder::{Compute, Tower};
 use serde_json::json;
 use tch::Tensor;
@@ -25,8 +27,8 @@ fn made(sharing: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, to)
 }
 
-fn learned(bundle: &Path) -> Learned {
-    Learned::open(bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap()
+fn learned(bundle: &Path) -> Model {
+    Model::open_for_training(bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap()
 }
 
 /// Values of the table, of the other tensors of a transformer, and of a projection.
@@ -74,13 +76,13 @@ fn each_sharing_has_its_number_of_parameters() {
 }
 
 /// Ten steps down a loss in which both towers take part.
-fn ten_steps(learned: &Learned) {
+fn ten_steps(learned: &Model) {
     let tokenizer = learned.tokenizer();
     let tokens = |tower, texts: [&str; 3]| texts.map(|text| tokenizer.encode(tower, text).unwrap());
     let questions = tokens(Tower::Question, ["who was the king", "the river", "a light in the city"]);
     let answers = tokens(Tower::Answer, ["the queen of light", "water", "the king was in the city of the river"]);
     for _ in 0..10 {
-        let vectors = |tower, texts: &[Tokens; 3]| learned.forward(tower, &texts.each_ref()).unwrap();
+        let vectors = |tower, texts: &[Tokens; 3]| learned.vectors(tower, &texts.each_ref()).unwrap();
         let scores = vectors(Tower::Question, &questions).matmul(&vectors(Tower::Answer, &answers).transpose(0, 1));
         let labels = Tensor::from_slice(&[0i64, 1, 2]);
         (scores * 5.0).cross_entropy_for_logits(&labels).backward();
@@ -142,14 +144,14 @@ fn learning_and_serving_give_the_same_vectors() {
         for tower in [Tower::Question, Tower::Answer] {
             let tokens: Vec<Tokens> =
                 texts.iter().map(|text| encoder.tokenizer().encode(tower, text).unwrap()).collect();
-            let vectors = learned.forward(tower, &tokens.iter().collect::<Vec<_>>()).unwrap().detach();
+            let vectors = learned.vectors(tower, &tokens.iter().collect::<Vec<_>>()).unwrap().detach();
             let rows = Vec::<Vec<f32>>::try_from(vectors).unwrap();
             assert!(worst(&rows, &embed(&encoder, tower, &texts)) > 0.999_999, "{sharing}, {tower}");
         }
         // Both towers start from the same encoder: only their projections may differ.
         let [question, answer] = [Tower::Question, Tower::Answer].map(|tower| embed(&encoder, tower, &texts));
         let sharing: Sharing = sharing.parse().unwrap();
-        let one = sharing.projection == dyad_encoder::dual::Tie::Shared;
+        let one = sharing.projection == dyad_encoder::config::Tie::Shared;
         assert_eq!(worst(&question, &answer) > 0.999_999, one, "{sharing}");
     }
 }
@@ -215,7 +217,7 @@ fn a_table_that_was_edited_by_hand_is_refused() {
         });
         let message = refusal(&bundle);
         assert!(message.contains("`sharing` and `shared_tensors` were changed"), "{what}: {message}");
-        let learned = Learned::open(&bundle, &Compute::default());
+        let learned = Model::open_for_training(&bundle, &Compute::default());
         assert_eq!(learned.unwrap_err().to_string(), message, "{what}: nor is it trained");
     }
     // Whitespace and order of keys are nobody's business, and the model keeps its name.
@@ -262,7 +264,7 @@ fn a_bundle_that_is_not_what_it_was_is_refused() {
     edit(&bundle.join("config_sentence_transformers.json"), |value| value["prompts"]["query"] = json!("ask: "));
     let message = refusal(&bundle);
     assert!(message.contains("fingerprint") && message.contains("was changed"), "{message}");
-    let learned = Learned::open(&bundle, &Compute::default());
+    let learned = Model::open_for_training(&bundle, &Compute::default());
     assert_eq!(learned.unwrap_err().to_string(), message, "nor is it trained");
 }
 

@@ -3,9 +3,11 @@
 
 use std::path::PathBuf;
 
-use dyad_encoder::dual::{Aggregation, Cell, Creation, Learned, NewEncoder, create_over};
+use dyad_encoder::config::Cell;
+use dyad_encoder::model::{Model, create_over};
 use dyad_encoder::tokenize::Tokens;
-use dyad_encoder::{Compute, Dtype, Encoder, Tower};
+use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
+use dyad_encoder::{Compute, Dtype, Tower};
 
 use crate::fixture::{embed, open, rows, tiny, tokens, worst};
 
@@ -44,11 +46,12 @@ fn every_encoder_learns_in_every_sharing() {
         ] {
             let (_folder, bundle) = made(sharing, encoder, aggregation);
             let served = open(&bundle);
-            let learned = Learned::open(&bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
+            let learned =
+                Model::open_for_training(&bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
             let mut sums = Vec::new();
             for tower in [Tower::Question, Tower::Answer] {
                 let tokens = tokens(&served, tower, &texts());
-                let vectors = learned.forward(tower, &tokens.iter().collect::<Vec<_>>()).unwrap();
+                let vectors = learned.vectors(tower, &tokens.iter().collect::<Vec<_>>()).unwrap();
                 let ours = Vec::<Vec<f32>>::try_from(vectors.detach()).unwrap();
                 assert!(worst(&ours, &embed(&served, tower, &texts())) > 0.999_99, "{encoder:?} {sharing}, {tower}");
                 sums.push(vectors.select(1, 0).sum(None));
@@ -82,7 +85,7 @@ fn a_vector_does_not_depend_on_its_batch() {
         // Different texts are told apart, and the gate of golden vectors holds in half precision too.
         assert!(worst(&together[..1], &together[1..2]) < 0.9999, "{encoder:?}");
         let compute = Compute { dtype: Dtype::Bf16, threads: Some(1), ..Compute::default() };
-        assert!(Encoder::open(&bundle, &compute).is_ok(), "{encoder:?}");
+        assert!(Model::open(&bundle, &compute).is_ok(), "{encoder:?}");
     }
 }
 
@@ -101,7 +104,7 @@ fn a_seed_makes_one_model() {
 fn cells_see_token_vectors_of_size_one() {
     let size = |values: &tch::Tensor| values.to_kind(tch::Kind::Double).square().mean(None).sqrt().double_value(&[]);
     let table = |bundle: &std::path::Path| {
-        let learned = Learned::open(bundle, &Compute::default()).unwrap();
+        let learned = Model::open_for_training(bundle, &Compute::default()).unwrap();
         let table =
             learned.parameters().iter().find(|parameter| parameter.name.ends_with("embeddings.weight")).unwrap();
         table.tensor.detach().copy()

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dyad_encoder::bundle::export;
-use dyad_encoder::dual::{Creation, create};
+use dyad_encoder::model::create;
+use dyad_encoder::model::export;
+use dyad_encoder::transform::Creation;
 use dyad_encoder::{Dtype, Tower};
 
 use crate::fixture::{copy, copy_folder, edit, embed, open, path_of, read_json, refusal, tiny, worst};

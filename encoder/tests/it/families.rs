@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use dyad_encoder::tokenize::Tokens;
-use dyad_encoder::{Compute, Dtype, Encoder, Tower};
+use dyad_encoder::{Compute, Dtype, Model, Tower};
 use serde_json::{Value, json};
 
 use crate::fixture::{copy_folder, cosine, edit, embed, open, path_of, read_json, refusal, rows, tokens, worst};
@@ -93,10 +93,10 @@ fn t5_runs_in_bf16_and_refuses_f16() {
     let Some(all) = checkpoints("t5_runs_in_bf16_and_refuses_f16") else { return };
     let (tower, texts, theirs) = reference(&all.join("gtr/reference.json"));
     let compute = |dtype| Compute { dtype, threads: Some(1), ..Compute::default() };
-    let encoder = Encoder::open(&all.join("gtr"), &compute(Dtype::Bf16)).unwrap();
+    let encoder = Model::open(&all.join("gtr"), &compute(Dtype::Bf16)).unwrap();
     let worst = worst(&embed(&encoder, tower, &texts), &theirs);
     assert!(worst > 0.98, "{worst}");
-    let message = Encoder::open(&all.join("gtr"), &compute(Dtype::F16)).unwrap_err().to_string();
+    let message = Model::open(&all.join("gtr"), &compute(Dtype::F16)).unwrap_err().to_string();
     assert!(message.contains("T5") && message.contains("`bf16`") && message.ends_with(": f16"), "{message}");
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dyad_encoder::{Compute, Dtype, Encoder, Tower};
+use dyad_encoder::{Compute, Dtype, Model, Tower};
 use serde_json::{Value, json};
 
 use crate::fixture::{copy, edit, embed, open, tiny, worst};
@@ -62,7 +62,7 @@ fn what_does_not_change_vectors_does_not_change_the_name() {
     edit(&folder.path().join("config.json"), |config| config["attention_probs_dropout_prob"] = json!(0.5));
     assert_eq!(fingerprint(folder.path()), original);
     let compute = Compute { dtype: Dtype::Bf16, ..Compute::default() };
-    assert_eq!(Encoder::open(folder.path(), &compute).unwrap().info().fingerprint, original);
+    assert_eq!(Model::open(folder.path(), &compute).unwrap().info().fingerprint, original);
 }
 
 /// A name and what it does to a copy of a model.

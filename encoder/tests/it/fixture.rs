@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use dyad_encoder::tokenize::{Budget, Tokens};
-use dyad_encoder::{Compute, Encoder, Tower};
+use dyad_encoder::{Compute, Model, Tower};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -52,22 +52,22 @@ fn one_thread() -> Compute {
     Compute { threads: Some(1), ..Compute::default() }
 }
 
-pub(crate) fn open(directory: &Path) -> Encoder {
-    Encoder::open(directory, &one_thread()).unwrap()
+pub(crate) fn open(directory: &Path) -> Model {
+    Model::open(directory, &one_thread()).unwrap()
 }
 
 /// The message of a directory that must not open.
 pub(crate) fn refusal(directory: &Path) -> String {
-    Encoder::open(directory, &Compute::default()).unwrap_err().to_string()
+    Model::open(directory, &Compute::default()).unwrap_err().to_string()
 }
 
-pub(crate) fn tokens(encoder: &Encoder, tower: Tower, texts: &[String]) -> Vec<Tokens> {
+pub(crate) fn tokens(encoder: &Model, tower: Tower, texts: &[String]) -> Vec<Tokens> {
     let tokenizer = encoder.tokenizer();
     texts.iter().map(|text| tokenizer.encode(tower, text).unwrap()).collect()
 }
 
 /// One row per text.
-pub(crate) fn embed(encoder: &Encoder, tower: Tower, texts: &[String]) -> Vec<Vec<f32>> {
+pub(crate) fn embed(encoder: &Model, tower: Tower, texts: &[String]) -> Vec<Vec<f32>> {
     let tokens = tokens(encoder, tower, texts);
     rows(&encoder.embed_all(tower, &tokens, Budget::CPU).unwrap(), encoder.info().dim)
 }

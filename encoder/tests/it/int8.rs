@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use dyad_corpus::queries;
-use dyad_encoder::bundle::export;
-use dyad_encoder::dual::{Aggregation, Cell, Creation, NewEncoder, create_over};
-use dyad_encoder::{Compute, Dtype, Encoder, Tower};
+use dyad_encoder::config::Cell;
+use dyad_encoder::model::create_over;
+use dyad_encoder::model::export;
+use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
+use dyad_encoder::{Compute, Dtype, Model, Tower};
 
 use crate::fixture::{embed, open, path_of, real_model, tiny, worst};
 
@@ -22,7 +24,7 @@ fn texts() -> Vec<String> {
 
 /// The least that any text's vector has in common with its f32 vector.
 fn nearness(model: &Path) -> f64 {
-    let rounded = Encoder::open(model, &int8()).unwrap();
+    let rounded = Model::open(model, &int8()).unwrap();
     assert_eq!(rounded.info().dtype, Dtype::Int8);
     let exact = open(model);
     assert_eq!(rounded.info().fingerprint, exact.info().fingerprint, "a way to compute is no other model");
@@ -54,7 +56,7 @@ fn the_real_model_is_near_its_f32_vectors() {
     let texts: Vec<String> = queries.into_iter().step_by(25).map(|query| query.text).collect();
     assert!(texts.len() > 400);
     let exact = embed(&open(&model), Tower::Question, &texts);
-    let rounded = embed(&Encoder::open(&model, &int8()).unwrap(), Tower::Question, &texts);
+    let rounded = embed(&Model::open(&model, &int8()).unwrap(), Tower::Question, &texts);
     let worst = worst(&exact, &rounded);
     assert!(worst > 0.98, "{worst}");
     // What a search would find first is nearly always the same: the nearest of the other texts.
@@ -85,6 +87,6 @@ fn recurrent_encoders_are_refused() {
     let cell = NewEncoder::Recurrent { cell: Cell::Gru, layers: 1, hidden: 8, bidirectional: false };
     let creation = Creation { sharing: "sde".parse().unwrap(), dim: 8, seed: 1 };
     create_over(&tiny("classic-mean"), &model, &creation, cell, Aggregation::Kept).unwrap();
-    let message = Encoder::open(&model, &int8()).unwrap_err().to_string();
+    let message = Model::open(&model, &int8()).unwrap_err().to_string();
     assert!(message.contains("int8") && message.contains("recurrent"), "{message}");
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicBool;
 use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::{EmbeddingsReader, EmbeddingsWriter, Header, VectorType};
 use dyad_corpus::room::{Bytes, boundless};
-use dyad_encoder::job::{EmbedJob, JobError, Outcome, Report};
+use dyad_encoder::embed::{EmbedJob, JobError, Outcome, Report};
 use dyad_encoder::tokenize::Budget;
-use dyad_encoder::{Compute, Dtype, Encoder, Tower};
+use dyad_encoder::{Compute, Dtype, Model, Tower};
 use tempfile::TempDir;
 
 use crate::fixture::{embed, open, tiny, worst};
@@ -35,7 +35,7 @@ fn corpus(numbers: impl IntoIterator<Item = usize>) -> String {
 
 struct Place {
     root: TempDir,
-    encoder: Encoder,
+    encoder: Model,
     budget: Budget,
 }
 
@@ -261,7 +261,7 @@ fn another_dtype_does_not_continue() {
     let place = Place::new(&corpus(0..30));
     place.report();
     let int8 = Compute { dtype: Dtype::Int8, ..Compute::default() };
-    let int8 = Encoder::open(&tiny("newer-dense"), &int8).unwrap();
+    let int8 = Model::open(&tiny("newer-dense"), &int8).unwrap();
     let refused = |what: &str| {
         let message = place.job().run(&int8, &AtomicBool::new(false)).unwrap_err().to_string();
         assert!(

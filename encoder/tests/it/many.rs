@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dyad_encoder::dual::Learned;
+use dyad_encoder::model::Model;
+use dyad_encoder::model::VectorLength;
 use dyad_encoder::tokenize::{Budget, Tokens};
-use dyad_encoder::tower::VectorLength;
-use dyad_encoder::{Compute, Dtype, Encoder, Tower};
+use dyad_encoder::{Compute, Dtype, Tower};
 
 use crate::fixture::{rows, tiny, tokens};
 
@@ -25,11 +25,11 @@ fn texts() -> Vec<String> {
 fn lanes_give_what_one_thread_gives() {
     for name in MODELS {
         for dtype in [Dtype::F32, Dtype::Int8] {
-            let open = |threads| Encoder::open(&tiny(name), &compute(threads, dtype)).unwrap();
+            let open = |threads| Model::open(&tiny(name), &compute(threads, dtype)).unwrap();
             let alone = open(1);
             let given: Vec<Tokens> = tokens(&alone, Tower::Answer, &texts());
             let of =
-                |encoder: &Encoder| rows(&encoder.embed_all(Tower::Answer, &given, SMALL).unwrap(), alone.info().dim);
+                |encoder: &Model| rows(&encoder.embed_all(Tower::Answer, &given, SMALL).unwrap(), alone.info().dim);
             let expected = of(&alone);
             for lanes in [2, 5] {
                 let got = of(&open(lanes));
@@ -45,7 +45,7 @@ fn lanes_give_what_one_thread_gives() {
 #[test]
 fn one_batch_gives_the_same_on_any_number_of_threads() {
     for name in MODELS {
-        let open = |threads| Encoder::open(&tiny(name), &compute(threads, Dtype::F32)).unwrap();
+        let open = |threads| Model::open(&tiny(name), &compute(threads, Dtype::F32)).unwrap();
         let alone = open(1);
         let given = tokens(&alone, Tower::Question, &texts());
         let batch: Vec<&Tokens> = given.iter().collect();
@@ -64,10 +64,10 @@ fn one_batch_gives_the_same_on_any_number_of_threads() {
 #[test]
 fn towers_that_learn_give_the_same_side_by_side() {
     let of = |threads| {
-        let learned = Learned::open(&tiny("classic-mean"), &compute(threads, Dtype::F32)).unwrap();
+        let learned = Model::open_for_training(&tiny("classic-mean"), &compute(threads, Dtype::F32)).unwrap();
         let tokenizer = learned.tokenizer();
         let given: Vec<Tokens> = texts().iter().map(|text| tokenizer.encode(Tower::Question, text).unwrap()).collect();
-        learned.embed_all(Tower::Question, &given, VectorLength::Raw, SMALL, &|| true).unwrap().unwrap()
+        learned.embed_while(Tower::Question, &given, VectorLength::Raw, SMALL, |_| true).unwrap().unwrap()
     };
     let (alone, lanes) = (of(1), of(3));
     assert_eq!(alone.len(), lanes.len());
@@ -76,11 +76,11 @@ fn towers_that_learn_give_the_same_side_by_side() {
 
 #[test]
 fn lanes_stop_where_they_are_told_to_and_count_every_token() {
-    let encoder = Encoder::open(&tiny("classic-mean"), &compute(2, Dtype::F32)).unwrap();
+    let encoder = Model::open(&tiny("classic-mean"), &compute(2, Dtype::F32)).unwrap();
     let given = tokens(&encoder, Tower::Answer, &texts());
     let all: usize = given.iter().map(|text| text.ids.len()).sum();
     let (mut batches, mut seen) = (0, 0);
-    let embedded = encoder.embed_while(Tower::Answer, &given, SMALL, |tokens| {
+    let embedded = encoder.embed_while(Tower::Answer, &given, VectorLength::Unit, SMALL, |tokens| {
         (batches, seen) = (batches + 1, seen + tokens);
         true
     });
@@ -88,7 +88,8 @@ fn lanes_stop_where_they_are_told_to_and_count_every_token() {
     assert_eq!(seen, all);
 
     let asked = AtomicUsize::new(0);
-    let stopped = encoder.embed_while(Tower::Answer, &given, SMALL, |_| asked.fetch_add(1, Ordering::Relaxed) < 2);
+    let stopped = encoder
+        .embed_while(Tower::Answer, &given, VectorLength::Unit, SMALL, |_| asked.fetch_add(1, Ordering::Relaxed) < 2);
     assert_eq!((stopped.unwrap(), asked.into_inner()), (None, 3));
     // What follows has its threads again, and works.
     assert!(encoder.embed_all(Tower::Answer, &given, SMALL).is_ok());

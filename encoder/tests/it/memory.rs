@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use dyad_encoder::dual::{Creation, Sharing, create};
+use dyad_encoder::config::Sharing;
+use dyad_encoder::model::create;
+use dyad_encoder::transform::Creation;
 
 use crate::fixture::{copy, edit, tiny};
 

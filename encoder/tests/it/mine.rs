@@ -5,7 +5,7 @@ use std::path::Path;
 use dyad_corpus::examples::{Example, ExampleOptions, ExampleReader, Passage};
 use dyad_encoder::data::{Candidates, DataError, MineOptions, MinedFile, mine_file};
 use dyad_encoder::tokenize::Budget;
-use dyad_encoder::{Encoder, Tower};
+use dyad_encoder::{Model, Tower};
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1;
 use dyad_proto::v1::searcher_server::{Searcher, SearcherServer};
@@ -26,7 +26,7 @@ struct Served {
 }
 
 impl Served {
-    fn new(encoder: &Encoder, questions: &[String], documents: &[String]) -> Self {
+    fn new(encoder: &Model, questions: &[String], documents: &[String]) -> Self {
         let vectors = embed(encoder, Tower::Question, questions);
         Self {
             fingerprint: encoder.info().fingerprint.clone(),
@@ -104,7 +104,7 @@ fn examples() -> Vec<Example> {
 }
 
 fn mine(
-    encoder: &Encoder,
+    encoder: &Model,
     data: &Path,
     candidates: Candidates<'_>,
     options: &MineOptions,

@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use dyad_encoder::dual::{Aggregation, Creation, Learned, create, create_with};
+use dyad_encoder::model::{Model, create, create_with};
 use dyad_encoder::tokenize::Tokens;
+use dyad_encoder::transform::{Aggregation, Creation};
 use dyad_encoder::{Compute, Tower};
 use serde_json::json;
 
@@ -49,14 +50,14 @@ fn every_sharing_holds_its_aggregators() {
         assert_eq!(counts, vec![(2, (INNER * H + HOPS * INNER) as u64); aggregators], "{sharing}");
         assert!(encoder.reproduce_golden().unwrap().unwrap() > 0.999_999, "{sharing}");
 
-        let learned = Learned::open(&bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
+        let learned = Model::open_for_training(&bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
         let maps: Vec<_> = learned.parameters().iter().filter(|p| p.name.contains("MultiHopAttention/w")).collect();
         assert_eq!(maps.len(), 2 * aggregators, "{sharing}");
         assert!(maps.iter().all(|map| map.frozen == frozen), "{sharing}");
         let mut sums = Vec::new();
         for tower in [Tower::Question, Tower::Answer] {
             let tokens = tokens(&encoder, tower, &texts());
-            let vectors = learned.forward(tower, &tokens.iter().collect::<Vec<_>>()).unwrap();
+            let vectors = learned.vectors(tower, &tokens.iter().collect::<Vec<_>>()).unwrap();
             let ours = Vec::<Vec<f32>>::try_from(vectors.detach()).unwrap();
             assert!(worst(&ours, &embed(&encoder, tower, &texts())) > 0.999_999, "{sharing}, {tower}");
             sums.push(vectors.select(1, 0).sum(None));

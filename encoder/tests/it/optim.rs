@@ -1,9 +1,11 @@
 //! Optimizers and schedules against PyTorch and transformers; state that is saved and taken back; tensors that stay as they are.
 
-use dyad_encoder::dual::{Creation, Learned, Parameter, Sharing, create};
+use dyad_encoder::config::Sharing;
+use dyad_encoder::model::{Model, Parameter, create};
 use dyad_encoder::optim::{
     AdafactorSettings, AdamWSettings, Gradients, Group, Groups, Optimizer, OptimizerSettings, Schedule,
 };
+use dyad_encoder::transform::Creation;
 use dyad_encoder::{Compute, Tower};
 use tch::{Kind, Tensor};
 
@@ -349,7 +351,7 @@ fn ties_and_frozen_tensors_survive_steps() {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("bundle");
         create(&tiny("classic-mean"), &to, &Creation { sharing, dim: 6, seed: 1 }).unwrap();
-        let learned = Learned::open(&to, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
+        let learned = Model::open_for_training(&to, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
         let before: Vec<Vec<f64>> = learned.parameters().iter().map(|parameter| flat(&parameter.tensor)).collect();
         let mut optimizer =
             Optimizer::new(&settings, learned.parameters(), &Groups(vec![Groups::without_decay()])).unwrap();
@@ -359,7 +361,7 @@ fn ties_and_frozen_tensors_survive_steps() {
         let vectors = |tower| {
             let tokens =
                 ["the king", "a river", "the light of the city"].map(|text| tokenizer.encode(tower, text).unwrap());
-            learned.forward(tower, &tokens.each_ref()).unwrap()
+            learned.vectors(tower, &tokens.each_ref()).unwrap()
         };
         let loss = || {
             let scores = vectors(Tower::Question).matmul(&vectors(Tower::Answer).transpose(0, 1)) * 5.0;

@@ -3,7 +3,7 @@
 //! Made by `.venv/bin/python benches/peers/st_tiny.py --out encoder/tests/golden/tiny`.
 
 use dyad_encoder::tokenize::{Budget, Tokens};
-use dyad_encoder::{Compute, Dtype, Encoder, Tower};
+use dyad_encoder::{Compute, Dtype, Model, Tower};
 use serde_json::{Value, json};
 
 use crate::fixture::{copy, cosine, edit, embed, open, read_json, rows, tiny, tokens, worst};
@@ -82,7 +82,7 @@ fn a_vector_does_not_depend_on_its_batch() {
 fn half_precision_stays_close() {
     for (dtype, floor) in [(Dtype::Bf16, 0.99), (Dtype::F16, 0.999)] {
         let compute = Compute { dtype, threads: Some(1), ..Compute::default() };
-        let encoder = Encoder::open(&tiny("newer-dense"), &compute).unwrap();
+        let encoder = Model::open(&tiny("newer-dense"), &compute).unwrap();
         let ours = embed(&encoder, Tower::Question, &texts("newer-dense"));
         let worst = worst(&ours, &reference("newer-dense", Tower::Question));
         assert!(worst > floor, "{dtype}: {worst}");

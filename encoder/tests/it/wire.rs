@@ -70,8 +70,8 @@ async fn an_empty_batch_is_no_vectors_or_refused() {
     let encoder = open(&tiny("plain"));
     assert_eq!(encoder.embed(Tower::Answer, &[]).unwrap(), Vec::<f32>::new());
     assert_eq!(encoder.embed_all(Tower::Answer, &[], dyad_encoder::tokenize::Budget::CPU).unwrap(), Vec::<f32>::new());
-    let learned = dyad_encoder::dual::Learned::open(&tiny("plain"), &Compute::default()).unwrap();
-    assert!(learned.forward(Tower::Answer, &[]).is_err() || learned.forward(Tower::Answer, &[]).unwrap().numel() == 0);
+    let learned = dyad_encoder::Model::open(&tiny("plain"), &Compute::default()).unwrap();
+    assert!(learned.vectors(Tower::Answer, &[]).is_err() || learned.vectors(Tower::Answer, &[]).unwrap().numel() == 0);
     let handle = Handle::start(&tiny("plain"), one_thread()).unwrap();
     let options = EncodeOptions::until(Instant::now() + Duration::from_mins(1));
     let error = handle.encode(Tower::Answer, Vec::<String>::new(), options).await.unwrap_err();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use dyad_encoder::tokenize::{Budget, Tokenizer, Tokens};
-use dyad_encoder::{Compute, Device, Dtype, Encoder, Tower};
+use dyad_encoder::{Compute, Device, Dtype, Model, Tower};
 use rayon::prelude::*;
 
 use super::{Embedded, Embedder};
@@ -16,7 +16,7 @@ const TOWER: Tower = Tower::Answer;
 /// An open model.
 #[derive(Debug)]
 pub(super) struct Dyad {
-    encoder: Encoder,
+    encoder: Model,
     tokenizer: Arc<Tokenizer>,
     budget: Budget,
 }
@@ -26,7 +26,7 @@ impl Dyad {
     pub(super) fn open(model: &Path, device: &str, dtype: &str, threads: usize) -> anyhow::Result<Self> {
         let device: Device = device.parse().map_err(|refusal: String| anyhow!(refusal))?;
         let dtype: Dtype = dtype.parse().map_err(|refusal: String| anyhow!(refusal))?;
-        let encoder = Encoder::open(model, &Compute { device, dtype, threads: Some(threads) })?;
+        let encoder = Model::open(model, &Compute { device, dtype, threads: Some(threads) })?;
         Ok(Self { tokenizer: encoder.tokenizer(), encoder, budget: Budget::of(device, dtype) })
     }
 }

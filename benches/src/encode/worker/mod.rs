@@ -81,7 +81,7 @@ impl Worker<'_> {
             engine: self.engine.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             dtype: self.dtype.to_owned(),
-            settings: format!("dyad_encoder::Encoder, {}, its own batches", self.dtype),
+            settings: format!("dyad_encoder::Model, {}, its own batches", self.dtype),
         }
     }
 

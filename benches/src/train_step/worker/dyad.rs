@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use dyad_encoder::data::{Cursor, TrainBatch};
-use dyad_encoder::dual::Learned;
+use dyad_encoder::model::Model;
 use dyad_encoder::tokenize::Tokens;
 use dyad_encoder::train::{Config, Length, Step};
 use dyad_encoder::{Compute, Device, Dtype, Tower};
@@ -38,7 +38,7 @@ impl Dyad {
         );
         let config = Config::parse(&settings).map_err(|reason| anyhow!(reason)).context("settings of the trainer")?;
         let stage = config.stages.first().context("settings of the trainer: no stage")?;
-        let learned = Learned::open(model, &compute)?;
+        let learned = Model::open_for_training(model, &compute)?;
         let length = Length { steps: u64::MAX, batches: u64::MAX };
         let step = Step::new(learned, model, stage, &compute, length)?;
         Ok(Self { step, batches: Vec::new(), tokens: 0 })

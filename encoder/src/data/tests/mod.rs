@@ -12,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 use dyad_corpus::examples::{Example, Passage};
 
 use super::*;
-use crate::bundle::Encoder;
 use crate::device::Compute;
+use crate::model::Model;
 use crate::tokenize::Tokenizer;
 
 /// The tokenizer of a tiny model, whose words are letters.
@@ -21,7 +21,7 @@ fn tokenizer() -> Arc<Tokenizer> {
     static TOKENIZER: OnceLock<Arc<Tokenizer>> = OnceLock::new();
     let open = || {
         let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tiny/plain");
-        Encoder::open(&model, &Compute { threads: Some(1), ..Compute::default() }).unwrap().tokenizer()
+        Model::open(&model, &Compute { threads: Some(1), ..Compute::default() }).unwrap().tokenizer()
     };
     Arc::clone(TOKENIZER.get_or_init(open))
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use super::refusal::Refusal;
-use crate::bundle::ModelInfo;
+use crate::model::ModelInfo;
 use crate::serve::{Input, Tower, Truncation};
 
 /// Token ids of one text.

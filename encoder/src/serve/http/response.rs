@@ -8,7 +8,7 @@ use dyad_proto::vector;
 use serde::{Serialize, Serializer};
 
 use super::request::Format;
-use crate::bundle::ModelInfo;
+use crate::model::ModelInfo;
 use crate::serve::Encoded;
 
 #[derive(Serialize)]

@@ -2,8 +2,8 @@
 
 use super::super::queue::Request;
 use super::*;
+use crate::config::Tower;
 use crate::tokenize::Tokens;
-use crate::tower::Tower;
 
 const BUDGET: Budget = Budget { tokens: 400, rows: 64 };
 const MS: Duration = Duration::from_millis(1);

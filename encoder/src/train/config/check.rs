@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use super::{Config, LossConfig, Stage, Weights};
+use crate::config::Sharing;
 use crate::device::Dtype;
-use crate::dual::Sharing;
 use crate::loss::Similarity;
 
 /// Refuses settings with what is expected of the first wrong one.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::text;
-use crate::dual::{Aggregation, Cell, NewEncoder, Sharing};
+use crate::config::{Cell, Sharing};
+use crate::transform::{Aggregation, NewEncoder};
 
 /// A model as it is, or two towers made from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

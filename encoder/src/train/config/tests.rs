@@ -47,7 +47,7 @@ fn what_is_printed_is_the_default() {
     let distilled = Config::parse(&uncommented("mine")).unwrap();
     assert!(distilled.stages.iter().all(|stage| stage.loss.distillation == Some(distillation) && stage.mine.is_none()));
     let model = &all.model;
-    assert_eq!((model.sharing, model.encoder), (Some(crate::dual::Sharing::SDE), Some(EncoderKind::Lstm)));
+    assert_eq!((model.sharing, model.encoder), (Some(crate::config::Sharing::SDE), Some(EncoderKind::Lstm)));
 }
 
 /// Every path to a value.

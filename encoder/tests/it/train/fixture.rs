@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use dyad_corpus::examples::{Example, Passage};
 use dyad_encoder::data::{PairOptions, Pairs, PairsBuilder};
-use dyad_encoder::dual::{Aggregation, Creation, Learned, NewEncoder, create, create_over};
+use dyad_encoder::model::VectorLength;
+use dyad_encoder::model::{Model, create, create_over};
 use dyad_encoder::tokenize::Tokens;
-use dyad_encoder::tower::VectorLength;
 use dyad_encoder::train::Config;
 use dyad_encoder::train::config::Stage;
+use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
 use dyad_encoder::{Compute, Tower};
 use tempfile::TempDir;
 
@@ -79,7 +80,7 @@ pub(super) fn small(sharing: &str, dim: usize) -> (TempDir, PathBuf) {
     (folder, to)
 }
 
-pub(super) fn pairs(learned: &Learned) -> Arc<Pairs> {
+pub(super) fn pairs(learned: &Model) -> Arc<Pairs> {
     let mut builder = PairsBuilder::new(learned.tokenizer(), PairOptions::default());
     builder.extend((0..PAIRS).map(|number| Ok::<_, std::convert::Infallible>(example(number)))).unwrap();
     Arc::new(builder.finish().unwrap())
@@ -91,12 +92,12 @@ pub(super) fn stage(settings: &str) -> Stage {
 }
 
 /// The share of the 64 questions whose own answer has the largest cosine.
-pub(super) fn precision(learned: &Learned) -> f64 {
+pub(super) fn precision(learned: &Model) -> f64 {
     let texts = |tower: Tower| {
         let text = |number| if tower == Tower::Question { pair(number).0 } else { pair(number).1 };
         let tokens: Vec<Tokens> =
             (0..PAIRS).map(|number| learned.tokenizer().encode(tower, &text(number)).unwrap()).collect();
-        let states = learned.states(tower, &tokens.iter().collect::<Vec<_>>(), VectorLength::Unit).unwrap();
+        let states = learned.forward(tower, &tokens.iter().collect::<Vec<_>>(), VectorLength::Unit).unwrap();
         states.vectors().detach()
     };
     let best = texts(Tower::Question).matmul(&texts(Tower::Answer).transpose(0, 1)).argmax(1, false);

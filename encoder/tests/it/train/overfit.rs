@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use dyad_encoder::config::Cell;
 use dyad_encoder::data::{Last, Sampler, SamplerOptions, collate};
-use dyad_encoder::dual::{Aggregation, Cell, Creation, Learned, NewEncoder, create, create_over};
+use dyad_encoder::model::{Model, create, create_over};
 use dyad_encoder::train::{Length, Step};
+use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
 
 use super::fixture::{PAIRS, one_thread, pairs, precision, small, stage};
 use crate::fixture::{path_of, tiny};
@@ -13,7 +15,7 @@ const STEPS: u64 = 1500;
 
 /// Trains until all 64 answers are found, at most [`STEPS`] steps.
 fn overfit(name: &str, directory: &Path, rate: f64, settings: &str) {
-    let learned = Learned::open(directory, &one_thread()).unwrap();
+    let learned = Model::open_for_training(directory, &one_thread()).unwrap();
     let options = SamplerOptions { seed: 3, batch: PAIRS, negatives: 0, last: Last::Drop };
     let mut sampler = Sampler::new(pairs(&learned), options).unwrap();
     let settings =

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use dyad_encoder::tokenize::{Budget, Tokens};
 use dyad_encoder::train::{Evaluator, METRICS};
-use dyad_encoder::{Encoder, Tower};
+use dyad_encoder::{Model, Tower};
 use serde_json::Value;
 
 use super::fixture::{PAIRS, Place, weights};
@@ -17,7 +17,7 @@ fn metrics(place: &Place, out: &str, what: &str) -> Vec<Value> {
 }
 
 fn evaluate(place: &Place, model: &str) -> f64 {
-    let encoder: Encoder = open(&place.path(model));
+    let encoder: Model = open(&place.path(model));
     let evaluator = Evaluator::open(&place.path("beir"), "dev", &encoder.tokenizer()).unwrap();
     assert_eq!(evaluator.size(), (PAIRS, PAIRS));
     let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_all(tower, texts, Budget::CPU).map(Some);

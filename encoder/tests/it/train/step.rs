@@ -4,7 +4,7 @@ use std::path::Path;
 
 use dyad_corpus::examples::Passage;
 use dyad_encoder::data::{Last, PairOptions, PairsBuilder, Sampler, SamplerOptions, TrainBatch, collate};
-use dyad_encoder::dual::Learned;
+use dyad_encoder::model::Model;
 use dyad_encoder::train::{Length, Step, StepReport};
 use dyad_encoder::{Compute, Dtype};
 use tch::Tensor;
@@ -14,7 +14,7 @@ use super::fixture::{PAIRS, bundle, example, one_thread, small, stage};
 /// Plain gradient descent cannot be had, so that gradients are compared as they are: through the first moments of AdamW, which
 /// behind one step are a tenth of them.
 fn step(directory: &Path, settings: &str, batches: &[TrainBatch]) -> (StepReport, Vec<Tensor>) {
-    let learned = Learned::open(directory, &one_thread()).unwrap();
+    let learned = Model::open_for_training(directory, &one_thread()).unwrap();
     let settings = format!(
         "{settings}\n[optimizer]\nkind = \"adamw\"\nlearning-rate = 1.0\nepsilon = 1e-2\n[schedule]\nkind = \"constant\"\n[clipping]\nmax-norm = 0.0\n"
     );
@@ -37,7 +37,7 @@ fn apart(a: &[Tensor], b: &[Tensor]) -> f64 {
 }
 
 fn batches(directory: &Path, size: usize, negatives: usize) -> Vec<TrainBatch> {
-    let learned = Learned::open(directory, &one_thread()).unwrap();
+    let learned = Model::open_for_training(directory, &one_thread()).unwrap();
     let mut builder = PairsBuilder::new(learned.tokenizer(), PairOptions::default());
     let examples = (0..PAIRS).map(|number| {
         let mut example = example(number);
@@ -71,7 +71,7 @@ fn a_report_tells_the_rate() {
         ("kind = \"adafactor\"\nrelative-step = true\nwarm-up-init = true", [0.0, 1e-6, 3e-6]),
     ] {
         let settings = format!("[optimizer]\n{optimizer}\n[schedule]\nkind = \"constant\"\nwarm-up = 2");
-        let learned = Learned::open(&directory, &one_thread()).unwrap();
+        let learned = Model::open_for_training(&directory, &one_thread()).unwrap();
         let length = Length { steps: 4, batches: 2 };
         let mut step = Step::new(learned, &directory, &stage(&settings), &one_thread(), length).unwrap();
         for expected in expected {
@@ -127,7 +127,7 @@ fn accumulated_batches_are_averaged() {
 fn a_frozen_table_stays_and_reports_count_tokens() {
     let (_folder, directory) = bundle("classic-mean", "ade-fte", 12);
     let batch = &batches(&directory, 8, 0)[..1];
-    let learned = Learned::open(&directory, &one_thread()).unwrap();
+    let learned = Model::open_for_training(&directory, &one_thread()).unwrap();
     let (report, updates) = step(&directory, "", batch);
     let tokens = |texts: &[dyad_encoder::tokenize::Tokens]| texts.iter().map(|text| text.ids.len()).sum::<usize>();
     assert_eq!(report.tokens, tokens(&batch[0].questions) + tokens(&batch[0].answers));
@@ -146,7 +146,7 @@ fn mixed_precision_keeps_weights_in_f32_and_stays_close() {
     let settings = "[optimizer]\nlearning-rate = 0.02\n[schedule]\nkind = \"constant\"\n[loss]\ntemperature = 0.2";
     let run = |dtype: Dtype| {
         let compute = Compute { dtype, ..one_thread() };
-        let learned = Learned::open(&directory, &compute).unwrap();
+        let learned = Model::open_for_training(&directory, &compute).unwrap();
         let length = Length { steps: 40, batches: 1 };
         let mut step = Step::new(learned, &directory, &stage(settings), &compute, length).unwrap();
         let reports: Vec<StepReport> = (0..40).map(|_| step.run(batch).unwrap()).collect();

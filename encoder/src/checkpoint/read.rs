@@ -1,0 +1,206 @@
+//! A checkpoint, from a directory; nothing but settings and headers is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::manifest::{MANIFEST, Manifest};
+use super::safetensors::WeightFile;
+use super::tensor::TensorData;
+use crate::config::{JsonFile, Layout, Module, Placed, read_value};
+use crate::error::Error;
+
+/// The weights of a module.
+pub(crate) const WEIGHTS: &str = "model.safetensors";
+/// Where large ones are split: which tensor lies in which file.
+const INDEX: &str = "model.safetensors.index.json";
+
+/// What a file of the directory holds.
+#[derive(Debug, Clone)]
+pub(crate) enum Content {
+    /// What this file holds.
+    Copy(PathBuf),
+    Json(Value),
+    Weights(WeightFile),
+}
+
+/// A model: a value, from which others are made ([`crate::transform`]), which is opened ([`crate::model`]) or written.
+#[derive(Debug, Clone)]
+pub(crate) struct Checkpoint {
+    pub(crate) layout: Layout,
+    /// Every file but `dyad.json`, by its path below the model's directory.
+    pub(crate) files: BTreeMap<PathBuf, Content>,
+    /// The files of each module's weights, by its place; none where it has no tensors.
+    pub(crate) weights: Vec<Vec<PathBuf>>,
+    /// `dyad.json`, where there is one.
+    pub(crate) manifest: Option<Manifest>,
+}
+
+impl Checkpoint {
+    /// Reads a model's directory: the files that a model is opened from. Weights in another form (`pytorch_model.bin`, ONNX) and
+    /// what else lies there are no part of it.
+    pub(crate) fn read(root: &Path) -> Result<Self, Error> {
+        let mut checkpoint = Self::read_settings(root)?;
+        for placed in checkpoint.layout.modules.clone() {
+            let mut files = Vec::new();
+            for name in weight_files(&placed)? {
+                let path = Path::new(&placed.id).join(name);
+                let file = WeightFile::open(&root.join(&path))?;
+                checkpoint.files.insert(path.clone(), Content::Weights(file));
+                files.push(path);
+            }
+            checkpoint.weights.push(files);
+        }
+        Ok(checkpoint)
+    }
+
+    /// Without weights, none of which need to be there.
+    pub(crate) fn read_settings(root: &Path) -> Result<Self, Error> {
+        let (layout, manifest) = (Layout::read(root)?, Manifest::read(root)?);
+        let mut files = BTreeMap::new();
+        for folder in folders(&layout) {
+            let inside = root.join(&folder);
+            if !inside.is_dir() {
+                continue;
+            }
+            for entry in fs_err::read_dir(&inside)? {
+                let (path, name) =
+                    entry.map(|entry| (entry.path(), entry.file_name().to_string_lossy().into_owned()))?;
+                if belongs(&name) && path.is_file() {
+                    files.insert(folder.join(name), Content::Copy(path));
+                }
+            }
+        }
+        Ok(Self { layout, files, weights: Vec::new(), manifest })
+    }
+
+    /// With every other file below the directory, weights among them; what begins with a dot (`.git`, `.cache`) is no part of a model.
+    pub(crate) fn with_all_files(mut self) -> Result<Self, Error> {
+        let root = self.layout.root.clone();
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs_err::read_dir(&folder)? {
+                let entry = entry?;
+                let path = entry.path();
+                let inside = path.strip_prefix(&root).unwrap_or(&path).to_owned();
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name.starts_with('.') || name == MANIFEST || self.files.contains_key(&inside) {
+                    continue;
+                }
+                if !path.is_dir() {
+                    let weights = path.extension().is_some_and(|extension| extension == "safetensors");
+                    let content =
+                        if weights { Content::Weights(WeightFile::open(&path)?) } else { Content::Copy(path) };
+                    self.files.insert(inside, content);
+                } else if entry.file_type()?.is_symlink() {
+                    // It may lead back to where it lies.
+                    let supported = "files, folders, and links to files";
+                    return Err(Error::Unsupported { got: path.display().to_string(), path, what: "link", supported });
+                } else {
+                    folders.push(path);
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// The tensors of a module, by the names that it gives them.
+    pub(crate) fn tensors(&self, at: usize) -> Result<ModuleTensors<'_>, Error> {
+        let (Some(placed), Some(files)) = (self.layout.modules.get(at), self.weights.get(at)) else {
+            return Err(Error::MissingFile { path: self.layout.root.join(WEIGHTS), fix: REFETCH });
+        };
+        let mut found = ModuleTensors { path: PathBuf::new(), tensors: BTreeMap::new() };
+        for path in files {
+            let Some(Content::Weights(file)) = self.files.get(path) else { continue };
+            found.path = if files.len() == 1 { file.path.clone() } else { file.path.with_file_name(INDEX) };
+            for (stored, tensor) in &file.tensors {
+                let name = placed.module.tensor_name(stored);
+                // A table under both of its names is one table.
+                if let Some(known) = found.tensors.get(&name)
+                    && (known.dtype() != tensor.dtype()
+                        || known.shape() != tensor.shape()
+                        || known.bytes()? != tensor.bytes()?)
+                {
+                    let reason = format!("it holds tensor `{stored}` under two names, and they differ");
+                    return Err(Error::Weights { path: file.path.clone(), reason });
+                }
+                found.tensors.insert(name, tensor);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The tensors of one module.
+#[derive(Debug)]
+pub(crate) struct ModuleTensors<'a> {
+    /// Where they lie: the file, or the index of several.
+    pub(crate) path: PathBuf,
+    pub(crate) tensors: BTreeMap<String, &'a TensorData>,
+}
+
+impl<'a> ModuleTensors<'a> {
+    pub(crate) fn get(&self, name: &str) -> Result<&'a TensorData, Error> {
+        let missing = || Error::MissingTensor { path: self.path.clone(), tensor: name.to_owned() };
+        self.tensors.get(name).copied().ok_or_else(missing)
+    }
+}
+
+const REFETCH: &str = "Fetch the model again, for example with `deploy/model.sh NAME DIR`";
+
+/// The model's own folder, those of its modules, and what lies between, by their paths below the model's.
+fn folders(layout: &Layout) -> BTreeSet<PathBuf> {
+    let of = |placed: &Placed| -> Vec<PathBuf> { Path::new(&placed.id).ancestors().map(Path::to_owned).collect() };
+    layout.modules.iter().flat_map(of).chain([PathBuf::new()]).collect()
+}
+
+/// Whether a file of this name is part of what a model is opened from: settings and word lists.
+pub(crate) fn belongs(name: &str) -> bool {
+    let kinds = [".json", ".txt", ".model"];
+    kinds.iter().any(|kind| name.ends_with(kind)) && !name.starts_with('.') && name != MANIFEST
+}
+
+/// The names of the files of a module's weights: `model.safetensors`, or those that `model.safetensors.index.json` names.
+fn weight_files(placed: &Placed) -> Result<Vec<String>, Error> {
+    if matches!(placed.module, Module::Pooling(_) | Module::Normalize) {
+        return Ok(Vec::new());
+    }
+    let (path, index) = (placed.folder.join(WEIGHTS), placed.folder.join(INDEX));
+    if path.is_file() {
+        return Ok(vec![WEIGHTS.to_owned()]);
+    }
+    if index.is_file() {
+        return parts(&index);
+    }
+    let fix = if placed.folder.join("pytorch_model.bin").is_file() {
+        "Only `pytorch_model.bin` is there: load the model in Python and save it with `safe_serialization=True`"
+    } else {
+        REFETCH
+    };
+    Err(Error::MissingFile { path, fix })
+}
+
+/// The files that an index names, each once, none outside of the folder.
+fn parts(index: &Path) -> Result<Vec<String>, Error> {
+    let settings = JsonFile::required(index)?;
+    let wrong = || settings.wrong("weight_map", "an object from tensors to files of the same folder");
+    let map = settings.get("weight_map").and_then(Value::as_object).ok_or_else(wrong)?;
+    let plain = |name: &str| Path::new(name).file_name().is_some_and(|file| file == name);
+    let names: Result<BTreeSet<String>, Error> = map
+        .values()
+        .map(|file| file.as_str().filter(|name| plain(name)).map(ToOwned::to_owned).ok_or_else(wrong))
+        .collect();
+    Ok(names?.into_iter().collect())
+}
+
+impl Content {
+    /// A JSON file's value; nothing for other files.
+    pub(crate) fn json(&self) -> Result<Option<Value>, Error> {
+        match self {
+            Self::Json(value) => Ok(Some(value.clone())),
+            Self::Copy(path) if path.extension().is_some_and(|extension| extension == "json") => read_value(path),
+            Self::Copy(_) | Self::Weights(_) => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `config.json`: which transformer, and the sizes that it is built by.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::TensorSpec;
+use super::bert::BertConfig;
+use super::json::JsonFile;
+use super::recurrent::RecurrentConfig;
+use super::t5::T5Config;
+use crate::error::Error;
+
+/// A transformer and its sizes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Architecture {
+    Bert(BertConfig),
+    T5(T5Config),
+    Recurrent(RecurrentConfig),
+}
+
+impl Architecture {
+    /// From the `config.json` of a transformer's folder.
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
+        Self::from_json(&JsonFile::required(path)?)
+    }
+
+    /// From the content of a `config.json`.
+    pub(crate) fn from_json(file: &JsonFile) -> Result<Self, Error> {
+        match file.text("model_type")?.unwrap_or("bert") {
+            "t5" => T5Config::read(file).map(Self::T5),
+            RecurrentConfig::MODEL_TYPE => RecurrentConfig::read(file).map(Self::Recurrent),
+            _ => BertConfig::read(file).map(Self::Bert),
+        }
+    }
+
+    /// The tensors that an encoder of it takes, by name and shape.
+    pub(crate) fn tensors(&self) -> Box<dyn Iterator<Item = TensorSpec> + '_> {
+        match self {
+            Self::Bert(config) => Box::new(config.tensors()),
+            Self::T5(config) => Box::new(config.tensors()),
+            Self::Recurrent(config) => Box::new(config.tensors()),
+        }
+    }
+
+    /// Name of the table of token vectors.
+    pub(crate) fn token_table(&self) -> &'static str {
+        match self {
+            Self::Bert(_) => "embeddings.word_embeddings.weight",
+            Self::T5(_) => "shared.weight",
+            Self::Recurrent(_) => RecurrentConfig::TABLE,
+        }
+    }
+
+    /// Rows of the token table.
+    pub(crate) fn vocab_size(&self) -> usize {
+        match self {
+            Self::Bert(config) => config.vocab_size,
+            Self::T5(config) => config.vocab_size,
+            Self::Recurrent(config) => config.vocab_size,
+        }
+    }
+
+    /// Values of a row of the token table.
+    pub(crate) fn table_width(&self) -> usize {
+        match self {
+            Self::Recurrent(config) => config.embedding_size,
+            _ => self.hidden_size(),
+        }
+    }
+
+    /// Values of a token vector that comes out.
+    pub(crate) fn hidden_size(&self) -> usize {
+        match self {
+            Self::Bert(config) => config.hidden_size,
+            Self::T5(config) => config.d_model,
+            Self::Recurrent(config) => config.output_size(),
+        }
+    }
+
+    /// Longest input that there are positions for.
+    pub(crate) fn max_positions(&self) -> usize {
+        match self {
+            Self::Bert(config) => config.max_positions(),
+            Self::T5(_) | Self::Recurrent(_) => usize::MAX,
+        }
+    }
+
+    /// Values after a projection in the transformer's own file, as DPR may have it.
+    pub(crate) fn projection(&self) -> Option<usize> {
+        match self {
+            Self::Bert(config) => config.projection,
+            Self::T5(_) | Self::Recurrent(_) => None,
+        }
+    }
+
+    /// Whether half precision overflows: T5's activations exceed f16's range (Raffel et al. trained in bfloat16).
+    pub(crate) fn refuses_f16(&self) -> bool {
+        matches!(self, Self::T5(_))
+    }
+
+    /// The name that the architecture gives to a stored tensor: checkpoints with a task head carry a prefix, DPR's two, and
+    /// those converted from TensorFlow call scale and shift gamma and beta.
+    pub(crate) fn tensor_name(&self, stored: &str) -> String {
+        let Self::Bert(_) = self else {
+            return if stored == "encoder.embed_tokens.weight" { "shared.weight".into() } else { stored.into() };
+        };
+        let dpr = ["question_encoder.", "ctx_encoder."].iter().find_map(|prefix| stored.strip_prefix(prefix));
+        let stored = dpr.map_or(stored, |name| name.strip_prefix("bert_model.").unwrap_or(name));
+        let prefixes = ["bert.", "roberta.", "distilbert.", "mpnet."];
+        let name = prefixes.iter().find_map(|prefix| stored.strip_prefix(prefix)).unwrap_or(stored);
+        let renamed = name.strip_suffix(".gamma").map(|stem| (stem, "weight"));
+        match renamed.or(name.strip_suffix(".beta").map(|stem| (stem, "bias"))) {
+            Some((stem, part)) => format!("{stem}.{part}"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// Tensors that a checkpoint may hold and an encoder does not use: position counters, the pooler, task heads, a decoder.
+    pub(crate) fn is_unused(name: &str) -> bool {
+        name == "embeddings.position_ids"
+            || name == "embeddings.token_type_ids"
+            || ["pooler.", "cls.", "lm_head.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "decoder."]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+    }
+
+    /// For the fingerprint.
+    pub(crate) fn fact(&self) -> Value {
+        match self {
+            Self::Bert(config) => config.fact(),
+            Self::T5(config) => config.fact(),
+            Self::Recurrent(config) => config.fact(),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What a model directory says about itself, as plain data: no tensor, no network.
+//!
+//! | file | what |
+//! |---|---|
+//! | `tower.rs`, `sharing.rs` | the two towers, and what they have in common |
+//! | `layout.rs`, `modules_json.rs` | the modules of a directory, their order in each tower, prompts |
+//! | `modules.rs`, `transformer.rs` | settings of each kind of module |
+//! | `architecture.rs` | which transformer: its sizes, and the names and shapes of its tensors |
+//! | `bert.rs`, `t5.rs`, `recurrent.rs`, `activation.rs` | the same of each architecture |
+//! | `json.rs` | JSON files with errors that name file and field |
+//! | `digest.rs` | SHA-256 in hexadecimal |
+
+mod activation;
+mod architecture;
+mod bert;
+mod digest;
+mod json;
+mod layout;
+mod modules;
+mod modules_json;
+mod recurrent;
+mod sharing;
+mod t5;
+mod tower;
+mod transformer;
+
+pub(crate) use activation::HiddenActivation;
+pub(crate) use architecture::Architecture;
+pub(crate) use bert::BertConfig;
+#[cfg(test)]
+pub(crate) use bert::BertFamily;
+pub(crate) use digest::{hexadecimal, sha256, sorted};
+pub(crate) use json::{JsonFile, read_value};
+pub(crate) use layout::{Layout, Prompts, Route, Step};
+pub(crate) use modules::{Activation, DenseConfig, Module, MultiHopConfig, Placed, PoolingConfig, PoolingMode};
+pub use recurrent::Cell;
+pub(crate) use recurrent::RecurrentConfig;
+pub use sharing::{Part, Sharing, Tie};
+pub(crate) use t5::T5Config;
+pub use tower::Tower;
+pub(crate) use transformer::TransformerConfig;
+
+/// Name and shape of a tensor.
+pub(crate) type TensorSpec = (String, Vec<usize>);

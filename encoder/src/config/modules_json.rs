@@ -1,0 +1,170 @@
+//! Which modules a directory has, and in which order each tower runs them: `modules.json` and `router_config.json`, or the
+//! folders of a plain Hugging Face model or of a pair of them.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::json::JsonFile;
+use super::modules::{Module, Placed, PoolingConfig};
+use super::transformer::TransformerConfig;
+use crate::error::Error;
+
+/// Names under which the two towers of a pair without `modules.json` lie: DPR's, Tevatron's, and plain ones.
+const PAIRS: [[&str; 2]; 3] =
+    [["question_encoder", "ctx_encoder"], ["query_model", "passage_model"], ["question", "answer"]];
+
+/// A Hugging Face directory, or a pair of them.
+pub(super) fn plain(root: &Path) -> Result<Modules, Error> {
+    let has_config = |folder: &Path| folder.join("config.json").is_file();
+    let pair = PAIRS.iter().find(|pair| pair.iter().all(|name| has_config(&root.join(name))));
+    let ids: &[&str] = match pair {
+        Some(pair) if !has_config(root) => pair,
+        _ => &[""],
+    };
+    let mut modules = Vec::new();
+    let mut routes = Vec::new();
+    for id in ids {
+        let folder = root.join(id);
+        let dpr = JsonFile::open_if_present(&folder.join("config.json"))?
+            .is_some_and(|config| matches!(config.text("model_type"), Ok(Some("dpr"))));
+        let pooling = if dpr { PoolingConfig::cls() } else { PoolingConfig::mean() };
+        routes.push(vec![modules.len(), modules.len() + 1]);
+        let config = TransformerConfig::read(&folder)?;
+        let placed = |module| Placed { id: (*id).to_owned(), folder: folder.clone(), module };
+        modules.extend([placed(Module::Transformer(config)), placed(Module::Pooling(pooling))]);
+    }
+    let question = routes.first().cloned().unwrap_or_default();
+    let answer = routes.pop().unwrap_or_default();
+    Ok((modules, [question, answer]))
+}
+
+/// Reads `modules.json`, whose content is `value`, and `router_config.json` where the first module is a `Router`.
+pub(super) fn read(root: &Path, path: &Path, value: &Value) -> Result<Modules, Error> {
+    Reader { root, path, modules: Vec::new() }.read(value)
+}
+
+/// All modules, and those of each tower.
+type Modules = (Vec<Placed>, [Vec<usize>; 2]);
+
+struct Reader<'a> {
+    root: &'a Path,
+    path: &'a Path,
+    modules: Vec<Placed>,
+}
+
+impl Reader<'_> {
+    fn read(mut self, value: &Value) -> Result<Modules, Error> {
+        let entries = value.as_array().ok_or_else(|| self.wrong("(whole file)", "a list of modules", value))?;
+        let mut routes = [Vec::new(), Vec::new()];
+        for (position, entry) in entries.iter().enumerate() {
+            let text = |field: &'static str| {
+                let value = entry.get(field).unwrap_or(&Value::Null);
+                value.as_str().ok_or_else(|| self.wrong(field, "a string in every module", value))
+            };
+            let class = text("type")?;
+            let id = text("path")?;
+            if relative(id).is_none() {
+                return Err(self.wrong("path", "a folder inside the model directory", entry));
+            }
+            if position == 0 && matches!(class.rsplit('.').next(), Some("Router" | "Asym")) {
+                routes = self.router(id)?;
+                continue;
+            }
+            let at = self.place(id.to_owned(), class)?;
+            for route in &mut routes {
+                route.push(at);
+            }
+        }
+        for route in &routes {
+            self.check(route)?;
+        }
+        Ok((self.modules, routes))
+    }
+
+    /// The routes of a `Router` in folder `id`: modules of its sub-folders, one that is named twice is one.
+    fn router(&mut self, id: &str) -> Result<[Vec<usize>; 2], Error> {
+        let folder = self.root.join(id);
+        let path = [folder.join("router_config.json"), folder.join("config.json")];
+        let path = path.iter().find(|path| path.is_file()).unwrap_or(&path[0]);
+        let settings = JsonFile::required(path)?;
+        let mut routes = [Vec::new(), Vec::new()];
+        for (route, names) in
+            routes.iter_mut().zip([&["query", "question"][..], &["document", "answer", "passage"][..]])
+        {
+            let structure = settings.get("structure");
+            let ids = names.iter().find_map(|name| structure?.get(name)?.as_array());
+            let ids =
+                ids.ok_or_else(|| settings.wrong("structure", "routes `query` and `document`, lists of modules"))?;
+            for entry in ids {
+                let name = entry.as_str().filter(|name| relative(name).is_some());
+                let class = name.and_then(|name| settings.get("types")?.get(name)?.as_str());
+                let (Some(name), Some(class)) = (name, class) else {
+                    return Err(settings.wrong("types", "a class for every module of `structure`"));
+                };
+                let id = Path::new(id).join(name).to_string_lossy().into_owned();
+                route.push(self.place(id, class)?);
+            }
+        }
+        Ok(routes)
+    }
+
+    /// The place of the module in folder `id`, read where it is new.
+    fn place(&mut self, id: String, class: &str) -> Result<usize, Error> {
+        let folder = self.root.join(&id);
+        let is = |placed: &Placed| placed.id == id && class.rsplit('.').next() == Some(placed.module.class());
+        if let Some(known) = self.modules.iter().position(is) {
+            return Ok(known);
+        }
+        let module = Module::read(class, &folder)?.ok_or_else(|| self.unsupported(class))?;
+        self.modules.push(Placed { id, folder, module });
+        Ok(self.modules.len() - 1)
+    }
+
+    fn check(&self, route: &[usize]) -> Result<(), Error> {
+        let repeated = |(place, at): (usize, &usize)| {
+            route.iter().take(place).any(|before| before == at)
+                && self.modules.get(*at).is_some_and(|placed| matches!(placed.module, Module::Dense(_)))
+        };
+        if route.iter().enumerate().any(repeated) {
+            let got = Value::String("one that stands twice in a tower".into());
+            return Err(self.wrong("path", "a folder of its own for every module of a tower", &got));
+        }
+        let kinds: Vec<&Module> = route.iter().filter_map(|&at| Some(&self.modules.get(at)?.module)).collect();
+        let ordered = matches!(kinds.as_slice(), [Module::Transformer(_), Module::Pooling(_) | Module::MultiHop(_), rest @ ..]
+            if rest.iter().all(|module| matches!(module, Module::Dense(_) | Module::Normalize)));
+        if ordered {
+            return Ok(());
+        }
+        if kinds.iter().skip(1).any(|module| matches!(module, Module::Transformer(_))) {
+            return Err(self.unsupported("Transformer"));
+        }
+        Err(Error::Field {
+            path: self.path.to_owned(),
+            field: "type",
+            expected: "a `Transformer` first and one `Pooling` or `MultiHopAttention` second".into(),
+            got: format!("{} modules", kinds.len()),
+        })
+    }
+
+    fn unsupported(&self, class: &str) -> Error {
+        Error::Unsupported {
+            path: self.path.to_owned(),
+            what: "module",
+            supported: "a `Transformer` or a `Router` of two, a `Pooling` or `dyad.models.MultiHopAttention`, then any of `Dense` and `Normalize`",
+            got: class.to_owned(),
+        }
+    }
+
+    fn wrong(&self, field: &'static str, expected: &str, got: &Value) -> Error {
+        let got = if got.is_null() { "nothing".to_owned() } else { got.to_string() };
+        Error::Field { path: self.path.to_owned(), field, expected: expected.into(), got }
+    }
+}
+
+/// The folder of a module, unless it would lead out of the model directory.
+fn relative(folder: &str) -> Option<&Path> {
+    use std::path::Component;
+    let path = Path::new(folder);
+    path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)).then_some(path)
+}

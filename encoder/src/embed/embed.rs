@@ -1,0 +1,219 @@
+//! The job: resume, embed, finish.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, Summary, VectorType};
+use dyad_corpus::room::FreeSpace;
+use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
+
+use super::progress::Progress;
+use super::resume::{Resumed, resume};
+use super::windows::{Source, Window, read_ahead};
+use crate::config::Tower;
+use crate::error::Error;
+use crate::model::{Model, VectorLength};
+use crate::tokenize::Budget;
+
+/// How often the job looks whether it was interrupted while the reader has nothing.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What to embed, and where to.
+#[derive(Debug, Clone)]
+pub struct EmbedJob {
+    /// File, BEIR folder, or `-` for standard input.
+    pub corpus: PathBuf,
+    /// How to read it.
+    pub read: ReadOptions,
+    /// Whose prompt the documents get.
+    pub tower: Tower,
+    /// Size of a batch.
+    pub budget: Budget,
+    /// Directory of the embeddings.
+    pub out: PathBuf,
+    /// Number type of the stored vectors.
+    pub vectors: VectorType,
+    /// Rows per part: what an interruption can cost.
+    pub part_rows: u64,
+    /// Tells whether the directory's disk has room; a stream is not asked for, since its length is not known.
+    pub free_space: FreeSpace,
+}
+
+/// How a job ended well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The directory held everything already.
+    NothingToDo {
+        /// Documents in it.
+        documents: u64,
+    },
+    /// Everything is embedded now.
+    Embedded(Report),
+}
+
+/// What a run did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The whole set.
+    pub summary: Summary,
+    /// Documents of parts that an earlier run has made.
+    pub documents_kept: u64,
+    /// Documents of other parts whose vectors an earlier run has made.
+    pub documents_reused: u64,
+    /// Tokens embedded by this run.
+    pub tokens: u64,
+    /// Documents of this run that were longer than the model reads.
+    pub documents_truncated: u64,
+    /// Time of this run without opening the model.
+    pub elapsed: Duration,
+}
+
+/// How a job ended otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// The corpus cannot be read or the embeddings cannot be written.
+    #[error(transparent)]
+    Corpus(#[from] dyad_corpus::Error),
+    /// The model failed.
+    #[error(transparent)]
+    Model(#[from] Error),
+    /// Standard input or a pipe gave other documents than the run that is resumed.
+    #[error(
+        "the corpus differs from the earlier run in part {part}, and a stream cannot be read twice. Remove the output directory, or give a file"
+    )]
+    ChangedInput {
+        /// Number of the part, from 0.
+        part: usize,
+    },
+    /// A signal.
+    #[error("interrupted; {rows} documents are kept in `{}`. Run the same command again to go on", out.display())]
+    Interrupted {
+        /// Documents in whole parts.
+        rows: u64,
+        /// The output directory.
+        out: PathBuf,
+    },
+    /// The reader's thread died.
+    #[error("the thread that reads the corpus ended early; its panic message stands in the log above")]
+    ReaderLost,
+}
+
+impl EmbedJob {
+    /// Runs until the corpus ends, an error, or `interrupted`. What whole parts hold is kept in any case.
+    pub fn run(&self, encoder: &Model, interrupted: &AtomicBool) -> Result<Outcome, JobError> {
+        self.check_corpus()?;
+        let mut writer = EmbeddingsWriter::open(&self.out, self.header(encoder))?;
+        let was_complete = writer.is_complete();
+        let Resumed { reader, documents: kept, parts_dropped, earlier } = match resume(self, &mut writer, interrupted) {
+            Ok(resumed) => resumed,
+            Err(error) => {
+                writer.discard();
+                return Err(error);
+            }
+        };
+        if parts_dropped > 0 {
+            tracing::info!(
+                parts = parts_dropped,
+                "documents have changed since an earlier run: these are embedded, vectors of all others are used again"
+            );
+        } else if kept > 0 && !was_complete {
+            tracing::info!(documents = kept, "going on after the parts of an earlier run");
+        }
+        if writer.header().dtype.is_none() {
+            tracing::warn!(
+                "`{}` does not say in which dtype its vectors were computed, since an earlier release began it; these stay. \
+                 Choose another `--out` to embed all of them in {}",
+                self.out.display(),
+                encoder.info().dtype
+            );
+        }
+        let mut progress = Progress::new(reader.total_bytes(), reader.bytes_read(), kept);
+        let (mut truncated, mut stored, mut reused) = (0, 0, 0);
+        let source = Source { reader, earlier, tokenizer: encoder.tokenizer(), tower: self.tower };
+        let windows = read_ahead(source, is_stream(&self.corpus))?;
+        loop {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(self.interrupted(&writer));
+            }
+            let window = match windows.recv_timeout(LOOK) {
+                Ok(window) => window?,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return Err(JobError::ReaderLost),
+            };
+            let Some(window) = window else { break };
+            truncated += window.tokens.iter().filter(|tokens| tokens.truncated).count() as u64;
+            stored += window.documents.len() as u64;
+            reused += window.earlier.iter().flatten().count() as u64;
+            if !self.embed(encoder, &window, &mut writer, &mut progress, interrupted)? {
+                return Err(self.interrupted(&writer));
+            }
+        }
+        if stored == 0 && was_complete && parts_dropped == 0 {
+            return Ok(Outcome::NothingToDo { documents: kept });
+        }
+        let (tokens, elapsed) = (progress.tokens(), progress.elapsed());
+        let summary = writer.finish()?;
+        Ok(Outcome::Embedded(Report {
+            summary,
+            documents_kept: kept,
+            documents_reused: reused,
+            tokens,
+            documents_truncated: truncated,
+            elapsed,
+        }))
+    }
+
+    /// Opens the corpus, which shows whether it is there and of which form; a stream can be opened only once.
+    pub fn check_corpus(&self) -> Result<(), JobError> {
+        if !is_stream(&self.corpus) {
+            CorpusReader::open(&self.corpus, &ReadOptions { rejects: None, ..self.read.clone() })?;
+        }
+        Ok(())
+    }
+
+    /// Embeds and stores a window; false where a signal came in between.
+    fn embed(
+        &self,
+        encoder: &Model,
+        window: &Window,
+        writer: &mut EmbeddingsWriter,
+        progress: &mut Progress,
+        interrupted: &AtomicBool,
+    ) -> Result<bool, JobError> {
+        let tokens = window.tokens.iter().map(|tokens| tokens.ids.len()).sum();
+        progress.begin(window.bytes_read, window.documents.len(), tokens);
+        let vectors = encoder.embed_while(self.tower, &window.tokens, VectorLength::Unit, self.budget, |tokens| {
+            progress.batch(tokens);
+            !interrupted.load(Ordering::Relaxed)
+        })?;
+        let Some(vectors) = vectors else { return Ok(false) };
+        let mut new = vectors.chunks_exact(encoder.info().dim);
+        for (document, earlier) in window.documents.iter().zip(&window.earlier) {
+            let Some(row) = earlier.as_deref().or_else(|| new.next()) else { break };
+            writer.push(&document.key, row, document)?;
+        }
+        progress.stored();
+        Ok(true)
+    }
+
+    pub(super) fn interrupted(&self, writer: &EmbeddingsWriter) -> JobError {
+        let rows = writer.finished_parts().iter().map(|part| part.rows).sum();
+        JobError::Interrupted { rows, out: self.out.clone() }
+    }
+
+    fn header(&self, encoder: &Model) -> Header {
+        let info = encoder.info();
+        let model = ModelRecord {
+            name: info.name.clone(),
+            fingerprint: info.fingerprint.clone(),
+            dim: info.dim,
+            metric: "cosine".into(),
+            max_tokens: info.max_tokens,
+        };
+        let dtype = Some(info.dtype.to_string());
+        Header { model, tower: self.tower.name().into(), vectors: self.vectors, part_rows: self.part_rows, dtype }
+    }
+}

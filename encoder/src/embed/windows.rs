@@ -1,0 +1,100 @@
+//! The reader thread: documents and their tokens, a window at a time, while the model works on the window before.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use dyad_corpus::embeddings::{EarlierRows, text_digest};
+use dyad_corpus::{CorpusReader, Document};
+use rayon::prelude::*;
+
+use super::embed::JobError;
+use crate::config::Tower;
+use crate::error::Error;
+use crate::tokenize::{Tokenizer, Tokens};
+
+/// Documents sorted by length together: enough that padding is rare, few enough that memory is small.
+const WINDOW_DOCUMENTS: usize = 2048;
+/// Text of one window at most, unless a single document has more.
+const WINDOW_BYTES: usize = 8 << 20;
+/// Windows ready after the one that is embedded.
+const WINDOWS_AHEAD: usize = 2;
+
+/// Some documents, ready to be embedded.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) documents: Vec<Document>,
+    /// By document: its vector, where an earlier run has made it.
+    pub(crate) earlier: Vec<Option<Vec<f32>>>,
+    /// Of the other documents.
+    pub(crate) tokens: Vec<Tokens>,
+    /// Bytes of the corpus on disk that were read by the end of this window.
+    pub(crate) bytes_read: u64,
+}
+
+/// What the reader thread sends: windows, then `None` at the end of the corpus, so that a thread that died is told from
+/// one that is done.
+pub(crate) type Sent = Result<Option<Window>, JobError>;
+
+/// Where windows come from.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) reader: CorpusReader,
+    pub(crate) earlier: EarlierRows,
+    pub(crate) tokenizer: Arc<Tokenizer>,
+    pub(crate) tower: Tower,
+}
+
+/// Reads the rest of a corpus on a thread of its own, which ends with the corpus, an error, or the receiver. What a user
+/// should hear of the corpus is told at its end where `tell`.
+pub(crate) fn read_ahead(mut source: Source, tell: bool) -> Result<Receiver<Sent>, JobError> {
+    let (sender, receiver) = sync_channel(WINDOWS_AHEAD);
+    let windows = move || {
+        source.send_windows(&sender);
+        if tell {
+            source.reader.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
+    };
+    std::thread::Builder::new()
+        .name("dyad-read".into())
+        .spawn(windows)
+        .map_err(|source| Error::Thread { name: "dyad-read", source })?;
+    Ok(receiver)
+}
+
+impl Source {
+    fn send_windows(&mut self, sender: &SyncSender<Sent>) {
+        loop {
+            let window = self.next_window();
+            let last = !matches!(window, Ok(Some(_)));
+            // A closed channel means that the job has ended.
+            if sender.send(window).is_err() || last {
+                return;
+            }
+        }
+    }
+
+    fn next_window(&mut self) -> Sent {
+        let mut documents = Vec::new();
+        let mut bytes = 0;
+        while documents.len() < WINDOW_DOCUMENTS && bytes < WINDOW_BYTES {
+            let Some(document) = self.reader.next() else { break };
+            let document = document?.value;
+            bytes += document.title.len() + document.text.len();
+            documents.push(document);
+        }
+        if documents.is_empty() {
+            return Ok(None);
+        }
+        let earlier: Vec<Option<Vec<f32>>> = if self.earlier.rows() == 0 {
+            vec![None; documents.len()]
+        } else {
+            documents.iter().map(|document| self.earlier.find(text_digest(document))).collect()
+        };
+        let new: Vec<&Document> =
+            documents.iter().zip(&earlier).filter(|(_, row)| row.is_none()).map(|(document, _)| document).collect();
+        let tokens: Result<Vec<Tokens>, Error> =
+            new.par_iter().map(|document| self.tokenizer.encode(self.tower, &document.passage())).collect();
+        let tokens = tokens?;
+        Ok(Some(Window { documents, earlier, tokens, bytes_read: self.reader.bytes_read() }))
+    }
+}

@@ -1,0 +1,55 @@
+//! The forward pass of a model: texts to vectors.
+
+use tch::Tensor;
+
+use super::batches::BatchEncoder;
+use super::open::Model;
+use crate::config::Tower;
+use crate::error::{Error, torch};
+use crate::nn::{Output, VectorLength};
+use crate::tokenize::{Batch, Budget, Tokens};
+
+impl Model {
+    /// Tokenized texts of one tower as one batch, with their tape where something is learned.
+    pub fn forward(&self, tower: Tower, texts: &[&Tokens], length: VectorLength) -> Result<Output, Error> {
+        let batch = self.batch(tower, texts);
+        self.network.forward(tower, &batch, length).map_err(torch("embedding a batch"))
+    }
+
+    /// Vectors `[texts, dim]` of unit length in f32, in the order of `texts`, on the model's device and with their tape.
+    pub fn vectors(&self, tower: Tower, texts: &[&Tokens]) -> Result<Tensor, Error> {
+        Ok(self.forward(tower, texts, VectorLength::Unit)?.into_vectors())
+    }
+
+    /// Embeds tokenized texts of one tower as one batch: row-major vectors of `info().dim` values, each of unit length.
+    pub fn embed(&self, tower: Tower, texts: &[&Tokens]) -> Result<Vec<f32>, Error> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.network.embed(tower, &self.batch(tower, texts), VectorLength::Unit)
+    }
+
+    /// Embeds any number of texts in length-sorted batches, on the CPU in parallel; the rows keep the order of `texts`.
+    pub fn embed_all(&self, tower: Tower, texts: &[Tokens], budget: Budget) -> Result<Vec<f32>, Error> {
+        self.embed_while(tower, texts, VectorLength::Unit, budget, |_| true).map(Option::unwrap_or_default)
+    }
+
+    /// As [`Self::embed_all`] with vectors of any length, asking `go_on` after each batch with its number of tokens; nothing once it
+    /// says no.
+    pub fn embed_while(
+        &self,
+        tower: Tower,
+        texts: &[Tokens],
+        length: VectorLength,
+        budget: Budget,
+        mut go_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Vec<f32>>, Error> {
+        let prompt_tokens = self.tokenizer.prompt(tower).tokens;
+        let encoder = BatchEncoder { tower, prompt_tokens, length, budget, workers: self.workers };
+        encoder.embed(&self.network, texts, &mut go_on)
+    }
+
+    fn batch(&self, tower: Tower, texts: &[&Tokens]) -> Batch {
+        Batch::new(texts, self.tokenizer.prompt(tower).tokens)
+    }
+}

@@ -1,0 +1,81 @@
+//! Golden vectors: texts whose vectors a model brings along. A model that does not reproduce them is not that model, or does not run
+//! as it should, and is not served.
+
+use super::open::{Mode, Model};
+use crate::checkpoint::{Checkpoint, Golden};
+use crate::config::Tower;
+use crate::device::{Compute, Dtype, OperatorThreads};
+use crate::error::Error;
+
+/// What a new model is measured with: short and long, another script, digits, and a text of one letter.
+const TEXTS: [&str; 6] = [
+    "who won super bowl 50",
+    "What is the difference between a siamese and an asymmetric dual encoder?",
+    "a",
+    "Temüjin united the tribes of the Mongolian steppe; in 1206 he took the name Genghis Khan.",
+    "東京の人口は何人ですか",
+    "The answer tower embeds passages. It reads them once, when an index is built, and their vectors are laid into a graph \
+     that the question tower's vectors are searched in; so both have to be of one model, and 1,024 dimensions do not help \
+     where the models differ.",
+];
+
+/// How near a vector must come: rounding of the computing type, and no more.
+pub(crate) fn least_cosine(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F32 => 0.999_99,
+        Dtype::F16 => 0.999,
+        Dtype::Bf16 => 0.99,
+        // all-MiniLM-L6-v2 stays above 0.995, a T5 of random weights above 0.97; of another model nothing comes near.
+        Dtype::Int8 => 0.95,
+    }
+}
+
+impl Model {
+    /// Vectors of the golden texts by this model.
+    pub(super) fn golden_vectors(&self) -> Result<Vec<Golden>, Error> {
+        let mut golden = Vec::new();
+        for tower in Tower::BOTH {
+            for text in TEXTS {
+                let vector = self.embed(tower, &[&self.tokenizer.encode(tower, text)?])?;
+                golden.push(Golden { tower: tower.name().to_owned(), text: text.to_owned(), vector });
+            }
+        }
+        Ok(golden)
+    }
+
+    /// Embeds the golden texts of the model and compares; the smallest cosine, or nothing where there are none.
+    pub fn reproduce_golden(&self) -> Result<Option<f64>, Error> {
+        let mut smallest = None;
+        for golden in &self.golden {
+            let tower: Tower = golden.tower.parse().map_err(|reason: String| self.wrong_golden(golden, reason))?;
+            let vector = self.embed(tower, &[&self.tokenizer.encode(tower, &golden.text)?])?;
+            let (found, least) = (golden.cosine(&vector), least_cosine(self.info.dtype));
+            // Also where it is no number.
+            let near = found >= least;
+            if !near {
+                return Err(self.wrong_golden(golden, format!("cosine {found:.6}, expected at least {least}")));
+            }
+            smallest = Some(smallest.map_or(found, |known: f64| known.min(found)));
+        }
+        Ok(smallest)
+    }
+
+    fn wrong_golden(&self, golden: &Golden, reason: String) -> Error {
+        Error::Golden { model: self.info.name.clone(), tower: golden.tower.clone(), text: golden.text.clone(), reason }
+    }
+}
+
+/// Refuses a checkpoint that is not fit to be the source of another one: it must open (so its fingerprint, ties and golden vectors hold
+/// where it has some), no weight of it may be NaN or infinite, and both towers must embed all golden texts. Gives their vectors.
+pub(super) fn validate(checkpoint: &Checkpoint) -> Result<Vec<Golden>, Error> {
+    let _kept = OperatorThreads::kept();
+    checkpoint.check_finite()?;
+    let model = Model::open_checked(checkpoint, &one_thread(), Mode::Inference)?;
+    model.reproduce_golden()?;
+    model.golden_vectors()
+}
+
+/// By one thread: the same numbers on every machine.
+pub(super) fn one_thread() -> Compute {
+    Compute { threads: Some(1), ..Compute::default() }
+}

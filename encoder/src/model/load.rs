@@ -1,0 +1,172 @@
+//! The network's tensors, out of a checkpoint: each is read once, however many towers run its module and whatever modules share it.
+
+use std::collections::HashMap;
+
+use safetensors::Dtype as Stored;
+use tch::{Kind, Tensor};
+
+use super::open::Mode;
+use crate::checkpoint::{Checkpoint, ModuleTensors, SharedTensor};
+use crate::config::{Activation, Architecture, DenseConfig, Module, Part, Placed, Tie, TransformerConfig};
+use crate::device::{Compute, Device, Dtype};
+use crate::error::{Error, torch};
+use crate::nn::{
+    Dense, Loaded, MultiHop, Padding, Parameter, Parameters, Pooling, Transformer, WeightForm, by_kernels,
+};
+
+/// What was loaded.
+pub(super) struct Modules {
+    pub(super) modules: Vec<Loaded>,
+    /// What is to be learned or is frozen, each tensor once; empty for inference.
+    pub(super) parameters: Vec<Parameter>,
+    pub(super) padding: Padding,
+    /// Whether products are those of our kernels.
+    pub(super) by_kernels: bool,
+}
+
+/// Loads the modules of a checkpoint.
+pub(super) struct Loader<'a> {
+    checkpoint: &'a Checkpoint,
+    compute: &'a Compute,
+    form: WeightForm,
+    /// The number type in which tensors are kept.
+    kind: Kind,
+    /// By tied tensor, those that were read.
+    tied: HashMap<usize, Tensor>,
+    parameters: Vec<Parameter>,
+}
+
+impl<'a> Loader<'a> {
+    pub(super) fn new(checkpoint: &'a Checkpoint, compute: &'a Compute, mode: Mode) -> Self {
+        let (form, kind) = match (mode, compute.dtype) {
+            // What learns in bfloat16 is kept in f32: a step is often smaller than what bfloat16 tells apart.
+            (Mode::Training, Dtype::Bf16) => (WeightForm::Mixed, Kind::Float),
+            (Mode::Training, _) => (WeightForm::Learned, compute.dtype.kind()),
+            (Mode::Inference, Dtype::Int8) => (WeightForm::Int8, Kind::Float),
+            (Mode::Inference, _) => (WeightForm::Fixed, compute.dtype.kind()),
+        };
+        Self { checkpoint, compute, form, kind, tied: HashMap::new(), parameters: Vec::new() }
+    }
+
+    pub(super) fn load(mut self) -> Result<Modules, Error> {
+        let placed = &self.checkpoint.layout.modules;
+        let recurrent = placed.iter().any(|placed| match &placed.module {
+            Module::Transformer(config) => matches!(config.architecture, Architecture::Recurrent(_)),
+            _ => false,
+        });
+        let fixed = matches!(self.form, WeightForm::Fixed | WeightForm::Int8) && !recurrent;
+        let on_cpu = self.compute.device == Device::Cpu;
+        let by_kernels = fixed && on_cpu && self.compute.dtype == Dtype::F32 && by_kernels();
+        let padding = match self.compute.dtype {
+            _ if !fixed || !on_cpu || by_kernels => Padding::No,
+            Dtype::F32 => Padding::Many,
+            _ => Padding::All,
+        };
+        let modules = placed.iter().enumerate().map(|(at, placed)| self.module(at, placed));
+        let modules = modules.collect::<Result<_, Error>>()?;
+        Ok(Modules { modules, parameters: self.parameters, padding, by_kernels })
+    }
+
+    fn module(&mut self, at: usize, placed: &Placed) -> Result<Loaded, Error> {
+        let kind = self.compute.dtype.kind();
+        Ok(match &placed.module {
+            Module::Transformer(config) => {
+                let mut source = self.source(at, placed)?;
+                let transformer = Transformer::load(&mut source, &config.architecture)?;
+                let projection = match own_projection(config) {
+                    Some(settings) => Some(Dense::load(&mut source, "encode_proj", &settings, kind)?),
+                    None => None,
+                };
+                Loaded::Transformer { transformer, projection }
+            }
+            Module::Pooling(settings) => Loaded::Pooling(Pooling::new(settings.clone())),
+            Module::MultiHop(settings) => Loaded::MultiHop(MultiHop::load(&mut self.source(at, placed)?, settings)?),
+            Module::Dense(settings) => {
+                Loaded::Dense(Dense::load(&mut self.source(at, placed)?, "linear", settings, kind)?)
+            }
+            Module::Normalize => Loaded::Normalize,
+        })
+    }
+
+    fn source<'b>(&'b mut self, at: usize, placed: &'b Placed) -> Result<Source<'b, 'a>, Error> {
+        Ok(Source { tensors: self.checkpoint.tensors(at)?, placed, loader: self })
+    }
+}
+
+/// DPR's projection in the transformer's own file.
+fn own_projection(config: &TransformerConfig) -> Option<DenseConfig> {
+    let (in_features, out_features) = (config.architecture.hidden_size(), config.architecture.projection()?);
+    Some(DenseConfig { in_features, out_features, bias: true, activation: Activation::Identity })
+}
+
+/// Hands out one module's tensors.
+struct Source<'b, 'a> {
+    tensors: ModuleTensors<'a>,
+    placed: &'b Placed,
+    loader: &'b mut Loader<'a>,
+}
+
+impl Source<'_, '_> {
+    /// The tie that a tensor of the module belongs to.
+    fn tie(&self, tensor: &str) -> Option<usize> {
+        let ties = self.loader.checkpoint.manifest.as_ref().map(|manifest| manifest.shared_tensors.as_slice())?;
+        let has = |tie: &SharedTensor| tie.tensor == tensor && tie.modules.contains(&self.placed.id);
+        ties.iter().position(has)
+    }
+
+    /// Whether training leaves a tensor as it is.
+    fn is_frozen(&self, tensor: &str) -> bool {
+        let part = match &self.placed.module {
+            Module::Transformer(config) if config.architecture.token_table() == tensor => Part::TokenEmbedder,
+            Module::Dense(_) => Part::Projection,
+            _ => Part::Transformer,
+        };
+        let sharing = self.loader.checkpoint.manifest.as_ref().and_then(|manifest| manifest.sharing);
+        sharing.is_some_and(|sharing| sharing.tie(part) == Tie::Frozen)
+    }
+
+    /// Copies a tensor to the device.
+    fn read(&self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
+        let stored = self.tensors.get(name)?;
+        let path = || self.tensors.path.clone();
+        if stored.shape() != shape {
+            let (expected, got) = (format!("{shape:?}"), format!("{:?}", stored.shape()));
+            return Err(Error::TensorShape { path: path(), tensor: name.to_owned(), expected, got });
+        }
+        let kind = match stored.dtype() {
+            Stored::F32 => Kind::Float,
+            Stored::F16 => Kind::Half,
+            Stored::BF16 => Kind::BFloat16,
+            other => return Err(Error::TensorDtype { path: path(), tensor: name.to_owned(), got: other.to_string() }),
+        };
+        let size: Vec<i64> = shape.iter().map(|&length| length as i64).collect();
+        Tensor::f_from_data_size(&stored.bytes()?, &size, kind)
+            .and_then(|tensor| tensor.f_to_kind(self.loader.kind))
+            .and_then(|tensor| tensor.f_to_device(self.loader.compute.torch_device()))
+            .map_err(torch("reading weights"))
+    }
+}
+
+impl Parameters for Source<'_, '_> {
+    fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
+        let tie = self.tie(name);
+        if let Some(first) = tie.and_then(|tie| self.loader.tied.get(&tie)) {
+            return Ok(first.shallow_clone());
+        }
+        let mut tensor = self.read(name, shape)?;
+        if self.form().is_learned() {
+            let frozen = self.is_frozen(name);
+            tensor = tensor.set_requires_grad(!frozen);
+            let (name, tensor) = (format!("{}/{name}", self.placed.id), tensor.shallow_clone());
+            self.loader.parameters.push(Parameter { name, tensor, frozen });
+        }
+        if let Some(tie) = tie {
+            self.loader.tied.insert(tie, tensor.shallow_clone());
+        }
+        Ok(tensor)
+    }
+
+    fn form(&self) -> WeightForm {
+        self.loader.form
+    }
+}

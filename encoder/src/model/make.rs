@@ -1,0 +1,225 @@
+//! Writes models: two towers from a pretrained model, another number type, what training gives. A model is a value until then
+//! ([`crate::transform`]), and appears as a directory that is whole.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use safetensors::Dtype as Stored;
+use tch::{Kind, TchError, Tensor};
+
+use super::golden::{least_cosine, one_thread, validate};
+use super::open::{Mode, Model, splitters};
+use crate::checkpoint::{Checkpoint, Golden, MANIFEST, Manifest, Partial, TensorData};
+use crate::config::{Layout, Module, Tower};
+use crate::device::{Dtype, OperatorThreads};
+use crate::error::{Error, torch};
+use crate::nn::Parameter;
+use crate::transform::{Aggregation, Creation, NewEncoder, TokenVectors, cast, new_encoder, towers, with_values};
+
+/// [`create_with`], with the pooling of `from`.
+pub fn create(from: &Path, to: &Path, creation: &Creation) -> Result<(), Error> {
+    create_with(from, to, creation, Aggregation::Kept)
+}
+
+/// Writes a model to `to`, which must not exist: the transformer of `from` and its pooling or another, one projection or two without
+/// bias and randomly initialised by variance scaling (scale 1.0, fan in, truncated normal: Dong et al. 2022, section 4.1), and unit
+/// length.
+///
+/// Towers of `from` that differ (a pair of DPR, a `Router`) each become a tower; what the new ones share is that of the question
+/// tower. `from` must be sound: opened by its fingerprint and golden vectors, every weight finite.
+///
+/// In the classic layout of sentence-transformers, with a `Router` unless the towers are one; a DPR encoder becomes a BERT,
+/// which sentence-transformers reads.
+pub fn create_with(from: &Path, to: &Path, creation: &Creation, aggregation: Aggregation) -> Result<(), Error> {
+    absent(to)?;
+    let source = Checkpoint::read(from)?;
+    validate(&source)?;
+    publish(&towers(&source, creation, aggregation.module().as_ref())?, Partial::beside(to)?)
+}
+
+/// As [`create_with`], with a new encoder over the token vectors of `from`; where its pooling is kept, it is the mean. Both
+/// towers start from the same values.
+pub fn create_over(
+    from: &Path,
+    to: &Path,
+    creation: &Creation,
+    encoder: NewEncoder,
+    aggregation: Aggregation,
+) -> Result<(), Error> {
+    absent(to)?;
+    let source = Checkpoint::read(from)?;
+    validate(&source)?;
+    let plain = new_encoder(&source, Some(encoder), TokenVectors::Pretrained, creation.seed)?;
+    publish(&towers(&plain, creation, aggregation.module().as_ref())?, Partial::beside(to)?)
+}
+
+/// As [`create_over`], with random token vectors too, for training from scratch: no weights of `from` are read, and none need
+/// to be there next to its tokenizer and settings. Without an `encoder` it is the transformer that `config.json` describes (of two
+/// towers: the question tower's), initialised as its authors do: maps and tables of BERT's family normal with `initializer_range`,
+/// those of T5 by their fan-in. Its pooling can be kept then; multi-hop attention is initialised too.
+pub fn create_drawn(
+    from: &Path,
+    to: &Path,
+    creation: &Creation,
+    encoder: Option<NewEncoder>,
+    aggregation: Aggregation,
+) -> Result<(), Error> {
+    absent(to)?;
+    let source = Checkpoint::read_settings(from)?;
+    splitters(&source.layout)?;
+    let pooling = source.layout.route(Tower::Question).nth(1).filter(|_| encoder.is_none());
+    let aggregator = aggregation.module().or(pooling.map(|placed| placed.module.clone()));
+    let plain = new_encoder(&source, encoder, TokenVectors::Random, creation.seed)?;
+    publish(&towers(&plain, creation, aggregator.as_ref())?, Partial::beside(to)?)
+}
+
+/// Values of the projection that the question tower of `from` brings: DPR's `encode_proj`.
+pub fn own_projection(from: &Path) -> Result<Option<usize>, Error> {
+    let layout = Layout::read(from)?;
+    let (_, _, config) = layout.transformer(Tower::Question)?;
+    Ok(config.architecture.projection())
+}
+
+/// Writes the model in `from` to `to`, which must not exist, with all weights in `dtype`: every file is kept where it lies,
+/// safetensors files are rewritten, and `dyad.json` is new, with the ties of the old one where there is one.
+///
+/// The model must open first, so that a damaged one is not sealed again; and the vectors of the new one must be those of
+/// the old within rounding. What begins with a dot (`.git`, `.cache`) is no part of a model and is left out. T5 is refused
+/// in f16, whose range its activations exceed.
+pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
+    absent(to)?;
+    let stored = match dtype {
+        Dtype::F32 => Stored::F32,
+        Dtype::Bf16 => Stored::BF16,
+        Dtype::F16 => Stored::F16,
+        Dtype::Int8 => {
+            return Err(Error::Unsupported {
+                path: to.to_owned(),
+                what: "dtype of weights in a file",
+                supported: "`f32`, `bf16` and `f16`; int8 is made at opening (`--dtype int8` of `embed` and `serve`)",
+                got: dtype.to_string(),
+            });
+        }
+    };
+    let source = Checkpoint::read(from)?;
+    for placed in &source.layout.modules {
+        if let Module::Transformer(config) = &placed.module
+            && config.architecture.refuses_f16()
+            && dtype == Dtype::F16
+        {
+            return Err(Error::Unsupported {
+                path: placed.folder.join("config.json"),
+                what: "dtype",
+                supported: "`f32` and `bf16` for T5, whose activations exceed the range of f16",
+                got: dtype.to_string(),
+            });
+        }
+    }
+    let expected = {
+        let _kept = OperatorThreads::kept();
+        let model = Model::open_checked(&source, &one_thread(), Mode::Inference)?;
+        model.reproduce_golden()?;
+        model.golden_vectors()?
+    };
+    let least = least_cosine(dtype);
+    let check = |golden: &[Golden]| {
+        for (expected, given) in expected.iter().zip(golden) {
+            let cosine = expected.cosine(&given.vector);
+            // Also where it is no number.
+            let near = cosine >= least;
+            if !near {
+                let (tower, text) = (given.tower.clone(), given.text.clone());
+                let reason = format!("cosine {cosine:.6} after rounding to {dtype}, expected at least {least}");
+                return Err(Error::Golden { model: to.display().to_string(), tower, text, reason });
+            }
+        }
+        Ok(())
+    };
+    publish_if(&cast(source.with_all_files()?, stored)?, Partial::beside(to)?, check)
+}
+
+/// Refuses to write where something is.
+fn absent(to: &Path) -> Result<(), Error> {
+    if to.exists() { Err(Error::Exists { path: to.to_owned() }) } else { Ok(()) }
+}
+
+/// Writes a checkpoint with the ties that it has, and new golden vectors.
+fn publish(checkpoint: &Checkpoint, partial: Partial) -> Result<(), Error> {
+    publish_if(checkpoint, partial, |_| Ok(()))
+}
+
+/// The same, if `check` accepts the golden vectors. They are those of the model as it was written: read again, and computed by one
+/// thread, the same numbers on every machine. The calling thread has its own number of operator threads again afterwards.
+fn publish_if(
+    checkpoint: &Checkpoint,
+    partial: Partial,
+    check: impl FnOnce(&[Golden]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let _kept = OperatorThreads::kept();
+    let root = partial.path();
+    checkpoint.write(root)?;
+    let (sharing, ties) =
+        checkpoint.manifest.as_ref().map_or((None, Vec::new()), |known| (known.sharing, known.shared_tensors.clone()));
+    let mut manifest = Manifest::new(sharing, ties);
+    let written = Checkpoint { manifest: Some(manifest.clone()), ..Checkpoint::read(root)? };
+    let model = Model::of(&written, &one_thread(), Mode::Inference)?;
+    manifest.dim = model.info().dim;
+    manifest.fingerprint.clone_from(&model.info().fingerprint);
+    manifest.golden = model.golden_vectors()?;
+    check(&manifest.golden)?;
+    manifest.write(root)?;
+    partial.finish()
+}
+
+/// Whether a model of ours has its `dyad.json`, which is written last.
+pub(crate) fn is_sealed(root: &Path) -> Result<bool, Error> {
+    Ok(Manifest::read(root)?.is_some())
+}
+
+/// Refuses a model of ours that is torn or was changed: without `dyad.json`, or not what that says.
+pub(crate) fn check_whole(root: &Path) -> Result<(), Error> {
+    let _kept = OperatorThreads::kept();
+    if !is_sealed(root)? {
+        let fix = "It is written last: the model is not whole";
+        return Err(Error::MissingFile { path: root.join(MANIFEST), fix });
+    }
+    Model::open(root, &one_thread()).map(drop)
+}
+
+impl Model {
+    /// Writes a model to `to`, which must not exist: the one in `directory`, which this one was opened from, with the values
+    /// that its tensors have now. Weights are f32; ties, and golden vectors of the new values, stand in `dyad.json`.
+    pub fn write(&self, directory: &Path, to: &Path) -> Result<(), Error> {
+        publish(&self.checkpoint(directory)?, Partial::beside(to)?)
+    }
+
+    /// As [`Self::write`], in the place of what is at `to`: a reader finds the one or the other, whole.
+    pub fn replace(&self, directory: &Path, to: &Path) -> Result<(), Error> {
+        publish(&self.checkpoint(directory)?, Partial::over(to)?)
+    }
+
+    /// The model in `directory`, which this one was opened from, with the values that its tensors have now.
+    pub(crate) fn checkpoint(&self, directory: &Path) -> Result<Checkpoint, Error> {
+        let values = self.parameters().iter().map(|parameter| (parameter.name.clone(), data(parameter)));
+        with_values(Checkpoint::read(directory)?, &values.collect::<BTreeMap<_, _>>())
+    }
+}
+
+/// A parameter as a tensor of a checkpoint, copied from its device when it is read.
+fn data(parameter: &Parameter) -> TensorData {
+    let shape: Vec<usize> = parameter.tensor.size().iter().map(|&length| length as usize).collect();
+    // A tensor may be used by one thread at a time.
+    let tensor = Arc::new(Mutex::new(parameter.tensor.shallow_clone()));
+    TensorData::computed(Stored::F32, shape, move || {
+        let tensor = tensor.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        tensor_bytes(&tensor).map_err(torch("copying weights"))
+    })
+}
+
+fn tensor_bytes(tensor: &Tensor) -> Result<Vec<u8>, TchError> {
+    let tensor = tensor.f_detach()?.f_to_device(tch::Device::Cpu)?.f_to_kind(Kind::Float)?.f_contiguous()?;
+    let mut bytes = vec![0; tensor.numel() * Kind::Float.elt_size_in_bytes()];
+    tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
+    Ok(bytes)
+}

@@ -1,0 +1,25 @@
+//! A model that runs: the only place where configuration, checkpoint, tokenizer and network meet.
+//!
+//! | file | what |
+//! |---|---|
+//! | `open.rs` | a [`Model`], from a checkpoint, for inference or for training |
+//! | `load.rs` | the network's tensors, out of a checkpoint |
+//! | `embed.rs`, `batches.rs` | the forward pass; any number of texts in batches |
+//! | `golden.rs` | whether a model reproduces its golden vectors; validation before use |
+//! | `contents.rs` | what a model is made of |
+//! | `make.rs` | commands that write a model: create, export, and what training gives |
+
+mod batches;
+mod contents;
+mod embed;
+mod golden;
+mod load;
+mod make;
+mod open;
+
+pub use crate::nn::{Output, Parameter, VectorLength};
+pub use contents::{Contents, ModuleContents};
+pub(crate) use golden::least_cosine;
+pub(crate) use make::{check_whole, is_sealed};
+pub use make::{create, create_drawn, create_over, create_with, export, own_projection};
+pub use open::{Mode, Model, ModelInfo};

@@ -1,0 +1,241 @@
+//! Opens a checkpoint: tokenizer, weights, the fingerprint over all of it, and the gate of golden vectors.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::contents::Contents;
+use super::load::Loader;
+use crate::checkpoint::{Checkpoint, Golden, MANIFEST, fingerprint};
+use crate::config::{Architecture, Layout, Module, Placed, Sharing, Tower};
+use crate::device::{Compute, Device, Dtype};
+use crate::error::{Error, torch};
+use crate::nn::{Exec, Network, Parameter, Pool};
+use crate::tokenize::{Splitter, SplitterSettings, Tokenizer};
+
+/// What a model is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Weights stay as they are, laid out for speed.
+    Inference,
+    /// Weights are learned, but for those that the towers hold frozen.
+    Training,
+}
+
+/// What a model is, for people, peers and indexes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// The directory's name.
+    pub name: String,
+    /// SHA-256 in hexadecimal over everything that decides the vectors, as they were when the model was opened.
+    pub fingerprint: String,
+    /// Values per vector.
+    pub dim: usize,
+    /// Longest input of the answer tower in tokens, special tokens included.
+    pub max_tokens: usize,
+    /// Longest input of the question tower.
+    pub max_question_tokens: usize,
+    /// Where the weights lie.
+    pub device: Device,
+    /// Number type of the computation.
+    pub dtype: Dtype,
+    /// Whether the model itself ends in a `Normalize` module. Vectors are always of unit length; where this is false, the
+    /// length was removed here, as a cosine index needs it.
+    pub normalizes: bool,
+}
+
+/// An open model: owned and called by one thread (`tch::Tensor` is `Send`, not `Sync`).
+#[derive(Debug)]
+pub struct Model {
+    pub(super) network: Network,
+    pub(super) tokenizer: Arc<Tokenizer>,
+    pub(super) info: ModelInfo,
+    pub(super) golden: Vec<Golden>,
+    /// Threads that may compute a batch each.
+    pub(super) workers: usize,
+    contents: Contents,
+    parameters: Vec<Parameter>,
+    sharing: Option<Sharing>,
+    token_sizes: [usize; 2],
+}
+
+impl Model {
+    /// Opens a sentence-transformers directory in either form, with one tower or a `Router` of two; a plain Hugging Face
+    /// directory of the BERT family or T5; or a pair of such directories. Refuses one that is not what its `dyad.json` says.
+    ///
+    /// Sets the number of operator threads of the calling thread, which should be the one that embeds.
+    pub fn open(directory: &Path, compute: &Compute) -> Result<Self, Error> {
+        let model = Self::open_checked(&Checkpoint::read(directory)?, compute, Mode::Inference)?;
+        model.reproduce_golden()?;
+        Ok(model)
+    }
+
+    /// Opens the same directories to be trained; without `dyad.json` nothing is frozen.
+    ///
+    /// With [`Dtype::Bf16`] tensors are kept in f32, and products are in bfloat16 (mixed precision).
+    pub fn open_for_training(directory: &Path, compute: &Compute) -> Result<Self, Error> {
+        Self::open_checked(&Checkpoint::read(directory)?, compute, Mode::Training)
+    }
+
+    pub(super) fn open_checked(checkpoint: &Checkpoint, compute: &Compute, mode: Mode) -> Result<Self, Error> {
+        let model = Self::of(checkpoint, compute, mode)?;
+        let root = &checkpoint.layout.root;
+        if let Some(manifest) = &checkpoint.manifest {
+            manifest.agrees(root, &model.info.fingerprint)?;
+            if manifest.dim != model.info.dim {
+                let (expected, got) = (model.info.dim.to_string(), manifest.dim.to_string());
+                return Err(Error::Field { path: root.join(MANIFEST), field: "dim", expected, got });
+            }
+        }
+        Ok(model)
+    }
+
+    /// A checkpoint as a model, with its ties; the rest of its `dyad.json` is believed.
+    pub(crate) fn of(checkpoint: &Checkpoint, compute: &Compute, mode: Mode) -> Result<Self, Error> {
+        compute.prepare()?;
+        let layout = &checkpoint.layout;
+        // Settings and tokenizers first: they are small, and refuse early.
+        check_dtype(layout, compute.dtype)?;
+        let splitters = splitters(layout)?;
+        let routes = layout.towers()?;
+        let records = checkpoint.records()?;
+        let fingerprint = fingerprint(layout, splitters.each_ref().map(|splitter| splitter.digest()), &records);
+        let contents = Contents::new(layout, checkpoint.manifest.as_ref(), &records);
+        let loaded = Loader::new(checkpoint, compute, mode).load()?;
+        let workers = compute.workers();
+        let pool = if loaded.by_kernels && workers > 1 { Some(Pool::new(workers)?) } else { None };
+        let [question, answer] = [layout.transformer(Tower::Question)?.2, layout.transformer(Tower::Answer)?.2];
+        let info = ModelInfo {
+            name: name_of(&layout.root),
+            fingerprint,
+            dim: routes[1].dim,
+            max_tokens: answer.max_tokens(),
+            max_question_tokens: question.max_tokens(),
+            device: compute.device,
+            dtype: compute.dtype,
+            normalizes: layout.normalizes(),
+        };
+        if let Some(similarity) = layout.similarity.as_deref()
+            && similarity != "cosine"
+            && !info.normalizes
+            && mode == Mode::Inference
+        {
+            tracing::warn!(
+                similarity,
+                "the model was made for another similarity; here its vectors are normalised and compared by cosine"
+            );
+        }
+        Ok(Self {
+            network: Network {
+                modules: loaded.modules,
+                routes,
+                device: compute.torch_device(),
+                padding: loaded.padding,
+                exec: Exec::on(workers),
+                pool,
+            },
+            tokenizer: Arc::new(Tokenizer::new(splitters, &layout.prompts)?),
+            info,
+            golden: checkpoint.manifest.iter().flat_map(|manifest| manifest.golden.clone()).collect(),
+            workers,
+            contents,
+            parameters: loaded.parameters,
+            sharing: checkpoint.manifest.as_ref().and_then(|manifest| manifest.sharing),
+            token_sizes: [question, answer].map(|config| config.architecture.hidden_size()),
+        })
+    }
+
+    /// For its token vectors alone: only the tensors of transformers learn, and their names begin with `prefix`.
+    pub fn into_transformers(mut self, prefix: &str) -> Result<Self, Error> {
+        let is_transformer =
+            |id: &str| self.contents.modules.iter().any(|module| module.class == "Transformer" && module.id == id);
+        let mut kept = Vec::new();
+        for mut parameter in std::mem::take(&mut self.parameters) {
+            if parameter.name.rsplit_once('/').is_some_and(|(module, _)| is_transformer(module)) {
+                parameter.name.insert_str(0, prefix);
+                kept.push(parameter);
+            } else {
+                let freeze = parameter.tensor.f_set_requires_grad(false);
+                let _ = freeze.map_err(torch("freezing what follows a transformer"))?;
+            }
+        }
+        self.parameters = kept;
+        Ok(self)
+    }
+
+    /// What was opened.
+    pub fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    /// What the model is made of.
+    pub fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// What is learned and what is frozen, every tensor once, in the order of modules; nothing in [`Mode::Inference`].
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// What the towers have in common, where the model says so.
+    pub fn sharing(&self) -> Option<Sharing> {
+        self.sharing
+    }
+
+    /// The vectors that this model must give.
+    pub(crate) fn golden(&self) -> &[Golden] {
+        &self.golden
+    }
+
+    /// The tokenizer, for other threads.
+    pub fn tokenizer(&self) -> Arc<Tokenizer> {
+        Arc::clone(&self.tokenizer)
+    }
+
+    /// Values of a token vector of a tower.
+    pub fn token_size(&self, tower: Tower) -> usize {
+        self.token_sizes[tower.index()]
+    }
+}
+
+/// The tokenizers of both towers, which are one where their transformer is.
+pub(super) fn splitters(layout: &Layout) -> Result<[Arc<Splitter>; 2], Error> {
+    let open = |tower: Tower| -> Result<(usize, Arc<Splitter>), Error> {
+        let (at, placed, config) = layout.transformer(tower)?;
+        let settings = SplitterSettings {
+            max_tokens: config.max_tokens(),
+            lower_case: config.lower_case,
+            vocab_size: config.architecture.vocab_size(),
+        };
+        Ok((at, Arc::new(Splitter::open(&placed.folder, settings)?)))
+    };
+    let (first, question) = open(Tower::Question)?;
+    let (second, _, _) = layout.transformer(Tower::Answer)?;
+    let answer = if first == second { Arc::clone(&question) } else { open(Tower::Answer)?.1 };
+    Ok([question, answer])
+}
+
+/// Refuses number types that an architecture cannot run in.
+fn check_dtype(layout: &Layout, dtype: Dtype) -> Result<(), Error> {
+    let refused = |placed: &Placed| match (&placed.module, dtype) {
+        (Module::Transformer(config), Dtype::F16) if config.architecture.refuses_f16() => {
+            Some("`f32` and `bf16` for T5, whose activations exceed the range of f16")
+        }
+        (Module::Transformer(config), Dtype::Int8) if matches!(config.architecture, Architecture::Recurrent(_)) => {
+            Some("`f32`, `bf16` and `f16` for recurrent encoders; `int8` rounds the maps of transformers")
+        }
+        _ => None,
+    };
+    match layout.modules.iter().find_map(|placed| Some((placed, refused(placed)?))) {
+        Some((placed, supported)) => {
+            let (path, got) = (placed.folder.join("config.json"), dtype.to_string());
+            Err(Error::Unsupported { path, what: "dtype", supported, got })
+        }
+        None => Ok(()),
+    }
+}
+
+fn name_of(directory: &Path) -> String {
+    let absolute = fs_err::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    absolute.file_name().map_or_else(|| directory.display().to_string(), |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,75 @@
+//! The calls of `dispatch.rs` on processors without kernels: none can be used.
+
+use tch::{TchError, Tensor};
+
+use super::Heads;
+use crate::config::HiddenActivation;
+use crate::nn::exec::Exec;
+
+/// A weight as no kernel takes it.
+#[derive(Debug)]
+pub(in super::super) enum Panels {}
+
+pub(in super::super) fn can_multiply() -> bool {
+    false
+}
+
+pub(in super::super) fn pack_weights(_: &Tensor, _: Option<&Tensor>) -> Result<Option<Panels>, TchError> {
+    Ok(None)
+}
+
+pub(in super::super) fn multiply(
+    _: Exec,
+    panels: &Panels,
+    _: &Tensor,
+    _: Option<HiddenActivation>,
+) -> Result<Tensor, TchError> {
+    match *panels {}
+}
+
+pub(in super::super) fn can_attend(_: Heads) -> bool {
+    false
+}
+
+pub(in super::super) fn attend(
+    _: Exec,
+    _: Heads,
+    _: &Tensor,
+    _: Option<&Tensor>,
+    _: &mut [f32],
+) -> Result<Option<()>, TchError> {
+    Ok(None)
+}
+
+pub(in super::super) fn quantize_rows(_: &Tensor) -> Result<Option<(Tensor, Tensor)>, TchError> {
+    Ok(None)
+}
+
+pub(in super::super) fn dequantize(
+    _: &Tensor,
+    _: &Tensor,
+    _: &Tensor,
+    _: Option<&Tensor>,
+) -> Result<Option<Tensor>, TchError> {
+    Ok(None)
+}
+
+pub(in super::super) fn fused_mlp(
+    _: Exec,
+    widen: &Panels,
+    _: &Panels,
+    _: &Tensor,
+    _: HiddenActivation,
+) -> Result<Tensor, TchError> {
+    match *widen {}
+}
+
+pub(in super::super) fn add_norm(
+    _: Exec,
+    _: &Tensor,
+    _: &Tensor,
+    _: [&Tensor; 2],
+    _: f64,
+) -> Result<Option<Tensor>, TchError> {
+    Ok(None)
+}

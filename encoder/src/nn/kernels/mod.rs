@@ -1,0 +1,60 @@
+//! Kernels of our own for the CPU: where torch's operators would pass over memory several times.
+//!
+//! | file | what |
+//! |---|---|
+//! | `memory.rs` | the values of a tensor as a slice |
+//! | `dispatch.rs` | the calls: kernels where tensors and processor are as they need them |
+//! | `simd.rs` | 16 values at a time (AVX-512) |
+//! | `product.rs` | rows times a weight that stays, in f32 |
+//! | `activation.rs` | what follows a product |
+//! | `attention.rs` | scores, softmax and contexts of one head at a time |
+//! | `norm.rs` | layer normalisation of a sum |
+//! | `quantize.rs` | to int8 and back |
+//! | `fallback.rs` | the calls on other processors: none can be used |
+//!
+//! Each is used where the processor has its instructions; torch's operators elsewhere, which are also its oracle in tests.
+
+#[cfg(target_arch = "x86_64")]
+mod activation;
+#[cfg(target_arch = "x86_64")]
+mod attention;
+#[cfg(target_arch = "x86_64")]
+mod dispatch;
+#[cfg(not(target_arch = "x86_64"))]
+mod fallback;
+mod memory;
+#[cfg(target_arch = "x86_64")]
+mod norm;
+#[cfg(target_arch = "x86_64")]
+mod product;
+#[cfg(target_arch = "x86_64")]
+mod quantize;
+#[cfg(target_arch = "x86_64")]
+mod simd;
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use dispatch::{
+    add_norm, attend, can_attend, can_multiply, dequantize, fused_mlp, multiply, pack_weights, quantize_rows,
+};
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) use fallback::{
+    Panels, add_norm, attend, can_attend, can_multiply, dequantize, fused_mlp, multiply, pack_weights, quantize_rows,
+};
+pub(super) use memory::filled;
+#[cfg(target_arch = "x86_64")]
+pub(super) use product::Panels;
+
+/// The largest magnitude in int8; -128 is left out, so that both signs reach as far.
+pub(super) const LARGEST: f32 = 127.0;
+/// Below it a row counts as zeros.
+pub(super) const SMALLEST: f32 = 1e-30;
+
+/// Heads of one attention.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heads {
+    pub(super) count: usize,
+    /// Values of a query, a key and a value.
+    pub(super) size: usize,
+    /// What scores are multiplied with.
+    pub(super) scale: f32,
+}

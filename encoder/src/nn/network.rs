@@ -1,0 +1,177 @@
+//! The whole way of one batch: transformer, pooling, projections, unit length.
+
+use tch::{Device, Kind, TchError, Tensor};
+
+use super::bert::Bert;
+use super::exec::{Exec, Pool};
+use super::multihop::MultiHop;
+use super::output::Output;
+use super::packed::Packed;
+use super::parameters::Parameters;
+use super::pooling::Pooling;
+use super::product::Padding;
+use super::projection::Dense;
+use super::recurrent::Recurrent;
+use super::t5::T5;
+use crate::config::{Architecture, Route, Step, Tower};
+use crate::error::{Error, torch};
+use crate::tokenize::Batch;
+
+/// Below this length a vector counts as zero, as in `torch.nn.functional.normalize`.
+const SMALLEST_NORM: f64 = 1e-12;
+
+/// Tokens to token vectors.
+#[derive(Debug, Clone)]
+pub(crate) enum Transformer {
+    Bert(Bert),
+    T5(T5),
+    Recurrent(Recurrent),
+}
+
+impl Transformer {
+    pub(crate) fn load(parameters: &mut dyn Parameters, architecture: &Architecture) -> Result<Self, Error> {
+        Ok(match architecture {
+            Architecture::Bert(config) => Self::Bert(Bert::load(parameters, config)?),
+            Architecture::T5(config) => Self::T5(T5::load(parameters, config)?),
+            Architecture::Recurrent(config) => Self::Recurrent(Recurrent::load(parameters, config)?),
+        })
+    }
+
+    pub(super) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
+        match self {
+            Self::Bert(bert) => bert.forward(packed),
+            Self::T5(t5) => t5.forward(packed),
+            Self::Recurrent(recurrent) => recurrent.forward(packed),
+        }
+    }
+}
+
+/// A module with its weights.
+#[derive(Debug, Clone)]
+pub(crate) enum Loaded {
+    Transformer {
+        transformer: Transformer,
+        /// DPR's projection, which lies in the transformer's own file and follows the pooling.
+        projection: Option<Dense>,
+    },
+    Pooling(Pooling),
+    MultiHop(MultiHop),
+    Dense(Dense),
+    Normalize,
+}
+
+/// How long the vectors of a text are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VectorLength {
+    /// 1: what a cosine needs, and what is served.
+    #[default]
+    Unit,
+    /// As the last module before the normalisation gives it, for losses by inner product.
+    Raw,
+}
+
+/// Both towers: every module once, and the way of each tower through them.
+#[derive(Debug, Clone)]
+pub(crate) struct Network {
+    pub(crate) modules: Vec<Loaded>,
+    /// Of the question tower and the answer tower; of a siamese encoder they are equal.
+    pub(crate) routes: [Route; 2],
+    pub(crate) device: Device,
+    pub(crate) padding: Padding,
+    /// How the calling thread computes where there is no pool.
+    pub(crate) exec: Exec,
+    /// Threads for our kernels, where products are theirs and more than one thread may be used.
+    pub(crate) pool: Option<Pool>,
+}
+
+impl Network {
+    /// Length of a vector, of either tower.
+    pub(crate) fn dim(&self) -> usize {
+        self.routes[1].dim
+    }
+
+    /// Embeds a batch on all threads: `batch.rows() * dim` values, row-major, in the order of the texts.
+    pub(crate) fn embed(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Vec<f32>, Error> {
+        match &self.pool {
+            Some(pool) => {
+                let network = self.clone();
+                pool.run(move |exec| network.embed_by(exec, tower, batch, length))
+            }
+            None => self.embed_by(self.exec, tower, batch, length),
+        }
+    }
+
+    /// Embeds a batch on the calling thread, as `exec` says.
+    pub(crate) fn embed_by(
+        &self,
+        exec: Exec,
+        tower: Tower,
+        batch: &Batch,
+        length: VectorLength,
+    ) -> Result<Vec<f32>, Error> {
+        let on_cpu = || self.forward_by(exec, tower, batch, length)?.vectors().f_to_device(Device::Cpu)?.f_contiguous();
+        let vectors = tch::no_grad(on_cpu).map_err(torch("embedding a batch"))?;
+        let values = batch.rows() * self.routes[tower.index()].dim;
+        let mut rows = vec![0.0_f32; values];
+        vectors.f_copy_data(&mut rows, values).map_err(torch("copying vectors from the device"))?;
+        if rows.iter().all(|value| value.is_finite()) { Ok(rows) } else { Err(Error::NotFinite) }
+    }
+
+    /// The forward pass of a batch on the calling thread, with its tape where something is learned.
+    pub(crate) fn forward(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Output, TchError> {
+        self.forward_by(self.exec, tower, batch, length)
+    }
+
+    fn forward_by(&self, exec: Exec, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Output, TchError> {
+        let route = &self.routes[tower.index()];
+        let packed = Packed::new(batch, self.device, self.padding, exec)?;
+        let mut steps: Vec<Layer<'_>> = route.steps.iter().filter_map(|step| self.layer(*step)).collect();
+        while length == VectorLength::Raw && matches!(steps.last(), Some(Layer::Module(Loaded::Normalize))) {
+            steps.pop();
+        }
+        // `[t, h]` up to the pooling, `[rows, h]` from there on.
+        let mut values = packed.ids.shallow_clone();
+        let mut tokens = packed.ids.shallow_clone();
+        for step in steps {
+            values = match step {
+                Layer::Module(Loaded::Transformer { transformer, .. }) => {
+                    tokens = transformer.forward(&packed)?;
+                    tokens.shallow_clone()
+                }
+                Layer::Module(Loaded::Pooling(pooling)) => pooling.forward(&values, &packed)?,
+                Layer::Module(Loaded::MultiHop(multihop)) => multihop.forward(&values, &packed)?,
+                Layer::Module(Loaded::Dense(dense)) | Layer::Projection(dense) => dense.forward(exec, &values)?,
+                Layer::Module(Loaded::Normalize) => unit_length(&values)?,
+            };
+        }
+        let vectors = values.f_narrow(1, 0, route.dim as i64)?;
+        let vectors = match length {
+            // A no-op in the common case; it undoes nothing, and makes every model's vectors fit a cosine index.
+            VectorLength::Unit => unit_length(&vectors)?,
+            VectorLength::Raw => vectors,
+        };
+        Output::new(tokens, packed, &vectors, batch)
+    }
+
+    fn layer(&self, step: Step) -> Option<Layer<'_>> {
+        match step {
+            Step::Module(at) => self.modules.get(at).map(Layer::Module),
+            Step::OwnProjection(at) => match self.modules.get(at) {
+                Some(Loaded::Transformer { projection: Some(dense), .. }) => Some(Layer::Projection(dense)),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// What a step of a route runs.
+#[derive(Debug, Clone, Copy)]
+enum Layer<'a> {
+    Module(&'a Loaded),
+    Projection(&'a Dense),
+}
+
+fn unit_length(vectors: &Tensor) -> Result<Tensor, TchError> {
+    let norms = vectors.f_linalg_norm(2.0, &[1i64][..], true, None::<Kind>)?;
+    vectors.f_div(&norms.f_clamp_min(SMALLEST_NORM)?)
+}

@@ -1,0 +1,81 @@
+//! What a forward pass gives: the vectors of a batch, and the token vectors that they are made from.
+
+use tch::{TchError, Tensor};
+
+use super::packed::Packed;
+use crate::tokenize::Batch;
+
+/// A batch of one tower after its network, with its tape.
+#[derive(Debug)]
+pub struct Output {
+    /// `[t, h]`, packed: the tokens of all texts one after another, longest text first.
+    tokens: Tensor,
+    packed: Packed,
+    /// In the order of the texts.
+    vectors: Tensor,
+    /// Of each text: its first row in `tokens`, and its number of tokens.
+    rows: Vec<(i64, i64)>,
+    /// Of each text: its place in the batch.
+    places: Tensor,
+}
+
+impl Output {
+    /// `vectors` in the order of the batch.
+    pub(crate) fn new(tokens: Tensor, packed: Packed, vectors: &Tensor, batch: &Batch) -> Result<Self, TchError> {
+        let places = batch.places();
+        let mut first = 0;
+        let by_place: Vec<(i64, i64)> = batch
+            .lengths()
+            .iter()
+            .map(|&length| {
+                first += length;
+                (first - length, length)
+            })
+            .collect();
+        let at = |place: &i64| by_place.get(*place as usize).copied().unwrap_or((0, 0));
+        let rows = places.iter().map(at).collect();
+        let places = Tensor::f_from_slice(&places)?.f_to_device(vectors.device())?;
+        let vectors = vectors.f_index_select(0, &places)?;
+        Ok(Self { tokens, packed, vectors, rows, places })
+    }
+
+    /// Number of texts.
+    pub fn texts(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Vectors `[texts, dim]` in f32, in the order of the texts.
+    pub fn vectors(&self) -> &Tensor {
+        &self.vectors
+    }
+
+    /// [`Self::vectors`] alone.
+    pub fn into_vectors(self) -> Tensor {
+        self.vectors
+    }
+
+    /// Token vectors `[s, h]` of a text; `None` if there are not so many texts.
+    pub fn tokens_of(&self, text: usize) -> Option<Result<Tensor, TchError>> {
+        let &(first, length) = self.rows.get(text)?;
+        Some(self.tokens.f_narrow(0, first, length))
+    }
+
+    /// `[t, h]`, packed.
+    pub(crate) fn tokens(&self) -> &Tensor {
+        &self.tokens
+    }
+
+    pub(crate) fn packed(&self) -> &Packed {
+        &self.packed
+    }
+
+    /// Of each text: its first row in [`Self::tokens`], and its number of tokens.
+    pub(crate) fn rows(&self) -> &[(i64, i64)] {
+        &self.rows
+    }
+
+    /// What is in the order of the batch, `[texts, ..]`, in the order of the texts.
+    pub(crate) fn in_order_of_texts(&self, batch: &Tensor) -> Result<Tensor, TchError> {
+        batch.f_index_select(0, &self.places)
+    }
+}

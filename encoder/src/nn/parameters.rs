@@ -1,0 +1,56 @@
+//! The tensors of a network: where they come from, and those that are learned.
+
+use tch::Tensor;
+
+use crate::error::Error;
+
+/// What becomes of the weights of affine maps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum WeightForm {
+    /// They stay as they are, and are laid out for the fastest product.
+    #[default]
+    Fixed,
+    /// The same, rounded to int8.
+    Int8,
+    /// They are learned: the network computes from them as they are, and keeps no copies that a step would leave as they were.
+    Learned,
+    /// They are learned in f32, and products of them are in bfloat16 (mixed precision, Micikevicius et al. 2018).
+    Mixed,
+}
+
+impl WeightForm {
+    /// Whether a step may change them.
+    pub(crate) fn is_learned(self) -> bool {
+        matches!(self, Self::Learned | Self::Mixed)
+    }
+}
+
+/// Hands out the tensors of one network by the names of its architecture.
+pub(crate) trait Parameters {
+    /// A tensor of exactly this shape, on the model's device and in its number type.
+    fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error>;
+
+    /// What becomes of the weights of maps.
+    fn form(&self) -> WeightForm {
+        WeightForm::Fixed
+    }
+}
+
+/// One tensor of a model.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Module and tensor: `shared_2_Dense/linear.weight`; the module is empty where the model's own folder holds it.
+    pub name: String,
+    /// The very tensor that the towers compute with.
+    pub tensor: Tensor,
+    /// Training leaves it as it is.
+    pub frozen: bool,
+}
+
+impl Parameter {
+    /// The same tensor once more, not a copy of it.
+    #[must_use]
+    pub fn shallow_clone(&self) -> Self {
+        Self { name: self.name.clone(), tensor: self.tensor.shallow_clone(), frozen: self.frozen }
+    }
+}

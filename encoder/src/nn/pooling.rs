@@ -1,0 +1,130 @@
+//! From token vectors to one vector per text, in f32 whatever the network's dtype.
+
+use tch::{Kind, TchError, Tensor};
+
+use super::packed::{Packed, joined};
+use crate::config::{PoolingConfig, PoolingMode};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Pooling {
+    config: PoolingConfig,
+}
+
+impl Pooling {
+    pub(crate) fn new(config: PoolingConfig) -> Self {
+        Self { config }
+    }
+
+    /// Token vectors `[t, h]` to `[rows, modes * h]` in f32.
+    pub(crate) fn forward(&self, hidden: &Tensor, packed: &Packed) -> Result<Tensor, TchError> {
+        let skipped = if self.config.include_prompt { 0 } else { packed.prompt };
+        let runs = packed.runs_of(hidden)?;
+        let pooled = packed.runs.iter().zip(&runs).map(|(run, hidden)| {
+            // What follows the prompt, at least the token behind the text.
+            let skipped = skipped.min(run.tokens - 1);
+            let tokens = hidden.f_to_kind(Kind::Float)?.f_narrow(1, skipped, run.tokens - skipped)?;
+            let modes = self.config.modes.iter().map(|mode| pool(*mode, &tokens, skipped));
+            Tensor::f_cat(&modes.collect::<Result<Vec<Tensor>, _>>()?, 1)
+        });
+        joined(pooled.collect::<Result<_, _>>()?)
+    }
+}
+
+/// `[rows, s, h] -> [rows, h]`; `skipped` tokens stood before the first.
+fn pool(mode: PoolingMode, tokens: &Tensor, skipped: i64) -> Result<Tensor, TchError> {
+    let along = &[1i64][..];
+    match mode {
+        PoolingMode::Cls => tokens.f_select(1, 0),
+        PoolingMode::Max => tokens.f_amax(along, false),
+        PoolingMode::Mean => tokens.f_mean_dim(along, false, None::<Kind>),
+        PoolingMode::MeanSqrtLength => {
+            let count = tokens.size().get(1).copied().unwrap_or(1) as f64;
+            tokens.f_sum_dim_intlist(along, false, None::<Kind>)?.f_div_scalar(count.sqrt())
+        }
+        PoolingMode::WeightedMean => {
+            // The place of each token from 1, as a weight (Muennighoff 2022, "SGPT").
+            let end = skipped + tokens.size().get(1).copied().unwrap_or(1);
+            let places = Tensor::f_arange_start(skipped + 1, end + 1, (Kind::Float, tokens.device()))?;
+            let weights = places.f_div(&places.f_sum(None::<Kind>)?)?.f_view([1, -1, 1])?;
+            tokens.f_mul(&weights)?.f_sum_dim_intlist(along, false, None::<Kind>)
+        }
+        PoolingMode::LastToken => tokens.f_select(1, -1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tch::Device;
+
+    use super::super::exec::Exec;
+    use super::super::packed::Run;
+    use super::*;
+
+    /// Of the tokens of one text, `at` counted from 0, as sentence-transformers documents each mode.
+    fn slow(mode: PoolingMode, tokens: &[Vec<f32>], prompt: usize) -> Vec<f32> {
+        let of = |value: &dyn Fn(usize, f32) -> f32, start: f32, fold: &dyn Fn(f32, f32) -> f32| {
+            let column =
+                |at: usize| tokens.iter().enumerate().skip(prompt).map(move |(place, token)| (place, token[at]));
+            (0..tokens[0].len())
+                .map(|at| column(at).map(|(place, token)| value(place, token)).fold(start, fold))
+                .collect::<Vec<f32>>()
+        };
+        let sum = |a: f32, b: f32| a + b;
+        let count = (tokens.len() - prompt) as f32;
+        let places: f32 = (prompt..tokens.len()).map(|place| place as f32 + 1.0).sum();
+        match mode {
+            PoolingMode::Cls => tokens[prompt].clone(),
+            PoolingMode::LastToken => tokens[tokens.len() - 1].clone(),
+            PoolingMode::Max => of(&|_, value| value, f32::NEG_INFINITY, &f32::max),
+            PoolingMode::Mean => of(&|_, value| value / count, 0.0, &sum),
+            PoolingMode::MeanSqrtLength => of(&|_, value| value / count.sqrt(), 0.0, &sum),
+            PoolingMode::WeightedMean => of(&|place, value| value * (place as f32 + 1.0) / places, 0.0, &sum),
+        }
+    }
+
+    #[test]
+    fn every_mode_is_that_of_its_formula() {
+        tch::manual_seed(12);
+        let runs = vec![
+            Run { first: 0, rows: 2, tokens: 4 },
+            Run { first: 8, rows: 1, tokens: 3 },
+            Run { first: 11, rows: 1, tokens: 1 },
+        ];
+        let hidden = Tensor::randn([12, 5], (Kind::Float, Device::Cpu));
+        let values = Vec::<Vec<f32>>::try_from(&hidden).unwrap();
+        let texts = [&values[..4], &values[4..8], &values[8..11], &values[11..]];
+        let ids = Tensor::zeros([12], (Kind::Int64, Device::Cpu));
+        for (prompt, include_prompt) in [(0, true), (2, true), (2, false)] {
+            let packed = Packed {
+                ids: ids.shallow_clone(),
+                positions: ids.shallow_clone(),
+                runs: runs.clone(),
+                filler: 0,
+                prompt: prompt as i64,
+                exec: Exec::ONE_THREAD,
+            };
+            let modes = vec![
+                PoolingMode::Cls,
+                PoolingMode::Max,
+                PoolingMode::Mean,
+                PoolingMode::MeanSqrtLength,
+                PoolingMode::WeightedMean,
+                PoolingMode::LastToken,
+            ];
+            let pooling = Pooling::new(PoolingConfig { modes: modes.clone(), include_prompt });
+            let got = Vec::<Vec<f32>>::try_from(pooling.forward(&hidden, &packed).unwrap()).unwrap();
+            assert_eq!(got.len(), texts.len());
+            for (got, text) in got.iter().zip(texts) {
+                // The token behind the text stays, however long the prompt.
+                let skipped = if include_prompt { 0 } else { prompt.min(text.len() - 1) };
+                let expected = modes.iter().flat_map(|mode| slow(*mode, text, skipped));
+                for (number, (got, expected)) in got.iter().zip(expected).enumerate() {
+                    assert!(
+                        (got - expected).abs() < 1e-5,
+                        "value {number} with {prompt}, {include_prompt}: {got} {expected}"
+                    );
+                }
+            }
+        }
+    }
+}

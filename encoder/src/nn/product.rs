@@ -1,0 +1,372 @@
+//! How a map multiplies: by our kernel, torch's way, oneDNN's, or in int8.
+//!
+//! * **f32 on the CPU**, where the processor has AVX-512: by a kernel of ours over a weight laid out once
+//!   (`kernels/product.rs`), which activates what it has made too.
+//! * **f32 on other CPUs**, and where the weight learns. torch gives `linear` to MKL, whose kernels for AMD processors use half of AVX-512 (measured: EPYC,
+//!   Zen 5: half the speed; Zen 4: 0.9). oneDNN, in the same library, has kernels for what is there, and torch reaches them
+//!   without copies through a convolution of kernel size 1 over "pixels" that are tokens, channels last: `y = x W^T + b` to
+//!   the letter. Results differ from torch's by f32 rounding only.
+//! * **int8 on the CPU.** Weights are rounded once, each output's row by its own scale; inputs at every call, each token by
+//!   its own: `y_ij = s_i w_j sum_k q_ik v_jk + b_j` with whole numbers from -127 to 127 (dynamic quantisation; symmetric,
+//!   as in Wu et al. 2020, "Integer quantization for deep learning inference", section 3). A text's vector therefore does not
+//!   depend on its neighbours in a batch. Products are oneDNN's, summed in 32 bits.
+
+use std::sync::Arc;
+
+use tch::{Device, Kind, TchError, Tensor};
+
+use super::exec::Exec;
+use super::kernels::{self, LARGEST, Panels, SMALLEST};
+use super::shared_tensor::SharedTensor;
+use crate::config::HiddenActivation;
+
+/// Rows from which oneDNN's f32 product pays: it lays the weight out at every call.
+const ONEDNN_ROWS: i64 = 64;
+
+/// How many tokens a batch is padded to.
+///
+/// oneDNN compiles a kernel for every number of rows that it meets, and keeps a thousand of them. Batches of real texts have
+/// as many numbers of tokens as there are batches; rounded up, a few dozen are left, for 3 % more rows at most in a full batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Padding {
+    /// To what they are: no product is oneDNN's.
+    No,
+    /// Where there are many: f32 products of few rows are torch's.
+    Many,
+    /// Always: int8 and the half precisions have oneDNN's products alone.
+    All,
+}
+
+impl Padding {
+    /// At least `tokens`.
+    pub(super) fn up(self, tokens: usize) -> usize {
+        let onednn = tokens >= ONEDNN_ROWS as usize;
+        match self {
+            Self::Many | Self::All if onednn => tokens.next_multiple_of(64),
+            Self::All => tokens.next_multiple_of(8),
+            Self::No | Self::Many => tokens,
+        }
+    }
+}
+
+/// A map's weight as its product takes it.
+#[derive(Debug, Clone)]
+enum Weight {
+    /// As our kernel takes it, with the bias.
+    Panels(Arc<Panels>),
+    /// `[out, in]`.
+    Torch(SharedTensor),
+    /// `[out, in]`, and the same memory as a convolution's, `[out, in, 1, 1]`.
+    OneDnn { weight: SharedTensor, kernel: SharedTensor },
+    /// Whole numbers `[in, out]`, and what one step of each output's is worth, `[out]`.
+    Int8 { values: SharedTensor, steps: SharedTensor },
+}
+
+/// Whether products in f32 on the CPU are our kernel's: they then share the cores themselves.
+pub(crate) fn by_kernels() -> bool {
+    kernels::can_multiply()
+}
+
+/// A map that stays as it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Product {
+    weight: Weight,
+    /// `[out]`.
+    bias: Option<SharedTensor>,
+}
+
+impl Product {
+    /// Of a weight `[out, in]`, rounded if `int8`, and a bias `[out]`.
+    pub(super) fn of(weight: Tensor, bias: Option<Tensor>, int8: bool) -> Result<Self, TchError> {
+        let weight = if int8 {
+            let (values, steps) = rounded(&weight)?;
+            let values = values.f_transpose(0, 1)?.f_contiguous()?.into();
+            Weight::Int8 { values, steps: steps.f_squeeze_dim(1)?.into() }
+        } else if let Some(panels) = kernels::pack_weights(&weight, bias.as_ref())? {
+            return Ok(Self { weight: Weight::Panels(Arc::new(panels)), bias: None });
+        } else if weight.device() == Device::Cpu && weight.kind() == Kind::Float && tch::utils::has_mkldnn() {
+            by_onednn(weight)?
+        } else {
+            Weight::Torch(weight.into())
+        };
+        Ok(Self { weight, bias: bias.map(SharedTensor::from) })
+    }
+
+    /// `[.., in] -> [.., out]`.
+    pub(super) fn forward(&self, exec: Exec, input: &Tensor) -> Result<Tensor, TchError> {
+        self.activated(exec, input, None)
+    }
+
+    /// `[.., in] -> [.., out]`, activated.
+    pub(super) fn activated(
+        &self,
+        exec: Exec,
+        input: &Tensor,
+        activation: Option<HiddenActivation>,
+    ) -> Result<Tensor, TchError> {
+        let bias = self.bias.as_deref();
+        let width = input.size().last().copied().unwrap_or(0);
+        let rows = input.size().iter().rev().skip(1).product::<i64>();
+        let shaped = |output: Tensor| {
+            let mut size = input.size();
+            size.pop();
+            size.extend(output.size().last());
+            output.f_reshape(&size)
+        };
+        let mut made = match &self.weight {
+            Weight::Panels(panels) => {
+                return shaped(kernels::multiply(exec, panels, &input.f_reshape([rows, width])?, activation)?);
+            }
+            Weight::OneDnn { kernel, .. } if rows >= ONEDNN_ROWS => {
+                shaped(convolved(&input.f_reshape([rows, width])?, kernel, bias)?)
+            }
+            Weight::Int8 { values, steps } => {
+                shaped(by_int8(exec, &input.f_reshape([rows, width])?, values, steps, bias)?)
+            }
+            Weight::Torch(weight) | Weight::OneDnn { weight, .. } => input.f_linear(weight, bias),
+        }?;
+        // In place: nobody else has it.
+        match activation {
+            None => Ok(made),
+            Some(HiddenActivation::Gelu) => made.f_gelu_("none"),
+            Some(HiddenActivation::GeluTanh) => made.f_gelu_("tanh"),
+            Some(HiddenActivation::Relu) => made.f_relu_(),
+        }
+    }
+}
+
+fn by_onednn(weight: Tensor) -> Result<Weight, TchError> {
+    let kernel = weight.f_unsqueeze(-1)?.f_unsqueeze(-1)?.into();
+    Ok(Weight::OneDnn { weight: weight.into(), kernel })
+}
+
+/// `[t, in]` by one map, activated, and by the `next` one; nothing where they are not our kernel's.
+pub(super) fn fused_mlp(
+    exec: Exec,
+    first: &Product,
+    next: &Product,
+    input: &Tensor,
+    activation: HiddenActivation,
+) -> Result<Option<Tensor>, TchError> {
+    match (&first.weight, &next.weight) {
+        (Weight::Panels(first), Weight::Panels(next)) => {
+            kernels::fused_mlp(exec, first, next, input, activation).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// `[rows, in]` times a kernel `[out, in, 1, 1]`: `[rows, out]`.
+fn convolved(input: &Tensor, kernel: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let (rows, width) = input.size2()?;
+    let pixels = input.f_contiguous()?.f_view([1, 1, rows, width])?.f_permute([0, 3, 1, 2])?;
+    let output = pixels.f_mkldnn_convolution(kernel, bias, [0, 0], [1, 1], [1, 1], 1)?;
+    output.f_permute([0, 2, 3, 1])?.f_reshape([rows, -1])
+}
+
+/// `[.., in] -> [.., out]` by a weight that learns: the same product, and on the way back both products of its gradients.
+pub(super) fn learned(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let usable = weight.device() == Device::Cpu && weight.kind() == Kind::Float && input.kind() == Kind::Float;
+    match input.size2() {
+        Ok((rows, _)) if usable && rows >= ONEDNN_ROWS && tch::utils::has_mkldnn() => {
+            convolved(input, &weight.f_unsqueeze(-1)?.f_unsqueeze(-1)?, bias)
+        }
+        _ => input.f_linear(weight, bias),
+    }
+}
+
+/// `[n, in]` times whole numbers `[in, out]`, each output's in steps of its own: `[n, out]`. Rounded and scaled by our kernels, where
+/// they can.
+fn by_int8(
+    exec: Exec,
+    input: &Tensor,
+    values: &Tensor,
+    steps: &Tensor,
+    bias: Option<&Tensor>,
+) -> Result<Tensor, TchError> {
+    let kernels = exec.by_kernels();
+    let by_kernel = if kernels { kernels::quantize_rows(input)? } else { None };
+    let (input, worth) = by_kernel.map_or_else(|| rounded(input), Ok)?;
+    let sums = input.f_internal_int_mm(values)?;
+    if kernels && let Some(outputs) = kernels::dequantize(&sums, &worth, steps, bias)? {
+        return Ok(outputs);
+    }
+    let sums = sums.f_to_kind(Kind::Float)?.f_mul_(&worth)?;
+    match bias {
+        Some(bias) => bias.f_addcmul(&sums, steps),
+        None => sums.f_mul(steps),
+    }
+}
+
+/// Rows `[n, m]` of numbers as int8, and what one step of each row is worth, `[n, 1]`.
+fn rounded(rows: &Tensor) -> Result<(Tensor, Tensor), TchError> {
+    // Two reductions that are vectorised; those of `norm` and `aminmax` are not, and took ten times as long.
+    let mut largest = rows.f_amax([1], true)?.f_maximum(&rows.f_amin([1], true)?.f_neg_()?)?;
+    let steps = largest.f_clamp_min_(f64::from(SMALLEST))?.f_div_scalar_(f64::from(LARGEST))?;
+    let values = rows.f_div(&steps)?.f_round_()?.f_to_kind(Kind::Int8)?;
+    Ok((values, steps))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draw(size: &[i64]) -> Tensor {
+        Tensor::randn(size, (Kind::Float, Device::Cpu))
+    }
+
+    fn apart(a: &Tensor, b: &Tensor) -> f64 {
+        assert_eq!(a.size(), b.size());
+        (a - b).abs().max().double_value(&[])
+    }
+
+    #[test]
+    fn few_numbers_of_rows_are_left() {
+        let up =
+            |filling: Padding, tokens: &[usize]| tokens.iter().map(|&tokens| filling.up(tokens)).collect::<Vec<_>>();
+        let tokens = [1, 8, 9, 63, 64, 65, 2048, 2049];
+        assert_eq!(up(Padding::No, &tokens), tokens);
+        assert_eq!(up(Padding::Many, &tokens), [1, 8, 9, 63, 64, 128, 2048, 2112]);
+        assert_eq!(up(Padding::All, &tokens), [8, 8, 16, 64, 64, 128, 2048, 2112]);
+    }
+
+    #[test]
+    fn onednn_gives_the_gradients_of_torch() {
+        tch::manual_seed(5);
+        for (rows, input, output, biased) in [(64, 16, 24, true), (150, 33, 7, false), (63, 8, 8, true)] {
+            let leaf = |size: &[i64]| draw(size).set_requires_grad(true);
+            let (x, weight, bias) = (leaf(&[rows, input]), leaf(&[output, input]), leaf(&[output]));
+            let bias = biased.then_some(&bias);
+            let weighed = draw(&[rows, output]);
+            let inputs: Vec<&Tensor> = [&x, &weight].into_iter().chain(bias).collect();
+            let gradients =
+                |product: Tensor| Tensor::run_backward(&[(product * &weighed).sum(Kind::Float)], &inputs, false, false);
+            let ours = gradients(learned(&x, &weight, bias).unwrap());
+            let theirs = gradients(x.linear(&weight, bias));
+            for (ours, theirs) in ours.iter().zip(&theirs) {
+                assert!(apart(ours, theirs) < 1e-3, "{rows} x {input} -> {output}: {}", apart(ours, theirs));
+            }
+        }
+    }
+
+    #[test]
+    fn every_product_is_that_of_torch() {
+        tch::manual_seed(3);
+        for (input, output) in [(16, 24), (384, 1152), (33, 7), (1, 1)] {
+            let (weight, bias) = (draw(&[output, input]), draw(&[output]));
+            for size in [vec![1, input], vec![64, input], vec![7 * 129, input], vec![5, 31, input]] {
+                let x = draw(&size);
+                for bias in [None, Some(&bias)] {
+                    let copied = || bias.map(Tensor::shallow_clone);
+                    // Our kernel's where the processor has its instructions; oneDNN's; torch's.
+                    let ways = [
+                        Product::of(weight.shallow_clone(), copied(), false).unwrap(),
+                        Product {
+                            weight: by_onednn(weight.shallow_clone()).unwrap(),
+                            bias: copied().map(SharedTensor::from),
+                        },
+                        Product {
+                            weight: Weight::Torch(weight.shallow_clone().into()),
+                            bias: copied().map(SharedTensor::from),
+                        },
+                    ];
+                    let sums = x.linear(&weight, bias);
+                    for (activation, expected) in [
+                        (None, sums.copy()),
+                        (Some(HiddenActivation::Gelu), sums.gelu("none")),
+                        (Some(HiddenActivation::GeluTanh), sums.gelu("tanh")),
+                        (Some(HiddenActivation::Relu), sums.relu()),
+                    ] {
+                        for product in &ways {
+                            let difference =
+                                apart(&product.activated(Exec::ONE_THREAD, &x, activation).unwrap(), &expected);
+                            assert!(difference < 1e-3, "{size:?} -> {output}, {activation:?}: {difference}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_another_length_are_refused() {
+        let product = Product::of(draw(&[24, 16]), None, false).unwrap();
+        for width in [15, 17] {
+            assert!(product.forward(Exec::ONE_THREAD, &draw(&[3, width])).is_err());
+        }
+    }
+
+    /// One number after another, as the formula has it.
+    fn slow(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Vec<f64> {
+        let rows = |tensor: &Tensor| Vec::<Vec<f64>>::try_from(tensor.to_kind(Kind::Double)).unwrap();
+        let round = |row: &Vec<f64>| {
+            let step = row.iter().fold(0.0_f64, |most, value| most.max(value.abs())) / f64::from(LARGEST);
+            // Halves go to the even neighbour, as in torch.
+            let values = row.iter().map(|value| if step == 0.0 { 0.0 } else { (value / step).round_ties_even() });
+            (values.collect::<Vec<f64>>(), step)
+        };
+        let bias = bias.map(|bias| Vec::<f64>::try_from(bias.to_kind(Kind::Double)).unwrap());
+        let mut all = Vec::new();
+        for x in rows(x) {
+            let (x, step) = round(&x);
+            for (output, weight) in rows(weight).iter().enumerate() {
+                let (weight, of_weight) = round(weight);
+                let sum: f64 = x.iter().zip(&weight).map(|(a, b)| a * b).sum();
+                all.push(sum * step * of_weight + bias.as_ref().map_or(0.0, |bias| bias[output]));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_nan_stays_one_in_int8() {
+        let product = Product::of(draw(&[32, 64]), None, true).unwrap();
+        for bad in [f64::NAN, f64::INFINITY] {
+            let x = draw(&[4, 64]);
+            let _ = x.get(1).get(5).fill_(bad);
+            for threads in [1, 2] {
+                let finite = product.forward(Exec::on(threads), &x).unwrap().isfinite().all_dim(1, false);
+                assert_eq!(Vec::<bool>::try_from(finite).unwrap(), [true, false, true, true], "{bad} {threads}");
+            }
+        }
+    }
+
+    #[test]
+    fn int8_products_are_those_of_the_formula_and_near_f32() {
+        tch::manual_seed(5);
+        for (rows, input, output) in [(1, 16, 24), (3, 33, 7), (70, 384, 48), (9, 64, 50), (5, 1, 1)] {
+            let (weight, bias) = (draw(&[output, input]), draw(&[output]));
+            let mut x = draw(&[rows, input]);
+            // A row of zeros, and one a million times as large as the others.
+            let _ = x.get(0).zero_();
+            let factors: Vec<f32> = (0..rows).map(|row| if row == 2 { 1e6 } else { 1.0 }).collect();
+            x *= Tensor::from_slice(&factors).unsqueeze(1);
+            for bias in [None, Some(&bias)] {
+                let product = Product::of(weight.shallow_clone(), bias.map(Tensor::shallow_clone), true).unwrap();
+                // By torch's operators, and by our kernels where the sizes fit them: whole numbers alike, scaled with one
+                // rounding less.
+                let operators = product.forward(Exec::on(2), &x).unwrap();
+                let got = product.forward(Exec::ONE_THREAD, &x).unwrap();
+                let relative = f64::try_from(((&got - &operators) / (operators.abs() + 1.0)).abs().max()).unwrap();
+                assert!(relative < 1e-5, "{rows} x {input} -> {output}: {relative}");
+                let exact = x.linear(&weight, bias);
+                let expected = Tensor::from_slice(&slow(&x, &weight, bias)).view_as(&got);
+                // A value beside the middle between two steps may go either way in f32.
+                let step =
+                    f64::try_from(x.abs().amax([1], false).max()).unwrap() * f64::try_from(weight.abs().max()).unwrap();
+                assert!(
+                    apart(&got.to_kind(Kind::Double), &expected) <= 2.0 * step / f64::from(LARGEST),
+                    "{rows} x {input} -> {output}"
+                );
+                let cosine = Tensor::cosine_similarity(&got.flatten(0, 1), &exact.flatten(0, 1), 0, 1e-8);
+                assert!(
+                    f64::try_from(cosine).unwrap() > 0.999 || rows == 1 || input == 1,
+                    "{rows} x {input} -> {output}"
+                );
+                // No row depends on its neighbours.
+                let alone = product.forward(Exec::ONE_THREAD, &x.narrow(0, rows - 1, 1)).unwrap();
+                assert_eq!(alone, got.narrow(0, rows - 1, 1));
+            }
+        }
+    }
+}

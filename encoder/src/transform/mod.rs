@@ -1,0 +1,28 @@
+//! Checkpoints made from checkpoints: values, whose tensors are computed when they are written or opened.
+//!
+//! | file | what |
+//! |---|---|
+//! | `creation.rs`, `towers.rs`, `origin.rs` | two towers from a pretrained model, and what they share |
+//! | `new_encoder.rs` | a randomly initialised encoder over pretrained token vectors, or a whole model |
+//! | `initialize.rs`, `random.rs` | how tensors begin; reproducible random values |
+//! | `cast.rs` | another number type |
+//! | `values.rs` | other values, as training gives them |
+//! | `dpr.rs` | DPR's form of BERT |
+
+mod cast;
+mod creation;
+mod dpr;
+mod initialize;
+mod new_encoder;
+mod origin;
+mod random;
+mod towers;
+mod values;
+
+pub(crate) use cast::cast;
+pub use creation::{Aggregation, Creation};
+pub use new_encoder::NewEncoder;
+pub(crate) use new_encoder::{TokenVectors, new_encoder};
+pub(crate) use random::Stream;
+pub(crate) use towers::towers;
+pub(crate) use values::with_values;

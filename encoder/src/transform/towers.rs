@@ -1,0 +1,296 @@
+//! Two towers from a pretrained model: of one tower, both start from the same tensors; of two, each from its own. The projection is
+//! random, or the model's own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::creation::Creation;
+use super::dpr;
+use super::initialize;
+use super::origin::Origin;
+use crate::checkpoint::{Checkpoint, Content, Manifest, SharedTensor, TensorData, WEIGHTS, WeightFile, belongs};
+use crate::config::{Layout, Module, Placed, Tie, Tower};
+use crate::error::Error;
+
+const CLASSIC: &str = "sentence_transformers.models.";
+/// Package of the classes that only we have.
+const OURS: &str = "dyad.models.";
+
+/// Two towers: the transformer of `from` and its pooling or `aggregator`, one projection or two without bias and randomly initialised by
+/// variance scaling (scale 1.0, fan in, truncated normal: Dong et al. 2022, section 4.1), and unit length.
+///
+/// Towers of `from` that differ (a pair of DPR, a `Router`) each become a tower; what the new ones share is that of the question
+/// tower. In the classic layout of sentence-transformers, with a `Router` unless the towers are one; a DPR encoder becomes a BERT,
+/// which sentence-transformers reads.
+pub(crate) fn towers(from: &Checkpoint, creation: &Creation, aggregator: Option<&Module>) -> Result<Checkpoint, Error> {
+    let origins = [Origin::new(from, Tower::Question, aggregator)?, Origin::new(from, Tower::Answer, aggregator)?];
+    if !from.layout.is_siamese() && [creation.sharing.token, creation.sharing.transformer].contains(&Tie::Shared) {
+        let root = from.layout.root.display();
+        tracing::warn!(from = %root, "its towers differ: what the new ones share is that of the question tower");
+    }
+    let layout = Layout {
+        root: from.layout.root.clone(),
+        modules: Vec::new(),
+        routes: [Vec::new(), Vec::new()],
+        prompts: from.layout.prompts.clone(),
+        truncate_dim: None,
+        similarity: Some("cosine".to_owned()),
+    };
+    let made = Checkpoint { layout, files: BTreeMap::new(), weights: Vec::new(), manifest: None };
+    Builder { from, origins: &origins, creation, made }.build()
+}
+
+struct Builder<'a> {
+    from: &'a Checkpoint,
+    /// What the question tower and the answer tower are made from.
+    origins: &'a [Origin<'a>; 2],
+    creation: &'a Creation,
+    made: Checkpoint,
+}
+
+impl Builder<'_> {
+    fn build(mut self) -> Result<Checkpoint, Error> {
+        let sharing = self.creation.sharing;
+        let prompts = &self.from.layout.prompts;
+        let settings = json!({
+            "__version__": {"sentence_transformers": "5.0.0", "transformers": "4.50.0", "pytorch": "2.7.0"},
+            "prompts": {"query": prompts.question, "document": prompts.answer},
+            "default_prompt_name": null,
+            "similarity_fn_name": "cosine",
+        });
+        self.json("config_sentence_transformers.json", settings);
+        let shared = if sharing.has_one_transformer() && sharing.projection == Tie::Shared {
+            self.one_tower()?;
+            Vec::new()
+        } else {
+            self.router()?
+        };
+        self.made.manifest = Some(Manifest::new(Some(sharing), shared));
+        Ok(self.made)
+    }
+
+    fn one_tower(&mut self) -> Result<(), Error> {
+        let aggregator = self.origins[0].aggregator.class();
+        let ids = [String::new(), format!("1_{aggregator}"), "2_Dense".to_owned()];
+        let [transformer, pooling, dense] = &ids;
+        let mut route = vec![self.transformer(transformer, 0)?, self.aggregator(pooling, 0)?, self.dense(dense, 0)?];
+        route.push(self.module("3_Normalize", Module::Normalize, Vec::new()));
+        self.made.layout.routes = [route.clone(), route];
+        self.modules_json(&["Transformer", aggregator, "Dense", "Normalize"]);
+        Ok(())
+    }
+
+    /// Two towers by a `Router`; gives the tensors that two transformers have in common.
+    fn router(&mut self) -> Result<Vec<SharedTensor>, Error> {
+        let sharing = self.creation.sharing;
+        let towers = ["query", "document"];
+        let ids = |shared: bool, at: usize, classes: [&str; 2]| {
+            let named = |tower: usize| format!("{}_{at}_{}", towers[tower], classes[tower]);
+            if shared { [0, 0].map(|_| format!("shared_{at}_{}", classes[0])) } else { [named(0), named(1)] }
+        };
+        let transformers = ids(sharing.has_one_transformer(), 0, ["Transformer"; 2]);
+        // What has values is held as the transformer is; a pooling has none.
+        let one = match self.origins[0].aggregator {
+            Module::MultiHop(_) => sharing.transformer == Tie::Shared,
+            _ => sharing.has_one_transformer(),
+        };
+        let poolings = ids(one, 1, self.origins.each_ref().map(|origin| origin.aggregator.class()));
+        let projections = ids(sharing.projection == Tie::Shared, 2, ["Dense"; 2]);
+        let mut routes = [Vec::new(), Vec::new()];
+        let kinds: [(&[String; 2], Make<'_>); 3] = [
+            (&transformers, &|made, id, tower| made.transformer(id, tower)),
+            (&poolings, &|made, id, tower| made.aggregator(id, tower)),
+            (&projections, &|made, id, tower| made.dense(id, tower)),
+        ];
+        for (ids, make) in kinds {
+            let question = make(self, &ids[0], 0)?;
+            let answer = if ids[0] == ids[1] { question } else { make(self, &ids[1], 1)? };
+            routes[0].push(question);
+            routes[1].push(answer);
+        }
+        let last = self.module("1_Normalize", Module::Normalize, Vec::new());
+        routes.iter_mut().for_each(|route| route.push(last));
+        self.made.layout.routes = routes;
+        let class = |id: &String| class_path(id.rsplit('_').next().unwrap_or_default());
+        let all = transformers.iter().chain(&poolings).chain(&projections);
+        let types: serde_json::Map<String, Value> = all.map(|id| (id.clone(), json!(class(id)))).collect();
+        let structure: serde_json::Map<String, Value> = towers
+            .iter()
+            .enumerate()
+            .map(|(at, tower)| ((*tower).to_owned(), json!([transformers[at], poolings[at], projections[at]])))
+            .collect();
+        let parameters = json!({"default_route": "document", "allow_empty_key": true});
+        self.json("router_config.json", json!({"types": types, "structure": structure, "parameters": parameters}));
+        self.modules_json(&["Router", "Normalize"]);
+        if sharing.has_one_transformer() { Ok(Vec::new()) } else { self.shared(&transformers) }
+    }
+
+    /// The tensors that two transformers have in common.
+    fn shared(&self, modules: &[String; 2]) -> Result<Vec<SharedTensor>, Error> {
+        let sharing = self.creation.sharing;
+        let (_, _, config) = self.made.layout.transformer(Tower::Question)?;
+        let table = config.architecture.token_table();
+        let mut names: Vec<String> = config.architecture.tensors().map(|(name, _)| name).collect();
+        names.sort();
+        names.sort_by_key(|name| name != table);
+        let is_shared = |name: &String| match name == table {
+            true => sharing.token == Tie::Shared,
+            false => sharing.transformer == Tie::Shared,
+        };
+        let tie = |tensor: String| SharedTensor { tensor, modules: modules.to_vec() };
+        Ok(names.into_iter().filter(is_shared).map(tie).collect())
+    }
+
+    /// Weights, `config.json`, settings, and the tokenizer that belongs to the token table.
+    fn transformer(&mut self, id: &str, tower: usize) -> Result<usize, Error> {
+        let of = |tie: Tie| if tie == Tie::Shared { 0 } else { tower };
+        let sharing = self.creation.sharing;
+        let [table, others] = [sharing.token, sharing.transformer].map(|tie| &self.origins[of(tie)]);
+        let as_it_is = table.placed.folder == others.placed.folder && others.is_plain();
+        let (folder, source) = (Path::new(id), Path::new(&table.placed.id));
+        let mut weights = Vec::new();
+        for (path, content) in transformer_files(self.from, source) {
+            let Some(name) = path.file_name() else { continue };
+            let replaced = name == "config.json" || name.to_string_lossy().contains(".safetensors");
+            if !as_it_is && replaced {
+                continue;
+            }
+            if let Content::Weights(_) = content {
+                weights.push(folder.join(name));
+            }
+            self.made.files.insert(folder.join(name), content.clone());
+        }
+        if !as_it_is {
+            self.file(folder.join("config.json"), Content::Json(config_json(self.from, others)?));
+            weights = vec![self.weights(folder, transformer_tensors(table, others)?)];
+        }
+        let config = dpr::as_bert(others.config);
+        let settings = json!({"max_seq_length": config.max_seq_length, "do_lower_case": config.lower_case});
+        self.file(folder.join("sentence_bert_config.json"), Content::Json(settings));
+        let at = self.module(id, Module::Transformer(config), weights);
+        if let Some(placed) = self.made.layout.modules.get_mut(at) {
+            placed.folder.clone_from(&table.placed.folder);
+        }
+        Ok(at)
+    }
+
+    fn aggregator(&mut self, id: &str, tower: usize) -> Result<usize, Error> {
+        let origin = &self.origins[tower];
+        let (settings, tensors) = match &origin.aggregator {
+            Module::MultiHop(config) => {
+                let tensors = match origin.aggregator_tensors()? {
+                    Some(kept) => kept.tensors.into_iter().map(|(name, tensor)| (name, tensor.clone())).collect(),
+                    None => initialize::multihop(config, self.creation.seed),
+                };
+                (config.classic(), tensors)
+            }
+            Module::Pooling(config) => (config.classic(origin.config.architecture.hidden_size()), Vec::new()),
+            _ => (Value::Null, Vec::new()),
+        };
+        self.file(Path::new(id).join("config.json"), Content::Json(settings));
+        let weights = if tensors.is_empty() { Vec::new() } else { vec![self.weights(Path::new(id), tensors)] };
+        Ok(self.module(id, origin.aggregator.clone(), weights))
+    }
+
+    fn dense(&mut self, id: &str, tower: usize) -> Result<usize, Error> {
+        let (dim, seed) = (self.creation.dim, self.creation.seed);
+        // Both or none: towers of one kind.
+        let takes =
+            if self.creation.sharing.projection == Tie::Shared { &self.origins[..1] } else { &self.origins[..] };
+        let own = takes.iter().all(|origin| origin.own_projection == Some(dim));
+        let origin = &self.origins[tower];
+        let config = origin.dense(dim, own);
+        self.file(Path::new(id).join("config.json"), Content::Json(config.classic()));
+        let tensors = match own {
+            true => dpr::projection(&origin.tensors()?)?,
+            false => initialize::projection(origin.pooled(), dim, seed, &format!("projection/{tower}")),
+        };
+        let weights = self.weights(Path::new(id), tensors);
+        Ok(self.module(id, Module::Dense(config), vec![weights]))
+    }
+
+    fn modules_json(&mut self, classes: &[&str]) {
+        let entry = |(at, class): (usize, &&str)| {
+            let path = if at == 0 { String::new() } else { format!("{at}_{class}") };
+            json!({"idx": at, "name": at.to_string(), "path": path, "type": class_path(class)})
+        };
+        let entries = classes.iter().enumerate().map(entry).collect();
+        self.json("modules.json", Value::Array(entries));
+    }
+
+    /// Adds a module; its place.
+    fn module(&mut self, id: &str, module: Module, weights: Vec<PathBuf>) -> usize {
+        let folder = self.made.layout.root.join(id);
+        self.made.layout.modules.push(Placed { id: id.to_owned(), folder, module });
+        self.made.weights.push(weights);
+        self.made.layout.modules.len() - 1
+    }
+
+    fn file(&mut self, path: PathBuf, content: Content) {
+        self.made.files.insert(path, content);
+    }
+
+    fn json(&mut self, name: &str, value: Value) {
+        self.file(PathBuf::from(name), Content::Json(value));
+    }
+
+    /// Adds a file of weights; its path.
+    fn weights(&mut self, folder: &Path, tensors: Vec<(String, TensorData)>) -> PathBuf {
+        let path = folder.join(WEIGHTS);
+        self.file(path.clone(), Content::Weights(WeightFile { path: path.clone(), metadata: None, tensors }));
+        path
+    }
+}
+
+/// Adds one module of a tower.
+type Make<'a> = &'a dyn Fn(&mut Builder<'_>, &str, usize) -> Result<usize, Error>;
+
+/// The tensors of a transformer by the architecture's names, with the token table of the one in `table`, which must be of the same
+/// sizes.
+fn transformer_tensors(table: &Origin<'_>, others: &Origin<'_>) -> Result<Vec<(String, TensorData)>, Error> {
+    let (architecture, other) = (&others.config.architecture, &table.config.architecture);
+    if architecture != other {
+        return Err(Error::Unsupported {
+            path: table.placed.folder.join("config.json"),
+            what: "a tensor that two towers share",
+            supported: "towers of one architecture and the same sizes",
+            got: format!("another `config.json` than `{}`", others.placed.folder.join("config.json").display()),
+        });
+    }
+    let (weights, tables) = (others.tensors()?, table.tensors()?);
+    let names = architecture.tensors().map(|(name, _)| name).filter(|name| !name.starts_with(dpr::PROJECTION));
+    let tensor = |name: String| {
+        let source = if name == architecture.token_table() { &tables } else { &weights };
+        let tensor = source.get(&name)?.clone();
+        Ok((name, tensor))
+    };
+    names.map(tensor).collect()
+}
+
+/// The `config.json` of a transformer as the new model has it.
+fn config_json(from: &Checkpoint, origin: &Origin<'_>) -> Result<Value, Error> {
+    let content = from.files.get(&Path::new(&origin.placed.id).join("config.json"));
+    Ok(dpr::bert_json(content.map(Content::json).transpose()?.flatten().unwrap_or_default()))
+}
+
+/// The files of a folder that are part of its transformer, and not of the model that may lie in the same folder.
+pub(super) fn transformer_files<'a>(
+    from: &'a Checkpoint,
+    folder: &'a Path,
+) -> impl Iterator<Item = (&'a PathBuf, &'a Content)> {
+    let others = ["modules.json", "router_config.json", "config_sentence_transformers.json"];
+    let is_part = move |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.parent() == Some(folder)
+            && (belongs(&name) || name.ends_with(".safetensors"))
+            && !others.contains(&&*name)
+            && !name.starts_with("sentence_")
+    };
+    from.files.iter().filter(move |(path, _)| is_part(path))
+}
+
+fn class_path(class: &str) -> String {
+    format!("{}{class}", if class == "MultiHopAttention" { OURS } else { CLASSIC })
+}
