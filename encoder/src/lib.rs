@@ -6,10 +6,10 @@
 //! |---|---|
 //! | [`error`], [`device`] | why a model cannot be opened or run; cpu or cuda, number type, threads |
 //! | [`config`] | what a model directory says about itself, as plain data |
-//! | `checkpoint` | a model as a value: configuration, tensors, files; its fingerprint |
+//! | [`checkpoint`] | a model as a value: configuration, tensors, files; its fingerprint |
 //! | [`transform`] | checkpoints from checkpoints: two towers, random values, another number type |
 //! | [`tokenize`] | text to tokens to batches |
-//! | `nn` | the network |
+//! | [`nn`] | the network |
 //! | [`model`] | where all of these meet: a model that runs |
 //! | [`embed`] | the embedding job: a corpus to an embeddings directory |
 //! | [`serve`] | one model for many callers: in process, over gRPC and over HTTP |

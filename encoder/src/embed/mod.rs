@@ -6,14 +6,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `embed.rs` | the job: resume, embed, finish |
+//! | `job.rs` | what to embed, and how a job ends |
+//! | `run.rs` | the job: resume, embed, finish |
 //! | `windows.rs` | the reader thread: documents and their tokens, a window at a time |
 //! | `resume.rs` | the corpus read once: flaws, room, and which parts of an earlier run still hold |
 //! | `progress.rs` | a bar for people, lines for logs |
 
-mod embed;
+mod job;
 mod progress;
 mod resume;
+mod run;
 mod windows;
 
-pub use embed::{EmbedJob, JobError, Outcome, Report};
+pub use job::{EmbedJob, JobError, Outcome, Report};

@@ -13,7 +13,7 @@ use dyad_corpus::embeddings::{EarlierRows, EmbeddingsWriter, Part, SourceDigest}
 use dyad_corpus::room::check_room;
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 
-use super::embed::{EmbedJob, JobError};
+use super::job::{EmbedJob, JobError};
 
 /// Bytes of a row beside its vector: the digest of its text, and quotes and line end of its key.
 const ROW_BYTES: u64 = 16 + 3;

@@ -7,7 +7,7 @@ use dyad_corpus::embeddings::{EarlierRows, text_digest};
 use dyad_corpus::{CorpusReader, Document};
 use rayon::prelude::*;
 
-use super::embed::JobError;
+use super::job::JobError;
 use crate::config::Tower;
 use crate::error::Error;
 use crate::tokenize::{Tokenizer, Tokens};

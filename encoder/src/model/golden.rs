@@ -1,7 +1,8 @@
 //! Golden vectors: texts whose vectors a model brings along. A model that does not reproduce them is not that model, or does not run
 //! as it should, and is not served.
 
-use super::open::{Mode, Model};
+use super::load::Mode;
+use super::open::Model;
 use crate::checkpoint::{Checkpoint, Golden};
 use crate::config::Tower;
 use crate::device::{Compute, Dtype, OperatorThreads};

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use safetensors::Dtype as Stored;
 use tch::{Kind, Tensor};
 
-use super::open::Mode;
+use super::tensors::to_torch;
 use crate::checkpoint::{Checkpoint, ModuleTensors, SharedTensor};
 use crate::config::{Activation, Architecture, DenseConfig, Module, Part, Placed, Tie, TransformerConfig};
 use crate::device::{Compute, Device, Dtype};
@@ -13,6 +12,15 @@ use crate::error::{Error, torch};
 use crate::nn::{
     Dense, Loaded, MultiHop, Padding, Parameter, Parameters, Pooling, Transformer, WeightForm, by_kernels,
 };
+
+/// What a model is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Weights stay as they are, laid out for speed.
+    Inference,
+    /// Weights are learned, but for those that the towers hold frozen.
+    Training,
+}
 
 /// What was loaded.
 pub(super) struct Modules {
@@ -133,15 +141,10 @@ impl Source<'_, '_> {
             let (expected, got) = (format!("{shape:?}"), format!("{:?}", stored.shape()));
             return Err(Error::TensorShape { path: path(), tensor: name.to_owned(), expected, got });
         }
-        let kind = match stored.dtype() {
-            Stored::F32 => Kind::Float,
-            Stored::F16 => Kind::Half,
-            Stored::BF16 => Kind::BFloat16,
-            other => return Err(Error::TensorDtype { path: path(), tensor: name.to_owned(), got: other.to_string() }),
-        };
-        let size: Vec<i64> = shape.iter().map(|&length| length as i64).collect();
-        Tensor::f_from_data_size(&stored.bytes()?, &size, kind)
-            .and_then(|tensor| tensor.f_to_kind(self.loader.kind))
+        let unknown = || Error::TensorDtype { path: path(), tensor: name.to_owned(), got: stored.dtype().to_string() };
+        let tensor = to_torch(stored).ok_or_else(unknown)??;
+        tensor
+            .f_to_kind(self.loader.kind)
             .and_then(|tensor| tensor.f_to_device(self.loader.compute.torch_device()))
             .map_err(torch("reading weights"))
     }

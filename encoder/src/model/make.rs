@@ -3,17 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 use safetensors::Dtype as Stored;
-use tch::{Kind, TchError, Tensor};
+use tch::Kind;
 
 use super::golden::{least_cosine, one_thread, validate};
-use super::open::{Mode, Model, splitters};
+use super::load::Mode;
+use super::open::{Model, splitters};
+use super::tensors::to_checkpoint;
 use crate::checkpoint::{Checkpoint, Golden, MANIFEST, Manifest, Partial, TensorData};
 use crate::config::{Layout, Module, Tower};
 use crate::device::{Dtype, OperatorThreads};
-use crate::error::{Error, torch};
+use crate::error::Error;
 use crate::nn::Parameter;
 use crate::transform::{Aggregation, Creation, NewEncoder, TokenVectors, cast, new_encoder, towers, with_values};
 
@@ -201,25 +202,9 @@ impl Model {
 
     /// The model in `directory`, which this one was opened from, with the values that its tensors have now.
     pub(crate) fn checkpoint(&self, directory: &Path) -> Result<Checkpoint, Error> {
-        let values = self.parameters().iter().map(|parameter| (parameter.name.clone(), data(parameter)));
-        with_values(Checkpoint::read(directory)?, &values.collect::<BTreeMap<_, _>>())
+        let value =
+            |parameter: &Parameter| Some((parameter.name.clone(), to_checkpoint(&parameter.tensor, Kind::Float)?));
+        let values: BTreeMap<String, TensorData> = self.parameters().iter().filter_map(value).collect();
+        with_values(Checkpoint::read(directory)?, &values)
     }
-}
-
-/// A parameter as a tensor of a checkpoint, copied from its device when it is read.
-fn data(parameter: &Parameter) -> TensorData {
-    let shape: Vec<usize> = parameter.tensor.size().iter().map(|&length| length as usize).collect();
-    // A tensor may be used by one thread at a time.
-    let tensor = Arc::new(Mutex::new(parameter.tensor.shallow_clone()));
-    TensorData::computed(Stored::F32, shape, move || {
-        let tensor = tensor.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        tensor_bytes(&tensor).map_err(torch("copying weights"))
-    })
-}
-
-fn tensor_bytes(tensor: &Tensor) -> Result<Vec<u8>, TchError> {
-    let tensor = tensor.f_detach()?.f_to_device(tch::Device::Cpu)?.f_to_kind(Kind::Float)?.f_contiguous()?;
-    let mut bytes = vec![0; tensor.numel() * Kind::Float.elt_size_in_bytes()];
-    tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
-    Ok(bytes)
 }

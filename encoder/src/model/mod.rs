@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `open.rs` | a [`Model`], from a checkpoint, for inference or for training |
-//! | `load.rs` | the network's tensors, out of a checkpoint |
+//! | `load.rs`, `tensors.rs` | the network's tensors, out of a checkpoint |
 //! | `embed.rs`, `batches.rs` | the forward pass; any number of texts in batches |
 //! | `golden.rs` | whether a model reproduces its golden vectors; validation before use |
 //! | `contents.rs` | what a model is made of |
@@ -16,10 +16,14 @@ mod golden;
 mod load;
 mod make;
 mod open;
+mod tensors;
 
 pub use crate::nn::{Output, Parameter, VectorLength};
 pub use contents::{Contents, ModuleContents};
 pub(crate) use golden::least_cosine;
+pub use load::Mode;
 pub(crate) use make::{check_whole, is_sealed};
 pub use make::{create, create_drawn, create_over, create_with, export, own_projection};
-pub use open::{Mode, Model, ModelInfo};
+pub use open::{Model, ModelInfo};
+#[cfg(feature = "train")]
+pub(crate) use tensors::{to_checkpoint, to_torch};

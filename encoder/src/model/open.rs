@@ -4,22 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::contents::Contents;
-use super::load::Loader;
+use super::load::{Loader, Mode};
 use crate::checkpoint::{Checkpoint, Golden, MANIFEST, fingerprint};
 use crate::config::{Architecture, Layout, Module, Placed, Sharing, Tower};
 use crate::device::{Compute, Device, Dtype};
 use crate::error::{Error, torch};
 use crate::nn::{Exec, Network, Parameter, Pool};
 use crate::tokenize::{Splitter, SplitterSettings, Tokenizer};
-
-/// What a model is opened for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Weights stay as they are, laid out for speed.
-    Inference,
-    /// Weights are learned, but for those that the towers hold frozen.
-    Training,
-}
 
 /// What a model is, for people, peers and indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::packed::{Packed, Run};
 use super::*;
-use crate::config::{Architecture, BertConfig, BertFamily, HiddenActivation, T5Config};
+use crate::config::{Architecture, BertConfig, BertFamily, Cell, HiddenActivation, RecurrentConfig, T5Config};
 use crate::device::set_operator_threads;
 use crate::error::Error;
 
@@ -98,5 +98,37 @@ fn kernels_give_the_states_of_operators() {
             let apart = (kernels - operators).abs().max().double_value(&[]);
             assert!(apart < limit, "{architecture:?} {kind:?} {int8}: {apart}");
         }
+    }
+}
+
+/// What a configuration says without a network is what the network asks for.
+#[test]
+fn networks_take_the_tensors_that_their_configuration_lists() {
+    let recurrent = |cell, bidirectional| {
+        let (vocab_size, embedding_size, hidden_size, layers) = (7, 3, 4, 2);
+        Architecture::Recurrent(RecurrentConfig {
+            cell,
+            vocab_size,
+            embedding_size,
+            hidden_size,
+            layers,
+            bidirectional,
+        })
+    };
+    let mut plain = t5();
+    if let Architecture::T5(config) = &mut plain {
+        config.gated = false;
+    }
+    let families = [BertFamily::Bert, BertFamily::DistilBert, BertFamily::MpNet].map(bert);
+    let others = [t5(), plain, recurrent(Cell::Lstm, true), recurrent(Cell::Gru, false), recurrent(Cell::Rnn, false)];
+    for architecture in families.into_iter().chain(others) {
+        let mut drawn = Drawn { tensors: HashMap::new(), kind: Kind::Float, form: WeightForm::Learned };
+        Transformer::load(&mut drawn, &architecture).unwrap();
+        let shape = |tensor: &Tensor| tensor.size().iter().map(|&length| length as usize).collect::<Vec<_>>();
+        let mut taken: Vec<_> = drawn.tensors.iter().map(|(name, tensor)| (name.clone(), shape(tensor))).collect();
+        let mut listed: Vec<_> = architecture.tensors().collect();
+        taken.sort();
+        listed.sort();
+        assert_eq!(taken, listed, "{architecture:?}");
     }
 }

@@ -12,7 +12,7 @@ use super::adamw::below_one;
 use super::chunks::flat;
 use super::entry::{Entries, Entry, Moments, zeros};
 use super::groups::{Groups, not_negative};
-use super::optimizer::positive;
+use super::positive;
 use super::slabs::{Factors, Slab, Step};
 use crate::error::{Error, torch};
 use crate::nn::Parameter;

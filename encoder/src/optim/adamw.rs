@@ -8,7 +8,7 @@ use super::Gradients;
 use super::chunks::{self, flat};
 use super::entry::{Entries, Entry, Moments, scratch, zeros};
 use super::groups::{Groups, not_negative};
-use super::optimizer::positive;
+use super::positive;
 use crate::error::{Error, torch};
 use crate::nn::Parameter;
 

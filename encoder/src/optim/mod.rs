@@ -34,3 +34,13 @@ pub use gradients::Gradients;
 pub use groups::{Group, Groups};
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use schedule::Schedule;
+
+use crate::error::Error;
+
+/// Refuses a number that is not positive.
+fn positive(setting: &'static str, value: f64) -> Result<(), Error> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(Error::Setting { setting, expected: "a positive number".to_owned(), got: value.to_string() })
+}

@@ -120,11 +120,3 @@ impl Optimizer {
         }
     }
 }
-
-/// Refuses a number that is not positive.
-pub(super) fn positive(setting: &'static str, value: f64) -> Result<(), Error> {
-    if value.is_finite() && value > 0.0 {
-        return Ok(());
-    }
-    Err(Error::Setting { setting, expected: "a positive number".to_owned(), got: value.to_string() })
-}

@@ -10,9 +10,10 @@
 //! | `geometry.rs` | alignment, uniformity, centroids |
 //! | `tsne.rs` | two dimensions |
 //! | `plot.rs` | the picture as SVG |
-//! | `report.rs` | [`Probe`]: all of it for one model |
+//! | `report.rs`, `error.rs` | [`Probe`]: all of it for one model; why there is none |
 
 mod choose;
+mod error;
 mod geometry;
 mod plot;
 mod report;
@@ -20,8 +21,9 @@ mod separation;
 mod tsne;
 
 pub use choose::choose;
+pub use error::ProbeError;
 pub use geometry::{Geometry, geometry};
 pub use plot::svg;
-pub use report::{Probe, ProbeError, ProbeOptions, probe};
+pub use report::{Probe, ProbeOptions, probe};
 pub use separation::{Separation, separation};
 pub use tsne::tsne;

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::choose::choose;
+use super::error::ProbeError;
 use super::geometry::{Geometry, geometry};
 use super::separation::{Separation, separation};
 use super::tsne::tsne;
@@ -48,32 +49,6 @@ pub struct Probe {
     pub separation: Separation,
     /// Alignment, uniformity, centroids.
     pub geometry: Geometry,
-}
-
-/// Failure to look at a model.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProbeError {
-    /// The examples cannot be read.
-    #[error(transparent)]
-    Source(#[from] dyad_corpus::Error),
-    /// The model cannot be run.
-    #[error(transparent)]
-    Model(#[from] Error),
-    /// Too little to look at.
-    #[error("a probe needs {least} different questions with different answers at least, got: {got}. Name more data")]
-    TooFew {
-        /// Fewest.
-        least: usize,
-        /// As there are.
-        got: usize,
-    },
-    /// The operating system gave no thread.
-    #[error("cannot start thread `dyad-tsne`: {source}")]
-    Thread {
-        /// The system's message.
-        source: rayon::ThreadPoolBuildError,
-    },
 }
 
 /// Embeds chosen questions and answers; gives the numbers, and the places of the questions and then of the answers in the

@@ -6,7 +6,7 @@
 use bhtsne::tSNE;
 use dyad_corpus::random::Random;
 
-use super::report::ProbeError;
+use super::error::ProbeError;
 
 /// Neighbours that count, as in scikit-learn; fewer for few points.
 const PERPLEXITY: f32 = 30.0;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-use super::reply::EncodeError;
+use super::error::EncodeError;
 
 /// Special tokens around a text, generously.
 const SPECIAL_TOKENS: usize = 8;

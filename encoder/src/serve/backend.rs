@@ -4,10 +4,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::admission::Admission;
+use super::error::EncodeError;
 use super::line::Line;
 use super::metrics::Metrics;
 use super::queue::{Cut, Queue, Request};
-use super::reply::{EncodeError, Reply};
+use super::reply::Reply;
 use crate::model::Model;
 use crate::tokenize::{Budget, Tokens};
 

@@ -5,15 +5,14 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Mutex, oneshot, watch};
 
 use super::admission::Admission;
 use super::backend::Backend;
+use super::error::{EncodeError, NotReady, late};
 use super::metrics::Metrics;
-use super::ready::LastProbe;
-use super::reply::{EncodeError, Encoded, Outcome};
+use super::reply::{Encoded, Outcome};
 use super::request::{EncodeOptions, Input};
-use super::submit::late;
 use crate::checkpoint::Golden;
 use crate::config::Tower;
 use crate::device::Compute;
@@ -61,7 +60,8 @@ pub(super) struct Running {
     admission: Admission,
     pub(super) backend: Arc<Backend>,
     metrics: Arc<Metrics>,
-    pub(super) last_probe: LastProbe,
+    /// The last answer to whether the model works, and when it was given.
+    pub(super) last_probe: Mutex<Option<(Instant, Result<(), NotReady>)>>,
     /// Vectors that the model must give.
     pub(super) golden: Vec<Golden>,
     pub(super) splitters: rayon::ThreadPool,
@@ -108,7 +108,7 @@ impl Handle {
             device = %info.device, dtype = %info.dtype, "model is ready"
         );
         metrics.describe(&info);
-        let (last_probe, thread) = (LastProbe::default(), Some(thread));
+        let (last_probe, thread) = (Mutex::default(), Some(thread));
         let running =
             Running { info, tokenizer, admission, backend, metrics, last_probe, golden, splitters, alive, thread };
         Ok(Self { running: Arc::new(running) })
@@ -252,7 +252,7 @@ fn open_warm(directory: &Path, compute: &Compute) -> Result<Model, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::Mutex as StdMutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -284,7 +284,7 @@ mod tests {
         let handle = tiny();
         // All threads are taken until this sender is gone: one waits for it, the others for that one.
         let (held, until) = mpsc::channel::<()>();
-        let until = Arc::new(Mutex::new(until));
+        let until = Arc::new(StdMutex::new(until));
         for _ in 0..handle.running.splitters.current_num_threads() {
             let until = Arc::clone(&until);
             handle.running.splitters.spawn(move || assert!(until.lock().unwrap().recv().is_err()));

@@ -7,9 +7,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::error::EncodeError;
 use super::queue::{Cut, Queue};
 use super::rate::Rates;
-use super::reply::EncodeError;
 use crate::tokenize::Budget;
 
 /// An estimate has to fit this often into the time that is left: rates vary, and the reply takes time too.

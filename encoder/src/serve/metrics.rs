@@ -13,7 +13,8 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::reply::{EncodeError, Encoded};
+use super::error::EncodeError;
+use super::reply::Encoded;
 use crate::config::Tower;
 use crate::model::ModelInfo;
 use crate::tokenize::Tokens;

@@ -13,7 +13,7 @@
 //! | `line.rs` | who can be answered in his time; pure data |
 //! | `rate.rs` | how fast the model embeds, measured; pure data |
 //! | `queue.rs` | waiting requests and the batch that is cut next; pure data |
-//! | `reply.rs` | a request's vectors as they come together |
+//! | `reply.rs`, `error.rs` | a request's vectors as they come together, and why they may not |
 //! | `backend.rs` | the thread that owns the model |
 //! | `ready.rs` | whether the model works: a forward pass that is judged |
 //! | `metrics.rs` | what is counted, for Prometheus |
@@ -22,6 +22,7 @@
 
 mod admission;
 mod backend;
+mod error;
 mod handle;
 pub mod http;
 mod line;
@@ -34,9 +35,9 @@ mod request;
 mod service;
 mod submit;
 
+pub use error::{EncodeError, NotReady};
 pub use handle::{Handle, Options};
-pub use ready::NotReady;
-pub use reply::{EncodeError, Encoded};
+pub use reply::Encoded;
 pub use request::{EncodeOptions, Input, Truncation};
 pub use service::EncoderService;
 

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::oneshot;
 
+use super::error::{EncodeError, NotReady, late};
 use super::handle::Handle;
 use super::queue::Request;
-use super::reply::{EncodeError, Outcome, Receiver, Reply};
-use super::submit::{blank, late};
+use super::reply::{Outcome, Receiver, Reply};
+use super::submit::blank;
 use crate::config::Tower;
 use crate::model::least_cosine;
 
@@ -24,51 +25,11 @@ const PROBE: &str = "Does the model answer?";
 /// How far the length of a unit vector may be from 1, in half precision too.
 const LENGTH_TOLERANCE: f64 = 1e-2;
 
-/// Why a model must not be asked.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotReady {
-    /// The probe was not embedded.
-    #[error("the {tower} tower did not embed a probe: {source}")]
-    Failed {
-        /// Which side.
-        tower: Tower,
-        /// Why.
-        source: EncodeError,
-    },
-    /// The vector of the probe is none that the model can give.
-    #[error(
-        "the {tower} tower gave a probe's vector of length {length}, expected 1. Start the process again, on another device if it stays"
-    )]
-    Wrong {
-        /// Which side.
-        tower: Tower,
-        /// Length of the vector.
-        length: f64,
-    },
-    /// The vector of a golden text is not the one that the bundle brings.
-    #[error(
-        "the {tower} tower does not reproduce a golden vector: cosine {cosine}, expected at least {least}. Start the process again, on another device if it stays"
-    )]
-    Drifted {
-        /// Which side.
-        tower: Tower,
-        /// Between the vectors.
-        cosine: f64,
-        /// Rounding of the computing type, and no more.
-        least: f64,
-    },
-}
-
-/// The last answer and when it was given.
-#[derive(Debug, Default)]
-pub(crate) struct LastProbe(Mutex<Option<(Instant, Result<(), NotReady>)>>);
-
 impl Handle {
     /// Embeds a probe with both towers, within this time, and judges its vectors. An answer holds for a second.
     pub async fn ready(&self, within: Duration) -> Result<(), NotReady> {
         let (came, deadline) = (Instant::now(), Instant::now() + within);
-        let Ok(mut last) = tokio::time::timeout_at(deadline.into(), self.running.last_probe.0.lock()).await else {
+        let Ok(mut last) = tokio::time::timeout_at(deadline.into(), self.running.last_probe.lock()).await else {
             return Err(NotReady::Failed { tower: Tower::Question, source: late(came) });
         };
         if let Some((given, answer)) = &*last

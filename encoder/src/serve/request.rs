@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::reply::EncodeError;
+use super::error::EncodeError;
 
 /// What to embed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,8 +9,9 @@ use futures_util::{Stream, StreamExt};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Request, Response, Status, Streaming};
 
+use super::error::EncodeError;
 use super::handle::Handle;
-use super::reply::{EncodeError, Encoded};
+use super::reply::Encoded;
 use super::request::{EncodeOptions, Truncation};
 use crate::config::Tower;
 use crate::error::Error;

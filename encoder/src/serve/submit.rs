@@ -8,9 +8,10 @@ use tokio::sync::oneshot;
 
 use super::admission::{Permit, at_most};
 use super::backend::Backend;
+use super::error::{EncodeError, late};
 use super::handle::Handle;
 use super::queue::Request;
-use super::reply::{EncodeError, Encoded, Outcome, Receiver, Reply, micros};
+use super::reply::{Encoded, Outcome, Receiver, Reply, micros};
 use super::request::{EncodeOptions, Input, Truncation};
 use crate::config::Tower;
 use crate::tokenize::{GivenError, Tokenizer, Tokens};
@@ -173,8 +174,4 @@ fn refusal(position: usize, error: GivenError) -> EncodeError {
         GivenError::Special { place, id, token } => EncodeError::SpecialToken { position, place, id, token },
         GivenError::Failed(error) => EncodeError::Model(Arc::new(error)),
     }
-}
-
-pub(crate) fn late(came: Instant) -> EncodeError {
-    EncodeError::Deadline { waited_ms: u64::try_from(came.elapsed().as_millis()).unwrap_or(u64::MAX) }
 }

@@ -192,7 +192,7 @@ fn write(folder: &Path, partial: &Path, path: &Path, state: &State, values: &[(S
         }
     }
     fs_err::create_dir(partial)?;
-    tensors::write(&partial.join(TENSORS), values)?;
+    tensors::write(&partial.join(TENSORS), values).map_err(io::Error::other)?;
     let file = fs_err::File::create(partial.join(STATE))?;
     serde_json::to_writer_pretty(&file, state)?;
     file.sync_all()?;

@@ -16,6 +16,8 @@ mod initialize;
 mod new_encoder;
 mod origin;
 mod random;
+#[cfg(test)]
+mod tests;
 mod towers;
 mod values;
 

@@ -7,11 +7,12 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
+use super::app::App;
 use super::body::{Received, read};
 use super::deadline::timeout;
 use super::refusal::Refusal;
 use super::request::{Parsed, parse};
-use super::{App, response};
+use super::response;
 use crate::serve::EncodeOptions;
 
 pub(super) async fn embeddings(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {

@@ -10,6 +10,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `app.rs` | what the routes share |
 //! | `embeddings.rs` | `/v1/embeddings` from headers to reply |
 //! | `body.rs` | a body within bounds of size and time |
 //! | `request.rs` | the JSON of a request, field by field |
@@ -20,6 +21,7 @@
 //!
 //! Listener, header timeout and drain are those of `dyad_proto::service::serve_http`.
 
+mod app;
 mod body;
 mod deadline;
 mod embeddings;
@@ -40,25 +42,12 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use tokio::sync::Semaphore;
 
+use self::app::App;
 use self::refusal::Refusal;
 use super::handle::Handle;
 
 /// Bytes of all bodies that are under way at once: 256 MiB.
 const BODIES_BYTES: usize = 256 << 20;
-
-/// What the routes share.
-#[derive(Debug)]
-struct App {
-    handle: Handle,
-    /// Room for bodies.
-    bodies: Arc<Semaphore>,
-    /// Requests for embeddings that may be under way.
-    requests: Semaphore,
-    /// Set when the server is about to stop.
-    stopping: Arc<AtomicBool>,
-    /// Seconds since 1970 when the service began, which is the model's `created`.
-    since: u64,
-}
 
 /// The routes of one model, with at most `requests` for embeddings under way. Fewer than the server has connections: whoever
 /// sends slowly, or waits for the model, must not take the last place from a probe. Once `stopping` is set, `/readyz` says so.

@@ -11,7 +11,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
-use super::App;
+use super::app::App;
 use super::refusal::Refusal;
 
 /// Longest time of a readiness probe; Kubernetes' own `timeoutSeconds` should be more.

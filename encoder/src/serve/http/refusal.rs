@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::error::Error;
 use crate::serve::EncodeError;
-use crate::serve::reply::more_than;
+use crate::serve::error::more_than;
 
 /// Time after which a caller may try again, where nothing is known.
 const RETRY: Duration = Duration::from_secs(1);

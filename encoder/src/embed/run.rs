@@ -1,105 +1,20 @@
 //! The job: resume, embed, finish.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, Summary, VectorType};
-use dyad_corpus::room::FreeSpace;
+use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord};
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 
+use super::job::{EmbedJob, JobError, Outcome, Report};
 use super::progress::Progress;
 use super::resume::{Resumed, resume};
 use super::windows::{Source, Window, read_ahead};
-use crate::config::Tower;
-use crate::error::Error;
 use crate::model::{Model, VectorLength};
-use crate::tokenize::Budget;
 
 /// How often the job looks whether it was interrupted while the reader has nothing.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// What to embed, and where to.
-#[derive(Debug, Clone)]
-pub struct EmbedJob {
-    /// File, BEIR folder, or `-` for standard input.
-    pub corpus: PathBuf,
-    /// How to read it.
-    pub read: ReadOptions,
-    /// Whose prompt the documents get.
-    pub tower: Tower,
-    /// Size of a batch.
-    pub budget: Budget,
-    /// Directory of the embeddings.
-    pub out: PathBuf,
-    /// Number type of the stored vectors.
-    pub vectors: VectorType,
-    /// Rows per part: what an interruption can cost.
-    pub part_rows: u64,
-    /// Tells whether the directory's disk has room; a stream is not asked for, since its length is not known.
-    pub free_space: FreeSpace,
-}
-
-/// How a job ended well.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The directory held everything already.
-    NothingToDo {
-        /// Documents in it.
-        documents: u64,
-    },
-    /// Everything is embedded now.
-    Embedded(Report),
-}
-
-/// What a run did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
-    /// The whole set.
-    pub summary: Summary,
-    /// Documents of parts that an earlier run has made.
-    pub documents_kept: u64,
-    /// Documents of other parts whose vectors an earlier run has made.
-    pub documents_reused: u64,
-    /// Tokens embedded by this run.
-    pub tokens: u64,
-    /// Documents of this run that were longer than the model reads.
-    pub documents_truncated: u64,
-    /// Time of this run without opening the model.
-    pub elapsed: Duration,
-}
-
-/// How a job ended otherwise.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum JobError {
-    /// The corpus cannot be read or the embeddings cannot be written.
-    #[error(transparent)]
-    Corpus(#[from] dyad_corpus::Error),
-    /// The model failed.
-    #[error(transparent)]
-    Model(#[from] Error),
-    /// Standard input or a pipe gave other documents than the run that is resumed.
-    #[error(
-        "the corpus differs from the earlier run in part {part}, and a stream cannot be read twice. Remove the output directory, or give a file"
-    )]
-    ChangedInput {
-        /// Number of the part, from 0.
-        part: usize,
-    },
-    /// A signal.
-    #[error("interrupted; {rows} documents are kept in `{}`. Run the same command again to go on", out.display())]
-    Interrupted {
-        /// Documents in whole parts.
-        rows: u64,
-        /// The output directory.
-        out: PathBuf,
-    },
-    /// The reader's thread died.
-    #[error("the thread that reads the corpus ended early; its panic message stands in the log above")]
-    ReaderLost,
-}
 
 impl EmbedJob {
     /// Runs until the corpus ends, an error, or `interrupted`. What whole parts hold is kept in any case.
