@@ -71,6 +71,9 @@ impl Reader<'_> {
                 routes = self.router(id)?;
                 continue;
             }
+            if position > 0 && is_transformer(class) {
+                return Err(self.unsupported(class));
+            }
             let at = self.place(id.to_owned(), class)?;
             for route in &mut routes {
                 route.push(at);
@@ -96,12 +99,15 @@ impl Reader<'_> {
             let ids = names.iter().find_map(|name| structure?.get(name)?.as_array());
             let ids =
                 ids.ok_or_else(|| settings.wrong("structure", "routes `query` and `document`, lists of modules"))?;
-            for entry in ids {
+            for (position, entry) in ids.iter().enumerate() {
                 let name = entry.as_str().filter(|name| relative(name).is_some());
                 let class = name.and_then(|name| settings.get("types")?.get(name)?.as_str());
                 let (Some(name), Some(class)) = (name, class) else {
                     return Err(settings.wrong("types", "a class for every module of `structure`"));
                 };
+                if position > 0 && is_transformer(class) {
+                    return Err(self.unsupported(class));
+                }
                 let id = Path::new(id).join(name).to_string_lossy().into_owned();
                 route.push(self.place(id, class)?);
             }
@@ -136,9 +142,6 @@ impl Reader<'_> {
         if ordered {
             return Ok(());
         }
-        if kinds.iter().skip(1).any(|module| matches!(module, Module::Transformer(_))) {
-            return Err(self.unsupported("Transformer"));
-        }
         Err(Error::Field {
             path: self.path.to_owned(),
             field: "type",
@@ -160,6 +163,11 @@ impl Reader<'_> {
         let got = if got.is_null() { "nothing".to_owned() } else { got.to_string() };
         Error::Field { path: self.path.to_owned(), field, expected: expected.into(), got }
     }
+}
+
+/// A transformer stands first in a tower; elsewhere its settings are not looked at.
+fn is_transformer(class: &str) -> bool {
+    class.rsplit('.').next() == Some("Transformer")
 }
 
 /// The folder of a module, unless it would lead out of the model directory.
