@@ -148,7 +148,7 @@ impl SearchState {
             None => self.choose(walk),
             Some(_) if self.expanded >= rule.max_expansions => {
                 if rule.limited {
-                    self.found.completeness = Completeness::Limited;
+                    self.found.completeness = self.found.completeness.max(Completeness::Limited);
                 }
                 self.choose(walk)
             }
