@@ -8,7 +8,9 @@ use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_ma
 use dyad_index::format::RowType;
 use dyad_index::format::rows::{self, StoredRows};
 use dyad_index::quant::{Codec, Codes, Prepared};
-use dyad_index::search::{Beam, BeamParams, DenseRows, ExactRows as _, Lanes, Scored, SlotLinks as _, TopK};
+use dyad_index::search::{
+    DenseRows, ExactRows as _, Scored, SearchParams, SearchScratch, ShardView, SlotLinks as _, TopK,
+};
 use dyad_index::{Arranged, Graph, Layer, Metric};
 
 const DIM: usize = 384;
@@ -137,20 +139,20 @@ fn steps(criterion: &mut Criterion) {
 
     let queries = vectors(64);
     let questions: Vec<&[f32]> = queries.chunks(DIM).collect();
-    let beam = Beam { codes, graph: &view, order: view.order(), rows: &dense, metric: Metric::Cosine };
-    let mut lanes = Lanes::new();
-    let params = BeamParams::new(10, 64);
+    let shard = ShardView { codes, links: &view, order: Some(view.order()), rows: &dense, metric: Metric::Cosine };
+    let mut scratch = SearchScratch::default();
+    let params = SearchParams::new(10, 64);
     let mut group = criterion.benchmark_group("64 searches at ef 64");
     group.bench_function("one after another", |bencher| {
         bencher.iter(|| {
             for question in &questions {
-                black_box(beam.search_one(question, &params, &mut lanes));
+                black_box(shard.search_one(question, &params, &mut scratch));
             }
         });
     });
     group.bench_function("taking turns", |bencher| {
         bencher.iter(|| {
-            beam.search(&questions, &params, &mut lanes, |_, walked| {
+            shard.search(&questions, &params, &mut scratch, |_, walked| {
                 black_box(walked);
             });
         });

@@ -138,16 +138,6 @@ pub enum Error {
         /// The model of the vectors.
         got: Box<ModelRecord>,
     },
-    /// A model whose vectors are compared in another way.
-    #[error(
-        "model `{model}`: expected vectors compared by `cosine`, got `{got}`. Use a model that normalizes its vectors"
-    )]
-    Metric {
-        /// The model.
-        model: String,
-        /// Its metric.
-        got: String,
-    },
     /// Vectors of the wrong tower.
     #[error(
         "embeddings in `{}`: expected tower `{expected}`, got `{got}`. Embed the corpus with `dyad-encoder embed --tower {expected}`",

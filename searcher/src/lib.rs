@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`error`] | what can go wrong, and the gRPC status of each |
 //! | [`question`] | the question tower: in this process (feature `torch`) or an encoder service |
-//! | [`plan`] | a request as pure data: stages, depths, effort |
+//! | [`plan`] | a request as pure data: stages and depths |
 //! | [`fusion`] | reciprocal rank fusion |
 //! | [`run`] | the plan carried out: a bounded pool for CPU work, deadlines, degraded answers |
 //! | [`service`] | gRPC: thin conversions around [`run::Engine`] |

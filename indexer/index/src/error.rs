@@ -37,6 +37,16 @@ pub enum Error {
         /// The newest readable version.
         supported: u32,
     },
+    /// A model whose vectors are compared in another way.
+    #[error(
+        "model `{model}`: expected vectors compared by `cosine`, got `{got}`. Use a model that normalizes its vectors"
+    )]
+    ModelMetric {
+        /// The model.
+        model: String,
+        /// Its metric.
+        got: String,
+    },
     /// There is no index in the directory.
     #[error("`{}` holds no index: no file `CURRENT` there. Build one with `dyad-indexer build --index {}`", path.display(), path.display())]
     NoIndex {

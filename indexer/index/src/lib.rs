@@ -4,22 +4,25 @@
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | [`error`], [`model`], [`certificate`] | errors; records of the model, the build and the measured quality |
+//! | [`error`], [`cancel`] | errors; how long work is ended |
 //! | [`kernels`] | inner products, chosen once for the machine |
-//! | [`graph`] | a graph in memory, as a builder makes it |
+//! | [`model`], [`certificate`] | records of the model, the build and the measured quality |
+//! | [`rows`] | rows of vectors in memory |
 //! | [`quant`] | codes: sketches of one bit per value, int8 rows |
+//! | [`search`] | the walk over codes, the exact scan, what they give |
+//! | [`graph`] | a graph in memory, as a builder makes it |
 //! | [`layout`] | graph and codes in the order in which they are searched |
-//! | [`search`] | the beam walk over codes, the exact scan, filters |
 //! | [`format`](mod@format) | **the byte specification** of `dense.dyad` and its checked reading |
 //! | [`storage`] | mapping, atomic writes, the writer's lock |
 //! | [`shard`] | one shard: write, open, search, verify |
-//! | [`lexical`] | the tantivy index beside the vectors; BM25 with corpus-wide statistics |
+//! | [`lexical`] | the tantivy index beside the vectors; filters; BM25 with corpus-wide statistics |
 //! | [`manifest`] | generations and the `CURRENT` pointer |
 //! | [`snapshot`] | one generation, opened: all shards, dense and lexical |
 //! | [`verify`] | every byte of a generation read and checked |
 //!
 //! Scores are inner products or BM25 sums: larger is better. Ties are broken by document key, ascending.
 
+pub mod cancel;
 pub mod certificate;
 pub mod error;
 pub mod format;
@@ -30,16 +33,19 @@ pub mod lexical;
 pub mod manifest;
 pub mod model;
 pub mod quant;
+pub mod rows;
 pub mod search;
 pub mod shard;
 pub mod snapshot;
 pub mod storage;
 pub mod verify;
 
+pub use cancel::{Cancel, Never};
 pub use certificate::{Certificate, QuerySource, RankScore, RecallPoint};
 pub use error::{Error, Result};
 pub use graph::{Graph, Layer};
 pub use layout::{Arranged, Layout};
 pub use model::{BuildRecord, Metric, ModelRecord};
-pub use search::{GraphLinks, Scored, SearchParams, VectorRows};
+pub use rows::VectorRows;
+pub use search::{GraphLinks, Hits, Scored, SearchParams};
 pub use snapshot::Snapshot;

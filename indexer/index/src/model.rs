@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 use crate::kernels::kernels;
 
 /// How vectors are compared.
@@ -44,6 +45,21 @@ pub struct ModelRecord {
 }
 
 impl ModelRecord {
+    /// A model as a service or a file describes it. Models make unit vectors: another metric than `cosine`, or
+    /// `METRIC_COSINE` as the wire names it, is refused.
+    pub fn of_unit_vectors(
+        name: String,
+        fingerprint: String,
+        dim: usize,
+        metric: &str,
+        max_tokens: usize,
+    ) -> Result<Self, Error> {
+        if !matches!(metric, "cosine" | "METRIC_COSINE") {
+            return Err(Error::ModelMetric { model: name, got: metric.to_owned() });
+        }
+        Ok(Self { name, fingerprint, dim, metric: Metric::Cosine, max_tokens })
+    }
+
     /// Whether vectors of both may be compared: the fingerprint, the dimension and the metric say so. The name is for
     /// people, and follows the folder that a model lies in.
     pub fn same_space(&self, other: &Self) -> bool {
@@ -66,4 +82,25 @@ pub struct BuildRecord {
     pub threads: usize,
     /// Program and version.
     pub tool: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_models_of_unit_vectors_are_taken() {
+        let of = |metric: &str| ModelRecord::of_unit_vectors("m".into(), "f00d".into(), 5, metric, 64);
+        for metric in ["cosine", "METRIC_COSINE"] {
+            let record = of(metric).unwrap();
+            assert_eq!((record.dim, record.metric, record.max_tokens), (5, Metric::Cosine, 64));
+        }
+        for metric in ["METRIC_L2", "METRIC_UNSPECIFIED", "l2", "ip", ""] {
+            let error = of(metric).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("model `m`: expected vectors compared by `cosine`, got `{metric}`")),
+                "{error}"
+            );
+        }
+    }
 }

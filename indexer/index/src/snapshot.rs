@@ -4,15 +4,13 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
+use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument, TextShard};
 use crate::manifest::{self, Manifest, SHARDS_DIR};
 use crate::model::ModelRecord;
-use crate::search::{BeamParams, NodeSet};
-use crate::shard::{DENSE_FILE, DenseShard, Found, TEXT_DIR};
-
-/// Score, key and node of one shard's hits.
-type Scored = Vec<(f32, String, u32)>;
+use crate::search::{Hits, NodeSet, Scored, SearchParams};
+use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 
 /// One generation. Immutable: readers share it and drop it when they are done.
 #[derive(Debug)]
@@ -32,65 +30,61 @@ pub struct Shard {
     pub text: TextShard,
 }
 
-/// A document and its score.
-#[derive(Debug, Clone, PartialEq)]
+/// A document and its score. Its key is [`Snapshot::key`].
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
     /// Inner product or BM25.
     pub score: f32,
-    /// Document key.
-    pub key: String,
     /// Shard of the snapshot.
     pub shard: usize,
     /// Node of the shard.
     pub node: u32,
 }
 
-/// Hits over all shards, and what they cost.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Hits {
-    /// Score descending, then key ascending.
-    pub hits: Vec<Hit>,
-    /// Scores computed.
-    pub distance_computations: u64,
-    /// The search was told to stop before its end: there may be better hits.
-    pub stopped: bool,
-}
-
-/// A dense search: by the graph with a beam width, or exact.
+/// How a dense search goes about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Effort {
-    /// Walk with this beam width in every shard.
-    Walk {
-        /// Beam width.
+pub enum SearchMode {
+    /// By the graph.
+    Approximate {
+        /// Beam width in every shard.
         ef: usize,
     },
-    /// Compare with every vector.
+    /// By comparing with every vector.
     Exact,
+}
+
+/// What a dense search looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DenseParams {
+    /// Hits wanted.
+    pub k: usize,
+    /// By the graph or exact.
+    pub mode: SearchMode,
 }
 
 impl Shard {
     /// One shard's part of a dense search, by question.
-    fn found(
+    fn search_dense(
         &self,
         queries: &[&[f32]],
-        k: usize,
-        effort: Effort,
-        passing: Option<&NodeSet>,
-        stop: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Vec<Found<'_>> {
-        match effort {
-            Effort::Exact => queries.iter().map(|query| self.dense.scan(query, k, passing, stop)).collect(),
-            Effort::Walk { ef } => {
-                let mut found = vec![Found::default(); queries.len()];
-                let params = BeamParams { passing, stop, ..BeamParams::new(k, ef) };
-                self.dense.search_batch(queries, &params, |number, hits| {
-                    if let Some(slot) = found.get_mut(number) {
-                        *slot = hits;
-                    }
-                });
-                found
+        params: &DenseParams,
+        allowed: Option<&NodeSet>,
+        cancel: &dyn Cancel,
+    ) -> Vec<Hits<Scored>> {
+        let mut all = vec![Hits::default(); queries.len()];
+        let found = |number: usize, hits| {
+            if let Some(place) = all.get_mut(number) {
+                *place = hits;
+            }
+        };
+        match params.mode {
+            SearchMode::Exact => self.dense.search_exact_batch(queries, params.k, allowed, cancel, found),
+            SearchMode::Approximate { ef } => {
+                let params = SearchParams { allowed, cancel, ..SearchParams::new(params.k, ef) };
+                self.dense.search_batch(queries, &params, found);
             }
         }
+        all
     }
 }
 
@@ -163,9 +157,9 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// The nodes that pass a filter, one set per shard in their order; nothing where `stop` ended the work.
-    pub fn passing(&self, filter: &Filter, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Vec<NodeSet>>> {
-        self.shards.par_iter().map(|shard| filter.nodes(&shard.text, stop)).collect()
+    /// The nodes that a filter allows, one set per shard in their order; nothing where `cancel` ended the work.
+    pub fn allowed(&self, filter: &Filter, cancel: &dyn Cancel) -> Result<Option<Vec<NodeSet>>> {
+        self.shards.par_iter().map(|shard| filter.nodes(&shard.text, cancel)).collect()
     }
 
     /// What a filter asks for that no document has, as [`Filter::notes`] says it.
@@ -174,87 +168,70 @@ impl Snapshot {
     }
 
     /// One set per shard, or none at all.
-    fn check_passing(&self, passing: Option<&[NodeSet]>) -> Result<()> {
-        if let Some(passing) = passing.filter(|passing| passing.len() != self.shards.len()) {
-            let (expected, got) = (self.shards.len().to_string(), passing.len().to_string());
+    fn check_allowed(&self, allowed: Option<&[NodeSet]>) -> Result<()> {
+        if let Some(allowed) = allowed.filter(|allowed| allowed.len() != self.shards.len()) {
+            let (expected, got) = (self.shards.len().to_string(), allowed.len().to_string());
             return Err(Error::Mismatch { what: "filter's sets, one per shard", expected, got });
         }
         Ok(())
     }
 
-    /// The `k` nearest of all shards. `query` holds finite values of the model's dimension. With `passing`, one set of
-    /// nodes per shard in their order, only those can be hits.
+    /// The nearest of all shards for each question: shards in parallel, and in each of them the questions take turns.
+    /// `queries` hold finite values of the model's dimension. With `allowed`, one set of nodes per shard in their order, only
+    /// those can be hits.
     pub fn search_dense(
         &self,
-        query: &[f32],
-        k: usize,
-        effort: Effort,
-        passing: Option<&[NodeSet]>,
-        stop: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Result<Hits> {
-        let mut hits = self.search_dense_batch(&[query], k, effort, passing, stop)?;
-        Ok(hits.pop().unwrap_or_default())
-    }
-
-    /// [`Self::search_dense`] for many questions: shards in parallel, and in each of them the questions take turns.
-    pub fn search_dense_batch(
-        &self,
         queries: &[&[f32]],
-        k: usize,
-        effort: Effort,
-        passing: Option<&[NodeSet]>,
-        stop: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Result<Vec<Hits>> {
+        params: &DenseParams,
+        allowed: Option<&[NodeSet]>,
+        cancel: &dyn Cancel,
+    ) -> Result<Vec<Hits<Hit>>> {
         let dim = self.manifest.model.dim;
         if let Some(query) = queries.iter().find(|query| query.len() != dim) {
             let (expected, got) = (dim.to_string(), query.len().to_string());
             return Err(Error::Mismatch { what: "dimension of the question's vector", expected, got });
         }
-        self.check_passing(passing)?;
-        let mut by_shard: Vec<Vec<Found<'_>>> = {
-            let shards = self.shards.par_iter().enumerate();
-            shards
-                .map(|(at, shard)| shard.found(queries, k, effort, passing.and_then(|all| all.get(at)), stop))
-                .collect()
+        self.check_allowed(allowed)?;
+        let one = |(at, shard): (usize, &Shard)| {
+            shard.search_dense(queries, params, allowed.and_then(|all| all.get(at)), cancel).into_iter()
         };
-        let merged = (0..queries.len()).map(|number| {
-            let mut distance_computations = 0;
-            let mut stopped = false;
-            let found = by_shard.iter_mut().map(|shard| {
-                let found = shard.get_mut(number).map(std::mem::take).unwrap_or_default();
-                distance_computations += found.distance_computations;
-                stopped |= found.stopped;
-                found.hits.iter().map(|hit| (hit.score, hit.key.to_owned(), hit.node)).collect()
-            });
-            let hits = merge(found, k);
-            Hits { hits, distance_computations, stopped }
-        });
+        let mut by_shard: Vec<_> = self.shards.par_iter().enumerate().map(one).collect();
+        let merged = queries.iter().map(|_| self.merge(by_shard.iter_mut().map(Iterator::next), params.k));
         Ok(merged.collect())
     }
 
-    /// The `k` best of all shards by BM25 with statistics of the whole corpus, whatever part of it passes. `passing` as
+    /// The `k` best of all shards by BM25 with statistics of the whole corpus, whatever part of it is allowed. `allowed` as
     /// in [`Self::search_dense`].
     pub fn search_text(
         &self,
         question: &Question,
         k: usize,
-        passing: Option<&[NodeSet]>,
-        stop: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Result<Hits> {
-        self.check_passing(passing)?;
-        let Some(weighed) = question.weigh(&self.statistics, stop)? else {
-            return Ok(Hits { stopped: true, ..Hits::default() });
-        };
-        let one = |(at, shard): (usize, &Shard)| -> Result<(Scored, bool)> {
-            let keys = shard.dense.keys();
-            let passing = passing.and_then(|all| all.get(at));
-            let found = weighed.best(&shard.text, k, |node| keys.key(node), passing, stop)?;
-            let hits = found.hits.iter().map(|hit| (hit.score, hit.key.to_owned(), hit.node)).collect();
-            Ok((hits, found.stopped))
+        allowed: Option<&[NodeSet]>,
+        cancel: &dyn Cancel,
+    ) -> Result<Hits<Hit>> {
+        self.check_allowed(allowed)?;
+        let Some(weighed) = question.weigh(&self.statistics, cancel)? else { return Ok(Hits::cancelled()) };
+        let one = |(at, shard): (usize, &Shard)| {
+            let (keys, allowed) = (shard.dense.keys(), allowed.and_then(|all| all.get(at)));
+            weighed.best(&shard.text, k, &|node| keys.key(node), allowed, cancel)
         };
         let found: Vec<_> = self.shards.par_iter().enumerate().map(one).collect::<Result<_>>()?;
-        let stopped = found.iter().any(|(_, stopped)| *stopped);
-        Ok(Hits { hits: merge(found.into_iter().map(|(hits, _)| hits), k), stopped, ..Hits::default() })
+        Ok(self.merge(found.into_iter().map(Some), k))
+    }
+
+    /// The hits of all shards, in their order, as one ranking: score descending, then key ascending.
+    fn merge(&self, shards: impl Iterator<Item = Option<Hits<Scored>>>, k: usize) -> Hits<Hit> {
+        let mut all = Hits::default();
+        for (shard, found) in shards.enumerate() {
+            all.append(found.unwrap_or_default(), |Scored { node, score }| Hit { score, shard, node });
+        }
+        all.cut(k, |hit| hit.score, |hit| self.key(hit.shard, hit.node));
+        all
+    }
+
+    /// The key of a document; empty where there is none.
+    pub fn key(&self, shard: usize, node: u32) -> &str {
+        self.shards.get(shard).map_or("", |shard| shard.dense.keys().key(node))
     }
 
     /// Shard and node of a document.
@@ -274,15 +251,4 @@ fn unlike(path: PathBuf, part: &str, expected: String, got: String) -> Error {
     let hint = "The files do not belong together: write sound copies under other names and `mv` them there, or build the \
                 index again";
     Error::Format { path, part: part.to_owned(), expected, got, hint }
-}
-
-/// Shards' hits as one ranking: score descending, then key ascending.
-fn merge(shards: impl Iterator<Item = Vec<(f32, String, u32)>>, k: usize) -> Vec<Hit> {
-    let of = |(shard, hits): (usize, Vec<(f32, String, u32)>)| {
-        hits.into_iter().map(move |(score, key, node)| Hit { score, key, shard, node })
-    };
-    let mut hits: Vec<Hit> = shards.enumerate().flat_map(of).collect();
-    hits.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.key.cmp(&b.key)));
-    hits.truncate(k);
-    hits
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::cancel::{Cancel, Never};
 use crate::error::{Error, Result};
 use crate::lexical::TextShard;
 use crate::manifest::{self, FileEntry, Manifest, SHARDS_DIR, ShardEntry};
@@ -23,7 +24,7 @@ pub struct Findings {
     pub bytes: u64,
     /// One line per problem; empty when the index is sound.
     pub problems: Vec<String>,
-    /// The check was told to stop before its end: what is not named may still be wrong.
+    /// The check was told to end before its end: what is not named may still be wrong.
     pub stopped: bool,
     /// Why the check could not be made, such as too few files. Says nothing of the index.
     pub prevented: Option<String>,
@@ -49,24 +50,21 @@ impl Findings {
     }
 }
 
-/// Documents compared between two looks at whether to stop.
+/// Documents compared between two looks at whether to end.
 const BETWEEN_LOOKS: u32 = 1 << 10;
-
-/// Asked now and then; true ends the work.
-type Stop<'a> = Option<&'a (dyn Fn() -> bool + Sync)>;
 
 /// Checks the generation that `CURRENT` names. Damage is a finding; an index that is not there, or whose manifest cannot
 /// be read, is an error.
 pub fn verify_current(index: &Path) -> Result<Findings> {
-    Ok(verify(index, &manifest::current(index)?, None))
+    Ok(verify(index, &manifest::current(index)?, &Never))
 }
 
 /// Checks a generation: its files against the manifest's checksums, every section of the vectors, and that node `i` and
-/// document `i` have the same key. `stop` is asked now and then; true ends the check, and what was found so far is told.
-pub fn verify(index: &Path, manifest: &Manifest, stop: Option<&(dyn Fn() -> bool + Sync)>) -> Findings {
+/// document `i` have the same key. `cancel` is asked now and then, and ends the check, and what was found so far is told.
+pub fn verify(index: &Path, manifest: &Manifest, cancel: &dyn Cancel) -> Findings {
     let mut findings = Findings { generation: manifest.generation, ..Findings::default() };
     for entry in &manifest.shards {
-        verify_shard(&index.join(SHARDS_DIR).join(&entry.id), entry, &manifest.model, stop, &mut findings);
+        verify_shard(&index.join(SHARDS_DIR).join(&entry.id), entry, &manifest.model, cancel, &mut findings);
         if findings.stopped {
             break;
         }
@@ -74,10 +72,10 @@ pub fn verify(index: &Path, manifest: &Manifest, stop: Option<&(dyn Fn() -> bool
     findings
 }
 
-fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, stop: Stop<'_>, findings: &mut Findings) {
+fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, cancel: &dyn Cancel, findings: &mut Findings) {
     let before = findings.problems.len();
     for file in entry.files.iter().filter(|file| file.path != DENSE_FILE) {
-        check_file(dir, file, stop, findings);
+        check_file(dir, file, cancel, findings);
         if findings.stopped {
             return;
         }
@@ -86,7 +84,7 @@ fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, stop: Stop<
     let text_path = dir.join(TEXT_DIR);
     let text = (findings.problems.len() == before).then(|| TextShard::open(&text_path));
     let dense_path = dir.join(DENSE_FILE);
-    let dense = verify_dense(&dense_path, entry, model, stop, findings);
+    let dense = verify_dense(&dense_path, entry, model, cancel, findings);
     if findings.stopped {
         return;
     }
@@ -96,7 +94,7 @@ fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, stop: Stop<
             if text.len() as u64 != entry.documents {
                 findings.differ(&text_path, "documents", &entry.documents.to_string(), &text.len().to_string());
             } else if let Some(dense) = dense {
-                compare_keys(&dense, &text, &text_path, stop, findings);
+                compare_keys(&dense, &text, &text_path, cancel, findings);
             }
         }
         (None, _) => {}
@@ -104,9 +102,9 @@ fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, stop: Stop<
 }
 
 /// Length and checksum of a file against the manifest; says whether they hold.
-fn check_file(dir: &Path, file: &FileEntry, stop: Stop<'_>, findings: &mut Findings) -> bool {
+fn check_file(dir: &Path, file: &FileEntry, cancel: &dyn Cancel, findings: &mut Findings) -> bool {
     let path = dir.join(&file.path);
-    let (bytes, crc32c) = match crc32c_of_file_until(&path, stop) {
+    let (bytes, crc32c) = match crc32c_of_file_until(&path, cancel) {
         Ok(Some(read)) => read,
         Ok(None) => {
             findings.stopped = true;
@@ -135,7 +133,7 @@ fn verify_dense(
     path: &Path,
     entry: &ShardEntry,
     model: &ModelRecord,
-    stop: Stop<'_>,
+    cancel: &dyn Cancel,
     findings: &mut Findings,
 ) -> Option<DenseShard> {
     let Some(file) = entry.files.iter().find(|file| file.path == DENSE_FILE) else {
@@ -143,7 +141,7 @@ fn verify_dense(
         return None;
     };
     let mut whole = Findings::default();
-    let intact = check_file(path.parent()?, file, stop, &mut whole);
+    let intact = check_file(path.parent()?, file, cancel, &mut whole);
     findings.files += whole.files;
     findings.bytes += whole.bytes;
     findings.stopped |= whole.stopped;
@@ -158,7 +156,7 @@ fn verify_dense(
             return None;
         }
     };
-    let verified = shard.verify(stop);
+    let verified = shard.verify(cancel);
     findings.stopped |= verified.stopped;
     let problems = verified.problems;
     let sections_are_sound = problems.is_empty();
@@ -178,10 +176,10 @@ fn verify_dense(
 }
 
 /// Document i of the text must be node i of the vectors.
-fn compare_keys(dense: &DenseShard, text: &TextShard, text_path: &Path, stop: Stop<'_>, findings: &mut Findings) {
+fn compare_keys(dense: &DenseShard, text: &TextShard, text_path: &Path, cancel: &dyn Cancel, findings: &mut Findings) {
     let (keys, mut different) = (dense.keys(), 0);
     for node in 0..dense.len() as u32 {
-        if node.is_multiple_of(BETWEEN_LOOKS) && stop.is_some_and(|stop| stop()) {
+        if node.is_multiple_of(BETWEEN_LOOKS) && cancel.is_cancelled() {
             findings.stopped = true;
             return;
         }

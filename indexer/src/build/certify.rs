@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dyad_index::format::RowType;
-use dyad_index::search::{Beam, BeamParams, Lanes, RESCORED, TopK, VectorRows};
+use dyad_index::search::{RESCORED, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan};
 use dyad_index::{Arranged, Certificate, Metric, QuerySource, RankScore, RecallPoint, Scored};
 use rayon::prelude::*;
 
@@ -29,8 +29,6 @@ pub const HELD_OUT: usize = 1_000;
 pub const PROFILE_RANKS: usize = 2_048;
 /// Questions that one pass over the vectors compares: they stay in the first cache while the vectors stream by.
 const SCANNED_AT_ONCE: usize = 16;
-/// Vectors between two looks at the cancel flag.
-const SCAN_STEP: usize = 4_096;
 /// So that the sample is not the beginning of the order of insertion.
 pub(super) const SAMPLE_SEED: u64 = 0x5EED_CE27;
 
@@ -142,18 +140,14 @@ fn exact(
     watch: Watch<'_>,
 ) -> Result<Vec<Vec<Scored>>, Error> {
     let scan = |asked: &[Asked<'_>]| -> Result<Vec<Vec<Scored>>, Error> {
-        let mut best: Vec<TopK<Scored>> = asked.iter().map(|_| TopK::new(depth)).collect();
-        for node in 0..rows.len() as u32 {
-            if (node as usize).is_multiple_of(SCAN_STEP) && watch.cancel.load(Ordering::Relaxed) {
-                return Err(Error::Cancelled);
-            }
-            let row = rows.row(node);
-            for (asked, best) in asked.iter().zip(&mut best).filter(|(asked, _)| asked.node != Some(node)) {
-                best.offer(Scored { node, score: metric.score(asked.row, row) });
-            }
-        }
+        let queries: Vec<&[f32]> = asked.iter().map(|asked| asked.row).collect();
+        // A document finds itself too.
+        let scanned = exact_scan(rows, &queries, depth + 1, metric, None, |_| !watch.cancel.load(Ordering::Relaxed));
         watch.progress.advance(asked.len() as u64);
-        Ok(best.iter_mut().map(TopK::drain_sorted).collect())
+        let found = asked.iter().zip(scanned).map(|(asked, found)| {
+            if found.is_cancelled() { Err(Error::Cancelled) } else { Ok(others(found.hits, asked.node, depth)) }
+        });
+        found.collect()
     };
     let scanned: Vec<Vec<Vec<Scored>>> = asked.par_chunks(SCANNED_AT_ONCE).map(scan).collect::<Result<_, Error>>()?;
     Ok(scanned.into_iter().flatten().collect())
@@ -182,7 +176,8 @@ fn measure(
     let graph = arranged.layout.view();
     let metric = arranged.codes.codec.metric();
     let served = ServedRows { rows: rows.given, row_type: rows.served_as };
-    let beam = Beam { codes: arranged.codes.view(), graph: &graph, order: graph.order(), rows: &served, metric };
+    let shard =
+        ShardView { codes: arranged.codes.view(), links: &graph, order: Some(graph.order()), rows: &served, metric };
     // Whatever scores chose them: a rounded score says nothing beside exact ones.
     let judged = |mut hits: Vec<Scored>, row: &[f32]| {
         for hit in &mut hits {
@@ -193,22 +188,22 @@ fn measure(
     let measured: Vec<(f64, f64, u64, u64)> = asked
         .par_iter()
         .zip(exact)
-        .map_init(Lanes::new, |lanes, (asked, exact)| {
-            let search = |k: usize, lanes: &mut Lanes| {
+        .map_init(SearchScratch::default, |scratch, (asked, exact)| {
+            let search = |k: usize, scratch: &mut SearchScratch| {
                 let margin = certificate.margin(k, ef.max(k));
                 // A document finds itself first.
                 let k = k + usize::from(asked.node.is_some());
-                beam.search_one(asked.row, &BeamParams { margin, ..BeamParams::new(k, ef) }, lanes)
+                shard.search_one(asked.row, &SearchParams { margin, ..SearchParams::new(k, ef) }, scratch)
             };
-            let found = search(10, lanes);
-            let (estimated, scored) = (found.estimated, found.scored);
+            let found = search(10, scratch);
+            let cost = found.cost;
             let at_10 = share(&judged(others(found.hits, asked.node, 10 + RESCORED), asked.row), exact, 10);
             let at_100 = if wide {
-                share(&judged(others(search(100, lanes).hits, asked.node, 100), asked.row), exact, 100)
+                share(&judged(others(search(100, scratch).hits, asked.node, 100), asked.row), exact, 100)
             } else {
                 0.0
             };
-            (at_10, at_100, estimated + scored, scored)
+            (at_10, at_100, cost.total(), cost.scored)
         })
         .collect();
     // Summed in order: the same graph has the same certificate, whatever the threads.

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use dyad_index::search::{GraphLinks, Scratch, SearchParams, VectorRows, walk};
+use dyad_index::search::{GraphLinks, HnswScratch, VectorRows, hnsw_search};
 use dyad_index::{Graph, Layer, Metric, Scored};
 
 use super::certify::Watch;
@@ -54,7 +54,7 @@ pub fn repair(
     watch: Watch<'_>,
 ) -> Result<Repaired, Error> {
     let entry = graph.entry;
-    let mut scratch = Scratch::new();
+    let mut scratch = HnswScratch::default();
     let (mut unreachable_before, mut links_added) = (0, 0);
     let mut layers = Vec::with_capacity(graph.layers.len());
     for (number, layer) in graph.layers.into_iter().enumerate().rev() {
@@ -140,7 +140,7 @@ impl Sea {
         }
     }
 
-    fn join_islands(&mut self, ground: Ground<'_>, scratch: &mut Scratch, watch: Watch<'_>) -> Result<(), Error> {
+    fn join_islands(&mut self, ground: Ground<'_>, scratch: &mut HnswScratch, watch: Watch<'_>) -> Result<(), Error> {
         let count = self.nodes.len();
         for place in 0..count {
             if (place + 1).is_multiple_of(STEP) || place + 1 == count {
@@ -198,10 +198,9 @@ impl Sea {
     }
 
     /// Reached nodes near `place`, nearest first: a walk along this layer meets no others.
-    fn nearest_reached(&self, place: usize, ground: Ground<'_>, scratch: &mut Scratch) -> Vec<Scored> {
+    fn nearest_reached(&self, place: usize, ground: Ground<'_>, scratch: &mut HnswScratch) -> Vec<Scored> {
         let Ground { rows, metric } = ground;
-        let params = SearchParams { k: BEAM, ef: BEAM };
-        walk(rows, self, rows.row(self.nodes[place]), metric, &params, scratch).hits
+        hnsw_search(rows, self, rows.row(self.nodes[place]), metric, BEAM, scratch).hits
     }
 
     /// The nearest of `hits` that can take a link.

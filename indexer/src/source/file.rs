@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dyad_corpus::embeddings::{EmbeddingsReader, SourceDigest};
-use dyad_index::{Metric, ModelRecord};
+use dyad_index::ModelRecord;
 
 use super::{Documents, Embedded, VectorSource};
 use crate::error::Error;
@@ -31,17 +31,9 @@ impl FileSource {
         if reader.tower() != TOWER {
             return Err(Error::Tower { dir: dir.to_owned(), expected: TOWER, got: reader.tower().to_owned() });
         }
-        let model = reader.model();
-        if model.metric != "cosine" {
-            return Err(Error::Metric { model: model.name.clone(), got: model.metric.clone() });
-        }
-        let model = ModelRecord {
-            name: model.name.clone(),
-            fingerprint: model.fingerprint.clone(),
-            dim: model.dim,
-            metric: Metric::Cosine,
-            max_tokens: model.max_tokens,
-        };
+        let model = reader.model().clone();
+        let model =
+            ModelRecord::of_unit_vectors(model.name, model.fingerprint, model.dim, &model.metric, model.max_tokens)?;
         Ok(Self { dir: dir.to_owned(), reader, model, row: 0, digest: SourceDigest::default() })
     }
 

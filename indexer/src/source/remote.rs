@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dyad_corpus::Document;
-use dyad_index::{Metric, ModelRecord};
+use dyad_index::ModelRecord;
 use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
 use dyad_proto::{limits, v1, vector};
 use tokio::runtime::Runtime;
@@ -81,16 +81,8 @@ impl RemoteSource {
             let info = client.info().await?;
             Ok::<_, ClientError>((client, info))
         })?;
-        if info.metric() != v1::Metric::Cosine {
-            return Err(Error::Metric { model: info.name.clone(), got: info.metric().as_str_name().to_owned() });
-        }
-        let model = ModelRecord {
-            name: info.name,
-            fingerprint: info.fingerprint,
-            dim: info.dim as usize,
-            metric: Metric::Cosine,
-            max_tokens: info.max_tokens as usize,
-        };
+        let (dim, max_tokens, metric) = (info.dim as usize, info.max_tokens as usize, info.metric().as_str_name());
+        let model = ModelRecord::of_unit_vectors(info.name, info.fingerprint, dim, metric, max_tokens)?;
         let (pending, ready) = (VecDeque::new(), VecDeque::new());
         Ok(Self { client, config, model, next_id: 0, carried: None, pending, ready, runtime })
     }

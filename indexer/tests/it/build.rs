@@ -2,9 +2,9 @@
 
 use dyad_corpus::embeddings::VectorType;
 use dyad_index::lexical::Question;
-use dyad_index::snapshot::Effort;
+use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::verify::verify_current as verify;
-use dyad_index::{Snapshot, manifest};
+use dyad_index::{Never, Snapshot, manifest};
 use dyad_indexer::build::Builder;
 use dyad_indexer::inspect::inspect;
 use dyad_indexer::job::build_index;
@@ -23,16 +23,17 @@ fn every_document_is_found_by_its_vector_and_by_its_words() {
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
     for number in 0..300 {
         let document = document(number);
-        let hits =
-            snapshot.search_dense(&row_of(&document.passage()), 1, Effort::Walk { ef: 64 }, None, None).unwrap().hits;
-        assert_eq!(hits[0].key, document.key);
+        let params = DenseParams { k: 1, mode: SearchMode::Approximate { ef: 64 } };
+        let row = row_of(&document.passage());
+        let hits = &snapshot.search_dense(&[&row], &params, None, &Never).unwrap()[0].hits;
+        assert_eq!(snapshot.key(hits[0].shard, hits[0].node), document.key);
         let stored = snapshot.document(hits[0].shard, hits[0].node).unwrap();
         assert_eq!((stored.title, stored.text), (document.title, document.text));
         let metadata = document.metadata.map(|metadata| serde_json::to_string(&metadata).unwrap());
         assert_eq!(stored.metadata_json, metadata.unwrap_or_default());
     }
-    let hits = snapshot.search_text(&Question::new("document 123"), 1, None, None).unwrap().hits;
-    assert_eq!(hits[0].key, "doc-0123");
+    let hits = snapshot.search_text(&Question::new("document 123"), 1, None, &Never).unwrap().hits;
+    assert_eq!(snapshot.key(hits[0].shard, hits[0].node), "doc-0123");
 
     let findings = verify(&fixture.index()).unwrap();
     assert_eq!(findings.problems, [""; 0]);

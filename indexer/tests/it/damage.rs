@@ -133,7 +133,7 @@ fn a_verification_that_is_told_to_stop_says_so() {
     let run = |patience: usize| {
         asked.store(0, std::sync::atomic::Ordering::Relaxed);
         let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= patience;
-        let findings = dyad_index::verify::verify(&fixture.index(), &manifest, Some(&stop));
+        let findings = dyad_index::verify::verify(&fixture.index(), &manifest, &stop);
         assert_eq!(findings.problems, [""; 0], "what was not read is not damaged");
         (findings.stopped, asked.load(std::sync::atomic::Ordering::Relaxed))
     };

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
 use dyad_index::format::RowType;
-use dyad_index::search::{Beam, BeamParams, DenseRows, Lanes, NodeSet, Walked};
-use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardHit, ShardInput, ShardMeta};
+use dyad_index::search::{DenseRows, Hits, NodeSet, Scored, SearchParams, SearchScratch, ShardView};
+use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
 use dyad_index::{BuildRecord, Metric, ModelRecord};
 use dyad_indexer::build::native::Native;
 use dyad_indexer::build::{BuildParams, Exam, Make};
@@ -94,16 +94,16 @@ fn far_clusters(query: &[f32]) -> Vec<usize> {
 }
 
 /// Mean recall@10 over queries, each with a set of its own. No query may get fewer hits than there are.
-fn recall(shard: &DenseShard, queries: &[Vec<f32>], passing: impl Fn(&[f32]) -> NodeSet) -> f64 {
+fn recall(shard: &DenseShard, queries: &[Vec<f32>], allowed: impl Fn(&[f32]) -> NodeSet) -> f64 {
     let mut found = 0;
     let mut wanted = 0;
     for query in queries {
-        let passing = passing(query);
-        let params = BeamParams { passing: Some(&passing), ..BeamParams::new(K, EF) };
+        let allowed = allowed(query);
+        let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(K, EF) };
         let hits = shard.search(query, &params).hits;
-        let exact = shard.search_exact(query, K, Some(&passing)).hits;
-        assert_eq!(hits.len(), K.min(passing.len()));
-        assert!(hits.iter().all(|hit| passing.contains(hit.node)));
+        let exact = shard.search_exact(query, K, Some(&allowed)).hits;
+        assert_eq!(hits.len(), K.min(allowed.len()));
+        assert!(hits.iter().all(|hit| allowed.contains(hit.node)));
         wanted += exact.len();
         found += exact.iter().filter(|hit| hits.iter().any(|other| other.node == hit.node)).count();
     }
@@ -123,8 +123,8 @@ fn recall_holds_at_every_selectivity_and_where_the_filter_follows_the_vectors() 
         }
     };
     for selectivity in [0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9] {
-        let passing = share(ROWS, selectivity);
-        check(format!("{selectivity} by chance"), recall(&shard, &queries, |_| passing.clone()));
+        let allowed = share(ROWS, selectivity);
+        check(format!("{selectivity} by chance"), recall(&shard, &queries, |_| allowed.clone()));
     }
     for clusters in [1, 2, 4, 8, 12, 20, 30, 36] {
         let far = |query: &[f32]| {
@@ -163,33 +163,34 @@ fn walk_and_scan_through_filters() {
         bytes[128..].chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
     let queries: Vec<&[f32]> = values.chunks_exact(dim).take(100).collect();
     let (graph, rows) = (shard.graph(), shard.rows());
-    let beam = Beam { codes: shard.codes(), graph: &graph, order: graph.order(), rows: &rows, metric: Metric::Cosine };
-    eprintln!("  ef   share  passing  walk us  scan us  rows per expansion  recall of the walk");
+    let (codes, order) = (shard.codes(), Some(graph.order()));
+    let view = ShardView { codes, links: &graph, order, rows: &rows, metric: Metric::Cosine };
+    eprintln!("  ef   share  allowed  walk us  scan us  rows per expansion  recall of the walk");
     for ef in [32, 128] {
         for selectivity in [0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5, 0.9] {
-            let passing = share(shard.len(), selectivity);
-            let of_all = passing.len() as f64 / shard.len() as f64;
+            let allowed = share(shard.len(), selectivity);
+            let of_all = allowed.len() as f64 / shard.len() as f64;
             let wide = |count: usize| ((count as f64 / of_all).ceil() as usize).min(shard.len());
             let margin = shard.certificate().margin(wide(K), wide(ef));
-            let params = BeamParams { passing: Some(&passing), margin, ..BeamParams::new(K, wide(ef)) };
-            let mut lanes = Lanes::new();
-            beam.search_one(queries[0], &params, &mut lanes);
+            let params = SearchParams { allowed: Some(&allowed), margin, ..SearchParams::new(K, wide(ef)) };
+            let mut scratch = SearchScratch::default();
+            view.search_one(queries[0], &params, &mut scratch);
             let started = Instant::now();
-            let walked: Vec<_> = queries.iter().map(|query| beam.search_one(query, &params, &mut lanes)).collect();
+            let walked: Vec<_> = queries.iter().map(|query| view.search_one(query, &params, &mut scratch)).collect();
             let walk = started.elapsed().as_secs_f64() * 1e6 / queries.len() as f64;
             let started = Instant::now();
-            let exact: Vec<_> = queries.iter().map(|query| shard.search_exact(query, K, Some(&passing)).hits).collect();
+            let exact: Vec<_> = queries.iter().map(|query| shard.search_exact(query, K, Some(&allowed)).hits).collect();
             let scan = started.elapsed().as_secs_f64() * 1e6 / queries.len() as f64;
-            let found = |(walked, exact): (&Walked, &Vec<ShardHit<'_>>)| {
-                let of_walk = |hit: &&ShardHit<'_>| walked.hits.iter().take(K).any(|other| other.node == hit.node);
+            let found = |(walked, exact): (&Hits<Scored>, &Vec<Scored>)| {
+                let of_walk = |hit: &&Scored| walked.hits.iter().take(K).any(|other| other.node == hit.node);
                 exact.iter().filter(of_walk).count()
             };
             let found: usize = walked.iter().zip(&exact).map(found).sum();
-            let per = (walk / wide(ef) as f64) / (scan / passing.len() as f64);
+            let per = (walk / wide(ef) as f64) / (scan / allowed.len() as f64);
             let recall = found as f64 / (K * queries.len()) as f64;
             eprintln!(
                 "{ef:>4}  {selectivity:>5}  {:>7}  {walk:>7.0}  {scan:>7.0}  {per:>18.1}  {recall:>18.3}",
-                passing.len()
+                allowed.len()
             );
         }
     }
@@ -202,15 +203,15 @@ fn filtered_questions_in_company_find_what_they_find_alone() {
     let queries: Vec<Vec<f32>> = (0..CLUSTERS).map(|number| row(number, 3)).collect();
     let queries: Vec<&[f32]> = queries.iter().map(Vec::as_slice).collect();
     // Common enough for a walk, and near some questions only: those walk together, others wider or not at all.
-    let passing = set(6000, |node| node % CLUSTERS < CLUSTERS / 2);
-    let params = BeamParams { passing: Some(&passing), ..BeamParams::new(K, 24) };
+    let allowed = set(6000, |node| node % CLUSTERS < CLUSTERS / 2);
+    let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(K, 24) };
     let mut together = vec![None; queries.len()];
     shard.search_batch(&queries, &params, |number, found| {
         assert!(together[number].replace(found).is_none(), "question {number} is answered once");
     });
     for (query, together) in queries.iter().zip(together) {
         let (alone, together) = (shard.search(query, &params), together.unwrap());
-        assert_eq!((alone.hits, alone.distance_computations), (together.hits, together.distance_computations));
+        assert_eq!(alone, together);
     }
 }
 
@@ -222,21 +223,25 @@ fn a_search_that_is_told_to_stop_ends_soon_and_says_so() {
     let (looks, patience) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
     let stop = || looks.fetch_add(1, Ordering::Relaxed) >= patience.load(Ordering::Relaxed);
     let (few, half) = (set(6000, |node| node % 3 == 0), share(6000, 0.5));
-    for (passing, ef) in [(None, 3000), (Some(&half), 150)] {
-        let params = BeamParams { passing, ..BeamParams::new(K, ef) };
+    for (allowed, ef) in [(None, 3000), (Some(&half), 150)] {
+        let params = SearchParams { allowed, ..SearchParams::new(K, ef) };
         let whole = shard.search(&query, &params);
         looks.store(0, Ordering::Relaxed);
         patience.store(u32::MAX, Ordering::Relaxed);
-        let asked = shard.search(&query, &BeamParams { stop: Some(&stop), ..params });
-        assert_eq!((asked.hits, asked.stopped), (whole.hits, false));
+        let asked = shard.search(&query, &SearchParams { cancel: &stop, ..params });
+        assert_eq!((&asked.hits, asked.is_cancelled()), (&whole.hits, false));
         // Whichever look ends it: it costs no more, and a walk that had begun gives what it has.
         let mut partial = 0;
         for look in 0..looks.load(Ordering::Relaxed) {
             looks.store(0, Ordering::Relaxed);
             patience.store(look, Ordering::Relaxed);
-            let stopped = shard.search(&query, &BeamParams { stop: Some(&stop), ..params });
-            let (cost, most) = (stopped.distance_computations, whole.distance_computations);
-            assert!(stopped.stopped && cost <= most, "{ef}, {look}: {} {cost} of {most}", stopped.stopped);
+            let stopped = shard.search(&query, &SearchParams { cancel: &stop, ..params });
+            let (cost, most) = (stopped.cost.total(), whole.cost.total());
+            assert!(
+                stopped.is_cancelled() && cost <= most,
+                "{ef}, {look}: {} {cost} of {most}",
+                stopped.is_cancelled()
+            );
             partial += usize::from(!stopped.hits.is_empty());
         }
         assert!(partial > 0, "{ef}: no walk was stopped on its way");
@@ -244,7 +249,7 @@ fn a_search_that_is_told_to_stop_ends_soon_and_says_so() {
     // By the exact scan, which such a filter and beam lead to: nothing is found, and one block was read.
     looks.store(0, Ordering::Relaxed);
     patience.store(1, Ordering::Relaxed);
-    let params = BeamParams { passing: Some(&few), stop: Some(&stop), ..BeamParams::new(K, 2000) };
+    let params = SearchParams { allowed: Some(&few), cancel: &stop, ..SearchParams::new(K, 2000) };
     let stopped = shard.search(&query, &params);
-    assert_eq!((stopped.hits.len(), stopped.distance_computations), (0, 1024));
+    assert_eq!((stopped.hits.len(), stopped.cost.total()), (0, 1024));
 }

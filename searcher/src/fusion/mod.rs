@@ -6,4 +6,4 @@
 
 mod rrf;
 
-pub use rrf::{DEFAULT_RRF_K, Fused, Placement, rrf};
+pub use rrf::{DEFAULT_RRF_K, Placement, rrf};

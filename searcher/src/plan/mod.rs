@@ -1,5 +1,4 @@
-//! A request as pure data: which stages run, how deep, and at what effort. Nothing is executed here.
-
+//! A request as pure data: which stages run, how deep, and how. Nothing is executed here.
 //!
 //! | file | what lives there |
 //! |---|---|
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 use dyad_index::Certificate;
 use dyad_index::lexical::Filter;
-use dyad_index::snapshot::Effort;
+use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_proto::v1;
 
 use crate::fusion::DEFAULT_RRF_K;
@@ -43,15 +42,6 @@ pub enum Mode {
     Compare,
 }
 
-/// The dense stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct DenseStage {
-    /// Hits wanted of it.
-    pub depth: usize,
-    /// By the graph or exact.
-    pub effort: Effort,
-}
-
 /// All that a request asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -60,7 +50,7 @@ pub struct Plan {
     /// Hits of the reply.
     pub k: usize,
     /// The dense stage, if it runs.
-    pub dense: Option<DenseStage>,
+    pub dense: Option<DenseParams>,
     /// Hits wanted of the BM25 stage, if it runs.
     pub text_depth: Option<usize>,
     /// Constant of the fusion.
@@ -95,11 +85,12 @@ impl Plan {
             recall::choose(target, depth, filtered, certificates)
         });
         let wanted = chosen.as_ref().map_or_else(|| or(request.ef, DEFAULT_EF), |chosen| chosen.ef);
-        let effort = if request.exact { Effort::Exact } else { Effort::Walk { ef: wanted.max(depth + TIE_SLACK) } };
+        let approximate = SearchMode::Approximate { ef: wanted.max(depth + TIE_SLACK) };
+        let search = if request.exact { SearchMode::Exact } else { approximate };
         Self {
             mode,
             k,
-            dense: (mode != Mode::Bm25).then_some(DenseStage { depth, effort }),
+            dense: (mode != Mode::Bm25).then_some(DenseParams { k: depth, mode: search }),
             text_depth: (mode != Mode::Dense).then_some(depth),
             rrf_k: if request.rrf_k == 0 { DEFAULT_RRF_K } else { request.rrf_k },
             documents: !request.keys_only,
@@ -110,7 +101,7 @@ impl Plan {
     }
 
     /// The dense stage of the request that an explanation is asked for: what [`Self::new`] plans, and nothing else.
-    pub fn explained(request: &v1::ExplainRequest, certificates: &[&Certificate]) -> Option<DenseStage> {
+    pub fn explained(request: &v1::ExplainRequest, certificates: &[&Certificate]) -> Option<DenseParams> {
         let &v1::ExplainRequest { ef, k, mode, fusion_depth, target_recall, .. } = request;
         let k = if k == 0 { EXPLAINED_HITS } else { k };
         let search = v1::SearchRequest { mode, k, ef, fusion_depth, target_recall, ..v1::SearchRequest::default() };
@@ -119,9 +110,9 @@ impl Plan {
 
     /// Beam width, 0 where no graph is walked.
     pub fn ef(&self) -> u32 {
-        match self.dense.map(|stage| stage.effort) {
-            Some(Effort::Walk { ef }) => ef as u32,
-            Some(Effort::Exact) | None => 0,
+        match self.dense.map(|params| params.mode) {
+            Some(SearchMode::Approximate { ef }) => ef as u32,
+            Some(SearchMode::Exact) | None => 0,
         }
     }
 }
@@ -140,7 +131,7 @@ mod tests {
     fn each_mode_runs_its_stages_and_no_other() {
         let stages = |mode: v1::Mode| {
             let plan = plan(|request| request.set_mode(mode));
-            (plan.dense.map(|stage| stage.depth), plan.text_depth, plan.tower_time.as_secs())
+            (plan.dense.map(|params| params.k), plan.text_depth, plan.tower_time.as_secs())
         };
         assert_eq!(stages(v1::Mode::Dense), (Some(10), None, 10));
         assert_eq!(stages(v1::Mode::Bm25), (None, Some(10), 10));
@@ -181,7 +172,7 @@ mod tests {
             }
         }
         let unnamed = Plan::explained(&v1::ExplainRequest::default(), &[]).unwrap();
-        assert_eq!((unnamed.depth, unnamed.effort), (10, Effort::Walk { ef: 128 }));
+        assert_eq!((unnamed.k, unnamed.mode), (10, SearchMode::Approximate { ef: 128 }));
         let bm25 = v1::ExplainRequest { mode: v1::Mode::Bm25.into(), ..Default::default() };
         assert_eq!(Plan::explained(&bm25, &[]), None);
     }
@@ -192,7 +183,7 @@ mod tests {
             request.set_mode(v1::Mode::Dense);
             (request.exact, request.keys_only, request.rrf_k) = (true, true, 5);
         });
-        assert_eq!(plan.dense.unwrap().effort, Effort::Exact);
+        assert_eq!(plan.dense.unwrap().mode, SearchMode::Exact);
         assert_eq!((plan.ef(), plan.documents, plan.rrf_k), (0, false, 5));
     }
 }

@@ -11,7 +11,7 @@ mod remote;
 
 use std::time::{Duration, Instant};
 
-use dyad_index::{Metric, ModelRecord};
+use dyad_index::ModelRecord;
 
 use crate::error::{Error, Result};
 
@@ -126,15 +126,4 @@ impl QuestionTower {
 
 fn failed(reason: impl Into<String>, transient: bool) -> Error {
     Error::Tower { reason: reason.into(), transient }
-}
-
-/// A model as the wire describes it.
-pub(crate) fn record(model: &dyad_proto::v1::ModelInfo) -> ModelRecord {
-    ModelRecord {
-        name: model.name.clone(),
-        fingerprint: model.fingerprint.clone(),
-        dim: model.dim as usize,
-        metric: Metric::Cosine,
-        max_tokens: model.max_tokens as usize,
-    }
 }

@@ -7,7 +7,7 @@ use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
 use dyad_proto::v1;
 use tonic::Code;
 
-use super::{Embedded, failed, record};
+use super::{Embedded, failed};
 use crate::error::{Error, Result};
 
 /// An encoder service and the model that it had when the searcher started.
@@ -34,7 +34,9 @@ impl Remote {
             ..ClientConfig::default()
         };
         let client = EncoderClient::connect(url, config).await?;
-        let model = record(&client.info().await?);
+        let info = client.info().await?;
+        let (dim, max_tokens, metric) = (info.dim as usize, info.max_tokens as usize, info.metric().as_str_name());
+        let model = ModelRecord::of_unit_vectors(info.name, info.fingerprint, dim, metric, max_tokens)?;
         Ok(Self { client, model })
     }
 

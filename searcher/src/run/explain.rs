@@ -2,13 +2,12 @@
 
 use dyad_index::lexical::{Question, Weighed};
 use dyad_index::search::ExactRows as _;
-use dyad_index::snapshot::{Effort, Snapshot};
+use dyad_index::snapshot::{DenseParams, SearchMode, Shard, Snapshot};
 use rayon::prelude::*;
 
 use super::stop::Stop;
 use crate::error::{Error, Result};
 use crate::fusion::Placement;
-use crate::plan::DenseStage;
 
 /// A document's places for a question.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,36 +34,36 @@ pub(super) fn explain(
     query: &str,
     vector: &[f32],
     key: &str,
-    stage: Option<DenseStage>,
+    stage: Option<DenseParams>,
     stop: &Stop,
 ) -> Result<Explanation> {
     stop.check()?;
     let (shard, node) = snapshot.find(key).ok_or_else(|| Error::NoDocument(key.to_owned()))?;
     let Some(own) = snapshot.shards().get(shard) else { return Err(Error::NoDocument(key.to_owned())) };
-    let is_set = || stop.is_set();
 
     let score = own.dense.rows().score(node, vector, snapshot.manifest().model.metric);
-    let ahead = |shard: &dyad_index::snapshot::Shard| shard.dense.ahead_of(vector, (score, key), Some(&is_set));
+    let ahead = |shard: &Shard| shard.dense.ahead_of(vector, (score, key), stop);
     let ahead: Option<u64> = snapshot.shards().par_iter().map(ahead).sum();
     let dense_exact = Placement { rank: ahead.ok_or_else(|| stop.over())? as u32 + 1, score };
     let dense_graph = match stage {
-        Some(DenseStage { depth, effort }) => {
-            let walked = stop.complete(snapshot.search_dense(vector, depth, effort, None, Some(&is_set))?)?.hits;
-            let found = (1u32..).zip(&walked).find(|(_, hit)| hit.key == key);
+        Some(params) => {
+            let mut walked = snapshot.search_dense(&[vector], &params, None, stop)?;
+            let walked = stop.complete(walked.pop().unwrap_or_default())?.hits;
+            let found = (1u32..).zip(&walked).find(|(_, hit)| (hit.shard, hit.node) == (shard, node));
             found.map(|(rank, hit)| Placement { rank, score: hit.score })
         }
         None => None,
     };
 
     let question = Question::new(query);
-    let weighed = question.weigh(snapshot.statistics(), Some(&is_set))?.ok_or_else(|| stop.over())?;
+    let weighed = question.weigh(snapshot.statistics(), stop)?.ok_or_else(|| stop.over())?;
     let (mut bm25, mut bm25_json) = (None, String::new());
     if let Some((_, json)) = weighed.explain(&own.text, node)? {
         (bm25, bm25_json) = (Some(by_bm25(snapshot, &weighed, (shard, node, key), stop)?), json);
     }
     let (depth, ef) = match stage {
-        Some(DenseStage { depth, effort: Effort::Walk { ef } }) => (depth as u32, ef as u32),
-        Some(DenseStage { effort: Effort::Exact, .. }) | None => (0, 0),
+        Some(DenseParams { k, mode: SearchMode::Approximate { ef } }) => (k as u32, ef as u32),
+        Some(DenseParams { mode: SearchMode::Exact, .. }) | None => (0, 0),
     };
     Ok(Explanation { dense_exact, dense_graph, bm25, bm25_json, terms: question.terms().to_vec(), depth, ef })
 }
@@ -76,9 +75,8 @@ fn by_bm25(
     (shard, node, key): (usize, u32, &str),
     stop: &Stop,
 ) -> Result<Placement> {
-    let is_set = || stop.is_set();
-    let pass = |shard: &dyad_index::snapshot::Shard, take: &mut dyn FnMut(u32, f32)| -> Result<()> {
-        if weighed.each(&shard.text, take, Some(&is_set))? { Ok(()) } else { Err(stop.over()) }
+    let pass = |shard: &Shard, take: &mut dyn FnMut(u32, f32)| -> Result<()> {
+        if weighed.each(&shard.text, take, stop)? { Ok(()) } else { Err(stop.over()) }
     };
     let mut score = 0.0;
     if let Some(own) = snapshot.shards().get(shard) {
@@ -88,7 +86,7 @@ fn by_bm25(
             }
         })?;
     }
-    let ahead = |shard: &dyad_index::snapshot::Shard| -> Result<u32> {
+    let ahead = |shard: &Shard| -> Result<u32> {
         let (keys, mut ahead) = (shard.dense.keys(), 0);
         // A score with a smaller key wins ties.
         pass(shard, &mut |other, sum| {

@@ -69,7 +69,7 @@ impl Engine {
         let asked = Arc::clone(&stop);
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            dyad_index::verify::verify(snapshot.index(), snapshot.manifest(), Some(&|| asked.is_set()))
+            dyad_index::verify::verify(snapshot.index(), snapshot.manifest(), &*asked)
         });
         let findings = work.await.map_err(|_| Error::Internal)?;
         match findings.prevented {

@@ -3,8 +3,10 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `engine.rs` | the served generation, the question tower, and the way through both |
-//! | `stages.rs` | the CPU work of one request: search, fuse, fetch |
-//! | `batch.rs` | the same for many requests, walked together where they ask for the same |
+//! | `embed.rs` | the questions' vectors, and what is done without |
+//! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part side by side |
+//! | `batch.rs` | the CPU work of the parts for questions that are answered together |
+//! | `rank.rs` | from what the parts found to the answer |
 //! | `stop.rs` | when work ends before its end |
 //! | `answer.rs` | what comes out |
 //! | `generations.rs` | reload, rollback, verification |
@@ -14,12 +16,14 @@
 
 mod answer;
 mod batch;
+mod embed;
 mod engine;
 mod explain;
 mod generations;
+mod parts;
 mod pool;
+mod rank;
 mod reply_memory;
-mod stages;
 mod stop;
 
 pub(crate) use answer::overlap;

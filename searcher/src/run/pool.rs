@@ -96,9 +96,8 @@ impl Drop for Counted {
 }
 
 impl Workers {
-    fn new(name: &'static str) -> Result<Self> {
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let builder = rayon::ThreadPoolBuilder::new().num_threads(cores);
+    fn new(name: &'static str, threads: usize) -> Result<Self> {
+        let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
         let threads = builder.thread_name(move |number| format!("{name}-{number}")).build();
         let threads = threads.map_err(|error| Error::Threads(error.to_string()))?;
         Ok(Self { threads, load: Arc::default() })
@@ -106,15 +105,25 @@ impl Workers {
 }
 
 impl Pool {
+    /// For `limit` requests under way, with a thread of each class for every core.
     pub(super) fn new(limit: usize) -> Result<Self> {
+        Self::with_threads(limit, std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
+    }
+
+    pub(super) fn with_threads(limit: usize, threads: usize) -> Result<Self> {
         let share = limit / SHARE;
         Ok(Self {
             single: Places::new(limit - 2 * share),
             single_bulk: Places::new(share),
             many: Places::new(share),
-            interactive: Workers::new("dyad-search")?,
-            bulk: Workers::new("dyad-bulk")?,
+            interactive: Workers::new("dyad-search", threads)?,
+            bulk: Workers::new("dyad-bulk", threads)?,
         })
+    }
+
+    /// Threads of a class.
+    pub(super) fn threads(&self, class: Class) -> usize {
+        self.workers(class).threads.current_num_threads()
     }
 
     fn workers(&self, class: Class) -> &Workers {
@@ -184,7 +193,7 @@ pub(super) async fn finish<T>(result: oneshot::Receiver<T>, stop: &Stop) -> Resu
     match tokio::time::timeout_at(stop.deadline().into(), result).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(_)) => Err(Error::Internal),
-        Err(_) => Err(Error::Deadline(stop.time())),
+        Err(_) => Err(stop.over()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use dyad_index::snapshot::Hits;
+use dyad_index::{Cancel, Hits};
 
 use crate::error::{Error, Result};
 
@@ -26,6 +26,12 @@ impl Drop for Waiting {
     }
 }
 
+impl Cancel for Stop {
+    fn is_cancelled(&self) -> bool {
+        self.left.load(Ordering::Relaxed) || Instant::now() >= self.deadline
+    }
+}
+
 impl Stop {
     /// Work that may take `time` from `started`.
     pub(super) fn after(started: Instant, time: Duration) -> (Arc<Self>, Waiting) {
@@ -33,19 +39,9 @@ impl Stop {
         (Arc::clone(&stop), Waiting(stop))
     }
 
-    /// Whether to stop.
-    pub(super) fn is_set(&self) -> bool {
-        self.left.load(Ordering::Relaxed) || Instant::now() >= self.deadline
-    }
-
     /// When the time is over.
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
-    }
-
-    /// The time that there was.
-    pub(super) fn time(&self) -> Duration {
-        self.time
     }
 
     /// What is said of work that was stopped.
@@ -55,12 +51,12 @@ impl Stop {
 
     /// Refuses to begin where there is no time left.
     pub(super) fn check(&self) -> Result<()> {
-        if self.is_set() { Err(self.over()) } else { Ok(()) }
+        if self.is_cancelled() { Err(self.over()) } else { Ok(()) }
     }
 
-    /// Hits of a search that came to its end. Those of a stopped one are never an answer.
-    pub(super) fn complete(&self, hits: Hits) -> Result<Hits> {
-        if hits.stopped { Err(self.over()) } else { Ok(hits) }
+    /// Hits of a search that came to its end. Those of a cancelled one are never an answer.
+    pub(super) fn complete<H>(&self, hits: Hits<H>) -> Result<Hits<H>> {
+        if hits.is_cancelled() { Err(self.over()) } else { Ok(hits) }
     }
 }
 
@@ -72,13 +68,12 @@ mod tests {
     fn work_stops_when_nobody_waits_or_the_time_is_over() {
         let hour = Duration::from_hours(1);
         let (stop, waiting) = Stop::after(Instant::now(), hour);
-        assert!(!stop.is_set() && stop.check().is_ok());
-        assert_eq!(stop.complete(Hits::default()).unwrap(), Hits::default());
-        let partial = Hits { stopped: true, ..Hits::default() };
-        assert!(matches!(stop.complete(partial), Err(Error::Deadline(time)) if time == hour));
+        assert!(!stop.is_cancelled() && stop.check().is_ok());
+        assert_eq!(stop.complete(Hits::<u8>::default()).unwrap(), Hits::default());
+        assert!(matches!(stop.complete(Hits::<u8>::cancelled()), Err(Error::Deadline(time)) if time == hour));
         drop(waiting);
-        assert!(stop.is_set() && stop.check().is_err());
+        assert!(stop.is_cancelled() && stop.check().is_err());
         let (stop, _waiting) = Stop::after(Instant::now(), Duration::ZERO);
-        assert!(stop.is_set());
+        assert!(stop.is_cancelled());
     }
 }

@@ -141,6 +141,7 @@ pub(crate) fn write_index_of(documents: &[(String, String)], index: &Path, gener
 /// The stand-in for an encoder service.
 struct Words {
     fingerprint: String,
+    metric: v1::Metric,
     broken: Arc<AtomicBool>,
 }
 
@@ -151,7 +152,7 @@ impl Encoder for Words {
             name: "words".into(),
             fingerprint: self.fingerprint.clone(),
             dim: DIM as u32,
-            metric: v1::Metric::Cosine.into(),
+            metric: self.metric.into(),
             max_tokens: 64,
             ..Default::default()
         };
@@ -204,11 +205,16 @@ pub(crate) async fn encoder(fingerprint: &str) -> EncoderService {
 }
 
 pub(crate) async fn encoder_at(address: &str, fingerprint: &str) -> EncoderService {
+    encoder_of(address, fingerprint, v1::Metric::Cosine).await
+}
+
+/// An encoder service whose model says that its vectors are compared like this.
+pub(crate) async fn encoder_of(address: &str, fingerprint: &str, metric: v1::Metric) -> EncoderService {
     let listener = service::bind(address).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
     let broken = Arc::new(AtomicBool::new(false));
-    let words = Words { fingerprint: fingerprint.to_owned(), broken: Arc::clone(&broken) };
+    let words = Words { fingerprint: fingerprint.to_owned(), metric, broken: Arc::clone(&broken) };
     let health = Health::new().serving::<EncoderServer<Words>>().await;
     let shutdown = async { drop(stopped.await) };
     tokio::spawn(service::serve(

@@ -8,7 +8,7 @@ use dyad_proto::v1::Mode;
 use dyad_searcher::question::QuestionTower;
 use dyad_searcher::run::{Admission, EngineConfig};
 
-use crate::fixture::{encoder, encoder_at, open, request, searcher, searcher_with, write_index};
+use crate::fixture::{encoder, encoder_at, encoder_of, open, request, searcher, searcher_with, write_index};
 
 #[tokio::test]
 async fn bad_requests_name_the_field() {
@@ -171,4 +171,15 @@ async fn a_search_without_time_is_refused_and_never_partial() {
     let error = server.engine.search_batch(batch, none).await.unwrap_err();
     assert!(matches!(error, dyad_searcher::Error::Deadline(Duration::ZERO)), "{error}");
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::DeadlineExceeded);
+}
+
+#[tokio::test]
+async fn a_tower_whose_vectors_are_compared_in_another_way_is_refused() {
+    for metric in [v1::Metric::L2, v1::Metric::Unspecified] {
+        let tower = encoder_of("127.0.0.1:0", "f00d", metric).await;
+        let error = QuestionTower::connect(&tower.url).await.unwrap_err();
+        let got = format!("model `words`: expected vectors compared by `cosine`, got `{}`", metric.as_str_name());
+        assert!(error.to_string().contains(&got), "{error}");
+        assert_eq!(tonic::Status::from(error).code(), tonic::Code::FailedPrecondition);
+    }
 }

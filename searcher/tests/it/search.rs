@@ -4,7 +4,9 @@ use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use tokio_stream::StreamExt as _;
 
-use crate::fixture::{documents, embed, keys, metadata, request, searcher};
+use dyad_searcher::run::EngineConfig;
+
+use crate::fixture::{documents, embed, keys, metadata, request, searcher, searcher_over, write_index_of};
 
 /// Documents by inner product with a question, ties by key.
 fn nearest(query: &str) -> Vec<(String, f32)> {
@@ -89,6 +91,30 @@ async fn compare_holds_what_the_three_modes_answer() {
     assert!((all.overlap_dense_bm25 - shared as f32 / 7.0).abs() < 1e-6);
     let timings = reply.timings.unwrap();
     assert!(timings.total_us >= timings.dense_us.max(timings.bm25_us));
+}
+
+/// Forty documents of four texts, in two shards: the cut falls among equals of both, in another order by key than by place.
+#[tokio::test]
+async fn ties_across_shards_are_broken_by_key_before_the_cut() {
+    let texts = ["the old river", "the old bird", "the quick river", "a planet"];
+    let documents: Vec<(String, String)> =
+        (0..40).map(|at| (format!("doc-{:02}", at * 7 % 40), texts[at / 2 % 4].to_owned())).collect();
+    let index = tempfile::tempdir().unwrap();
+    write_index_of(&documents, index.path(), 1, "f00d");
+    let server = searcher_over(index, EngineConfig::default()).await;
+    let query = "old river";
+    for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
+        for exact in [false, mode == Mode::Dense] {
+            let ask = |k| server.client.search(v1::SearchRequest { exact, ..request(mode, query, k) });
+            let all = ask(40).await.unwrap().hits;
+            // A full sort by score and key is the whole ranking, and a shorter one begins as it does.
+            assert!(all.is_sorted_by(|a, b| b.score.total_cmp(&a.score).then(a.key.cmp(&b.key)).is_le()), "{mode:?}");
+            assert!(all.len() >= 30 && all.windows(2).filter(|pair| pair[0].score == pair[1].score).count() >= 20);
+            for k in [1, 3, 9, 10, 11, 25] {
+                assert_eq!(keys(&ask(k).await.unwrap().hits), keys(&all)[..k as usize], "{mode:?} {k}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

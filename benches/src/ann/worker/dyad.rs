@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use dyad_index::format::RowType;
-use dyad_index::search::{BeamParams, DenseRows};
+use dyad_index::search::{DenseRows, SearchParams};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
 use dyad_index::{BuildRecord, ModelRecord, kernels};
 use dyad_indexer::build::native::Native;
@@ -99,7 +99,7 @@ impl Opening for Index {
     }
 
     fn search(&self, query: &[f32], value: usize, out: &mut [i32]) {
-        let found = self.shard.search(query, &BeamParams::new(out.len(), value));
+        let found = self.shard.search(query, &SearchParams::new(out.len(), value));
         for (hit, out) in found.hits.iter().zip(out) {
             // Row and node are the same number: the builder keeps the order.
             *out = hit.node as i32;
@@ -107,7 +107,7 @@ impl Opening for Index {
     }
 
     fn search_batch(&self, queries: &[&[f32]], k: usize, value: usize, out: &mut [i32]) {
-        let params = BeamParams::new(k, value);
+        let params = SearchParams::new(k, value);
         self.shard.search_batch(queries, &params, |number, found| {
             let out = out.get_mut(number * k..(number + 1) * k).unwrap_or_default();
             for (hit, out) in found.hits.iter().zip(out) {

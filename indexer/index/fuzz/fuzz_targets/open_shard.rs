@@ -12,8 +12,9 @@ use dyad_index::format::keys::KeysView;
 use dyad_index::format::rows::StoredRows;
 use dyad_index::format::{SectionEntry, SectionKind};
 use dyad_index::quant::Prepared;
-use dyad_index::search::{Beam, BeamParams, Lanes, NodeSet, flat};
-use dyad_index::shard::{DenseShard, Found};
+use dyad_index::search::{Hits, NodeSet, Scored, SearchParams, SearchScratch, ShardView, flat};
+use dyad_index::shard::DenseShard;
+use dyad_index::{Cancel, Never};
 use dyad_index_fuzz::{Draft, MemoryFile, Script, small_shards};
 use libfuzzer_sys::fuzz_target;
 
@@ -56,14 +57,14 @@ fn look(bytes: &[u8], query: &[f32], wishes: &Wishes, untouched: bool) {
             return;
         }
     };
-    let problems = shard.verify(None).problems;
+    let problems = shard.verify(&Never).problems;
     assert!(!untouched || problems.is_empty(), "problems in a sound file: {problems:?}");
     views(&shard, query);
-    let mut passing = NodeSet::new(shard.len());
-    passing.extend((0..shard.len() as u32).filter(|node| wishes.pattern >> (node % 8) & 1 == 1));
+    let mut allowed = NodeSet::new(shard.len());
+    allowed.extend((0..shard.len() as u32).filter(|node| wishes.pattern >> (node % 8) & 1 == 1));
     let tame = problems.is_empty() && query.iter().all(|value| value.abs() < TAME);
     copies(&shard, bytes, query, wishes, tame);
-    searches(&shard, query, wishes, &passing, tame);
+    searches(&shard, query, wishes, &allowed, tame);
     if problems.is_empty() {
         for node in 0..shard.len() as u32 {
             assert_eq!(shard.keys().find(shard.keys().key(node)), Some(node));
@@ -72,35 +73,35 @@ fn look(bytes: &[u8], query: &[f32], wishes: &Wishes, untouched: bool) {
 }
 
 /// Every way to search. `sound` says that nothing was found to complain about.
-fn searches(shard: &DenseShard, query: &[f32], wishes: &Wishes, passing: &NodeSet, sound: bool) {
-    let plain = BeamParams::new(wishes.k, wishes.ef);
-    let expect = |found: &Found<'_>, among: usize, k: usize| {
+fn searches(shard: &DenseShard, query: &[f32], wishes: &Wishes, allowed: &NodeSet, sound: bool) {
+    let plain = SearchParams::new(wishes.k, wishes.ef);
+    let expect = |found: &Hits<Scored>, among: usize, k: usize| {
         assert!(found.hits.len() <= k, "{} hits of {k}", found.hits.len());
         if sound && query.len() == shard.rows().dim() {
             assert_eq!(found.hits.len(), among.min(k));
             let nodes: BTreeSet<u32> = found.hits.iter().map(|hit| hit.node).collect();
             assert_eq!(nodes.len(), found.hits.len(), "a node twice");
             assert!(nodes.last().is_none_or(|node| (*node as usize) < shard.len()));
-            assert!(found.hits.iter().all(|hit| !hit.score.is_nan() && !hit.key.is_empty()));
+            assert!(found.hits.iter().all(|hit| !hit.score.is_nan() && !shard.keys().key(hit.node).is_empty()));
         }
         assert!(found.hits.is_sorted_by(|a, b| a.score.total_cmp(&b.score).is_ge()));
     };
     let (n, k) = (shard.len(), wishes.k);
     expect(&shard.search(query, &plain), n, k);
-    expect(&shard.search(query, &BeamParams { margin: Some(0.1), ..plain }), n, k);
-    expect(&shard.search(query, &BeamParams { rescore: false, ..plain }), n, k);
+    expect(&shard.search(query, &SearchParams { margin: Some(0.1), ..plain }), n, k);
+    expect(&shard.search(query, &SearchParams { rescore: false, ..plain }), n, k);
     expect(&shard.search_exact(query, k, None), n, k);
-    expect(&shard.search_exact(query, k, Some(passing)), passing.len(), k);
-    let filtered = shard.search(query, &BeamParams { passing: Some(passing), ..plain });
-    expect(&filtered, passing.len(), k);
-    assert!(filtered.hits.iter().all(|hit| passing.contains(hit.node)));
+    expect(&shard.search_exact(query, k, Some(allowed)), allowed.len(), k);
+    let filtered = shard.search(query, &SearchParams { allowed: Some(allowed), ..plain });
+    expect(&filtered, allowed.len(), k);
+    assert!(filtered.hits.iter().all(|hit| allowed.contains(hit.node)));
     let asked = AtomicU32::new(0);
     let stop = || asked.fetch_add(1, Ordering::Relaxed) > 0;
     let questions: Vec<&[f32]> = std::iter::repeat_n(query, 9).chain([&[][..], &query[..query.len() / 2]]).collect();
-    for passing in [None, Some(passing)] {
-        for stop in [None, Some(&stop as &(dyn Fn() -> bool + Sync))] {
+    for allowed in [None, Some(allowed)] {
+        for cancel in [&Never as &dyn Cancel, &stop] {
             let mut answers = vec![0; questions.len()];
-            shard.search_batch(&questions, &BeamParams { stop, passing, ..plain }, |number, _| answers[number] += 1);
+            shard.search_batch(&questions, &SearchParams { cancel, allowed, ..plain }, |number, _| answers[number] += 1);
             assert!(answers.iter().all(|count| *count == 1), "{answers:?}");
         }
     }
@@ -111,9 +112,9 @@ fn views(shard: &DenseShard, query: &[f32]) {
     let (graph, codes, rows, keys) = (shard.graph(), shard.codes(), shard.rows(), shard.keys());
     graph.counts();
     let copy = graph.to_graph();
-    assert_eq!(graph.validate(None).is_ok(), copy.validate(shard.len()).is_ok());
+    assert_eq!(graph.validate(&Never).is_ok(), copy.validate(shard.len()).is_ok());
     let unreached = copy.reachable().iter().filter(|reached| !**reached).count() as u64;
-    assert_eq!(graph.unreached(None), Some(unreached));
+    assert_eq!(graph.unreached(&Never), Some(unreached));
     let certificate = shard.certificate();
     certificate.margin(10, 100);
     certificate.margin(1, 6);
@@ -160,10 +161,11 @@ fn copies(shard: &DenseShard, bytes: &[u8], query: &[f32], wishes: &Wishes, soun
     let keys = KeysView::new(&keys, header.vectors).expect("it could be opened");
     let _ = keys.check();
     let graph = graph.view(&links);
-    let beam = Beam { codes: table.view(&codes), graph: &graph, order: graph.order(), rows: &rows, metric };
-    let walked = beam.search_one(query, &BeamParams::new(wishes.k, wishes.ef), &mut Lanes::new());
+    let order = Some(graph.order());
+    let view = ShardView { codes: table.view(&codes), links: &graph, order, rows: &rows, metric };
+    let walked = view.search_one(query, &SearchParams::new(wishes.k, wishes.ef), &mut SearchScratch::default());
     // Without the scan that a shard falls back to: what `verify` calls sound is walked whole.
-    let whole = beam.search_one(query, &BeamParams::new(n, n), &mut Lanes::new());
+    let whole = view.search_one(query, &SearchParams::new(n, n), &mut SearchScratch::default());
     if sound && query.len() == dim {
         assert_eq!(whole.hits.len(), n, "a walk loses nodes");
     }

@@ -2,16 +2,14 @@
 //! stack, however large the graph is.
 
 use super::graph::LinksView;
+use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::search::NodeSet;
 
 /// Slots that wait for their links to be followed: 256 KiB. What does not fit is met by another sweep.
 const WAITING: usize = 1 << 16;
-/// Slots between two looks at whether to stop.
+/// Slots between two looks at whether to end.
 const BETWEEN_LOOKS: u32 = 1 << 14;
-
-/// Asked now and then; true ends the work.
-type Stop<'a> = Option<&'a (dyn Fn() -> bool + Sync)>;
 
 fn fail(layer: usize, node: u32, problem: String) -> Error {
     Error::Graph { layer, node, problem }
@@ -19,11 +17,11 @@ fn fail(layer: usize, node: u32, problem: String) -> Error {
 
 impl LinksView<'_> {
     /// Checks what [`Graph::validate`](crate::graph::Graph::validate) checks: links lead to slots of their layer, upper
-    /// layers are ascending, the entry point is on the highest one. False where `stop` ended it.
-    pub fn validate(&self, stop: Stop<'_>) -> Result<bool> {
+    /// layers are ascending, the entry point is on the highest one. False where `cancel` ended it.
+    pub fn validate(&self, cancel: &dyn Cancel) -> Result<bool> {
         let n = self.order().len();
         for slot in 0..n as u32 {
-            if slot.is_multiple_of(BETWEEN_LOOKS) && stop.is_some_and(|stop| stop()) {
+            if slot.is_multiple_of(BETWEEN_LOOKS) && cancel.is_cancelled() {
                 return Ok(false);
             }
             // The slot itself is padding.
@@ -46,7 +44,7 @@ impl LinksView<'_> {
                 return Err(fail(at, pair[1], "nodes are not ascending".to_owned()));
             }
             for (i, (&node, ends)) in (0u32..).zip(nodes.iter().zip(offsets.windows(2))) {
-                if i.is_multiple_of(BETWEEN_LOOKS) && stop.is_some_and(|stop| stop()) {
+                if i.is_multiple_of(BETWEEN_LOOKS) && cancel.is_cancelled() {
                     return Ok(false);
                 }
                 if node as usize >= n {
@@ -75,11 +73,11 @@ impl LinksView<'_> {
         Ok(true)
     }
 
-    /// Slots that a walk along layer 0 does not reach from the entry point; none counted where `stop` ended it.
+    /// Slots that a walk along layer 0 does not reach from the entry point; none counted where `cancel` ended it.
     ///
     /// Slots are numbered breadth first, so that one sweep in their order reaches nearly all of a graph that was laid out
     /// by us: each is met before the slots that it leads to. Links that lead back are followed from a stack.
-    pub fn unreached(&self, stop: Stop<'_>) -> Option<u64> {
+    pub fn unreached(&self, cancel: &dyn Cancel) -> Option<u64> {
         let n = self.order().len();
         let mut reached = NodeSet::new(n);
         reached.insert(self.entry_slot());
@@ -91,15 +89,13 @@ impl LinksView<'_> {
             for start in 0..n as u32 {
                 let mut next = reached.contains(start).then_some(start);
                 while let Some(slot) = next {
-                    if looks.is_multiple_of(BETWEEN_LOOKS) && stop.is_some_and(|stop| stop()) {
+                    if looks.is_multiple_of(BETWEEN_LOOKS) && cancel.is_cancelled() {
                         return None;
                     }
                     looks = looks.wrapping_add(1);
                     for &target in self.row(slot) {
-                        let before = reached.len();
-                        reached.insert(target);
                         // What lies ahead of the sweep is met by it.
-                        if reached.len() > before && target <= start {
+                        if reached.insert(target) && target <= start {
                             if waiting.len() < WAITING {
                                 waiting.push(target);
                             } else {
@@ -119,6 +115,7 @@ impl LinksView<'_> {
 mod tests {
     use proptest::prelude::*;
 
+    use crate::cancel::Never;
     use crate::graph::{Graph, Layer};
     use crate::layout::Layout;
 
@@ -202,10 +199,10 @@ mod tests {
         fn in_place_finds_what_a_copy_finds(layout in layout()) {
             let (valid, unreached) = by_copy(&layout);
             let view = layout.view();
-            prop_assert_eq!(view.validate(None).map(|whole| assert!(whole)).map_err(|error| error.to_string()), valid);
-            prop_assert_eq!(view.unreached(None), Some(unreached));
+            prop_assert_eq!(view.validate(&Never).map(|whole| assert!(whole)).map_err(|error| error.to_string()), valid);
+            prop_assert_eq!(view.unreached(&Never), Some(unreached));
             let stop = || true;
-            prop_assert!(!view.validate(Some(&stop)).unwrap_or(false) && view.unreached(Some(&stop)).is_none());
+            prop_assert!(!view.validate(&stop).unwrap_or(false) && view.unreached(&stop).is_none());
         }
     }
 
@@ -221,7 +218,7 @@ mod tests {
         };
         let n = 200_000u32;
         let chain = layout(n, 1, (0..n).map(|slot| slot.saturating_sub(1)).collect());
-        assert_eq!(chain.view().unreached(None), Some(0));
+        assert_eq!(chain.view().unreached(&Never), Some(0));
         // The entry leads to the upper half of a tree whose links all lead back: far more wait than fit.
         let degree = 16;
         let parents = n / 16;
@@ -235,6 +232,6 @@ mod tests {
         (0..degree).for_each(|at| links[last + at] = n - 2 - at as u32);
         let tree = layout(n, degree, links);
         let (_, unreached) = by_copy(&tree);
-        assert_eq!(tree.view().unreached(None), Some(unreached));
+        assert_eq!(tree.view().unreached(&Never), Some(unreached));
     }
 }

@@ -16,10 +16,11 @@ use super::schema::schema;
 use super::statistics::TermStatistics;
 use super::wand::{TermCursor, block_max_wand};
 use super::{CorpusStatistics, TextShard, terms, text_error};
+use crate::cancel::Cancel;
 use crate::error::Result;
-use crate::search::{NodeSet, TopK};
+use crate::search::{Completeness, Hits, NodeSet, Scored, TopK};
 
-/// Postings that a walk may pass without asking whether to stop: some milliseconds. tantivy's own walk, which never asks,
+/// Postings that a walk may pass without asking whether to end: some milliseconds. tantivy's own walk, which never asks,
 /// is up to a third faster on a question of few words, since it moves to a block without decoding it.
 const QUICK_POSTINGS: u64 = 1 << 19;
 
@@ -46,45 +47,33 @@ impl std::fmt::Debug for Weighed<'_> {
     }
 }
 
-/// The best documents of a shard.
-#[derive(Debug, Clone, Default)]
-pub struct TextHits<'a> {
-    /// Best first.
-    pub hits: Vec<TextHit<'a>>,
-    /// The search was told to stop before its end.
-    pub stopped: bool,
+/// A document in the order of hits: *greater* is better, higher score, then smaller key. The key is looked up only where
+/// scores tie.
+struct Candidate<'a> {
+    hit: Scored,
+    key: &'a dyn Fn(u32) -> &'a str,
 }
 
-/// A document and its BM25 sum. *Greater* means better: higher score, then smaller key.
-#[derive(Debug, Clone, Copy)]
-pub struct TextHit<'a> {
-    /// BM25 sum.
-    pub score: f32,
-    /// Document key.
-    pub key: &'a str,
-    /// Document of the segment, which is the node of the vectors.
-    pub node: u32,
-}
-
-impl Ord for TextHit<'_> {
+impl Ord for Candidate<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.score.total_cmp(&other.score).then_with(|| other.key.cmp(self.key))
+        let by_key = || (other.key)(other.hit.node).cmp((self.key)(self.hit.node));
+        self.hit.score.total_cmp(&other.hit.score).then_with(by_key)
     }
 }
 
-impl PartialOrd for TextHit<'_> {
+impl PartialOrd for Candidate<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for TextHit<'_> {
+impl PartialEq for Candidate<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for TextHit<'_> {}
+impl Eq for Candidate<'_> {}
 
 impl Question {
     /// Analyzes a question. A repeated word counts as often as it is asked.
@@ -100,18 +89,14 @@ impl Question {
         &self.words
     }
 
-    /// Looks the terms up in every shard. `stop` is asked between terms; nothing where it ended the work.
-    pub fn weigh(
-        &self,
-        corpus: &CorpusStatistics,
-        stop: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Result<Option<Weighed<'_>>> {
+    /// Looks the terms up in every shard. `cancel` is asked between terms; nothing where it ended the work.
+    pub fn weigh(&self, corpus: &CorpusStatistics, cancel: &dyn Cancel) -> Result<Option<Weighed<'_>>> {
         let (_, fields) = schema();
-        let Some(statistics) = corpus.of(fields.body, &self.terms, stop)? else { return Ok(None) };
+        let Some(statistics) = corpus.of(fields.body, &self.terms, cancel)? else { return Ok(None) };
         let mut made: HashMap<&Term, Bm25Weight> = HashMap::new();
         let mut weights = Vec::with_capacity(self.terms.len());
         for term in &self.terms {
-            if stop.is_some_and(|stop| stop()) {
+            if cancel.is_cancelled() {
                 return Ok(None);
             }
             let weight = match made.entry(term) {
@@ -128,31 +113,31 @@ impl Question {
 }
 
 impl Weighed<'_> {
-    /// The `k` best documents of a shard, of those that pass; `key` gives the key of a node. Blocks of documents that
-    /// cannot get among them are skipped (block-max WAND). `stop` is asked between terms and between blocks; true ends the
-    /// search.
+    /// The `k` best documents of a shard, of those that are allowed, score descending, then key ascending; `key` gives the
+    /// key of a node. Blocks of documents that cannot get among them are skipped (block-max WAND). `cancel` is asked between
+    /// terms and between blocks.
     pub fn best<'k>(
         &self,
         shard: &TextShard,
         k: usize,
-        key: impl Fn(u32) -> &'k str,
-        passing: Option<&NodeSet>,
-        stop: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Result<TextHits<'k>> {
+        key: &'k dyn Fn(u32) -> &'k str,
+        allowed: Option<&NodeSet>,
+        cancel: &dyn Cancel,
+    ) -> Result<Hits<Scored>> {
         if self.question.terms.is_empty() || k == 0 {
-            return Ok(TextHits::default());
+            return Ok(Hits::default());
         }
         let slack = self.statistics.bound_slack(shard)?;
         let mut best = TopK::new(k);
         let mut take = |node, score| {
-            if passing.is_none_or(|passing| passing.contains(node)) {
-                best.offer(TextHit { score, key: key(node), node });
+            if allowed.is_none_or(|allowed| allowed.contains(node)) {
+                best.offer(Candidate { hit: Scored { node, score }, key });
             }
             // Blocks whose bound is at or below the threshold are skipped; one that ties with the last must be seen.
-            best.floor().map_or(f32::MIN, |last| last.score * slack)
+            best.floor().map_or(f32::MIN, |last| last.hit.score * slack)
         };
-        if stop.is_some_and(|stop| stop()) {
-            return Ok(TextHits { hits: Vec::new(), stopped: true });
+        if cancel.is_cancelled() {
+            return Ok(Hits::cancelled());
         }
         let whole = if self.postings(shard)? <= self.quick {
             if let Some(segment) = shard.searcher.segment_readers().first() {
@@ -161,9 +146,11 @@ impl Weighed<'_> {
             }
             true
         } else {
-            self.walk(shard, stop, &mut take)?
+            self.walk(shard, cancel, &mut take)?
         };
-        Ok(TextHits { hits: best.drain_sorted(), stopped: !whole })
+        let hits = best.drain_sorted().into_iter().map(|candidate| candidate.hit).collect();
+        let completeness = if whole { Completeness::Complete } else { Completeness::Cancelled };
+        Ok(Hits { hits, completeness, ..Hits::default() })
     }
 
     /// BM25 sum of one document, if any term matches, and its explanation as JSON.
@@ -181,15 +168,10 @@ impl Weighed<'_> {
         }
     }
 
-    /// Every matching document of a shard with the score that [`Self::best`] gives it, ascending. False where `stop`, which
-    /// is asked between terms and between blocks, ended it.
-    pub fn each(
-        &self,
-        shard: &TextShard,
-        mut take: impl FnMut(u32, f32),
-        stop: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Result<bool> {
-        self.walk(shard, stop, &mut |node, score| {
+    /// Every matching document of a shard with the score that [`Self::best`] gives it, ascending. False where `cancel`,
+    /// which is asked between terms and between blocks, ended it.
+    pub fn each(&self, shard: &TextShard, mut take: impl FnMut(u32, f32), cancel: &dyn Cancel) -> Result<bool> {
+        self.walk(shard, cancel, &mut |node, score| {
             take(node, score);
             f32::MIN
         })
@@ -205,10 +187,10 @@ impl Weighed<'_> {
     fn walk(
         &self,
         shard: &TextShard,
-        stop: Option<&(dyn Fn() -> bool + Sync)>,
+        cancel: &dyn Cancel,
         take: &mut dyn FnMut(DocId, Score) -> Score,
     ) -> Result<bool> {
-        if stop.is_some_and(|stop| stop()) {
+        if cancel.is_cancelled() {
             return Ok(false);
         }
         // One segment, or none in a shard without documents.
@@ -219,7 +201,7 @@ impl Weighed<'_> {
         let norms = segment.get_fieldnorms_reader(field).map_err(&failed)?;
         let mut cursors = Vec::with_capacity(self.weights.len());
         for (term, weight) in self.question.terms.iter().zip(&self.weights) {
-            if stop.is_some_and(|stop| stop()) {
+            if cancel.is_cancelled() {
                 return Ok(false);
             }
             if let Some(info) = index.get_term_info(term)? {
@@ -227,7 +209,7 @@ impl Weighed<'_> {
                 cursors.push(TermCursor::new(block, weight));
             }
         }
-        Ok(block_max_wand(cursors, &norms, stop, take))
+        Ok(block_max_wand(cursors, &norms, cancel, take))
     }
 
     /// The same sum as tantivy makes it: for its explanations, and as an oracle.

@@ -3,11 +3,13 @@
 use std::io;
 use std::ops::Bound;
 
+use fixedbitset::FixedBitSet;
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocSet as _, InvertedIndexReader, TERMINATED, TantivyError};
 
 use super::facts::{self, FieldValue};
 use super::{TextShard, text_error};
+use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::search::NodeSet;
 
@@ -42,74 +44,19 @@ pub enum Filter {
     Keys(Vec<String>),
 }
 
-/// One bit per node.
-struct Bits {
-    words: Vec<u64>,
-    nodes: usize,
-}
-
-impl Bits {
-    fn none(nodes: usize) -> Self {
-        Self { words: vec![0; nodes.div_ceil(64)], nodes }
-    }
-
-    fn all(nodes: usize) -> Self {
-        Self::none(nodes).not()
-    }
-
-    fn insert(&mut self, node: u32) {
-        if let Some(word) = self.words.get_mut(node as usize / 64).filter(|_| (node as usize) < self.nodes) {
-            *word |= 1 << (node % 64);
-        }
-    }
-
-    fn not(mut self) -> Self {
-        for word in &mut self.words {
-            *word = !*word;
-        }
-        let used = self.nodes % 64;
-        if let Some(last) = self.words.last_mut().filter(|_| used > 0) {
-            *last &= (1 << used) - 1;
-        }
-        self
-    }
-
-    fn with(mut self, other: &Self, join: impl Fn(u64, u64) -> u64) -> Self {
-        for (word, other) in self.words.iter_mut().zip(&other.words) {
-            *word = join(*word, *other);
-        }
-        self
-    }
-
-    fn nodes(&self) -> NodeSet {
-        let mut set = NodeSet::new(self.nodes);
-        for (at, word) in self.words.iter().enumerate() {
-            let mut rest = *word;
-            while rest != 0 {
-                set.insert(at as u32 * 64 + rest.trailing_zeros());
-                rest &= rest - 1;
-            }
-        }
-        set
-    }
-}
-
-/// Asked now and then; true ends the work.
-pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
-
-/// Documents read between two looks at whether to stop.
+/// Documents read between two looks at whether to end.
 const DOCUMENTS_BETWEEN_LOOKS: u32 = 4096;
 
 /// The terms of one indexed field, and their documents.
 struct Terms<'a> {
     reader: std::sync::Arc<InvertedIndexReader>,
-    stop: Stop<'a>,
+    cancel: &'a dyn Cancel,
     read: u32,
 }
 
 impl Terms<'_> {
     /// Adds the documents of one term.
-    fn equal(&mut self, term: &[u8], into: &mut Bits) -> io::Result<()> {
+    fn equal(&mut self, term: &[u8], into: &mut FixedBitSet) -> io::Result<()> {
         match self.reader.terms().get(term)? {
             Some(info) => self.documents(&info, into),
             None => Ok(()),
@@ -121,7 +68,7 @@ impl Terms<'_> {
         &mut self,
         (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
         prefix: &[u8],
-        into: &mut Bits,
+        into: &mut FixedBitSet,
     ) -> io::Result<()> {
         let reader = std::sync::Arc::clone(&self.reader);
         let range = reader.terms().range();
@@ -145,16 +92,19 @@ impl Terms<'_> {
         Ok(())
     }
 
-    /// Interrupted where `stop` says so.
-    fn documents(&mut self, info: &tantivy::postings::TermInfo, into: &mut Bits) -> io::Result<()> {
+    /// Interrupted where `cancel` says so.
+    fn documents(&mut self, info: &tantivy::postings::TermInfo, into: &mut FixedBitSet) -> io::Result<()> {
         let mut documents = self.reader.read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
         let mut document = documents.doc();
         while document != TERMINATED {
-            if self.read.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) && (self.stop)() {
+            if self.read.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) && self.cancel.is_cancelled() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
             self.read = self.read.wrapping_add(1);
-            into.insert(document);
+            // A damaged list may name a document that is not there.
+            if (document as usize) < into.len() {
+                into.insert(document as usize);
+            }
             document = documents.advance();
         }
         Ok(())
@@ -162,26 +112,34 @@ impl Terms<'_> {
 }
 
 impl Filter {
-    /// The nodes of a shard that pass; nothing where `stop`, which is asked now and then, ended the work.
-    pub fn nodes(&self, shard: &TextShard, stop: Stop<'_>) -> Result<Option<NodeSet>> {
-        match self.bits(shard, stop) {
-            Ok(bits) => Ok(Some(bits.nodes())),
+    /// The nodes of a shard that pass; nothing where `cancel` ended the work.
+    pub fn nodes(&self, shard: &TextShard, cancel: &dyn Cancel) -> Result<Option<NodeSet>> {
+        match self.bits(shard, cancel) {
+            Ok(bits) => Ok(Some(bits.into())),
             Err(TantivyError::IoError(error)) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
             Err(error) => Err(text_error(shard.path())(error)),
         }
     }
 
-    fn bits(&self, shard: &TextShard, stop: Stop<'_>) -> tantivy::Result<Bits> {
-        let nodes = shard.len();
-        let terms = |field: Field| terms(shard, field, stop);
-        let fold = |all: &[Self], start: Bits, join: fn(u64, u64) -> u64| {
-            all.iter().try_fold(start, |bits, filter| Ok(bits.with(&filter.bits(shard, stop)?, join)))
-        };
-        let mut bits = Bits::none(nodes);
+    fn bits(&self, shard: &TextShard, cancel: &dyn Cancel) -> tantivy::Result<FixedBitSet> {
+        let terms = |field: Field| terms(shard, field, cancel);
+        let mut bits = FixedBitSet::with_capacity(shard.len());
         match self {
-            Self::All(all) => return fold(all, Bits::all(nodes), |a, b| a & b),
-            Self::Any(all) => return fold(all, bits, |a, b| a | b),
-            Self::Not(filter) => return Ok(filter.bits(shard, stop)?.not()),
+            Self::All(all) => {
+                bits.insert_range(..);
+                for filter in all {
+                    bits.intersect_with(&filter.bits(shard, cancel)?);
+                }
+            }
+            Self::Any(all) => {
+                for filter in all {
+                    bits.union_with(&filter.bits(shard, cancel)?);
+                }
+            }
+            Self::Not(filter) => {
+                bits = filter.bits(shard, cancel)?;
+                bits.toggle_range(..);
+            }
             Self::Keys(keys) => {
                 if let Some(mut terms) = terms(shard.fields.key)? {
                     keys.iter().try_for_each(|key| terms.equal(key.as_bytes(), &mut bits))?;
@@ -202,16 +160,16 @@ impl Filter {
                     values.iter().try_for_each(|value| terms.equal(&facts::term(&path, value), &mut bits))?;
                 }
             }
-            Self::Range { field, min, max } => range(shard, field, (min.as_ref(), max.as_ref()), stop, &mut bits)?,
+            Self::Range { field, min, max } => range(shard, field, (min.as_ref(), max.as_ref()), cancel, &mut bits)?,
         }
         Ok(bits)
     }
 }
 
 /// The terms of a field; none in a shard without documents.
-fn terms<'a>(shard: &TextShard, field: Field, stop: Stop<'a>) -> tantivy::Result<Option<Terms<'a>>> {
+fn terms<'a>(shard: &TextShard, field: Field, cancel: &'a dyn Cancel) -> tantivy::Result<Option<Terms<'a>>> {
     let segment = shard.searcher.segment_readers().first();
-    segment.map(|segment| segment.inverted_index(field).map(|reader| Terms { reader, stop, read: 0 })).transpose()
+    segment.map(|segment| segment.inverted_index(field).map(|reader| Terms { reader, cancel, read: 0 })).transpose()
 }
 
 /// The value of an end.
@@ -226,8 +184,8 @@ fn range(
     shard: &TextShard,
     field: &str,
     (min, max): (Bound<&FieldValue>, Bound<&FieldValue>),
-    stop: Stop<'_>,
-    into: &mut Bits,
+    cancel: &dyn Cancel,
+    into: &mut FixedBitSet,
 ) -> tantivy::Result<()> {
     let (Some(one), Some(other)) = (value(min).or(value(max)), value(max).or(value(min))) else { return Ok(()) };
     let kind = one.kind();
@@ -238,14 +196,14 @@ fn range(
         // Keys are texts: no number lies among them.
         let key =
             |end: &FieldValue| if let FieldValue::Text(key) = end { key.clone().into_bytes() } else { Vec::new() };
-        return match terms(shard, shard.fields.key, stop)?.filter(|_| kind == facts::TEXT) {
+        return match terms(shard, shard.fields.key, cancel)?.filter(|_| kind == facts::TEXT) {
             Some(mut terms) => Ok(terms.between((min.map(key), max.map(key)), b"", into)?),
             None => Ok(()),
         };
     }
     let path = facts::path(field);
     let term = |end: &FieldValue| facts::term(&path, end);
-    if let Some(mut terms) = terms(shard, shard.fields.facts, stop)? {
+    if let Some(mut terms) = terms(shard, shard.fields.facts, cancel)? {
         terms.between((min.map(term), max.map(term)), &facts::prefix(&path, kind), into)?;
     }
     Ok(())

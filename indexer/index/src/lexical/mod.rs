@@ -9,7 +9,7 @@
 //! | `read_only.rs` | a directory without locks and writes, for reading |
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
 //! | `facts.rs` | titles and metadata as terms that sort |
-//! | `filter.rs` | conditions on fields, and the nodes that pass |
+//! | `filter.rs` | conditions on fields, and the nodes that meet them |
 //! | `notes.rs` | what a filter asks for that no document has |
 //! | `bm25.rs` | the best documents of a question, and why |
 //! | `wand.rs` | block-max WAND that can be stopped |
@@ -27,7 +27,7 @@ mod wand;
 mod writer;
 
 pub use analyzer::{ANALYZER, terms};
-pub use bm25::{Question, TextHit, TextHits, Weighed};
+pub use bm25::{Question, Weighed};
 pub use facts::{FieldValue, MAX_TEXT_BYTES};
 pub use filter::Filter;
 pub use reader::{StoredDocument, TextShard};

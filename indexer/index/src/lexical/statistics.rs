@@ -9,6 +9,7 @@ use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 
 use super::{TextShard, text_error};
+use crate::cancel::Cancel;
 use crate::error::Result;
 
 /// Statistics of the whole corpus. Count and frequencies come from the same segments, so that no term can be in
@@ -30,21 +31,16 @@ impl CorpusStatistics {
         Self { shards: shards.into_iter().map(|shard| (shard.path().to_owned(), shard.searcher.clone())).collect() }
     }
 
-    /// What is known of these terms: one look-up for each different term and shard. `stop` is asked before each term;
+    /// What is known of these terms: one look-up for each different term and shard. `cancel` is asked before each term;
     /// nothing where it ended the work.
-    pub(super) fn of(
-        &self,
-        field: Field,
-        terms: &[Term],
-        stop: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Result<Option<TermStatistics>> {
+    pub(super) fn of(&self, field: Field, terms: &[Term], cancel: &dyn Cancel) -> Result<Option<TermStatistics>> {
         let mut known = TermStatistics {
             documents: self.sum(Bm25StatisticsProvider::total_num_docs)?,
             tokens: self.sum(|searcher| searcher.total_num_tokens(field))?,
             frequencies: HashMap::with_capacity(terms.len()),
         };
         for term in terms {
-            if stop.is_some_and(|stop| stop()) {
+            if cancel.is_cancelled() {
                 return Ok(None);
             }
             if !known.frequencies.contains_key(term) {

@@ -1,4 +1,4 @@
-//! Block-max WAND over one segment (Ding and Suel 2011), which asks between blocks whether to stop, also while it skips.
+//! Block-max WAND over one segment (Ding and Suel 2011), which asks between blocks whether to end, also while it skips.
 //!
 //! This is tantivy's `block_wand`, step by step over the same blocks and in the same order of additions, so that scores are
 //! equal to the last bit. tantivy's own asks nobody until the next hit, which may be a whole segment away. The one
@@ -9,9 +9,11 @@ use tantivy::postings::BlockSegmentPostings;
 use tantivy::query::Bm25Weight;
 use tantivy::{DocId, Score, TERMINATED};
 
+use crate::cancel::Cancel;
+
 /// Documents of a whole block.
 const BLOCK: usize = 128;
-/// Steps of terms between two looks at whether to stop.
+/// Steps of terms between two looks at whether to end.
 const BETWEEN_LOOKS: usize = 4096;
 
 /// One term's documents, and where the walk stands among them.
@@ -96,32 +98,32 @@ impl<'a> TermCursor<'a> {
 
 /// Asked between blocks.
 struct Looks<'a> {
-    stop: Option<&'a (dyn Fn() -> bool + Sync)>,
+    cancel: &'a dyn Cancel,
     steps: usize,
 }
 
 impl Looks<'_> {
-    /// Counts `steps`, and says whether to stop.
+    /// Counts `steps`, and says whether to end.
     fn after(&mut self, steps: usize) -> bool {
         self.steps += steps;
         if self.steps < BETWEEN_LOOKS {
             return false;
         }
         self.steps = 0;
-        self.stop.is_some_and(|stop| stop())
+        self.cancel.is_cancelled()
     }
 }
 
 /// Hands every document that scores more than a threshold to `take`, ascending; `take` gives the threshold from there on,
-/// and documents that cannot exceed it are passed over. False where `stop` ended it.
+/// and documents that cannot exceed it are passed over. False where `cancel` ended it.
 pub(super) fn block_max_wand(
     mut cursors: Vec<TermCursor<'_>>,
     norms: &FieldNormReader,
-    stop: Option<&(dyn Fn() -> bool + Sync)>,
+    cancel: &dyn Cancel,
     take: &mut dyn FnMut(DocId, Score) -> Score,
 ) -> bool {
     let mut threshold = Score::MIN;
-    let mut looks = Looks { stop, steps: 0 };
+    let mut looks = Looks { cancel, steps: 0 };
     // Cursors hold whole blocks: what is put in order is where they are.
     let mut terms: Vec<&mut TermCursor<'_>> = cursors.iter_mut().filter(|term| term.doc < TERMINATED).collect();
     if terms.len() == 1 {

@@ -3,7 +3,7 @@
 use super::rotation::Rotation;
 use crate::kernels::dot;
 use crate::model::Metric;
-use crate::search::VectorRows;
+use crate::rows::VectorRows;
 
 /// Rows that the mean is taken of at most: the mean of a sample is as good a centre.
 const FIT_ROWS: usize = 1 << 16;

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes as _;
 use super::check::{self, Scratch};
 use super::codec::{Codec, Factors, Prepared};
 use crate::kernels::{self, Kernels, kernels};
-use crate::search::VectorRows;
+use crate::rows::VectorRows;
 
 /// Words behind the bits of a sketch: four factors of f32.
 const FACTOR_WORDS: usize = 2;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::rotation::splitmix;
 use super::*;
 use crate::model::Metric;
-use crate::search::{DenseRows, VectorRows as _};
+use crate::rows::{DenseRows, VectorRows as _};
 
 fn values(n: usize, dim: usize, seed: u64, unit: bool) -> Vec<f32> {
     let mut state = seed;

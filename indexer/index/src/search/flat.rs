@@ -1,6 +1,6 @@
 //! The exact scan: the oracle of every other search, and the mode `exact`.
 
-use super::{ExactRows, NodeSet, Scored};
+use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored};
 use crate::model::Metric;
 
 /// Rows compared between two looks at whether to go on.
@@ -9,39 +9,28 @@ pub(crate) const ROWS_BETWEEN_LOOKS: u64 = 1024;
 const WAITING: usize = 4096;
 
 /// The `k` best rows, best first, *and all rows that tie with the last of them*, so that the caller can break ties by
-/// key before it cuts at `k`. Only rows of `passing`, where that is given; rows whose score is not a number are no hits.
+/// key before it cuts at `k`. Only rows of `allowed`, where that is given; rows whose score is not a number are no hits.
 pub fn flat(
     rows: &(impl ExactRows + ?Sized),
     query: &[f32],
     k: usize,
     metric: Metric,
-    passing: Option<&NodeSet>,
+    allowed: Option<&NodeSet>,
 ) -> Vec<Scored> {
-    flat_until(rows, query, k, metric, passing, |_| true).hits
+    exact_scan(rows, &[query], k, metric, allowed, |_| true).pop().unwrap_or_default().hits
 }
 
-/// What an exact scan found, and what it cost.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Scanned {
-    /// As [`flat`] gives them; none where it was stopped.
-    pub(crate) hits: Vec<Scored>,
-    /// Rows compared.
-    pub(crate) compared: u64,
-    /// `go_on` said so.
-    pub(crate) stopped: bool,
-}
-
-/// [`flat`] that asks at its start, and now and then, whether to go on, and says at which row. Its memory does not grow with
-/// the rows.
-pub(crate) fn flat_until(
+/// [`flat`] for several questions in one pass over the rows. Asks at its start, and now and then, whether to go on, and says
+/// at which row; where it was not to, nothing is found. Its memory does not grow with the rows.
+pub fn exact_scan(
     rows: &(impl ExactRows + ?Sized),
-    query: &[f32],
+    queries: &[&[f32]],
     k: usize,
     metric: Metric,
-    passing: Option<&NodeSet>,
+    allowed: Option<&NodeSet>,
     go_on: impl Fn(u32) -> bool,
-) -> Scanned {
-    let mut scan = Scan { best: Vec::new(), k, floor: f32::NEG_INFINITY, most: 2 * k.min(rows.count()) + WAITING };
+) -> Vec<Hits<Scored>> {
+    let mut scans: Vec<Scan> = queries.iter().map(|_| Scan::new(k, rows.count())).collect();
     let mut compared = 0;
     // Whether the scan goes on.
     let mut offer = |node: u32| {
@@ -49,16 +38,22 @@ pub(crate) fn flat_until(
             return false;
         }
         compared += 1;
-        scan.offer(Scored { node, score: rows.score(node, query, metric) });
+        for (query, scan) in queries.iter().zip(&mut scans) {
+            scan.offer(Scored { node, score: rows.score(node, query, metric) });
+        }
         true
     };
     let whole = k == 0
-        || match passing {
+        || match allowed {
             None => (0..rows.count() as u32).all(&mut offer),
-            Some(passing) => passing.iter().filter(|node| (*node as usize) < rows.count()).all(&mut offer),
+            Some(allowed) => allowed.iter().filter(|node| (*node as usize) < rows.count()).all(&mut offer),
         };
-    let hits = if whole { scan.finish() } else { Vec::new() };
-    Scanned { hits, compared, stopped: !whole }
+    let found = |scan: Scan| Hits {
+        hits: if whole { scan.finish() } else { Vec::new() },
+        cost: Cost { estimated: 0, scored: compared },
+        completeness: if whole { Completeness::Complete } else { Completeness::Cancelled },
+    };
+    scans.into_iter().map(found).collect()
 }
 
 /// The best so far, and some that may be among them.
@@ -71,6 +66,10 @@ struct Scan {
 }
 
 impl Scan {
+    fn new(k: usize, rows: usize) -> Self {
+        Self { best: Vec::new(), k, floor: f32::NEG_INFINITY, most: 2 * k.min(rows) + WAITING }
+    }
+
     fn offer(&mut self, hit: Scored) {
         // False for a damaged row, whose score is not a number.
         if hit.score >= self.floor {
@@ -105,6 +104,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rows::DenseRows;
 
     /// Row `i` has the score `self.0[i]`.
     struct Scores(Vec<f32>);
@@ -140,15 +140,35 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_scan_ends_at_once_and_finds_nothing() {
+    fn a_scan_that_is_ended_ends_at_once_and_finds_nothing() {
         let rows = Scores(vec![1.0; 10_000]);
         let asked = AtomicU32::new(0);
-        let scanned = flat_until(&rows, &[], 3, Metric::Cosine, None, |node| {
+        let ended = exact_scan(&rows, &[&[], &[]], 3, Metric::Cosine, None, |node| {
             assert_eq!(u64::from(node), u64::from(asked.load(Ordering::Relaxed)) * ROWS_BETWEEN_LOOKS);
             asked.fetch_add(1, Ordering::Relaxed) != 2
         });
-        assert_eq!((scanned.hits.len(), scanned.compared, scanned.stopped), (0, 2 * ROWS_BETWEEN_LOOKS, true));
-        let whole = flat_until(&rows, &[], 3, Metric::Cosine, None, |_| true);
-        assert_eq!((whole.hits.len(), whole.compared, whole.stopped), (10_000, 10_000, false));
+        assert_eq!(ended.len(), 2);
+        for hits in ended {
+            assert!(hits.is_cancelled());
+            assert_eq!((hits.hits.len(), hits.cost.total()), (0, 2 * ROWS_BETWEEN_LOOKS));
+        }
+        let whole = exact_scan(&rows, &[&[]], 3, Metric::Cosine, None, |_| true).pop().unwrap();
+        assert_eq!((whole.hits.len(), whole.cost.total(), whole.is_cancelled()), (10_000, 10_000, false));
+    }
+
+    #[test]
+    fn questions_in_one_pass_find_what_each_finds_alone() {
+        let values: Vec<f32> = (0..4_000u32).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as f32 - 128.0).collect();
+        let rows = DenseRows::new(&values, 4);
+        let mut allowed = NodeSet::new(1_000);
+        allowed.extend((0..1_000).filter(|node| node % 3 != 1));
+        let queries: Vec<&[f32]> = values.chunks(4).step_by(97).collect();
+        for allowed in [None, Some(&allowed)] {
+            let together = exact_scan(&rows, &queries, 7, Metric::L2, allowed, |_| true);
+            assert_eq!(together.len(), queries.len());
+            for (query, together) in queries.iter().zip(together) {
+                assert_eq!(together.hits, flat(&rows, query, 7, Metric::L2, allowed));
+            }
+        }
     }
 }

@@ -1,82 +1,43 @@
-//! Searching vectors: the beam walk and the exact scan, over anything that gives rows and links.
+//! Searching vectors: the walk over codes and the exact scan, over anything that gives rows and links.
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `beam.rs` | what is served: walks over codes, several questions taking turns on one thread |
-//! | `lane.rs` | one such walk as a sequence of steps |
-//! | `explore.rs` | the same from row to row, for builders |
-//! | `frontier.rs`, `seen.rs` | a walk's candidates, and the slots it has met |
-//! | `node_set.rs` | which nodes a filter lets pass |
+//! | `hits.rs` | what every search gives: hits, their cost, and whether they are all |
+//! | `params.rs` | what a search looks for, and when a walk ends |
+//! | `walk.rs` | **the algorithm**: one walk over codes, as a sequence of steps |
+//! | `turns.rs` | walks for several questions that take turns on one thread: what is served |
+//! | `neighbours.rs` | the same walk from row to row, for builders |
+//! | `candidates.rs`, `visited.rs` | a walk's candidates, and the slots that it has visited |
+//! | `node_set.rs` | which nodes a filter allows |
 //! | `flat.rs` | the exact scan: the oracle, and the mode `exact` |
-//! | `walk.rs`, `scratch.rs` | the textbook walk over full vectors: builders use it, and it is an oracle of `beam` |
-//! | `topk.rs` | the order of hits and a bounded best-k |
+//! | `hnsw.rs` | the textbook search over full vectors: builders use it, and it is an oracle of the walk |
+//! | `topk.rs` | the best k of a stream |
 
-mod beam;
-mod explore;
+mod candidates;
 mod flat;
-mod frontier;
-mod lane;
+mod hits;
+mod hnsw;
+mod neighbours;
 mod node_set;
-mod scratch;
-mod seen;
+mod params;
 mod topk;
+mod turns;
+mod visited;
 mod walk;
 
-pub use beam::{Beam, BeamParams, Lanes, UpperLayers, Walked};
-pub use explore::Explorer;
-pub use flat::flat;
-pub(crate) use flat::{ROWS_BETWEEN_LOOKS, flat_until};
-pub use frontier::MAX_SLOTS;
-pub use lane::{RESCORED, SlotLinks};
+pub use candidates::MAX_SLOTS;
+pub(crate) use flat::ROWS_BETWEEN_LOOKS;
+pub use flat::{exact_scan, flat};
+pub use hits::{Completeness, Cost, Hits, Scored};
+pub use hnsw::{HnswScratch, hnsw_search};
+pub use neighbours::NeighbourSearch;
 pub use node_set::NodeSet;
+pub use params::SearchParams;
+pub use topk::TopK;
+pub use turns::SearchScratch;
+pub use walk::{RESCORED, ShardView};
 
-pub use scratch::Scratch;
-pub use topk::{Scored, TopK};
-pub use walk::{Walk, walk};
-
-use zerocopy::IntoBytes as _;
-
-use crate::kernels;
-use crate::model::Metric;
-
-/// Rows of vectors, all of one length.
-pub trait VectorRows: Sync {
-    /// Values per row.
-    fn dim(&self) -> usize;
-    /// Rows.
-    fn len(&self) -> usize;
-    /// One row; empty where there is none.
-    fn row(&self, node: u32) -> &[f32];
-    /// No rows at all.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// Rows that can be compared with a question exactly, whatever their type in memory.
-pub trait ExactRows: Sync {
-    /// Rows.
-    fn count(&self) -> usize;
-    /// Score of a row: the inner product for [`Metric::Cosine`], minus half the squared distance for [`Metric::L2`].
-    /// NaN where there is no such row.
-    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32;
-    /// Asks for the memory of a row.
-    fn prefetch(&self, node: u32);
-}
-
-impl<T: VectorRows + ?Sized> ExactRows for T {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32 {
-        metric.score(query, self.row(node))
-    }
-
-    fn prefetch(&self, node: u32) {
-        kernels::prefetch(self.row(node).as_bytes());
-    }
-}
+pub use crate::rows::{DenseRows, ExactRows, VectorRows};
 
 /// Links of a layered graph.
 pub trait GraphLinks: Sync {
@@ -88,42 +49,22 @@ pub trait GraphLinks: Sync {
     fn links(&self, layer: usize, node: u32) -> &[u32];
 }
 
-/// What to look for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SearchParams {
-    /// Hits wanted.
-    pub k: usize,
-    /// Beam width on layer 0; at least `k` is used.
-    pub ef: usize,
+/// Links of layer 0 by slot.
+pub trait SlotLinks {
+    /// Appends the links of a slot; its own slot among them is padding.
+    fn append(&self, slot: u32, links: &mut Vec<u32>);
+    /// Asks for the memory of a slot's links.
+    fn prefetch(&self, slot: u32);
 }
 
-/// Rows that lie one after another in memory.
-#[derive(Debug, Clone, Copy)]
-pub struct DenseRows<'a> {
-    values: &'a [f32],
-    dim: usize,
-}
-
-impl<'a> DenseRows<'a> {
-    /// Rows of `dim` values; values behind the last whole row are ignored.
-    pub fn new(values: &'a [f32], dim: usize) -> Self {
-        Self { values, dim }
-    }
-}
-
-impl VectorRows for DenseRows<'_> {
-    fn dim(&self) -> usize {
-        self.dim
-    }
-
-    fn len(&self) -> usize {
-        self.values.len().checked_div(self.dim).unwrap_or(0)
-    }
-
-    fn row(&self, node: u32) -> &[f32] {
-        let start = node as usize * self.dim;
-        self.values.get(start..start + self.dim).unwrap_or(&[])
-    }
+/// Upper layers by slot.
+pub trait UpperLayers {
+    /// Where a walk starts.
+    fn entry(&self) -> u32;
+    /// The highest layer; 0 is the lowest.
+    fn max_layer(&self) -> usize;
+    /// Links of a slot on a layer above 0.
+    fn upper(&self, layer: usize, slot: u32) -> &[u32];
 }
 
 #[cfg(test)]

@@ -1,76 +1,70 @@
-//! A set of nodes, as filters give it: one bit per node.
+//! A set of nodes: which documents a filter allows.
 
-/// Which nodes pass a filter.
+use fixedbitset::FixedBitSet;
+
+/// Some of the nodes of a shard, and how many.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeSet {
-    words: Vec<u64>,
-    nodes: usize,
+    bits: FixedBitSet,
     len: usize,
+}
+
+/// The set bits, counted once.
+impl From<FixedBitSet> for NodeSet {
+    fn from(bits: FixedBitSet) -> Self {
+        let len = bits.count_ones(..);
+        Self { bits, len }
+    }
 }
 
 impl NodeSet {
     /// No node of `0..nodes`.
     pub fn new(nodes: usize) -> Self {
-        Self { words: vec![0; nodes.div_ceil(64)], nodes, len: 0 }
+        Self { bits: FixedBitSet::with_capacity(nodes), len: 0 }
     }
 
-    /// Adds a node; nodes that do not exist are passed over.
-    pub fn insert(&mut self, node: u32) {
-        if (node as usize) < self.nodes
-            && let Some(word) = self.words.get_mut(node as usize / 64)
-        {
-            let bit = 1u64 << (node % 64);
-            self.len += usize::from(*word & bit == 0);
-            *word |= bit;
-        }
+    /// Adds a node; false where it was there before, or does not exist.
+    pub fn insert(&mut self, node: u32) -> bool {
+        let new = (node as usize) < self.bits.len() && !self.bits.put(node as usize);
+        self.len += usize::from(new);
+        new
     }
 
     /// The first node of a list that is there twice, or is none of `0..nodes`.
     pub(crate) fn first_repeated(nodes: usize, list: &[u32]) -> Option<u32> {
         let mut set = Self::new(nodes);
-        list.iter().copied().find(|node| {
-            let before = set.len;
-            set.insert(*node);
-            set.len == before
-        })
+        list.iter().copied().find(|node| !set.insert(*node))
     }
 
-    /// Whether a node passes.
+    /// Whether a node is in it.
     pub fn contains(&self, node: u32) -> bool {
-        self.words.get(node as usize / 64).is_some_and(|word| word >> (node % 64) & 1 == 1)
+        self.bits.contains(node as usize)
     }
 
-    /// Nodes that pass.
+    /// Nodes in it.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// No node passes.
+    /// No node is in it.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Nodes that there are, passing or not.
+    /// Nodes that there are, in it or not.
     pub fn nodes(&self) -> usize {
-        self.nodes
+        self.bits.len()
     }
 
-    /// Nodes that pass, ascending.
+    /// Its nodes, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, word)| {
-            let mut rest = *word;
-            std::iter::from_fn(move || {
-                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
-                rest &= rest - 1;
-                Some(at as u32 * 64 + bit)
-            })
-        })
+        self.bits.ones().map(|node| node as u32)
     }
 }
 
 impl Extend<u32> for NodeSet {
     fn extend<T: IntoIterator<Item = u32>>(&mut self, nodes: T) {
-        nodes.into_iter().for_each(|node| self.insert(node));
+        nodes.into_iter().for_each(|node| _ = self.insert(node));
     }
 }
 

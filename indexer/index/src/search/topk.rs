@@ -1,36 +1,7 @@
-//! The order of hits, and a bounded best-k.
+//! The best k of a stream.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// A node and its score. *Greater* means better: higher score, then lower node.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Scored {
-    /// The node.
-    pub node: u32,
-    /// Inner product with the question.
-    pub score: f32,
-}
-
-impl Ord for Scored {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.score.total_cmp(&other.score).then(other.node.cmp(&self.node))
-    }
-}
-
-impl PartialOrd for Scored {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Scored {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Scored {}
 
 /// Keeps the best `k` of all that is offered.
 #[derive(Debug, Default)]

@@ -16,7 +16,6 @@ mod windows;
 mod writer;
 
 pub use reader::DenseShard;
-pub use search::{Found, ShardHit};
 pub use verify::Verified;
 pub use writer::{ShardInput, ShardMeta, write};
 

@@ -4,9 +4,13 @@ use std::cell::RefCell;
 
 use super::reader::DenseShard;
 use super::windows::Windows;
+use crate::cancel::{Cancel, Never};
 use crate::format::graph::LinksView;
 use crate::format::rows::StoredRows;
-use crate::search::{Beam, BeamParams, ExactRows as _, Lanes, NodeSet, ROWS_BETWEEN_LOOKS, Scored, Walked, flat_until};
+use crate::search::{
+    Completeness, Cost, ExactRows as _, Hits, NodeSet, ROWS_BETWEEN_LOOKS, Scored, SearchParams, SearchScratch,
+    ShardView, exact_scan,
+};
 
 /// Expansions that cost as much as comparing one vector exactly, inverted: a filter is answered by an exact scan of its
 /// nodes where that is cheaper than a walk which must be `1 / selectivity` times as wide. Measured on 100,000 MiniLM sentences
@@ -17,202 +21,194 @@ const ROWS_PER_EXPANSION: f64 = 6.0;
 /// Nearest nodes that are looked at before a walk through a filter: where fewer of them pass than elsewhere, the filter
 /// follows the vectors, and the walk must be wider than the share of all nodes says.
 const PROBED: usize = 32;
+/// Questions that one pass over the vectors compares: they stay in the first cache while the vectors stream by.
+const SCANNED_AT_ONCE: usize = 16;
+
 thread_local! {
     /// Search threads live long (rayon), so each keeps its memory for the next search.
-    static LANES: RefCell<Lanes> = RefCell::new(Lanes::new());
+    static SCRATCH: RefCell<SearchScratch> = RefCell::default();
 }
 
 /// What a search of one shard reads.
-type ShardBeam<'a> = Beam<'a, LinksView<'a>, StoredRows<'a>>;
+type View<'a> = ShardView<'a, LinksView<'a>, StoredRows<'a>>;
 
-/// A hit of one shard.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ShardHit<'a> {
-    /// Inner product, minus half a squared distance, or BM25.
-    pub score: f32,
-    /// Document key.
-    pub key: &'a str,
-    /// Node of the shard.
-    pub node: u32,
-}
-
-/// Hits of one shard, best first, and what they cost.
-#[derive(Debug, Clone, Default)]
-pub struct Found<'a> {
-    /// Score descending, then key ascending.
-    pub hits: Vec<ShardHit<'a>>,
-    /// Scores computed: estimates, int8 and exact ones together.
-    pub distance_computations: u64,
-    /// The search was told to stop before its end.
-    pub stopped: bool,
-}
-
-impl Found<'_> {
-    /// With what was spent before.
-    fn after(mut self, spent: u64) -> Self {
-        self.distance_computations += spent;
-        self
-    }
-}
+/// Questions of one search, each with its number, its vector and what was spent on it before.
+type Questions<'a> = [(usize, &'a [f32], Cost)];
 
 impl DenseShard {
-    /// The parts that a search reads. Made once for many searches.
-    fn beam<'a>(&'a self, graph: &'a LinksView<'a>, rows: &'a StoredRows<'a>) -> ShardBeam<'a> {
-        Beam { codes: self.codes(), graph, order: graph.order(), rows, metric: self.meta().model.metric }
-    }
-
-    /// The `k` nearest by the graph. `query` holds `dim` finite values. Without a margin in `params`, the certificate
-    /// gives it; with a filter that lets few nodes pass, those are compared exactly.
-    pub fn search(&self, query: &[f32], params: &BeamParams<'_>) -> Found<'_> {
-        let mut result = Found::default();
-        self.search_batch(&[query], params, |_, found| result = found);
-        result
+    /// The `k` nearest by the graph, score descending, then key ascending. `query` holds `dim` finite values. Without a
+    /// margin in `params`, the certificate gives it; with a filter that allows few nodes, those are compared exactly.
+    pub fn search(&self, query: &[f32], params: &SearchParams<'_>) -> Hits<Scored> {
+        let mut hits = Hits::default();
+        self.search_batch(&[query], params, |_, found| hits = found);
+        hits
     }
 
     /// Searches for many questions on this thread, which take turns while memory is fetched. `found` gets the number of
     /// each question once, and its hits, in no fixed order.
-    pub fn search_batch<'a>(
-        &'a self,
+    pub fn search_batch(
+        &self,
         queries: &[&[f32]],
-        params: &BeamParams<'_>,
-        mut found: impl FnMut(usize, Found<'a>),
+        params: &SearchParams<'_>,
+        mut found: impl FnMut(usize, Hits<Scored>),
     ) {
-        let (graph, rows) = (self.graph(), self.rows());
-        let beam = self.beam(&graph, &rows);
-        LANES.with(|lanes| match lanes.try_borrow_mut() {
-            Ok(mut lanes) => self.walk_or_scan(&beam, queries, params, &mut lanes, &mut found),
+        if params.k == 0 {
+            return (0..queries.len()).for_each(|number| found(number, Hits::default()));
+        }
+        let (links, rows) = (self.graph(), self.rows());
+        let (order, metric) = (Some(links.order()), self.meta().model.metric);
+        let view = ShardView { codes: self.codes(), links: &links, order, rows: &rows, metric };
+        let questions: Vec<_> =
+            queries.iter().enumerate().map(|(number, query)| (number, *query, Cost::default())).collect();
+        SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
+            Ok(mut scratch) => self.walk_or_scan(&view, &questions, params, &mut scratch, &mut found),
             // `found` searches itself.
-            Err(_) => self.walk_or_scan(&beam, queries, params, &mut Lanes::new(), &mut found),
+            Err(_) => self.walk_or_scan(&view, &questions, params, &mut SearchScratch::default(), &mut found),
         });
     }
 
-    /// Decides for each question between the graph and an exact scan of what passes.
-    fn walk_or_scan<'a>(
-        &'a self,
-        beam: &ShardBeam<'_>,
-        queries: &[&[f32]],
-        params: &BeamParams<'_>,
-        lanes: &mut Lanes,
-        found: &mut impl FnMut(usize, Found<'a>),
+    /// Decides for each question between the graph and an exact scan of what is allowed.
+    fn walk_or_scan(
+        &self,
+        view: &View<'_>,
+        questions: &Questions<'_>,
+        params: &SearchParams<'_>,
+        scratch: &mut SearchScratch,
+        found: &mut impl FnMut(usize, Hits<Scored>),
     ) {
-        if params.k == 0 {
-            return (0..queries.len()).for_each(|number| found(number, Found::default()));
-        }
-        let share = params.passing.map_or(1.0, |passing| passing.len() as f64 / self.len().max(1) as f64);
+        let share = params.allowed.map_or(1.0, |allowed| allowed.len() as f64 / self.len().max(1) as f64);
         let Some(planned) = self.planned(params, share) else {
-            for (number, query) in queries.iter().enumerate() {
-                found(number, self.scan(query, params.k, params.passing, params.stop));
-            }
-            return;
+            return self.scan(questions, params, found);
         };
-        let Some(passing) = params.passing.filter(|_| self.len() > PROBED) else {
-            return self.walk(beam, queries, &planned, lanes, found);
+        let Some(allowed) = params.allowed.filter(|_| self.len() > PROBED) else {
+            return self.walk(view, questions, &planned, scratch, found);
         };
         // Each question has a neighbourhood, and so a width, of its own.
-        let near = BeamParams { stop: params.stop, rescore: false, ..BeamParams::new(PROBED, PROBED) };
-        let mut probes = vec![(share, 0); queries.len()];
-        beam.search(queries, &near, lanes, |number, probe| {
-            let passed = probe.hits.iter().take(PROBED).filter(|hit| passing.contains(hit.node)).count();
-            if let Some(slot) = probes.get_mut(number) {
-                *slot = ((passed as f64 + 0.5) / (PROBED as f64 + 1.0), probe.estimated + probe.scored);
+        let near = SearchParams { cancel: params.cancel, rescore: false, ..SearchParams::new(PROBED, PROBED) };
+        let mut probed = questions.to_vec();
+        let mut shares = vec![share; questions.len()];
+        let queries: Vec<&[f32]> = questions.iter().map(|(_, query, _)| *query).collect();
+        view.search(&queries, &near, scratch, |at, probe| {
+            let passed = probe.hits.iter().take(PROBED).filter(|hit| allowed.contains(hit.node)).count();
+            if let (Some((.., spent)), Some(share)) = (probed.get_mut(at), shares.get_mut(at)) {
+                *spent += probe.cost;
+                *share = (passed as f64 + 0.5) / (PROBED as f64 + 1.0);
             }
         });
-        let (mut usual, mut together) = (Vec::new(), Vec::new());
-        for (number, (query, (local, spent))) in queries.iter().zip(probes).enumerate() {
+        let (mut usual, mut scanned) = (Vec::new(), Vec::new());
+        for (question, local) in probed.into_iter().zip(shares) {
             // Chance alone halves a share now and then; that costs a wider beam and no hit.
             if local >= share / 2.0 {
-                usual.push((number, spent));
-                together.push(*query);
+                usual.push(question);
             } else if let Some(wider) = self.planned(params, local) {
-                self.walk(beam, &[query], &wider, lanes, &mut |_, hits| found(number, hits.after(spent)));
+                self.walk(view, &[question], &wider, scratch, found);
             } else {
-                found(number, self.scan(query, params.k, params.passing, params.stop).after(spent));
+                scanned.push(question);
             }
         }
-        self.walk(beam, &together, &planned, lanes, &mut |at, hits| {
-            if let Some((number, spent)) = usual.get(at) {
-                found(*number, hits.after(*spent));
-            }
-        });
+        self.walk(view, &usual, &planned, scratch, found);
+        self.scan(&scanned, params, found);
     }
 
     /// Walks for all questions, and scans for those that found too few.
-    fn walk<'a>(
-        &'a self,
-        beam: &ShardBeam<'_>,
-        queries: &[&[f32]],
-        params: &BeamParams<'_>,
-        lanes: &mut Lanes,
-        found: &mut impl FnMut(usize, Found<'a>),
+    fn walk(
+        &self,
+        view: &View<'_>,
+        questions: &Questions<'_>,
+        params: &SearchParams<'_>,
+        scratch: &mut SearchScratch,
+        found: &mut impl FnMut(usize, Hits<Scored>),
     ) {
-        let wanted = params.passing.map_or(self.len(), NodeSet::len).min(params.k);
-        beam.search(queries, params, lanes, |number, walked| {
-            let Walked { hits, estimated, scored, stopped, cut } = walked;
-            let (spent, query) = (estimated + scored, queries.get(number).copied().unwrap_or(&[]));
-            if (hits.len() < wanted || cut) && !stopped {
-                // The nodes that pass lie where the walk did not come.
-                found(number, self.scan(query, params.k, params.passing, params.stop).after(spent));
+        let wanted = params.allowed.map_or(self.len(), NodeSet::len).min(params.k);
+        let queries: Vec<&[f32]> = questions.iter().map(|(_, query, _)| *query).collect();
+        view.search(&queries, params, scratch, |at, mut walked| {
+            let Some(&(number, query, spent)) = questions.get(at) else { return };
+            walked.cost += spent;
+            let too_few = walked.hits.len() < wanted || walked.completeness == Completeness::Limited;
+            if too_few && !walked.is_cancelled() {
+                // What is allowed lies where the walk did not come. The scan sees all of it; damage is told nevertheless.
+                let damaged = walked.completeness == Completeness::Damaged;
+                self.scan(&[(number, query, walked.cost)], params, &mut |number, mut scanned: Hits<Scored>| {
+                    if damaged {
+                        scanned.completeness = scanned.completeness.max(Completeness::Damaged);
+                    }
+                    found(number, scanned);
+                });
             } else {
-                found(number, Found { hits: self.hits(&hits, params.k), distance_computations: spent, stopped });
+                self.cut(&mut walked, params.k);
+                found(number, walked);
             }
         });
     }
 
-    /// The beam for a filter that lets this share of the nodes near a question pass, and for a margin; none where an exact
-    /// scan of the passing nodes is cheaper.
-    fn planned<'a>(&self, params: &BeamParams<'a>, share: f64) -> Option<BeamParams<'a>> {
+    /// The beam for a filter that allows this share of the nodes near a question, and for a margin; none where an exact
+    /// scan of the allowed nodes is cheaper.
+    fn planned<'a>(&self, params: &SearchParams<'a>, share: f64) -> Option<SearchParams<'a>> {
         let (k, ef) = (params.k.max(1), params.ef.max(params.k).max(1));
-        let Some(passing) = params.passing else {
+        let Some(allowed) = params.allowed else {
             let margin = params.margin.or_else(|| self.certificate().margin(k, ef));
-            return Some(BeamParams { k, ef, margin, ..*params });
+            return Some(SearchParams { k, ef, margin, ..*params });
         };
-        if share <= 0.0 || passing.len() as f64 * share <= ef as f64 * ROWS_PER_EXPANSION {
+        if share <= 0.0 || allowed.len() as f64 * share <= ef as f64 * ROWS_PER_EXPANSION {
             return None;
         }
         let wide = |count: usize| ((count as f64 / share).ceil() as usize).min(self.len());
         let margin = params.margin.or_else(|| self.certificate().margin(wide(k), wide(ef)));
-        // Without a margin the walk goes on until `ef` nodes pass; with one its bound must be as wide as the filter asks.
+        // Without a margin the walk goes on until it has `ef` allowed nodes; with one its bound must be as wide as the filter asks.
         let ef = if margin.is_some() { wide(ef) } else { ef };
-        // Where what passes lies far away, a walk would meet everything nearer first. It may cost two scans: a hard question
+        // Where what is allowed lies far away, a walk would meet everything nearer first. It may cost two scans: a hard question
         // needs more than a typical one, which costs less than one.
-        let most = Some((2.0 * passing.len() as f64 / ROWS_PER_EXPANSION) as usize);
-        Some(BeamParams { k, ef, margin, most, ..*params })
+        let max_expansions = Some((2.0 * allowed.len() as f64 / ROWS_PER_EXPANSION) as usize);
+        Some(SearchParams { k, ef, margin, max_expansions, ..*params })
     }
 
-    /// The `k` nearest by comparing with every vector, or with those that pass.
-    pub fn search_exact(&self, query: &[f32], k: usize, passing: Option<&NodeSet>) -> Found<'_> {
-        self.scan(query, k, passing, None)
+    /// The `k` nearest by comparing with every vector, or with those that are allowed.
+    pub fn search_exact(&self, query: &[f32], k: usize, allowed: Option<&NodeSet>) -> Hits<Scored> {
+        let mut hits = Hits::default();
+        self.search_exact_batch(&[query], k, allowed, &Never, |_, found| hits = found);
+        hits
     }
 
-    /// [`Self::search_exact`] that can be stopped; nothing is found then, nor for a question of another dimension.
-    pub(crate) fn scan(
+    /// [`Self::search_exact`] for many questions, that can be ended: nothing is found then, nor for a question of another
+    /// dimension.
+    pub fn search_exact_batch(
         &self,
-        query: &[f32],
+        queries: &[&[f32]],
         k: usize,
-        passing: Option<&NodeSet>,
-        stop: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Found<'_> {
-        let (rows, metric) = (self.rows(), self.meta().model.metric);
-        if query.len() != rows.dim() {
-            return Found::default();
-        }
-        let windows = Windows::new(self.len(), passing);
-        let scanned = flat_until(&rows, query, k, metric, passing, |node| {
-            windows.after(node).into_iter().for_each(|nodes| self.read_ahead(nodes));
-            !stop.is_some_and(|stop| stop())
-        });
-        let hits = self.hits(&scanned.hits, k);
-        Found { hits, distance_computations: scanned.compared, stopped: scanned.stopped }
+        allowed: Option<&NodeSet>,
+        cancel: &dyn Cancel,
+        mut found: impl FnMut(usize, Hits<Scored>),
+    ) {
+        let questions: Vec<_> =
+            queries.iter().enumerate().map(|(number, query)| (number, *query, Cost::default())).collect();
+        self.scan(&questions, &SearchParams { allowed, cancel, ..SearchParams::new(k, k) }, &mut found);
     }
 
-    /// How many nodes come before a document of score `score` and key `key` in the exact ranking; nothing where `stop`,
-    /// which is asked now and then, ended the scan, or for a question of another dimension.
-    pub fn ahead_of(
-        &self,
-        query: &[f32],
-        (score, key): (f32, &str),
-        stop: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Option<u64> {
+    fn scan(&self, questions: &Questions<'_>, params: &SearchParams<'_>, found: &mut impl FnMut(usize, Hits<Scored>)) {
+        let (rows, metric) = (self.rows(), self.meta().model.metric);
+        let (sound, odd): (Vec<_>, Vec<_>) =
+            questions.iter().copied().partition(|(_, query, _)| query.len() == rows.dim());
+        for (number, ..) in odd {
+            found(number, Hits::default());
+        }
+        for some in sound.chunks(SCANNED_AT_ONCE) {
+            let queries: Vec<&[f32]> = some.iter().map(|(_, query, _)| *query).collect();
+            let windows = Windows::new(self.len(), params.allowed);
+            let scanned = exact_scan(&rows, &queries, params.k, metric, params.allowed, |node| {
+                windows.after(node).into_iter().for_each(|nodes| self.read_ahead(nodes));
+                !params.cancel.is_cancelled()
+            });
+            for ((number, _, spent), mut hits) in some.iter().zip(scanned) {
+                hits.cost += *spent;
+                self.cut(&mut hits, params.k);
+                found(*number, hits);
+            }
+        }
+    }
+
+    /// How many nodes come before a document of score `score` and key `key` in the exact ranking; nothing where `cancel`
+    /// ended the scan, or for a question of another dimension.
+    pub fn ahead_of(&self, query: &[f32], (score, key): (f32, &str), cancel: &dyn Cancel) -> Option<u64> {
         let (rows, keys, metric) = (self.rows(), self.keys(), self.meta().model.metric);
         if query.len() != rows.dim() {
             return None;
@@ -222,7 +218,7 @@ impl DenseShard {
         for node in 0..rows.len() as u32 {
             if u64::from(node).is_multiple_of(ROWS_BETWEEN_LOOKS) {
                 windows.after(node).into_iter().for_each(|nodes| self.read_ahead(nodes));
-                if stop.is_some_and(|stop| stop()) {
+                if cancel.is_cancelled() {
                     return None;
                 }
             }
@@ -233,12 +229,8 @@ impl DenseShard {
     }
 
     /// Breaks ties by key and cuts at `k`.
-    fn hits(&self, scored: &[Scored], k: usize) -> Vec<ShardHit<'_>> {
+    fn cut(&self, hits: &mut Hits<Scored>, k: usize) {
         let keys = self.keys();
-        let hit = |scored: &Scored| ShardHit { score: scored.score, key: keys.key(scored.node), node: scored.node };
-        let mut hits: Vec<_> = scored.iter().map(hit).collect();
-        hits.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.key.cmp(b.key)));
-        hits.truncate(k);
-        hits
+        hits.cut(k, |hit| hit.score, |hit| keys.key(hit.node));
     }
 }

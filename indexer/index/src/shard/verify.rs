@@ -7,6 +7,7 @@
 use std::io::{self, Read as _, Seek as _};
 
 use super::reader::{DenseShard, fault_of};
+use crate::cancel::Cancel;
 use crate::format::header::HEADER_LEN;
 use crate::format::{Fault, RowType, SectionEntry, SectionKind};
 use crate::model::Metric;
@@ -15,9 +16,9 @@ use crate::search::NodeSet;
 
 /// Squared lengths of unit vectors may differ from 1 by this much (f32 rounding, and f16 embeddings).
 const UNIT_TOLERANCE: f32 = 1e-2;
-/// Bytes read at a time, and between two looks at whether to stop.
+/// Bytes read at a time, and between two looks at whether to end.
 const READ: usize = 1 << 20;
-/// Vectors checked between two looks at whether to stop.
+/// Vectors checked between two looks at whether to end.
 const BETWEEN_LOOKS: u32 = 1 << 12;
 
 fn squared(row: &[f32]) -> f32 {
@@ -27,9 +28,6 @@ fn squared(row: &[f32]) -> f32 {
 /// Slots whose codes are compared with their vectors.
 const CHECKED_CODES: usize = 10_000;
 
-/// Asked now and then; true ends the work.
-type Stop<'a> = Option<&'a (dyn Fn() -> bool + Sync)>;
-
 /// What a full check of a shard found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
@@ -37,7 +35,7 @@ pub struct Verified {
     pub problems: Vec<String>,
     /// Bytes read.
     pub bytes_read: u64,
-    /// `stop` ended the check: what is not named may still be wrong.
+    /// `cancel` ended the check: what is not named may still be wrong.
     pub stopped: bool,
 }
 
@@ -61,17 +59,17 @@ impl From<io::Error> for End {
     }
 }
 
-fn look(stop: Stop<'_>) -> Result<(), End> {
-    if stop.is_some_and(|stop| stop()) { Err(End::Stopped) } else { Ok(()) }
+fn look(cancel: &dyn Cancel) -> Result<(), End> {
+    if cancel.is_cancelled() { Err(End::Stopped) } else { Ok(()) }
 }
 
 impl DenseShard {
-    /// Reads the whole file: checksums of all sections, then what they mean. `stop` is asked now and then; true ends the
+    /// Reads the whole file: checksums of all sections, then what they mean. `cancel` is asked now and then, and ends the
     /// check, and what was found so far is told.
-    pub fn verify(&self, stop: Option<&(dyn Fn() -> bool + Sync)>) -> Verified {
+    pub fn verify(&self, cancel: &dyn Cancel) -> Verified {
         let mut found = Verified { bytes_read: self.header().file_len, ..Verified::default() };
         let mut damaged = Vec::new();
-        let whole = self.check_all(stop, &mut damaged, &mut found.problems);
+        let whole = self.check_all(cancel, &mut damaged, &mut found.problems);
         match whole {
             Ok(()) => {}
             Err(End::Stopped) => found.stopped = true,
@@ -81,7 +79,12 @@ impl DenseShard {
         found
     }
 
-    fn check_all(&self, stop: Stop<'_>, damaged: &mut Vec<SectionKind>, problems: &mut Vec<String>) -> Result<(), End> {
+    fn check_all(
+        &self,
+        cancel: &dyn Cancel,
+        damaged: &mut Vec<SectionKind>,
+        problems: &mut Vec<String>,
+    ) -> Result<(), End> {
         // A fault of one part leaves the others to be looked at; only what ends the reading ends it all.
         let mut note = |checked: Result<(), End>| match checked {
             Err(End::Fault(fault)) => {
@@ -94,11 +97,11 @@ impl DenseShard {
         let mut file = fs_err::File::open(self.path())?;
         self.check_length(&file)?;
         for entry in &self.header().sections {
-            if !note(check_sum(&mut file, *entry, stop))? {
+            if !note(check_sum(&mut file, *entry, cancel))? {
                 damaged.push(entry.kind);
             }
         }
-        note(self.check_padding(&mut file, stop))?;
+        note(self.check_padding(&mut file, cancel))?;
         self.check_length(&file)?;
         // The meaning of damaged bytes is of no interest.
         let sound = |kind| !damaged.contains(&kind);
@@ -106,17 +109,17 @@ impl DenseShard {
             note(Err(Fault::new("CERTIFICATE, vectors", self.len(), self.certificate().vectors).into()))?;
         }
         if sound(SectionKind::Vectors) {
-            note(self.check_vectors(stop))?;
+            note(self.check_vectors(cancel))?;
         }
         if sound(SectionKind::Graph) {
-            note(self.check_graph(stop))?;
+            note(self.check_graph(cancel))?;
         }
         if sound(SectionKind::Vectors) && sound(SectionKind::Codes) && sound(SectionKind::Graph) {
-            look(stop)?;
+            look(cancel)?;
             note(self.check_codes().map_err(End::from))?;
         }
         if sound(SectionKind::Keys) {
-            look(stop)?;
+            look(cancel)?;
             note(self.keys().check().map_err(End::from))?;
         }
         Ok(())
@@ -133,11 +136,11 @@ impl DenseShard {
     }
 
     /// Between the sections there is nothing but zeros.
-    fn check_padding(&self, file: &mut fs_err::File, stop: Stop<'_>) -> Result<(), End> {
+    fn check_padding(&self, file: &mut fs_err::File, cancel: &dyn Cancel) -> Result<(), End> {
         let mut end = HEADER_LEN as u64;
         for entry in &self.header().sections {
             let mut at = end;
-            read_range(file, SectionEntry { offset: end, len: entry.offset - end, ..*entry }, stop, |bytes| {
+            read_range(file, SectionEntry { offset: end, len: entry.offset - end, ..*entry }, cancel, |bytes| {
                 if let Some(place) = bytes.iter().position(|byte| *byte != 0) {
                     let part = format!("padding before {}", entry.kind.name());
                     return Err(Fault::new(part, "zeros", format!("another byte at {}", at + place as u64)));
@@ -153,12 +156,12 @@ impl DenseShard {
         Err(Fault::new("file_len", end, self.header().file_len).into())
     }
 
-    fn check_vectors(&self, stop: Stop<'_>) -> Result<(), End> {
+    fn check_vectors(&self, cancel: &dyn Cancel) -> Result<(), End> {
         let rows = self.rows();
         let mut row = Vec::new();
         for node in 0..rows.len() as u32 {
             if node.is_multiple_of(BETWEEN_LOOKS) {
-                look(stop)?;
+                look(cancel)?;
             }
             rows.decode(node, &mut row);
             let squared = squared(&row);
@@ -200,18 +203,18 @@ impl DenseShard {
     }
 
     /// In place: a graph of many vectors is not copied into a process that serves it.
-    fn check_graph(&self, stop: Stop<'_>) -> Result<(), End> {
+    fn check_graph(&self, cancel: &dyn Cancel) -> Result<(), End> {
         let graph = self.graph();
         if let Some(node) = NodeSet::first_repeated(self.len(), graph.order()) {
             let got = format!("node {node} twice, or too large");
             return Err(Fault::new("GRAPH", "each node in one slot", got).into());
         }
-        match graph.validate(stop) {
+        match graph.validate(cancel) {
             Ok(true) => {}
             Ok(false) => return Err(End::Stopped),
             Err(problem) => return Err(Fault::new("GRAPH", "a valid graph", problem).into()),
         }
-        match graph.unreached(stop) {
+        match graph.unreached(cancel) {
             Some(0) => Ok(()),
             Some(unreached) => {
                 let expected = "every node reachable from the entry point";
@@ -226,14 +229,14 @@ impl DenseShard {
 fn read_range(
     file: &mut fs_err::File,
     entry: SectionEntry,
-    stop: Stop<'_>,
+    cancel: &dyn Cancel,
     mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
 ) -> Result<(), End> {
     file.seek(io::SeekFrom::Start(entry.offset))?;
     let mut buffer = vec![0; READ.min(entry.len as usize)];
     let mut left = entry.len;
     while left > 0 {
-        look(stop)?;
+        look(cancel)?;
         let some = buffer.get_mut(..READ.min(left as usize)).unwrap_or_default();
         file.read_exact(some)?;
         take(some)?;
@@ -242,9 +245,9 @@ fn read_range(
     Ok(())
 }
 
-fn check_sum(file: &mut fs_err::File, entry: SectionEntry, stop: Stop<'_>) -> Result<(), End> {
+fn check_sum(file: &mut fs_err::File, entry: SectionEntry, cancel: &dyn Cancel) -> Result<(), End> {
     let mut got = 0;
-    read_range(file, entry, stop, |bytes| {
+    read_range(file, entry, cancel, |bytes| {
         got = crc32c::crc32c_append(got, bytes);
         Ok(())
     })?;

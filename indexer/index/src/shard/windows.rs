@@ -6,22 +6,22 @@ use std::ops::Range;
 
 use crate::search::{NodeSet, ROWS_BETWEEN_LOOKS};
 
-/// A filter that lets less than this share (one in N) of the nodes pass gets no window: most of what was read would not be needed.
+/// A filter that allows less than this share (one in N) of the nodes gets no window: most of what was read would not be needed.
 const SPARSE: u64 = 8;
 
 /// Windows of a scan from its first node to its last.
 #[derive(Debug)]
 pub(super) struct Windows {
-    /// Nodes that hold the rows of one look, on average; none where too few pass.
+    /// Nodes that hold the rows of one look, on average; none where too few are allowed.
     span: Option<u64>,
     /// The node up to which all were asked for.
     asked: Cell<u64>,
 }
 
 impl Windows {
-    /// Over all of `nodes`, or those that pass.
-    pub(super) fn new(nodes: usize, passing: Option<&NodeSet>) -> Self {
-        let passes = passing.map_or(nodes, NodeSet::len).max(1) as u64;
+    /// Over all of `nodes`, or those that are allowed.
+    pub(super) fn new(nodes: usize, allowed: Option<&NodeSet>) -> Self {
+        let passes = allowed.map_or(nodes, NodeSet::len).max(1) as u64;
         let nodes = nodes as u64;
         let span = ROWS_BETWEEN_LOOKS * nodes.div_ceil(passes);
         Self { span: (nodes < passes * SPARSE).then_some(span), asked: Cell::new(0) }
@@ -41,10 +41,10 @@ mod tests {
     use super::*;
 
     /// What a scan of these nodes has asked for by the time it reads each of them.
-    fn scan(nodes: u32, passing: Option<&NodeSet>) -> (u64, u64) {
-        let windows = Windows::new(nodes as usize, passing);
+    fn scan(nodes: u32, allowed: Option<&NodeSet>) -> (u64, u64) {
+        let windows = Windows::new(nodes as usize, allowed);
         let (mut asked, mut unasked, mut bytes) = (vec![false; nodes as usize], 0, 0);
-        let all: Vec<u32> = passing.map_or_else(|| (0..nodes).collect(), |passing| passing.iter().collect());
+        let all: Vec<u32> = allowed.map_or_else(|| (0..nodes).collect(), |allowed| allowed.iter().collect());
         for (at, node) in (0u64..).zip(all) {
             if at.is_multiple_of(ROWS_BETWEEN_LOOKS) {
                 let window = windows.after(node).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use dyad_index::Layer;
 use dyad_index::quant::{CodesView, Prepared};
-use dyad_index::search::{Explorer, Lanes, Scored};
+use dyad_index::search::{NeighbourSearch, Scored, SearchScratch};
 use rayon::prelude::*;
 
 use super::diverse::diverse;
@@ -51,7 +51,6 @@ impl Below<'_> {
 /// What the building of a layer needs.
 pub(super) struct Site<'a> {
     pub(super) codes: CodesView<'a>,
-    pub(super) identity: &'a [u32],
     pub(super) below: Below<'a>,
     pub(super) params: &'a BuildParams,
     pub(super) progress: &'a dyn Progress,
@@ -61,7 +60,7 @@ pub(super) struct Site<'a> {
 /// What a thread keeps from one insertion to the next.
 #[derive(Default)]
 struct Hands {
-    lanes: Lanes,
+    scratch: SearchScratch,
     prepared: Prepared,
     found: Vec<(u32, Vec<Scored>)>,
 }
@@ -147,10 +146,10 @@ impl Site<'_> {
         start: &impl Fn(u32, &Prepared) -> u32,
         hands: &mut Hands,
     ) {
-        let explorer = Explorer { codes: self.codes, links: lists, identity: self.identity };
-        let Hands { lanes, prepared, found } = hands;
+        let search = NeighbourSearch { codes: self.codes, links: lists };
+        let Hands { scratch, prepared, found } = hands;
         found.clear();
-        explorer.nearest(nodes, self.params.ef_construction, lanes, start, |node, hits| {
+        search.nearest(nodes, self.params.ef_construction, scratch, start, |node, hits| {
             found.push((node, hits.to_vec()));
         });
         for (node, hits) in found.iter() {

@@ -81,13 +81,12 @@ fn build(
     let mut order = order::shuffled(n, params.seed);
     order.sort_by_key(|node| std::cmp::Reverse(levels.get(*node as usize).copied().unwrap_or(0)));
     let entry = order.first().copied().unwrap_or(0);
-    let identity: Vec<u32> = (0..n as u32).collect();
     let mut layers: Vec<Layer> = Vec::with_capacity(usize::from(top) + 1);
     for number in (0..=top).rev() {
         let above = order.partition_point(|node| levels.get(*node as usize).is_some_and(|level| *level > number));
         let count = order.partition_point(|node| levels.get(*node as usize).is_some_and(|level| *level >= number));
         let below = Below { layers: &layers, entry };
-        let site = Site { codes: material.codes.view(), identity: &identity, below, params, progress, cancel };
+        let site = Site { codes: material.codes.view(), below, params, progress, cancel };
         let members = order.get(..count).unwrap_or(&[]);
         layers.push(site.build(members, above, params.cap(usize::from(number)), number == 0)?);
     }

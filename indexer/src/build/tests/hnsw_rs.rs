@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use dyad_index::quant::{Codec, Codes};
-use dyad_index::search::{Scratch, SearchParams, VectorRows, flat, walk};
+use dyad_index::search::{HnswScratch, VectorRows, flat, hnsw_search};
 use dyad_index::{Graph, Metric, Scored};
 use proptest::prelude::*;
 
@@ -30,8 +30,8 @@ fn build(rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
     repair(graph, rows, Metric::Cosine, params, WATCH).unwrap()
 }
 
-fn by_walk(rows: &dyn VectorRows, graph: &Graph, query: &[f32], ef: usize, scratch: &mut Scratch) -> Vec<Scored> {
-    walk(rows, graph, query, Metric::Cosine, &SearchParams { k: 10, ef }, scratch).hits
+fn by_walk(rows: &dyn VectorRows, graph: &Graph, query: &[f32], ef: usize, scratch: &mut HnswScratch) -> Vec<Scored> {
+    hnsw_search(rows, graph, query, Metric::Cosine, ef, scratch).hits
 }
 
 /// All rows behind the first `n` are questions. They are rows too, because the crate's distance looks numbers up.
@@ -59,7 +59,7 @@ fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
     let repaired = repair(frozen, &rows, Metric::Cosine, params, WATCH).unwrap();
     assert!(repaired.graph.reachable().iter().all(|reached| *reached));
     let questions: Vec<u32> = (n as u32..all.len() as u32).collect();
-    let mut scratch = Scratch::new();
+    let mut scratch = HnswScratch::default();
     for ef in [10, 16, 32, 64, 128] {
         let (mut by_crate, mut by_us) = (0, 0);
         for &question in &questions {
@@ -97,7 +97,7 @@ fn int8_scores_cost_next_to_no_recall() {
         let graph = builder.build(&material, &params(1), &Silent, &RUN).unwrap();
         let repaired = repair(graph, &rows, Metric::Cosine, &params(1), WATCH).unwrap();
         assert!(repaired.graph.reachable().iter().all(|reached| *reached));
-        let mut scratch = Scratch::new();
+        let mut scratch = HnswScratch::default();
         let found = (0..4_000u32).step_by(20).map(|node| {
             let exact = flat(&rows, rows.row(node), 10, Metric::Cosine, None);
             let hits = by_walk(&rows, &repaired.graph, rows.row(node), 32, &mut scratch);

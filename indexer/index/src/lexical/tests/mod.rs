@@ -6,6 +6,7 @@ mod wand;
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::cancel::Never;
 
 const TEXTS: [&str; 9] = [
     "The quick brown fox jumps over the lazy dog",
@@ -39,13 +40,16 @@ fn shards(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<Vec<String>>)
 
 fn search(shards: &[TextShard], keys: &[Vec<String>], question: &str, k: usize) -> Vec<(String, f32)> {
     let question = Question::new(question);
-    let question = question.weigh(&CorpusStatistics::new(shards), None).unwrap().unwrap();
-    let mut hits: Vec<TextHit<'_>> = Vec::new();
+    let question = question.weigh(&CorpusStatistics::new(shards), &Never).unwrap().unwrap();
+    let mut hits: Vec<(String, f32)> = Vec::new();
     for (shard, keys) in shards.iter().zip(keys) {
-        hits.extend(question.best(shard, k, |node| keys[node as usize].as_str(), None, None).unwrap().hits);
+        let key = |node: u32| keys[node as usize].as_str();
+        let best = question.best(shard, k, &key, None, &Never).unwrap().hits;
+        hits.extend(best.iter().map(|hit| (key(hit.node).to_owned(), hit.score)));
     }
-    hits.sort_by(|a, b| b.cmp(a));
-    hits.iter().take(k).map(|hit| (hit.key.to_owned(), hit.score)).collect()
+    hits.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    hits.truncate(k);
+    hits
 }
 
 /// The formula of the module's header over whole texts.
@@ -139,7 +143,7 @@ fn an_explanation_sums_to_the_score() {
         (0..2).find_map(|shard| Some((shard, keys[shard].iter().position(|key| *key == best.0)?))).unwrap();
     let explain = |question: &str| {
         let question = Question::new(question);
-        let weighed = question.weigh(&statistics, None).unwrap().unwrap();
+        let weighed = question.weigh(&statistics, &Never).unwrap().unwrap();
         weighed.explain(&shards[shard], node as u32).unwrap()
     };
     let (score, json) = explain("fox den").unwrap();

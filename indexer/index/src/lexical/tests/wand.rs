@@ -7,6 +7,7 @@ use tantivy::query::Bm25StatisticsProvider;
 use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 
+use crate::cancel::Never;
 use crate::lexical::{CorpusStatistics, Question, TextDocument, TextShard, TextWriter};
 use crate::search::NodeSet;
 
@@ -114,7 +115,7 @@ fn scores_are_tantivys_to_the_last_bit_and_no_hit_is_lost() {
     let statistics = CorpusStatistics::new(&shards);
     for text in QUESTIONS {
         let question = Question::new(text);
-        let mut question = question.weigh(&statistics, None).unwrap().unwrap();
+        let mut question = question.weigh(&statistics, &Never).unwrap().unwrap();
         for (part, shard) in shards.iter().enumerate() {
             let keys = keys(shard, part);
             let mut all: BTreeMap<u32, f32> = BTreeMap::new();
@@ -127,7 +128,8 @@ fn scores_are_tantivys_to_the_last_bit_and_no_hit_is_lost() {
             for k in [1, 7, 40, 5000] {
                 for quick in [0, u64::MAX] {
                     question.quick = quick;
-                    let best = question.best(shard, k, |node| keys[node as usize].as_str(), None, None).unwrap().hits;
+                    let best =
+                        question.best(shard, k, &|node| keys[node as usize].as_str(), None, &Never).unwrap().hits;
                     let got: Vec<(u32, u32)> = best.iter().map(|hit| (hit.node, hit.score.to_bits())).collect();
                     assert_eq!(got, by_tantivy(text, &shards, shard, k), "{text:?} in {part}, k {k}");
                     assert_eq!(best.len(), k.min(all.len()));
@@ -137,7 +139,7 @@ fn scores_are_tantivys_to_the_last_bit_and_no_hit_is_lost() {
                 }
             }
             let mut each = Vec::new();
-            assert!(question.each(shard, |node, score| each.push((node, score)), None).unwrap());
+            assert!(question.each(shard, |node, score| each.push((node, score)), &Never).unwrap());
             assert_eq!(each.len(), all.len(), "{text:?} in {part}");
             assert!(
                 each.iter().all(|(node, score)| (all[node] - score).abs() < 1e-4) && each.is_sorted_by_key(|hit| hit.0)
@@ -153,20 +155,20 @@ fn it_asks_whether_to_stop_also_while_it_skips() {
     let (_dir, shards) = unlike_shards();
     let statistics = CorpusStatistics::new(&shards);
     let question = Question::new("w0 w1 w2 w3 w4 w6 w8 w9 rare");
-    let mut question = question.weigh(&statistics, None).unwrap().unwrap();
+    let mut question = question.weigh(&statistics, &Never).unwrap().unwrap();
     question.quick = 0;
     let (shard, keys) = (&shards[1], keys(&shards[1], 1));
     let mut few = NodeSet::new(shard.len());
     few.insert(3);
     let none = NodeSet::new(shard.len());
-    for passing in [None, Some(&few), Some(&none)] {
+    for allowed in [None, Some(&few), Some(&none)] {
         let asked = AtomicUsize::new(0);
         let run = |patience: usize| {
             asked.store(0, Ordering::Relaxed);
             let stop = || asked.fetch_add(1, Ordering::Relaxed) == patience;
             let key = |node: u32| keys[node as usize].as_str();
-            let found = question.best(shard, 1, key, passing, Some(&stop)).unwrap();
-            (found.stopped, asked.load(Ordering::Relaxed))
+            let found = question.best(shard, 1, &key, allowed, &stop).unwrap();
+            (found.is_cancelled(), asked.load(Ordering::Relaxed))
         };
         let (stopped, looks) = run(usize::MAX);
         assert!(!stopped && looks > 1 + 9, "{looks} looks: once, for each term, and between blocks");
@@ -175,8 +177,8 @@ fn it_asks_whether_to_stop_also_while_it_skips() {
         }
     }
     let stop = || true;
-    assert!(!question.each(shard, |_, _| (), Some(&stop)).unwrap());
-    assert!(Question::new("w0 w1").weigh(&statistics, Some(&stop)).unwrap().is_none());
+    assert!(!question.each(shard, |_, _| (), &stop).unwrap());
+    assert!(Question::new("w0 w1").weigh(&statistics, &stop).unwrap().is_none());
 }
 
 /// What was looked up again and again: once per term and shard is enough, whatever the number of shards.
@@ -191,11 +193,11 @@ fn a_term_that_is_asked_twice_is_weighed_once_and_counts_twice() {
     };
     let (once, twice) = (Question::new("w5"), Question::new("w5 w5"));
     let (once, twice) =
-        (once.weigh(&statistics, None).unwrap().unwrap(), twice.weigh(&statistics, Some(&stop)).unwrap().unwrap());
+        (once.weigh(&statistics, &Never).unwrap().unwrap(), twice.weigh(&statistics, &stop).unwrap().unwrap());
     assert_eq!(asked.load(Ordering::Relaxed), 4, "between terms");
     let score = |question: &crate::lexical::Weighed<'_>| {
         let mut scores = Vec::new();
-        question.each(&shards[0], |_, score| scores.push(score), None).unwrap();
+        question.each(&shards[0], |_, score| scores.push(score), &Never).unwrap();
         scores
     };
     assert!(score(&once).iter().zip(score(&twice)).all(|(once, twice)| (2.0 * once - twice).abs() < 1e-5));
@@ -236,9 +238,9 @@ fn questions_over_many_shards() {
             for _ in 0..15 {
                 let began = std::time::Instant::now();
                 let question = Question::new(&text);
-                let question = question.weigh(&statistics, None).unwrap().unwrap();
+                let question = question.weigh(&statistics, &Never).unwrap().unwrap();
                 for (shard, keys) in shards.iter().zip(&keys) {
-                    question.best(shard, 10, |node| keys[node as usize].as_str(), None, None).unwrap();
+                    question.best(shard, 10, &|node| keys[node as usize].as_str(), None, &Never).unwrap();
                 }
                 ours.push(began.elapsed());
                 let began = std::time::Instant::now();

@@ -1,6 +1,6 @@
 //! The walk against the scan, and the scan against a plain sort.
 
-mod beam;
+mod walk;
 
 use proptest::prelude::*;
 
@@ -38,12 +38,12 @@ fn a_walk_over_a_complete_graph_is_exact() {
     let values = unit_rows(300, 24, 7);
     let rows = DenseRows::new(&values, 24);
     let graph = complete_graph(300);
-    let mut scratch = Scratch::new();
+    let mut scratch = HnswScratch::default();
     for query in 0..20 {
         let query = rows.row(query);
-        let walked = walk(&rows, &graph, query, Metric::Cosine, &SearchParams { k: 10, ef: 300 }, &mut scratch);
+        let walked = hnsw_search(&rows, &graph, query, Metric::Cosine, 300, &mut scratch);
         assert_eq!(walked.hits[..10], flat(&rows, query, 10, Metric::Cosine, None)[..10]);
-        assert_eq!(walked.distance_computations, 300);
+        assert_eq!(walked.cost.total(), 300);
     }
 }
 
@@ -60,8 +60,7 @@ fn a_walk_over_rows_of_any_length_is_exact_by_distance() {
     let graph = complete_graph(200);
     for query in 0..20 {
         let query = rows.row(query);
-        let params = SearchParams { k: 10, ef: 200 };
-        let walked = walk(&rows, &graph, query, Metric::L2, &params, &mut Scratch::new());
+        let walked = hnsw_search(&rows, &graph, query, Metric::L2, 200, &mut HnswScratch::default());
         assert_eq!(walked.hits[..10], flat(&rows, query, 10, Metric::L2, None)[..10]);
         assert!(walked.hits.first().is_some_and(|hit| rows.row(hit.node) == query));
     }
@@ -73,23 +72,11 @@ fn a_walk_passes_over_links_to_nothing() {
     let rows = DenseRows::new(&values, 4);
     let graph =
         Graph { entry: 0, layers: vec![Layer::from_lists(vec![0, 1, 2], &[vec![1, 9_000_000], vec![2], vec![]])] };
-    let walked = walk(&rows, &graph, rows.row(2), Metric::Cosine, &SearchParams { k: 3, ef: 3 }, &mut Scratch::new());
+    let walked = hnsw_search(&rows, &graph, rows.row(2), Metric::Cosine, 3, &mut HnswScratch::default());
     assert_eq!(walked.hits.len(), 3);
     let nowhere = Graph { entry: 3, layers: graph.layers };
-    let walked = walk(&rows, &nowhere, rows.row(2), Metric::Cosine, &SearchParams { k: 3, ef: 3 }, &mut Scratch::new());
+    let walked = hnsw_search(&rows, &nowhere, rows.row(2), Metric::Cosine, 3, &mut HnswScratch::default());
     assert!(walked.hits.is_empty());
-}
-
-#[test]
-fn marks_of_earlier_walks_do_not_leak_when_the_epoch_wraps() {
-    let values = unit_rows(50, 8, 3);
-    let rows = DenseRows::new(&values, 8);
-    let graph = complete_graph(50);
-    let params = SearchParams { k: 5, ef: 50 };
-    let mut scratch = Scratch::at_epoch(u32::MAX - 2);
-    for _ in 0..6 {
-        assert_eq!(walk(&rows, &graph, rows.row(1), Metric::Cosine, &params, &mut scratch).hits.len(), 50);
-    }
 }
 
 #[test]

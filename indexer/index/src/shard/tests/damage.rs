@@ -4,20 +4,21 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::{DIM, N, written};
+use crate::cancel::Never;
 use crate::format::header::{HEADER_LEN, HeaderFault, MAX_DIM};
 use crate::format::{Header, RowType, SectionKind};
 use crate::model::Metric;
-use crate::search::{Beam, BeamParams, Lanes, NodeSet};
-use crate::shard::{DenseShard, Found};
+use crate::search::{Hits, NodeSet, Scored, SearchParams, SearchScratch, ShardView};
+use crate::shard::DenseShard;
 
 /// Searches of every kind: they end, and what they find is there and has a score.
 fn search_all(shard: &DenseShard) {
     let query = [0.5; DIM];
-    let mut passing = NodeSet::new(shard.len());
-    passing.extend((0..N).filter(|node| node % 3 == 0));
+    let mut allowed = NodeSet::new(shard.len());
+    allowed.extend((0..N).filter(|node| node % 3 == 0));
     let found = [
-        shard.search(&query, &BeamParams::new(3, 8)),
-        shard.search(&query, &BeamParams { passing: Some(&passing), ..BeamParams::new(1, 1) }),
+        shard.search(&query, &SearchParams::new(3, 8)),
+        shard.search(&query, &SearchParams { allowed: Some(&allowed), ..SearchParams::new(1, 1) }),
         shard.search_exact(&query, 3, None),
     ];
     assert!(found.iter().flat_map(|found| &found.hits).all(|hit| hit.node < N && !hit.score.is_nan()), "{found:?}");
@@ -58,12 +59,12 @@ fn a_flipped_bit_or_byte_anywhere_is_found() {
                 let Ok(shard) = DenseShard::open(path) else { return };
                 opened += 1;
                 search_all(&shard);
-                assert!(!shard.verify(None).problems.is_empty(), "{flip:#x} in byte {at} of {}", bench.sound.len());
+                assert!(!shard.verify(&Never).problems.is_empty(), "{flip:#x} in byte {at} of {}", bench.sound.len());
             });
         }
     }
     assert!(opened > bench.sound.len(), "bulk sections are checked by `verify` alone, but only {opened} files opened");
-    assert!(DenseShard::open(&bench.path).unwrap().verify(None).problems.is_empty(), "the file is as it was");
+    assert!(DenseShard::open(&bench.path).unwrap().verify(&Never).problems.is_empty(), "the file is as it was");
 }
 
 /// The file with `bytes` at `at` of a section, and checksums that hold.
@@ -98,21 +99,21 @@ fn damage_behind_right_checksums_panics_nothing() {
                 for key in (0..=N).map(|node| keys.key(node)) {
                     assert!(keys.find(key).is_none_or(|node| keys.key(node) == key));
                 }
-                if shard.verify(None).problems.is_empty() {
-                    let whole = |found: &Found<'_>| {
+                if shard.verify(&Never).problems.is_empty() {
+                    let whole = |found: &Hits<Scored>| {
                         let mut nodes: Vec<u32> = found.hits.iter().map(|hit| hit.node).collect();
                         nodes.sort_unstable();
                         nodes == (0..N).collect::<Vec<u32>>() && found.hits.iter().all(|hit| !hit.score.is_nan())
                     };
                     let place = format!("{word:#x} at {at} of {}", entry.kind.name());
                     let query = [0.5; DIM];
-                    assert!(whole(&shard.search(&query, &BeamParams::new(N as usize, 64))), "{place}");
+                    assert!(whole(&shard.search(&query, &SearchParams::new(N as usize, 64))), "{place}");
                     // Without the scan that a shard falls back to.
                     let (graph, rows) = (shard.graph(), shard.rows());
-                    let (codes, order) = (shard.codes(), graph.order());
-                    let beam = Beam { codes, graph: &graph, order, rows: &rows, metric: Metric::Cosine };
-                    let params = BeamParams::new(N as usize, N as usize);
-                    let walked = beam.search_one(&query, &params, &mut Lanes::new());
+                    let (codes, order) = (shard.codes(), Some(graph.order()));
+                    let view = ShardView { codes, links: &graph, order, rows: &rows, metric: Metric::Cosine };
+                    let params = SearchParams::new(N as usize, N as usize);
+                    let walked = view.search_one(&query, &params, &mut SearchScratch::default());
                     assert_eq!(walked.hits.len(), N as usize, "{place}");
                     assert!(whole(&shard.search_exact(&query, N as usize, None)), "{place}");
                 }

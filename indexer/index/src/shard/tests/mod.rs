@@ -5,6 +5,7 @@ mod damage;
 use std::path::PathBuf;
 
 use super::*;
+use crate::cancel::Never;
 use crate::certificate::{Certificate, RecallPoint};
 use crate::error::Error;
 use crate::format::{RowType, SectionKind};
@@ -12,7 +13,7 @@ use crate::graph::{Graph, Layer};
 use crate::layout::{Arranged, Layout};
 use crate::model::{BuildRecord, Metric, ModelRecord};
 use crate::quant::{Codec, Codes};
-use crate::search::{BeamParams, DenseRows};
+use crate::search::{DenseRows, Hits, Scored, SearchParams};
 
 pub(super) const DIM: usize = 5;
 pub(super) const N: u32 = 12;
@@ -74,7 +75,7 @@ fn what_was_written_is_read() {
     let (_dir, path) = written();
     let shard = DenseShard::open(&path).unwrap();
     assert_eq!(
-        shard.verify(None),
+        shard.verify(&Never),
         Verified { bytes_read: fs_err::metadata(&path).unwrap().len(), ..Verified::default() }
     );
     assert_eq!((shard.len(), shard.meta(), shard.certificate().recall.len()), (12, &meta(DIM), 1));
@@ -101,13 +102,13 @@ fn verify_names_a_file_that_was_shortened_after_it_was_opened() {
     let len = fs_err::metadata(&path).unwrap().len();
     for keep in [len - 1, len / 2, 0] {
         fs_err::OpenOptions::new().write(true).open(&path).unwrap().set_len(keep).unwrap();
-        let problems = shard.verify(None).problems;
+        let problems = shard.verify(&Never).problems;
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].contains(&format!("length: expected {len} bytes, got {keep} bytes")), "{problems:?}");
         assert!(problems[0].contains("write a sound copy under another name and `mv` it there"), "{problems:?}");
     }
     fs_err::remove_file(&path).unwrap();
-    assert!(shard.verify(None).problems[0].contains("dense.dyad"));
+    assert!(shard.verify(&Never).problems[0].contains("dense.dyad"));
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn verify_ends_when_it_is_told_to() {
     let run = |patience: usize| {
         asked.store(0, std::sync::atomic::Ordering::Relaxed);
         let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == patience;
-        let verified = shard.verify(Some(&stop));
+        let verified = shard.verify(&stop);
         assert_eq!(verified.problems, [""; 0]);
         (verified.stopped, asked.load(std::sync::atomic::Ordering::Relaxed))
     };
@@ -137,11 +138,11 @@ fn the_place_of_a_document_is_that_of_the_exact_ranking() {
     for query in vectors().chunks(DIM) {
         let ranking = shard.search_exact(query, N as usize, None).hits;
         for (place, hit) in (0u64..).zip(&ranking) {
-            assert_eq!(shard.ahead_of(query, (hit.score, hit.key), None), Some(place));
+            assert_eq!(shard.ahead_of(query, (hit.score, shard.keys().key(hit.node)), &Never), Some(place));
         }
         let stop = || true;
-        assert_eq!(shard.ahead_of(query, (0.0, ""), Some(&stop)), None);
-        assert_eq!(shard.ahead_of(&query[1..], (0.0, ""), None), None);
+        assert_eq!(shard.ahead_of(query, (0.0, ""), &stop), None);
+        assert_eq!(shard.ahead_of(&query[1..], (0.0, ""), &Never), None);
     }
 }
 
@@ -150,10 +151,10 @@ fn the_walk_agrees_with_the_exact_scan() {
     let (_dir, path) = written();
     let shard = DenseShard::open(&path).unwrap();
     for query in vectors().chunks(DIM) {
-        let walked = shard.search(query, &BeamParams::new(4, 12));
+        let walked = shard.search(query, &SearchParams::new(4, 12));
         let exact = shard.search_exact(query, 4, None);
         assert_eq!(walked.hits, exact.hits);
-        assert_eq!(exact.distance_computations, 12);
+        assert_eq!(exact.cost.total(), 12);
     }
 }
 
@@ -177,9 +178,10 @@ fn ties_are_broken_by_key_at_the_cut_too() {
     };
     write(&path, &input).unwrap();
     let shard = DenseShard::open(&path).unwrap();
-    let keys = |found: Found<'_>| found.hits.iter().map(|hit| hit.key.to_owned()).collect::<Vec<_>>();
+    let keys =
+        |found: Hits<Scored>| found.hits.iter().map(|hit| shard.keys().key(hit.node).to_owned()).collect::<Vec<_>>();
     assert_eq!(keys(shard.search_exact(&[1.0, 0.0], 2, None)), ["a", "b"]);
-    assert_eq!(keys(shard.search(&[1.0, 0.0], &BeamParams::new(2, 4))), ["a", "b"]);
+    assert_eq!(keys(shard.search(&[1.0, 0.0], &SearchParams::new(2, 4))), ["a", "b"]);
 }
 
 #[test]
@@ -219,7 +221,7 @@ fn damage_in_a_section_is_named() {
         bytes[(entry.offset + entry.len / 2) as usize] ^= 1;
         fs_err::write(&damaged, bytes).unwrap();
         let said = match DenseShard::open(&damaged) {
-            Ok(shard) => shard.verify(None).problems.join("\n"),
+            Ok(shard) => shard.verify(&Never).problems.join("\n"),
             Err(error) => error.to_string(),
         };
         assert!(said.contains(kind.name()) && said.contains("damaged"), "{}: {said}", kind.name());

@@ -35,11 +35,11 @@ impl Candidate {
 
 /// Candidates, the best on top.
 #[derive(Debug, Default)]
-pub(super) struct Frontier {
+pub(super) struct CandidateQueue {
     heap: BinaryHeap<u64>,
 }
 
-impl Frontier {
+impl CandidateQueue {
     pub(super) fn clear(&mut self) {
         self.heap.clear();
     }
@@ -48,7 +48,7 @@ impl Frontier {
         self.heap.push(Candidate { score, slot, refined: false }.key());
     }
 
-    pub(super) fn top(&self) -> Option<Candidate> {
+    pub(super) fn peek(&self) -> Option<Candidate> {
         self.heap.peek().map(|key| Candidate::from_key(*key))
     }
 
@@ -87,14 +87,14 @@ mod tests {
 
     #[test]
     fn a_refined_candidate_takes_its_new_place() {
-        let mut frontier = Frontier::default();
-        frontier.push(0.5, 1);
-        frontier.push(-0.4, 2);
-        frontier.refine_top(-0.6);
-        assert_eq!(frontier.top(), Some(Candidate { score: -0.4, slot: 2, refined: false }));
-        frontier.pop();
-        assert_eq!(frontier.top(), Some(Candidate { score: -0.6, slot: 1, refined: true }));
-        frontier.pop();
-        assert_eq!(frontier.top(), None);
+        let mut candidates = CandidateQueue::default();
+        candidates.push(0.5, 1);
+        candidates.push(-0.4, 2);
+        candidates.refine_top(-0.6);
+        assert_eq!(candidates.peek(), Some(Candidate { score: -0.4, slot: 2, refined: false }));
+        candidates.pop();
+        assert_eq!(candidates.peek(), Some(Candidate { score: -0.6, slot: 1, refined: true }));
+        candidates.pop();
+        assert_eq!(candidates.peek(), None);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::super::*;
 use crate::graph::{Graph, Layer};
 use crate::layout::Arranged;
+use crate::model::Metric;
 use crate::quant::{Codec, Codes};
 
 const DIM: usize = 40;
@@ -75,27 +76,27 @@ impl World {
         DenseRows::new(&self.values, DIM)
     }
 
-    fn search(&self, queries: &[&[f32]], params: &BeamParams<'_>) -> Vec<Walked> {
+    fn search(&self, queries: &[&[f32]], params: &SearchParams<'_>) -> Vec<Hits<Scored>> {
         let (rows, view) = (self.rows(), self.arranged.layout.view());
         let codes = self.arranged.codes.view();
-        let beam = Beam { codes, graph: &view, order: view.order(), rows: &rows, metric: self.metric };
+        let shard = ShardView { codes, links: &view, order: Some(view.order()), rows: &rows, metric: self.metric };
         let mut found = vec![None; queries.len()];
-        beam.search(queries, params, &mut Lanes::new(), |number, walked| {
+        shard.search(queries, params, &mut SearchScratch::default(), |number, walked| {
             assert!(found[number].replace(walked).is_none(), "question {number} is answered twice");
         });
         found.into_iter().map(|walked| walked.expect("every question is answered")).collect()
     }
 
-    fn recall(&self, params: &BeamParams<'_>) -> f64 {
+    fn recall(&self, params: &SearchParams<'_>) -> f64 {
         let queries: Vec<&[f32]> = self.queries.chunks(DIM).collect();
         let found = self.search(&queries, params);
         let (mut hits, mut wanted) = (0, 0);
         for (query, walked) in queries.iter().zip(&found) {
-            let exact = flat(&self.rows(), query, params.k, self.metric, params.passing);
+            let exact = flat(&self.rows(), query, params.k, self.metric, params.allowed);
             wanted += exact.len().min(params.k);
             hits += exact.iter().take(params.k).filter(|hit| walked.hits.iter().any(|own| own == *hit)).count();
-            if let Some(passing) = params.passing {
-                assert!(walked.hits.iter().all(|hit| passing.contains(hit.node)));
+            if let Some(allowed) = params.allowed {
+                assert!(walked.hits.iter().all(|hit| allowed.contains(hit.node)));
             }
         }
         hits as f64 / wanted as f64
@@ -106,7 +107,7 @@ impl World {
 fn a_wide_beam_finds_what_the_exact_scan_finds() {
     for metric in [Metric::Cosine, Metric::L2] {
         let world = World::new(metric);
-        let recall = world.recall(&BeamParams::new(10, 200));
+        let recall = world.recall(&SearchParams::new(10, 200));
         assert!(recall > 0.99, "{metric:?}: {recall}");
     }
 }
@@ -116,9 +117,9 @@ fn a_margin_spends_less_and_a_wider_one_finds_more() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
     let cost = |margin| {
-        let params = BeamParams { margin, ..BeamParams::new(10, 400) };
+        let params = SearchParams { margin, ..SearchParams::new(10, 400) };
         let walked = world.search(&queries, &params);
-        (world.recall(&params), walked.iter().map(|walked| walked.estimated).sum::<u64>())
+        (world.recall(&params), walked.iter().map(|walked| walked.cost.estimated).sum::<u64>())
     };
     let (none, narrow, wide) = (cost(None), cost(Some(0.0)), cost(Some(0.3)));
     assert!(narrow.1 < wide.1 && wide.1 <= none.1, "{none:?} {narrow:?} {wide:?}");
@@ -129,7 +130,7 @@ fn a_margin_spends_less_and_a_wider_one_finds_more() {
 fn questions_in_company_find_what_they_find_alone() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
-    let params = BeamParams { margin: Some(0.1), ..BeamParams::new(10, 40) };
+    let params = SearchParams { margin: Some(0.1), ..SearchParams::new(10, 40) };
     let together = world.search(&queries, &params);
     for (query, together) in queries.iter().zip(&together) {
         assert_eq!(&world.search(&[query], &params)[0], together);
@@ -140,41 +141,42 @@ fn questions_in_company_find_what_they_find_alone() {
 fn only_what_passes_is_found_and_all_of_it_when_asked() {
     let world = World::new(Metric::Cosine);
     for step in [2usize, 10, 60] {
-        let mut passing = NodeSet::new(1_500);
-        passing.extend((0..1_500).step_by(step));
-        let params = BeamParams { passing: Some(&passing), ..BeamParams::new(10, 100) };
+        let mut allowed = NodeSet::new(1_500);
+        allowed.extend((0..1_500).step_by(step));
+        let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(10, 100) };
         let recall = world.recall(&params);
         assert!(recall > 0.97, "1 in {step}: {recall}");
     }
 }
 
 #[test]
-fn a_stopped_search_says_so_for_every_question() {
+fn a_cancelled_search_says_so_for_every_question() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
     let asked = AtomicUsize::new(0);
     let stop = || asked.fetch_add(1, Ordering::Relaxed) >= 1;
-    let params = BeamParams { stop: Some(&stop), ..BeamParams::new(10, 400) };
+    let params = SearchParams { cancel: &stop, ..SearchParams::new(10, 400) };
     let found = world.search(&queries, &params);
     // Once at the start, and once on the way.
     assert_eq!(asked.load(Ordering::Relaxed), 2);
-    assert!(found.last().is_some_and(|walked| walked.stopped && walked.hits.is_empty()));
+    assert!(found.last().is_some_and(|walked| walked.is_cancelled() && walked.hits.is_empty()));
     // Those that were on their way say what they had.
-    assert!(found.iter().filter(|walked| walked.stopped && !walked.hits.is_empty()).count() >= 7);
+    assert!(found.iter().filter(|walked| walked.is_cancelled() && !walked.hits.is_empty()).count() >= 7);
     let stop = || true;
-    let found = world.search(&queries, &BeamParams { stop: Some(&stop), ..params });
-    assert!(found.iter().all(|walked| *walked == Walked { stopped: true, ..Walked::default() }));
+    let found = world.search(&queries, &SearchParams { cancel: &stop, ..params });
+    assert!(found.iter().all(|walked| *walked == Hits::cancelled()));
 }
 
 #[test]
 fn a_bounded_walk_says_that_its_bound_ended_it() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
-    let walk = |most| world.search(&queries, &BeamParams { most, ..BeamParams::new(10, 50) });
+    let walk = |max_expansions| world.search(&queries, &SearchParams { max_expansions, ..SearchParams::new(10, 50) });
     let (free, wide, narrow) = (walk(None), walk(Some(1_500)), walk(Some(5)));
     assert_eq!(free, wide);
-    assert!(free.iter().all(|walked| !walked.cut) && narrow.iter().all(|walked| walked.cut));
-    assert!(narrow.iter().zip(&free).all(|(narrow, free)| narrow.estimated < free.estimated));
+    assert!(free.iter().all(|walked| walked.completeness == Completeness::Complete));
+    assert!(narrow.iter().all(|walked| walked.completeness == Completeness::Limited));
+    assert!(narrow.iter().zip(&free).all(|(narrow, free)| narrow.cost.estimated < free.cost.estimated));
 }
 
 #[test]
@@ -182,7 +184,7 @@ fn no_beam_is_wider_than_there_are_rows() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).take(2).collect();
     for margin in [None, Some(0.5)] {
-        let found = world.search(&queries, &BeamParams { margin, ..BeamParams::new(usize::MAX, usize::MAX) });
+        let found = world.search(&queries, &SearchParams { margin, ..SearchParams::new(usize::MAX, usize::MAX) });
         assert_eq!(found[0].hits.len(), 1_500);
     }
 }
@@ -197,7 +199,7 @@ fn codes_alone_rank_and_score_nearly_as_vectors_do() {
 fn codes_alone(metric: Metric) {
     let world = World::new(metric);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
-    let params = BeamParams { rescore: false, ..BeamParams::new(10, 200) };
+    let params = SearchParams { rescore: false, ..SearchParams::new(10, 200) };
     for (query, walked) in queries.iter().zip(world.search(&queries, &params)) {
         let exact = flat(&world.rows(), query, 1, metric, None);
         let size = if metric == Metric::L2 { query.iter().map(|x| x * x).sum() } else { 1.0f32 };
@@ -212,30 +214,29 @@ fn a_slot_that_leads_to_no_row_is_no_hit() {
     world.arranged.layout.order.fill(1_500);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).take(1).collect();
     for rescore in [true, false] {
-        let found = world.search(&queries, &BeamParams { rescore, ..BeamParams::new(10, 20) });
-        assert!(found[0].scored > 10 && found[0].hits.is_empty(), "{found:?}");
+        let found = world.search(&queries, &SearchParams { rescore, ..SearchParams::new(10, 20) });
+        assert!(found[0].cost.scored > 10 && found[0].hits.is_empty(), "{found:?}");
     }
 }
 
 #[test]
 fn another_dimension_finds_nothing() {
     let world = World::new(Metric::Cosine);
-    assert_eq!(world.search(&[&[1.0; DIM + 1]], &BeamParams::new(3, 10)), [Walked::default()]);
+    assert_eq!(world.search(&[&[1.0; DIM + 1]], &SearchParams::new(3, 10)), [Hits::default()]);
 }
 
 #[test]
-fn an_explorer_finds_the_nearest_other_rows() {
+fn a_search_for_neighbours_finds_the_nearest_other_rows() {
     let world = World::new(Metric::Cosine);
     let rows = world.rows();
     let view = world.arranged.layout.view();
-    let identity: Vec<u32> = (0..1_500).collect();
-    let explorer = Explorer { codes: world.arranged.codes.view(), links: &view, identity: &identity };
+    let search = NeighbourSearch { codes: world.arranged.codes.view(), links: &view };
     let slots = [0, 7, 700, 1_499];
     let mut seen = 0;
-    explorer.nearest(
+    search.nearest(
         &slots,
         60,
-        &mut Lanes::new(),
+        &mut SearchScratch::default(),
         |_, _| 0,
         |slot, hits| {
             seen += 1;

@@ -1,0 +1,74 @@
+//! Rows of vectors, as codes are made of them and searches compare them.
+
+use zerocopy::IntoBytes as _;
+
+use crate::kernels;
+use crate::model::Metric;
+
+/// Rows of vectors, all of one length.
+pub trait VectorRows: Sync {
+    /// Values per row.
+    fn dim(&self) -> usize;
+    /// Rows.
+    fn len(&self) -> usize;
+    /// One row; empty where there is none.
+    fn row(&self, node: u32) -> &[f32];
+    /// No rows at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Rows that can be compared with a question exactly, whatever their type in memory.
+pub trait ExactRows: Sync {
+    /// Rows.
+    fn count(&self) -> usize;
+    /// Score of a row: the inner product for [`Metric::Cosine`], minus half the squared distance for [`Metric::L2`].
+    /// NaN where there is no such row.
+    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32;
+    /// Asks for the memory of a row.
+    fn prefetch(&self, node: u32);
+}
+
+impl<T: VectorRows + ?Sized> ExactRows for T {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32 {
+        metric.score(query, self.row(node))
+    }
+
+    fn prefetch(&self, node: u32) {
+        kernels::prefetch(self.row(node).as_bytes());
+    }
+}
+
+/// Rows that lie one after another in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct DenseRows<'a> {
+    values: &'a [f32],
+    dim: usize,
+}
+
+impl<'a> DenseRows<'a> {
+    /// Rows of `dim` values; values after the last whole row are ignored.
+    pub fn new(values: &'a [f32], dim: usize) -> Self {
+        Self { values, dim }
+    }
+}
+
+impl VectorRows for DenseRows<'_> {
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn len(&self) -> usize {
+        self.values.len().checked_div(self.dim).unwrap_or(0)
+    }
+
+    fn row(&self, node: u32) -> &[f32] {
+        let start = node as usize * self.dim;
+        self.values.get(start..start + self.dim).unwrap_or(&[])
+    }
+}

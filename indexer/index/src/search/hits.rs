@@ -1,0 +1,188 @@
+//! What every search gives: hits, what they cost, and whether they are all.
+
+use std::cmp::Ordering;
+use std::ops::AddAssign;
+
+/// A node and its score. *Greater* means better: higher score, then lower node.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Scored {
+    /// The node.
+    pub node: u32,
+    /// Inner product, minus half a squared distance, or BM25.
+    pub score: f32,
+}
+
+impl Ord for Scored {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score.total_cmp(&other.score).then(other.node.cmp(&self.node))
+    }
+}
+
+impl PartialOrd for Scored {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scored {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Scored {}
+
+/// Scores that a search has computed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Estimated from sketches.
+    pub estimated: u64,
+    /// Computed from int8 rows and from vectors.
+    pub scored: u64,
+}
+
+impl Cost {
+    /// All of them.
+    pub fn total(self) -> u64 {
+        self.estimated + self.scored
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.estimated += other.estimated;
+        self.scored += other.scored;
+    }
+}
+
+/// Whether a search came to its end. *Greater* is worse; the worst part of a search is that of the whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Completeness {
+    /// It did.
+    #[default]
+    Complete,
+    /// [`SearchParams::max_expansions`](super::SearchParams::max_expansions) ended a walk: there may be better hits.
+    Limited,
+    /// Codes or links lead out of their shard: hits may be missing.
+    Damaged,
+    /// It was told to end: there may be better hits.
+    Cancelled,
+}
+
+/// Hits, best first, what they cost, and whether they are all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hits<H> {
+    /// Best first.
+    pub hits: Vec<H>,
+    /// Scores computed.
+    pub cost: Cost,
+    /// Whether the search came to its end.
+    pub completeness: Completeness,
+}
+
+impl<H> Default for Hits<H> {
+    fn default() -> Self {
+        Self { hits: Vec::new(), cost: Cost::default(), completeness: Completeness::default() }
+    }
+}
+
+impl<H> Hits<H> {
+    /// Of a search that was told to end before it began.
+    pub fn cancelled() -> Self {
+        Self { completeness: Completeness::Cancelled, ..Self::default() }
+    }
+
+    /// Whether the search was told to end before its end.
+    pub fn is_cancelled(&self) -> bool {
+        self.completeness == Completeness::Cancelled
+    }
+
+    /// Adds the hits of another part of the search, each as `convert` makes it, after those that are there. Costs add up,
+    /// and the worse completeness is that of both.
+    pub fn append<P>(&mut self, part: Hits<P>, convert: impl FnMut(P) -> H) {
+        self.hits.extend(part.hits.into_iter().map(convert));
+        self.cost += part.cost;
+        self.completeness = self.completeness.max(part.completeness);
+    }
+
+    /// Keeps the best `k`: score descending, then key ascending. Keys are looked up only where scores tie.
+    pub fn cut<'k>(&mut self, k: usize, score: impl Fn(&H) -> f32, key: impl Fn(&H) -> &'k str) {
+        self.hits.sort_unstable_by(|a, b| score(b).total_cmp(&score(a)));
+        let mut placed = 0;
+        for tied in self.hits.chunk_by_mut(|a, b| score(a).total_cmp(&score(b)).is_eq()) {
+            if placed >= k {
+                break;
+            }
+            placed += tied.len();
+            tied.sort_by_cached_key(&key);
+        }
+        self.hits.truncate(k);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_cut_is_a_full_sort_by_score_and_key(
+            scores in prop::collection::vec(-2i8..3, 0..60), k in 0usize..70, seed: u32,
+        ) {
+            // Keys in another order than nodes.
+            let keys: Vec<String> = (0..scores.len() as u32).map(|node| format!("{:010}", node.wrapping_mul(0x9e37_79b9) ^ seed)).collect();
+            let hits: Vec<Scored> = (0..).zip(&scores).map(|(node, score)| Scored { node, score: f32::from(*score) }).collect();
+            let mut sorted = hits.clone();
+            sorted.sort_by(|a, b| b.score.total_cmp(&a.score).then(keys[a.node as usize].cmp(&keys[b.node as usize])));
+            sorted.truncate(k);
+            let mut cut = Hits { hits, ..Hits::default() };
+            cut.cut(k, |hit| hit.score, |hit| keys[hit.node as usize].as_str());
+            prop_assert_eq!(cut.hits, sorted);
+        }
+    }
+
+    #[test]
+    fn keys_are_looked_up_only_for_ties_above_the_cut() {
+        let looked = Cell::new(0);
+        let cut = |scores: &[f32], k| {
+            looked.set(0);
+            let hits = (0..).zip(scores).map(|(node, score)| Scored { node, score: *score }).collect();
+            let mut cut = Hits { hits, ..Hits::default() };
+            cut.cut(
+                k,
+                |hit| hit.score,
+                |_| {
+                    looked.set(looked.get() + 1);
+                    ""
+                },
+            );
+            looked.get()
+        };
+        assert_eq!(cut(&[0.1, 0.3, 0.2], 2), 0);
+        assert_eq!(cut(&[0.1, 0.3, 0.2, 0.3, 0.1], 2), 2);
+        assert_eq!(cut(&[0.1, 0.3, 0.2, 0.3, 0.1], 4), 4);
+    }
+
+    #[test]
+    fn the_worst_part_is_the_completeness_of_the_whole() {
+        use Completeness::{Cancelled, Complete, Damaged, Limited};
+        let worst = |parts: &[Completeness]| {
+            let mut whole = Hits::<Scored>::default();
+            for completeness in parts {
+                let cost = Cost { estimated: 2, scored: 1 };
+                whole.append(Hits { hits: vec![Scored::default()], cost, completeness: *completeness }, |hit| hit);
+            }
+            let parts = parts.len() as u64;
+            assert_eq!((whole.hits.len() as u64, whole.cost.total()), (parts, 3 * parts));
+            whole.completeness
+        };
+        assert_eq!(worst(&[]), Complete);
+        assert_eq!(worst(&[Complete, Limited, Complete]), Limited);
+        assert_eq!(worst(&[Damaged, Limited]), Damaged);
+        assert_eq!(worst(&[Complete, Cancelled, Damaged]), Cancelled);
+    }
+}

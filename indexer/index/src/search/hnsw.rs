@@ -1,0 +1,71 @@
+//! The textbook search over full vectors: greedy descent through the upper layers, then a beam on layer 0 (HNSW: Malkov
+//! and Yashunin 2018, algorithms 2 and 5).
+
+use std::collections::BinaryHeap;
+
+use super::visited::VisitedSet;
+use super::{Cost, GraphLinks, Hits, Scored, TopK, VectorRows};
+use crate::model::Metric;
+
+/// Memory of a search, reused by the next one. One per thread.
+#[derive(Debug, Default)]
+pub struct HnswScratch {
+    visited: VisitedSet,
+    candidates: BinaryHeap<Scored>,
+    best: TopK<Scored>,
+}
+
+/// All candidates of a beam of `ef`, by the scores of `metric`; the caller breaks ties before it cuts. `query` has the rows'
+/// dimension; a link to a node that does not exist is passed over.
+pub fn hnsw_search(
+    rows: &(impl VectorRows + ?Sized),
+    graph: &(impl GraphLinks + ?Sized),
+    query: &[f32],
+    metric: Metric,
+    ef: usize,
+    scratch: &mut HnswScratch,
+) -> Hits<Scored> {
+    let (n, entry) = (rows.len(), graph.entry());
+    if entry as usize >= n {
+        return Hits::default();
+    }
+    let mut cost = Cost::default();
+    let mut scored = |node: u32| {
+        cost.scored += 1;
+        Scored { node, score: metric.score(query, rows.row(node)) }
+    };
+    let mut here = scored(entry);
+    for layer in (1..=graph.max_layer()).rev() {
+        loop {
+            let before = here;
+            for &node in graph.links(layer, before.node).iter().filter(|node| (**node as usize) < n) {
+                here = here.max(scored(node));
+            }
+            if here == before {
+                break;
+            }
+        }
+    }
+
+    let HnswScratch { visited, candidates, best } = scratch;
+    visited.reset(n);
+    candidates.clear();
+    best.reset(ef.max(1));
+    visited.insert(here.node);
+    candidates.push(here);
+    best.offer(here);
+    while let Some(next) = candidates.pop() {
+        if best.floor().is_some_and(|worst| next < *worst) {
+            break;
+        }
+        for &node in graph.links(0, next.node) {
+            if visited.insert(node) {
+                let candidate = scored(node);
+                if best.offer(candidate) {
+                    candidates.push(candidate);
+                }
+            }
+        }
+    }
+    Hits { hits: best.drain_sorted(), cost, ..Hits::default() }
+}

@@ -1,0 +1,79 @@
+//! What a search looks for, and when a walk ends.
+
+use super::NodeSet;
+use crate::cancel::{Cancel, Never};
+
+/// What to look for in a shard.
+#[derive(Clone, Copy)]
+pub struct SearchParams<'a> {
+    /// Hits wanted, at least 1.
+    pub k: usize,
+    /// Width of the beam; at least `k` is used. With a margin it is the *mean* width over questions.
+    pub ef: usize,
+    /// A walk ends when its best candidate scores less than the k-th hit by more than this. Without one, the beam is
+    /// `ef` wide for every question.
+    pub margin: Option<f32>,
+    /// Candidates expanded at most; a walk that this ends is [`Limited`](super::Completeness::Limited).
+    pub max_expansions: Option<usize>,
+    /// Nodes that may be hits; all where absent. Others are walked through.
+    pub allowed: Option<&'a NodeSet>,
+    /// Whether the best candidates are scored again from the vectors; without, scores are those of int8 codes.
+    pub rescore: bool,
+    /// Ends the search; what was found so far is given.
+    pub cancel: &'a dyn Cancel,
+}
+
+impl SearchParams<'_> {
+    /// A fixed beam over all nodes, rescored.
+    pub fn new(k: usize, ef: usize) -> Self {
+        Self { k, ef, margin: None, max_expansions: None, allowed: None, rescore: true, cancel: &Never }
+    }
+}
+
+impl std::fmt::Debug for SearchParams<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SearchParams")
+            .field("k", &self.k)
+            .field("ef", &self.ef)
+            .field("margin", &self.margin)
+            .field("max_expansions", &self.max_expansions)
+            .field("allowed", &self.allowed.map(NodeSet::len))
+            .field("rescore", &self.rescore)
+            .finish_non_exhaustive()
+    }
+}
+
+/// When a walk ends: its best candidate is worse than the `rank`-th best so far by more than `margin`, or it has expanded
+/// `max_expansions`.
+///
+/// The margin makes the beam as wide as the question needs ("distance adaptive beam search": Al-Jazzazi et al. 2025,
+/// arXiv:2505.15636), where a fixed width is too wide for easy questions and too narrow for hard ones.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StopRule {
+    /// Hits wanted.
+    pub(super) k: usize,
+    pub(super) rank: usize,
+    pub(super) margin: f32,
+    pub(super) max_expansions: usize,
+    /// Whether a walk that `max_expansions` ended is limited: that bound was asked for.
+    pub(super) limited: bool,
+}
+
+impl StopRule {
+    /// For a graph of `slots`: no beam is wider than that.
+    pub(super) fn new(params: &SearchParams<'_>, slots: usize) -> Self {
+        let slots = slots.max(1);
+        let k = params.k.clamp(1, slots);
+        let ef = params.ef.clamp(k, slots);
+        let (rank, margin, max_expansions) = match params.margin {
+            // The width follows the question; the bound only keeps a hard one from running away.
+            Some(margin) => (k, margin.max(0.0), 4 * ef + 16),
+            None => (ef, 0.0, usize::MAX),
+        };
+        let (limited, max_expansions) = match params.max_expansions {
+            Some(bound) if bound < max_expansions => (true, bound),
+            _ => (false, max_expansions),
+        };
+        Self { k, rank, margin, max_expansions, limited }
+    }
+}

@@ -1,0 +1,71 @@
+//! The questions' vectors, and what is done without.
+
+use std::sync::atomic::Ordering;
+
+use super::answer::StageTimings;
+use super::batch::{Batch, Item, Vector};
+use super::engine::Engine;
+use crate::error::{Error, Result};
+use crate::plan::Mode;
+use crate::question::Embedded;
+
+impl Engine {
+    /// Vectors for the questions that have a dense part, in one call to the tower. A question that can be answered without
+    /// one is, degraded, when the tower fails.
+    pub(super) async fn embed(&self, batch: &Batch) -> Result<()> {
+        let wanting = || batch.items.iter().filter(|item| item.plan.dense.is_some());
+        let time = wanting().map(|item| item.plan.tower_time).min();
+        let embedded = match time {
+            Some(time) => self.tower.embed(wanting().map(|item| item.query.clone()).collect(), time).await,
+            None => Ok(Embedded::default()),
+        };
+        if time.is_some() {
+            self.note_tower(embedded.as_ref().err());
+        }
+        let embedded = match embedded {
+            Err(error) if wanting().any(|item| item.plan.mode == Mode::Dense) => return Err(error),
+            embedded => embedded,
+        };
+        let mut rows = match &embedded {
+            Ok(embedded) => embedded.vectors.chunks_exact(self.tower.model().dim.max(1)),
+            Err(_) => [].chunks_exact(1),
+        };
+        let vector = |item: &Item| match &embedded {
+            _ if item.plan.dense.is_none() => Vector::default(),
+            Ok(Embedded { queue_us, tokenize_us, embed_us, .. }) => Vector {
+                values: rows.next().map(<[f32]>::to_vec),
+                timings: StageTimings {
+                    queue_us: *queue_us,
+                    tokenize_us: *tokenize_us,
+                    embed_us: *embed_us,
+                    ..StageTimings::default()
+                },
+                degraded: None,
+            },
+            Err(error) => {
+                let degraded = Some(format!("no question vector, BM25 alone answered: {error}"));
+                Vector { degraded, ..Vector::default() }
+            }
+        };
+        let vectors = batch.items.iter().map(vector).collect();
+        batch.vectors.set(vectors).map_err(|_| Error::Internal)
+    }
+
+    /// Logs that the tower has gone, or that it is back: once each.
+    fn note_tower(&self, error: Option<&Error>) {
+        match error {
+            // Too much to do is no failure.
+            Some(Error::TowerBusy { .. } | Error::TowerLate(_)) => {}
+            Some(error) => {
+                if !self.tower_is_down.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("the question tower gives no vectors, BM25 answers where it may: {error}");
+                }
+            }
+            None => {
+                if self.tower_is_down.swap(false, Ordering::Relaxed) {
+                    tracing::info!("the question tower gives vectors again");
+                }
+            }
+        }
+    }
+}
