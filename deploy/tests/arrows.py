@@ -1,12 +1,13 @@
 """Which crate may depend on which: arrows.py ROOT reads `cargo metadata` and fails on an arrow that is not drawn here.
 
-A new arrow is drawn by an edit of these tables, which a reviewer sees.
+A new arrow is drawn by an edit of these tables or of the bans in `.deny.toml`, which a reviewer sees.
 """
 
 import json
 import pathlib
 import subprocess
 import sys
+import tomllib
 
 # crate: crates of ours that it may use
 ARROWS = {
@@ -22,17 +23,16 @@ ARROWS = {
 OPTIONAL_ARROWS = {"dyad-searcher": {"dyad-encoder"}}
 # In tests only.
 TEST_ARROWS = {"dyad-searcher": {"dyad-indexer"}}
-# Crates of others that stay in one room.
-CONFINED = {
-    "tch": {"dyad-encoder"},
-    "torch-sys": {"dyad-encoder"},
-    "hnsw_rs": {"dyad-indexer", "dyad-bench"},
-    "tantivy": {"dyad-index"},
-}
 
 
-def forbidden(metadata):
-    """Each forbidden arrow of a `cargo metadata --no-deps`, in words."""
+def confined(root):
+    """Crates of others that only some of ours may use, as `.deny.toml` says."""
+    bans = tomllib.loads((root / ".deny.toml").read_text())["bans"]["deny"]
+    return {ban["crate"]: set(ban["wrappers"]) for ban in bans}
+
+
+def forbidden(metadata, confined_to):
+    """Each forbidden arrow of a `cargo metadata --no-deps`, in words. `confined_to` is as [`confined`] gives it."""
     members = set(metadata["workspace_members"])
     packages = [package for package in metadata["packages"] if package["id"] in members]
     ours = {package["name"] for package in packages}
@@ -42,14 +42,14 @@ def forbidden(metadata):
         yield f"{name}: arrows drawn, but no such crate"
     for package in packages:
         for dependency in package["dependencies"]:
-            yield from forbidden_arrow(package["name"], dependency, ours)
+            yield from forbidden_arrow(package["name"], dependency, ours, confined_to)
 
 
-def forbidden_arrow(name, dependency, ours):
+def forbidden_arrow(name, dependency, ours, confined_to):
     """The breach that one dependency of the crate `name` is, if any."""
     target, kind = dependency["name"], dependency["kind"] or "normal"
-    if target in CONFINED and name not in CONFINED[target]:
-        yield f"{name} -> {target} ({kind}): only {' and '.join(sorted(CONFINED[target]))} may use it"
+    if target in confined_to and name not in confined_to[target]:
+        yield f"{name} -> {target} ({kind}): only {' and '.join(sorted(confined_to[target]))} may use it"
     if target not in ours or target in ARROWS.get(name, set()):
         return
     if target in OPTIONAL_ARROWS.get(name, set()) and (dependency["optional"] or kind == "dev"):
@@ -69,7 +69,7 @@ def cargo_metadata(root):
 def main(root):
     """Prints each forbidden arrow."""
     metadata = cargo_metadata(root)
-    found = list(forbidden(metadata))
+    found = list(forbidden(metadata, confined(root)))
     for arrow in found:
         print(f"error: forbidden dependency: {arrow}", file=sys.stderr)
     print(f"arrows: {len(metadata['packages'])} crates, {len(found)} forbidden")

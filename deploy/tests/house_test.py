@@ -19,6 +19,7 @@ class ArrowsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.metadata = arrows.cargo_metadata(ROOT)
+        cls.confined = arrows.confined(ROOT)
 
     def with_arrow(self, name, target, kind=None, optional=False):
         """What is found once the crate `name` depends on `target`."""
@@ -26,10 +27,10 @@ class ArrowsTest(unittest.TestCase):
         package = next(package for package in metadata["packages"] if package["name"] == name)
         package["dependencies"] = [each for each in package["dependencies"] if each["name"] != target]
         package["dependencies"].append({"name": target, "kind": kind, "optional": optional})
-        return list(arrows.forbidden(metadata))
+        return list(arrows.forbidden(metadata, self.confined))
 
     def test_the_workspace_as_it_is(self):
-        self.assertEqual(list(arrows.forbidden(self.metadata)), [])
+        self.assertEqual(list(arrows.forbidden(self.metadata, self.confined)), [])
 
     def test_a_forbidden_arrow_is_caught(self):
         for name, target, kind in (
@@ -66,7 +67,7 @@ class ArrowsTest(unittest.TestCase):
         metadata = copy.deepcopy(self.metadata)
         metadata["packages"].append({"id": "new", "name": "dyad-new", "dependencies": []})
         metadata["workspace_members"].append("new")
-        self.assertEqual(list(arrows.forbidden(metadata)), ["dyad-new: a crate with no arrows drawn"])
+        self.assertEqual(list(arrows.forbidden(metadata, self.confined)), ["dyad-new: a crate with no arrows drawn"])
 
 
 class HouseTest(unittest.TestCase):

@@ -10,7 +10,6 @@
 use std::collections::VecDeque;
 
 use crate::error::{Error, Result};
-use crate::format::graph::LinksView;
 use crate::graph::{Graph, Layer};
 use crate::quant::Codes;
 use crate::search::{GraphLinks, MAX_SLOTS};
@@ -77,11 +76,6 @@ impl Layout {
         }
         let upper = graph.layers.iter().skip(1).map(|layer| renumbered(layer, &slot_of)).collect();
         Ok(Self { entry: slot_of(graph.entry), degree, order, links, upper })
-    }
-
-    /// What a search reads.
-    pub fn view(&self) -> LinksView<'_> {
-        LinksView::new(self)
     }
 }
 

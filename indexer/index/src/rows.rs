@@ -26,6 +26,8 @@ pub trait ExactRows: Sync {
     /// Score of a row: the inner product for [`Metric::Cosine`], minus half the squared distance for [`Metric::L2`].
     /// NaN where there is no such row.
     fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32;
+    /// Whether there is such a row, of finite values.
+    fn is_sound(&self, node: u32) -> bool;
     /// Asks for the memory of a row.
     fn prefetch(&self, node: u32);
 }
@@ -37,6 +39,11 @@ impl<T: VectorRows + ?Sized> ExactRows for T {
 
     fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32 {
         metric.score(query, self.row(node))
+    }
+
+    fn is_sound(&self, node: u32) -> bool {
+        let row = self.row(node);
+        !row.is_empty() && row.iter().all(|value| value.is_finite())
     }
 
     fn prefetch(&self, node: u32) {

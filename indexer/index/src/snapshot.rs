@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument, TextShard};
 use crate::manifest::{self, Manifest, SHARDS_DIR};
 use crate::model::ModelRecord;
-use crate::search::{Hits, NodeSet, Scored, SearchParams};
+use crate::search::{Completeness, Hits, NodeSet, Scored, SearchParams};
 use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 
 /// One generation. Immutable: readers share it and drop it when they are done.
@@ -225,18 +225,34 @@ impl Snapshot {
         for (shard, found) in shards.enumerate() {
             all.append(found.unwrap_or_default(), |Scored { node, score }| Hit { score, shard, node });
         }
-        all.cut(k, |hit| hit.score, |hit| self.key(hit.shard, hit.node));
+        if self.shards.iter().any(|shard| shard.dense.is_damaged()) {
+            all.worsen(Completeness::Damaged);
+        }
+        all.cut(k, |hit| hit.score, |hit| self.key(hit.shard, hit.node).unwrap_or_default());
         all
     }
 
-    /// The key of a document; empty where there is none.
-    pub fn key(&self, shard: usize, node: u32) -> &str {
-        self.shards.get(shard).map_or("", |shard| shard.dense.keys().key(node))
+    /// The key of a document; none where the keys are damaged, which is kept as [`Self::damage`].
+    pub fn key(&self, shard: usize, node: u32) -> Option<&str> {
+        self.shards.get(shard)?.dense.key(node)
     }
 
-    /// Shard and node of a document.
-    pub fn find(&self, key: &str) -> Option<(usize, u32)> {
-        self.shards.iter().enumerate().find_map(|(at, shard)| Some((at, shard.dense.keys().find(key)?)))
+    /// Shard and node of a document. An error where it is not found, and the keys of a shard are damaged.
+    pub fn find(&self, key: &str) -> Result<Option<(usize, u32)>> {
+        let mut unknown = None;
+        for (at, shard) in self.shards.iter().enumerate() {
+            match shard.dense.find(key) {
+                Ok(Some(node)) => return Ok(Some((at, node))),
+                Ok(None) => {}
+                Err(error) => unknown = Some(error),
+            }
+        }
+        unknown.map_or(Ok(None), Err)
+    }
+
+    /// What is wrong with a shard, as far as anything has met it: see [`DenseShard::damage`].
+    pub fn damage(&self) -> Option<Error> {
+        self.shards.iter().find_map(|shard| shard.dense.damage())
     }
 
     /// Stored fields of a document.

@@ -32,6 +32,10 @@ impl ExactRows for ServedRows<'_> {
         }
     }
 
+    fn is_sound(&self, node: u32) -> bool {
+        self.rows.is_sound(node)
+    }
+
     fn prefetch(&self, node: u32) {
         ExactRows::prefetch(self.rows, node);
     }

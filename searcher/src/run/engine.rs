@@ -15,6 +15,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 use super::answer::Answer;
 use super::batch::{Allowed, Batch, Chunk, Item};
+use super::checksums;
 use super::explain::{Explanation, explain};
 use super::parts::Jobs;
 use super::pool::{Class, Pool};
@@ -86,8 +87,10 @@ impl Engine {
             None => Snapshot::open(index)?,
         };
         check_model(&snapshot.manifest().model, tower.model())?;
+        let snapshot = Arc::new(snapshot);
+        checksums::check_in_background(&snapshot);
         Ok(Self {
-            served: ArcSwap::from_pointee(snapshot),
+            served: ArcSwap::new(snapshot),
             tower,
             pool: Pool::new(config.max_requests)?,
             memory: ReplyMemory::new(),
@@ -224,7 +227,7 @@ impl Engine {
                 let (mut found, mut missing) = (Vec::new(), Vec::new());
                 for key in &*keys {
                     stop.check()?;
-                    match snapshot.find(key) {
+                    match snapshot.find(key)? {
                         Some((shard, node)) => {
                             let document = snapshot.document(shard, node)?;
                             share.take(&document)?;

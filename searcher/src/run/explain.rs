@@ -38,7 +38,7 @@ pub(super) fn explain(
     stop: &Stop,
 ) -> Result<Explanation> {
     stop.check()?;
-    let (shard, node) = snapshot.find(key).ok_or_else(|| Error::NoDocument(key.to_owned()))?;
+    let (shard, node) = snapshot.find(key)?.ok_or_else(|| Error::NoDocument(key.to_owned()))?;
     let Some(own) = snapshot.shards().get(shard) else { return Err(Error::NoDocument(key.to_owned())) };
 
     let score = own.dense.rows().score(node, vector, snapshot.manifest().model.metric);

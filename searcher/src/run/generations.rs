@@ -8,6 +8,7 @@ use dyad_index::manifest;
 use dyad_index::snapshot::Snapshot;
 use dyad_index::storage::WriteLock;
 
+use super::checksums;
 use super::engine::{Engine, check_model};
 use super::stop::Stop;
 use crate::error::{Error, Result};
@@ -48,7 +49,9 @@ impl Engine {
             let _turn = turn;
             let snapshot = open(&engine)?;
             let generation = snapshot.manifest().generation;
-            let before = engine.served.swap(Arc::new(snapshot));
+            let snapshot = Arc::new(snapshot);
+            checksums::check_in_background(&snapshot);
+            let before = engine.served.swap(snapshot);
             let previous = before.manifest().generation;
             tracing::info!(previous, generation, "serving another generation");
             // Here and not on a thread that does I/O: the last holder of a generation unmaps it.

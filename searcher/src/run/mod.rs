@@ -10,12 +10,14 @@
 //! | `stop.rs` | when work ends before its end |
 //! | `answer.rs` | what comes out |
 //! | `generations.rs` | reload, rollback, verification |
+//! | `checksums.rs` | what was opened, compared with its checksums in the background |
 //! | `explain.rs` | why a document is, or is not, among the hits |
 //! | `pool.rs` | CPU work off the I/O threads, bounded in number and time |
 //! | `reply_memory.rs` | what replies may hold of documents |
 
 mod answer;
 mod batch;
+mod checksums;
 mod embed;
 mod engine;
 mod explain;

@@ -1,5 +1,6 @@
 //! From what the parts of a search found to the answer: fuse, and read the stored fields.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -13,9 +14,6 @@ use super::reply_memory::Share;
 use crate::error::Result;
 use crate::fusion::{Placement, rrf};
 use crate::plan::Mode;
-
-/// What is said of hits that damage may have cost.
-const DAMAGED: &str = "a shard is damaged, so that hits may be missing: `dyad-indexer verify` says which";
 
 impl Batch {
     /// The answers to all questions, in their order. `share` counts the documents of all of them.
@@ -36,7 +34,7 @@ fn answer(batch: &Batch, item: &Item, vector: &Vector, found: &Found, share: &Sh
     let (notes, filter_us) = found.filter.get().cloned().unwrap_or_default();
 
     let fusing = Instant::now();
-    let ranking = Ranking { snapshot, dense: places(&dense.0.hits), text: places(&text.0.hits) };
+    let ranking = Ranking { snapshot, dense: places(&dense.0.hits), text: places(&text.0.hits), keyless: Cell::new(0) };
     let single = |hits: &[Hit]| ranking.hits(hits.iter().take(plan.k));
     let fused = || ranking.hits(&rrf(&[&dense.0.hits, &text.0.hits], plan.rrf_k, plan.k, |hit| ranking.key(hit)));
     let (mut hits, mut compared) = (Vec::new(), None);
@@ -63,14 +61,15 @@ fn answer(batch: &Batch, item: &Item, vector: &Vector, found: &Found, share: &Sh
     }
     let fetch_us = micros(fetching);
 
-    let damaged = dense.0.completeness.max(text.0.completeness) >= Completeness::Damaged;
+    let complete = dense.0.completeness.max(text.0.completeness) < Completeness::Damaged && ranking.keyless.get() == 0;
+    let damage = if complete { None } else { snapshot.damage() };
     let manifest = snapshot.manifest();
     Ok(Answer {
         mode: plan.mode,
         hits,
         compared,
         k: plan.k,
-        degraded: degraded(vector, damaged),
+        degraded: degraded(vector, damage),
         generation: manifest.generation,
         fingerprint: manifest.model.fingerprint.clone(),
         ef: if vector.values.is_some() { plan.ef() } else { 0 },
@@ -90,8 +89,9 @@ fn answer(batch: &Batch, item: &Item, vector: &Vector, found: &Found, share: &Sh
 }
 
 /// What is missing and why.
-fn degraded(vector: &Vector, damaged: bool) -> Option<String> {
-    let reasons: Vec<&str> = vector.degraded.as_deref().into_iter().chain(damaged.then_some(DAMAGED)).collect();
+fn degraded(vector: &Vector, damage: Option<dyad_index::Error>) -> Option<String> {
+    let damage = damage.map(|error| format!("hits may be missing: {error}"));
+    let reasons: Vec<String> = vector.degraded.clone().into_iter().chain(damage).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
@@ -106,20 +106,26 @@ struct Ranking<'a> {
     snapshot: &'a Snapshot,
     dense: HashMap<(usize, u32), Placement>,
     text: HashMap<(usize, u32), Placement>,
+    /// Hits that were left out because a damaged shard does not say which documents they are.
+    keyless: Cell<u32>,
 }
 
 impl<'a> Ranking<'a> {
     fn key(&self, hit: &Hit) -> &'a str {
-        self.snapshot.key(hit.shard, hit.node)
+        self.snapshot.key(hit.shard, hit.node).unwrap_or_default()
     }
 
     fn hits<'h>(&self, hits: impl IntoIterator<Item = &'h Hit>) -> Vec<AnswerHit> {
         let with_places = |hit: &Hit| {
             let &Hit { score, shard, node } = hit;
             let (dense, bm25) = (self.dense.get(&(shard, node)).copied(), self.text.get(&(shard, node)).copied());
-            AnswerHit { key: self.key(hit).to_owned(), score, dense, bm25, shard, node, document: None }
+            let Some(key) = self.snapshot.key(shard, node).map(str::to_owned) else {
+                self.keyless.update(|keyless| keyless + 1);
+                return None;
+            };
+            Some(AnswerHit { key, score, dense, bm25, shard, node, document: None })
         };
-        hits.into_iter().map(with_places).collect()
+        hits.into_iter().filter_map(with_places).collect()
     }
 }
 
@@ -130,9 +136,11 @@ mod tests {
     #[test]
     fn what_is_missing_is_told_once_and_with_all_its_reasons() {
         let without = Vector { degraded: Some("no question vector".into()), ..Vector::default() };
-        assert_eq!(degraded(&Vector::default(), false), None);
-        assert_eq!(degraded(&without, false).as_deref(), Some("no question vector"));
-        assert_eq!(degraded(&Vector::default(), true).as_deref(), Some(DAMAGED));
-        assert_eq!(degraded(&without, true).unwrap(), format!("no question vector; {DAMAGED}"));
+        let damage = || Some(dyad_index::Error::NoIndex { path: "/there".into() });
+        let said = format!("hits may be missing: {}", damage().unwrap());
+        assert_eq!(degraded(&Vector::default(), None), None);
+        assert_eq!(degraded(&without, None).as_deref(), Some("no question vector"));
+        assert_eq!(degraded(&Vector::default(), damage()), Some(said.clone()));
+        assert_eq!(degraded(&without, damage()).unwrap(), format!("no question vector; {said}"));
     }
 }

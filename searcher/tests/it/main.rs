@@ -3,6 +3,7 @@
 
 mod admin;
 mod command_line;
+mod damage;
 mod filters;
 mod fixture;
 mod limits;

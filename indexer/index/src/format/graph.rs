@@ -114,7 +114,26 @@ impl GraphTable {
             let expected = format!("{} bytes, an entry below {n}", bytes.len());
             return Err(Fault::new(PART, expected, format!("{} bytes, entry {entry}", places.end)));
         }
-        Ok(Self { entry, degree, n, places })
+        let table = Self { entry, degree, n, places };
+        table.check_ends(&table.view(bytes))?;
+        Ok(table)
+    }
+
+    /// What every walk through the upper layers begins with: the entry point is on the highest one, and the offsets of each
+    /// start and end where its links do. Looks at two ends per layer, and at one node in each bisection of the highest.
+    fn check_ends(&self, view: &LinksView<'_>) -> Result<(), Fault> {
+        for layer in &view.upper {
+            let (ends, links) = ((layer.offsets.first(), layer.offsets.last()), layer.links.len() as u64);
+            if ends != (Some(&0), Some(&links)) {
+                return Err(Fault::new(PART, format!("offsets from 0 to {links}"), format!("{ends:?}")));
+            }
+        }
+        match view.upper.last() {
+            Some(highest) if highest.nodes.binary_search(&self.entry).is_err() => {
+                Err(Fault::new(PART, "an entry on the highest layer", format!("entry {}", self.entry)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The section in place. `bytes` is what the table was read from.
@@ -144,17 +163,13 @@ pub(super) struct LayerView<'a> {
 }
 
 impl<'a> LayerView<'a> {
-    fn neighbours(&self, slot: u32) -> &'a [u32] {
-        let links = self
-            .nodes
-            .binary_search(&slot)
-            .ok()
-            .and_then(|at| self.links.get(*self.offsets.get(at)? as usize..*self.offsets.get(at + 1)? as usize));
-        links.unwrap_or(&[])
+    fn neighbours(&self, slot: u32) -> Option<&'a [u32]> {
+        let at = self.nodes.binary_search(&slot).ok()?;
+        self.links.get(*self.offsets.get(at)? as usize..*self.offsets.get(at + 1)? as usize)
     }
 }
 
-/// A laid-out graph in place. What is damaged reads as no links.
+/// A laid-out graph in place.
 #[derive(Debug, Clone)]
 pub struct LinksView<'a> {
     entry: u32,
@@ -164,20 +179,17 @@ pub struct LinksView<'a> {
     upper: Vec<LayerView<'a>>,
 }
 
-impl<'a> LinksView<'a> {
-    /// Views a layout in memory.
-    pub fn new(layout: &'a Layout) -> Self {
-        let upper = layout.upper.iter();
+impl Layout {
+    /// What a search reads, before it is written.
+    pub fn view(&self) -> LinksView<'_> {
+        let upper = self.upper.iter();
         let upper = upper.map(|layer| LayerView { nodes: &layer.nodes, offsets: &layer.offsets, links: &layer.links });
-        Self {
-            entry: layout.entry,
-            degree: layout.degree,
-            order: &layout.order,
-            links: &layout.links,
-            upper: upper.collect(),
-        }
+        let upper = upper.collect();
+        LinksView { entry: self.entry, degree: self.degree, order: &self.order, links: &self.links, upper }
     }
+}
 
+impl<'a> LinksView<'a> {
     /// Slot to node.
     pub fn order(&self) -> &'a [u32] {
         self.order
@@ -241,7 +253,7 @@ impl UpperLayers for LinksView<'_> {
         self.upper.len()
     }
 
-    fn upper(&self, layer: usize, slot: u32) -> &[u32] {
-        layer.checked_sub(1).and_then(|at| self.upper.get(at)).map_or(&[], |layer| layer.neighbours(slot))
+    fn upper(&self, layer: usize, slot: u32) -> Option<&[u32]> {
+        self.upper.get(layer.checked_sub(1)?)?.neighbours(slot)
     }
 }

@@ -39,8 +39,9 @@ impl<'a> KeysView<'a> {
         let offsets = section::array::<u64>(bytes, 0, n + 1, PART)?;
         let sorted = section::array::<u32>(bytes, (n + 1) * 8, n, PART)?;
         let text = bytes.get(((n + 1) * 8 + n * 4) as usize..).unwrap_or(&[]);
-        if offsets.last() != Some(&(text.len() as u64)) {
-            return Err(Fault::new(PART, format!("offsets up to {}", text.len()), format!("{:?}", offsets.last())));
+        let ends = (offsets.first(), offsets.last());
+        if ends != (Some(&0), Some(&(text.len() as u64))) {
+            return Err(Fault::new(PART, format!("offsets from 0 to {}", text.len()), format!("{ends:?}")));
         }
         Ok(Self { offsets, sorted, text })
     }
@@ -63,10 +64,31 @@ impl<'a> KeysView<'a> {
         std::str::from_utf8(self.bytes(node)).unwrap_or("")
     }
 
-    /// The node with a key.
-    pub fn find(&self, key: &str) -> Option<u32> {
-        let at = self.sorted.binary_search_by(|node| self.bytes(*node).cmp(key.as_bytes())).ok()?;
-        self.sorted.get(at).copied()
+    /// The node with a key; a fault where keys beside the place of one that is not there are out of order, so that it may
+    /// be elsewhere.
+    pub fn find(&self, key: &str) -> Result<Option<u32>, Fault> {
+        let place = match self.sorted.binary_search_by(|node| self.bytes(*node).cmp(key.as_bytes())) {
+            Ok(at) => return Ok(self.sorted.get(at).copied()),
+            Err(place) => place,
+        };
+        // The bisection compared the two at the place. One of them that does not belong there shows beside its other
+        // neighbour.
+        let beside = place.saturating_sub(2)..(place + 2).min(self.sorted.len());
+        self.check_order(self.sorted.get(beside).unwrap_or(&[])).map(|()| None)
+    }
+
+    /// Nodes have keys, each greater than the one before.
+    fn check_order(&self, nodes: &[u32]) -> Result<(), Fault> {
+        if let Some(node) = nodes.iter().find(|node| self.bytes(**node).is_empty()) {
+            return Err(Fault::new(PART, "a key for each node in the order", format!("none for node {node}")));
+        }
+        match nodes.windows(2).find(|pair| self.bytes(pair[0]) >= self.bytes(pair[1])) {
+            Some(pair) => {
+                let got = format!("`{}` before `{}`", self.key(pair[0]), self.key(pair[1]));
+                Err(Fault::new(PART, "ascending, distinct keys", got))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The first thing wrong with the section, if any: order, uniqueness, UTF-8.
@@ -84,13 +106,6 @@ impl<'a> KeysView<'a> {
             let got = format!("node {node} twice, or too large");
             return Err(Fault::new(PART, "each node once in the order", got));
         }
-        match self.sorted.windows(2).find(|pair| self.bytes(pair[0]) >= self.bytes(pair[1])) {
-            Some(pair) => Err(Fault::new(
-                PART,
-                "ascending, distinct keys",
-                format!("`{}` before `{}`", self.key(pair[0]), self.key(pair[1])),
-            )),
-            None => Ok(()),
-        }
+        self.check_order(self.sorted)
     }
 }

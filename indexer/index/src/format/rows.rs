@@ -183,6 +183,12 @@ impl ExactRows for StoredRows<'_> {
         }
     }
 
+    fn is_sound(&self, node: u32) -> bool {
+        let mut row = Vec::new();
+        self.decode(node, &mut row);
+        !row.is_empty() && row.iter().all(|value| value.is_finite())
+    }
+
     fn prefetch(&self, node: u32) {
         match self.values {
             Values::F32(values) => kernels::prefetch(self.cut(values, node).as_bytes()),

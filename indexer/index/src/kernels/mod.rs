@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `choose.rs` | which instruction set: detection, and `DYAD_KERNELS` |
 //! | `scalar.rs` | plain Rust: the oracle and the fallback |
+//! | `sums.rs` | the loops over rows that every instruction set shares |
 //! | `sketches.rs` | what the kernels of a sketch table share: which rows exist |
 //! | `padding.rs` | the end of a row, filled up to a register |
 //! | `prefetch.rs` | asking for cache lines ahead of their use |
@@ -19,6 +20,8 @@ mod padding;
 mod prefetch;
 mod scalar;
 mod sketches;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod sums;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]

@@ -30,6 +30,7 @@ impl<'a> Sketches<'a> {
     }
 
     /// The last id that has a row.
+    #[cfg(target_arch = "x86_64")]
     #[inline]
     pub(super) fn last(&self) -> u32 {
         u32::try_from(self.rows - 1).unwrap_or(u32::MAX)

@@ -127,6 +127,13 @@ impl<'a> CodesView<'a> {
         check::differ(self.codec, &check::Stored { line, codes, factors }, row, rounding, scratch)
     }
 
+    /// Whether a slot has codes, with finite factors.
+    pub fn is_sound(&self, slot: u32) -> bool {
+        let finite =
+            |Factors { sketch, error, scale, bias }| [sketch, error, scale, bias].iter().all(|f| f.is_finite());
+        self.row(slot).is_some() && self.factors(slot).is_some_and(finite)
+    }
+
     fn row(&self, slot: u32) -> Option<&'a [u8]> {
         let start = slot as usize * self.bytes;
         self.rows.get(start..start + self.bytes)

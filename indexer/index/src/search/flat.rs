@@ -33,7 +33,7 @@ pub fn exact_scan(
     go_on: impl Fn(u32) -> bool,
 ) -> Vec<Hits<Scored>> {
     let mut scans: Vec<Scan> = queries.iter().map(|_| Scan::new(k, rows.count())).collect();
-    let mut compared = 0;
+    let (mut compared, mut damaged) = (0, false);
     // Whether the scan goes on.
     let mut offer = |node: u32| {
         if u64::is_multiple_of(compared, ROWS_BETWEEN_LOOKS) && !go_on(node) {
@@ -41,7 +41,12 @@ pub fn exact_scan(
         }
         compared += 1;
         for (query, scan) in queries.iter().zip(&mut scans) {
-            scan.offer(Scored { node, score: rows.score(node, query, metric) });
+            let score = rows.score(node, query, metric);
+            if score.is_nan() {
+                damaged |= !rows.is_sound(node);
+            } else if score >= scan.floor {
+                scan.add(Scored { node, score });
+            }
         }
         true
     };
@@ -53,7 +58,11 @@ pub fn exact_scan(
     let found = |scan: Scan| Hits {
         hits: if whole { scan.finish() } else { Vec::new() },
         cost: Cost { estimated: 0, scored: compared },
-        completeness: if whole { Completeness::Complete } else { Completeness::Cancelled },
+        completeness: match (whole, damaged) {
+            (false, _) => Completeness::Cancelled,
+            (true, true) => Completeness::Damaged,
+            (true, false) => Completeness::Complete,
+        },
     };
     scans.into_iter().map(found).collect()
 }
@@ -72,15 +81,13 @@ impl Scan {
         Self { best: Vec::new(), k, floor: f32::NEG_INFINITY, most: 2 * k.min(rows) + WAITING }
     }
 
-    fn offer(&mut self, hit: Scored) {
-        // False for a damaged row, whose score is not a number.
-        if hit.score >= self.floor {
-            self.best.push(hit);
-            if self.best.len() >= self.most {
-                self.drop_worse();
-                // Many may tie with the last.
-                self.most = 2 * self.best.len() + WAITING;
-            }
+    /// Adds a hit that is not below the floor.
+    fn add(&mut self, hit: Scored) {
+        self.best.push(hit);
+        if self.best.len() >= self.most {
+            self.drop_worse();
+            // Many may tie with the last.
+            self.most = 2 * self.best.len() + WAITING;
         }
     }
 
@@ -120,6 +127,10 @@ mod tests {
             self.0[node as usize]
         }
 
+        fn is_sound(&self, node: u32) -> bool {
+            !self.0[node as usize].is_nan()
+        }
+
         fn prefetch(&self, _node: u32) {}
     }
 
@@ -138,6 +149,9 @@ mod tests {
             let last = k.checked_sub(1).and_then(|at| all.get(at)).map(|hit| hit.score);
             let wanted = if k == 0 { 0 } else { last.map_or(all.len(), |last| all.iter().filter(|hit| hit.score >= last).count()) };
             prop_assert_eq!(flat(&rows, &[], k, Metric::Cosine, None), &all[..wanted]);
+            let scanned = exact_scan(&rows, &[&[]], k, Metric::Cosine, None, |_| true).pop().unwrap_or_default();
+            let damaged = k > 0 && rows.0.iter().any(|score| score.is_nan());
+            prop_assert_eq!(scanned.completeness == Completeness::Damaged, damaged);
         }
     }
 

@@ -97,12 +97,17 @@ impl<H> Hits<H> {
         self.completeness == Completeness::Cancelled
     }
 
+    /// Makes it as incomplete as this, unless it is more so already.
+    pub fn worsen(&mut self, completeness: Completeness) {
+        self.completeness = self.completeness.max(completeness);
+    }
+
     /// Adds the hits of another part of the search, each as `convert` makes it, after those that are there. Costs add up,
     /// and the worse completeness is that of both.
     pub fn append<P>(&mut self, part: Hits<P>, convert: impl FnMut(P) -> H) {
         self.hits.extend(part.hits.into_iter().map(convert));
         self.cost += part.cost;
-        self.completeness = self.completeness.max(part.completeness);
+        self.worsen(part.completeness);
     }
 
     /// Keeps the best `k`: score descending, then key ascending. Keys are looked up only where scores tie.

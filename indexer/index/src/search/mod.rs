@@ -63,8 +63,8 @@ pub trait UpperLayers {
     fn entry(&self) -> u32;
     /// The highest layer; 0 is the lowest.
     fn max_layer(&self) -> usize;
-    /// Links of a slot on a layer above 0.
-    fn upper(&self, layer: usize, slot: u32) -> &[u32];
+    /// Links of a slot on a layer above 0; none where the slot is not on it, or its links are not in the file.
+    fn upper(&self, layer: usize, slot: u32) -> Option<&[u32]>;
 }
 
 #[cfg(test)]

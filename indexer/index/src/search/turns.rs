@@ -92,8 +92,9 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
             if query.len() == codec.dim() {
                 state.query = number;
                 codec.prepare(query, &mut state.prepared);
-                let (start, estimated) = self.descend(state, scratch);
+                let (start, estimated, completeness) = self.descend(state, scratch);
                 state.start(self.codes.len(), start, estimated);
+                state.found.worsen(completeness);
                 return true;
             }
             found(number, Hits::default());
@@ -101,16 +102,20 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
         false
     }
 
-    /// Greedy descent through the upper layers, by estimates: the layers are a hint where to start, no more. The slot, and
-    /// the number of estimates.
-    fn descend(&self, state: &SearchState, scratch: &mut SearchScratch) -> (u32, u64) {
+    /// Greedy descent through the upper layers, by estimates: the layers are a hint where to start, no more. The slot, the
+    /// number of estimates, and whether the layers are damaged.
+    fn descend(&self, state: &SearchState, scratch: &mut SearchScratch) -> (u32, u64, Completeness) {
         let SearchScratch { slots, products, scores, .. } = scratch;
         let mut here = self.links.entry();
-        let (mut best, mut estimated) = (f32::NEG_INFINITY, 0);
+        let (mut best, mut estimated, mut completeness) = (f32::NEG_INFINITY, 0, Completeness::Complete);
         for layer in (1..=self.links.max_layer()).rev() {
             loop {
+                let Some(links) = self.links.upper(layer, here) else {
+                    completeness = Completeness::Damaged;
+                    break;
+                };
                 slots.clear();
-                slots.extend_from_slice(self.links.upper(layer, here));
+                slots.extend_from_slice(links);
                 self.codes.prefetch_lines(slots);
                 self.codes.estimate(&state.prepared, slots, 0.0, products, scores);
                 estimated += slots.len() as u64;
@@ -118,6 +123,8 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
                 for (slot, score) in slots.iter().zip(scores.iter()) {
                     if *score > best {
                         (best, here) = (*score, *slot);
+                    } else if score.is_nan() && !self.codes.is_sound(*slot) {
+                        completeness = Completeness::Damaged;
                     }
                 }
                 if here == before {
@@ -125,6 +132,6 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
                 }
             }
         }
-        (here, estimated)
+        (here, estimated, completeness)
     }
 }

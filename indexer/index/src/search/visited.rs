@@ -17,6 +17,8 @@ pub(super) struct VisitedSet {
     slots: usize,
     /// All that is marked.
     marked: Vec<u32>,
+    /// Whether a slot that does not exist was asked for.
+    outside: bool,
 }
 
 impl VisitedSet {
@@ -38,6 +40,12 @@ impl VisitedSet {
         }
         self.marked.clear();
         self.slots = slots;
+        self.outside = false;
+    }
+
+    /// Whether a link led to a slot that does not exist, though there are slots.
+    pub(super) fn met_outside(&self) -> bool {
+        self.outside && self.slots > 0
     }
 
     /// Marks a slot; false where it was marked before, or does not exist.
@@ -64,6 +72,7 @@ impl VisitedSet {
 
     fn mark(&mut self, slot: u32) -> bool {
         if slot as usize >= self.slots {
+            self.outside = true;
             return false;
         }
         let Some(word) = self.words.get_mut(slot as usize / 64) else { return false };
@@ -91,8 +100,12 @@ mod tests {
         let mut slots = vec![0, 5, 500, 129, 5, 64];
         visited.insert_all(&mut slots);
         assert_eq!(slots, [5, 64]);
+        assert!(visited.met_outside());
         visited.reset(100);
-        assert!(visited.insert(0) && visited.insert(1));
+        assert!(visited.insert(0) && visited.insert(1) && !visited.met_outside());
+        assert!(!visited.insert(100) && visited.met_outside());
+        visited.reset(0);
+        assert!(!visited.insert(0) && !visited.met_outside(), "without slots there is none to start from");
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! 4. stop as the [`StopRule`] says;
 //! 5. **rescore** the best `k` and a few more from the vectors themselves.
 
+use std::cmp::Ordering;
+
 use super::candidates::CandidateQueue;
 use super::params::{SearchParams, StopRule};
 use super::visited::VisitedSet;
@@ -63,10 +65,6 @@ impl<'a, L: ?Sized, R: ?Sized> Walk<'a, L, R> {
     pub(super) fn new(shard: &'a ShardView<'a, L, R>, params: &SearchParams<'a>) -> Self {
         let rule = StopRule::new(params, shard.codes.len());
         Self { shard, rule, allowed: params.allowed, rescore: params.rescore }
-    }
-
-    fn is_allowed(&self, slot: u32) -> bool {
-        self.allowed.is_none_or(|allowed| self.shard.node(slot).is_some_and(|node| allowed.contains(node)))
     }
 }
 
@@ -148,7 +146,7 @@ impl SearchState {
             None => self.choose(walk),
             Some(_) if self.expanded >= rule.max_expansions => {
                 if rule.limited {
-                    self.found.completeness = self.found.completeness.max(Completeness::Limited);
+                    self.found.worsen(Completeness::Limited);
                 }
                 self.choose(walk)
             }
@@ -196,10 +194,24 @@ impl SearchState {
         walk.shard.codes.estimate(&self.prepared, &self.unvisited, OPTIMISM, products, estimates);
         self.found.cost.estimated += self.unvisited.len() as u64;
         let threshold = self.threshold(&walk.rule);
+        let mut odd = None;
         for (slot, score) in self.unvisited.iter().zip(&self.estimates) {
-            if *score > threshold {
-                self.candidates.push(*score, *slot);
+            match score.partial_cmp(&threshold) {
+                Some(Ordering::Greater) => self.candidates.push(*score, *slot),
+                Some(_) => {}
+                None => odd = Some(*slot),
             }
+        }
+        if let Some(slot) = odd {
+            self.check_codes(walk, slot);
+        }
+    }
+
+    /// For a slot whose score is not a number: its codes say whether they are to blame, or the question.
+    #[cold]
+    fn check_codes<L: ?Sized, R: ?Sized>(&mut self, walk: &Walk<'_, L, R>, slot: u32) {
+        if !walk.shard.codes.is_sound(slot) {
+            self.found.worsen(Completeness::Damaged);
         }
     }
 
@@ -208,22 +220,33 @@ impl SearchState {
         let score = walk.shard.codes.score(&self.prepared, candidate.slot);
         self.found.cost.scored += 1;
         if score.is_nan() {
+            self.check_codes(walk, candidate.slot);
             self.candidates.pop();
             return;
         }
         self.candidates.refine_top(score);
         let kept = walk.rule.rank.max(walk.rule.k + SPARE);
         let is_good = self.best.len() < kept || self.best.last().is_some_and(|last| score > last.score);
-        if is_good && walk.is_allowed(candidate.slot) {
+        if is_good && self.is_allowed(walk, candidate.slot) {
             let at = self.best.partition_point(|known| known.score >= score);
             self.best.truncate(kept - 1);
             self.best.insert(at, Scored { node: candidate.slot, score });
         }
     }
 
+    fn is_allowed<L: ?Sized, R: ?Sized>(&mut self, walk: &Walk<'_, L, R>, slot: u32) -> bool {
+        let Some(allowed) = walk.allowed else { return true };
+        let node = walk.shard.node(slot);
+        if node.is_none() {
+            self.found.worsen(Completeness::Damaged);
+        }
+        node.is_some_and(|node| allowed.contains(node))
+    }
+
     /// Chooses what is rescored. Hits are nodes from here on.
     fn choose<L: ?Sized, R: ExactRows + ?Sized>(&mut self, walk: &Walk<'_, L, R>) -> Fetch {
         let (hits, wanted) = (&mut self.found.hits, walk.rule.k + if walk.rescore { RESCORED } else { 0 });
+        let mut damaged = self.visited.met_outside();
         for candidate in &self.best {
             // Equal vectors have equal codes: what ties with the last is kept, for the caller to break ties by key.
             if hits.len() >= wanted && hits.last().is_some_and(|last| last.score > candidate.score) {
@@ -234,7 +257,12 @@ impl SearchState {
                 if walk.rescore {
                     walk.shard.rows.prefetch(node);
                 }
+            } else {
+                damaged = true;
             }
+        }
+        if damaged {
+            self.found.worsen(Completeness::Damaged);
         }
         Fetch::Vectors
     }
@@ -242,14 +270,22 @@ impl SearchState {
     fn rescore<L: ?Sized, R: ExactRows + ?Sized>(&mut self, walk: &Walk<'_, L, R>, query: &[f32]) {
         self.fetch = Fetch::Idle;
         if walk.rescore {
-            let hits = &mut self.found.hits;
+            let (hits, rows) = (&mut self.found.hits, walk.shard.rows);
             self.found.cost.scored += hits.len() as u64;
             for hit in &mut *hits {
-                hit.score = walk.shard.rows.score(hit.node, query, walk.shard.metric);
+                hit.score = rows.score(hit.node, query, walk.shard.metric);
             }
-            // A damaged row, or none; the order of hits would put it first.
+            // The order of hits would put what is not a number first.
+            let mut damaged = hits.iter().any(|hit| hit.score.is_nan() && !rows.is_sound(hit.node));
             hits.retain(|hit| !hit.score.is_nan());
             hits.sort_unstable_by(|a, b| b.cmp(a));
+            // One node in two slots: another is in none.
+            let chosen = hits.len();
+            hits.dedup_by_key(|hit| hit.node);
+            damaged |= hits.len() < chosen;
+            if damaged {
+                self.found.worsen(Completeness::Damaged);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Opening in constant time; views of the sections.
+//! Opening in constant time; views of the sections; the damage that is met later.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::writer::ShardMeta;
 use crate::certificate::Certificate;
@@ -15,8 +16,8 @@ use crate::quant::CodesView;
 use crate::storage::Mapped;
 
 /// `cp` over a file that a searcher maps would end that searcher.
-const HINT: &str =
-    "The file is damaged: write a sound copy under another name and `mv` it there, or build the index again";
+const HINT: &str = "The file is damaged (`dyad-indexer verify` says where): write a sound copy under another name and `mv` it there, or build \
+     the index again";
 
 /// A mapped `dense.dyad`.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct DenseShard {
     quantised: SectionEntry,
     links: SectionEntry,
     keys: SectionEntry,
+    /// The first fault that was met after opening.
+    damage: OnceLock<Fault>,
 }
 
 impl DenseShard {
@@ -68,12 +71,33 @@ impl DenseShard {
         for cold in [vectors, keys] {
             map.advise_random(cold.offset, cold.len);
         }
-        Ok(Self { map, header, meta, certificate, graph, codes, vectors, quantised, links, keys })
+        let damage = OnceLock::new();
+        Ok(Self { map, header, meta, certificate, graph, codes, vectors, quantised, links, keys, damage })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         self.map.path()
+    }
+
+    /// What is wrong with the file, as far as searches, look-ups or [`Self::check_sums`] have met it. Opening does not read the
+    /// bulk sections; from the first fault on, every search of this shard is
+    /// [`Damaged`](crate::search::Completeness::Damaged).
+    pub fn damage(&self) -> Option<Error> {
+        self.damage.get().map(|fault| fault_of(self.path(), fault.clone()))
+    }
+
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damage.get().is_some()
+    }
+
+    /// Keeps a fault, the first one, and tells the log of it.
+    pub(crate) fn note_damage(&self, fault: Fault) {
+        if self.damage.set(fault).is_ok()
+            && let Some(error) = self.damage()
+        {
+            tracing::error!("{error}");
+        }
     }
 
     /// Counts and the section table.
@@ -120,6 +144,23 @@ impl DenseShard {
     /// Gives the vectors' pages back to the kernel; a search that needs them reads them again.
     pub fn cool(&self) {
         self.map.advise_unneeded(self.vectors.offset, self.vectors.len);
+    }
+
+    /// The key of a node; none where the keys are damaged.
+    pub fn key(&self, node: u32) -> Option<&str> {
+        let key = self.keys().key(node);
+        if key.is_empty() {
+            self.note_damage(Fault::new("KEYS", "a key for each node", format!("none for node {node}")));
+        }
+        Some(key).filter(|key| !key.is_empty())
+    }
+
+    /// The node with a key. An error where the keys are damaged, so that it cannot be told whether it is there.
+    pub fn find(&self, key: &str) -> Result<Option<u32>> {
+        self.keys().find(key).map_err(|fault| {
+            self.note_damage(fault.clone());
+            fault_of(self.path(), fault)
+        })
     }
 
     /// The keys in place.

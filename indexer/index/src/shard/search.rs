@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use super::reader::DenseShard;
 use super::windows::Windows;
 use crate::cancel::{Cancel, Never};
+use crate::format::Fault;
 use crate::format::graph::LinksView;
 use crate::format::rows::StoredRows;
 use crate::search::{
@@ -53,6 +54,7 @@ impl DenseShard {
         if params.k == 0 {
             return (0..queries.len()).for_each(|number| found(number, Hits::default()));
         }
+        let mut found = |number, hits| found(number, self.tell_damage(hits));
         let (links, rows) = (self.graph(), self.rows());
         let (order, metric) = (Some(links.order()), self.meta().model.metric);
         let view = ShardView { codes: self.codes(), links: &links, order, rows: &rows, metric };
@@ -179,7 +181,20 @@ impl DenseShard {
     ) {
         let questions: Vec<_> =
             queries.iter().enumerate().map(|(number, query)| (number, *query, Cost::default())).collect();
-        self.scan(&questions, &SearchParams { allowed, cancel, ..SearchParams::new(k, k) }, &mut found);
+        let params = SearchParams { allowed, cancel, ..SearchParams::new(k, k) };
+        self.scan(&questions, &params, &mut |number, hits| found(number, self.tell_damage(hits)));
+    }
+
+    /// Keeps that a search has met damage, and says so of every search from then on.
+    fn tell_damage(&self, mut hits: Hits<Scored>) -> Hits<Scored> {
+        if hits.completeness == Completeness::Damaged {
+            let expected = "slots, nodes and finite values of this shard";
+            self.note_damage(Fault::new("GRAPH, CODES or VECTORS", expected, "others, in a search"));
+        }
+        if self.is_damaged() {
+            hits.worsen(Completeness::Damaged);
+        }
+        hits
     }
 
     fn scan(&self, questions: &Questions<'_>, params: &SearchParams<'_>, found: &mut impl FnMut(usize, Hits<Scored>)) {

@@ -79,6 +79,22 @@ impl DenseShard {
         found
     }
 
+    /// Reads every section and compares its checksum, where [`Self::verify`] looks at what the bytes mean too. What is wrong
+    /// is kept as [`Self::damage`]. False where `cancel`, which is asked before every mebibyte, ended the work. An error says
+    /// that the file cannot be read, and nothing of what it holds.
+    pub fn check_sums(&self, cancel: &dyn Cancel) -> crate::error::Result<bool> {
+        let mut file = fs_err::File::open(self.path())?;
+        for entry in &self.header().sections {
+            match check_sum(&mut file, *entry, cancel) {
+                Ok(()) => {}
+                Err(End::Fault(fault)) => self.note_damage(fault),
+                Err(End::Read(error)) => return Err(error),
+                Err(End::Stopped) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
     fn check_all(
         &self,
         cancel: &dyn Cancel,

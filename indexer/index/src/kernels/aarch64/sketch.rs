@@ -1,9 +1,11 @@
 //! Sketches by `cnt`, which counts the ones of each byte: 128 bits at a time.
 
 use std::arch::aarch64::{
-    int16x8_t, uint8x16_t, vaddlvq_s16, vaddq_u8, vandq_u8, vcntq_u8, vdupq_n_s16, vld1q_u64, vpadalq_s8,
-    vreinterpretq_s8_u8, vreinterpretq_u8_u64, vshlq_n_u8, vsubq_u8,
+    int16x8_t, uint8x16_t, vaddlvq_s16, vaddq_u8, vandq_u8, vcntq_u8, vdupq_n_s16, vpadalq_s8, vreinterpretq_s8_u8,
+    vshlq_n_u8, vsubq_u8,
 };
+
+use zerocopy::transmute;
 
 use crate::kernels::padding::padded;
 use crate::kernels::sketches::Sketches;
@@ -13,12 +15,10 @@ const LANES: usize = 2;
 /// Registers after which the 16-bit sums are emptied: each adds at most 2 * 64, so they would hold 255.
 const ROUNDS: usize = 128;
 
-#[expect(unsafe_code, reason = "vector load")]
 #[inline]
 #[target_feature(enable = "neon")]
 fn load(words: &[u64; LANES]) -> uint8x16_t {
-    // SAFETY: the array is 2 values of 8 bytes, which is what the instruction reads.
-    vreinterpretq_u8_u64(unsafe { vld1q_u64(words.as_ptr()) })
+    transmute!(*words)
 }
 
 /// `sums` and, per 16 bits: the bits shared with each plane, weighted 1, 2, 4 and -8.

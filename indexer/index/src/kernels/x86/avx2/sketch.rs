@@ -2,21 +2,21 @@
 
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi8, _mm256_add_epi64, _mm256_and_si256, _mm256_cmpgt_epi64, _mm256_extract_epi64,
-    _mm256_loadu_si256, _mm256_maskload_epi64, _mm256_sad_epu8, _mm256_set1_epi8, _mm256_set1_epi64x, _mm256_setr_epi8,
-    _mm256_setr_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_sub_epi64,
+    _mm256_maskload_epi64, _mm256_sad_epu8, _mm256_set1_epi8, _mm256_set1_epi64x, _mm256_setr_epi8, _mm256_setr_epi64x,
+    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_sub_epi64,
 };
+
+use zerocopy::transmute;
 
 use crate::kernels::sketches::Sketches;
 
 /// Words of one register.
 const LANES: usize = 4;
 
-#[expect(unsafe_code, reason = "vector load")]
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(words: &[u64; LANES]) -> __m256i {
-    // SAFETY: the array is 4 values of 8 bytes, which is what the instruction reads, at any alignment.
-    unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
+    transmute!(*words)
 }
 
 /// At most 4 words, then zeros.

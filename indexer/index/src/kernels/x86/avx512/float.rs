@@ -1,11 +1,14 @@
 //! Inner product and squared distance over f32, inner product with f16: 64 values a round in four sums.
 
 use std::arch::x86_64::{
-    __m512, _mm256_loadu_si256, _mm256_maskz_loadu_epi16, _mm512_add_ps, _mm512_cvtph_ps, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_maskz_loadu_ps, _mm512_reduce_add_ps, _mm512_setzero_ps, _mm512_sub_ps,
+    __m512, _mm256_maskz_loadu_epi16, _mm512_add_ps, _mm512_cvtph_ps, _mm512_fmadd_ps, _mm512_maskz_loadu_ps,
+    _mm512_reduce_add_ps, _mm512_setzero_ps, _mm512_sub_ps,
 };
 
 use half::f16;
+use zerocopy::transmute;
+
+use crate::kernels::sums::sums;
 
 /// Values of one register.
 const LANES: usize = 16;
@@ -17,12 +20,10 @@ fn first(len: usize) -> u16 {
     ((1u32 << len.min(LANES)) - 1) as u16
 }
 
-#[expect(unsafe_code, reason = "vector load")]
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(values: &[f32; LANES]) -> __m512 {
-    // SAFETY: the array is 16 values of 4 bytes, which is what the instruction reads, at any alignment.
-    unsafe { _mm512_loadu_ps(values.as_ptr()) }
+    transmute!(*values)
 }
 
 /// At most 16 values, then zeros.
@@ -34,12 +35,10 @@ fn load_rest(values: &[f32]) -> __m512 {
     unsafe { _mm512_maskz_loadu_ps(first(values.len()), values.as_ptr()) }
 }
 
-#[expect(unsafe_code, reason = "vector load")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn load_f16(values: &[f16; LANES]) -> __m512 {
-    // SAFETY: the array is 16 values of 2 bytes, which is what the instruction reads, at any alignment.
-    _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(values.as_ptr().cast()) })
+    _mm512_cvtph_ps(transmute!(*values))
 }
 
 /// At most 16 values, then zeros.
@@ -61,71 +60,36 @@ fn total(sums: [__m512; SUMS]) -> f32 {
 /// Inner product.
 #[target_feature(enable = "avx512f")]
 pub(in super::super) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let len = a.len().min(b.len());
-    let (a, a_rest) = a[..len].as_chunks::<LANES>();
-    let (b, b_rest) = b[..len].as_chunks::<LANES>();
-    let (a_rounds, a_last) = a.as_chunks::<SUMS>();
-    let (b_rounds, b_last) = b.as_chunks::<SUMS>();
-    let mut sums = [_mm512_setzero_ps(); SUMS];
-    for (x, y) in a_rounds.iter().zip(b_rounds) {
-        for s in 0..SUMS {
-            sums[s] = _mm512_fmadd_ps(load(&x[s]), load(&y[s]), sums[s]);
-        }
-    }
-    for (x, y) in a_last.iter().zip(b_last) {
-        sums[0] = _mm512_fmadd_ps(load(x), load(y), sums[0]);
-    }
-    if !a_rest.is_empty() {
-        sums[SUMS - 1] = _mm512_fmadd_ps(load_rest(a_rest), load_rest(b_rest), sums[SUMS - 1]);
-    }
-    total(sums)
+    total(sums(
+        (a, b),
+        _mm512_setzero_ps(),
+        |sum, a, b| _mm512_fmadd_ps(load(a), load(b), sum),
+        |sum, a, b| _mm512_fmadd_ps(load_rest(a), load_rest(b), sum),
+    ))
 }
 
 /// Squared Euclidean distance.
 #[target_feature(enable = "avx512f")]
 pub(in super::super) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
-    let len = a.len().min(b.len());
-    let (a, a_rest) = a[..len].as_chunks::<LANES>();
-    let (b, b_rest) = b[..len].as_chunks::<LANES>();
-    let (a_rounds, a_last) = a.as_chunks::<SUMS>();
-    let (b_rounds, b_last) = b.as_chunks::<SUMS>();
-    let mut sums = [_mm512_setzero_ps(); SUMS];
-    for (x, y) in a_rounds.iter().zip(b_rounds) {
-        for s in 0..SUMS {
-            let difference = _mm512_sub_ps(load(&x[s]), load(&y[s]));
-            sums[s] = _mm512_fmadd_ps(difference, difference, sums[s]);
-        }
-    }
-    for (x, y) in a_last.iter().zip(b_last) {
-        let difference = _mm512_sub_ps(load(x), load(y));
-        sums[0] = _mm512_fmadd_ps(difference, difference, sums[0]);
-    }
-    if !a_rest.is_empty() {
-        let difference = _mm512_sub_ps(load_rest(a_rest), load_rest(b_rest));
-        sums[SUMS - 1] = _mm512_fmadd_ps(difference, difference, sums[SUMS - 1]);
-    }
-    total(sums)
+    let add = |sum, a, b| {
+        let difference = _mm512_sub_ps(a, b);
+        _mm512_fmadd_ps(difference, difference, sum)
+    };
+    total(sums(
+        (a, b),
+        _mm512_setzero_ps(),
+        |sum, a, b| add(sum, load(a), load(b)),
+        |sum, a, b| add(sum, load_rest(a), load_rest(b)),
+    ))
 }
 
 /// Inner product of a query and a row of half precision.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub(in super::super) fn dot_f16(query: &[f32], row: &[f16]) -> f32 {
-    let len = query.len().min(row.len());
-    let (query, query_rest) = query[..len].as_chunks::<LANES>();
-    let (row, row_rest) = row[..len].as_chunks::<LANES>();
-    let (query_rounds, query_last) = query.as_chunks::<SUMS>();
-    let (row_rounds, row_last) = row.as_chunks::<SUMS>();
-    let mut sums = [_mm512_setzero_ps(); SUMS];
-    for (x, y) in query_rounds.iter().zip(row_rounds) {
-        for s in 0..SUMS {
-            sums[s] = _mm512_fmadd_ps(load(&x[s]), load_f16(&y[s]), sums[s]);
-        }
-    }
-    for (x, y) in query_last.iter().zip(row_last) {
-        sums[0] = _mm512_fmadd_ps(load(x), load_f16(y), sums[0]);
-    }
-    if !query_rest.is_empty() {
-        sums[SUMS - 1] = _mm512_fmadd_ps(load_rest(query_rest), load_f16_rest(row_rest), sums[SUMS - 1]);
-    }
-    total(sums)
+    total(sums(
+        (query, row),
+        _mm512_setzero_ps(),
+        |sum, q, r| _mm512_fmadd_ps(load(q), load_f16(r), sum),
+        |sum, q, r| _mm512_fmadd_ps(load_rest(q), load_f16_rest(r), sum),
+    ))
 }

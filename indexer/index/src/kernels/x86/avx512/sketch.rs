@@ -3,11 +3,13 @@
 //! Per register: four `vpandq`, four `vpopcntq`, and three `vpdpbusd`, which weigh a count (at most 64, so its lowest byte) and add it.
 
 use std::arch::x86_64::{
-    __m256i, __m512i, _mm256_cmple_epu32_mask, _mm256_loadu_si256, _mm256_mask_mov_epi32, _mm256_maskz_mov_epi32,
-    _mm256_set1_epi32, _mm256_storeu_si256, _mm512_add_epi32, _mm512_and_si512, _mm512_castsi512_si256,
-    _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_mask_shuffle_epi32, _mm512_maskz_loadu_epi64, _mm512_popcnt_epi64,
-    _mm512_set1_epi32, _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
+    __m256i, __m512i, _mm256_cmple_epu32_mask, _mm256_mask_mov_epi32, _mm256_maskz_mov_epi32, _mm256_set1_epi32,
+    _mm512_add_epi32, _mm512_and_si512, _mm512_castsi512_si256, _mm512_dpbusd_epi32, _mm512_loadu_si512,
+    _mm512_mask_shuffle_epi32, _mm512_maskz_loadu_epi64, _mm512_popcnt_epi64, _mm512_set1_epi32, _mm512_setzero_si512,
+    _mm512_shuffle_i32x4, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
+
+use zerocopy::transmute;
 
 use crate::kernels::padding::padded;
 use crate::kernels::sketches::Sketches;
@@ -20,20 +22,16 @@ fn first(len: usize) -> u8 {
     ((1u32 << len.min(LANES)) - 1) as u8
 }
 
-#[expect(unsafe_code, reason = "vector load")]
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_ids(ids: &[u32; LANES]) -> __m256i {
-    // SAFETY: the array is 32 bytes, which is what the instruction reads, at any alignment.
-    unsafe { _mm256_loadu_si256(ids.as_ptr().cast()) }
+    transmute!(*ids)
 }
 
-#[expect(unsafe_code, reason = "vector store")]
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store_ids(ids: &mut [u32; LANES], values: __m256i) {
-    // SAFETY: the array is 32 bytes, which is what the instruction writes, at any alignment.
-    unsafe { _mm256_storeu_si256(ids.as_mut_ptr().cast(), values) };
+    *ids = transmute!(values);
 }
 
 /// At most 8 words, then zeros.
@@ -45,12 +43,10 @@ fn load_rest(words: &[u64]) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi64(first(words.len()), words.as_ptr().cast()) }
 }
 
-#[expect(unsafe_code, reason = "vector store")]
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn store(out: &mut [i32; LANES], values: __m256i) {
-    // SAFETY: the array is 32 bytes, which is what the instruction writes, at any alignment.
-    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), values) };
+    *out = transmute!(values);
 }
 
 /// Weighted bits of every id, see [`crate::kernels::SketchFn`].

@@ -1,0 +1,79 @@
+//! A shard that lost bytes after it was written: replies say so, and which file it is.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use dyad_index::format::SectionKind;
+use dyad_index::shard::{DENSE_FILE, DenseShard};
+use dyad_proto::v1::{self, Mode};
+use dyad_searcher::run::EngineConfig;
+
+use crate::fixture::{Searcher, documents, request, searcher_over, write_index};
+
+fn dense_of(index: &Path) -> PathBuf {
+    index.join("shards").join("g1-1").join(DENSE_FILE)
+}
+
+/// A searcher over an index of which one byte or word differs: at a place of a section of the second shard.
+async fn over_damage(kind: SectionKind, place: impl Fn(u64) -> u64, change: impl Fn(&mut [u8])) -> Searcher {
+    let index = tempfile::tempdir().unwrap();
+    write_index(index.path(), 1, "f00d");
+    let dense = dense_of(index.path());
+    let (section, n) = {
+        let shard = DenseShard::open(&dense).unwrap();
+        (*shard.header().section(kind).unwrap(), shard.len() as u64)
+    };
+    let mut bytes = fs_err::read(&dense).unwrap();
+    let at = (section.offset + place(n)) as usize;
+    change(&mut bytes[at..at + 4]);
+    fs_err::write(&dense, bytes).unwrap();
+    searcher_over(index, EngineConfig::default()).await
+}
+
+fn assert_degraded(reply: &v1::SearchResponse, part: &str) {
+    let reason = &reply.degraded_reason;
+    assert!(reply.degraded && reason.contains("shards/g1-1/dense.dyad`") && reason.contains(part), "{reason}");
+    assert!(reason.contains("hits may be missing") && reason.contains("`dyad-indexer verify`"), "{reason}");
+}
+
+/// The lowest bit of a value: no search can tell, and the checksums do, soon after the index was opened.
+#[tokio::test]
+async fn what_only_a_checksum_tells_is_told_soon() {
+    let server = over_damage(SectionKind::Vectors, |_| 0, |bytes| bytes[0] ^= 1).await;
+    let patience = Instant::now() + Duration::from_secs(60);
+    for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
+        let reply = loop {
+            let reply = server.client.search(request(mode, "the old river", 3)).await.unwrap();
+            if reply.degraded || Instant::now() > patience {
+                break reply;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        assert_degraded(&reply, "VECTORS: expected checksum");
+        assert_eq!(reply.hits.len(), 3);
+    }
+}
+
+/// The first link of the slot where every walk starts.
+#[tokio::test]
+async fn a_link_that_leads_nowhere_is_told_at_once() {
+    let links = |n: u64| 64 + (4 * n).next_multiple_of(64);
+    let server = over_damage(SectionKind::Graph, links, |bytes| bytes.fill(0xFF)).await;
+    let reply = server.client.search(request(Mode::Dense, "the old river", 5)).await.unwrap();
+    assert_degraded(&reply, "GRAPH");
+    assert_eq!(reply.hits.len(), 5);
+}
+
+/// Where the key of the second document starts: it and the first have none.
+#[tokio::test]
+async fn documents_without_keys_are_left_out_and_that_is_told() {
+    let server = over_damage(SectionKind::Keys, |_| 8, |bytes| bytes.fill(0xFF)).await;
+    let all = documents().len() as u32;
+    let reply = server.client.search(request(Mode::Dense, "the old river", all)).await.unwrap();
+    assert_degraded(&reply, "KEYS");
+    assert_eq!(reply.hits.len() as u32, all - 2);
+    assert!(reply.hits.iter().all(|hit| !hit.key.is_empty()));
+    let lost: Vec<String> = documents().into_iter().map(|(key, _)| key).collect();
+    let error = server.client.get_documents(v1::GetDocumentsRequest { keys: lost }).await.unwrap_err();
+    assert_eq!(error.code(), tonic::Code::DataLoss, "{error}");
+}
