@@ -17,9 +17,8 @@ use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_proto::v1;
 
 use crate::fusion::DEFAULT_RRF_K;
+pub(crate) use recall::DEFAULT_EF;
 
-/// Beam width where the request names none.
-pub(crate) const DEFAULT_EF: usize = 128;
 /// How much wider than the hits wanted a beam is at least, so that ties at the cut are seen and broken by key.
 const TIE_SLACK: usize = 16;
 /// Hits that each ranking gives to the fusion where the request names no number.

@@ -2,7 +2,8 @@
 
 use dyad_index::{Certificate, QuerySource};
 
-use super::DEFAULT_EF;
+/// Beam width where the request names none.
+pub(crate) const DEFAULT_EF: usize = 128;
 
 /// Hits up to which recall is measured.
 const MEASURED_HITS: usize = 100;

@@ -7,7 +7,7 @@ use dyad_encoder::serve::{EncodeError, EncodeOptions, Handle, Options};
 use dyad_encoder::{Compute, Tower};
 use dyad_index::{Metric, ModelRecord};
 
-use super::{Embedded, failed};
+use super::embedded::{Embedded, failed};
 use crate::error::{Error, Result};
 
 /// Where and how a model directory computes.

@@ -2,9 +2,11 @@
 //!
 //! | file | what lives there |
 //! |---|---|
+//! | `embedded.rs` | what comes of it |
 //! | `local.rs` | a model in this process (feature `torch`) |
 //! | `remote.rs` | an encoder service |
 
+mod embedded;
 #[cfg(feature = "torch")]
 mod local;
 mod remote;
@@ -15,6 +17,8 @@ use dyad_index::ModelRecord;
 
 use crate::error::{Error, Result};
 
+use self::embedded::failed;
+pub use embedded::Embedded;
 #[cfg(feature = "torch")]
 pub use local::LocalOptions;
 
@@ -23,19 +27,6 @@ const CHECK: Duration = Duration::from_secs(1);
 
 /// Pause before a service that does not answer yet is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
-
-/// Vectors of questions, and where the time went.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Embedded {
-    /// One row of `dim` values per question.
-    pub vectors: Vec<f32>,
-    /// Waiting behind other requests, microseconds.
-    pub queue_us: u64,
-    /// Text to tokens, microseconds.
-    pub tokenize_us: u64,
-    /// Forward pass, or the whole remote call, microseconds.
-    pub embed_us: u64,
-}
 
 /// Where questions are embedded.
 #[derive(Debug, Clone)]
@@ -122,8 +113,4 @@ impl QuestionTower {
         }
         Ok(embedded)
     }
-}
-
-fn failed(reason: impl Into<String>, transient: bool) -> Error {
-    Error::Tower { reason: reason.into(), transient }
 }

@@ -7,7 +7,7 @@ use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
 use dyad_proto::v1;
 use tonic::Code;
 
-use super::{Embedded, failed};
+use super::embedded::{Embedded, failed};
 use crate::error::{Error, Result};
 
 /// An encoder service and the model that it had when the searcher started.
