@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dyad_index::format::RowType;
-use dyad_index::search::{RESCORED, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan};
+use dyad_index::search::{RESCORED, SCANNED_AT_ONCE, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan};
 use dyad_index::{Arranged, Certificate, Metric, QuerySource, RankScore, RecallPoint, Scored};
 use rayon::prelude::*;
 
@@ -27,8 +27,6 @@ pub const QUERIES: usize = 500;
 pub const HELD_OUT: usize = 1_000;
 /// Deepest rank of the score profile.
 pub const PROFILE_RANKS: usize = 2_048;
-/// Questions that one pass over the vectors compares: they stay in the first cache while the vectors stream by.
-const SCANNED_AT_ONCE: usize = 16;
 /// So that the sample is not the beginning of the order of insertion.
 pub(super) const SAMPLE_SEED: u64 = 0x5EED_CE27;
 

@@ -87,7 +87,8 @@ pub(super) fn micros(since: Instant) -> u64 {
 
 /// Groups of equal keys, in the order of their first members.
 fn alike<K: Hash + Eq + Clone, T>(all: impl Iterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
-    let (mut groups, mut places): (Vec<(K, Vec<T>)>, HashMap<K, usize>) = (Vec::new(), HashMap::new());
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    let mut places: HashMap<K, usize> = HashMap::new();
     for (key, one) in all {
         let place = *places.entry(key.clone()).or_insert(groups.len());
         match groups.get_mut(place) {

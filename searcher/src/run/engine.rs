@@ -59,6 +59,9 @@ pub struct Engine {
     config: EngineConfig,
 }
 
+/// Answers in the order of their questions, and what their documents take of the memory for replies.
+pub type Answers = (Vec<Answer>, Share);
+
 /// How a request waits for its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
@@ -132,11 +135,7 @@ impl Engine {
 
     /// Answers many questions: one call to the tower, then those that ask for the same are walked together. The order is
     /// kept.
-    pub async fn search_batch(
-        &self,
-        requests: Vec<v1::SearchRequest>,
-        time: Option<Duration>,
-    ) -> Result<(Vec<Answer>, Share)> {
+    pub async fn search_batch(&self, requests: Vec<v1::SearchRequest>, time: Option<Duration>) -> Result<Answers> {
         let started = Instant::now();
         let (stop, _waiting) = Stop::after(started, time.unwrap_or(self.config.default_time));
         let permit = self.pool.admit_many(requests.len(), &stop).await?;
@@ -153,7 +152,7 @@ impl Engine {
         time: Duration,
         started: Instant,
         jobs: &Jobs<'_>,
-    ) -> Result<(Vec<Answer>, Share)> {
+    ) -> Result<Answers> {
         let snapshot = self.snapshot();
         let measured = certificates(&snapshot);
         let item = |request: v1::SearchRequest| Item {
@@ -176,7 +175,7 @@ impl Engine {
                 }
             };
             let parts = jobs.side_by_side(
-                chunk.has_filter.then(|| work(&batch, chunk, |batch, chunk| batch.filter(chunk))),
+                chunk.has_filter.then(|| work(&batch, chunk, Batch::filter)),
                 chunk.has_text.then(|| self.part(&batch, chunk, Batch::text)),
                 vectors,
                 chunk.has_dense.then(|| self.part(&batch, chunk, Batch::dense)),
@@ -201,7 +200,7 @@ impl Engine {
         batch: &Arc<Batch>,
         chunk: &Chunk,
         part: impl Fn(&Batch, &Chunk, &[Allowed]) -> Result<()> + Send + 'static,
-    ) -> impl FnOnce(&Vec<Allowed>) -> Result<Option<(Vec<Answer>, Share)>> + Send + 'static {
+    ) -> impl FnOnce(&Vec<Allowed>) -> Result<Option<Answers>> + Send + 'static {
         let (batch, chunk, share) = (Arc::clone(batch), chunk.clone(), self.memory.share());
         move |allowed| {
             part(&batch, &chunk, allowed)?;

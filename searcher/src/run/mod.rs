@@ -30,6 +30,6 @@ mod stop;
 
 pub(crate) use answer::overlap;
 pub use answer::{Answer, AnswerHit, Compared, StageTimings};
-pub use engine::{Admission, Engine, EngineConfig};
+pub use engine::{Admission, Answers, Engine, EngineConfig};
 pub use explain::Explanation;
 pub use reply_memory::Share;

@@ -129,9 +129,12 @@ async fn a_batch_of_many_kinds_answers_as_single_requests_do() {
     let batch = server.client.search_batch(batch).await.unwrap().responses;
     assert_eq!(batch.len(), requests.len());
     for (request, batched) in requests.into_iter().zip(batch) {
+        let alone = v1::SearchBatchRequest { requests: vec![request.clone()] };
+        let alone = server.client.search_batch(alone).await.unwrap().responses.remove(0);
         let single = server.client.search(request).await.unwrap();
         let timings = single.timings;
         assert_eq!(v1::SearchResponse { timings, ..batched }, single);
+        assert_eq!(v1::SearchResponse { timings, ..alone }, single);
     }
 }
 

@@ -107,9 +107,16 @@ async fn ties_across_shards_are_broken_by_key_before_the_cut() {
         for exact in [false, mode == Mode::Dense] {
             let ask = |k| server.client.search(v1::SearchRequest { exact, ..request(mode, query, k) });
             let all = ask(40).await.unwrap().hits;
-            // A full sort by score and key is the whole ranking, and a shorter one begins as it does.
-            assert!(all.is_sorted_by(|a, b| b.score.total_cmp(&a.score).then(a.key.cmp(&b.key)).is_le()), "{mode:?}");
-            assert!(all.len() >= 30 && all.windows(2).filter(|pair| pair[0].score == pair[1].score).count() >= 20);
+            // The whole ranking is a full sort by score and key, and a shorter one begins as it does. Fused sums are of places,
+            // which differ.
+            if mode != Mode::Hybrid {
+                assert!(
+                    all.is_sorted_by(|a, b| b.score.total_cmp(&a.score).then(a.key.cmp(&b.key)).is_le()),
+                    "{mode:?}"
+                );
+                assert!(all.chunk_by(|a, b| a.score.total_cmp(&b.score).is_eq()).all(|tied| tied.len() >= 10));
+            }
+            assert!(all.len() >= 30, "{mode:?}");
             for k in [1, 3, 9, 10, 11, 25] {
                 assert_eq!(keys(&ask(k).await.unwrap().hits), keys(&all)[..k as usize], "{mode:?} {k}");
             }

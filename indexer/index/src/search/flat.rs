@@ -5,6 +5,8 @@ use crate::model::Metric;
 
 /// Rows compared between two looks at whether to go on.
 pub(crate) const ROWS_BETWEEN_LOOKS: u64 = 1024;
+/// Questions that one pass over the rows should compare at most: they stay in the first cache while the rows stream by.
+pub const SCANNED_AT_ONCE: usize = 16;
 /// Hits that wait beyond twice `k` before the worst are dropped.
 const WAITING: usize = 4096;
 

@@ -27,7 +27,7 @@ mod walk;
 
 pub use candidates::MAX_SLOTS;
 pub(crate) use flat::ROWS_BETWEEN_LOOKS;
-pub use flat::{exact_scan, flat};
+pub use flat::{SCANNED_AT_ONCE, exact_scan, flat};
 pub use hits::{Completeness, Cost, Hits, Scored};
 pub use hnsw::{HnswScratch, hnsw_search};
 pub use neighbours::NeighbourSearch;

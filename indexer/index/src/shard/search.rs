@@ -9,8 +9,8 @@ use crate::format::Fault;
 use crate::format::graph::LinksView;
 use crate::format::rows::StoredRows;
 use crate::search::{
-    Completeness, Cost, ExactRows as _, Hits, NodeSet, ROWS_BETWEEN_LOOKS, Scored, SearchParams, SearchScratch,
-    ShardView, exact_scan,
+    Completeness, Cost, ExactRows as _, Hits, NodeSet, ROWS_BETWEEN_LOOKS, SCANNED_AT_ONCE, Scored, SearchParams,
+    SearchScratch, ShardView, exact_scan,
 };
 
 /// Expansions that cost as much as comparing one vector exactly, inverted: a filter is answered by an exact scan of its
@@ -22,8 +22,6 @@ const ROWS_PER_EXPANSION: f64 = 6.0;
 /// Nearest nodes that are looked at before a walk through a filter: where fewer of them pass than elsewhere, the filter
 /// follows the vectors, and the walk must be wider than the share of all nodes says.
 const PROBED: usize = 32;
-/// Questions that one pass over the vectors compares: they stay in the first cache while the vectors stream by.
-const SCANNED_AT_ONCE: usize = 16;
 
 thread_local! {
     /// Search threads live long (rayon), so each keeps its memory for the next search.
