@@ -6,8 +6,8 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, Summary, VectorType};
-use dyad_corpus::room::FreeSpace;
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
+use dyad_files::space::{FreeSpace, SpaceError};
 
 use super::progress::Progress;
 use super::resume::{Resumed, resume};
@@ -77,6 +77,9 @@ pub enum JobError {
     /// The corpus cannot be read or the embeddings cannot be written.
     #[error(transparent)]
     Corpus(#[from] dyad_corpus::Error),
+    /// The disk has less room than the vectors will take.
+    #[error(transparent)]
+    Space(#[from] SpaceError),
     /// The model failed.
     #[error(transparent)]
     Model(#[from] Error),

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use dyad_files::crc32c_of_file_until;
+
 use crate::error::{Error, Result};
 use crate::lexical::TextShard;
 use crate::manifest::{self, FileEntry, Manifest, SHARDS_DIR, ShardEntry};
 use crate::model::ModelRecord;
 use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
-use crate::storage::crc32c_of_file_until;
 
 /// Differences between vectors and texts that are listed one by one.
 const MAX_LISTED: usize = 10;
@@ -113,7 +114,7 @@ fn check_file(dir: &Path, file: &FileEntry, stop: Stop<'_>, findings: &mut Findi
             return false;
         }
         Err(error) => {
-            findings.failed(&error);
+            findings.failed(&error.into());
             return false;
         }
     };
