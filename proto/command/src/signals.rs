@@ -43,7 +43,7 @@ pub fn cancel_on_signal() -> io::Result<Cancellation> {
     if let Some(watched) = WATCHED.get() {
         return Ok(watched.clone());
     }
-    let cancellation = WATCHED.get_or_init(Cancellation::new).clone();
+    let cancellation = Cancellation::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut interrupt, mut terminate) = {
         // Registered before the job begins, so that no signal is missed.
@@ -60,13 +60,13 @@ pub fn cancel_on_signal() -> io::Result<Cancellation> {
                 }
                 if is_first {
                     first.cancel();
-                    tracing::warn!("stopping; once more ends at once");
+                    tracing::warn!("stopping and cleaning up; once more ends at once");
                 }
             }
         });
         end();
     })?;
-    Ok(cancellation)
+    Ok(WATCHED.get_or_init(|| cancellation).clone())
 }
 
 #[expect(
