@@ -16,6 +16,8 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
 use dyad_index::kernels::{Kernels, available, prefetch};
 use half::f16;
+use rand::{Rng as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 use zerocopy::{Immutable, IntoBytes};
 
 const DIMENSIONS: [usize; 4] = [128, 384, 768, 1024];
@@ -28,18 +30,6 @@ const ORDER: usize = 1 << 16;
 /// Ids of one call of `sketch`: the links of a node, about.
 const IDS: usize = 32;
 
-/// A xorshift generator (Marsaglia 2003), so that every run reads the same rows.
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
 /// A table that starts on a cache line, and the order in which its rows are read.
 struct Table<T> {
     values: Vec<T>,
@@ -51,12 +41,13 @@ struct Table<T> {
 impl<T: Copy> Table<T> {
     /// `bytes` of rows of `width` values.
     fn new(width: usize, bytes: usize, mut value: impl FnMut(u64) -> T) -> Self {
-        let mut random = Random(0x9E37_79B9_7F4A_7C15);
+        // So that every run reads the same rows.
+        let mut random = SplitMix64::seed_from_u64(0);
         let rows = bytes / (width * size_of::<T>());
         let line = 64 / size_of::<T>();
-        let values: Vec<T> = (0..rows * width + line).map(|_| value(random.bits() >> 8)).collect();
+        let values: Vec<T> = (0..rows * width + line).map(|_| value(random.next_u64() >> 8)).collect();
         let skip = (values.as_ptr().addr().next_multiple_of(64) - values.as_ptr().addr()) / size_of::<T>();
-        let order = (0..ORDER).map(|_| (random.bits() >> 32) as u32 % rows as u32).collect();
+        let order = (0..ORDER).map(|_| (random.next_u64() >> 32) as u32 % rows as u32).collect();
         Self { values, skip, width, order }
     }
 
@@ -136,8 +127,8 @@ fn sketches(criterion: &mut Criterion) {
     for dim in DIMENSIONS {
         let words = dim / 64;
         let stride = (words + 2).next_multiple_of(8);
-        let mut random = Random(7);
-        let planes: Vec<u64> = (0..4 * words).map(|_| random.bits()).collect();
+        let mut random = SplitMix64::seed_from_u64(7);
+        let planes: Vec<u64> = (0..4 * words).map(|_| random.next_u64()).collect();
         let mut group = group(criterion, "sketch_x32", dim);
         for (place, bytes) in [("in cache", IN_CACHE), ("memory", IN_MEMORY), ("prefetched", IN_MEMORY)] {
             let table = Table::new(stride, bytes, |bits| bits);

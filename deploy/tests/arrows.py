@@ -11,18 +11,23 @@ import tomllib
 
 # crate: crates of ours that it may use
 ARROWS = {
+    "dyad-command": set(),
+    "dyad-files": set(),
     "dyad-proto": set(),
-    "dyad-corpus": set(),
-    "dyad-index": set(),
-    "dyad-encoder": {"dyad-corpus", "dyad-proto"},
-    "dyad-indexer": {"dyad-corpus", "dyad-index", "dyad-proto"},
-    "dyad-searcher": {"dyad-corpus", "dyad-index", "dyad-proto"},
-    "dyad-bench": {"dyad-corpus", "dyad-encoder", "dyad-index", "dyad-indexer", "dyad-proto", "dyad-searcher"},
+    "dyad-corpus": {"dyad-files"},
+    "dyad-index": {"dyad-files"},
+    "dyad-encoder": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-proto"},
+    "dyad-indexer": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto"},
+    "dyad-searcher": {"dyad-command", "dyad-index", "dyad-proto"},
+    "dyad-bench": {
+        *("dyad-command", "dyad-corpus", "dyad-encoder", "dyad-files", "dyad-index", "dyad-indexer", "dyad-proto"),
+        "dyad-searcher",
+    },
 }
 # Behind a feature, so that the crate also builds without it.
 OPTIONAL_ARROWS = {"dyad-searcher": {"dyad-encoder"}}
 # In tests only.
-TEST_ARROWS = {"dyad-searcher": {"dyad-indexer"}}
+TEST_ARROWS = {"dyad-searcher": {"dyad-files", "dyad-indexer"}}
 
 
 def confined(root):

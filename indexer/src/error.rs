@@ -96,6 +96,12 @@ pub enum Error {
     /// From the corpus, or from an embeddings directory.
     #[error(transparent)]
     Corpus(#[from] dyad_corpus::Error),
+    /// The disk has less room than the build will take.
+    #[error(transparent)]
+    Space(#[from] dyad_files::space::SpaceError),
+    /// The directory of this very build is held by somebody else.
+    #[error(transparent)]
+    Lock(#[from] dyad_files::LockError),
     /// The encoder service cannot be used at all.
     #[error(transparent)]
     Service(#[from] dyad_proto::client::ClientError),
@@ -222,9 +228,9 @@ pub enum Error {
         /// What to do.
         fix: &'static str,
     },
-    /// A floor that no graph can be held to.
+    /// A recall that no graph can be held to.
     #[error("`min-recall` must be above 0 and at most 1: {got}")]
-    FloorValue {
+    TargetValue {
         /// The value given.
         got: f64,
     },
@@ -233,7 +239,7 @@ pub enum Error {
         "shard {shard}: recall@10 is {recall:.4} at ef {ef}, below the floor of {floor}; the index is unchanged. Raise \
          `--ef-construction` or `--m`, or lower `--min-recall`"
     )]
-    BelowFloor {
+    BelowTarget {
         /// Number of the shard and of all shards.
         shard: String,
         /// Measured.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! corpus ──┐
-//!          ├─ source ─> job (one pass, spooled by shard) ─> build (one graph per shard) ─> publish
+//!          ├─ source ─> job (one pass, spooled by shard) ─> graph_build (one graph per shard) ─> publish
 //! vectors ─┘
 //! ```
 //!
@@ -11,18 +11,20 @@
 //! | [`source`] | vectors for documents: from files, or from an encoder service |
 //! | [`plan`] | what a build will take, said before it starts |
 //! | [`memory`] | what it took |
-//! | [`build`] | one shard's graph: insert, freeze, repair, certify |
+//! | [`control`] | how a job is followed and ended |
+//! | [`graph_build`] | one shard's graph: insert, freeze, repair, certify |
 //! | [`job`] | the whole build of an index |
 //! | [`publish`] | shards into place, and the pointer moved |
 //! | [`rollback`] | an earlier generation made current again |
 //! | [`inspect`] | what is in an index (whether it is sound says `dyad_index::verify`) |
 //! | [`error`] | what can go wrong |
 //!
-//! What an index *is* lies in `dyad-index`; the crate `hnsw_rs` is named in one file, `build/hnsw_rs.rs`.
+//! What an index *is* lies in `dyad-index`; the crate `hnsw_rs` is named in one file, `graph_build/hnsw_rs.rs`.
 #![forbid(unsafe_code)]
 
-pub mod build;
+pub mod control;
 pub mod error;
+pub mod graph_build;
 pub mod inspect;
 pub mod job;
 pub mod memory;

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-pub use dyad_corpus::room::Bytes;
+pub use dyad_files::space::Bytes;
 use dyad_index::format::RowType;
 use dyad_index::layout::DEGREE_MULTIPLE;
 use dyad_index::quant::{line_words, row_bytes};
 
-use crate::build::certify::{HELD_OUT, PROFILE_RANKS};
-use crate::build::{BuildParams, Builder};
+use crate::graph_build::certify::{HELD_OUT, PROFILE_RANKS};
+use crate::graph_build::{BuildParams, Builder};
 
 /// The program itself and what the text index leaves.
 const BASE_BYTES: u64 = 48 << 20;

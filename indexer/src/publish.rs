@@ -10,14 +10,27 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use dyad_index::ModelRecord;
+use dyad_files::sync_dir;
 use dyad_index::manifest::{self, FileEntry, MANIFEST_VERSION, Manifest, SHARDS_DIR, ShardEntry};
-use dyad_index::storage::{WriteLock, sync_dir};
+use dyad_index::storage::WriteLock;
+use dyad_index::{Certificate, ModelRecord};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::TOOL;
 use crate::error::Error;
-use crate::job::Built;
+
+/// A complete shard that nobody names yet.
+#[derive(Debug)]
+pub(crate) struct CompleteShard {
+    /// Where it lies.
+    pub(crate) dir: PathBuf,
+    /// Documents in it.
+    pub(crate) documents: u64,
+    /// Every file, by path.
+    pub(crate) files: Vec<FileEntry>,
+    /// What its graph is worth.
+    pub(crate) certificate: Certificate,
+}
 
 /// Refuses a model whose vectors do not live in the space of the current generation. Where there is no generation, or
 /// none that can be read, any model will do.
@@ -37,7 +50,12 @@ pub(crate) fn check_model(index: &Path, model: &ModelRecord) -> Result<(), Error
 /// generation, or `new_model` true.
 ///
 /// Where it fails before `CURRENT` is moved, it takes back what it did.
-pub(crate) fn publish(index: &Path, model: &ModelRecord, new_model: bool, built: &[Built]) -> Result<Manifest, Error> {
+pub(crate) fn publish(
+    index: &Path,
+    model: &ModelRecord,
+    new_model: bool,
+    built: &[CompleteShard],
+) -> Result<Manifest, Error> {
     let lock = WriteLock::acquire(index)?;
     if !new_model {
         check_model(index, model)?;
@@ -56,7 +74,7 @@ fn move_and_point(
     index: &Path,
     lock: &WriteLock,
     model: &ModelRecord,
-    built: &[Built],
+    built: &[CompleteShard],
     generation: u64,
     moved: &mut Vec<PathBuf>,
 ) -> Result<Manifest, Error> {
@@ -122,7 +140,7 @@ fn content_hash(files: &[FileEntry]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use dyad_index::{Certificate, Metric};
+    use dyad_index::Metric;
 
     use super::*;
 
@@ -130,12 +148,12 @@ mod tests {
         ModelRecord { name: "m".into(), fingerprint: "f".into(), dim: 2, metric: Metric::Cosine, max_tokens: 8 }
     }
 
-    fn built(index: &Path, name: &str) -> Built {
+    fn built(index: &Path, name: &str) -> CompleteShard {
         let dir = index.join(name);
         fs_err::create_dir_all(&dir).unwrap();
         fs_err::write(dir.join("dense.dyad"), name).unwrap();
         let files = vec![FileEntry { path: "dense.dyad".into(), bytes: name.len() as u64, crc32c: 1 }];
-        Built { dir, documents: 1, files, certificate: Certificate::default() }
+        CompleteShard { dir, documents: 1, files, certificate: Certificate::default() }
     }
 
     #[test]

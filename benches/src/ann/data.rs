@@ -2,8 +2,8 @@
 //! neighbours. What had to be computed is kept in the work directory under a key over the data.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use dyad_command::Cancellation;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use zerocopy::IntoBytes as _;
 
@@ -12,12 +12,12 @@ use crate::dataset::{
     self, Matrix, Metric, Neighbours, bin, exact, exact_unless, make_unit, npy, read_neighbours, read_vectors,
     require_finite, synthetic,
 };
-use crate::harness::{Error, Result};
+use crate::harness::{Error, Result, check};
 
 /// Queries whose neighbours are computed again, to see that given neighbours belong to these vectors.
 const CHECKED: usize = 5;
 /// Part of the key; raise it when files in the work directory change their meaning.
-const CACHE_VERSION: u32 = 1;
+const CACHE_VERSION: u32 = 2;
 
 /// Vectors ready for a run.
 #[derive(Debug)]
@@ -36,14 +36,13 @@ pub struct Ready {
     pub key: String,
 }
 
-/// Reads or makes the vectors of a workload; `note` hears what takes time. [`Error::Interrupted`] soon after `cancel` turns
-/// true.
-pub fn prepare(workload: &Workload, cache: &Path, cancel: &AtomicBool, note: &dyn Fn(&str)) -> Result<Ready> {
-    let watch = Watch { cancel, note };
+/// Reads or makes the vectors of a workload; `note` hears what takes time. [`Error::Interrupted`] soon after it is
+/// cancelled.
+pub fn prepare(workload: &Workload, cache: &Path, cancel: &Cancellation, note: &dyn Fn(&str)) -> Result<Ready> {
     let data = &workload.data;
     let mut any_length = data.normalise;
     let mut raw = match (&data.synthetic, &data.hdf5, &data.base, &data.queries) {
-        (Some(parameters), ..) => made_up(parameters, workload, cache, watch)?,
+        (Some(parameters), ..) => made_up(parameters, workload, cache, cancel, note)?,
         (_, Some(path), ..) => {
             let (raw, scale) = from_hdf5(path, workload)?;
             any_length |= scale;
@@ -52,31 +51,18 @@ pub fn prepare(workload: &Workload, cache: &Path, cancel: &AtomicBool, note: &dy
         (_, _, Some(base), Some(queries)) => from_files(base, queries, data)?,
         _ => return Err(Error::Workload { path: PathBuf::new(), problem: "`data`: nothing to read".to_owned() }),
     };
-    watch.go_on()?;
+    check(cancel)?;
     raw.cut(data);
     let raw = raw.check(workload.metric, any_length)?;
-    watch.go_on()?;
+    check(cancel)?;
 
     let key = key(workload.metric, &raw.base, &raw.queries);
     let dir = cache.join("data").join(&key);
     let base_path = raw.path_of(&raw.base, &raw.base_path, &dir.join("base.npy"))?;
     let queries_path = raw.path_of(&raw.queries, &raw.queries_path, &dir.join("queries.npy"))?;
-    watch.go_on()?;
-    let truth = truth(&raw, workload, &dir, watch)?;
+    check(cancel)?;
+    let truth = truth(&raw, workload, &dir, cancel, note)?;
     Ok(Ready { base: raw.base, base_path, queries: raw.queries, queries_path, truth, key })
-}
-
-/// Who follows the work, and who ends it.
-#[derive(Clone, Copy)]
-struct Watch<'a> {
-    cancel: &'a AtomicBool,
-    note: &'a dyn Fn(&str),
-}
-
-impl Watch<'_> {
-    fn go_on(self) -> Result<()> {
-        if self.cancel.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
-    }
 }
 
 fn interrupted(error: dataset::Error) -> Error {
@@ -106,7 +92,13 @@ fn from_files(base_path: &Path, queries_path: &Path, data: &Data) -> Result<Raw>
     Ok(Raw { base, base_path, queries, queries_path, truth, unchanged })
 }
 
-fn made_up(parameters: &synthetic::Synthetic, workload: &Workload, cache: &Path, watch: Watch<'_>) -> Result<Raw> {
+fn made_up(
+    parameters: &synthetic::Synthetic,
+    workload: &Workload,
+    cache: &Path,
+    cancel: &Cancellation,
+    note: &dyn Fn(&str),
+) -> Result<Raw> {
     if parameters.metric() != workload.metric {
         let problem = format!(
             "`metric`: expected `{}` for synthetic data of this kind, got `{}`",
@@ -120,11 +112,10 @@ fn made_up(parameters: &synthetic::Synthetic, workload: &Workload, cache: &Path,
     let dir = cache.join("data").join(key);
     let (base_path, queries_path) = (dir.join("base.npy"), dir.join("queries.npy"));
     if !queries_path.exists() {
-        (watch.note)(&format!("making {} vectors of {} values", parameters.n, parameters.dim));
+        note(&format!("making {} vectors of {} values", parameters.n, parameters.dim));
         fs_err::create_dir_all(&dir)?;
         let (base, queries) = (dir.join("base.part.npy"), dir.join("queries.part.npy"));
-        let following = synthetic::Watch { advance: &|_| {}, cancel: watch.cancel };
-        synthetic::write(parameters, &base, &queries, following).map_err(interrupted)?;
+        synthetic::write(parameters, &base, &queries, &|_| {}, cancel).map_err(interrupted)?;
         fs_err::rename(base, &base_path)?;
         fs_err::rename(queries, &queries_path)?;
     }
@@ -208,7 +199,7 @@ fn key(metric: Metric, base: &Matrix, queries: &Matrix) -> String {
 }
 
 /// Given neighbours after a check, kept ones, or computed ones.
-fn truth(raw: &Raw, workload: &Workload, dir: &Path, watch: Watch<'_>) -> Result<Neighbours> {
+fn truth(raw: &Raw, workload: &Workload, dir: &Path, cancel: &Cancellation, note: &dyn Fn(&str)) -> Result<Neighbours> {
     if let Some((truth, path)) = &raw.truth {
         check_truth(raw, truth, path, workload)?;
         return Ok(truth.clone());
@@ -220,8 +211,8 @@ fn truth(raw: &Raw, workload: &Workload, dir: &Path, watch: Watch<'_>) -> Result
         check_truth(raw, &truth, &path, workload)?;
         return Ok(truth);
     }
-    (watch.note)(&format!("computing exact neighbours: {} queries, {} rows", raw.queries.len(), raw.base.len()));
-    let found = exact_unless(&raw.base, &raw.queries, depth, workload.metric, watch.cancel);
+    note(&format!("computing exact neighbours: {} queries, {} rows", raw.queries.len(), raw.base.len()));
+    let found = exact_unless(&raw.base, &raw.queries, depth, workload.metric, cancel);
     let (truth, scores) = found.map_err(interrupted)?;
     fs_err::create_dir_all(dir)?;
     let part = path.with_extension("part");

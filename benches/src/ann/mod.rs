@@ -45,7 +45,7 @@ pub mod worker;
 mod workload;
 
 pub use crate::harness::OURS;
-pub use cache_lock::CacheLock;
+pub use cache_lock::lock_cache;
 pub use curve::{Curve, CurvePoint, Outside};
 pub use data::{Ready, prepare};
 pub use growth::{Growth, Series, write_growth};

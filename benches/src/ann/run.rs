@@ -3,7 +3,8 @@
 //! An engine that fails leaves the run with its error; the others go on. Only an interrupt ends the run.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+
+use dyad_command::Cancellation;
 
 use super::data::Ready;
 use super::engines::start;
@@ -33,8 +34,8 @@ pub struct Job<'a> {
     pub reuse: Reuse,
     /// How long workers may take.
     pub deadlines: Deadlines,
-    /// Turns true when the run is to end.
-    pub cancel: &'static AtomicBool,
+    /// Ends the run.
+    pub cancel: Cancellation,
 }
 
 /// Runs a workload; `note` hears what is being done.
@@ -121,7 +122,7 @@ impl Run<'_> {
     }
 
     fn start(&self, engine: &str) -> Result<(Worker, Described)> {
-        let mut worker = start(&self.job.programs, engine, self.job.cancel)?;
+        let mut worker = start(&self.job.programs, engine, self.job.cancel.clone())?;
         let described = worker.describe(self.job.deadlines.other, |described: &Described| &described.engine)?;
         Ok((worker, described))
     }

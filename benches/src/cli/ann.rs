@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
+use dyad_command::cancel_on_signal;
 
-use super::interrupt;
 use crate::ann::{
-    CacheLock, Deadlines, Job, Judge, Measured, Reuse, Workload, prepare, run, summary, write_engines, write_plots,
+    Deadlines, Job, Judge, Measured, Reuse, Workload, lock_cache, prepare, run, summary, write_engines, write_plots,
     write_points, write_results, write_table,
 };
 use crate::harness::{Programs, program_hash, scripts_hash};
@@ -84,7 +84,7 @@ impl Ann {
 impl How {
     /// Measures a workload and writes what was measured into `out`.
     pub(super) fn measure(&self, workload: &Path, out: &Path) -> anyhow::Result<Measured> {
-        let cancel = interrupt::watch()?;
+        let cancel = cancel_on_signal()?;
         let mut workload = Workload::read(workload, self.data.as_deref())?;
         if let Some(repeats) = self.repeats {
             workload.repeats = usize::from(repeats);
@@ -93,9 +93,9 @@ impl How {
         let engines = if self.engines.is_empty() { workload.engines.clone() } else { self.engines.clone() };
         plain_names(&engines)?;
         fs_err::create_dir_all(out)?;
-        let _lock = CacheLock::acquire(&self.cache)?;
+        let _lock = lock_cache(&self.cache)?;
         let note = |text: &str| tracing::info!("{text}");
-        let ready = prepare(&workload, &self.cache, cancel, &note)?;
+        let ready = prepare(&workload, &self.cache, &cancel, &note)?;
         let ours = std::env::current_exe()?;
         let job = Job {
             workload: &workload,

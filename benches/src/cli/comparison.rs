@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use clap::Args;
+use dyad_command::cancel_on_signal;
 use serde_json::Value;
 
 use super::ann::plain_names;
-use super::interrupt;
 use crate::harness::{Conditions, Job, NamedShape, Programs, Result, Shaped, threads};
 
 /// One such comparison.
@@ -111,7 +111,7 @@ fn data_help<C: Comparison>() -> String {
 
 impl<C: Comparison> Compare<C> {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let cancel = interrupt::watch()?;
+        let cancel = cancel_on_signal()?;
         let mut workload = C::Workload::read(&self.workload, self.data.as_deref(), self.model.as_deref())?;
         workload.keep_shapes(&self.shapes).map_err(|problem| anyhow!("--shapes: {problem}"))?;
         let parts = workload.parts();

@@ -11,13 +11,11 @@
 //! | `reproduce.rs` | `dyad-bench reproduce` |
 //! | `growth.rs` | `dyad-bench growth` |
 //! | `synth.rs` | `dyad-bench synth` |
-//! | `interrupt.rs` | Ctrl-C |
 
 mod ann;
 mod comparison;
 mod encode;
 mod growth;
-mod interrupt;
 mod metrics;
 mod quality;
 #[cfg(feature = "torch")]
@@ -29,10 +27,12 @@ use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use dyad_index::kernels;
+use dyad_command::{FAILURE, INTERRUPTED, USAGE};
+use dyad_index::kernels::{self, UnknownKernels};
 
 use crate::ann::worker as ann_worker;
 use crate::encode::worker as encode_worker;
+use crate::harness::Error;
 use crate::train_step::worker as train_step_worker;
 
 /// Measures dyad.
@@ -87,57 +87,40 @@ enum Command {
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
 pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are no failures; clap knows. A closed pipe is nobody's fault.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
-    dyad_proto::service::init_logs();
-    if let Err(error) = kernels::choose(kernels::asked().as_deref()) {
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "error: {error}");
-        return ExitCode::from(2);
-    }
-    let result = match arguments.command {
-        Command::Quality(arguments) => arguments.run(),
-        Command::Metrics(arguments) => arguments.run(),
-        Command::Ann(arguments) => arguments.run(),
-        Command::Growth(arguments) => arguments.run(),
-        Command::Synth(arguments) => arguments.run(),
-        Command::AnnWorker { engine } => ann_worker::serve(&engine, stdin().lock(), stdout()),
-        Command::Encode(arguments) => arguments.run(),
-        Command::EncodeWorker { engine } => encode_worker::serve(&engine, stdin().lock(), stdout()),
-        Command::TrainStep(arguments) => arguments.run(),
-        Command::TrainStepWorker { engine } => {
+    dyad_command::run(|arguments: Arguments| arguments.run().map(|()| ExitCode::SUCCESS), exit_code)
+}
+
+impl Arguments {
+    fn run(self) -> anyhow::Result<()> {
+        kernels::choose(kernels::asked().as_deref())?;
+        match self.command {
+            Command::Quality(arguments) => arguments.run(),
+            Command::Metrics(arguments) => arguments.run(),
+            Command::Ann(arguments) => arguments.run(),
+            Command::Growth(arguments) => arguments.run(),
+            Command::Synth(arguments) => arguments.run(),
+            Command::AnnWorker { engine } => ann_worker::serve(&engine, stdin().lock(), stdout()),
+            Command::Encode(arguments) => arguments.run(),
+            Command::EncodeWorker { engine } => encode_worker::serve(&engine, stdin().lock(), stdout()),
+            Command::TrainStep(arguments) => arguments.run(),
+            Command::TrainStepWorker { engine } => {
+                #[cfg(feature = "torch")]
+                dyad_encoder::train::keep_freed_memory();
+                train_step_worker::serve(&engine, stdin().lock(), stdout())
+            }
             #[cfg(feature = "torch")]
-            dyad_encoder::train::keep_freed_memory();
-            train_step_worker::serve(&engine, stdin().lock(), stdout())
-        }
-        #[cfg(feature = "torch")]
-        Command::Reproduce(arguments) => {
-            dyad_encoder::train::keep_freed_memory();
-            arguments.run()
-        }
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            use std::io::Write as _;
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            if is_interrupt(&error) { ExitCode::from(interrupt::INTERRUPTED) } else { ExitCode::FAILURE }
+            Command::Reproduce(arguments) => {
+                dyad_encoder::train::keep_freed_memory();
+                arguments.run()
+            }
         }
     }
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let broken = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
-    error.chain().filter_map(|cause| cause.downcast_ref()).any(broken)
-}
-
-fn is_interrupt(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(crate::harness::Error::Interrupted))
+fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref() {
+        Some(Error::Interrupted) => INTERRUPTED,
+        _ if error.is::<UnknownKernels>() => USAGE,
+        _ => FAILURE,
+    }
 }

@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use dyad_command::ProgressBar;
 use dyad_proto::client::{ClientConfig, SearcherClient};
 use dyad_proto::limits::MAX_K;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::quality::{Job, Judged, Mode, measure, systems, write_table};
+
+/// Which ranking, and how many questions it was asked.
+const BAR: &str = "{msg:<12} [{bar:40}] {human_pos}/{human_len} questions, {per_sec}, {eta} left";
 
 /// Ask a running searcher every judged question of a BEIR folder, write the answers as TREC runs, and print how good they are.
 #[derive(Debug, Args)]
@@ -68,24 +71,17 @@ impl Quality {
             concurrency: self.concurrency as usize,
             drop_identical_ids: self.drop_identical_ids,
         };
-        let bar = progress_bar(job.systems.len() * judged.questions.len());
+        let questions = (job.systems.len() * judged.questions.len()) as u64;
+        let bar = ProgressBar::new("", Some(questions), BAR);
         let report = measure(&client, &judged, &job, &|system, answered| {
-            bar.set_message(system.to_string());
-            bar.inc(answered as u64);
+            bar.set(bar.position() + answered as u64, system.to_string());
         })
         .await?;
-        bar.finish_and_clear();
+        drop(bar);
         if let Some(path) = &self.json {
             fs_err::write(path, format!("{:#}\n", report.to_json()))?;
         }
         write_table(&mut std::io::stdout().lock(), &report)?;
         Ok(())
     }
-}
-
-/// A bar on stderr; hidden by itself where stderr is no terminal.
-fn progress_bar(questions: usize) -> ProgressBar {
-    let template = "{msg:<12} [{bar:40}] {human_pos}/{human_len} questions, {per_sec}, {eta} left";
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(questions as u64).with_style(style.progress_chars("=> "))
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use dyad_command::cancel_on_signal;
 
-use super::interrupt;
 use crate::harness::threads;
 use crate::reproduce::{Job, Override, Places, Table, compare, run, write_markdown, write_rows};
 
@@ -54,7 +54,7 @@ pub(super) struct Reproduce {
 
 impl Reproduce {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let cancel = interrupt::watch()?;
+        let cancel = cancel_on_signal()?;
         let path = PathBuf::from(&self.table);
         let path = if path.extension().is_some() { path } else { self.tables.join(format!("{}.toml", self.table)) };
         let table = Table::read(&path)?;

@@ -1,12 +1,11 @@
 //! `dyad-bench synth`.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
-use indicatif::ProgressBar;
+use dyad_command::{Cancellation, ProgressBar};
 
-use crate::dataset::synthetic::{Synthetic, Watch, write};
+use crate::dataset::synthetic::{Synthetic, write};
 use crate::dataset::{bin, exact, read_vectors};
 
 /// Write a made-up set: clusters of Zipf-like sizes and low intrinsic dimension. Any size; memory does not grow with it.
@@ -40,11 +39,11 @@ impl Synth {
             Format::Fbin => "fbin",
         };
         let (base, queries) = (self.out.join(format!("base.{ending}")), self.out.join(format!("queries.{ending}")));
-        let bar = ProgressBar::new((self.parameters.n + self.parameters.queries) as u64);
+        let rows = (self.parameters.n + self.parameters.queries) as u64;
+        let bar = ProgressBar::new("rows", Some(rows), "{wide_bar} {pos}/{len}");
         // A signal ends this process at once: nothing has to be cleared up.
-        let watch = Watch { advance: &|rows| bar.inc(rows as u64), cancel: &AtomicBool::new(false) };
-        write(&self.parameters, &base, &queries, watch)?;
-        bar.finish_and_clear();
+        write(&self.parameters, &base, &queries, &|rows| bar.advance(rows as u64), &Cancellation::new())?;
+        drop(bar);
         if let Some(k) = self.neighbours {
             let (base, queries) = (read_vectors(&base)?, read_vectors(&queries)?);
             let (found, scores) = exact(&base, &queries, usize::from(k), self.parameters.metric());

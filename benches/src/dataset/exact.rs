@@ -3,8 +3,7 @@
 //! Rows are taken in blocks that stay in the cache while all queries pass over them. The f32 scores of a block choose
 //! some more candidates than wanted; those are scored again in f64, so that the order does not hang on rounding.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
+use dyad_command::Cancellation;
 use dyad_index::kernels;
 use dyad_index::search::{Scored, TopK};
 use rayon::prelude::*;
@@ -24,16 +23,16 @@ const QUERIES: usize = 64;
 /// Runs on the current rayon pool.
 pub fn exact(base: &Matrix, queries: &Matrix, k: usize, metric: Metric) -> (Neighbours, Vec<f32>) {
     // Nobody ends it.
-    exact_unless(base, queries, k, metric, &AtomicBool::new(false)).unwrap_or_default()
+    exact_unless(base, queries, k, metric, &Cancellation::new()).unwrap_or_default()
 }
 
-/// The same; [`Error::Cancelled`] soon after `cancel` turns true.
+/// The same; [`Error::Cancelled`] soon after it is cancelled.
 pub fn exact_unless(
     base: &Matrix,
     queries: &Matrix,
     k: usize,
     metric: Metric,
-    cancel: &AtomicBool,
+    cancel: &Cancellation,
 ) -> Result<(Neighbours, Vec<f32>)> {
     let k = k.min(base.len());
     let offsets: Vec<f32> = match metric {
@@ -68,12 +67,12 @@ fn scan(
     queries: &Matrix,
     members: std::ops::Range<usize>,
     k: usize,
-    cancel: &AtomicBool,
+    cancel: &Cancellation,
 ) -> Result<Vec<Vec<(u32, f64)>>> {
     let mut best: Vec<TopK<Scored>> = members.clone().map(|_| TopK::new(k + SPARE)).collect();
     let block = (BLOCK_BYTES / (4 * base.dim().max(1))).max(1);
     for start in (0..base.len()).step_by(block) {
-        if cancel.load(Ordering::Relaxed) {
+        if cancel.is_cancelled() {
             return Err(Error::Cancelled);
         }
         for (query, best) in members.clone().zip(&mut best) {
@@ -130,7 +129,9 @@ mod tests {
     #[test]
     fn a_scan_can_be_ended() {
         let rows = matrix(3, 2, 7);
-        let ended = exact_unless(&rows, &rows, 1, Metric::L2, &AtomicBool::new(true));
+        let cancel = Cancellation::new();
+        cancel.cancel();
+        let ended = exact_unless(&rows, &rows, 1, Metric::L2, &cancel);
         assert!(matches!(ended, Err(Error::Cancelled)));
     }
 

@@ -12,7 +12,6 @@
 //! | `read.rs` | files by their endings |
 //! | `unit.rs` | rows that a metric can use |
 //! | `exact.rs` | exact neighbours by a full scan |
-//! | `random.rs` | reproducible random numbers, one stream per row |
 //! | [`synthetic`] | clustered sets of any size |
 //! | `error.rs` | what can be wrong |
 //!
@@ -26,7 +25,6 @@ pub mod hdf5;
 mod matrix;
 mod metric;
 pub mod npy;
-mod random;
 mod raw;
 mod read;
 pub mod synthetic;

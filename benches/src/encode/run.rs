@@ -11,12 +11,9 @@ use super::model::Model;
 use super::seat::{Seat, Task};
 use super::texts::Texts;
 use super::tokens::Counter;
-use super::workload::{Shape, Workload};
+use super::workload::{Job, Shape};
 use crate::dataset::Matrix;
-use crate::harness::{self, Party, Result, Seat as _, in_scratch, write_lines};
-
-/// A run to be done. Vectors are compared with those of the first engine.
-pub type Job<'a> = harness::Job<'a, Workload>;
+use crate::harness::{Party, Result, Seat as _, in_scratch, write_lines};
 
 /// Runs a workload; `note` hears what is being done.
 pub fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> Result<Measured> {

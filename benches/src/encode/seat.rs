@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::compare::smallest_cosine;
 use super::measured::EngineAtShape;
 use super::protocol::{Described, Encoded, Prepared, Request, Tuned};
-use super::run::Job;
+use super::workload::Job;
 use crate::dataset::{Matrix, npy};
 use crate::harness::{self, Error, Passes, Result, Worker};
 

@@ -5,12 +5,15 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::worker;
-use crate::harness::{NamedShape, Parts, Shaped};
+use crate::harness::{self, NamedShape, Parts, Shaped};
 
 /// Engines of a workload that names none.
 const ENGINES: [&str; 3] = ["dyad", "sentence-transformers", "onnxruntime"];
 /// Shortest passage: a few words between special tokens.
 const MIN_PASSAGE: usize = 8;
+
+/// A run to be done. Vectors are compared with those of the first engine.
+pub type Job<'a> = harness::Job<'a, Workload>;
 
 /// What one run measures. `benches/workloads/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use dyad_command::Cancellation;
+
 use crate::dataset;
 
 /// Why a run, or an engine's part in it, failed.
@@ -127,3 +129,8 @@ pub enum Error {
 
 /// A result of this module.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Refuses to go on with a run that was cancelled.
+pub(crate) fn check(cancel: &Cancellation) -> Result<()> {
+    if cancel.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
+}

@@ -1,8 +1,9 @@
 //! A run of a workload that is to be done: what all engines of it are given.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+use dyad_command::Cancellation;
 
 use super::conditions::Conditions;
 use super::error::Result;
@@ -31,8 +32,8 @@ pub struct Job<'a, W> {
     pub cache: PathBuf,
     /// For each answer of a worker.
     pub deadline: Duration,
-    /// Turns true when the run is to end.
-    pub cancel: &'static AtomicBool,
+    /// Ends the run.
+    pub cancel: Cancellation,
 }
 
 impl<W: Shaped> Job<'_, W> {
@@ -41,7 +42,7 @@ impl<W: Shaped> Job<'_, W> {
         let mut command = self.programs.command(engine, W::is_ours(engine).then_some(W::WORKER));
         command.envs(THREADS.map(|name| (name, self.threads.to_string())));
         command.envs([("HF_HUB_OFFLINE", "1"), ("TOKENIZERS_PARALLELISM", "true")]);
-        Worker::start(engine, command, self.cancel)
+        Worker::start(engine, command, self.cancel.clone())
     }
 
     /// The conditions of this run, as it ends.

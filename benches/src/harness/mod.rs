@@ -45,6 +45,7 @@ mod workload;
 
 pub use conditions::Conditions;
 pub use csv::field;
+pub(crate) use error::check;
 pub use error::{Error, Result};
 #[cfg(test)]
 pub(crate) use fixture::{test_conditions, test_machine, test_passes, test_stamp, test_worker};

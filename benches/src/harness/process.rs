@@ -4,23 +4,23 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use dyad_command::Cancellation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error::{Error, Result};
+use super::error::{Error, Result, check};
 
 /// Lines of stderr (and of chatter on stdout) that are kept for an error message.
 const KEPT_LINES: usize = 12;
 /// Longest line; an engine describes itself in far less.
 const MAX_LINE: u64 = 1 << 20;
-/// Between two looks at the cancel flag.
+/// Between two looks at the cancellation.
 const TICK: Duration = Duration::from_millis(50);
 /// For a worker that was asked to end.
 const QUIT: Duration = Duration::from_secs(5);
@@ -41,13 +41,13 @@ pub struct Worker {
     stderr: Arc<Mutex<VecDeque<String>>>,
     /// Reads stderr, and ends with it.
     listener: Option<JoinHandle<()>>,
-    cancel: &'static AtomicBool,
+    cancel: Cancellation,
     gone: bool,
 }
 
 impl Worker {
     /// Starts a worker in a process group of its own, so that Ctrl-C reaches only the harness, which then ends it.
-    pub fn start(engine: &str, mut command: Command, cancel: &'static AtomicBool) -> Result<Self> {
+    pub fn start(engine: &str, mut command: Command, cancel: Cancellation) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(|source| Error::Start {
             engine: engine.to_owned(),
@@ -132,9 +132,7 @@ impl Worker {
         }
         let until = Instant::now() + deadline;
         loop {
-            if self.cancel.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted);
-            }
+            check(&self.cancel)?;
             let left = until.saturating_duration_since(Instant::now());
             match self.replies.recv_timeout(left.min(TICK)) {
                 Ok(line) => return Ok(line),

@@ -1,6 +1,7 @@
 //! Every question to the server, over gRPC; replies checked.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use dyad_corpus::queries::Query;
@@ -11,11 +12,25 @@ use dyad_proto::{v1, validate};
 use futures_util::{StreamExt as _, stream};
 
 use super::error::Error;
-use super::measure::Job;
 use super::system::System;
 
 /// Questions in one call: enough for the server to embed them together, few enough for the progress bar to move.
 const BATCH: usize = 64;
+
+/// What to ask, and where the runs go.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// What is measured, in this order.
+    pub systems: Vec<System>,
+    /// An existing folder.
+    pub run_dir: PathBuf,
+    /// Hits per question.
+    pub k: u32,
+    /// Calls under way at once.
+    pub concurrency: usize,
+    /// Drop hits whose key is the question's own.
+    pub drop_identical_ids: bool,
+}
 
 /// The index that answered.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,14 +1,13 @@
 //! All systems in turn: ask, write the run, compute the metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use dyad_corpus::metrics::{Average, Metric, evaluate};
 use dyad_corpus::run;
 use dyad_proto::client::SearcherClient;
 use dyad_proto::v1;
 
-use super::ask::{ask, same};
+use super::ask::{Job, ask, same};
 use super::error::Error;
 use super::judged::Judged;
 use super::report::{Loss, OVERLAP_DEPTH, Report, Row, overlap};
@@ -24,21 +23,6 @@ pub const METRICS: [Metric; 7] = [
     Metric::Recall(100),
     Metric::Ndcg(10),
 ];
-
-/// What to ask, and where the runs go.
-#[derive(Debug, Clone)]
-pub struct Job {
-    /// What is measured, in this order.
-    pub systems: Vec<System>,
-    /// An existing folder.
-    pub run_dir: PathBuf,
-    /// Hits per question.
-    pub k: u32,
-    /// Calls under way at once.
-    pub concurrency: usize,
-    /// Drop hits whose key is the question's own.
-    pub drop_identical_ids: bool,
-}
 
 /// Measures every system of `job` on every judged question, and writes its run; an index without any judged document is refused. `watch` hears of each call's answers.
 pub async fn measure(

@@ -21,10 +21,10 @@ mod report;
 mod system;
 mod table;
 
-pub use ask::{Answers, Served, ask};
+pub use ask::{Answers, Job, Served, ask};
 pub use error::Error;
 pub use judged::Judged;
-pub use measure::{Job, METRICS, measure};
+pub use measure::{METRICS, measure};
 pub use report::{Loss, Report, Row, overlap};
 pub use system::{Mode, System, systems};
 pub use table::write_table;

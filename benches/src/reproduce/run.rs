@@ -1,15 +1,15 @@
 //! All trials of a table, in order; then what is finished of it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::anyhow;
+use dyad_command::Cancellation;
 
 use super::settings::{Override, settings};
 use super::table::{Places, Table, Variant};
 use super::trial::{Todo, Trial, finished, folder};
 use super::values::Values;
-use crate::harness::{Error, Machine, Stamp, machine, stamp};
+use crate::harness::{Machine, Stamp, check, machine, stamp};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ pub struct Job<'a> {
     pub overrides: Vec<Override>,
     /// As it was given, for the record.
     pub command: String,
-    /// Turns true when the run is to end.
-    pub cancel: &'static AtomicBool,
+    /// Ends the run.
+    pub cancel: Cancellation,
 }
 
 /// What is finished of a table.
@@ -85,7 +85,7 @@ pub fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduced> {
                     evaluations: &table.evaluations,
                     probe: table.probe.as_ref(),
                     places: &job.places,
-                    cancel: job.cancel,
+                    cancel: &job.cancel,
                 };
                 each(todo, folder(&job.out, &variant.name, seed))?;
             }
@@ -96,9 +96,7 @@ pub fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduced> {
     one_by_one(&|_| true, &mut |_, _| Ok(()))?;
     one_by_one(&|variant| job.only.is_empty() || job.only.contains(&variant.name), &mut |todo, folder| {
         if finished(&folder, todo)?.is_none() {
-            if job.cancel.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted.into());
-            }
+            check(&job.cancel)?;
             todo.run(&folder, note)?;
         }
         Ok(())

@@ -8,10 +8,10 @@
 //! ```
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context as _;
+use dyad_command::Cancellation;
 use dyad_corpus::examples::ExampleOptions;
 use dyad_encoder::Tower;
 use dyad_encoder::loss::Similarity;
@@ -20,6 +20,7 @@ use dyad_encoder::model::VectorLength;
 use dyad_encoder::probe::{ProbeOptions, probe, svg};
 use dyad_encoder::tokenize::{Budget, Tokens};
 use dyad_encoder::train::{Config, Embed, Evaluator, TrainError, train};
+use dyad_files::write_atomic;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -79,7 +80,7 @@ pub(super) struct Todo<'a> {
     pub(super) evaluations: &'a [Evaluated],
     pub(super) probe: Option<&'a ProbeConfig>,
     pub(super) places: &'a Places,
-    pub(super) cancel: &'a AtomicBool,
+    pub(super) cancel: &'a Cancellation,
 }
 
 /// The folder of a trial.
@@ -150,9 +151,8 @@ impl Todo<'_> {
             settings: serde_json::to_value(config)?,
             made: Some(stamp()),
         };
-        let (path, partial) = (folder.join("trial.json"), folder.join("trial.partial"));
-        fs_err::write(&partial, format!("{:#}\n", serde_json::to_value(&trial)?))?;
-        fs_err::rename(partial, path)?;
+        let text = format!("{:#}\n", serde_json::to_value(&trial)?);
+        write_atomic(&folder.join("trial.json"), text.as_bytes())?;
         // Three times the model's size, and of no use any more.
         for left in ["checkpoints", "best"] {
             let left = folder.join("run").join(left);
@@ -169,7 +169,7 @@ impl Todo<'_> {
         let clock = folder.join("train-seconds");
         let before = if clock.exists() { fs_err::read_to_string(&clock)?.trim().parse().unwrap_or(0.0) } else { 0.0 };
         let started = Instant::now();
-        let trained = train(self.config, &run, self.cancel);
+        let trained = train(self.config, &run, self.cancel.flag());
         let seconds = before + started.elapsed().as_secs_f64();
         if !matches!(&trained, Ok(outcome) if outcome.was_finished) {
             fs_err::create_dir_all(folder)?;
@@ -188,7 +188,7 @@ impl Todo<'_> {
         let compute = self.config.compute();
         let evaluator = Evaluator::open(&data, &evaluated.split, &encoder.tokenizer())?;
         let budget = Budget::of(compute.device, compute.dtype);
-        let go_on = || !self.cancel.load(Ordering::Relaxed);
+        let go_on = || !self.cancel.is_cancelled();
         let search = |embed: &Embed<'_>| evaluator.search(embed, encoder.info().dim, compute.torch_device());
         let found = match evaluated.similarity {
             Similarity::Cosine => search(&|tower: Tower, texts: &[Tokens]| {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use dyad_encoder::train::METRICS;
+use dyad_files::write_atomic;
 
 use crate::harness::{Error, Result, field};
 
@@ -29,9 +30,7 @@ pub(super) fn write(path: &Path, values: &Values) -> Result<()> {
         }
         text.push('\n');
     }
-    let partial = path.with_extension("partial");
-    fs_err::write(&partial, text)?;
-    Ok(fs_err::rename(&partial, path)?)
+    Ok(write_atomic(path, text.as_bytes())?)
 }
 
 /// Reads them back.

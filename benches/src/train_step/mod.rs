@@ -30,7 +30,7 @@ mod workload;
 
 pub use measured::{EngineAtShape, Measured, ShapeRun};
 pub use record::write_points;
-pub use run::{Job, run};
+pub use run::run;
 pub use summary::summary;
 pub use table::write_table;
-pub use workload::{Shape, Workload};
+pub use workload::{Job, Shape, Workload};

@@ -7,11 +7,8 @@ use std::path::Path;
 use super::measured::{Measured, ShapeRun};
 use super::pairs;
 use super::seat::Seat;
-use super::workload::{Shape, Workload};
-use crate::harness::{self, Party, Result, Seat as _, in_scratch, write_lines};
-
-/// A run to be done. Losses are compared with those of the first engine.
-pub type Job<'a> = harness::Job<'a, Workload>;
+use super::workload::{Job, Shape};
+use crate::harness::{Party, Result, Seat as _, in_scratch, write_lines};
 
 /// Runs a workload; `note` hears what is being done.
 pub fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> Result<Measured> {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::measured::EngineAtShape;
 use super::protocol::{Described, Prepared, Request, Stepped};
-use super::run::Job;
-use super::workload::Shape;
+use super::workload::{Job, Shape};
 use crate::harness::{self, Error, Passes, Result, Worker};
 
 /// An engine with an open model and loaded pairs.

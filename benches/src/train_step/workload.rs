@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::worker;
-use crate::harness::{NamedShape, Parts, Shaped};
+use crate::harness::{self, NamedShape, Parts, Shaped};
 
 /// Engines of a workload that names none.
 const ENGINES: [&str; 3] = ["dyad", "sentence-transformers", "sentence-transformers-no-dropout"];
+
+/// A run to be done. Losses are compared with those of the first engine.
+pub type Job<'a> = harness::Job<'a, Workload>;
 
 /// What one run measures. `benches/workloads/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

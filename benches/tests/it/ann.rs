@@ -1,17 +1,15 @@
 //! The harness with workers whose recall and speed are known: order, failures, deadlines, ratios.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dyad_bench::ann::{Deadlines, Job, Measured, Reuse, Workload, prepare, run, summary, write_table};
 use dyad_bench::harness::{Error, Programs};
+use dyad_command::Cancellation;
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::fake;
-
-static NEVER: AtomicBool = AtomicBool::new(false);
 
 const WORKLOAD: &str = r#"
 name = "tiny"
@@ -46,7 +44,7 @@ impl Bench {
         Some(Self { dir, workload })
     }
 
-    fn job(&self, engines: &[&str], cancel: &'static AtomicBool) -> Job<'_> {
+    fn job(&self, engines: &[&str], cancel: &Cancellation) -> Job<'_> {
         let script = self.dir.path().join("fake_worker.py");
         Job {
             workload: &self.workload,
@@ -56,14 +54,14 @@ impl Bench {
             cache: self.dir.path().join("cache"),
             reuse: Reuse::default(),
             deadlines: Deadlines { build: Duration::from_secs(20), other: Duration::from_secs(3) },
-            cancel,
+            cancel: cancel.clone(),
         }
     }
 
     fn measure(&self, engines: &[&str]) -> Measured {
-        let job = self.job(engines, &NEVER);
+        let job = self.job(engines, &Cancellation::new());
         fs_err::create_dir_all(&job.cache).unwrap();
-        let ready = prepare(&self.workload, &job.cache, &NEVER, &|_| {}).unwrap();
+        let ready = prepare(&self.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
         run(&job, &ready, &|_| {}).unwrap()
     }
 
@@ -179,12 +177,12 @@ fn a_worker_that_is_late_is_killed() {
 
 #[test]
 fn an_interrupt_ends_the_run_and_its_workers() {
-    static CANCEL: AtomicBool = AtomicBool::new(false);
+    let cancel = Cancellation::new();
     let Some(bench) = Bench::new() else { return };
-    let mut job = bench.job(&["dyad", "hangs-20"], &CANCEL);
+    let mut job = bench.job(&["dyad", "hangs-20"], &cancel);
     job.deadlines.other = Duration::from_secs(100);
     fs_err::create_dir_all(&job.cache).unwrap();
-    let ready = prepare(&bench.workload, &job.cache, &NEVER, &|_| {}).unwrap();
+    let ready = prepare(&bench.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
     let log = bench.dir.path().join("log");
     let hangs = move || {
         let until = Instant::now() + Duration::from_secs(50);
@@ -195,7 +193,7 @@ fn an_interrupt_ends_the_run_and_its_workers() {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        CANCEL.store(true, Ordering::Relaxed);
+        cancel.cancel();
     };
     let watcher = std::thread::spawn(hangs);
     let error = run(&job, &ready, &|_| {}).unwrap_err();
@@ -220,16 +218,16 @@ fn an_index_is_built_once_per_settings() {
     assert!(summary(&again)["build_ratio"]["fake-20"].is_null());
 
     // Another program of ours is another builder, and other scripts of the peers may call theirs in another way.
-    let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
+    let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
     job.reuse.program = "other".to_owned();
-    let ready = prepare(&bench.workload, &job.cache, &NEVER, &|_| {}).unwrap();
+    let ready = prepare(&bench.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
     run(&job, &ready, &|_| {}).unwrap();
     assert_eq!(builds(&bench), 3);
-    let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
+    let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
     job.reuse = Reuse { program: "other".to_owned(), peers_program: "other".to_owned(), ..Reuse::default() };
     run(&job, &ready, &|_| {}).unwrap();
     assert_eq!(builds(&bench), 4);
-    let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
+    let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
     job.reuse = Reuse { other_programs: true, rebuild: vec!["fake-20".to_owned()], ..Reuse::default() };
     run(&job, &ready, &|_| {}).unwrap();
     assert_eq!(builds(&bench), 5);
@@ -244,9 +242,11 @@ fn a_name_for_several_builds_all_of_them_anew() {
     let builds = |bench: &Bench| bench.log().iter().filter(|(_, _, words)| words.starts_with("build")).count();
     bench.measure(&["dyad", "family"]);
     assert_eq!(builds(&bench), 3);
-    let ready = prepare(&bench.workload, &bench.job(&["dyad"], &NEVER).cache, &NEVER, &|_| {}).unwrap();
+    let ready =
+        prepare(&bench.workload, &bench.job(&["dyad"], &Cancellation::new()).cache, &Cancellation::new(), &|_| {})
+            .unwrap();
     let rebuild = |names: &[&str]| {
-        let mut job = bench.job(&["dyad", "family"], &NEVER);
+        let mut job = bench.job(&["dyad", "family"], &Cancellation::new());
         job.reuse.rebuild = names.iter().map(|name| (*name).to_owned()).collect();
         run(&job, &ready, &|_| {})
     };
@@ -271,9 +271,11 @@ fn a_sweep_is_for_an_engine_of_the_run_or_for_all_that_a_name_stands_for() {
     assert_eq!(sweep("fake-20", &measured), [3, 10]);
     assert_eq!(sweep("fake-30", &measured), [4, 10], "its own before its family's");
     assert_eq!(sweep("dyad", &measured), [2, 5, 9, 10]);
-    let ready = prepare(&bench.workload, &bench.job(&["dyad"], &NEVER).cache, &NEVER, &|_| {}).unwrap();
+    let ready =
+        prepare(&bench.workload, &bench.job(&["dyad"], &Cancellation::new()).cache, &Cancellation::new(), &|_| {})
+            .unwrap();
     let swept = |name: &str| {
-        let mut job = bench.job(&["dyad", "family"], &NEVER);
+        let mut job = bench.job(&["dyad", "family"], &Cancellation::new());
         job.swept = vec![name.to_owned()];
         run(&job, &ready, &|_| {})
     };
@@ -285,13 +287,14 @@ fn a_sweep_is_for_an_engine_of_the_run_or_for_all_that_a_name_stands_for() {
 
 #[test]
 fn an_interrupt_while_vectors_are_made_is_seen() {
-    static CANCEL: AtomicBool = AtomicBool::new(true);
+    let cancel = Cancellation::new();
+    cancel.cancel();
     let Some(bench) = Bench::new() else { return };
-    let cache = bench.job(&["dyad"], &NEVER).cache;
-    let stopped = |cache: &Path| prepare(&bench.workload, cache, &CANCEL, &|_| {}).unwrap_err();
+    let cache = bench.job(&["dyad"], &Cancellation::new()).cache;
+    let stopped = |cache: &Path| prepare(&bench.workload, cache, &cancel, &|_| {}).unwrap_err();
     assert!(matches!(stopped(&cache), Error::Interrupted));
     // With the vectors there, but not their neighbours.
-    prepare(&bench.workload, &cache, &NEVER, &|_| {}).unwrap();
+    prepare(&bench.workload, &cache, &Cancellation::new(), &|_| {}).unwrap();
     assert!(matches!(stopped(&cache), Error::Interrupted));
 }
 
@@ -324,10 +327,10 @@ fn every_workload_of_the_repository_can_be_read() {
 #[test]
 fn a_program_that_is_not_there_is_named() {
     let Some(bench) = Bench::new() else { return };
-    let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
+    let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
     job.programs.python = PathBuf::from("/nowhere/python");
     fs_err::create_dir_all(&job.cache).unwrap();
-    let ready = prepare(&bench.workload, &job.cache, &NEVER, &|_| {}).unwrap();
+    let ready = prepare(&bench.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
     let measured = run(&job, &ready, &|_| {}).unwrap();
     assert_eq!(names(&measured), ["dyad"]);
     let (_, error) = &measured.failures[0];

@@ -1,17 +1,15 @@
 //! The encoding harness with workers whose speed and vectors are known: order, passages, failures, ratios.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dyad_bench::encode::{Job, Measured, Workload, run, summary};
 use dyad_bench::harness::{Error, Programs, Shaped as _};
+use dyad_command::Cancellation;
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::fake;
-
-static NEVER: AtomicBool = AtomicBool::new(false);
 
 const WORKLOAD: &str = r#"
 name = "tiny"
@@ -88,7 +86,7 @@ impl Bench {
         self.dir.path().join(name)
     }
 
-    fn job(&self, engines: &[&str], cancel: &'static AtomicBool) -> Job<'_> {
+    fn job(&self, engines: &[&str], cancel: &Cancellation) -> Job<'_> {
         let script = self.path("fake_encoder.py");
         let cache = self.path("cache");
         fs_err::create_dir_all(&cache).unwrap();
@@ -100,12 +98,12 @@ impl Bench {
             programs: Programs { ours: script.clone(), python: PathBuf::from("python3"), peers: script },
             cache,
             deadline: Duration::from_secs(8),
-            cancel,
+            cancel: cancel.clone(),
         }
     }
 
     fn measure(&self, engines: &[&str]) -> Measured {
-        run(&self.job(engines, &NEVER), &|_| {}).unwrap()
+        run(&self.job(engines, &Cancellation::new()), &|_| {}).unwrap()
     }
 
     /// What the workers were asked: process, threads, engine and the request in words.
@@ -211,7 +209,7 @@ fn an_engine_that_fails_leaves_the_others_measured() {
 fn without_the_limit_there_are_no_shares() {
     let Some(mut bench) = Bench::new() else { return };
     bench.workload.keep_shapes(&["mixed".to_owned()]).unwrap();
-    let mut job = bench.job(&["dyad", "fake-20"], &NEVER);
+    let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
     job.programs.python = PathBuf::from("/nowhere/python");
     let measured = run(&job, &|_| {}).unwrap();
     let summary = summary(&measured);
@@ -225,9 +223,9 @@ fn without_the_limit_there_are_no_shares() {
 
 #[test]
 fn an_interrupt_ends_the_run_and_its_workers() {
-    static CANCEL: AtomicBool = AtomicBool::new(false);
+    let cancel = Cancellation::new();
     let Some(bench) = Bench::new() else { return };
-    let mut job = bench.job(&["dyad", "hangs-20"], &CANCEL);
+    let mut job = bench.job(&["dyad", "hangs-20"], &cancel);
     job.deadline = Duration::from_secs(100);
     let log = bench.path("encode-log");
     let watcher = std::thread::spawn(move || {
@@ -239,7 +237,7 @@ fn an_interrupt_ends_the_run_and_its_workers() {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        CANCEL.store(true, Ordering::Relaxed);
+        cancel.cancel();
     });
     let error = run(&job, &|_| {}).unwrap_err();
     watcher.join().unwrap();

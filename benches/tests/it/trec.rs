@@ -6,6 +6,8 @@ use std::process::Command;
 
 use dyad_corpus::metrics::{Average, Metric, evaluate};
 use dyad_corpus::{qrels, run};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
 use serde_json::Value;
 use tempfile::tempdir;
 
@@ -43,39 +45,26 @@ fn assert_agrees(qrels_path: &Path, run_path: &Path, expected: &Value) {
     }
 }
 
-/// A generator of 64 bits from a seed (Steele et al. 2014, `SplitMix64`).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit
-    }
-}
-
 /// Writes judgements and a run whose scores come from few values.
 fn write_random(folder: &Path, seed: u64) -> (PathBuf, PathBuf) {
     use std::fmt::Write as _;
-    let mut random = Random(seed);
+    let mut random = SplitMix64::seed_from_u64(seed);
     let mut qrels = "query-id\tcorpus-id\tscore\n".to_owned();
     let mut results = run::Run::new();
-    let distinct_scores = 1 + random.below(12);
+    let distinct_scores = 1 + random.random_range(0..12u64);
     for query in 0..60 {
         for document in 0..150 {
-            if random.below(20) == 0 || document == query {
-                writeln!(qrels, "q{query}\td{document}\t{}", random.below(5) as i64 - 1).unwrap();
+            if random.random_range(0..20u64) == 0 || document == query {
+                writeln!(qrels, "q{query}\td{document}\t{}", random.random_range(0..5u64) as i64 - 1).unwrap();
             }
         }
-        if random.below(10) == 0 {
+        if random.random_range(0..10u64) == 0 {
             continue;
         }
-        let share = 1 + random.below(10);
+        let share = 1 + random.random_range(0..10u64);
         for document in 0..150 {
-            if random.below(10) < share {
-                let score = (random.below(distinct_scores) as f32 - 3.0) / 7.0;
+            if random.random_range(0..10u64) < share {
+                let score = (random.random_range(0..distinct_scores) as f32 - 3.0) / 7.0;
                 results.entry(format!("q{query}")).or_default().push((format!("d{document}"), score));
             }
         }

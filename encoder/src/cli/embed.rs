@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use dyad_command::cancel_on_signal;
 use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::VectorType;
-use dyad_corpus::room::{boundless, free_space};
+use dyad_files::space::{boundless, free_space};
 
 use super::model::ModelOptions;
-use super::signals::watch_signals;
 use crate::config::Tower;
 use crate::embed::{EmbedJob, Outcome};
 use crate::model::Model;
@@ -89,9 +89,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     // Before the model is opened, which takes seconds.
     job.check_corpus().context("--corpus")?;
-    let interrupted = watch_signals()?;
+    let cancel = cancel_on_signal()?;
     let encoder = Model::open(&options.model.model, &options.model.compute())?;
-    let outcome = job.run(&encoder, &interrupted)?;
+    let outcome = job.run(&encoder, cancel.flag())?;
 
     let mut output = std::io::stdout().lock();
     let out = options.out.display();

@@ -2,15 +2,14 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use clap::Args;
+use dyad_command::{Cancellation, cancel_on_signal};
 use dyad_corpus::metrics::{Evaluation, Sampling, compare};
 use dyad_corpus::run::{self, Run};
 
 use super::model::ModelOptions;
-use super::signals::watch_signals;
 use crate::config::Tower;
 use crate::data::DataError;
 use crate::device::Compute;
@@ -37,8 +36,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let interrupted = watch_signals()?;
-    let (found, first) = measure(&options.model.model, options, &interrupted)?;
+    let cancel = cancel_on_signal()?;
+    let (found, first) = measure(&options.model.model, options, &cancel)?;
     if let Some(path) = &options.run {
         run::write(path, &found, "dyad-dense")?;
     }
@@ -49,7 +48,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         }
         return Ok(());
     };
-    let (_, second) = measure(other, options, &interrupted)?;
+    let (_, second) = measure(other, options, &cancel)?;
     writeln!(output, "first: {}\nsecond: {}", options.model.model.display(), other.display())?;
     writeln!(output, "metric        first  second  difference  95 % interval      p (randomisation, bootstrap)")?;
     for metric in METRICS {
@@ -70,11 +69,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn measure(model: &Path, options: &Options, interrupted: &AtomicBool) -> anyhow::Result<(Run, Evaluation)> {
+fn measure(model: &Path, options: &Options, cancel: &Cancellation) -> anyhow::Result<(Run, Evaluation)> {
     let compute = options.model.compute();
     let encoder = Model::open(model, &compute)?;
     let evaluator = Evaluator::open(&options.data, &options.split, &encoder.tokenizer())?;
-    let (budget, go_on) = (options.model.budget(), |_| !interrupted.load(Ordering::Relaxed));
+    let (budget, go_on) = (options.model.budget(), |_| !cancel.is_cancelled());
     let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_while(tower, texts, VectorLength::Unit, budget, go_on);
     let device = Compute { device: compute.device, ..Compute::default() }.torch_device();
     let found = evaluator.search(&embed, encoder.info().dim, device)?.ok_or(DataError::Interrupted)?;

@@ -2,15 +2,14 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use anyhow::ensure;
 use clap::Args;
+use dyad_command::cancel_on_signal;
 use dyad_corpus::examples::ExampleReader;
 
 use super::examples::{ExampleArguments, report};
 use super::model::ModelOptions;
-use super::signals::watch_signals;
 use crate::data::{Candidates, Margin, MineOptions, mine_file};
 use crate::model::Model;
 
@@ -75,8 +74,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     mining.check()?;
     let read = options.data.read("train");
     let examples = || Ok(vec![ExampleReader::open(&options.data.data, &read)?]);
-    let interrupted = watch_signals()?;
-    let go_on = || !interrupted.load(Ordering::Relaxed);
+    let cancel = cancel_on_signal()?;
+    let go_on = || !cancel.is_cancelled();
     let encoder = Model::open(&options.model.model, &options.model.compute())?;
     let settings = (&mining, options.model.budget());
     let candidates = match (&options.searcher, &options.corpus) {

@@ -14,7 +14,6 @@
 //! | `mine.rs` | examples with hard negatives |
 //! | `reqa.rs` | SQuAD to a BEIR folder of answer sentences |
 //! | `examples.rs` | options of commands that read training examples |
-//! | `signals.rs` | how long jobs are interrupted |
 //! | `model.rs` | options that all of them take |
 
 mod create;
@@ -34,21 +33,24 @@ mod probe;
 #[cfg(feature = "train")]
 mod reqa;
 mod serve;
-mod signals;
 #[cfg(feature = "train")]
 mod train;
 
-use std::fmt::Write;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use dyad_command::{FAILURE, INTERRUPTED};
 
-/// Exit code of an interrupted job, as shells have it: 128 + SIGINT.
-pub const INTERRUPTED: u8 = 130;
+#[cfg(feature = "train")]
+use crate::data::DataError;
+use crate::embed::JobError;
+#[cfg(feature = "train")]
+use crate::train::TrainError;
 
 /// Embeds text with a sentence-transformers model.
 #[derive(Debug, Parser)]
 #[command(name = "dyad-encoder", version, about, max_term_width = 110)]
-pub struct Cli {
+struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -84,9 +86,13 @@ enum Command {
     Reqa(reqa::Options),
 }
 
+/// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
+pub fn main() -> ExitCode {
+    dyad_command::run(|cli: Cli| cli.run().map(|()| ExitCode::SUCCESS), exit_code)
+}
+
 impl Cli {
-    /// Runs the command.
-    pub fn run(self) -> anyhow::Result<()> {
+    fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Embed(options) => embed::run(&options),
             Command::Serve(options) => serve::run(&options),
@@ -108,36 +114,24 @@ impl Cli {
     }
 }
 
-/// An error with its causes, from the outside in. Most messages hold their cause's words already: those are not said again.
-pub fn told(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            // Writing to a string cannot fail.
-            let _ = write!(text, ": {cause}");
-        }
-    }
-    text
+fn exit_code(error: &anyhow::Error) -> u8 {
+    let embedding = matches!(error.downcast_ref(), Some(JobError::Interrupted { .. }));
+    #[cfg(feature = "train")]
+    let training = matches!(error.downcast_ref(), Some(DataError::Interrupted))
+        || matches!(error.downcast_ref(), Some(TrainError::Interrupted { .. }));
+    #[cfg(not(feature = "train"))]
+    let training = false;
+    if embedding || training { INTERRUPTED } else { FAILURE }
 }
 
 #[cfg(test)]
 mod tests {
-    use anyhow::Context;
-
-    use super::*;
+    use dyad_command::chain;
 
     #[test]
-    fn a_cause_is_told_once() {
-        let missing = || crate::Error::Io(fs_err::read("nope.toml").unwrap_err());
-        let message = told(&missing().into());
-        assert_eq!(
-            message,
-            "cannot read the model: failed to open file `nope.toml`: No such file or directory (os error 2)"
-        );
-        let outside = Err::<(), _>(missing()).context("cannot train").unwrap_err();
-        assert_eq!(told(&outside), format!("cannot train: {message}"));
+    fn our_messages_say_a_cause_once() {
         let source = serde_json::from_str::<u32>("x").unwrap_err();
         let json = crate::Error::Json { path: "config.json".into(), source };
-        assert_eq!(told(&json.into()).matches("expected value").count(), 1);
+        assert_eq!(chain(&json.into()).matches("expected value").count(), 1);
     }
 }

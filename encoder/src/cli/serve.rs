@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             None => None,
         };
         // From here on a signal is waited for: one that comes while the model is being opened ends the server cleanly.
-        let signal = service::signal();
+        let signal = dyad_command::shutdown_signal();
         let address = listener.local_addr().context("cannot read the listener's address")?;
         let http_address = http_listener.as_ref().map(tokio::net::TcpListener::local_addr).transpose();
         let http_address = http_address.context("cannot read the HTTP listener's address")?;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use dyad_command::cancel_on_signal;
 
-use super::signals::watch_signals;
 use crate::train::config::DEFAULT;
 use crate::train::{Config, keep_freed_memory, train};
 
@@ -31,8 +31,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     keep_freed_memory();
     let config = Config::open(config)?;
-    let interrupted = watch_signals().context("cannot watch for signals")?;
-    let outcome = train(&config, out, &interrupted)?;
+    let cancel = cancel_on_signal().context("cannot watch for signals")?;
+    let outcome = train(&config, out, cancel.flag())?;
     let what = if outcome.was_finished { "nothing to do:" } else { "trained" };
     writeln!(output, "{what} {} steps; the last model is in {}", outcome.steps, outcome.last.display())?;
     if let Some((path, step, value)) = outcome.best {

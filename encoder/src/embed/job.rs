@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::{Summary, VectorType};
-use dyad_corpus::room::FreeSpace;
+use dyad_files::space::{FreeSpace, SpaceError};
 
 use crate::config::Tower;
 use crate::error::Error;
@@ -68,6 +68,9 @@ pub enum JobError {
     /// The corpus cannot be read or the embeddings cannot be written.
     #[error(transparent)]
     Corpus(#[from] dyad_corpus::Error),
+    /// The disk has less room than the vectors will take.
+    #[error(transparent)]
+    Space(#[from] SpaceError),
     /// The model failed.
     #[error(transparent)]
     Model(#[from] Error),

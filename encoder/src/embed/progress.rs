@@ -2,17 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
-
-/// Between two lines of a log.
-const LOG_EVERY: Duration = Duration::from_secs(10);
+use dyad_command::{ProgressBar, time_left};
+use indicatif::{HumanCount, HumanDuration};
 
 /// Progress of one run, measured in bytes of the corpus on disk: how many documents it has is not known beforehand.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
     started: Instant,
-    logged: Instant,
     total_bytes: Option<u64>,
     first_byte: u64,
     window: Window,
@@ -43,14 +40,10 @@ impl Window {
 impl Progress {
     /// Starts the clock after `first_byte` bytes and `documents` documents that an earlier run has done.
     pub(crate) fn new(total_bytes: Option<u64>, first_byte: u64, documents: u64) -> Self {
-        // Hidden by indicatif itself where standard error is no terminal.
-        let bar = match total_bytes {
-            Some(total) => ProgressBar::new(total).with_style(style("{wide_bar} {percent:>3}%  {msg}")),
-            None => ProgressBar::new_spinner().with_style(style("{spinner} {msg}")),
-        };
-        let now = Instant::now();
+        let template = if total_bytes.is_some() { "{wide_bar} {percent:>3}%  {msg}" } else { "{spinner} {msg}" };
+        let bar = ProgressBar::new("embed", total_bytes, template);
         let window = Window { begin: first_byte, end: first_byte, documents: 0, tokens: 0, done: 0 };
-        Self { bar, started: now, logged: now, total_bytes, first_byte, window, documents, tokens: 0 }
+        Self { bar, started: Instant::now(), total_bytes, first_byte, window, documents, tokens: 0 }
     }
 
     /// A window of `documents` begins that ends at `bytes` of the corpus; `tokens` of it are to be embedded.
@@ -62,12 +55,8 @@ impl Progress {
     pub(crate) fn batch(&mut self, tokens: usize) {
         self.tokens += tokens as u64;
         self.window.done += tokens;
-        self.bar.set_position(self.position());
-        self.bar.set_message(self.message());
-        if self.bar.is_hidden() && self.logged.elapsed() >= LOG_EVERY {
-            self.logged = Instant::now();
-            tracing::info!("{}", self.message());
-        }
+        self.bar.set(self.position(), self.message());
+        self.bar.log(|_| self.message());
     }
 
     /// The documents of a window are stored.
@@ -92,33 +81,21 @@ impl Progress {
     }
 
     fn message(&self) -> String {
-        let seconds = self.started.elapsed().as_secs_f64().max(1e-3);
-        let speed = HumanCount((self.tokens as f64 / seconds) as u64);
+        let elapsed = self.started.elapsed();
+        let speed = HumanCount((self.tokens as f64 / elapsed.as_secs_f64().max(1e-3)) as u64);
         // Those of the window are stored together at its end: until then a share of them counts.
         let documents = HumanCount(self.documents + (self.window.documents as f64 * self.window.share()) as u64);
-        match self.left(seconds) {
+        match self.left(elapsed) {
             Some(left) => format!("{documents} documents, {speed} tokens/s, {} left", HumanDuration(left)),
             None => format!("{documents} documents, {speed} tokens/s"),
         }
     }
 
     /// Time left at the pace so far.
-    fn left(&self, seconds: f64) -> Option<Duration> {
+    fn left(&self, elapsed: Duration) -> Option<Duration> {
         let (done, total) = (self.position().saturating_sub(self.first_byte), self.total_bytes?);
-        let left = total.saturating_sub(self.position());
-        if done == 0 { None } else { Duration::try_from_secs_f64(seconds * left as f64 / done as f64).ok() }
+        time_left(elapsed, done, total.saturating_sub(self.position()))
     }
-}
-
-/// However the job ends, what it says next stands on a line of its own.
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 #[cfg(test)]
@@ -146,10 +123,10 @@ mod tests {
     #[test]
     fn the_time_left_counts_what_this_run_has_done() {
         let mut progress = Progress::new(Some(1000), 500, 0);
-        assert_eq!(progress.left(1.0), None);
+        assert_eq!(progress.left(Duration::from_secs(1)), None);
         progress.begin(600, 8, 10);
         progress.batch(10);
-        assert_eq!(progress.left(2.0), Some(Duration::from_secs(8)));
-        assert!(Progress::new(None, 0, 0).left(1.0).is_none());
+        assert_eq!(progress.left(Duration::from_secs(2)), Some(Duration::from_secs(8)));
+        assert!(Progress::new(None, 0, 0).left(Duration::from_secs(1)).is_none());
     }
 }

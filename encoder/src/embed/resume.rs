@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dyad_corpus::embeddings::{EarlierRows, EmbeddingsWriter, Part, SourceDigest};
-use dyad_corpus::room::check_room;
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
+use dyad_files::space::check_space;
 
 use super::job::{EmbedJob, JobError};
 
@@ -63,7 +63,7 @@ pub(crate) fn resume(
         let header = writer.header();
         let row_bytes = (header.model.dim * header.vectors.bytes()) as u64 + ROW_BYTES;
         let needed = compared.new.saturating_mul(row_bytes).saturating_add(compared.key_bytes);
-        check_room(&job.out, needed, job.free_space)?;
+        check_space(&job.out, needed, job.free_space)?;
         // What is flawed was listed by the first reading.
         reader = reader_after(&job.corpus, &ReadOptions { rejects: None, ..job.read.clone() }, compared.documents)?;
     }

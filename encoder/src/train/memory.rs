@@ -5,31 +5,56 @@
 //! SQuAD, f32, two threads, medians of ten steps of `dyad-encoder train`; `MIMALLOC_PURGE_DELAY=1000`: 3.4, 3.7 and 4.1 s; `-1`, never:
 //! 2.8, 3.1 and 3.0; `60000`, beside the last of each: 3.2; 37,000 page faults a step against 2,000).
 
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::ffi::{c_int, c_long};
 
-/// How long freed memory is kept, in milliseconds. Read when a process starts, and not again.
-const DELAY: &str = "MIMALLOC_PURGE_DELAY";
+/// Says how long freed memory is kept, in milliseconds, where it is set.
+const ENVIRONMENT: &str = "MIMALLOC_PURGE_DELAY";
+/// The same as an option of mimalloc: `mi_option_purge_delay` of `mi_option_e` in its `mimalloc.h`, versions 2 and 3.
+const PURGE_DELAY: c_int = 15;
 /// Longer than a step.
-const A_MINUTE: &str = "60000";
+const A_MINUTE: c_long = 60_000;
 
-/// Begins this process anew (`exec`: the same number, arguments and files) with freed memory kept for a minute. To be called before
-/// anything else is done.
-///
-/// Returns where the environment says already how long, or where the program cannot be begun again, which costs speed alone.
+/// Keeps freed memory for a minute, unless the environment says how long. mimalloc reads the option whenever it purges
+/// (`mi_arena_purge_delay` in its `arena.c`).
 pub fn keep_freed_memory() {
-    if std::env::var_os(DELAY).is_some() {
-        return;
+    if std::env::var_os(ENVIRONMENT).is_none() {
+        set_purge_delay(A_MINUTE);
     }
-    let mut arguments = std::env::args_os();
-    let again = std::env::current_exe().map(|program| {
-        let mut again = Command::new(program);
-        again.env(DELAY, A_MINUTE);
-        if let Some(name) = arguments.next() {
-            again.arg0(name);
-        }
-        again.args(arguments).exec()
-    });
-    let (Ok(error) | Err(error)) = again;
-    tracing::debug!(%error, "freed memory is not kept between steps");
+}
+
+#[expect(unsafe_code, reason = "an option of the allocator, which only its C interface sets")]
+fn set_purge_delay(milliseconds: c_long) {
+    // SAFETY: the number is one of mimalloc's options; setting one stores a value, from any thread and at any time.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, milliseconds) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[expect(unsafe_code, reason = "an option of the allocator, which only its C interface tells")]
+    fn purge_delay() -> c_long {
+        // SAFETY: the number is one of mimalloc's options; reading one has no other effect.
+        unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) }
+    }
+
+    /// Also the other process of the test below.
+    #[test]
+    fn memory_is_kept_for_a_minute_unless_the_environment_says_how_long() {
+        let given = std::env::var_os(ENVIRONMENT).map(|given| given.to_string_lossy().parse().unwrap());
+        keep_freed_memory();
+        assert_eq!(purge_delay(), given.unwrap_or(A_MINUTE));
+    }
+
+    /// mimalloc itself reads the variable into this option: so the option is the one that the variable is about.
+    #[test]
+    fn the_option_is_that_of_the_environment_variable() {
+        let this = std::env::current_exe().unwrap();
+        let other = "train::memory::tests::memory_is_kept_for_a_minute_unless_the_environment_says_how_long";
+        let output = Command::new(this).args(["--exact", other]).env(ENVIRONMENT, "1234").output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+    }
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::{EmbeddingsReader, EmbeddingsWriter, Header, VectorType};
-use dyad_corpus::room::{Bytes, boundless};
 use dyad_encoder::embed::{EmbedJob, JobError, Outcome, Report};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Compute, Dtype, Model, Tower};
+use dyad_files::space::{Bytes, boundless};
 use tempfile::TempDir;
 
 use crate::fixture::{embed, open, tiny, worst};

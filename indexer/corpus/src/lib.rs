@@ -10,8 +10,7 @@
 //! | [`metrics`] | ranking metrics under trec_eval's rules |
 //! | [`embeddings`] | a directory of vectors and their keys: resumable writer, verifying reader |
 //! | [`examples`] | questions with their answers, and passages that do not answer: what dual encoders learn from |
-//! | [`room`] | whether a disk has room for what will be written |
-//! | [`random`] | random numbers that are the same on every machine |
+//! | [`random`] | random numbers that are the same on every machine, for training |
 //!
 //! Everything here streams where a corpus can be large, refuses what it cannot read, and says in the error which file and
 //! line, what was expected, what was there, and what to do. Nothing here knows a model, an index or a network.
@@ -22,13 +21,14 @@ pub mod embeddings;
 mod error;
 pub mod examples;
 pub mod metrics;
+mod problem;
 pub mod qrels;
 pub mod queries;
 pub mod random;
 mod read;
-pub mod room;
 pub mod run;
 
 pub use document::{Document, Located};
-pub use error::{Error, Problem};
+pub use error::Error;
+pub use problem::{EmbeddingsProblem, Problem};
 pub use read::{BeirFolder, CorpusReader, Format, MAX_KEY_BYTES, ReadOptions, is_stream};

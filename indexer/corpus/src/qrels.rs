@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
 
-use crate::error::{Error, Problem};
+use crate::error::Error;
+use crate::problem::Problem;
 use crate::read::{Lines, check_key};
 
 /// Query key to document key to grade. A grade of 1 or more is relevant; 0 and below is judged not relevant.

@@ -1,7 +1,8 @@
 //! Question sets: BEIR's `queries.jsonl` and MS MARCO's `qid<TAB>text`, plain, gzip or Zstandard.
 use std::path::Path;
 
-use crate::error::{Error, Problem};
+use crate::error::Error;
+use crate::problem::Problem;
 use crate::read::{Columns, DEFAULT_MAX_TEXT_BYTES, Keys, LineFormat, Lines, Record, check_key, line_format};
 
 /// Names of a question's key, in the order they are looked for.

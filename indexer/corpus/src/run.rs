@@ -1,10 +1,13 @@
 //! Ranked results in TREC's form, `qid Q0 docno rank sim tag`, read and written.
 use std::collections::BTreeMap;
 use std::collections::HashSet;
-use std::io::{BufWriter, Write};
+use std::io::Write as _;
 use std::path::Path;
 
-use crate::error::{Error, Problem};
+use dyad_files::AtomicFile;
+
+use crate::error::Error;
+use crate::problem::Problem;
 use crate::read::{Lines, check_key};
 
 /// Query key to (document key, score), larger scores first when written.
@@ -62,18 +65,13 @@ pub fn write(path: &Path, run: &Run, tag: &str) -> Result<(), Error> {
             }
         }
     }
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".tmp");
-    let mut file = BufWriter::new(fs_err::File::create(&temporary)?);
+    let mut file = AtomicFile::create(path)?;
     for (query, hits) in run {
         for (index, (key, score)) in hits.iter().enumerate() {
             writeln!(file, "{query} Q0 {key} {} {} {tag}", index + 1, nine_digits(*score))?;
         }
     }
-    file.flush()?;
-    drop(file);
-    fs_err::rename(&temporary, path)?;
-    Ok(())
+    Ok(file.commit()?)
 }
 
 fn check_writable(what: &'static str, key: &str) -> Result<(), Error> {

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use dyad_files::crc32c_of_file_until;
+
 use crate::cancel::{Cancel, Never};
 use crate::error::{Error, Result};
 use crate::lexical::TextShard;
 use crate::manifest::{self, FileEntry, Manifest, SHARDS_DIR, ShardEntry};
 use crate::model::ModelRecord;
 use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
-use crate::storage::crc32c_of_file_until;
 
 /// Differences between vectors and texts that are listed one by one.
 const MAX_LISTED: usize = 10;
@@ -104,14 +105,14 @@ fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, cancel: &dy
 /// Length and checksum of a file against the manifest; says whether they hold.
 fn check_file(dir: &Path, file: &FileEntry, cancel: &dyn Cancel, findings: &mut Findings) -> bool {
     let path = dir.join(&file.path);
-    let (bytes, crc32c) = match crc32c_of_file_until(&path, cancel) {
+    let (bytes, crc32c) = match crc32c_of_file_until(&path, Some(&|| cancel.is_cancelled())) {
         Ok(Some(read)) => read,
         Ok(None) => {
             findings.stopped = true;
             return false;
         }
         Err(error) => {
-            findings.failed(&error);
+            findings.failed(&error.into());
             return false;
         }
     };

@@ -1,45 +1,37 @@
 //! Progress of a build: a bar with rate and time left on a terminal, a log line now and then elsewhere.
 
-use std::io::{IsTerminal as _, stderr};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use dyad_indexer::job::{Progress, Unit};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-/// Between two log lines where there is no terminal.
-const LOG_EVERY: Duration = Duration::from_secs(10);
+use dyad_command::ProgressBar;
+use dyad_indexer::control::{Progress, Unit};
 
 /// Draws or logs the stage that is under way.
-pub(super) struct Bar {
-    terminal: bool,
-    stage: Mutex<Option<Stage>>,
-}
+#[derive(Default)]
+pub(super) struct Bar(Mutex<Option<Stage>>);
 
 struct Stage {
     name: String,
     unit: Unit,
     bar: ProgressBar,
-    logged: Instant,
 }
 
 impl Bar {
-    pub(super) fn new() -> Self {
-        Self { terminal: stderr().is_terminal(), stage: Mutex::new(None) }
+    fn with<T>(&self, act: impl FnOnce(&mut Option<Stage>) -> T) -> T {
+        // A poisoned lock holds a stage all the same.
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn with(&self, act: impl FnOnce(&mut Stage)) {
-        // A poisoned lock holds a stage all the same.
-        if let Some(stage) = self.stage.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            act(stage);
-        }
+    /// Writes a line, for which a bar steps aside.
+    fn say(&self, write: impl FnOnce()) {
+        self.with(|stage| match stage {
+            Some(stage) => stage.bar.suspend(write),
+            None => write(),
+        });
     }
 }
 
 impl Progress for Bar {
     fn begin(&self, stage: &str, unit: Unit, total: Option<u64>) {
-        let target = if self.terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(total, target);
         let template = match (total, unit) {
             (Some(_), Unit::Documents) => {
                 "{prefix:<16} {bar:30} {human_pos}/{human_len} documents, {per_sec}, {eta} left"
@@ -52,70 +44,50 @@ impl Progress for Bar {
             (None, Unit::Documents | Unit::Nodes | Unit::Searches) => "{prefix:<16} {spinner} {elapsed}",
             (None, Unit::Bytes) => "{prefix:<16} {spinner} {bytes}, {bytes_per_sec}",
         };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        bar.set_prefix(stage.to_owned());
-        if self.terminal {
-            bar.enable_steady_tick(Duration::from_millis(200));
-        }
-        let stage = Stage { name: stage.to_owned(), unit, bar, logged: Instant::now() };
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage);
+        let begun = Stage { name: stage.to_owned(), unit, bar: ProgressBar::new(stage, total, template) };
+        self.with(|stage| *stage = Some(begun));
     }
 
     fn advance(&self, steps: u64) {
-        let terminal = self.terminal;
         self.with(|stage| {
-            stage.bar.inc(steps);
-            if !terminal && stage.logged.elapsed() >= LOG_EVERY {
-                stage.logged = Instant::now();
-                tracing::info!("{}", stage.line());
+            if let Some(stage) = stage {
+                stage.bar.advance(steps);
+                stage.bar.log(|_| stage.line());
             }
         });
     }
 
     fn finish(&self) {
-        let ended = self.stage.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(stage) = ended {
-            stage.bar.finish_and_clear();
-            tracing::info!("{}: {:.1} s", stage.name, stage.bar.elapsed().as_secs_f64());
+        if let Some(Stage { name, bar, .. }) = self.with(Option::take) {
+            let seconds = bar.elapsed().as_secs_f64();
+            drop(bar);
+            tracing::info!("{name}: {seconds:.1} s");
         }
     }
 
     fn note(&self, text: &str) {
-        let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stage) = stage.as_ref() {
-            // The bar steps aside for the line.
-            stage.bar.suspend(|| tracing::info!("{text}"));
-        } else {
-            tracing::info!("{text}");
-        }
+        self.say(|| tracing::info!("{text}"));
     }
 
     fn warn(&self, text: &str) {
-        let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stage) = stage.as_ref() {
-            stage.bar.suspend(|| tracing::warn!("{text}"));
-        } else {
-            tracing::warn!("{text}");
-        }
+        self.say(|| tracing::warn!("{text}"));
     }
 }
 
 impl Stage {
     fn line(&self) -> String {
-        let (done, rate) = (self.bar.position(), self.bar.per_sec());
+        let (done, rate) = (self.bar.position(), self.bar.per_second());
         let unit = match self.unit {
             Unit::Documents => "documents",
             Unit::Nodes => "nodes",
             Unit::Bytes => "bytes",
             Unit::Searches => "searches",
         };
-        match self.bar.length() {
+        match self.bar.total() {
             Some(total) => format!(
                 "{}: {done} of {total} {unit}, {rate:.0} per second, {} s left",
                 self.name,
-                self.bar.eta().as_secs()
+                self.bar.left().as_secs()
             ),
             None => format!("{}: {done} {unit}, {rate:.0} per second", self.name),
         }
@@ -124,15 +96,18 @@ impl Stage {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn a_log_line_has_rate_and_time_left() {
-        let bar = ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::hidden());
-        let stage = Stage { name: "graph 1/2".to_owned(), unit: Unit::Documents, bar, logged: Instant::now() };
+        let name = "graph 1/2";
+        let stage =
+            Stage { name: name.to_owned(), unit: Unit::Documents, bar: ProgressBar::new(name, Some(100), "{pos}") };
         for _ in 0..5 {
             std::thread::sleep(Duration::from_millis(20));
-            stage.bar.inc(5);
+            stage.bar.advance(5);
         }
         let line = stage.line();
         assert!(line.starts_with("graph 1/2: 25 of 100 documents, ") && line.ends_with(" s left"), "{line}");

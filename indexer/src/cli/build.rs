@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use dyad_corpus::room::{boundless, free_space};
+use dyad_command::cancel_on_signal;
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
+use dyad_files::space::{boundless, free_space};
 use dyad_index::format::RowType;
-use dyad_indexer::build::{BuildParams, Builder, Floor};
+use dyad_indexer::control::JobControl;
+use dyad_indexer::graph_build::{BuildParams, Builder, RecallTarget};
 use dyad_indexer::job::{BuildConfig, Summary, build_index};
 use dyad_indexer::memory;
 use dyad_indexer::plan::{Bytes, Shards};
@@ -18,7 +20,6 @@ use dyad_indexer::source::{FileSource, RemoteConfig, RemoteSource, VectorSource}
 use dyad_proto::client::ClientConfig;
 
 use super::bar::Bar;
-use super::interrupt;
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder"]))]
@@ -147,8 +148,8 @@ impl From<Format> for dyad_corpus::Format {
 
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let floor = arguments.min_recall.map(|recall| Floor::new(recall, arguments.at_ef)).transpose()?;
-    let cancel = interrupt::watch()?;
+    let target = arguments.min_recall.map(|recall| RecallTarget::new(recall, arguments.at_ef)).transpose()?;
+    let cancel = cancel_on_signal()?;
     if !is_stream(&arguments.corpus) {
         let read = ReadOptions { format: arguments.format.into(), ..ReadOptions::default() };
         CorpusReader::open(&arguments.corpus, &read).context("--corpus")?;
@@ -192,11 +193,12 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         },
         row_type: arguments.vectors.into(),
         queries: arguments.queries,
-        floor,
+        target,
         new_model: arguments.new_model,
         free_space: if arguments.skip_space_check { boundless } else { free_space },
     };
-    let summary = build_index(&config, source.as_mut(), &Bar::new(), cancel)?;
+    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let summary = build_index(&config, source.as_mut(), control)?;
     close(&config, &summary, started.elapsed())?;
     Ok(ExitCode::SUCCESS)
 }

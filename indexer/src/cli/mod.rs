@@ -7,25 +7,21 @@
 //! | `verify.rs` | `dyad-indexer verify` |
 //! | `rollback.rs` | `dyad-indexer rollback` |
 //! | `bar.rs` | progress on a terminal, or as log lines |
-//! | `interrupt.rs` | Ctrl-C: first cancels, second ends |
 //!
 //! Exit codes: 0 success, 1 failure or an index that is not sound, 2 usage, 130 interrupted.
 
 mod bar;
 mod build;
 mod inspect;
-mod interrupt;
 mod rollback;
 mod verify;
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use dyad_index::kernels;
-
-/// Interrupted by Ctrl-C, as shells report it.
-const INTERRUPTED: u8 = 130;
+use dyad_command::{FAILURE, INTERRUPTED, USAGE};
+use dyad_index::kernels::{self, UnknownKernels};
+use dyad_indexer::Error;
 
 /// Makes and checks the indexes that dyad-searcher serves.
 #[derive(Debug, Parser)]
@@ -48,31 +44,24 @@ enum Command {
 }
 
 pub(crate) fn run() -> ExitCode {
-    let arguments = Arguments::parse();
-    dyad_proto::service::init_logs();
-    if let Err(error) = kernels::choose(kernels::asked().as_deref()) {
-        let _ = writeln!(io::stderr().lock(), "error: {error}");
-        return ExitCode::from(2);
-    }
-    let result = match arguments.command {
+    dyad_command::run(command, exit_code)
+}
+
+fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    kernels::choose(kernels::asked().as_deref())?;
+    match arguments.command {
         Command::Build(arguments) => build::run(*arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Rollback(arguments) => rollback::run(&arguments),
-    };
-    result.unwrap_or_else(|error| report(&error))
+    }
 }
 
-fn report(error: &anyhow::Error) -> ExitCode {
-    // Only printing fails with a bare I/O error. Whoever reads our output has seen enough.
-    if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-        return ExitCode::SUCCESS;
-    }
-    // Where even standard error is gone, the exit code still tells.
-    let _ = writeln!(io::stderr().lock(), "error: {error:#}");
-    match error.downcast_ref::<dyad_indexer::Error>() {
-        Some(dyad_indexer::Error::Cancelled) => ExitCode::from(INTERRUPTED),
-        Some(dyad_indexer::Error::Parameter { .. } | dyad_indexer::Error::FloorValue { .. }) => ExitCode::from(2),
-        _ => ExitCode::FAILURE,
+fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref() {
+        Some(Error::Cancelled) => INTERRUPTED,
+        Some(Error::Parameter { .. } | Error::TargetValue { .. }) => USAGE,
+        _ if error.is::<UnknownKernels>() => USAGE,
+        _ => FAILURE,
     }
 }

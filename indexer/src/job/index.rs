@@ -1,24 +1,23 @@
 //! The order of the steps: inputs, plan, one pass, one shard after another, publish.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use dyad_corpus::room::{FreeSpace, check_room};
 use dyad_corpus::{CorpusReader, ReadOptions};
+use dyad_files::create_dir_synced;
+use dyad_files::space::{FreeSpace, check_space};
 use dyad_index::format::RowType;
 use dyad_index::manifest::Manifest;
 use dyad_index::search::VectorRows;
-use dyad_index::storage::create_dir_synced;
 use dyad_index::{Certificate, ModelRecord};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::progress::{Progress, Unit};
-use super::shard::Workshop;
+use super::shard::ShardBuilder;
 use super::spool::{Spool, Spooled};
 use super::workspace::Workspace;
-use crate::build::validate::RowCheck;
-use crate::build::{BuildParams, Builder, Exam, Floor, Questions};
+use crate::control::{JobControl, Unit};
 use crate::error::Error;
+use crate::graph_build::validate::RowCheck;
+use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
 use crate::plan::Plan;
 use crate::publish::{check_model, publish};
 use crate::source::VectorSource;
@@ -49,7 +48,7 @@ pub struct BuildConfig {
     /// Questions that recall is measured with, as [`Questions::open`] takes them; without, documents are searched for.
     pub queries: Option<PathBuf>,
     /// Least recall of every shard.
-    pub floor: Option<Floor>,
+    pub target: Option<RecallTarget>,
     /// Whether the vectors may be of another model than the current generation's.
     pub new_model: bool,
     /// Tells whether the index's disk has room.
@@ -69,12 +68,11 @@ pub struct Summary {
 
 /// Builds and publishes the next generation from a corpus and its vectors.
 ///
-/// Whatever fails, or where `cancel` turns true, the index is as it was before.
+/// Whatever fails, or where it is cancelled, the index is as it was before.
 pub fn build_index(
     config: &BuildConfig,
     source: &mut dyn VectorSource,
-    progress: &dyn Progress,
-    cancel: &AtomicBool,
+    control: JobControl<'_>,
 ) -> Result<Summary, Error> {
     config.params.validate()?;
     if !SHARDS.contains(&config.shards) {
@@ -91,8 +89,10 @@ pub fn build_index(
     }
     let questions =
         config.queries.as_ref().map(|path| Questions::open(path, &model, config.params.seed)).transpose()?;
-    let exam =
-        Exam { questions: questions.as_ref().map(|questions| questions as &dyn VectorRows), floor: config.floor };
+    let gate = RecallGate {
+        questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
+        target: config.target,
+    };
     create_dir_synced(&config.index)?;
     let workspace = Workspace::create(&config.index)?;
     let plan = Plan {
@@ -103,32 +103,31 @@ pub fn build_index(
         params: config.params,
         builder: config.builder,
         row_type: config.row_type,
-        questions: exam.questions.map_or(0, VectorRows::len),
+        questions: gate.questions.map_or(0, VectorRows::len),
     };
-    progress.note(&format!("plan: {plan}"));
+    control.progress.note(&format!("plan: {plan}"));
     // What a killed build had left is gone by now.
-    check_room(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?;
+    check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?;
 
-    let pass = Pass { workspace: workspace.path(), model: &model, shards: config.shards, progress, cancel };
+    let pass = Pass { workspace: workspace.path(), model: &model, shards: config.shards, control };
     let spooled = pass.run(&mut corpus, source)?;
-    corpus.warnings().iter().for_each(|warning| progress.warn(warning));
+    corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
     if spooled.len() < config.shards {
         let documents: usize = spooled.iter().map(|shard| shard.keys.len()).sum();
-        progress.warn(&format!(
+        control.progress.warn(&format!(
             "{} of {} shards hold documents: a hash of its key decides where each of the {documents} goes",
             spooled.len(),
             config.shards
         ));
     }
 
-    let workshop = Workshop {
+    let builder = ShardBuilder {
         model: &model,
         builder: config.builder.get(),
         params: &config.params,
         row_type: config.row_type,
-        exam,
-        progress,
-        cancel,
+        gate,
+        control,
     };
     let threads = config.params.threads;
     let pool = rayon::ThreadPoolBuilder::new()
@@ -139,7 +138,7 @@ pub fn build_index(
     let mut built = Vec::with_capacity(count);
     for (number, shard) in spooled.into_iter().enumerate() {
         let label = if count == 1 { String::new() } else { format!("{}/{count}", number + 1) };
-        built.push(pool.install(|| workshop.finish(shard, &label))?);
+        built.push(pool.install(|| builder.build(shard, &label))?);
     }
     let manifest = publish(&config.index, &model, config.new_model, &built)?;
     let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
@@ -152,19 +151,18 @@ struct Pass<'a> {
     workspace: &'a Path,
     model: &'a ModelRecord,
     shards: usize,
-    progress: &'a dyn Progress,
-    cancel: &'a AtomicBool,
+    control: JobControl<'a>,
 }
 
 impl Pass<'_> {
     fn run(&self, corpus: &mut CorpusReader, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
         // An encoder service does not know how many documents will come; the corpus knows its bytes.
         match source.documents() {
-            Some(documents) => self.progress.begin("documents", Unit::Documents, Some(documents)),
-            None => self.progress.begin("documents", Unit::Bytes, corpus.total_bytes()),
+            Some(documents) => self.control.progress.begin("documents", Unit::Documents, Some(documents)),
+            None => self.control.progress.begin("documents", Unit::Bytes, corpus.total_bytes()),
         }
         let spooled = self.spool_all(corpus, source);
-        self.progress.finish();
+        self.control.progress.finish();
         spooled
     }
 
@@ -173,10 +171,8 @@ impl Pass<'_> {
         let mut check = RowCheck::new(self.model.dim);
         let mut spools: Vec<Option<Spool>> = (0..self.shards).map(|_| None).collect();
         let mut bytes_seen = 0;
-        while let Some(mut embedded) = source.pull(corpus, self.cancel)? {
-            if self.cancel.load(Ordering::Relaxed) {
-                return Err(Error::Cancelled);
-            }
+        while let Some(mut embedded) = source.pull(corpus, self.control.cancel)? {
+            self.control.check()?;
             check.check(&embedded.document.key, &mut embedded.row)?;
             // xxh3 is a fixed function: a key goes to the same shard on every machine and in every release.
             let number = (xxh3_64(embedded.document.key.as_bytes()) % self.shards as u64) as usize;
@@ -188,11 +184,11 @@ impl Pass<'_> {
                 spool.add(embedded.document, &embedded.row)?;
             }
             let bytes = corpus.bytes_read();
-            self.progress.advance(if by_bytes { bytes.saturating_sub(bytes_seen) } else { 1 });
+            self.control.progress.advance(if by_bytes { bytes.saturating_sub(bytes_seen) } else { 1 });
             bytes_seen = bytes;
         }
         if let Some(note) = check.note() {
-            self.progress.note(&note);
+            self.control.progress.note(&note);
         }
         spools.into_iter().flatten().map(Spool::close).collect()
     }

@@ -17,14 +17,10 @@
 //! | `spool.rs` | documents and vectors of one shard, set down as they come |
 //! | `shard.rs` | a spooled shard -> a complete shard directory |
 //! | `workspace.rs` | the job's directory, and what killed builds left |
-//! | `progress.rs` | the trait that stages report to |
 
 mod index;
-pub mod progress;
 mod shard;
 mod spool;
 mod workspace;
 
 pub use index::{BuildConfig, Summary, build_index};
-pub use progress::{Progress, Silent, Unit};
-pub(crate) use shard::Built;

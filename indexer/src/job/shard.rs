@@ -1,48 +1,34 @@
 //! A spooled shard -> a complete shard directory: graph, repair, certificate, `dense.dyad`, checksums.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 
+use dyad_files::{crc32c_of_file, sync_dir};
 use dyad_index::format::{RowType, section};
 use dyad_index::manifest::FileEntry;
 use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
-use dyad_index::storage::{crc32c_of_file, sync_dir};
-use dyad_index::{BuildRecord, Certificate, ModelRecord};
+use dyad_index::{BuildRecord, ModelRecord};
 
-use super::progress::Progress;
 use super::spool::Spooled;
 use crate::TOOL;
-use crate::build::{BuildParams, Exam, GraphBuilder, Made, Make};
+use crate::control::JobControl;
 use crate::error::Error;
+use crate::graph_build::{BuildParams, BuiltGraph, GraphBuild, GraphBuilder, RecallGate};
+use crate::publish::CompleteShard;
 
-/// What every shard of a build shares.
-pub(super) struct Workshop<'a> {
+/// Builds shards: what all of them share.
+pub(super) struct ShardBuilder<'a> {
     pub(super) model: &'a ModelRecord,
     pub(super) builder: &'a dyn GraphBuilder,
     pub(super) params: &'a BuildParams,
     pub(super) row_type: RowType,
-    pub(super) exam: Exam<'a>,
-    pub(super) progress: &'a dyn Progress,
-    pub(super) cancel: &'a AtomicBool,
+    pub(super) gate: RecallGate<'a>,
+    pub(super) control: JobControl<'a>,
 }
 
-/// A complete shard that nobody names yet.
-#[derive(Debug)]
-pub(crate) struct Built {
-    /// Where it lies.
-    pub(crate) dir: PathBuf,
-    /// Documents in it.
-    pub(crate) documents: u64,
-    /// Every file, by path.
-    pub(crate) files: Vec<FileEntry>,
-    /// What its graph is worth.
-    pub(crate) certificate: Certificate,
-}
-
-impl Workshop<'_> {
+impl ShardBuilder<'_> {
     /// Builds the graph and writes the shard; `label` names it in progress.
-    pub(super) fn finish(&self, spooled: Spooled, label: &str) -> Result<Built, Error> {
+    pub(super) fn build(&self, spooled: Spooled, label: &str) -> Result<CompleteShard, Error> {
         let values = section::as_slice(&spooled.rows, "rows").map_err(|fault| dyad_index::Error::Mismatch {
             what: "spooled rows",
             expected: fault.expected,
@@ -51,18 +37,17 @@ impl Workshop<'_> {
         let rows = DenseRows::new(values, self.model.dim);
         let n = spooled.keys.len() as u64;
 
-        let make = Make {
+        let build = GraphBuild {
             rows: &rows,
             metric: self.model.metric,
             row_type: self.row_type,
             builder: self.builder,
             params: self.params,
-            exam: self.exam,
-            progress: self.progress,
-            cancel: self.cancel,
+            gate: self.gate,
+            control: self.control,
             label,
         };
-        let Made { arranged, certificate } = make.run()?;
+        let BuiltGraph { arranged, certificate } = build.run()?;
 
         let meta = ShardMeta {
             model: self.model.clone(),
@@ -87,12 +72,8 @@ impl Workshop<'_> {
         // Its space on disk is free from here on.
         drop(spooled.rows);
         sync_dir(&spooled.dir)?;
-        self.check_cancel()?;
-        Ok(Built { files: files(&spooled.dir)?, dir: spooled.dir, documents: n, certificate })
-    }
-
-    fn check_cancel(&self) -> Result<(), Error> {
-        if self.cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+        self.control.check()?;
+        Ok(CompleteShard { files: files(&spooled.dir)?, dir: spooled.dir, documents: n, certificate })
     }
 }
 

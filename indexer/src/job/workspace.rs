@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use dyad_files::{DirLock, LockError, remove_temporary};
 use dyad_index::manifest::{self, SHARDS_DIR};
 use dyad_index::storage::WriteLock;
 
@@ -17,10 +18,6 @@ use crate::publish::is_shard_id;
 
 /// What the directories of builds begin with; that of an earlier release, which knew one build at a time, has no more.
 const BUILDING_DIR: &str = ".dyad-building";
-/// Beginnings of files that were to replace another one (see `dyad_index::storage::write_atomic`).
-const REPLACED: [&str; 2] = ["CURRENT", "manifest-"];
-/// What such a name goes on with before it has its final form.
-const TEMPORARY_MARK: &str = ".tmp-";
 /// Where shards that no generation names wait for their removal, inside of a build's directory.
 const UNNAMED_DIR: &str = "unnamed";
 
@@ -28,8 +25,7 @@ const UNNAMED_DIR: &str = "unnamed";
 #[derive(Debug)]
 pub(crate) struct Workspace {
     path: PathBuf,
-    /// Of the directory, not of the index.
-    _lock: WriteLock,
+    _lock: DirLock,
 }
 
 impl Workspace {
@@ -37,7 +33,7 @@ impl Workspace {
     pub(crate) fn create(index: &Path) -> Result<Self, Error> {
         let lock = WriteLock::acquire(index)?;
         let dead = dead_builds(index)?;
-        remove_temporary(index)?;
+        remove_temporary(index, |name| name == "CURRENT" || name.starts_with("manifest-"))?;
         manifest::settle(index, &lock)?;
         let workspace = Self::begin(index)?;
         set_unnamed_shards_aside(index, &workspace.path)?;
@@ -57,7 +53,7 @@ impl Workspace {
         for number in 0u32.. {
             let path = index.join(format!("{BUILDING_DIR}-{process}-{number}"));
             match fs_err::create_dir(&path) {
-                Ok(()) => return Ok(Self { _lock: WriteLock::acquire(&path)?, path }),
+                Ok(()) => return Ok(Self { _lock: DirLock::acquire(&path, Duration::ZERO)?, path }),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error.into()),
             }
@@ -88,7 +84,7 @@ fn remove_dir(path: &Path) -> std::io::Result<()> {
 
 /// Directories of builds that have ended, each locked by this process from now on. The index's lock is held, so none is
 /// just being made.
-fn dead_builds(index: &Path) -> Result<Vec<(PathBuf, Option<WriteLock>)>, Error> {
+fn dead_builds(index: &Path) -> Result<Vec<(PathBuf, Option<DirLock>)>, Error> {
     let mut dead = Vec::new();
     for entry in fs_err::read_dir(index)? {
         let entry = entry?;
@@ -97,29 +93,16 @@ fn dead_builds(index: &Path) -> Result<Vec<(PathBuf, Option<WriteLock>)>, Error>
             // Releases that used this name held the index's lock until they ended.
             dead.push((path, None));
         } else if name.to_string_lossy().starts_with(&format!("{BUILDING_DIR}-")) {
-            match WriteLock::acquire_within(&path, Duration::ZERO) {
+            match DirLock::acquire(&path, Duration::ZERO) {
                 Ok(lock) => dead.push((path, Some(lock))),
-                Err(dyad_index::Error::Locked { .. }) => {}
+                Err(LockError::Held { .. }) => {}
                 // Its build has just removed it.
-                Err(dyad_index::Error::Io(error)) if error.kind() == ErrorKind::NotFound => {}
+                Err(LockError::Io(error)) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
     Ok(dead)
-}
-
-/// Removes files that never got their final name.
-fn remove_temporary(index: &Path) -> Result<(), Error> {
-    for entry in fs_err::read_dir(index)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.contains(TEMPORARY_MARK) && REPLACED.iter().any(|start| name.starts_with(start)) {
-            fs_err::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 /// Moves shards that no manifest names into a build's directory. The index's lock is held, so none is just being

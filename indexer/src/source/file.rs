@@ -2,8 +2,8 @@
 //! texts proves part by part that the vectors were made of these very texts.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{EmbeddingsReader, SourceDigest};
 use dyad_index::ModelRecord;
 
@@ -52,8 +52,8 @@ impl VectorSource for FileSource {
         Some(self.reader.rows())
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &AtomicBool) -> Result<Option<Embedded>, Error> {
-        if cancel.load(Ordering::Relaxed) {
+    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+        if cancel.is_cancelled() {
             return Err(Error::Cancelled);
         }
         let document = corpus.next().transpose()?;

@@ -8,8 +8,7 @@
 mod file;
 mod remote;
 
-use std::sync::atomic::AtomicBool;
-
+use dyad_command::Cancellation;
 use dyad_corpus::{Document, Located};
 use dyad_index::ModelRecord;
 
@@ -39,6 +38,6 @@ pub trait VectorSource {
     fn documents(&self) -> Option<u64>;
 
     /// The next document with its vector, in the corpus's order; reads ahead in `corpus` as it needs. Nothing at the
-    /// end of both. Returns [`Error::Cancelled`] soon after `cancel` turns true.
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &AtomicBool) -> Result<Option<Embedded>, Error>;
+    /// end of both. Returns [`Error::Cancelled`] soon after it is cancelled.
+    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error>;
 }

@@ -4,9 +4,9 @@
 //! one batch and not the build. A service that stays away ends the build with an error that names it and the documents.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use dyad_command::Cancellation;
 use dyad_corpus::Document;
 use dyad_index::ModelRecord;
 use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
@@ -129,9 +129,9 @@ impl RemoteSource {
     }
 
     /// Waits for the oldest batch.
-    fn take(&mut self, mut batch: Batch, cancel: &AtomicBool) -> Result<(), Error> {
+    fn take(&mut self, mut batch: Batch, cancel: &Cancellation) -> Result<(), Error> {
         let joined = loop {
-            if cancel.load(Ordering::Relaxed) {
+            if cancel.is_cancelled() {
                 batch.reply.abort();
                 return Err(Error::Cancelled);
             }
@@ -200,7 +200,7 @@ impl VectorSource for RemoteSource {
         None
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &AtomicBool) -> Result<Option<Embedded>, Error> {
+    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
         while self.ready.is_empty() {
             self.fill(corpus)?;
             let Some(oldest) = self.pending.pop_front() else { return Ok(None) };

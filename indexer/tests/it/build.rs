@@ -5,12 +5,13 @@ use dyad_index::lexical::Question;
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::verify::verify_current as verify;
 use dyad_index::{Never, Snapshot, manifest};
-use dyad_indexer::build::Builder;
+use dyad_indexer::control::JobControl;
+use dyad_indexer::graph_build::Builder;
 use dyad_indexer::inspect::inspect;
 use dyad_indexer::job::build_index;
 use dyad_indexer::source::FileSource;
 
-use crate::fixture::{DIM, Fixture, RUN, Recorder, document, header, row_of};
+use crate::fixture::{DIM, Fixture, Recorder, document, header, row_of};
 
 #[test]
 fn every_document_is_found_by_its_vector_and_by_its_words() {
@@ -68,7 +69,7 @@ fn flawed_records_are_left_out_as_embed_leaves_them_out() {
         config.read.rejects = Some(fixture.path("rejects.jsonl"));
         let recorder = Recorder::new(&|_| ());
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
-        let built = build_index(&config, &mut source, &recorder, &RUN);
+        let built = build_index(&config, &mut source, recorder.control());
         (built, recorder.lines.into_inner().unwrap())
     };
     let (refused, _) = build(2);
@@ -89,7 +90,7 @@ fn few_documents_leave_shards_out() {
         config.shards = 64;
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
         let recorder = Recorder::new(&|_| ());
-        let summary = build_index(&config, &mut source, &recorder, &RUN).unwrap();
+        let summary = build_index(&config, &mut source, recorder.control()).unwrap();
         assert_eq!(summary.manifest.documents(), n as u64);
         assert!(summary.manifest.shards.len() <= n);
         let few = format!("{} of 64 shards hold documents: ", summary.manifest.shards.len());
@@ -105,7 +106,7 @@ fn one_thread_writes_the_same_bytes_again_and_the_seed_matters() {
         let mut config = fixture.config();
         (config.builder, config.params.seed) = (builder, seed);
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
-        build_index(&config, &mut source, &dyad_indexer::job::Silent, &RUN).unwrap();
+        build_index(&config, &mut source, JobControl::silent()).unwrap();
         let files = fixture.files();
         let dense = files.into_iter().filter(|(path, _)| path.ends_with("dense.dyad"));
         let dense: Vec<Vec<u8>> = dense.map(|(_, bytes)| bytes).collect();
@@ -158,7 +159,7 @@ fn half_precision_is_stretched_to_unit_length_and_said() {
     fixture.write_embeddings("half", half, &documents);
     let mut source = FileSource::open(&fixture.path("half")).unwrap();
     let recorder = Recorder::new(&|_| {});
-    build_index(&fixture.config(), &mut source, &recorder, &RUN).unwrap();
+    build_index(&fixture.config(), &mut source, recorder.control()).unwrap();
     let lines = recorder.lines.into_inner().unwrap();
     assert_eq!(lines[1..2], ["documents"]);
     assert!(lines[0].starts_with(&format!("plan: 50 documents of {DIM} values in 2 shards")), "{}", lines[0]);

@@ -2,10 +2,12 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use dyad_command::Cancellation;
 use dyad_index::verify::verify_current as verify;
+use dyad_indexer::control::JobControl;
 use dyad_indexer::source::{RemoteConfig, RemoteSource};
 use dyad_indexer::{Error, job};
 use dyad_proto::client::ClientConfig;
@@ -202,14 +204,15 @@ fn a_service_that_is_not_there_creates_no_index() {
 fn waiting_for_a_service_can_be_cancelled() {
     let fixture = Fixture::new(50);
     let server = start(Mood::Hangs);
-    let cancel = AtomicBool::new(false);
+    let cancel = Cancellation::new();
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(200));
-            cancel.store(true, Ordering::Relaxed);
+            cancel.cancel();
         });
         let mut source = connect(&server.url).unwrap();
-        job::build_index(&fixture.config(), &mut source, &job::Silent, &cancel).unwrap_err()
+        let control = JobControl { cancel: &cancel, ..JobControl::silent() };
+        job::build_index(&fixture.config(), &mut source, control).unwrap_err()
     });
     assert!(matches!(error, Error::Cancelled), "{error}");
     assert!(fixture.files().is_empty());

@@ -1,15 +1,15 @@
 //! Searching through filters of every selectivity, against the exact scan of the nodes that pass.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use dyad_index::format::RowType;
 use dyad_index::search::{DenseRows, Hits, NodeSet, Scored, SearchParams, SearchScratch, ShardView};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
 use dyad_index::{BuildRecord, Metric, ModelRecord};
-use dyad_indexer::build::native::Native;
-use dyad_indexer::build::{BuildParams, Exam, Make};
-use dyad_indexer::job::Silent;
+use dyad_indexer::control::JobControl;
+use dyad_indexer::graph_build::native::Native;
+use dyad_indexer::graph_build::{BuildParams, GraphBuild, RecallGate};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const ROWS: usize = 20_000;
@@ -40,18 +40,17 @@ fn unit(mut row: Vec<f32>) -> Vec<f32> {
 /// A shard of these rows, built as `dyad-indexer build` does.
 fn built(values: &[f32], dim: usize, params: &BuildParams) -> (tempfile::TempDir, DenseShard) {
     let rows = DenseRows::new(values, dim);
-    let make = Make {
+    let build = GraphBuild {
         rows: &rows,
         metric: Metric::Cosine,
         row_type: RowType::F32,
         builder: &Native,
         params,
-        exam: Exam::default(),
-        progress: &Silent,
-        cancel: &AtomicBool::new(false),
+        gate: RecallGate::default(),
+        control: JobControl::silent(),
         label: "",
     };
-    let made = make.run().unwrap();
+    let made = build.run().unwrap();
     let model =
         ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim, metric: Metric::Cosine, max_tokens: 64 };
     let BuildParams { m, ef_construction, seed, threads } = *params;

@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
 
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
-use dyad_corpus::room::boundless;
 use dyad_corpus::{Document, ReadOptions};
+use dyad_files::space::boundless;
 use dyad_index::format::RowType;
 use dyad_indexer::Error;
-use dyad_indexer::build::{BuildParams, Builder};
-use dyad_indexer::job::{BuildConfig, Progress, Silent, Summary, Unit, build_index};
+use dyad_indexer::control::{JobControl, Progress, Unit};
+use dyad_indexer::graph_build::{BuildParams, Builder};
+use dyad_indexer::job::{BuildConfig, Summary, build_index};
 use dyad_indexer::source::{FileSource, VectorSource};
 use tempfile::TempDir;
 
 pub(crate) const DIM: usize = 24;
-pub(crate) static RUN: AtomicBool = AtomicBool::new(false);
 
 pub(crate) struct Fixture {
     dir: TempDir,
@@ -117,7 +116,7 @@ impl Fixture {
             params: BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 1 },
             row_type: RowType::F32,
             queries: None,
-            floor: None,
+            target: None,
             new_model: false,
             free_space: boundless,
         }
@@ -129,7 +128,7 @@ impl Fixture {
     }
 
     pub(crate) fn build_from(&self, source: &mut dyn VectorSource) -> Result<Summary, Error> {
-        build_index(&self.config(), source, &Silent, &RUN)
+        build_index(&self.config(), source, JobControl::silent())
     }
 
     /// Directories of builds, under way or killed.
@@ -167,6 +166,10 @@ pub(crate) struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
+    pub(crate) fn control(&self) -> JobControl<'_> {
+        JobControl { progress: self, ..JobControl::silent() }
+    }
+
     pub(crate) fn new(at_stage: &(dyn Fn(&str) + Sync)) -> Recorder<'_> {
         Recorder { lines: Mutex::default(), at_stage }
     }

@@ -1,15 +1,15 @@
 //! Bad input: each error names what is wrong and where, and the index stays as it was.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
+use dyad_command::Cancellation;
 use dyad_corpus::Document;
 use dyad_index::storage::WriteLock;
 use dyad_index::{Metric, ModelRecord};
 use dyad_indexer::Error;
-use dyad_indexer::job::{BuildConfig, Silent, build_index};
+use dyad_indexer::control::JobControl;
+use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{Documents, Embedded, FileSource, VectorSource};
 
-use crate::fixture::{DIM, Fixture, RUN, Recorder, documents, header, row_of};
+use crate::fixture::{DIM, Fixture, Recorder, documents, header, row_of};
 
 /// Builds generation 1, changes the input, and expects the next build to fail and to leave every file as it was.
 fn refused(change: impl FnOnce(&Fixture)) -> String {
@@ -53,7 +53,7 @@ impl<F: Fn(usize, &mut Vec<f32>)> VectorSource for Made<F> {
         None
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, _: &AtomicBool) -> Result<Option<Embedded>, Error> {
+    fn pull(&mut self, corpus: &mut Documents<'_>, _: &Cancellation) -> Result<Option<Embedded>, Error> {
         let Some(document) = corpus.next().transpose()? else { return Ok(None) };
         let mut row = row_of(&document.value.passage());
         (self.make)(self.number, &mut row);
@@ -163,11 +163,11 @@ fn parameters_out_of_range_create_nothing() {
     let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
     let mut config = fixture.config();
     config.params.m = 257;
-    let error = build_index(&config, &mut source, &Silent, &RUN).unwrap_err();
+    let error = build_index(&config, &mut source, JobControl::silent()).unwrap_err();
     assert_names(&error.to_string(), &["`m` must be between 2 and 256: 257"]);
     config = fixture.config();
     config.shards = 0;
-    let error = build_index(&config, &mut source, &Silent, &RUN).unwrap_err();
+    let error = build_index(&config, &mut source, JobControl::silent()).unwrap_err();
     assert_names(&error.to_string(), &["`shards` must be between 1 and 256: 0"]);
     assert!(!fixture.index().exists());
 }
@@ -179,7 +179,7 @@ fn a_disk_without_room_is_told_before_the_work() {
     let before = fixture.files();
     let build = |free_space| {
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
-        build_index(&BuildConfig { free_space, ..fixture.config() }, &mut source, &Silent, &RUN)
+        build_index(&BuildConfig { free_space, ..fixture.config() }, &mut source, JobControl::silent())
     };
     let error = build(|_| Ok(9_000)).unwrap_err().to_string();
     assert_names(&error, &["/index` needs about ", " KiB of disk, and 8.8 KiB are free. ", "`--skip-space-check`"]);
@@ -193,7 +193,7 @@ fn a_directory_of_embeddings_is_no_index() {
     let fixture = Fixture::new(10);
     let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
     let config = BuildConfig { index: fixture.path("embeddings"), ..fixture.config() };
-    let error = build_index(&config, &mut source, &Silent, &RUN).unwrap_err().to_string();
+    let error = build_index(&config, &mut source, JobControl::silent()).unwrap_err().to_string();
     assert_names(
         &error,
         &["/embeddings` holds `embeddings.json`: it is no index. Name another directory with `--index`"],
@@ -219,7 +219,7 @@ fn a_build_waits_for_a_lock_that_is_held_for_a_moment() {
     };
     let recorder = Recorder::new(&at_stage);
     let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
-    let summary = build_index(&fixture.config(), &mut source, &recorder, &RUN).unwrap();
+    let summary = build_index(&fixture.config(), &mut source, recorder.control()).unwrap();
     release.join().unwrap();
     assert_eq!(
         (summary.manifest.generation, summary.manifest.parent),
@@ -246,7 +246,7 @@ fn another_model_is_refused_before_anything_is_built() {
         let mut source = FileSource::open(&fixture.path("other")).unwrap();
         let config = dyad_indexer::job::BuildConfig { new_model, ..fixture.config() };
         let recorder = Recorder::new(&|_| {});
-        let built = build_index(&config, &mut source, &recorder, &RUN);
+        let built = build_index(&config, &mut source, recorder.control());
         (built, recorder.lines.into_inner().unwrap())
     };
     let (refused, stages) = build(false);
@@ -300,11 +300,16 @@ fn cancelling_in_any_stage_changes_nothing() {
     fixture.build().unwrap();
     let before = fixture.files();
     for stage in ["documents", "graph 1/2", "certificate 1/2", "graph 2/2", "certificate 2/2"] {
-        let cancel = AtomicBool::new(false);
-        let at_stage = |begun: &str| cancel.store(begun == stage || cancel.load(Ordering::Relaxed), Ordering::Relaxed);
+        let cancel = Cancellation::new();
+        let at_stage = |begun: &str| {
+            if begun == stage {
+                cancel.cancel();
+            }
+        };
         let recorder = Recorder::new(&at_stage);
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
-        let error = build_index(&fixture.config(), &mut source, &recorder, &cancel).unwrap_err();
+        let error = build_index(&fixture.config(), &mut source, JobControl { progress: &recorder, cancel: &cancel })
+            .unwrap_err();
         assert!(matches!(error, Error::Cancelled), "{stage}: {error}");
         assert_eq!(recorder.lines.into_inner().unwrap().last().map(String::as_str), Some(stage));
         assert!(fixture.files() == before, "{stage}");

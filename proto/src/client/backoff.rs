@@ -1,12 +1,42 @@
-//! Which failures are worth another try, and when.
+//! Deadlines and tries of a call: which failures are worth another one, and when.
 
 use std::future::Future;
 use std::time::Duration;
 
 use tonic::{Code, Status};
 
-use super::channel::{ClientConfig, ClientError};
+use super::error::ClientError;
 use crate::service::deadline::RETRY_PUSHBACK;
+
+/// How a client behaves.
+#[derive(Debug, Clone)]
+pub struct ClientConfig {
+    /// Longest time for one connection attempt.
+    pub connect_timeout: Duration,
+    /// Deadline of one call, sent to the server as `grpc-timeout`.
+    pub call_timeout: Duration,
+    /// Tries per call, the first one included.
+    pub attempts: u32,
+    /// Wait before the second try; doubles from there.
+    pub first_wait: Duration,
+    /// Longest wait between two tries.
+    pub longest_wait: Duration,
+    /// Whether a server that is full (`RESOURCE_EXHAUSTED`) is asked again. Who has little time asks once, and does without.
+    pub retry_when_full: bool,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(5),
+            call_timeout: Duration::from_mins(1),
+            attempts: 5,
+            first_wait: Duration::from_millis(100),
+            longest_wait: Duration::from_secs(5),
+            retry_when_full: true,
+        }
+    }
+}
 
 /// Failures that pass by themselves: a server that restarts, or one that is full and does not say that it always will be.
 fn passes(status: &Status, config: &ClientConfig) -> bool {

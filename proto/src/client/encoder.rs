@@ -6,8 +6,9 @@ use tokio_stream::Stream;
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 
-use super::backoff::retry;
-use super::channel::{ClientConfig, ClientError, connect, fits};
+use super::backoff::{ClientConfig, retry};
+use super::channel::connect;
+use super::error::{ClientError, fits};
 use crate::limits::{MAX_ENCODE_BYTES, MAX_MESSAGE_BYTES};
 use crate::v1;
 use crate::v1::encoder_client::EncoderClient as Generated;

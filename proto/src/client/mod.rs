@@ -2,16 +2,19 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `channel.rs` | connecting; configuration; errors |
-//! | `backoff.rs` | which failures are worth another try, and when |
+//! | `channel.rs` | connecting |
+//! | `backoff.rs` | deadlines and tries: which failures are worth another one, and when |
+//! | `error.rs` | why a call failed |
 //! | `encoder.rs` | `Encoder` |
 //! | `searcher.rs` | `Searcher` and `Admin` |
 
 mod backoff;
 mod channel;
 mod encoder;
+mod error;
 mod searcher;
 
-pub use channel::{ClientConfig, ClientError};
+pub use backoff::ClientConfig;
 pub use encoder::EncoderClient;
+pub use error::ClientError;
 pub use searcher::{AdminClient, SearcherClient};

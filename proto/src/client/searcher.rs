@@ -4,8 +4,9 @@ use tokio_stream::Stream;
 use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 
-use super::backoff::retry;
-use super::channel::{ClientConfig, ClientError, connect, fits};
+use super::backoff::{ClientConfig, retry};
+use super::channel::connect;
+use super::error::{ClientError, fits};
 use crate::limits::{self, MAX_MESSAGE_BYTES};
 use crate::v1;
 use crate::v1::admin_client::AdminClient as GeneratedAdmin;

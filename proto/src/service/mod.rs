@@ -1,4 +1,4 @@
-//! The only place where a server is built: listener, health, reflection, limits, graceful shutdown, logs.
+//! The only place where a server is built: listener, health, reflection, limits, graceful shutdown.
 //!
 //! | file | what lives there |
 //! |---|---|
@@ -14,8 +14,6 @@
 //! | `reply.rs` | reply bodies: handed over in pieces, known to their connection |
 //! | `schema/` | a message's bytes against its descriptor |
 //! | `server.rs` | bind and serve: health, reflection, message limits, drain |
-//! | `shutdown.rs` | signals |
-//! | `telemetry.rs` | logs to stderr |
 
 mod accept;
 mod bounded;
@@ -29,13 +27,9 @@ mod receive;
 mod reply;
 mod schema;
 mod server;
-mod shutdown;
-mod telemetry;
 
 pub use budget::{ByteBudget, HeldBytes};
 pub use http::{HttpConfig, serve_http};
 pub use limited::{admin, encoder, searcher};
 pub use reply::UntilSent;
 pub use server::{Health, ServeError, ServerConfig, bind, bind_for, serve};
-pub use shutdown::signal;
-pub use telemetry::init_logs;

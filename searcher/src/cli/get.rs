@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use dyad_command::UsageError;
 use dyad_proto::client::SearcherClient;
 use dyad_proto::v1;
 
@@ -27,10 +28,8 @@ pub(super) struct Get {
 impl Get {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let request = v1::GetDocumentsRequest { keys: self.keys };
-        if let Err(violations) = dyad_proto::validate::get_documents_request(&request) {
-            writeln!(std::io::stderr(), "error: {violations}")?;
-            return Ok(ExitCode::from(2));
-        }
+        dyad_proto::validate::get_documents_request(&request)
+            .map_err(|violations| UsageError(violations.to_string()))?;
         let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;
         let reply = client.get_documents(request).await?;
         if self.json {

@@ -21,7 +21,8 @@ mod table;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use dyad_index::kernels;
+use dyad_command::{FAILURE, USAGE};
+use dyad_index::kernels::{self, UnknownKernels};
 
 /// Answers questions from a dyad index: dense, BM25, hybrid, or all three side by side.
 #[derive(Debug, Parser)]
@@ -47,46 +48,21 @@ enum Command {
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly.
 pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are no failures; clap knows. A closed pipe is nobody's fault.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
-    dyad_proto::service::init_logs();
-    if let Err(error) = kernels::choose(kernels::asked().as_deref()) {
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "error: {error}");
-        return ExitCode::from(2);
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let result = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(run(arguments.command)));
-    match result {
-        Ok(code) => code,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            use std::io::Write as _;
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    dyad_command::run(command, |error| if error.is::<UnknownKernels>() { USAGE } else { FAILURE })
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let broken = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
-    error.chain().filter_map(|cause| cause.downcast_ref()).any(broken)
-}
-
-async fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Serve(arguments) => arguments.run().await,
-        Command::Query(arguments) => arguments.run().await,
-        Command::Explain(arguments) => arguments.run().await,
-        Command::Get(arguments) => arguments.run().await,
-        Command::Admin(arguments) => arguments.run().await,
-    }
+fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    kernels::choose(kernels::asked().as_deref())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match arguments.command {
+            Command::Serve(arguments) => arguments.run().await,
+            Command::Query(arguments) => arguments.run().await,
+            Command::Explain(arguments) => arguments.run().await,
+            Command::Get(arguments) => arguments.run().await,
+            Command::Admin(arguments) => arguments.run().await,
+        }
+    })
 }
 
 /// Prints one JSON value, indented.

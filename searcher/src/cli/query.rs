@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use dyad_command::UsageError;
 use dyad_proto::client::{ClientConfig, SearcherClient};
 use dyad_proto::v1;
 
@@ -98,10 +99,7 @@ impl Query {
             ..v1::SearchRequest::default()
         };
         // Refused here rather than by the server, so that a wrong argument is answered without one.
-        if let Err(violations) = dyad_proto::validate::search_request(&request) {
-            writeln!(std::io::stderr(), "error: {violations}")?;
-            return Ok(ExitCode::from(2));
-        }
+        dyad_proto::validate::search_request(&request).map_err(|violations| UsageError(violations.to_string()))?;
         let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;
         let query = request.query.clone();
         let reply = client.search(request).await?;

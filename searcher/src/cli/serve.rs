@@ -63,7 +63,7 @@ impl Serve {
         // The port first: a taken one is known before a model is loaded.
         let listener = service::bind(&self.listen).await?;
         // Listening for signals before the long start, so that a stop during it is a clean one.
-        let shutdown = service::signal();
+        let shutdown = dyad_command::shutdown_signal();
         let config = EngineConfig {
             max_requests: self.max_requests.max(1),
             default_time: Duration::from_millis(self.default_timeout_ms.max(1)),

@@ -5,13 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use dyad_files::crc32c_of_file;
 use dyad_index::format::RowType;
 use dyad_index::lexical::{TextDocument, TextWriter};
 use dyad_index::manifest::{self, FileEntry, Manifest, ShardEntry};
 use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
-use dyad_index::storage::{WriteLock, crc32c_of_file};
+use dyad_index::storage::WriteLock;
 use dyad_index::{Arranged, BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord, QuerySource, RecallPoint};
 use dyad_proto::client::{AdminClient, ClientConfig, SearcherClient};
 use dyad_proto::service::{self, Health, ServerConfig};

@@ -1,16 +1,15 @@
 //! Our own index as an engine: built, written as `dense.dyad`, mapped and searched. All that the harness knows of it is here.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use dyad_index::format::RowType;
 use dyad_index::search::{DenseRows, SearchParams};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
 use dyad_index::{BuildRecord, ModelRecord, kernels};
-use dyad_indexer::build::native::Native;
-use dyad_indexer::build::{BuildParams, Exam, GraphBuilder as _, Make};
-use dyad_indexer::job::progress::Silent;
+use dyad_indexer::control::JobControl;
+use dyad_indexer::graph_build::native::Native;
+use dyad_indexer::graph_build::{BuildParams, GraphBuild, GraphBuilder as _, RecallGate};
 
 use super::{BuildJob, Engine, Opening};
 use crate::ann::protocol::Described;
@@ -43,27 +42,25 @@ impl Engine for Dyad {
         let params =
             BuildParams { m: job.m, ef_construction: job.ef_construction, seed: job.seed, threads: job.threads };
         let rows = DenseRows::new(job.base.values(), dim);
-        let cancel = AtomicBool::new(false);
         let started = Instant::now();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build()?;
         let builder = Native;
-        let make = Make {
+        let build = GraphBuild {
             rows: &rows,
             metric,
             row_type: RowType::F16,
             builder: &builder,
             params: &params,
-            exam: Exam::default(),
-            progress: &Silent,
-            cancel: &cancel,
+            gate: RecallGate::default(),
+            control: JobControl::silent(),
             label: "",
         };
-        let made = pool.install(|| make.run())?;
+        let built = pool.install(|| build.run())?;
         let build_s = started.elapsed().as_secs_f64();
 
         let model =
             ModelRecord { name: "bench".to_owned(), fingerprint: "none".to_owned(), dim, metric, max_tokens: 0 };
-        let build = BuildRecord {
+        let record = BuildRecord {
             builder: builder.name().to_owned(),
             m: job.m,
             ef_construction: job.ef_construction,
@@ -73,12 +70,12 @@ impl Engine for Dyad {
         };
         let keys: Vec<String> = (0..job.base.len()).map(|row| row.to_string()).collect();
         let input = ShardInput {
-            meta: &ShardMeta { model, build },
+            meta: &ShardMeta { model, build: record },
             vectors: &rows,
             row_type: RowType::F16,
-            arranged: &made.arranged,
+            arranged: &built.arranged,
             keys: &keys,
-            certificate: &made.certificate,
+            certificate: &built.certificate,
         };
         shard::write(&job.dir.join(DENSE_FILE), &input)?;
         Ok(build_s)

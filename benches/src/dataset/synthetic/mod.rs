@@ -13,7 +13,7 @@ mod shape;
 mod write;
 
 pub use shape::Shape;
-pub use write::{Watch, write};
+pub use write::write;
 
 use serde::{Deserialize, Serialize};
 

@@ -5,8 +5,12 @@
 //! normal points in few shared directions, so that clusters have near and far neighbours, and share a common mean, as text
 //! embeddings do.
 
+use rand::{RngExt as _, SeedableRng as _};
+use rand_distr::StandardNormal;
+use rand_xoshiro::Xoshiro256PlusPlus as Random;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
 use super::{Kind, Synthetic};
-use crate::dataset::random::Random;
 
 /// Directions that the centres are spread in.
 const CENTRE_DIRECTIONS: usize = 96;
@@ -36,7 +40,7 @@ impl Shape {
         let mut stream = SHAPE_STREAMS;
         let mut next = || {
             stream += 1;
-            Random::new(seed, stream)
+            stream_of(seed, stream)
         };
         let shared = directions(&mut next(), CENTRE_DIRECTIONS, dim, 1.0);
         let common = directions(&mut next(), 1, dim, COMMON);
@@ -65,25 +69,25 @@ impl Shape {
 
     /// The cluster of a row: 0 is the largest.
     pub fn cluster_of(&self, row: u64) -> usize {
-        self.draw_cluster(&mut Random::new(self.parameters.seed, row))
+        self.draw_cluster(&mut stream_of(self.parameters.seed, row))
     }
 
     fn draw_cluster(&self, random: &mut Random) -> usize {
-        let at = random.uniform();
+        let at: f64 = random.random();
         self.cumulative.partition_point(|sum| *sum < at).min(self.cumulative.len().saturating_sub(1))
     }
 
     /// Writes row `row` into `out`, which holds `dim` values. Any number makes a row; those from `n` on are queries.
     pub fn fill(&self, row: u64, out: &mut [f32]) {
         let Synthetic { dim, intrinsic, noise, kind, seed, .. } = self.parameters;
-        let mut random = Random::new(seed, row);
+        let mut random = stream_of(seed, row);
         let cluster = self.draw_cluster(&mut random);
         let own = cluster * intrinsic * dim..(cluster + 1) * intrinsic * dim;
         out.copy_from_slice(&self.centres[cluster * dim..(cluster + 1) * dim]);
         add_normal(out, &self.directions[own], &mut random);
         let noise = noise / (dim as f64).sqrt();
         for value in out.iter_mut() {
-            *value += (noise * random.normal()) as f32;
+            *value += (noise * normal(&mut random)) as f32;
         }
         match kind {
             Kind::Clustered => scale_to(out, 1.0),
@@ -100,12 +104,21 @@ impl Shape {
     }
 }
 
+/// The generator of a stream under a seed: rows and parts of the shape have one each, so that any number of threads make the same.
+fn stream_of(seed: u64, stream: u64) -> Random {
+    Random::seed_from_u64(xxh3_64_with_seed(&stream.to_le_bytes(), seed))
+}
+
+fn normal(random: &mut Random) -> f64 {
+    random.sample(StandardNormal)
+}
+
 /// `count` random directions whose lengths fall like `1 / sqrt(j)`; together they have length `total`.
 fn directions(random: &mut Random, count: usize, dim: usize, total: f64) -> Vec<f32> {
     let norm: f64 = (1..=count).map(|j| 1.0 / j as f64).sum::<f64>().sqrt();
     let mut all = Vec::with_capacity(count * dim);
     for j in 1..=count {
-        let mut direction: Vec<f32> = (0..dim).map(|_| random.normal() as f32).collect();
+        let mut direction: Vec<f32> = (0..dim).map(|_| normal(random) as f32).collect();
         scale_to(&mut direction, total / (norm * (j as f64).sqrt()));
         all.extend(direction);
     }
@@ -115,7 +128,7 @@ fn directions(random: &mut Random, count: usize, dim: usize, total: f64) -> Vec<
 /// Adds a normal point in the given directions.
 fn add_normal(out: &mut [f32], directions: &[f32], random: &mut Random) {
     for direction in directions.chunks_exact(out.len()) {
-        let length = random.normal() as f32;
+        let length = normal(random) as f32;
         for (value, part) in out.iter_mut().zip(direction) {
             *value += length * part;
         }

@@ -27,8 +27,7 @@ fn written(parameters: &Synthetic, threads: usize, ending: &str) -> (Matrix, Mat
         let advance = |rows| {
             count.fetch_add(rows, std::sync::atomic::Ordering::Relaxed);
         };
-        let cancel = std::sync::atomic::AtomicBool::new(false);
-        write(parameters, &base, &queries, Watch { advance: &advance, cancel: &cancel }).unwrap();
+        write(parameters, &base, &queries, &advance, &dyad_command::Cancellation::new()).unwrap();
     });
     assert_eq!(count.into_inner(), parameters.n + parameters.queries);
     (read_vectors(&base).unwrap(), read_vectors(&queries).unwrap())

@@ -58,7 +58,7 @@ impl RunLog {
             } else {
                 None
             },
-            bar: Bar::new(),
+            bar: Bar::default(),
             stage: String::new(),
             window: Window::default(),
             since: now,

@@ -97,23 +97,6 @@ fn any_number_of_threads_resumes_to_the_bit() {
     }
 }
 
-#[cfg(target_os = "linux")]
-#[test]
-fn memory_is_kept_between_steps_unless_the_environment_says_otherwise() {
-    for (given, expected) in [(None, "60000"), (Some("5"), "5")] {
-        let place = Place::new(SETTINGS);
-        let mut command = place.train("out");
-        command.env_remove("MIMALLOC_PURGE_DELAY").envs(given.map(|delay| ("MIMALLOC_PURGE_DELAY", delay)));
-        let mut child = command.spawn().unwrap();
-        wait_for(&place.path("out/checkpoints/step-00000020"), &mut child);
-        let environment = fs_err::read_to_string(format!("/proc/{}/environ", child.id())).unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let delay = environment.split('\0').find_map(|entry| entry.strip_prefix("MIMALLOC_PURGE_DELAY="));
-        assert_eq!(delay, Some(expected));
-    }
-}
-
 #[test]
 fn an_interrupt_saves_and_ends_with_130() {
     let place = Place::new(SETTINGS);

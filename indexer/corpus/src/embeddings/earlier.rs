@@ -5,11 +5,12 @@
 //! begins again; a file that the record does not name is removed.
 
 use std::collections::HashSet;
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use super::npy;
+use dyad_files::{crc32c_of_file, sync_dir};
+
 use super::record::{Part, PartFile, Record, VectorType};
 use crate::error::Error;
 
@@ -52,7 +53,7 @@ pub(super) fn finish_renaming(dir: &Path, record: &Record) -> Result<(), Error> 
         }
     }
     if renamed {
-        fs_err::File::open(dir)?.sync_all()?;
+        sync_dir(dir)?;
     }
     Ok(())
 }
@@ -159,7 +160,7 @@ impl EarlierRows {
         let number = number as usize;
         let part = self.parts.get(number)?;
         let width = self.dim * self.vectors.bytes();
-        let header = npy::header(part.rows, self.dim, self.vectors).len();
+        let header = self.vectors.header(part.rows, self.dim).len();
         if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
             let state = self.sound.get_mut(number)?;
             let expected = header as u64 + part.rows * width as u64;
@@ -172,7 +173,7 @@ impl EarlierRows {
         let mut bytes = vec![0; width];
         let at = header as u64 + u64::from(row) * width as u64;
         self.open.as_ref()?.1.file().read_exact_at(&mut bytes, at).ok()?;
-        Some(npy::decode(&bytes, self.vectors)).filter(|row| row.iter().all(|value| value.is_finite()))
+        Some(self.vectors.decode(&bytes)).filter(|row| row.iter().all(|value| value.is_finite()))
     }
 }
 
@@ -183,16 +184,6 @@ fn sound(dir: &Path, file: &PartFile) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Whether a file is what the record says.
-fn is_sound(dir: &Path, part: &PartFile) -> io::Result<bool> {
-    let mut file = fs_err::File::open(dir.join(&part.name))?;
-    let (mut buffer, mut bytes, mut crc) = (vec![0; 1 << 20], 0, 0);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok((bytes, crc) == (part.bytes, part.crc32c)),
-            read => {
-                bytes += read as u64;
-                crc = crc32c::crc32c_append(crc, buffer.get(..read).unwrap_or_default());
-            }
-        }
-    }
+fn is_sound(dir: &Path, file: &PartFile) -> io::Result<bool> {
+    Ok(crc32c_of_file(&dir.join(&file.name))? == (file.bytes, file.crc32c))
 }

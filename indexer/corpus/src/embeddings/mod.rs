@@ -2,8 +2,7 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `record.rs` | `embeddings.json`: model, parts, checksums |
-//! | `npy.rs` | NumPy's `.npy` 1.0, the form of the parts |
+//! | `record.rs` | `embeddings.json`: model, parts, checksums; how values are stored |
 //! | `writer.rs` | [`EmbeddingsWriter`]: part by part, resumable |
 //! | `earlier.rs` | [`EarlierRows`]: rows of parts whose corpus has changed, to be used again |
 //! | `reader.rs` | [`EmbeddingsReader`]: verified, streaming |
@@ -17,14 +16,13 @@
 //! ```
 
 mod earlier;
-mod npy;
 mod reader;
 mod record;
 mod writer;
 
 pub use earlier::EarlierRows;
 pub use reader::EmbeddingsReader;
-pub use record::{EmbeddingsProblem, Header, ModelRecord, Part, PartFile, SourceDigest, VectorType, text_digest};
+pub use record::{Header, ModelRecord, Part, PartFile, SourceDigest, VectorType, text_digest};
 pub use writer::{EmbeddingsWriter, Summary};
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::vec::IntoIter;
 
-use super::npy;
-use super::record::{EmbeddingsProblem, ModelRecord, Part, PartFile, Record, refuse};
+use super::record::{ModelRecord, Part, PartFile, Record, refuse};
 use crate::error::Error;
+use crate::problem::EmbeddingsProblem;
 
 /// Iterates over `(key, vector)` in row order. After an error it is at its end.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl EmbeddingsReader {
 
     fn open_part(&self, part: &Part) -> Result<OpenPart, Error> {
         let vectors = self.read(&part.vectors)?;
-        let header = npy::header(part.rows, self.dim(), self.record.header.vectors);
+        let header = self.record.header.vectors.header(part.rows, self.dim());
         let expected = header.len() as u64 + part.rows * (self.dim() * self.record.header.vectors.bytes()) as u64;
         let values = vectors.strip_prefix(header.as_slice()).filter(|_| vectors.len() as u64 == expected);
         let Some(values) = values else {
@@ -116,7 +116,7 @@ impl EmbeddingsReader {
                     if open.next as u64 == open.part.rows {
                         self.ended = Some(open.part.clone());
                     }
-                    let row = npy::decode(bytes, self.record.header.vectors);
+                    let row = self.record.header.vectors.decode(bytes);
                     return self.check(key, row).map(Some);
                 }
                 self.open = None;

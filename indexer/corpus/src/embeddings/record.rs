@@ -2,14 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use dyad_files::npy::{self, Dtype};
+use dyad_files::write_atomic;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::document::Document;
 use crate::error::Error;
+use crate::problem::EmbeddingsProblem;
 
 /// Version of the record that this build writes, and the newest that it reads.
 pub(super) const VERSION: u32 = 1;
+
+/// The record's file.
+pub(super) const RECORD: &str = "embeddings.json";
 
 /// The model behind vectors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +48,38 @@ impl VectorType {
         match self {
             Self::F32 => 4,
             Self::F16 => 2,
+        }
+    }
+
+    /// The bytes before the values of a part: NumPy's, of a `[rows, dim]` array.
+    pub(super) fn header(self, rows: u64, dim: usize) -> Vec<u8> {
+        let dtype = match self {
+            Self::F32 => Dtype::F32,
+            Self::F16 => Dtype::F16,
+        };
+        npy::header(dtype, &[rows, dim as u64])
+    }
+
+    /// Whether a finite value stays finite in a part.
+    pub(super) fn holds(self, value: f32) -> bool {
+        self == Self::F32 || half::f16::from_f32(value).is_finite()
+    }
+
+    /// Adds values as they lie in a part.
+    pub(super) fn encode(self, row: &[f32], out: &mut Vec<u8>) {
+        match self {
+            Self::F32 => out.extend(row.iter().flat_map(|value| value.to_le_bytes())),
+            Self::F16 => out.extend(row.iter().flat_map(|value| half::f16::from_f32(*value).to_le_bytes())),
+        }
+    }
+
+    /// Values of one row from its bytes.
+    pub(super) fn decode(self, bytes: &[u8]) -> Vec<f32> {
+        match self {
+            Self::F32 => bytes.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)).collect(),
+            Self::F16 => {
+                bytes.as_chunks::<2>().0.iter().map(|value| half::f16::from_le_bytes(*value).to_f32()).collect()
+            }
         }
     }
 }
@@ -143,78 +181,13 @@ pub(super) struct Record {
     pub(super) earlier: Vec<Part>,
 }
 
-/// What is wrong with an embeddings directory.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EmbeddingsProblem {
-    /// No record in the directory.
-    #[error("there is no `embeddings.json`. Make the set with `dyad-encoder embed --out DIR`")]
-    Absent,
-    /// The record cannot be understood.
-    #[error("`embeddings.json` is damaged: {0}. Remove the directory and embed again")]
-    Record(String),
-    /// Written by a later release.
-    #[error("`embeddings.json` has format version {got}, and this build reads up to {supported}. Upgrade dyad")]
-    Newer {
-        /// Its version.
-        got: u32,
-        /// The newest readable version.
-        supported: u32,
-    },
-    /// Made by something else than what asks to continue.
-    #[error(
-        "it was made with another {what}: expected {expected}, got {got}. Choose another `--out`, or remove the directory"
-    )]
-    Different {
-        /// What differs.
-        what: &'static str,
-        /// What is asked for now.
-        expected: String,
-        /// What the directory has.
-        got: String,
-    },
-    /// The job has not finished.
-    #[error(
-        "the set is not complete: {rows} rows so far. Run the same `dyad-encoder embed` again, it goes on where it stopped"
-    )]
-    Incomplete {
-        /// Rows in whole parts.
-        rows: u64,
-    },
-    /// A part's file is not what the record says.
-    #[error("`{file}`, {part}: expected {expected}, got {got}. Remove the directory and embed again")]
-    Damaged {
-        /// The file.
-        file: String,
-        /// Which property.
-        part: &'static str,
-        /// As recorded.
-        expected: String,
-        /// As found.
-        got: String,
-    },
-    /// A vector cannot be used.
-    #[error("row {row} (key `{key}`) {what}")]
-    Vector {
-        /// Row of the whole set, from 0.
-        row: u64,
-        /// Document key.
-        key: String,
-        /// What is wrong.
-        what: String,
-    },
-    /// Another process writes.
-    #[error("another process is writing to it. Wait until it ends, or choose another `--out`")]
-    Locked,
-}
-
 /// A problem of this directory as the crate's error.
 pub(super) fn refuse(dir: &Path, problem: EmbeddingsProblem) -> Error {
     Error::Embeddings { dir: dir.to_owned(), problem }
 }
 
 pub(super) fn record_path(dir: &Path) -> PathBuf {
-    dir.join("embeddings.json")
+    dir.join(RECORD)
 }
 
 impl Record {
@@ -256,15 +229,9 @@ impl Record {
         Ok(Some(record))
     }
 
-    /// Replaces the record: temporary file, fsync, rename, fsync of the directory.
+    /// Replaces the record.
     pub(super) fn store(&self, dir: &Path) -> Result<(), Error> {
         let bytes = serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?;
-        let temporary = dir.join("embeddings.json.tmp");
-        let mut file = fs_err::File::create(&temporary)?;
-        std::io::Write::write_all(&mut file, &bytes)?;
-        file.sync_all()?;
-        fs_err::rename(&temporary, record_path(dir))?;
-        fs_err::File::open(dir)?.sync_all()?;
-        Ok(())
+        Ok(write_atomic(&record_path(dir), &bytes)?)
     }
 }

@@ -1,18 +1,17 @@
 //! Writes embeddings part by part. A part counts once the record names it, so a job that was ended at any moment goes on
 //! after its last whole part.
 
-use std::fs::{File, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dyad_files::{ChecksumWriter, DirLock, LockError, remove_temporary};
 
 use super::earlier::{self, EarlierRows};
-use super::npy;
-use super::record::{EmbeddingsProblem, Header, Part, PartFile, Record, SourceDigest, VERSION, refuse, text_digest};
+use super::record::{Header, Part, PartFile, RECORD, Record, SourceDigest, VERSION, refuse, text_digest};
 use crate::document::Document;
 use crate::error::Error;
-
-/// Held by the process that writes.
-const LOCK: &str = "LOCK";
+use crate::problem::EmbeddingsProblem;
 
 /// What a finished set holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +38,7 @@ pub struct EmbeddingsWriter {
     digest: SourceDigest,
     /// The directory was not there before.
     created: bool,
-    _lock: File,
+    _lock: DirLock,
 }
 
 impl EmbeddingsWriter {
@@ -48,12 +47,11 @@ impl EmbeddingsWriter {
     pub fn open(dir: &Path, header: Header) -> Result<Self, Error> {
         let created = !dir.exists();
         fs_err::create_dir_all(dir)?;
-        let lock = fs_err::File::create(dir.join(LOCK))?.into_file();
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(refuse(dir, EmbeddingsProblem::Locked)),
-            Err(TryLockError::Error(error)) => return Err(error.into()),
-        }
+        let lock = DirLock::acquire(dir, Duration::ZERO).map_err(|error| match error {
+            LockError::Held { .. } => refuse(dir, EmbeddingsProblem::Locked),
+            LockError::Io(error) => error.into(),
+        })?;
+        remove_temporary(dir, |name| name == RECORD)?;
         let record = match Record::load(dir)? {
             Some(record) => {
                 check_same(dir, &header, &record.header)?;
@@ -103,7 +101,7 @@ impl EmbeddingsWriter {
     pub fn discard(self) {
         if self.created && self.record.parts.is_empty() {
             // What is left costs nobody anything.
-            let _ = fs_err::remove_file(self.dir.join(LOCK)).and_then(|()| fs_err::remove_dir(&self.dir));
+            let _ = fs_err::remove_file(self.dir.join(DirLock::FILE)).and_then(|()| fs_err::remove_dir(&self.dir));
         }
     }
 
@@ -139,10 +137,10 @@ impl EmbeddingsWriter {
         if let Some(at) = row.iter().position(|value| !value.is_finite()) {
             return refuse_row(format!("holds a value that is not finite at position {at}"));
         }
-        if let Some(at) = row.iter().position(|value| !npy::holds(*value, self.record.header.vectors)) {
+        if let Some(at) = row.iter().position(|value| !self.record.header.vectors.holds(*value)) {
             return refuse_row(format!("holds a value that f16 cannot hold at position {at}. Store f32"));
         }
-        npy::encode(row, self.record.header.vectors, &mut self.vectors);
+        self.record.header.vectors.encode(row, &mut self.vectors);
         serde_json::to_writer(&mut self.keys, key).map_err(std::io::Error::from)?;
         self.keys.push(b'\n');
         self.texts.extend_from_slice(&text_digest(source).to_le_bytes());
@@ -157,7 +155,7 @@ impl EmbeddingsWriter {
     /// Writes the part that is in memory, then names it in the record.
     fn cut(&mut self) -> Result<(), Error> {
         let number = self.record.parts.len();
-        let header = npy::header(self.rows, self.record.header.model.dim, self.record.header.vectors);
+        let header = self.record.header.vectors.header(self.rows, self.record.header.model.dim);
         let vectors = self.write(format!("part-{number:06}.npy"), &[&header, &self.vectors])?;
         let keys = self.write(format!("part-{number:06}.keys"), &[&self.keys])?;
         let texts = Some(self.write(format!("part-{number:06}.texts"), &[&self.texts])?);
@@ -174,15 +172,11 @@ impl EmbeddingsWriter {
     }
 
     fn write(&self, name: String, pieces: &[&[u8]]) -> Result<PartFile, Error> {
-        let mut file = fs_err::File::create(self.dir.join(&name))?;
-        let (mut bytes, mut crc) = (0, 0);
-        for piece in pieces {
-            file.write_all(piece)?;
-            bytes += piece.len() as u64;
-            crc = crc32c::crc32c_append(crc, piece);
-        }
+        let mut out = ChecksumWriter::new(fs_err::File::create(self.dir.join(&name))?);
+        pieces.iter().try_for_each(|piece| out.write_all(piece))?;
+        let (file, crc32c, bytes) = out.finish();
         file.sync_all()?;
-        Ok(PartFile { name, bytes, crc32c: crc })
+        Ok(PartFile { name, bytes, crc32c })
     }
 
     /// Writes the last part and marks the set as complete.

@@ -3,7 +3,8 @@
 //! Only brackets and strings are followed here; whether an element is JSON its parser says.
 use std::io::Read;
 
-use crate::error::{Error, Problem};
+use crate::error::Error;
+use crate::problem::Problem;
 use crate::read::Input;
 
 /// Bytes asked of the input at a time.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::example::Example;
 use super::judged::Judged;
-use crate::error::{Error, Problem};
+use crate::error::Error;
+use crate::problem::Problem;
 use crate::qrels::{self, Qrels};
 use crate::queries::{self, Query};
 use crate::read::BeirFolder;

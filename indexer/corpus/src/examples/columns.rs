@@ -3,7 +3,7 @@ use std::borrow::Cow;
 
 use super::example::{Example, Passage};
 use super::pairs::{NEGATIVE_FIELDS, POSITIVE_FIELDS, QUESTION_FIELDS};
-use crate::error::Problem;
+use crate::problem::Problem;
 use crate::read::quoted_fields;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::example::Example;
 use super::passages::passages;
-use crate::error::Problem;
+use crate::problem::Problem;
 use crate::read::{Record, missing, wrong_type};
 
 /// Reads one record: hard negatives come before the others.

@@ -2,7 +2,7 @@
 use std::borrow::Cow;
 
 use crate::document::joined;
-use crate::error::Problem;
+use crate::problem::Problem;
 
 /// A passage of an example.
 #[derive(Debug, Clone, PartialEq, Default)]

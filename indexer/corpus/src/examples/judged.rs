@@ -3,7 +3,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::example::Passage;
-use crate::error::{Error, Problem};
+use crate::error::Error;
+use crate::problem::Problem;
 use crate::read::{CorpusReader, ReadOptions};
 
 /// Title and text by key.

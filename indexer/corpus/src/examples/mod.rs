@@ -5,6 +5,7 @@
 //! | `example.rs` | [`Example`] and [`Passage`] |
 //! | `format.rs` | [`ExampleFormat`], told by a file's name and first bytes |
 //! | `reader.rs` | [`ExampleReader`]: one streaming iterator over all of them; what is refused, what is skipped and counted |
+//! | `skipped.rs` | [`Skipped`]: records that were left out, counted by reason |
 //! | `records.rs` | JSON values of a file: one per line, or the elements of one array |
 //! | `array.rs` | the elements of a JSON array, one in memory at a time |
 //! | `passages.rs` | the passages of a record, in any of the shapes they come in |
@@ -31,6 +32,7 @@ mod reader;
 mod records;
 mod reqa;
 mod sentences;
+mod skipped;
 mod squad;
 #[cfg(test)]
 mod tests;
@@ -38,7 +40,8 @@ mod tevatron;
 
 pub use example::{Example, Passage};
 pub use format::ExampleFormat;
-pub use reader::{ExampleOptions, ExampleReader, Flawed, Skipped};
+pub use reader::{ExampleOptions, ExampleReader, Flawed};
 pub use reqa::{ReqaSummary, write_reqa};
 pub use sentences::sentences;
+pub use skipped::Skipped;
 pub use tevatron::to_tevatron;

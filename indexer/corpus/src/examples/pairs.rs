@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::example::{Example, Passage};
 use super::passages::{give, passages, scores};
-use crate::error::Problem;
+use crate::problem::Problem;
 use crate::read::{Record, missing, wrong_type};
 
 /// Names of a question, in the order they are looked for.

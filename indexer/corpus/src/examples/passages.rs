@@ -2,7 +2,7 @@
 use serde_json::Value;
 
 use super::example::Passage;
-use crate::error::Problem;
+use crate::problem::Problem;
 use crate::read::{Record, wrong_type};
 
 /// Names of a passage's key, in the order they are looked for.

@@ -3,7 +3,8 @@ use serde_json::Value;
 
 use super::array::Elements;
 use super::format::Lay;
-use crate::error::{Error, Problem};
+use crate::error::Error;
+use crate::problem::Problem;
 use crate::read::{Input, Lines, message};
 
 /// Longest record that is read.

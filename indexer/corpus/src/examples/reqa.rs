@@ -7,16 +7,18 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use dyad_files::AtomicDir;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::example::{Example, Passage};
 use super::format::Lay;
-use super::reader::Skipped;
 use super::records::Records;
 use super::sentences::sentences;
+use super::skipped::Skipped;
 use super::squad::{Article, Paragraph, Question, read};
-use crate::error::{Error, Problem};
+use crate::error::Error;
+use crate::problem::Problem;
 use crate::read::Input;
 
 /// Examples of a SQuAD file; an article is held at a time, and 128 bits per sentence.
@@ -131,26 +133,16 @@ pub struct ReqaSummary {
     pub skipped: Skipped,
 }
 
-/// Writes a SQuAD file as a BEIR folder of sentences: `corpus.jsonl`, `queries.jsonl`, `qrels/SPLIT.tsv`. Written beside its
-/// place and renamed when whole; a folder that is there is refused. Questions without an id are numbered.
+/// Writes a SQuAD file as a BEIR folder of sentences: `corpus.jsonl`, `queries.jsonl`, `qrels/SPLIT.tsv`. It
+/// appears whole or not at all; a folder that is there is refused. Questions without an id are numbered.
 pub fn write_reqa(squad: &Path, folder: &Path, split: &str) -> Result<ReqaSummary, Error> {
     if folder.exists() {
         return Err(Error::Exists { path: folder.to_owned() });
     }
-    let mut partial = folder.file_name().unwrap_or_default().to_owned();
-    partial.push(".partial");
-    let partial = folder.with_file_name(partial);
-    if partial.exists() {
-        fs_err::remove_dir_all(&partial)?;
-    }
-    fs_err::create_dir_all(partial.join("qrels"))?;
-    let written = write(squad, &partial, split);
-    if written.is_err() {
-        // What stopped the writing is the error to tell.
-        let _ = fs_err::remove_dir_all(&partial);
-    }
-    let summary = written?;
-    fs_err::rename(&partial, folder)?;
+    let partial = AtomicDir::create(folder)?;
+    fs_err::create_dir(partial.path().join("qrels"))?;
+    let summary = write(squad, partial.path(), split)?;
+    partial.commit()?;
     Ok(summary)
 }
 
@@ -182,7 +174,6 @@ fn write(squad: &Path, folder: &Path, split: &str) -> Result<ReqaSummary, Error>
     }
     for file in [&mut corpus, &mut queries, &mut qrels] {
         file.flush()?;
-        file.get_ref().sync_all()?;
     }
     Ok(summary)
 }

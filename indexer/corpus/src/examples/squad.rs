@@ -2,7 +2,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::Problem;
+use crate::problem::Problem;
 use crate::read::message;
 
 /// One article.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use super::example::{Example, Passage};
 use super::judged::Judged;
 use super::passages::passages;
-use crate::error::Problem;
+use crate::problem::Problem;
 use crate::read::{Record, missing, wrong_type};
 
 /// Reads one record; `corpus` holds the documents of records that name theirs by key.

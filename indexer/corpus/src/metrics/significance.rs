@@ -4,9 +4,12 @@
 //!   toss (Fisher 1935; Smucker, Allan and Carterette 2007). Exact where the tosses can be enumerated.
 //! - [`bootstrap`]: questions drawn with replacement; the percentile interval of the mean difference, and the two-sided
 //!   p-value of the distribution shifted to zero (Efron and Tibshirani 1993; Sakai 2006).
+
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
+
 use super::evaluate::Evaluation;
 use super::measure::Metric;
-use crate::random::Random;
 
 /// How a comparison is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -158,12 +161,12 @@ fn exact(differences: &[f64], assignments: usize) -> f64 {
 
 fn drawn(differences: &[f64], sampling: Sampling) -> f64 {
     let bound = extreme(differences);
-    let mut random = Random::new(sampling.seed);
+    let mut random = SplitMix64::seed_from_u64(sampling.seed);
     let mut as_far = 1usize;
     for _ in 0..sampling.rounds {
         let mut sum = 0.0;
         for block in differences.chunks(64) {
-            let mut signs = random.bits();
+            let mut signs = random.next_u64();
             for value in block {
                 sum += if signs & 1 == 1 { *value } else { -value };
                 signs >>= 1;
@@ -182,11 +185,11 @@ fn extreme(differences: &[f64]) -> f64 {
 
 /// Percentile interval of the mean of paired differences, and the two-sided p-value of the shifted distribution.
 pub fn bootstrap(differences: &[f64], sampling: Sampling) -> ((f64, f64), f64) {
-    let mut random = Random::new(sampling.seed ^ 0x626f_6f74);
+    let mut random = SplitMix64::seed_from_u64(sampling.seed ^ 0x626f_6f74);
     let count = differences.len();
     let mut means: Vec<f64> = (0..sampling.rounds.max(1))
         .map(|_| {
-            let sum: f64 = (0..count).filter_map(|_| differences.get(random.below(count))).sum();
+            let sum: f64 = (0..count).filter_map(|_| differences.get(random.random_range(0..count))).sum();
             sum / count.max(1) as f64
         })
         .collect();

@@ -9,7 +9,8 @@ use super::tsv::Columns;
 use super::unstored::Unstored;
 use super::{DEFAULT_MAX_TEXT_BYTES, MAX_KEY_BYTES, jsonl};
 use crate::document::{Document, Located};
-use crate::error::{Error, Problem};
+use crate::error::Error;
+use crate::problem::Problem;
 
 /// In what form a corpus comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

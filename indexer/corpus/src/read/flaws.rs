@@ -1,11 +1,11 @@
 //! Records of a corpus that cannot be used: skipped up to a number, listed in a file, and refused all together.
-use std::fmt;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::error::{Error, Problem};
+use crate::error::Error;
+use crate::problem::Problem;
 
 /// Flawed records whose reasons an error repeats.
 const TOLD: usize = 20;
@@ -86,42 +86,4 @@ impl Flaws {
 
 fn is_same(one: &Path, other: &Path) -> bool {
     matches!((fs_err::canonicalize(one), fs_err::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
-}
-
-/// The text of [`Error::Flaws`].
-pub(crate) struct Told<'a> {
-    pub(crate) path: &'a Path,
-    pub(crate) total: u64,
-    pub(crate) allowed: Option<u64>,
-    pub(crate) first: &'a [Error],
-    pub(crate) end: Option<&'a Error>,
-}
-
-impl fmt::Display for Told<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let records = if self.total == 1 { "record is" } else { "records are" };
-        write!(f, "{} {records} flawed in `{}`", self.total, self.path.display())?;
-        if let Some(allowed) = self.allowed.filter(|allowed| *allowed > 0) {
-            write!(f, ", and `--max-bad` allows {allowed}")?;
-        }
-        f.write_str(":")?;
-        for flaw in self.first {
-            write!(f, "\n  {flaw}")?;
-        }
-        let more = self.total - self.first.len() as u64;
-        if more > 0 {
-            write!(f, "\n  and {more} more")?;
-        }
-        if let Some(end) = self.end {
-            write!(f, "\n  and nothing could be read after these: {end}")?;
-        }
-        match self.allowed {
-            Some(_) => write!(f, "\nMend them, or skip them with `--max-bad {}`", self.total)?,
-            None => f.write_str("\nMend them")?,
-        }
-        if more > 0 && self.allowed.is_some() {
-            f.write_str("; `--rejects FILE` lists them all")?;
-        }
-        Ok(())
-    }
 }

@@ -3,7 +3,7 @@ use serde_json::{Map, Value};
 
 use super::unstored::Unstored;
 use crate::document::Document;
-use crate::error::Problem;
+use crate::problem::Problem;
 
 /// Names of a document's key, in the order they are looked for.
 const KEY_FIELDS: &[&str] = &["_id", "id", "docid", "key"];

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::error::Problem;
+use crate::problem::Problem;
 
 /// The keys of one file so far: 128 bits of xxh3 per key and its line, so that 20 million keys stay under a gigabyte.
 #[derive(Debug, Default)]

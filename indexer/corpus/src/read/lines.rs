@@ -3,7 +3,8 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 
 use super::input::Input;
-use crate::error::{Error, Problem};
+use crate::error::Error;
+use crate::problem::Problem;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 

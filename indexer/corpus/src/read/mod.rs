@@ -27,7 +27,6 @@ mod unstored;
 pub use beir::BeirFolder;
 pub use corpus::{CorpusReader, Format, ReadOptions};
 pub(crate) use corpus::{LineFormat, check_key, line_format};
-pub(crate) use flaws::Told;
 pub(crate) use input::Input;
 pub use input::is_stream;
 pub(crate) use jsonl::{Record, message, missing, wrong_type};

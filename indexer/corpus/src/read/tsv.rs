@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use crate::document::Document;
-use crate::error::Problem;
+use crate::problem::Problem;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

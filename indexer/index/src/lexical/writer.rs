@@ -4,13 +4,13 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use dyad_files::sync_dir;
 use tantivy::directory::MmapDirectory;
 use tantivy::{Index, SingleSegmentIndexWriter, TantivyDocument};
 
 use super::schema::{Fields, schema};
 use super::{ANALYZER, analyzer::analyzer, facts, text_error};
 use crate::error::Result;
-use crate::storage::sync_dir;
 
 /// Memory that the term dictionary starts with; it grows with the shard.
 const MEMORY_BUDGET: usize = 64 << 20;
@@ -91,6 +91,6 @@ impl TextWriter {
                 fs_err::File::open(entry.path())?.sync_all()?;
             }
         }
-        sync_dir(&path)
+        Ok(sync_dir(&path)?)
     }
 }

@@ -7,9 +7,11 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::store::{current_generation, manifest_name, names};
+use dyad_files::sync_dir;
+
+use super::pointer::{current_generation, manifest_name, numbers};
 use crate::error::Result;
-use crate::storage::{WriteLock, sync_dir};
+use crate::storage::WriteLock;
 
 const PREFIX: &str = ".publishing-";
 
@@ -25,13 +27,13 @@ fn generation_of(name: &str) -> Option<u64> {
 /// Says that a generation is about to be published.
 pub(super) fn begin(index: &Path, generation: u64) -> Result<()> {
     fs_err::File::create(index.join(mark_name(generation)))?;
-    sync_dir(index)
+    Ok(sync_dir(index)?)
 }
 
 /// Says that `CURRENT` has named it.
 pub(super) fn end(index: &Path, generation: u64) -> Result<()> {
     remove(&index.join(mark_name(generation)))?;
-    sync_dir(index)
+    Ok(sync_dir(index)?)
 }
 
 fn remove(path: &Path) -> Result<()> {
@@ -43,7 +45,7 @@ fn remove(path: &Path) -> Result<()> {
 
 /// Generations with a mark that `CURRENT` does not name, ascending.
 pub(super) fn unpublished(index: &Path) -> Result<Vec<u64>> {
-    let mut marked = names(index, generation_of)?;
+    let mut marked = numbers(index, generation_of)?;
     if !marked.is_empty() {
         // Where the pointer is damaged nobody can say; then no manifest is given up.
         let Ok(current) = current_generation(index) else { return Ok(Vec::new()) };
@@ -55,7 +57,7 @@ pub(super) fn unpublished(index: &Path) -> Result<Vec<u64>> {
 /// Removes what killed publishes have left: manifests that `CURRENT` never named, and marks. The lock proves that none is
 /// under way. The shards of such a manifest are then named by none.
 pub fn settle(index: &Path, _lock: &WriteLock) -> Result<()> {
-    let marked = names(index, generation_of)?;
+    let marked = numbers(index, generation_of)?;
     if marked.is_empty() {
         return Ok(());
     }
@@ -65,5 +67,5 @@ pub fn settle(index: &Path, _lock: &WriteLock) -> Result<()> {
     }
     sync_dir(index)?;
     marked.into_iter().try_for_each(|generation| remove(&index.join(mark_name(generation))))?;
-    sync_dir(index)
+    Ok(sync_dir(index)?)
 }

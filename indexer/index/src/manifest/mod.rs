@@ -3,19 +3,22 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `record.rs` | what a manifest says |
+//! | `pointer.rs` | names of manifests, and `CURRENT` |
 //! | `store.rs` | load, publish, point: `CURRENT` is replaced by rename, its checksum verified on load |
 //! | `intent.rs` | the mark of a publish under way: what a killed one leaves is never taken for a generation |
 //! | `lineage.rs` | which generation comes before another one |
 
 mod intent;
 mod lineage;
+mod pointer;
 mod record;
 mod store;
 
 pub use intent::settle;
 pub use lineage::predecessor;
+pub use pointer::current_generation;
 pub use record::{FileEntry, MANIFEST_VERSION, Manifest, SHARDS_DIR, ShardEntry};
-pub use store::{current, current_generation, generations, load, next_generation, point_to, publish};
+pub use store::{current, generations, load, next_generation, point_to, publish};
 
 #[cfg(test)]
 mod tests;

@@ -1,52 +1,14 @@
 //! Load, publish, point.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use dyad_files::write_atomic;
 
 use super::intent;
+use super::pointer::{POINTER, current_generation, damaged, generation_of, manifest_name, numbers, read_pointer};
 use super::record::{MANIFEST_VERSION, Manifest};
 use crate::error::{Error, Result};
-use crate::storage::{WriteLock, write_atomic};
-
-const POINTER: &str = "CURRENT";
-
-pub(super) fn manifest_name(generation: u64) -> String {
-    format!("manifest-{generation:06}.json")
-}
-
-/// Only of a name that [`manifest_name`] gives: others, as `manifest-+5.json`, are no manifests.
-fn generation_of(name: &str) -> Option<u64> {
-    let generation = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
-    (manifest_name(generation) == name).then_some(generation)
-}
-
-fn damaged(path: PathBuf, part: &str, expected: String, got: String) -> Error {
-    let hint = "Put a sound copy there (written under another name, then `mv`), make another generation current with \
-                `dyad-indexer rollback --index DIR GENERATION`, or build again";
-    Error::Format { path, part: part.to_owned(), expected, got, hint }
-}
-
-/// The pointer's content: file name and checksum.
-fn read_pointer(index: &Path) -> Result<Option<(String, u32)>> {
-    let path = index.join(POINTER);
-    let text = match fs_err::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let parsed = text.trim_end().split_once(' ').and_then(|(name, checksum)| {
-        generation_of(name)?;
-        Some((name.to_owned(), u32::from_str_radix(checksum, 16).ok()?))
-    });
-    match parsed {
-        Some(pointer) => Ok(Some(pointer)),
-        None => Err(damaged(
-            path,
-            "content",
-            "`manifest-NNNNNN.json CHECKSUM`".to_owned(),
-            format!("`{}`", text.trim_end().escape_debug()),
-        )),
-    }
-}
+use crate::storage::WriteLock;
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
     #[derive(serde::Deserialize)]
@@ -110,33 +72,18 @@ pub fn current(index: &Path) -> Result<Manifest> {
     parse(&path, &bytes)
 }
 
-/// Number of the generation that `CURRENT` names; none where there is no index yet.
-pub fn current_generation(index: &Path) -> Result<Option<u64>> {
-    Ok(read_pointer(index)?.and_then(|(name, _)| generation_of(&name)))
-}
-
 /// Generations that were published and whose manifests are on disk, ascending.
 pub fn generations(index: &Path) -> Result<Vec<u64>> {
     let unpublished = intent::unpublished(index)?;
-    let mut found = names(index, generation_of)?;
+    let mut found = numbers(index, generation_of)?;
     found.retain(|generation| !unpublished.contains(generation));
-    Ok(found)
-}
-
-/// Numbers that the names in a directory hold, ascending.
-pub(super) fn names(index: &Path, number: impl Fn(&str) -> Option<u64>) -> Result<Vec<u64>> {
-    let mut found = Vec::new();
-    for entry in fs_err::read_dir(index)? {
-        found.extend(number(&entry?.file_name().to_string_lossy()));
-    }
-    found.sort_unstable();
     Ok(found)
 }
 
 /// The number of the generation that is published next: above all that are there, also those above `CURRENT`, which a
 /// roll-back leaves. The lock proves that nobody else takes it.
 pub fn next_generation(index: &Path, _lock: &WriteLock) -> Result<u64> {
-    let newest = names(index, generation_of)?.last().copied();
+    let newest = numbers(index, generation_of)?.last().copied();
     // A pointer that cannot be read is replaced by the next publish, which is the way to mend it.
     let newest = newest.max(current_generation(index).ok().flatten()).unwrap_or(0);
     newest.checked_add(1).ok_or_else(|| {
@@ -170,5 +117,5 @@ fn point(index: &Path, generation: u64) -> Result<()> {
     read(index, generation)?;
     let name = manifest_name(generation);
     let checksum = crc32c::crc32c(&fs_err::read(index.join(&name))?);
-    write_atomic(&index.join(POINTER), format!("{name} {checksum:08x}\n").as_bytes())
+    Ok(write_atomic(&index.join(POINTER), format!("{name} {checksum:08x}\n").as_bytes())?)
 }

@@ -1,16 +1,17 @@
 //! Rotation and codes against plain arithmetic.
 
 use proptest::prelude::*;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::SeedableRng as _;
 
-use super::rotation::splitmix;
 use super::*;
 use crate::model::Metric;
 use crate::rows::{DenseRows, VectorRows as _};
 
 fn values(n: usize, dim: usize, seed: u64, unit: bool) -> Vec<f32> {
-    let mut state = seed;
+    let mut random = SplitMix64::seed_from_u64(seed);
     let mut values: Vec<f32> = (0..n * dim)
-        .map(|at| (splitmix(&mut state) >> 40) as f32 / (1 << 23) as f32 - 1.0 + 0.3 * ((at % dim) % 3) as f32)
+        .map(|at| (random.next_u64() >> 40) as f32 / (1 << 23) as f32 - 1.0 + 0.3 * ((at % dim) % 3) as f32)
         .collect();
     for row in values.chunks_mut(dim).filter(|_| unit) {
         let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();

@@ -3,6 +3,7 @@
 use std::io::{BufWriter, Seek as _, SeekFrom, Write};
 use std::path::Path;
 
+use dyad_files::ChecksumWriter;
 use serde::{Deserialize, Serialize};
 
 use crate::certificate::Certificate;
@@ -13,7 +14,6 @@ use crate::format::{Header, RowType, SectionEntry, SectionKind, align, codes, gr
 use crate::layout::Arranged;
 use crate::model::{BuildRecord, ModelRecord};
 use crate::search::{MAX_SLOTS, VectorRows};
-use crate::storage::ChecksumWriter;
 
 /// META: what made the shard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

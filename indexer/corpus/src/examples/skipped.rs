@@ -1,0 +1,62 @@
+//! Records that were left out, counted by reason.
+
+use crate::error::Error;
+use crate::problem::Problem;
+
+/// Records that were left out, by reason.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Skipped {
+    /// Not a record of the format.
+    pub broken: u64,
+    /// The question is blank.
+    pub empty_questions: u64,
+    /// Nothing answers the question.
+    pub without_positives: u64,
+    /// A passage is blank.
+    pub empty_passages: u64,
+    /// A passage is named that the corpus lacks.
+    pub unknown_documents: u64,
+    /// SQuAD 2: questions that have no answer by design. Never an error.
+    pub unanswerable: u64,
+    /// SQuAD: every answer crosses the end of a sentence. Never an error.
+    pub crossing: u64,
+    /// The first refusal among them.
+    pub first: Option<String>,
+}
+
+impl Skipped {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.broken
+            + self.empty_questions
+            + self.without_positives
+            + self.empty_passages
+            + self.unknown_documents
+            + self.unanswerable
+            + self.crossing
+    }
+
+    /// Counts a refusal; false where reading cannot go on after it.
+    pub(super) fn count(&mut self, error: &Error) -> bool {
+        let problem = match error {
+            Error::Line { problem, .. } => problem,
+            Error::Question { problem, .. } => problem,
+            _ => return false,
+        };
+        let problem = match problem {
+            Problem::InQuestion { problem, .. } => problem,
+            problem => problem,
+        };
+        let counter = match problem {
+            Problem::LineTooLong { .. } | Problem::NotAnArray { .. } => return false,
+            Problem::EmptyQuestion => &mut self.empty_questions,
+            Problem::NoPositives => &mut self.without_positives,
+            Problem::EmptyPassage { .. } => &mut self.empty_passages,
+            Problem::UnknownDocument { .. } => &mut self.unknown_documents,
+            _ => &mut self.broken,
+        };
+        *counter += 1;
+        self.first.get_or_insert_with(|| error.to_string());
+        true
+    }
+}

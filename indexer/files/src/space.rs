@@ -1,0 +1,98 @@
+//! Whether a disk has room for what will be written, asked before the work begins.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Work that cannot begin for want of room.
+#[derive(Debug, thiserror::Error)]
+pub enum SpaceError {
+    /// A disk with less room than the work will take.
+    #[error(
+        "`{}` needs about {} of disk, and {} are free. Make room, name a directory on another disk, or begin all the same \
+         with `--skip-space-check`",
+        dir.display(), Bytes(*needed), Bytes(*free)
+    )]
+    Full {
+        /// Where it is to be written.
+        dir: PathBuf,
+        /// Bytes that will be written.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// The disk could not be asked.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Tells the free bytes of the disk on which a path lies, or will lie.
+pub type FreeSpace = fn(&Path) -> io::Result<u64>;
+
+/// What this user may still write; of a path that is not there yet, on the disk of its nearest ancestor.
+pub fn free_space(path: &Path) -> io::Result<u64> {
+    let absolute = std::path::absolute(path)?;
+    let there = absolute.ancestors().find(|path| path.exists()).map_or_else(|| PathBuf::from("/"), Path::to_owned);
+    let disk = rustix::fs::statvfs(&there)?;
+    // Some network file systems do not know their size.
+    Ok(if disk.f_blocks == 0 { u64::MAX } else { disk.f_bavail.saturating_mul(disk.f_frsize) })
+}
+
+/// For who wants to begin whatever is free.
+pub fn boundless(_: &Path) -> io::Result<u64> {
+    Ok(u64::MAX)
+}
+
+/// Refuses work that will write `needed` bytes to `dir` where fewer are `free`.
+pub fn check_space(dir: &Path, needed: u64, free: FreeSpace) -> Result<(), SpaceError> {
+    let free = free(dir)?;
+    if needed <= free { Ok(()) } else { Err(SpaceError::Full { dir: dir.to_owned(), needed, free }) }
+}
+
+/// A size for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = ["KiB", "MiB", "GiB", "TiB"];
+        let mut size = self.0 as f64;
+        let mut unit = "B";
+        for larger in units {
+            if size < 1024.0 {
+                break;
+            }
+            size /= 1024.0;
+            unit = larger;
+        }
+        if unit == "B" { write!(f, "{} B", self.0) } else { write!(f, "{size:.1} {unit}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_in_the_largest_fitting_unit() {
+        let written: Vec<String> = [0, 1_023, 1_024, 1 << 20, 5 << 40].map(|size| Bytes(size).to_string()).into();
+        assert_eq!(written, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "5.0 TiB"]);
+    }
+
+    #[test]
+    fn what_fits_begins_and_what_does_not_is_told_with_both_sizes() {
+        let little: FreeSpace = |_| Ok(5 << 20);
+        let dir = Path::new("out");
+        check_space(dir, 5 << 20, little).unwrap();
+        check_space(dir, u64::MAX, boundless).unwrap();
+        assert_eq!(
+            check_space(dir, (5 << 20) + 1, little).unwrap_err().to_string(),
+            "`out` needs about 5.0 MiB of disk, and 5.0 MiB are free. Make room, name a directory on another disk, or begin \
+             all the same with `--skip-space-check`"
+        );
+        // The disk of the nearest ancestor is asked.
+        let folder = tempfile::tempdir().unwrap();
+        check_space(&folder.path().join("not/there/yet"), 1, free_space).unwrap();
+        check_space(folder.path(), u64::MAX - 1, free_space).unwrap_err();
+    }
+}

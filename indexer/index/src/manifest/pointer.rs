@@ -1,0 +1,64 @@
+//! Names of manifests, and `CURRENT`: the name and checksum of the current one.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// The pointer's file.
+pub(super) const POINTER: &str = "CURRENT";
+
+/// File name of a generation's manifest.
+pub(super) fn manifest_name(generation: u64) -> String {
+    format!("manifest-{generation:06}.json")
+}
+
+/// Only of a name that [`manifest_name`] gives: others, as `manifest-+5.json`, are no manifests.
+pub(super) fn generation_of(name: &str) -> Option<u64> {
+    let generation = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
+    (manifest_name(generation) == name).then_some(generation)
+}
+
+/// A pointer or a manifest that cannot be used.
+pub(super) fn damaged(path: PathBuf, part: &str, expected: String, got: String) -> Error {
+    let hint = "Put a sound copy there (written under another name, then `mv`), make another generation current with \
+                `dyad-indexer rollback --index DIR GENERATION`, or build again";
+    Error::Format { path, part: part.to_owned(), expected, got, hint }
+}
+
+/// The pointer's content: file name and checksum.
+pub(super) fn read_pointer(index: &Path) -> Result<Option<(String, u32)>> {
+    let path = index.join(POINTER);
+    let text = match fs_err::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let parsed = text.trim_end().split_once(' ').and_then(|(name, checksum)| {
+        generation_of(name)?;
+        Some((name.to_owned(), u32::from_str_radix(checksum, 16).ok()?))
+    });
+    match parsed {
+        Some(pointer) => Ok(Some(pointer)),
+        None => Err(damaged(
+            path,
+            "content",
+            "`manifest-NNNNNN.json CHECKSUM`".to_owned(),
+            format!("`{}`", text.trim_end().escape_debug()),
+        )),
+    }
+}
+
+/// Number of the generation that `CURRENT` names; none where there is no index yet.
+pub fn current_generation(index: &Path) -> Result<Option<u64>> {
+    Ok(read_pointer(index)?.and_then(|(name, _)| generation_of(&name)))
+}
+
+/// Numbers that the names in a directory hold, ascending.
+pub(super) fn numbers(index: &Path, number: impl Fn(&str) -> Option<u64>) -> Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for entry in fs_err::read_dir(index)? {
+        found.extend(number(&entry?.file_name().to_string_lossy()));
+    }
+    found.sort_unstable();
+    Ok(found)
+}

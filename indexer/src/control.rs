@@ -1,0 +1,77 @@
+//! How a job is followed and ended: the trait that stages report to, and the cancellation that they look at.
+
+use std::sync::LazyLock;
+
+use dyad_command::Cancellation;
+
+use crate::error::Error;
+
+/// What a stage counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Documents, or their vectors.
+    Documents,
+    /// Nodes of a graph, on all of its layers.
+    Nodes,
+    /// Bytes of the corpus on disk.
+    Bytes,
+    /// Searches of a certificate.
+    Searches,
+}
+
+/// Receives the progress of a job's stages, which follow one another. Called from any thread.
+pub trait Progress: Sync {
+    /// A stage begins; `total` steps are expected where that is known.
+    fn begin(&self, stage: &str, unit: Unit, total: Option<u64>);
+    /// `steps` more steps of the stage are done.
+    fn advance(&self, steps: u64);
+    /// The stage is over, or will not be finished.
+    fn finish(&self);
+    /// Something worth a line that is not an error.
+    fn note(&self, text: &str);
+    /// Something that the user may not have meant.
+    fn warn(&self, text: &str) {
+        self.note(text);
+    }
+}
+
+/// Reports nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&self, _stage: &str, _unit: Unit, _total: Option<u64>) {}
+    fn advance(&self, _steps: u64) {}
+    fn finish(&self) {}
+    fn note(&self, _text: &str) {}
+}
+
+/// Who follows a job, and who ends it.
+#[derive(Clone, Copy)]
+pub struct JobControl<'a> {
+    /// Told of every step.
+    pub progress: &'a dyn Progress,
+    /// Ends the job with [`Error::Cancelled`].
+    pub cancel: &'a Cancellation,
+}
+
+impl JobControl<'static> {
+    /// Followed by nobody and never cancelled.
+    pub fn silent() -> Self {
+        static NEVER: LazyLock<Cancellation> = LazyLock::new(Cancellation::new);
+        Self { progress: &Silent, cancel: &NEVER }
+    }
+}
+
+impl JobControl<'_> {
+    /// Refuses to go on with a job that was cancelled.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+    }
+}
+
+impl std::fmt::Debug for JobControl<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JobControl").field("cancel", self.cancel).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,307 @@
+//! What a finished graph is worth: recall and cost for a ladder of beam widths, against the exact scan.
+//!
+//! The questions are those that the build was given, or else documents of the shard, sampled by seed. A document finds
+//! itself at once, so it is left out of both the walk's hits and the exact ones: recall is over its *other* nearest
+//! documents. Documents lie where the vectors lie, real questions do not always: with documents the certificate compares
+//! graphs and shows decay, with questions it says what will be served. Walks score vectors as the shard stores them; the
+//! exact hits are those of the vectors that were given, and so are the scores that hits are judged by. A hit as near as the last exact one counts, so
+//! that duplicates cost nothing.
+
+use dyad_index::format::RowType;
+use dyad_index::search::{RESCORED, SCANNED_AT_ONCE, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan};
+use dyad_index::{Arranged, Certificate, Metric, QuerySource, RankScore, RecallPoint, Scored};
+use rayon::prelude::*;
+
+use super::order;
+use super::recall_gate::RecallGate;
+use super::repair::Repaired;
+use super::served::ServedRows;
+use crate::control::JobControl;
+use crate::error::Error;
+
+/// Documents searched for; all of a smaller shard.
+pub const QUERIES: usize = 500;
+/// Questions asked of those that were given, sampled by seed.
+pub const HELD_OUT: usize = 1_000;
+/// Deepest rank of the score profile.
+pub const PROFILE_RANKS: usize = 2_048;
+/// So that the sample is not the beginning of the order of insertion.
+pub(super) const SAMPLE_SEED: u64 = 0x5EED_CE27;
+
+/// The vectors of a shard.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    /// As they were given: exact hits are found among these.
+    pub given: &'a dyn VectorRows,
+    /// The type in which the shard stores them: walks score them as this.
+    pub served_as: RowType,
+}
+
+impl std::fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rows").field("given", &self.given.len()).field("served_as", &self.served_as).finish()
+    }
+}
+
+/// A question; where it is a document, its node.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    row: &'a [f32],
+    node: Option<u32>,
+}
+
+/// Measures `repaired`, whose nodes are `rows.given`. Runs on the current rayon pool.
+///
+/// Advances `progress` by one per search, of which there are [`searches()`]. Returns [`Error::Cancelled`] soon
+/// after it is cancelled.
+pub fn certify(
+    repaired: &Repaired,
+    arranged: &Arranged,
+    rows: Rows<'_>,
+    gate: &RecallGate<'_>,
+    seed: u64,
+    control: JobControl<'_>,
+) -> Result<Certificate, Error> {
+    let (graph, given) = (&repaired.graph, rows.given);
+    let (asked, source) = ask(given, gate, seed);
+    let metric = arranged.codes.codec.metric();
+    let others = given.len() - usize::from(source == QuerySource::Documents && !given.is_empty());
+    let depth = others.min(PROFILE_RANKS);
+    let exact = exact(&asked, given, depth, metric, control)?;
+    let mut certificate = Certificate {
+        vectors: given.len() as u64,
+        unreachable_before_repair: repaired.unreachable_before,
+        links_added: repaired.links_added,
+        unreachable: graph.reachable().iter().filter(|reached| !**reached).count() as u64,
+        queries: asked.len() as u64,
+        source,
+        profile: profile(&exact, depth),
+        recall: Vec::new(),
+    };
+    for ef in gate.widths() {
+        control.check()?;
+        let point = measure(arranged, rows, &asked, &exact, ef, &certificate);
+        certificate.recall.push(point);
+        control.progress.advance(asked.len() as u64);
+    }
+    Ok(certificate)
+}
+
+/// Searches that a certificate takes: for each question the exact one, and one for each beam width.
+pub fn searches(n: usize, gate: &RecallGate<'_>) -> u64 {
+    let asked = match gate.questions {
+        Some(questions) if !questions.is_empty() => questions.len().min(HELD_OUT),
+        _ => n.min(QUERIES),
+    };
+    asked as u64 * (1 + gate.widths().len() as u64)
+}
+
+fn ask<'a>(rows: &'a dyn VectorRows, gate: &RecallGate<'a>, seed: u64) -> (Vec<Asked<'a>>, QuerySource) {
+    let sample = |n: usize, most: usize| order::sample(n, most, seed ^ SAMPLE_SEED).into_iter();
+    match gate.questions {
+        Some(questions) if !questions.is_empty() => {
+            let asked = sample(questions.len(), HELD_OUT).map(|at| Asked { row: questions.row(at), node: None });
+            (asked.collect(), QuerySource::HeldOut)
+        }
+        _ => {
+            let asked = sample(rows.len(), QUERIES).map(|node| Asked { row: rows.row(node), node: Some(node) });
+            (asked.collect(), QuerySource::Documents)
+        }
+    }
+}
+
+/// The `depth` nearest of each question, itself left out, by comparing with every vector.
+fn exact(
+    asked: &[Asked<'_>],
+    rows: &dyn VectorRows,
+    depth: usize,
+    metric: Metric,
+    control: JobControl<'_>,
+) -> Result<Vec<Vec<Scored>>, Error> {
+    let scan = |asked: &[Asked<'_>]| -> Result<Vec<Vec<Scored>>, Error> {
+        let queries: Vec<&[f32]> = asked.iter().map(|asked| asked.row).collect();
+        // A document finds itself too.
+        let scanned = exact_scan(rows, &queries, depth + 1, metric, None, |_| !control.cancel.is_cancelled());
+        control.progress.advance(asked.len() as u64);
+        let found = asked.iter().zip(scanned).map(|(asked, found)| {
+            if found.is_cancelled() { Err(Error::Cancelled) } else { Ok(others(found.hits, asked.node, depth)) }
+        });
+        found.collect()
+    };
+    let scanned: Vec<Vec<Vec<Scored>>> = asked.par_chunks(SCANNED_AT_ONCE).map(scan).collect::<Result<_, Error>>()?;
+    Ok(scanned.into_iter().flatten().collect())
+}
+
+/// Mean exact score at ranks 1, 2, 4 and so on, up to `depth`.
+fn profile(exact: &[Vec<Scored>], depth: usize) -> Vec<RankScore> {
+    let ranks = std::iter::successors(Some(1), |rank| Some(rank * 2)).take_while(|rank| *rank <= depth);
+    let mean = |rank: usize| -> f64 {
+        let scores = exact.iter().filter_map(|hits| hits.get(rank - 1)).map(|hit| f64::from(hit.score));
+        scores.sum::<f64>() / exact.len().max(1) as f64
+    };
+    ranks.map(|rank| RankScore { rank, score: mean(rank) }).collect()
+}
+
+/// One width, searched as it is served: with the margins of the certificate.
+fn measure(
+    arranged: &Arranged,
+    rows: Rows<'_>,
+    asked: &[Asked<'_>],
+    exact: &[Vec<Scored>],
+    ef: usize,
+    certificate: &Certificate,
+) -> RecallPoint {
+    let wide = ef > 100 && exact.first().is_some_and(|exact| exact.len() >= 100);
+    let graph = arranged.layout.view();
+    let metric = arranged.codes.codec.metric();
+    let served = ServedRows { rows: rows.given, row_type: rows.served_as };
+    let shard =
+        ShardView { codes: arranged.codes.view(), links: &graph, order: Some(graph.order()), rows: &served, metric };
+    // Whatever scores chose them: a rounded score says nothing beside exact ones.
+    let judged = |mut hits: Vec<Scored>, row: &[f32]| {
+        for hit in &mut hits {
+            hit.score = metric.score(row, rows.given.row(hit.node));
+        }
+        hits
+    };
+    let measured: Vec<(f64, f64, u64, u64)> = asked
+        .par_iter()
+        .zip(exact)
+        .map_init(SearchScratch::default, |scratch, (asked, exact)| {
+            let search = |k: usize, scratch: &mut SearchScratch| {
+                let margin = certificate.margin(k, ef.max(k));
+                // A document finds itself first.
+                let k = k + usize::from(asked.node.is_some());
+                shard.search_one(asked.row, &SearchParams { margin, ..SearchParams::new(k, ef) }, scratch)
+            };
+            let found = search(10, scratch);
+            let cost = found.cost;
+            let at_10 = share(&judged(others(found.hits, asked.node, 10 + RESCORED), asked.row), exact, 10);
+            let at_100 = if wide {
+                share(&judged(others(search(100, scratch).hits, asked.node, 100), asked.row), exact, 100)
+            } else {
+                0.0
+            };
+            (at_10, at_100, cost.total(), cost.scored)
+        })
+        .collect();
+    // Summed in order: the same graph has the same certificate, whatever the threads.
+    let (at_10, at_100, computed, scored) =
+        measured.iter().fold((0.0, 0.0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2, sum.3 + one.3));
+    let queries = asked.len().max(1) as f64;
+    RecallPoint {
+        ef,
+        recall_at_10: at_10 / queries,
+        recall_at_100: wide.then_some(at_100 / queries),
+        distance_computations: computed as f64 / queries,
+        scored: scored as f64 / queries,
+    }
+}
+
+/// The first `depth` hits that are not `node`.
+fn others(mut hits: Vec<Scored>, node: Option<u32>, depth: usize) -> Vec<Scored> {
+    hits.retain(|hit| Some(hit.node) != node);
+    hits.truncate(depth);
+    hits
+}
+
+/// Share of the first `k` exact hits that `hits` matches among its own first `k`; 1 where there is nothing to find.
+fn share(hits: &[Scored], exact: &[Scored], k: usize) -> f64 {
+    let exact = exact.get(..k).unwrap_or(exact);
+    let Some(last) = exact.last() else { return 1.0 };
+    let found = hits.iter().take(exact.len()).filter(|hit| hit.score >= last.score).count();
+    found as f64 / exact.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use dyad_index::quant::{Codec, Codes};
+    use dyad_index::search::{DenseRows, flat};
+    use dyad_index::{Graph, Layer};
+
+    use super::*;
+    use crate::graph_build::tests::{cancelled, synthetic};
+
+    fn f32_rows(rows: &dyn VectorRows) -> Rows<'_> {
+        Rows { given: rows, served_as: RowType::F32 }
+    }
+
+    fn scored(scores: &[f32]) -> Vec<Scored> {
+        (0..).zip(scores).map(|(node, &score)| Scored { node, score }).collect()
+    }
+
+    #[test]
+    fn shares_count_hits_as_near_as_the_last_exact_one() {
+        let exact = scored(&[0.9, 0.8, 0.8]);
+        assert!((share(&scored(&[0.9, 0.8, 0.1]), &exact, 10) - 2.0 / 3.0).abs() < 1e-12);
+        assert!((share(&scored(&[0.8, 0.8]), &exact, 2) - 1.0).abs() < 1e-12);
+        assert!((share(&[], &[], 10) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_exact_hits_are_those_of_the_flat_scan() {
+        let rows = synthetic::Rows::clustered(700, 8, 9, 0.5, 2);
+        for metric in [Metric::Cosine, Metric::L2] {
+            let asked: Vec<Asked<'_>> =
+                (0..40).map(|node| Asked { row: rows.row(node), node: (node % 2 == 0).then_some(node) }).collect();
+            let exact = exact(&asked, &rows, 20, metric, JobControl::silent()).unwrap();
+            for (asked, exact) in asked.iter().zip(exact) {
+                assert_eq!(exact, others(flat(&rows, asked.row, 21, metric, None), asked.node, 20));
+            }
+        }
+        let stop = cancelled();
+        assert!(matches!(
+            super::exact(
+                &[Asked { row: &[], node: None }],
+                &rows,
+                2,
+                Metric::L2,
+                JobControl { cancel: &stop, ..JobControl::silent() }
+            ),
+            Err(Error::Cancelled)
+        ));
+    }
+
+    #[test]
+    fn a_node_that_the_walk_misses_lowers_recall_and_shows_as_unreachable() {
+        // Four directions; node 3 has no incoming link.
+        let values = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
+        let rows = DenseRows::new(&values, 2);
+        let lists = [vec![1], vec![0, 2], vec![1], vec![2]];
+        let graph = Graph { entry: 0, layers: vec![Layer::from_lists(vec![0, 1, 2, 3], &lists)] };
+        let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
+        let arranged = Arranged::new(&graph, &codes).unwrap();
+        let repaired = Repaired { graph, unreachable_before: 1, links_added: 0 };
+        let certificate =
+            certify(&repaired, &arranged, f32_rows(&rows), &RecallGate::default(), 0, JobControl::silent()).unwrap();
+        assert_eq!((certificate.vectors, certificate.queries, certificate.unreachable), (4, 4, 1));
+        let recall = certificate.recall.first().unwrap();
+        // Nodes 0, 1 and 2 miss node 3 of their three others; a walk for 3 finds all of its own.
+        assert!((recall.recall_at_10 - 0.75).abs() < 1e-12, "{recall:?}");
+        assert_eq!(recall.recall_at_100, None);
+    }
+
+    #[test]
+    fn f16_is_measured_as_it_is_served() {
+        // Rows around (1, 1, ..) whose differences f16 rounds away: it has steps of 1/1024 there.
+        // So few that a walk scores all of them: the row itself, ten hits, and what is scored beyond them.
+        let (n, dim) = (11 + RESCORED, 8);
+        let value = |at: usize| 1.0 + ((at * 7_919 + 13) % 1_009) as f32 / 1_009.0 / 2_048.0;
+        let values: Vec<f32> = (0..n * dim).map(value).collect();
+        let rows = DenseRows::new(&values, dim);
+        let lists: Vec<Vec<u32>> =
+            (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();
+        let graph = Graph { entry: 0, layers: vec![Layer::from_lists((0..n as u32).collect(), &lists)] };
+        let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::L2, 0));
+        let arranged = Arranged::new(&graph, &codes).unwrap();
+        let repaired = Repaired { graph, unreachable_before: 0, links_added: 0 };
+        let at_512 = |served_as| {
+            let rows = Rows { given: &rows, served_as };
+            let certificate =
+                certify(&repaired, &arranged, rows, &RecallGate::default(), 0, JobControl::silent()).unwrap();
+            certificate.recall.last().unwrap().recall_at_10
+        };
+        let (full, half) = (at_512(RowType::F32), at_512(RowType::F16));
+        assert!(full > 0.999 && half < 0.9, "{full} and {half}");
+    }
+}

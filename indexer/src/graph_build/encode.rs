@@ -1,0 +1,75 @@
+//! Codes of all rows, block by block: a step that is followed and can be ended, as the others are.
+
+use dyad_index::quant::{Codec, Codes, line_words, row_bytes};
+use dyad_index::search::VectorRows;
+
+use crate::control::JobControl;
+use crate::error::Error;
+
+/// Rows between two looks at the cancel flag.
+const BLOCK: usize = 8_192;
+
+/// Some rows of a larger set, one after another.
+struct Block<'a> {
+    rows: &'a dyn VectorRows,
+    first: usize,
+    len: usize,
+}
+
+impl VectorRows for Block<'_> {
+    fn dim(&self) -> usize {
+        self.rows.dim()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn row(&self, node: u32) -> &[f32] {
+        if (node as usize) < self.len { self.rows.row(self.first as u32 + node) } else { &[] }
+    }
+}
+
+/// The same as [`Codes::encode`], on the current rayon pool. Advances progress by one per row.
+///
+/// Returns [`Error::Cancelled`] soon after it is cancelled.
+pub fn encode(rows: &dyn VectorRows, codec: Codec, control: JobControl<'_>) -> Result<Codes, Error> {
+    let n = rows.len();
+    let mut lines = Vec::with_capacity(n * line_words(codec.dim()));
+    let mut bytes = Vec::with_capacity(n * row_bytes(codec.dim()));
+    for first in (0..n).step_by(BLOCK) {
+        control.check()?;
+        let block = Block { rows, first, len: BLOCK.min(n - first) };
+        let codes = Codes::encode(&block, codec.clone());
+        lines.extend_from_slice(&codes.lines);
+        bytes.extend_from_slice(&codes.rows);
+        control.progress.advance(block.len as u64);
+    }
+    Ok(Codes { codec, lines, rows: bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use dyad_index::Metric;
+
+    use super::*;
+    use crate::graph_build::tests::{cancelled, synthetic::Rows};
+
+    #[test]
+    fn blocks_make_the_codes_that_all_rows_together_make() {
+        for n in [1, BLOCK, 2 * BLOCK + 1] {
+            let rows = Rows::clustered(n, 8, 5, 0.5, 1);
+            let codec = Codec::fit(&rows, Metric::Cosine, 3);
+            let control = JobControl::silent();
+            let (whole, blocks) = (Codes::encode(&rows, codec.clone()), encode(&rows, codec, control).unwrap());
+            assert!(blocks.codec == whole.codec && blocks.lines == whole.lines && blocks.rows == whole.rows, "{n}");
+        }
+    }
+
+    #[test]
+    fn encoding_can_be_cancelled() {
+        let rows = Rows::clustered(3, 8, 2, 0.5, 1);
+        let control = JobControl { cancel: &cancelled(), ..JobControl::silent() };
+        assert!(matches!(encode(&rows, Codec::fit(&rows, Metric::L2, 3), control), Err(Error::Cancelled)));
+    }
+}

@@ -1,0 +1,49 @@
+//! Making one shard's graph, from unit vectors to a certified, fully reachable graph.
+//!
+//! | file | what |
+//! |---|---|
+//! | `pipeline.rs` | all steps in their order |
+//! | `graph.rs` | the `GraphBuilder` trait and its parameters |
+//! | `choice.rs` | the builders by name |
+//! | `native/` | our own builder |
+//! | `hnsw_rs.rs` | the `hnsw_rs` crate as a builder |
+//! | `encode.rs` | rows -> codes |
+//! | `code_scores.rs` | scores of any two rows by their int8 codes |
+//! | `freeze.rs` | a builder's lists -> layers |
+//! | `select.rs` | which links a full node keeps |
+//! | `repair.rs` | links to nodes that cannot be reached |
+//! | `recall_gate.rs` | how the finished graph is measured, and the recall it must reach |
+//! | `questions.rs` | questions read from files |
+//! | `certify.rs` | recall and cost of the finished graph |
+//! | `served.rs` | vectors as they will be stored, for that |
+//! | `validate.rs` | what a row must be before |
+//! | `order.rs` | seeded orders and samples |
+
+pub mod certify;
+pub mod choice;
+mod code_scores;
+pub mod encode;
+pub mod freeze;
+pub mod graph;
+pub mod hnsw_rs;
+pub mod native;
+pub mod order;
+pub mod pipeline;
+pub mod questions;
+pub mod recall_gate;
+pub mod repair;
+pub mod select;
+mod served;
+pub mod validate;
+
+pub use certify::certify;
+pub use choice::Builder;
+pub use freeze::freeze;
+pub use graph::{BuildInput, BuildParams, GraphBuilder};
+pub use pipeline::{BuiltGraph, GraphBuild};
+pub use questions::Questions;
+pub use recall_gate::{RecallGate, RecallTarget};
+pub use repair::{Repaired, repair};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Insertion of all members of one layer, by many threads, several nodes at a time on each.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dyad_index::Layer;
+use dyad_index::quant::{CodesView, Prepared};
+use dyad_index::search::{NeighbourSearch, Scored, SearchScratch};
+use rayon::prelude::*;
+
+use super::diverse::diverse;
+use super::lists::{Lists, Members};
+use crate::control::JobControl;
+use crate::error::Error;
+use crate::graph_build::graph::BuildParams;
+
+/// Nodes that a thread inserts at once.
+pub(super) const TURNS: usize = 8;
+/// Nodes that one thread inserts one by one before others join: parallel insertion into a tiny graph makes orphans.
+const SERIAL_START: usize = 1_024;
+
+/// The finished layers above the one being built, highest first, and where walks start.
+#[derive(Clone, Copy)]
+pub(super) struct UpperLayers<'a> {
+    pub(super) layers: &'a [Layer],
+    pub(super) entry: u32,
+}
+
+impl UpperLayers<'_> {
+    /// Greedy descent: the member of the layer above that is nearest to the prepared row.
+    fn start(&self, codes: &CodesView<'_>, prepared: &Prepared) -> u32 {
+        let mut here = self.entry;
+        let mut best = codes.score(prepared, here);
+        for layer in self.layers {
+            loop {
+                let before = here;
+                for node in layer.neighbours(before) {
+                    let score = codes.score(prepared, *node);
+                    if score > best {
+                        (best, here) = (score, *node);
+                    }
+                }
+                if here == before {
+                    break;
+                }
+            }
+        }
+        here
+    }
+}
+
+/// What the building of a layer needs.
+pub(super) struct LayerBuild<'a> {
+    pub(super) codes: CodesView<'a>,
+    pub(super) upper: UpperLayers<'a>,
+    pub(super) params: &'a BuildParams,
+    pub(super) control: JobControl<'a>,
+}
+
+/// What a thread keeps from one insertion to the next.
+#[derive(Default)]
+struct Scratch {
+    search: SearchScratch,
+    prepared: Prepared,
+    found: Vec<(u32, Vec<Scored>)>,
+}
+
+impl LayerBuild<'_> {
+    /// Builds the layer of `members`, of which the first `above` are members of the layer above too.
+    pub(super) fn build(&self, members: &[u32], above: usize, cap: usize, lowest: bool) -> Result<Layer, Error> {
+        let places = if lowest {
+            Members::All
+        } else {
+            let mut sorted = members.to_vec();
+            sorted.sort_unstable();
+            Members::Some(sorted)
+        };
+        // Room for half as many links again: see the module's header.
+        let lists = Lists::new(places, members.len(), cap + cap / 2);
+        let (first, rest) = members.split_at(above.max(1).min(members.len()));
+        // Nodes of the layer above find themselves there, and start at the entry point instead.
+        self.insert(first, &lists, cap, lowest, |_, _| self.upper.entry)?;
+        let start = |_: u32, prepared: &Prepared| self.upper.start(&self.codes, prepared);
+        self.insert(rest, &lists, cap, lowest, start)?;
+        let mut nodes = members.to_vec();
+        nodes.sort_unstable();
+        let cut: Vec<Vec<u32>> = nodes
+            .par_iter()
+            .map_init(Prepared::default, |prepared, node| {
+                let mut links = lists.links(*node);
+                links.sort_unstable_by(|a, b| b.cmp(a));
+                if links.len() > cap {
+                    links = diverse(&self.codes, &links, cap, true, prepared);
+                }
+                links.iter().map(|link| link.node).collect()
+            })
+            .collect();
+        self.control.check()?;
+        Ok(Layer::from_lists(nodes, &cut))
+    }
+
+    fn insert(
+        &self,
+        nodes: &[u32],
+        lists: &Lists,
+        cap: usize,
+        lowest: bool,
+        start: impl Fn(u32, &Prepared) -> u32 + Sync,
+    ) -> Result<(), Error> {
+        let serial = SERIAL_START.min(nodes.len());
+        let mut scratch = Scratch::default();
+        for node in nodes.iter().take(serial) {
+            self.insert_some(std::slice::from_ref(node), lists, cap, &start, &mut scratch);
+            self.advance(1, lowest)?;
+        }
+        let next = AtomicUsize::new(serial);
+        let work = |_: usize| -> Result<(), Error> {
+            let mut scratch = Scratch::default();
+            loop {
+                let from = next.fetch_add(TURNS, Ordering::Relaxed);
+                let some = nodes.get(from..nodes.len().min(from + TURNS)).unwrap_or(&[]);
+                if some.is_empty() {
+                    return Ok(());
+                }
+                self.insert_some(some, lists, cap, &start, &mut scratch);
+                self.advance(some.len(), lowest)?;
+            }
+        };
+        (0..self.params.threads).into_par_iter().with_max_len(1).try_for_each(work)
+    }
+
+    fn advance(&self, nodes: usize, lowest: bool) -> Result<(), Error> {
+        if lowest {
+            self.control.progress.advance(nodes as u64);
+        }
+        self.control.check()
+    }
+
+    fn insert_some(
+        &self,
+        nodes: &[u32],
+        lists: &Lists,
+        cap: usize,
+        start: &impl Fn(u32, &Prepared) -> u32,
+        scratch: &mut Scratch,
+    ) {
+        let search = NeighbourSearch { codes: self.codes, links: lists };
+        let Scratch { search: memory, prepared, found } = scratch;
+        found.clear();
+        search.nearest(nodes, self.params.ef_construction, memory, start, |node, hits| {
+            found.push((node, hits.to_vec()));
+        });
+        for (node, hits) in found.iter() {
+            let kept = diverse(&self.codes, hits, cap, false, prepared);
+            let mut cut = |links: Vec<Scored>| diverse(&self.codes, &links, cap, false, prepared);
+            lists.add(*node, &kept, &mut cut);
+            for link in &kept {
+                lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut cut);
+            }
+        }
+    }
+}

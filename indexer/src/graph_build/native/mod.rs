@@ -1,0 +1,113 @@
+//! Our own builder: HNSW insertion (Malkov and Yashunin 2018) by codes instead of vectors, layer by layer.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `layer.rs` | insertion of all members of one layer, by many threads |
+//! | `lists.rs` | the growing lists of a layer |
+//! | `diverse.rs` | which links a node keeps |
+//!
+//! What differs from the textbook, and why:
+//!
+//! * Distances are those of int8 codes, and most candidates are dismissed by their sketches: a sixth of the memory
+//!   traffic of f32 vectors, which is what bounds insertion.
+//! * Layers are built from the highest down, each complete before the next begins, so that every walk on a layer starts
+//!   from a finished one above.
+//! * Each thread inserts several nodes at once; their walks take turns, as those of a batch of questions do.
+//! * Lists have room for half as many links again, and are cut back when they are full: pruning costs as much as the
+//!   search otherwise. In the end every list is cut to its cap.
+
+mod diverse;
+mod layer;
+mod lists;
+
+use dyad_index::{Graph, Layer};
+
+use self::layer::{LayerBuild, UpperLayers};
+use super::graph::{BuildInput, BuildParams, GraphBuilder};
+use super::order;
+use crate::control::JobControl;
+use crate::error::Error;
+
+/// The native builder.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Native;
+
+impl GraphBuilder for Native {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn memory(&self, nodes: u64, dim: usize, params: &BuildParams) -> u64 {
+        memory(nodes, dim, params)
+    }
+
+    fn build(&self, input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) -> Result<Graph, Error> {
+        params.validate()?;
+        let n = input.codes.view().len();
+        if n == 0 {
+            return Err(Error::NoVectors);
+        }
+        let limit = dyad_index::search::MAX_SLOTS - 1;
+        if n > limit {
+            return Err(Error::TooManyVectors { limit, got: n });
+        }
+        let threads = params.threads;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(|source| Error::Threads { threads, source })?;
+        pool.install(|| build(input, params, control))
+    }
+}
+
+fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) -> Result<Graph, Error> {
+    let n = input.codes.view().len();
+    let levels = levels(n, params);
+    let top = levels.iter().copied().max().unwrap_or(0);
+    // Members of higher layers first; the order among equals is seeded.
+    let mut order = order::shuffled(n, params.seed);
+    order.sort_by_key(|node| std::cmp::Reverse(levels.get(*node as usize).copied().unwrap_or(0)));
+    let entry = order.first().copied().unwrap_or(0);
+    let mut layers: Vec<Layer> = Vec::with_capacity(usize::from(top) + 1);
+    for number in (0..=top).rev() {
+        let above = order.partition_point(|node| levels.get(*node as usize).is_some_and(|level| *level > number));
+        let count = order.partition_point(|node| levels.get(*node as usize).is_some_and(|level| *level >= number));
+        let upper = UpperLayers { layers: &layers, entry };
+        let layer = LayerBuild { codes: input.codes.view(), upper, params, control };
+        let members = order.get(..count).unwrap_or(&[]);
+        layers.push(layer.build(members, above, params.cap(usize::from(number)), number == 0)?);
+    }
+    layers.reverse();
+    Ok(Graph { entry, layers })
+}
+
+/// Bytes at the peak, which is where the finished lists of layer 0 are cut to their caps.
+fn memory(nodes: u64, dim: usize, params: &BuildParams) -> u64 {
+    let (m, ef) = (params.m as u64, params.ef_construction as u64);
+    // Order, number and level of each node, and the keys that the order is sorted by.
+    let order = 4 + 4 + 1 + 16;
+    // Target and score of each link that there is room for, and the lock.
+    let growing = |cap: u64| (cap + cap / 2) * 8 + 8;
+    // The cut list, an allocation of its own; then the layer: links, offset, number.
+    let cut = |cap: u64| 24 + 16 + cap * 4 + cap * 4 + 8 + 4;
+    // The share of nodes above layer 0 is 1 / M, above layer 1 1 / M^2 and so on.
+    let upper = (growing(m) + cut(m)) / m.saturating_sub(1).max(1);
+    let node = order + growing(2 * m) + cut(2 * m) + upper;
+    // Each walk: a question's codes and planes, candidates, hits, a bit for each node, whose words are listed as well.
+    let walk = 8 * dim as u64 + 64 * ef + nodes / 8 + nodes / 16;
+    nodes.saturating_mul(node).saturating_add(walk.saturating_mul((layer::TURNS * params.threads) as u64))
+}
+
+/// Highest layer of each node: geometric with mean 1 / ln M, from a seeded hash of the node's number.
+fn levels(n: usize, params: &BuildParams) -> Vec<u8> {
+    let scale = 1.0 / (params.m as f64).ln();
+    let level = |node: u32| {
+        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(&node.to_le_bytes(), params.seed ^ 0x001E_7E15);
+        let uniform = ((hash >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
+        (-uniform.ln() * scale).min(f64::from(MAX_LEVEL)) as u8
+    };
+    (0..n as u32).map(level).collect()
+}
+
+/// More layers than 2^30 nodes fill with M = 2.
+const MAX_LEVEL: u8 = 40;

@@ -1,0 +1,97 @@
+//! One shard's graph and codes from its vectors: encode, build, repair, lay out, certify. The order of the steps.
+
+use dyad_index::format::RowType;
+use dyad_index::quant::Codec;
+use dyad_index::search::VectorRows;
+use dyad_index::{Arranged, Certificate, Metric};
+
+use super::certify::{self, certify};
+use super::encode::encode;
+use super::graph::{BuildInput, BuildParams, GraphBuilder};
+use super::recall_gate::RecallGate;
+use super::repair::{self, repair};
+use crate::control::{JobControl, Unit};
+use crate::error::Error;
+
+/// What a shard's graph is built of, and how.
+#[derive(Clone, Copy)]
+pub struct GraphBuild<'a> {
+    /// Vectors of finite values; unit vectors for [`Metric::Cosine`].
+    pub rows: &'a dyn VectorRows,
+    /// How they are compared.
+    pub metric: Metric,
+    /// Type in which they will be stored: the certificate measures with vectors of this type.
+    pub row_type: RowType,
+    /// Makes the graph.
+    pub builder: &'a dyn GraphBuilder,
+    /// Of the graph.
+    pub params: &'a BuildParams,
+    /// How the result is measured, and what it must reach.
+    pub gate: RecallGate<'a>,
+    /// Told of every step, and ends the work.
+    pub control: JobControl<'a>,
+    /// Number of the shard and of all shards, as in "2/4"; empty where there is one. Follows the names of the steps.
+    pub label: &'a str,
+}
+
+impl std::fmt::Debug for GraphBuild<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GraphBuild")
+            .field("rows", &self.rows.len())
+            .field("params", self.params)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A shard's graph, codes and certificate.
+#[derive(Debug)]
+pub struct BuiltGraph {
+    /// Graph and codes by slot.
+    pub arranged: Arranged,
+    /// What the graph is worth. Every node is reachable.
+    pub certificate: Certificate,
+}
+
+impl GraphBuild<'_> {
+    /// Builds them, on the current rayon pool and the builder's own threads.
+    pub fn run(&self) -> Result<BuiltGraph, Error> {
+        let arranged = self.arrange()?;
+        let searches = certify::searches(self.rows.len(), &self.gate);
+        self.step("certificate", Unit::Searches, Some(searches), || self.certify(arranged))
+    }
+
+    fn step<T>(&self, name: &str, unit: Unit, total: Option<u64>, work: impl FnOnce() -> T) -> T {
+        self.control.progress.begin(format!("{name} {}", self.label).trim_end(), unit, total);
+        let done = work();
+        self.control.progress.finish();
+        done
+    }
+
+    /// Graph and codes without a certificate, and what the repair did.
+    fn arrange(&self) -> Result<(Arranged, repair::Repaired), Error> {
+        let n = self.rows.len() as u64;
+        let codec = Codec::fit(self.rows, self.metric, self.params.seed);
+        let codes = self.step("codes", Unit::Documents, Some(n), || encode(self.rows, codec, self.control))?;
+        let input = BuildInput { rows: self.rows, codes: &codes };
+        let graph =
+            self.step("graph", Unit::Documents, Some(n), || self.builder.build(&input, self.params, self.control))?;
+        let repaired = self.step("repair", Unit::Nodes, Some(repair::steps(&graph)), || {
+            repair(graph, self.rows, self.metric, self.params, self.control)
+        })?;
+        let arranged = Arranged::new(&repaired.graph, &codes)?;
+        Ok((arranged, repaired))
+    }
+
+    fn certify(&self, (arranged, repaired): (Arranged, repair::Repaired)) -> Result<BuiltGraph, Error> {
+        let rows = certify::Rows { given: self.rows, served_as: self.row_type };
+        let certificate = certify(&repaired, &arranged, rows, &self.gate, self.params.seed, self.control)?;
+        if certificate.unreachable > 0 {
+            let vectors = self.rows.len() as u64;
+            return Err(Error::Unreachable { unreachable: certificate.unreachable, vectors });
+        }
+        if let Some(target) = self.gate.target {
+            target.check(&certificate, if self.label.is_empty() { "1/1" } else { self.label })?;
+        }
+        Ok(BuiltGraph { arranged, certificate })
+    }
+}

@@ -1,0 +1,104 @@
+//! How the recall of a finished graph is measured, and what it must reach: questions, beam widths, the target.
+
+use dyad_index::Certificate;
+use dyad_index::search::VectorRows;
+
+use super::graph::BuildParams;
+use crate::error::Error;
+
+/// Beam widths measured.
+pub const EF_SWEEP: [usize; 11] = [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512];
+
+/// How a graph is measured. The default: by its own documents, without a target.
+#[derive(Clone, Copy, Default)]
+pub struct RecallGate<'a> {
+    /// Questions that are none of the documents, of the documents' dimension and unit length; without them, documents
+    /// are searched for.
+    pub questions: Option<&'a dyn VectorRows>,
+    /// What must be reached.
+    pub target: Option<RecallTarget>,
+}
+
+impl std::fmt::Debug for RecallGate<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let questions = self.questions.map(VectorRows::len);
+        f.debug_struct("RecallGate").field("questions", &questions).field("target", &self.target).finish()
+    }
+}
+
+impl RecallGate<'_> {
+    /// The sweep with the width of the target, ascending.
+    pub fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = EF_SWEEP.into_iter().chain(self.target.map(|target| target.ef)).collect();
+        widths.sort_unstable();
+        widths.dedup();
+        widths
+    }
+}
+
+/// The least recall that a build accepts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RecallTarget {
+    recall: f64,
+    ef: usize,
+}
+
+impl RecallTarget {
+    /// At least `recall` of the 10 nearest at beam width `ef`, in every shard.
+    pub fn new(recall: f64, ef: usize) -> Result<Self, Error> {
+        let (low, high) = (*BuildParams::EF_CONSTRUCTION.start(), *BuildParams::EF_CONSTRUCTION.end());
+        if !(recall > 0.0 && recall <= 1.0) {
+            return Err(Error::TargetValue { got: recall });
+        }
+        if !(low..=high).contains(&ef) {
+            return Err(Error::Parameter { name: "at-ef", low, high, got: ef });
+        }
+        Ok(Self { recall, ef })
+    }
+
+    /// Refuses a certificate that does not reach it; `shard` is named in the error.
+    pub fn check(self, certificate: &Certificate, shard: &str) -> Result<(), Error> {
+        let point = certificate.recall.iter().find(|point| point.ef == self.ef);
+        let recall = point.map_or(0.0, |point| point.recall_at_10);
+        if recall >= self.recall {
+            return Ok(());
+        }
+        Err(Error::BelowTarget { shard: shard.to_owned(), recall, floor: self.recall, ef: self.ef })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyad_index::RecallPoint;
+
+    use super::*;
+
+    #[test]
+    fn targets_outside_of_their_range_are_refused() {
+        for recall in [0.0, -0.1, 1.001, f64::NAN, f64::INFINITY] {
+            assert!(matches!(RecallTarget::new(recall, 128), Err(Error::TargetValue { .. })), "{recall}");
+        }
+        assert!(matches!(RecallTarget::new(0.9, 0), Err(Error::Parameter { name: "at-ef", .. })));
+        assert!(RecallTarget::new(1.0, 10_000).is_ok() && RecallTarget::new(1e-9, 1).is_ok());
+    }
+
+    #[test]
+    fn the_width_of_the_target_is_measured_once() {
+        let gate = |ef| RecallGate { questions: None, target: Some(RecallTarget::new(0.9, ef).unwrap()) };
+        assert_eq!(gate(128).widths(), EF_SWEEP);
+        assert_eq!(gate(100).widths().get(5..8), Some([96, 100, 128].as_slice()));
+        assert_eq!(RecallGate::default().widths(), EF_SWEEP);
+    }
+
+    #[test]
+    fn a_certificate_below_the_target_is_refused_with_the_fix() {
+        let point =
+            RecallPoint { ef: 64, recall_at_10: 0.9, recall_at_100: None, distance_computations: 1.0, scored: 1.0 };
+        let certificate = Certificate { recall: vec![point], ..Certificate::default() };
+        RecallTarget::new(0.9, 64).unwrap().check(&certificate, "1/1").unwrap();
+        let refused = RecallTarget::new(0.95, 64).unwrap().check(&certificate, "2/4").unwrap_err().to_string();
+        for part in ["shard 2/4", "0.9000", "0.95", "ef 64", "--ef-construction", "--min-recall"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+    }
+}

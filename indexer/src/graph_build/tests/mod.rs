@@ -1,0 +1,26 @@
+//! Graph building against slow oracles, on hand-made, random, synthetic and real data.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `synthetic.rs` | clustered and duplicated vectors |
+//! | `freeze.rs` | derived layers against their definition |
+//! | `repair.rs` | hard graphs: unreachable components, duplicates, full nodes |
+//! | `hnsw_rs.rs` | recall beside the crate's own search, reachability, reproducibility |
+//! | `native.rs` | recall beside the exact scan, hard sets, cancelling, both metrics |
+//! | `real.rs` | real text embeddings |
+
+use dyad_command::Cancellation;
+
+mod freeze;
+mod hnsw_rs;
+mod native;
+mod real;
+mod repair;
+pub(super) mod synthetic;
+
+/// Of a job that was cancelled before it began.
+pub(super) fn cancelled() -> Cancellation {
+    let cancellation = Cancellation::new();
+    cancellation.cancel();
+    cancellation
+}

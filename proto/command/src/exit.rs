@@ -1,0 +1,96 @@
+//! Arguments in, errors told, exit code out.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::logs::init_logs;
+
+/// Exit code of a command that failed.
+pub const FAILURE: u8 = 1;
+/// Exit code of a command that was used wrongly, as clap has it.
+pub const USAGE: u8 = 2;
+/// Exit code of a command that a signal ended, as shells have it: 128 + SIGINT.
+pub const INTERRUPTED: u8 = 130;
+
+/// An argument, or a setting of the environment, that cannot be used: ends with [`USAGE`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// Runs the command line of this process: parses it, starts the logs, does what it asks for. An error is told on standard error,
+/// with its causes; `code` gives its exit code. Where the reader of our output has had enough, as in `COMMAND | head`, all is well.
+pub fn run<A: Parser>(
+    command: impl FnOnce(A) -> anyhow::Result<ExitCode>,
+    code: impl FnOnce(&anyhow::Error) -> u8,
+) -> ExitCode {
+    let arguments = match A::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no failures; clap knows. A closed pipe is nobody's fault.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
+        }
+    };
+    init_logs();
+    match command(arguments) {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Where even standard error is gone, the exit code still tells.
+            let _ = writeln!(io::stderr().lock(), "error: {}", chain(&error));
+            ExitCode::from(if error.is::<UsageError>() { USAGE } else { code(&error) })
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(broken)
+}
+
+/// An error with its causes, from the outside in. Many messages hold their cause's words already: those are not said again.
+pub fn chain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, ": {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot read: {source}")]
+    struct Outer {
+        source: io::Error,
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let missing = || fs_err::read("nope.toml").unwrap_err();
+        let message = "failed to open file `nope.toml`: No such file or directory (os error 2)";
+        assert_eq!(chain(&missing().into()), message);
+        let within = Err::<(), _>(missing()).context("cannot train").unwrap_err();
+        assert_eq!(chain(&within), format!("cannot train: {message}"));
+        assert_eq!(chain(&Outer { source: missing() }.into()), format!("cannot read: {message}"));
+    }
+
+    #[test]
+    fn a_broken_pipe_is_known_wherever_it_stands() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(is_broken_pipe(&broken().into()));
+        assert!(is_broken_pipe(&Err::<(), _>(broken()).context("printing").unwrap_err()));
+        assert!(is_broken_pipe(&Outer { source: broken() }.into()));
+        assert!(!is_broken_pipe(&io::Error::from(io::ErrorKind::NotFound).into()));
+    }
+}
