@@ -1,6 +1,6 @@
 //! Filters checked condition by condition: one way through, without recursion deeper than the limit.
 
-use super::Check;
+use super::violations::Check;
 use crate::limits::{
     MAX_FILTER_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_FIELD_BYTES, MAX_FILTER_TEXT_BYTES, MAX_FILTER_VALUES,
 };

@@ -3,70 +3,19 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `mod.rs` | every request |
+//! | `violations.rs` | what breaks a rule, collected |
 //! | `filter.rs` | filters, whatever their depth |
 
 mod filter;
+mod violations;
 
 use std::collections::HashSet;
 
+use self::violations::Check;
 use crate::limits;
 use crate::v1;
 
-/// One field that breaks a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// Path of the field, for example `texts[3]`.
-    pub field: String,
-    /// What was expected and what came.
-    pub description: String,
-}
-
-/// All fields of a request that break a rule.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid request: {}", .0.iter().map(|v| format!("`{}`: {}", v.field, v.description)).collect::<Vec<_>>().join("; "))]
-pub struct Violations(pub Vec<Violation>);
-
-impl From<Violations> for tonic::Status {
-    fn from(violations: Violations) -> Self {
-        Self::invalid_argument(violations.to_string())
-    }
-}
-
-/// Collects violations. At most 16 are reported, so that a reply stays small.
-#[derive(Debug, Default)]
-struct Check(Vec<Violation>);
-
-impl Check {
-    fn fail(&mut self, field: impl Into<String>, description: impl Into<String>) {
-        if self.0.len() < 16 {
-            self.0.push(Violation { field: field.into(), description: description.into() });
-        }
-    }
-
-    fn count(&mut self, field: &str, got: usize, max: usize) {
-        if got == 0 || got > max {
-            self.fail(field, format!("expected 1 to {max} entries, got {got}"));
-        }
-    }
-
-    fn text(&mut self, field: &str, text: &str, max_bytes: usize) {
-        if text.trim().is_empty() {
-            self.fail(field, "expected text, got none");
-        } else if text.len() > max_bytes {
-            self.fail(field, format!("expected at most {max_bytes} bytes, got {}", text.len()));
-        }
-    }
-
-    fn at_most(&mut self, field: &str, got: u32, max: u32) {
-        if got > max {
-            self.fail(field, format!("expected at most {max}, got {got}"));
-        }
-    }
-
-    fn done(self) -> Result<(), Violations> {
-        if self.0.is_empty() { Ok(()) } else { Err(Violations(self.0)) }
-    }
-}
+pub use violations::{Violation, Violations};
 
 /// Checks a batch of texts to embed.
 pub fn encode_request(request: &v1::EncodeRequest) -> Result<(), Violations> {

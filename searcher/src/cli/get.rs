@@ -9,8 +9,8 @@ use dyad_command::UsageError;
 use dyad_proto::client::SearcherClient;
 use dyad_proto::v1;
 
+use super::json;
 use super::query::Server;
-use super::{json, print_json};
 
 /// Print documents by key. Exit code 1 where the index does not hold one of them.
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ impl Get {
         let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;
         let reply = client.get_documents(request).await?;
         if self.json {
-            print_json(&json::documents(&reply))?;
+            json::print(&json::documents(&reply))?;
         } else {
             let mut out = std::io::stdout().lock();
             for v1::Document { key, title, text, metadata_json } in &reply.documents {

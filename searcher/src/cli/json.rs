@@ -3,6 +3,13 @@
 use dyad_proto::v1;
 use serde_json::{Value, json};
 
+/// Prints one JSON value, indented.
+pub(super) fn print(value: &Value) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    writeln!(std::io::stdout().lock(), "{value:#}")?;
+    Ok(())
+}
+
 /// The shortest decimal that reads back as the same f32; `as f64` would print digits that are not there.
 fn number(value: f32) -> Value {
     value.to_string().parse::<f64>().map_or(Value::Null, |value| json!(value))

@@ -64,10 +64,3 @@ fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     })
 }
-
-/// Prints one JSON value, indented.
-fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    writeln!(std::io::stdout().lock(), "{value:#}")?;
-    Ok(())
-}

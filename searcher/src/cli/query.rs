@@ -9,7 +9,7 @@ use dyad_command::UsageError;
 use dyad_proto::client::{ClientConfig, SearcherClient};
 use dyad_proto::v1;
 
-use super::{filter, json, print_json, table};
+use super::{filter, json, table};
 
 /// Where the searcher is.
 #[derive(Debug, Args)]
@@ -104,7 +104,7 @@ impl Query {
         let query = request.query.clone();
         let reply = client.search(request).await?;
         if self.json {
-            print_json(&json::search(&query, &reply))?;
+            json::print(&json::search(&query, &reply))?;
         } else {
             table::print(&mut std::io::stdout().lock(), &query, &reply)?;
         }
@@ -154,7 +154,7 @@ impl Explain {
         };
         let reply = client.explain(request).await?;
         if self.json {
-            print_json(&json::explain(&reply))?;
+            json::print(&json::explain(&reply))?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut out = std::io::stdout().lock();

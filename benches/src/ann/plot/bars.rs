@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{colour, heading};
+use super::style::{colour, heading};
 use crate::ann::measured::{EngineRun, Measured};
 
 const WIDTH: u32 = 900;

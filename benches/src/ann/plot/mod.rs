@@ -4,30 +4,18 @@
 //! |---|---|
 //! | `recall.rs` | recall against queries per second, on a log axis |
 //! | `bars.rs` | build time, memory |
+//! | `style.rs` | colours and headings |
 //!
 //! Text is left to the viewer's own sans-serif font, so that drawing needs no font system.
 
 mod bars;
 mod recall;
+mod style;
 
 use std::path::{Path, PathBuf};
 
-use plotters::style::RGBColor;
-
 use super::measured::Measured;
 use crate::harness::{Error, Result};
-
-/// Colours that also differ for the colour-blind (Okabe and Ito 2008), the first for our own engine.
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(213, 94, 0),
-    RGBColor(0, 114, 178),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(120, 120, 120),
-    RGBColor(0, 0, 0),
-];
 
 /// Writes `recall-qps.svg`, `recall-qps-all-threads.svg`, `build.svg`, `memory.svg` (vectors cold) and `memory-served.svg`; returns their paths.
 pub fn write_plots(dir: &Path, measured: &Measured) -> Result<Vec<PathBuf>> {
@@ -48,17 +36,6 @@ pub fn write_plots(dir: &Path, measured: &Measured) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(paths)
-}
-
-/// The colour of an engine: in all plots that of the name by which it was asked for.
-fn colour(measured: &Measured, engine: &str) -> RGBColor {
-    let asked = measured.asked.iter();
-    let at = asked.map(|asked| asked.name == engine || asked.members.iter().any(|member| member == engine));
-    COLOURS[at.take_while(|found| !found).count() % COLOURS.len()]
-}
-
-fn heading(measured: &Measured, what: &str) -> String {
-    format!("{}: {what}", measured.workload)
 }
 
 #[cfg(test)]

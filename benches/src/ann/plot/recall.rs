@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::{colour, heading};
+use super::style::{colour, heading};
 use crate::ann::curve::{Curve, CurvePoint};
 use crate::ann::measured::{Measured, Speed};
 

@@ -11,7 +11,7 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::native::Native;
 use dyad_indexer::graph_build::{BuildParams, GraphBuild, GraphBuilder as _, RecallGate};
 
-use super::{BuildJob, Engine, Opening};
+use super::engine::{BuildJob, Engine, Opening};
 use crate::ann::protocol::Described;
 use crate::dataset::Metric;
 

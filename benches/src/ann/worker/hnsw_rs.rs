@@ -13,7 +13,7 @@ use ::hnsw_rs::prelude::Distance;
 use anyhow::{Context as _, ensure};
 use dyad_index::kernels;
 
-use super::{BuildJob, Engine, Opening};
+use super::engine::{BuildJob, Engine, Opening};
 use crate::ann::protocol::Described;
 use crate::dataset::Metric;
 

@@ -2,12 +2,14 @@
 //!
 //! | file | what lives there |
 //! |---|---|
+//! | `engine.rs` | what every engine can do |
 //! | `dyad.rs` | our index: **the one place to change when its interface does** |
 //! | `hnsw_rs.rs` | the crate `hnsw_rs`, as a peer: its own build and its own search |
 //! | `search.rs` | all queries on one thread or many, timed |
 //! | `memory.rs` | what the process holds |
 
 mod dyad;
+mod engine;
 mod hnsw_rs;
 mod memory;
 mod search;
@@ -19,50 +21,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-use super::protocol::{Built, Described, Opened, Request};
-use crate::dataset::{Matrix, Metric, npy};
+use self::engine::{BuildJob, Engine, Opening};
+use super::protocol::{Built, Opened, Request};
+use crate::dataset::{Matrix, npy};
 use crate::harness;
 
 /// Engines that this binary holds.
 pub const ENGINES: [&str; 2] = ["dyad", "hnsw_rs"];
-
-/// What a build is to do.
-#[derive(Debug)]
-struct BuildJob<'a> {
-    base: Matrix,
-    metric: Metric,
-    m: usize,
-    ef_construction: usize,
-    threads: usize,
-    seed: u64,
-    dir: &'a Path,
-}
-
-/// One engine of this binary.
-trait Engine {
-    /// Itself in words.
-    fn describe(&self) -> Described;
-    /// Builds and writes an index; returns the seconds of the build alone.
-    fn build(&self, job: BuildJob<'_>) -> anyhow::Result<f64>;
-    /// Opens what `build` wrote.
-    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>>;
-}
-
-/// An opened index.
-trait Opening: Sync {
-    /// Values per vector.
-    fn dim(&self) -> usize;
-    /// Writes the ids of the nearest rows into `out`, nearest first; what is left of `out` stays as it is.
-    fn search(&self, query: &[f32], value: usize, out: &mut [i32]);
-    /// The same for many queries, `k` ids each: the engine's batch call, where it has one.
-    fn search_batch(&self, queries: &[&[f32]], k: usize, value: usize, out: &mut [i32]) {
-        for (query, out) in queries.iter().zip(out.chunks_mut(k.max(1))) {
-            self.search(query, value, out);
-        }
-    }
-    /// Drops pages of full-precision vectors, where they are mapped.
-    fn cool(&self) {}
-}
 
 /// Serves requests until `quit` or the end of `input`.
 pub fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {

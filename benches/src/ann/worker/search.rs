@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use rayon::prelude::*;
 
-use super::Opening;
+use super::engine::Opening;
 use crate::ann::protocol::Mode;
 use crate::dataset::Matrix;
 

@@ -8,7 +8,7 @@ use dyad_encoder::tokenize::{Budget, Tokenizer, Tokens};
 use dyad_encoder::{Compute, Device, Dtype, Model, Tower};
 use rayon::prelude::*;
 
-use super::{Embedded, Embedder};
+use super::embedder::{Embedded, Embedder};
 
 /// Like peers' `encode_document`.
 const TOWER: Tower = Tower::Answer;

@@ -2,10 +2,12 @@
 //!
 //! | file | what lives there |
 //! |---|---|
+//! | `embedder.rs` | what an opened model can do |
 //! | `dyad.rs` | our encoder: **the one place to change when its interface does** |
 
 #[cfg(feature = "torch")]
 mod dyad;
+mod embedder;
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -14,28 +16,13 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
+use self::embedder::Embedder;
 use super::protocol::{Described, Encoded, Memory, Opened, Prepared, Request, Tuned};
 use crate::dataset::{Matrix, npy};
 use crate::harness::{self, read_lines};
 
 /// Engines that this binary holds: our encoder in each number type that it may know.
 pub const ENGINES: [&str; 4] = ["dyad", "dyad-bf16", "dyad-f16", "dyad-int8"];
-
-/// An opened model.
-trait Embedder {
-    /// Embeds all texts: their vectors, and what is known of the tokens.
-    fn embed(&self, texts: &[String]) -> anyhow::Result<Embedded>;
-}
-
-/// Embedded texts.
-#[derive(Debug)]
-struct Embedded {
-    vectors: Vec<f32>,
-    dim: usize,
-    tokens: u64,
-    /// With padding; where it is known.
-    computed_tokens: Option<u64>,
-}
 
 /// Serves requests until `quit` or the end of `input`.
 pub fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {

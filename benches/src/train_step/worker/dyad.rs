@@ -10,7 +10,7 @@ use dyad_encoder::train::{Config, Length, Step};
 use dyad_encoder::{Compute, Device, Dtype, Tower};
 use rayon::prelude::*;
 
-use super::{Steps, Trainer};
+use super::trainer::{Steps, Trainer};
 
 /// An open model and its batches.
 #[derive(Debug)]

@@ -2,10 +2,12 @@
 //!
 //! | file | what lives there |
 //! |---|---|
+//! | `trainer.rs` | what an opened trainer can do |
 //! | `dyad.rs` | our trainer's step: **the one place to change when its interface does** |
 
 #[cfg(feature = "torch")]
 mod dyad;
+mod trainer;
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -14,27 +16,12 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
+use self::trainer::{Steps, Trainer};
 use super::protocol::{Described, Memory, Opened, Prepared, Request, Stepped};
 use crate::harness::{self, read_lines};
 
 /// Engines that this binary holds.
 pub const ENGINES: [&str; 1] = ["dyad"];
-
-/// What a step of training is asked of.
-trait Trainer {
-    /// Tokenizes pairs and keeps them as batches; how many.
-    fn prepare(&mut self, pairs: &[(String, String)], batch: usize) -> anyhow::Result<usize>;
-    /// One step with each batch.
-    fn steps(&mut self) -> anyhow::Result<Steps>;
-}
-
-/// What the steps did.
-#[derive(Debug)]
-struct Steps {
-    losses: Vec<f64>,
-    /// Nothing is padded.
-    tokens: u64,
-}
 
 /// Serves requests until `quit` or the end of `input`.
 pub fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {

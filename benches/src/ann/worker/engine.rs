@@ -1,0 +1,44 @@
+//! What every engine of this binary can do.
+
+use std::path::Path;
+
+use crate::ann::protocol::Described;
+use crate::dataset::{Matrix, Metric};
+
+/// What a build is to do.
+#[derive(Debug)]
+pub(super) struct BuildJob<'a> {
+    pub(super) base: Matrix,
+    pub(super) metric: Metric,
+    pub(super) m: usize,
+    pub(super) ef_construction: usize,
+    pub(super) threads: usize,
+    pub(super) seed: u64,
+    pub(super) dir: &'a Path,
+}
+
+/// One engine of this binary.
+pub(super) trait Engine {
+    /// Itself in words.
+    fn describe(&self) -> Described;
+    /// Builds and writes an index; returns the seconds of the build alone.
+    fn build(&self, job: BuildJob<'_>) -> anyhow::Result<f64>;
+    /// Opens what `build` wrote.
+    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>>;
+}
+
+/// An opened index.
+pub(super) trait Opening: Sync {
+    /// Values per vector.
+    fn dim(&self) -> usize;
+    /// Writes the ids of the nearest rows into `out`, nearest first; what is left of `out` stays as it is.
+    fn search(&self, query: &[f32], value: usize, out: &mut [i32]);
+    /// The same for many queries, `k` ids each: the engine's batch call, where it has one.
+    fn search_batch(&self, queries: &[&[f32]], k: usize, value: usize, out: &mut [i32]) {
+        for (query, out) in queries.iter().zip(out.chunks_mut(k.max(1))) {
+            self.search(query, value, out);
+        }
+    }
+    /// Drops pages of full-precision vectors, where they are mapped.
+    fn cool(&self) {}
+}
