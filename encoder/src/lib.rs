@@ -5,6 +5,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`error`], [`device`] | why a model cannot be opened or run; cpu or cuda, number type, threads |
+//! | [`random`] | random numbers that are the same on every machine |
 //! | [`config`] | what a model directory says about itself, as plain data |
 //! | [`checkpoint`] | a model as a value: configuration, tensors, files; its fingerprint |
 //! | [`transform`] | checkpoints from checkpoints: two towers, random values, another number type |
@@ -41,6 +42,7 @@ pub(crate) mod nn;
 pub mod optim;
 #[cfg(feature = "train")]
 pub mod probe;
+pub(crate) mod random;
 pub mod serve;
 pub mod tokenize;
 #[cfg(feature = "train")]

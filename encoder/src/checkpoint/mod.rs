@@ -4,14 +4,12 @@
 //! |---|---|
 //! | `read.rs` | a [`Checkpoint`], from a directory; the tensors of its modules |
 //! | `write.rs` | a checkpoint as a directory |
-//! | `directory.rs` | a directory that appears whole or not at all |
 //! | `tensor.rs`, `safetensors.rs` | tensors whose bytes are read or computed when asked for; their files, and the only writer of such |
 //! | `check.rs` | whether the tensors are those that the configuration asks for; their digests |
 //! | `fingerprint.rs` | the model's name by content |
 //! | `manifest.rs` | `dyad.json`: sharing, tied tensors, golden vectors |
 
 mod check;
-mod directory;
 mod fingerprint;
 mod manifest;
 mod read;
@@ -19,7 +17,6 @@ mod safetensors;
 mod tensor;
 mod write;
 
-pub(crate) use directory::Partial;
 pub(crate) use fingerprint::{ModuleRecords, fingerprint};
 pub(crate) use manifest::{Golden, MANIFEST, Manifest, SharedTensor};
 pub(crate) use read::{Checkpoint, Content, ModuleTensors, WEIGHTS, belongs};

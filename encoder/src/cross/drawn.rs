@@ -5,7 +5,7 @@ use tch::{Device, Kind, Tensor};
 use crate::device::{Compute, Dtype};
 use crate::error::{Error, torch};
 use crate::nn::{Parameter, Parameters, WeightForm};
-use crate::transform::Stream;
+use crate::random::Random;
 
 /// Hands out drawn tensors, and notes them.
 pub(super) struct Drawn {
@@ -43,7 +43,7 @@ impl Parameters for Drawn {
         let values: Vec<f32> = match shape {
             [_, input] => {
                 let bound = (1.0 / *input as f64).sqrt();
-                let mut stream = Stream::new(self.seed, &name);
+                let mut stream = Random::named(self.seed, &name);
                 (0..count).map(|_| stream.uniform(bound) as f32).collect()
             }
             _ => vec![if name.ends_with("norm.weight") { 1.0 } else { 0.0 }; count],

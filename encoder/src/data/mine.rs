@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::random::Random;
 use dyad_corpus::examples::{Example, Passage};
-use dyad_corpus::random::Random;
 use rayon::prelude::*;
 
 use super::error::DataError;

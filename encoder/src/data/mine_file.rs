@@ -1,11 +1,12 @@
 //! Mining from file to file.
 
 use std::collections::HashSet;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 use dyad_corpus::examples::{Example, ExampleReader, Passage, Skipped, to_tevatron};
 use dyad_corpus::{CorpusReader, ReadOptions};
+use dyad_files::AtomicFile;
 
 use super::error::DataError;
 use super::mine::{Finder, MineOptions, Mined, Miner, mine};
@@ -77,11 +78,8 @@ pub fn mine_file(
             "they bring scores, in whose place the mined file has this model's cosines: to learn from a teacher, have it score that file"
         );
     }
-    let mut name = out.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
-    let partial = out.with_file_name(name);
     let io = |error: std::io::Error| DataError::Source(error.into());
-    let mut file = BufWriter::new(fs_err::File::create(&partial).map_err(io)?);
+    let mut file = AtomicFile::create(out).map_err(io)?;
     let mut number = 0;
     let write = |mut example: Example| {
         number += 1;
@@ -89,17 +87,9 @@ pub fn mine_file(
         writeln!(file, "{}", to_tevatron(&example)).map_err(io)
     };
     let mined = mine(&*finder, examples()?.into_iter().flatten(), options, go_on, write);
-    let finished = mined.and_then(|mined| {
-        file.flush().map_err(io)?;
-        file.get_ref().sync_all().map_err(io)?;
-        fs_err::rename(&partial, out).map_err(io)?;
-        Ok(mined)
-    });
-    if finished.is_err() {
-        // Nobody reads it; what went wrong is told below.
-        let _ = fs_err::remove_file(&partial);
-    }
-    Ok(MinedFile { mined: finished?, candidates: searcher.is_none().then_some(held.len()), skipped })
+    let mined = mined?;
+    file.commit().map_err(io)?;
+    Ok(MinedFile { mined, candidates: searcher.is_none().then_some(held.len()), skipped })
 }
 
 /// Keys for a question and for passages that have none, which Tevatron's tools join by: the number of the example, from 1, and a digest

@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use dyad_corpus::random::Random;
+use crate::random::Random;
 
 use super::pairs::Pairs;
 use super::repair::repair;

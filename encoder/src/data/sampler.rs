@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dyad_corpus::random::Random;
+use crate::random::Random;
 use serde::{Deserialize, Serialize};
 
 use super::error::DataError;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use dyad_files::AtomicDir;
 use safetensors::Dtype as Stored;
 use tch::Kind;
 
@@ -11,7 +12,7 @@ use super::golden::{least_cosine, one_thread, validate};
 use super::load::Mode;
 use super::open::{Model, splitters};
 use super::tensors::to_checkpoint;
-use crate::checkpoint::{Checkpoint, Golden, MANIFEST, Manifest, Partial, TensorData};
+use crate::checkpoint::{Checkpoint, Golden, MANIFEST, Manifest, TensorData};
 use crate::config::{Layout, Module, Tower};
 use crate::device::{Dtype, OperatorThreads};
 use crate::error::Error;
@@ -36,7 +37,7 @@ pub fn create_with(from: &Path, to: &Path, creation: &Creation, aggregation: Agg
     absent(to)?;
     let source = Checkpoint::read(from)?;
     validate(&source)?;
-    publish(&towers(&source, creation, aggregation.module().as_ref())?, Partial::beside(to)?)
+    publish(&towers(&source, creation, aggregation.module().as_ref())?, AtomicDir::create(to)?)
 }
 
 /// As [`create_with`], with a new encoder over the token vectors of `from`; where its pooling is kept, it is the mean. Both
@@ -52,7 +53,7 @@ pub fn create_over(
     let source = Checkpoint::read(from)?;
     validate(&source)?;
     let plain = new_encoder(&source, Some(encoder), TokenVectors::Pretrained, creation.seed)?;
-    publish(&towers(&plain, creation, aggregation.module().as_ref())?, Partial::beside(to)?)
+    publish(&towers(&plain, creation, aggregation.module().as_ref())?, AtomicDir::create(to)?)
 }
 
 /// As [`create_over`], with random token vectors too, for training from scratch: no weights of `from` are read, and none need
@@ -72,7 +73,7 @@ pub fn create_drawn(
     let pooling = source.layout.route(Tower::Question).nth(1).filter(|_| encoder.is_none());
     let aggregator = aggregation.module().or(pooling.map(|placed| placed.module.clone()));
     let plain = new_encoder(&source, encoder, TokenVectors::Random, creation.seed)?;
-    publish(&towers(&plain, creation, aggregator.as_ref())?, Partial::beside(to)?)
+    publish(&towers(&plain, creation, aggregator.as_ref())?, AtomicDir::create(to)?)
 }
 
 /// Values of the projection that the question tower of `from` brings: DPR's `encode_proj`.
@@ -137,7 +138,7 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
         }
         Ok(())
     };
-    publish_if(&cast(source.with_all_files()?, stored)?, Partial::beside(to)?, check)
+    publish_if(&cast(source.with_all_files()?, stored)?, AtomicDir::create(to)?, check)
 }
 
 /// Refuses to write where something is.
@@ -146,7 +147,7 @@ fn absent(to: &Path) -> Result<(), Error> {
 }
 
 /// Writes a checkpoint with the ties that it has, and new golden vectors.
-fn publish(checkpoint: &Checkpoint, partial: Partial) -> Result<(), Error> {
+fn publish(checkpoint: &Checkpoint, partial: AtomicDir) -> Result<(), Error> {
     publish_if(checkpoint, partial, |_| Ok(()))
 }
 
@@ -154,7 +155,7 @@ fn publish(checkpoint: &Checkpoint, partial: Partial) -> Result<(), Error> {
 /// thread, the same numbers on every machine. The calling thread has its own number of operator threads again afterwards.
 fn publish_if(
     checkpoint: &Checkpoint,
-    partial: Partial,
+    partial: AtomicDir,
     check: impl FnOnce(&[Golden]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let _kept = OperatorThreads::kept();
@@ -170,7 +171,7 @@ fn publish_if(
     manifest.golden = model.golden_vectors()?;
     check(&manifest.golden)?;
     manifest.write(root)?;
-    partial.finish()
+    Ok(partial.commit()?)
 }
 
 /// Whether a model of ours has its `dyad.json`, which is written last.
@@ -192,12 +193,12 @@ impl Model {
     /// Writes a model to `to`, which must not exist: the one in `directory`, which this one was opened from, with the values
     /// that its tensors have now. Weights are f32; ties, and golden vectors of the new values, stand in `dyad.json`.
     pub fn write(&self, directory: &Path, to: &Path) -> Result<(), Error> {
-        publish(&self.checkpoint(directory)?, Partial::beside(to)?)
+        publish(&self.checkpoint(directory)?, AtomicDir::create(to)?)
     }
 
     /// As [`Self::write`], in the place of what is at `to`: a reader finds the one or the other, whole.
     pub fn replace(&self, directory: &Path, to: &Path) -> Result<(), Error> {
-        publish(&self.checkpoint(directory)?, Partial::over(to)?)
+        publish(&self.checkpoint(directory)?, AtomicDir::replace(to)?)
     }
 
     /// The model in `directory`, which this one was opened from, with the values that its tensors have now.

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use crate::random::Random;
 use dyad_corpus::examples::Example;
-use dyad_corpus::random::Random;
 
 /// Chooses `count` pairs of a question and its first positive, all questions and all answers different, each such pair of the
 /// source equally likely; fewer where there are no more (reservoir sampling, algorithm R of Vitter 1985).

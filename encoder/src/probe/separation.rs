@@ -1,6 +1,6 @@
 //! How well a linear classifier tells questions from answers: logistic regression, cross-validated.
 
-use dyad_corpus::random::Random;
+use crate::random::Random;
 use serde::Serialize;
 
 /// Parts of the cross-validation.

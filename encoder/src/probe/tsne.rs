@@ -3,8 +3,8 @@
 //! The crate takes its start from us, and adds up in the order of its threads: in a pool of one thread a seed gives the same
 //! picture again, to the bit, on the same machine.
 
+use crate::random::Random;
 use bhtsne::tSNE;
-use dyad_corpus::random::Random;
 
 use super::error::ProbeError;
 

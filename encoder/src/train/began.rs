@@ -3,9 +3,10 @@
 //! It is written before anything else of a run is. A checkpoint holds the same, but the first one may be far away: until then the
 //! directory already has the bundle to begin from, and negatives that were mined with it.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
+use dyad_files::write_atomic;
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
@@ -65,12 +66,8 @@ impl Began {
 
     /// Writes the file, whole or not at all.
     pub(super) fn write(&self, out: &Path) -> Result<(), TrainError> {
-        let (path, partial) = (out.join(FILE), out.join(format!("{FILE}.partial")));
-        let mut file = fs_err::File::create(&partial)?;
-        file.write_all(serde_json::to_string_pretty(self).map_err(io::Error::from)?.as_bytes())?;
-        file.sync_all()?;
-        fs_err::rename(&partial, path)?;
-        Ok(fs_err::File::open(out)?.sync_all()?)
+        let text = serde_json::to_string_pretty(self).map_err(io::Error::from)?;
+        Ok(write_atomic(&out.join(FILE), text.as_bytes())?)
     }
 }
 

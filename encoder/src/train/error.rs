@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use dyad_files::LockError;
+
 use crate::data::DataError;
 use crate::error::Error;
 
@@ -84,11 +86,8 @@ pub enum TrainError {
         split: String,
     },
     /// Another process trains in the directory.
-    #[error("another run writes to `{}`. Wait until it ends, or name another directory", path.display())]
-    Locked {
-        /// Directory of the run.
-        path: PathBuf,
-    },
+    #[error(transparent)]
+    Locked(#[from] LockError),
     /// A checkpoint cannot be written.
     #[error("cannot write checkpoint `{}`: {source}. Checkpoints from before are whole; make room and run again", path.display())]
     Save {

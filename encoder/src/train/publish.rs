@@ -1,7 +1,9 @@
 //! A run's directory: held by one process; in it the bundle that training begins from.
 
-use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dyad_files::DirLock;
 
 use super::TrainError;
 use super::config::{Config, Weights};
@@ -9,22 +11,13 @@ use crate::model::is_sealed;
 use crate::model::{create_drawn, create_over, create_with};
 use crate::transform::Creation;
 
-/// Makes the directory of a run, and keeps other processes from training there until the file is closed.
-pub(super) fn lock(out: &Path) -> Result<File, TrainError> {
+/// Makes the directory of a run, and keeps other processes from training there until the lock is dropped.
+pub(super) fn lock(out: &Path) -> Result<DirLock, TrainError> {
     if out.exists() && !out.is_dir() {
         return Err(TrainError::NoDirectory { path: out.to_owned() });
     }
     fs_err::create_dir_all(out)?;
-    let path = out.join("LOCK");
-    let file = fs_err::File::create(&path)?.into_file();
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(TrainError::Locked { path: out.to_owned() }),
-        Err(TryLockError::Error(error)) => {
-            let reason = format!("locking `{}`: {error}. Put the run on a local disk", path.display());
-            Err(std::io::Error::new(error.kind(), reason).into())
-        }
-    }
+    Ok(DirLock::acquire(out, Duration::ZERO)?)
 }
 
 /// The directory that training begins from: the model itself, or two towers that are made from it once.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dyad_corpus::metrics::Evaluation;
+use dyad_files::AtomicDir;
 
 use super::TrainError;
 use super::began::Began;
@@ -15,7 +16,6 @@ use super::publish::{lock, start};
 use super::stages::{Miner, check, pairs, sampler, suits};
 use super::state::{Best, Checkpoints, State};
 use super::step::{Length, Step};
-use crate::checkpoint::Partial;
 use crate::config::Tower;
 use crate::data::{Cursor, Prefetch, Sampler, TrainBatch};
 use crate::device::Compute;
@@ -52,8 +52,8 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
     let checkpoints = Checkpoints::of(out, config.checkpoints.keep);
     let saved = checkpoints.last()?;
     let [last, best] = ["final", "best"].map(|name| out.join(name));
-    Partial::recover(&last)?;
-    Partial::recover(&best)?;
+    AtomicDir::recover(&last)?;
+    AtomicDir::recover(&best)?;
     let began = Began::of(out, &facts, saved.as_ref().map(|(_, state)| state))?;
     let outcome = |state: &State, was_finished: bool| {
         let found = state.best.map(|found| (best.clone(), found.step, found.value));

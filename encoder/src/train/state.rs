@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use dyad_files::AtomicDir;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 
@@ -145,13 +146,8 @@ impl Checkpoints {
     /// Writes a checkpoint, and then removes those that are not to be kept.
     pub(super) fn save(&self, state: &State, values: &[(String, Tensor)]) -> Result<PathBuf, TrainError> {
         let path = self.of_step(state.step);
-        let partial = path.with_extension("partial");
-        let written = write(&self.folder, &partial, &path, state, values);
-        written.map_err(|source| {
-            // What was begun takes room that the disk may not have.
-            let _ = fs_err::remove_dir_all(&partial);
-            TrainError::Save { path: path.clone(), source }
-        })?;
+        let written = write(&self.folder, &path, state, values);
+        written.map_err(|source| TrainError::Save { path: path.clone(), source })?;
         self.retain(state.best.map(|best| best.step))?;
         Ok(path)
     }
@@ -184,21 +180,12 @@ impl Checkpoints {
     }
 }
 
-fn write(folder: &Path, partial: &Path, path: &Path, state: &State, values: &[(String, Tensor)]) -> io::Result<()> {
+fn write(folder: &Path, path: &Path, state: &State, values: &[(String, Tensor)]) -> io::Result<()> {
     fs_err::create_dir_all(folder)?;
-    for leftover in [partial, path] {
-        if leftover.exists() {
-            fs_err::remove_dir_all(leftover)?;
-        }
-    }
-    fs_err::create_dir(partial)?;
-    tensors::write(&partial.join(TENSORS), values).map_err(io::Error::other)?;
-    let file = fs_err::File::create(partial.join(STATE))?;
-    serde_json::to_writer_pretty(&file, state)?;
-    file.sync_all()?;
-    fs_err::File::open(partial)?.sync_all()?;
-    fs_err::rename(partial, path)?;
-    fs_err::File::open(folder)?.sync_all()
+    let partial = AtomicDir::replace(path)?;
+    tensors::write(&partial.path().join(TENSORS), values).map_err(io::Error::other)?;
+    serde_json::to_writer_pretty(fs_err::File::create(partial.path().join(STATE))?, state)?;
+    partial.commit()
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::random::Stream;
 use crate::checkpoint::TensorData;
 use crate::config::{Architecture, JsonFile, MultiHopConfig, T5Config, TensorSpec};
 use crate::error::Error;
+use crate::random::Random;
 
 /// Deviation of BERT's tensors where `initializer_range` does not say it (Devlin et al. 2019).
 pub(super) const BERT_RANGE: f64 = 0.02;
@@ -35,7 +35,7 @@ impl Init {
     pub(super) fn tensor(self, seed: u64, name: &str, shape: &[usize]) -> TensorData {
         let (count, name) = (shape.iter().product(), name.to_owned());
         TensorData::floats(shape.to_vec(), move || {
-            let mut stream = Stream::new(seed, &name);
+            let mut stream = Random::named(seed, &name);
             Ok(match self {
                 Self::Constant(value) => vec![value; count],
                 Self::Normal(deviation) => (0..count).map(|_| stream.truncated_normal(deviation) as f32).collect(),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `creation.rs`, `towers.rs`, `origin.rs` | two towers from a pretrained model, and what they share |
 //! | `new_encoder.rs` | a randomly initialised encoder over pretrained token vectors, or a whole model |
-//! | `initialize.rs`, `random.rs` | how tensors begin; reproducible random values |
+//! | `initialize.rs` | how tensors begin |
 //! | `cast.rs` | another number type |
 //! | `values.rs` | other values, as training gives them |
 //! | `dpr.rs` | DPR's form of BERT |
@@ -15,7 +15,6 @@ mod dpr;
 mod initialize;
 mod new_encoder;
 mod origin;
-mod random;
 #[cfg(test)]
 mod tests;
 mod towers;
@@ -25,6 +24,5 @@ pub(crate) use cast::cast;
 pub use creation::{Aggregation, Creation};
 pub use new_encoder::NewEncoder;
 pub(crate) use new_encoder::{TokenVectors, new_encoder};
-pub(crate) use random::Stream;
 pub(crate) use towers::towers;
 pub(crate) use values::with_values;

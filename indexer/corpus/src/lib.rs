@@ -10,7 +10,6 @@
 //! | [`metrics`] | ranking metrics under trec_eval's rules |
 //! | [`embeddings`] | a directory of vectors and their keys: resumable writer, verifying reader |
 //! | [`examples`] | questions with their answers, and passages that do not answer: what dual encoders learn from |
-//! | [`random`] | random numbers that are the same on every machine, for training |
 //!
 //! Everything here streams where a corpus can be large, refuses what it cannot read, and says in the error which file and
 //! line, what was expected, what was there, and what to do. Nothing here knows a model, an index or a network.
@@ -24,7 +23,6 @@ pub mod metrics;
 mod problem;
 pub mod qrels;
 pub mod queries;
-pub mod random;
 mod read;
 pub mod run;
 

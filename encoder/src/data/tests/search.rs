@@ -1,6 +1,6 @@
 //! Exact search against a sort of everything.
 
-use dyad_corpus::random::Random;
+use crate::random::Random;
 use proptest::prelude::*;
 use tch::Device;
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use dyad_files::write_atomic;
 use fs_err::{File, OpenOptions};
 use serde_json::Value;
 
@@ -21,11 +22,7 @@ impl Lines {
         let kept: Vec<&str> = text.lines().filter(|line| of_step(line).is_some_and(|of| Some(of) <= step)).collect();
         let kept: String = kept.iter().flat_map(|line| [line, "\n"]).collect();
         if kept != text {
-            let mut name = path.file_name().unwrap_or_default().to_owned();
-            name.push(".partial");
-            let partial = path.with_file_name(name);
-            fs_err::write(&partial, kept)?;
-            fs_err::rename(&partial, path)?;
+            write_atomic(path, kept.as_bytes())?;
         }
         Ok(Self(OpenOptions::new().create(true).append(true).open(path)?))
     }
