@@ -169,7 +169,7 @@ impl Todo<'_> {
         let clock = folder.join("train-seconds");
         let before = if clock.exists() { fs_err::read_to_string(&clock)?.trim().parse().unwrap_or(0.0) } else { 0.0 };
         let started = Instant::now();
-        let trained = train(self.config, &run, self.cancel.flag());
+        let trained = train(self.config, &run, self.cancel);
         let seconds = before + started.elapsed().as_secs_f64();
         if !matches!(&trained, Ok(outcome) if outcome.was_finished) {
             fs_err::create_dir_all(folder)?;

@@ -97,10 +97,10 @@ fn used<'a>(module: &Module, tensors: &ModuleTensors<'a>) -> Result<Vec<(String,
         .take(NAMES_SHOWN)
         .map(|name| format!("`{name}`"))
         .collect();
-    match unexpected.is_empty() {
-        true => Ok(used),
-        false => Err(Error::UnexpectedTensors { path: tensors.path.clone(), tensors: unexpected }),
+    if unexpected.is_empty() {
+        return Ok(used);
     }
+    Err(Error::UnexpectedTensors { path: tensors.path.clone(), tensors: unexpected })
 }
 
 fn fits(tensors: &ModuleTensors<'_>, (name, shape): &TensorSpec, tensor: &TensorData) -> Result<(), Error> {

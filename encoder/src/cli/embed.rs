@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     job.check_corpus().context("--corpus")?;
     let cancel = cancel_on_signal()?;
     let encoder = Model::open(&options.model.model, &options.model.compute())?;
-    let outcome = job.run(&encoder, cancel.flag())?;
+    let outcome = job.run(&encoder, &cancel)?;
 
     let mut output = std::io::stdout().lock();
     let out = options.out.display();

@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     keep_freed_memory();
     let config = Config::open(config)?;
     let cancel = cancel_on_signal().context("cannot watch for signals")?;
-    let outcome = train(&config, out, cancel.flag())?;
+    let outcome = train(&config, out, &cancel)?;
     let what = if outcome.was_finished { "nothing to do:" } else { "trained" };
     writeln!(output, "{what} {} steps; the last model is in {}", outcome.steps, outcome.last.display())?;
     if let Some((path, step, value)) = outcome.best {

@@ -1,5 +1,7 @@
 //! Digests: SHA-256 in hexadecimal, and JSON in one form for a digest to be taken of.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -10,7 +12,11 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 
 /// Bytes in lower-case hexadecimal.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The same JSON with the keys of every object sorted, so that rewriting a file does not rename a model.

@@ -91,13 +91,13 @@ impl Layout {
     /// The transformer that a tower begins with, and its place among the modules.
     pub(crate) fn transformer(&self, tower: Tower) -> Result<(usize, &Placed, &TransformerConfig), Error> {
         let first = self.routes[tower.index()].first().and_then(|&at| Some((at, self.modules.get(at)?)));
-        match first.map(|(at, placed)| (at, placed, &placed.module)) {
-            Some((at, placed, Module::Transformer(config))) => Ok((at, placed, config)),
-            _ => {
-                let fix = "A tower begins with a transformer";
-                Err(Error::MissingFile { path: self.root.join("config.json"), fix })
-            }
+        if let Some((at, placed)) = first
+            && let Module::Transformer(config) = &placed.module
+        {
+            return Ok((at, placed, config));
         }
+        let fix = "A tower begins with a transformer";
+        Err(Error::MissingFile { path: self.root.join("config.json"), fix })
     }
 
     /// Whether both towers end in a `Normalize` module.

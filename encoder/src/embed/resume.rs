@@ -7,8 +7,8 @@
 //! f32; in models whose sizes are no multiple of a vector register the last bit may.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{EarlierRows, EmbeddingsWriter, Part, SourceDigest};
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 use dyad_files::space::check_space;
@@ -46,13 +46,13 @@ struct Compared {
 pub(crate) fn resume(
     job: &EmbedJob,
     writer: &mut EmbeddingsWriter,
-    interrupted: &AtomicBool,
+    cancel: &Cancellation,
 ) -> Result<Resumed, JobError> {
     let parts = writer.finished_parts().to_vec();
     let stream = is_stream(&job.corpus);
     let mut reader = CorpusReader::open(&job.corpus, &job.read)?;
     let compared = compare(&mut reader, &parts, job.part_rows, !stream, &|| {
-        if interrupted.load(Ordering::Relaxed) { Err(job.interrupted(writer)) } else { Ok(()) }
+        if cancel.is_cancelled() { Err(job.interrupted(writer)) } else { Ok(()) }
     })?;
     let (kept, parts_dropped) = (compared.kept, parts.len() - compared.kept);
     if stream && parts_dropped > 0 {

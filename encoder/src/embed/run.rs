@@ -1,9 +1,9 @@
 //! The job: resume, embed, finish.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord};
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 
@@ -18,11 +18,11 @@ const LOOK: Duration = Duration::from_millis(100);
 
 impl EmbedJob {
     /// Runs until the corpus ends, an error, or `interrupted`. What whole parts hold is kept in any case.
-    pub fn run(&self, encoder: &Model, interrupted: &AtomicBool) -> Result<Outcome, JobError> {
+    pub fn run(&self, encoder: &Model, cancel: &Cancellation) -> Result<Outcome, JobError> {
         self.check_corpus()?;
         let mut writer = EmbeddingsWriter::open(&self.out, self.header(encoder))?;
         let was_complete = writer.is_complete();
-        let Resumed { reader, documents: kept, parts_dropped, earlier } = match resume(self, &mut writer, interrupted) {
+        let Resumed { reader, documents: kept, parts_dropped, earlier } = match resume(self, &mut writer, cancel) {
             Ok(resumed) => resumed,
             Err(error) => {
                 writer.discard();
@@ -50,7 +50,7 @@ impl EmbedJob {
         let source = Source { reader, earlier, tokenizer: encoder.tokenizer(), tower: self.tower };
         let windows = read_ahead(source, is_stream(&self.corpus))?;
         loop {
-            if interrupted.load(Ordering::Relaxed) {
+            if cancel.is_cancelled() {
                 return Err(self.interrupted(&writer));
             }
             let window = match windows.recv_timeout(LOOK) {
@@ -62,7 +62,7 @@ impl EmbedJob {
             truncated += window.tokens.iter().filter(|tokens| tokens.truncated).count() as u64;
             stored += window.documents.len() as u64;
             reused += window.earlier.iter().flatten().count() as u64;
-            if !self.embed(encoder, &window, &mut writer, &mut progress, interrupted)? {
+            if !self.embed(encoder, &window, &mut writer, &mut progress, cancel)? {
                 return Err(self.interrupted(&writer));
             }
         }
@@ -96,13 +96,13 @@ impl EmbedJob {
         window: &Window,
         writer: &mut EmbeddingsWriter,
         progress: &mut Progress,
-        interrupted: &AtomicBool,
+        cancel: &Cancellation,
     ) -> Result<bool, JobError> {
         let tokens = window.tokens.iter().map(|tokens| tokens.ids.len()).sum();
         progress.begin(window.bytes_read, window.documents.len(), tokens);
         let vectors = encoder.embed_while(self.tower, &window.tokens, VectorLength::Unit, self.budget, |tokens| {
             progress.batch(tokens);
-            !interrupted.load(Ordering::Relaxed)
+            !cancel.is_cancelled()
         })?;
         let Some(vectors) = vectors else { return Ok(false) };
         let mut new = vectors.chunks_exact(encoder.info().dim);

@@ -23,7 +23,7 @@ pub enum Mode {
 }
 
 /// What was loaded.
-pub(super) struct Modules {
+pub(super) struct LoadedModules {
     pub(super) modules: Vec<Loaded>,
     /// What is to be learned or is frozen, each tensor once; empty for inference.
     pub(super) parameters: Vec<Parameter>,
@@ -56,7 +56,7 @@ impl<'a> Loader<'a> {
         Self { checkpoint, compute, form, kind, tied: HashMap::new(), parameters: Vec::new() }
     }
 
-    pub(super) fn load(mut self) -> Result<Modules, Error> {
+    pub(super) fn load(mut self) -> Result<LoadedModules, Error> {
         let placed = &self.checkpoint.layout.modules;
         let recurrent = placed.iter().any(|placed| match &placed.module {
             Module::Transformer(config) => matches!(config.architecture, Architecture::Recurrent(_)),
@@ -72,7 +72,7 @@ impl<'a> Loader<'a> {
         };
         let modules = placed.iter().enumerate().map(|(at, placed)| self.module(at, placed));
         let modules = modules.collect::<Result<_, Error>>()?;
-        Ok(Modules { modules, parameters: self.parameters, padding, by_kernels })
+        Ok(LoadedModules { modules, parameters: self.parameters, padding, by_kernels })
     }
 
     fn module(&mut self, at: usize, placed: &Placed) -> Result<Loaded, Error> {

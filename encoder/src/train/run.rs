@@ -1,9 +1,9 @@
 //! A whole run: stages one behind another, with evaluation, checkpoints and log; and how it goes on where it was ended.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use dyad_command::Cancellation;
 use dyad_corpus::metrics::Evaluation;
 use dyad_files::AtomicDir;
 
@@ -46,7 +46,7 @@ pub struct Outcome {
 
 /// Trains by `config` in directory `out`, and goes on there where an earlier call was ended. `interrupted` is looked at between
 /// steps: once it is set, the run is saved and ends with [`TrainError::Interrupted`].
-pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Outcome, TrainError> {
+pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outcome, TrainError> {
     let _lock = lock(out)?;
     let facts = config.facts().map_err(std::io::Error::from)?;
     let checkpoints = Checkpoints::of(out, config.checkpoints.keep);
@@ -97,7 +97,7 @@ pub fn train(config: &Config, out: &Path, interrupted: &AtomicBool) -> Result<Ou
         out,
         directory: &directory,
         compute: &compute,
-        interrupted,
+        cancel,
         facts,
         model,
         checkpoints,
@@ -126,7 +126,7 @@ struct Run<'a> {
     /// What the model was opened from.
     directory: &'a Path,
     compute: &'a Compute,
-    interrupted: &'a AtomicBool,
+    cancel: &'a Cancellation,
     facts: String,
     model: String,
     checkpoints: Checkpoints,
@@ -139,7 +139,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        self.cancel.is_cancelled()
     }
 
     /// Runs a stage, from its begin or from a checkpoint.
@@ -150,11 +150,11 @@ impl Run<'_> {
         learned: Model,
         saved: Option<(PathBuf, State)>,
     ) -> Result<Model, TrainError> {
-        let Self { config, out, directory, compute, interrupted, .. } = *self;
+        let Self { config, out, directory, compute, cancel, .. } = *self;
         let mined = match &stage.mine {
             None => None,
             Some(mine) => {
-                let go_on = || !interrupted.load(Ordering::Relaxed);
+                let go_on = || !cancel.is_cancelled();
                 let miner = Miner { learned: &learned, directory, compute, out, seed: config.seed };
                 Some(self.or_interrupted(miner.mine(stage, mine, &go_on))?)
             }
@@ -269,13 +269,13 @@ impl Run<'_> {
 
     /// Each of [`METRICS`] of a model; `None` when interrupted.
     fn measure(&self, evaluator: &Evaluator, learned: &Model) -> Result<Option<Evaluation>, TrainError> {
-        let Self { config, compute, interrupted, .. } = *self;
+        let Self { config, compute, cancel, .. } = *self;
         let length = match config.evaluation.similarity {
             Similarity::Cosine => VectorLength::Unit,
             Similarity::InnerProduct => VectorLength::Raw,
         };
         let budget = Budget::of(compute.device, compute.dtype);
-        let go_on = || !interrupted.load(Ordering::Relaxed);
+        let go_on = || !cancel.is_cancelled();
         let embed = |tower: Tower, texts: &[Tokens]| learned.embed_while(tower, texts, length, budget, |_| go_on());
         let found = evaluator.search(&embed, learned.info().dim, compute.torch_device())?;
         Ok(found.map(|found| evaluator.measure(&found)))

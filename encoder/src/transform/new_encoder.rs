@@ -72,24 +72,21 @@ pub(crate) fn new_encoder(
             files.insert(PathBuf::from(name), content.clone());
         }
     }
-    let (json, architecture, tensors) = match encoder {
-        Some(encoder) => {
-            let json = encoder.json(config, max_tokens, &placed.folder)?;
-            let path = placed.folder.join("config.json");
-            let architecture = Architecture::from_json(&JsonFile::new(path, json.clone())?)?;
-            let source = Source { from, at, table: config.architecture.token_table(), tokens, seed };
-            let tensors = source.tensors(encoder, &architecture, &placed.folder)?;
-            (json, architecture, tensors)
-        }
-        None => {
-            let content = files.get(Path::new("config.json")).map(Content::json).transpose()?.flatten();
-            let mut json = dpr::bert_json(content.unwrap_or_default());
-            // What is random is f32, whatever the pretrained weights are.
-            name_type(&mut json, Dtype::F32);
-            let architecture = dpr::as_bert(config).architecture;
-            let tensors = initialize::transformer(&architecture, &placed.folder, seed)?;
-            (json, architecture, tensors)
-        }
+    let (json, architecture, tensors) = if let Some(encoder) = encoder {
+        let json = encoder.json(config, max_tokens, &placed.folder)?;
+        let path = placed.folder.join("config.json");
+        let architecture = Architecture::from_json(&JsonFile::new(path, json.clone())?)?;
+        let source = Source { from, at, table: config.architecture.token_table(), tokens, seed };
+        let tensors = source.tensors(encoder, &architecture, &placed.folder)?;
+        (json, architecture, tensors)
+    } else {
+        let content = files.get(Path::new("config.json")).map(Content::json).transpose()?.flatten();
+        let mut json = dpr::bert_json(content.unwrap_or_default());
+        // What is random is f32, whatever the pretrained weights are.
+        name_type(&mut json, Dtype::F32);
+        let architecture = dpr::as_bert(config).architecture;
+        let tensors = initialize::transformer(&architecture, &placed.folder, seed)?;
+        (json, architecture, tensors)
     };
     let settings = json!({"max_seq_length": max_tokens, "do_lower_case": config.lower_case});
     let weights = PathBuf::from(WEIGHTS);

@@ -111,7 +111,9 @@ impl Builder<'_> {
             routes[1].push(answer);
         }
         let last = self.module("1_Normalize", Module::Normalize, Vec::new());
-        routes.iter_mut().for_each(|route| route.push(last));
+        for route in &mut routes {
+            route.push(last);
+        }
         self.made.layout.routes = routes;
         let class = |id: &String| class_path(id.rsplit('_').next().unwrap_or_default());
         let all = transformers.iter().chain(&poolings).chain(&projections);
@@ -135,9 +137,9 @@ impl Builder<'_> {
         let mut names: Vec<String> = config.architecture.tensors().map(|(name, _)| name).collect();
         names.sort();
         names.sort_by_key(|name| name != table);
-        let is_shared = |name: &String| match name == table {
-            true => sharing.token == Tie::Shared,
-            false => sharing.transformer == Tie::Shared,
+        let is_shared = |name: &String| {
+            let tie = if name == table { sharing.token } else { sharing.transformer };
+            tie == Tie::Shared
         };
         let tie = |tensor: String| SharedTensor { tensor, modules: modules.to_vec() };
         Ok(names.into_iter().filter(is_shared).map(tie).collect())
@@ -203,9 +205,10 @@ impl Builder<'_> {
         let origin = &self.origins[tower];
         let config = origin.dense(dim, own);
         self.file(Path::new(id).join("config.json"), Content::Json(config.classic()));
-        let tensors = match own {
-            true => dpr::projection(&origin.tensors()?)?,
-            false => initialize::projection(origin.pooled(), dim, seed, &format!("projection/{tower}")),
+        let tensors = if own {
+            dpr::projection(&origin.tensors()?)?
+        } else {
+            initialize::projection(origin.pooled(), dim, seed, &format!("projection/{tower}"))
         };
         let weights = self.weights(Path::new(id), tensors);
         Ok(self.module(id, Module::Dense(config), vec![weights]))

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
+use dyad_command::Cancellation;
 use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::{EmbeddingsReader, EmbeddingsWriter, Header, VectorType};
 use dyad_encoder::embed::{EmbedJob, JobError, Outcome, Report};
@@ -74,7 +74,7 @@ impl Place {
     }
 
     fn run(&self) -> Result<Outcome, JobError> {
-        self.job().run(&self.encoder, &AtomicBool::new(false))
+        self.job().run(&self.encoder, &Cancellation::new())
     }
 
     fn report(&self) -> Report {
@@ -94,6 +94,13 @@ impl Place {
         assert_eq!(stored_keys, keys);
         assert!(worst(&stored, &embed(&self.encoder, Tower::Answer, &passages)) > 0.999_999);
     }
+}
+
+/// A job that was told to end before it began.
+fn cancelled() -> Cancellation {
+    let cancel = Cancellation::new();
+    cancel.cancel();
+    cancel
 }
 
 #[test]
@@ -148,7 +155,7 @@ fn flawed_records_have_no_rows() {
     let rejects = place.root.path().join("rejects.jsonl");
     let read = ReadOptions { max_bad: Some(2), rejects: Some(rejects.clone()), ..ReadOptions::default() };
     let job = EmbedJob { read, ..place.job() };
-    job.run(&place.encoder, &AtomicBool::new(false)).unwrap();
+    job.run(&place.encoder, &Cancellation::new()).unwrap();
     place.assert_holds(0..30);
     let listed = fs_err::read_to_string(&rejects).unwrap();
     assert_eq!(listed.lines().count(), 2, "each once, however often the corpus is read: {listed}");
@@ -161,7 +168,7 @@ fn a_disk_without_room_is_told_before_the_work() {
     let vectors = 30 * place.encoder.info().dim as u64 * 4;
     let keys: u64 = (0..30).map(|number| document(number).0.len() as u64 + 3).sum();
     let needed = vectors + 30 * 16 + keys;
-    let run = |free_space| EmbedJob { free_space, ..place.job() }.run(&place.encoder, &AtomicBool::new(false));
+    let run = |free_space| EmbedJob { free_space, ..place.job() }.run(&place.encoder, &Cancellation::new());
     let message = run(|_| Ok(1_000)).unwrap_err().to_string();
     let expected = format!(
         "`{}` needs about {} of disk, and 1000 B are free. Make room, name a directory on another disk, or begin all the \
@@ -182,7 +189,7 @@ fn a_disk_without_room_is_told_before_the_work() {
 #[test]
 fn an_interrupted_job_keeps_whole_parts_and_goes_on() {
     let place = Place::new(&corpus(0..30));
-    let error = place.job().run(&place.encoder, &AtomicBool::new(true)).unwrap_err();
+    let error = place.job().run(&place.encoder, &cancelled()).unwrap_err();
     assert!(matches!(error, JobError::Interrupted { rows: 0, .. }), "{error}");
     assert!(error.to_string().contains("same command again"), "{error}");
     place.report();
@@ -238,7 +245,7 @@ fn what_a_run_that_was_ended_has_set_aside_is_used_again() {
     fresh.report();
     place.write(&corpus([100].into_iter().chain(0..30)));
     // Ended after the old parts were set aside.
-    let error = place.job().run(&place.encoder, &AtomicBool::new(true)).unwrap_err();
+    let error = place.job().run(&place.encoder, &cancelled()).unwrap_err();
     assert!(matches!(error, JobError::Interrupted { .. }), "{error}");
     let mut writer = EmbeddingsWriter::open(&place.out(), header(&place)).unwrap();
     writer.set_aside(0).unwrap();
@@ -263,7 +270,7 @@ fn another_dtype_does_not_continue() {
     let int8 = Compute { dtype: Dtype::Int8, ..Compute::default() };
     let int8 = Model::open(&tiny("newer-dense"), &int8).unwrap();
     let refused = |what: &str| {
-        let message = place.job().run(&int8, &AtomicBool::new(false)).unwrap_err().to_string();
+        let message = place.job().run(&int8, &Cancellation::new()).unwrap_err().to_string();
         assert!(
             message.ends_with(
                 "it was made with another dtype: expected int8, got f32. Choose another `--out`, or remove the directory"
@@ -289,7 +296,7 @@ fn another_model_does_not_continue() {
     let place = Place::new(&corpus(0..30));
     place.report();
     let other = open(&tiny("classic-mean"));
-    let message = place.job().run(&other, &AtomicBool::new(false)).unwrap_err().to_string();
+    let message = place.job().run(&other, &Cancellation::new()).unwrap_err().to_string();
     assert!(message.contains(&other.info().fingerprint), "{message}");
     place.assert_holds(0..30);
 }
@@ -303,7 +310,7 @@ fn a_corpus_that_cannot_be_read_leaves_nothing_behind() {
     }
     let place = Place::new("");
     let job = EmbedJob { corpus: Path::new("/no/such/corpus.jsonl").to_owned(), ..place.job() };
-    let message = job.run(&place.encoder, &AtomicBool::new(false)).unwrap_err().to_string();
+    let message = job.run(&place.encoder, &Cancellation::new()).unwrap_err().to_string();
     assert!(message.contains("/no/such/corpus.jsonl"), "{message}");
 }
 
@@ -311,7 +318,7 @@ fn a_corpus_that_cannot_be_read_leaves_nothing_behind() {
 fn vectors_can_be_stored_in_half_the_bytes() {
     let place = Place::new(&corpus(0..30));
     let job = EmbedJob { vectors: VectorType::F16, ..place.job() };
-    job.run(&place.encoder, &AtomicBool::new(false)).unwrap();
+    job.run(&place.encoder, &Cancellation::new()).unwrap();
     let rows: Vec<Vec<f32>> = EmbeddingsReader::open(&place.out()).unwrap().map(|row| row.unwrap().1).collect();
     let texts: Vec<String> = (0..30).map(|number| format!("The king {}", document(number).1)).collect();
     let worst = worst(&rows, &embed(&place.encoder, Tower::Answer, &texts));

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 use std::process::{Child, Command};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use dyad_command::Cancellation;
 use dyad_encoder::train::{Config, TrainError, train};
 
 use super::fixture::{PAIRS, Place, weights};
@@ -129,7 +129,13 @@ fn an_interrupt_ends_mining() {
     );
     place.settings(&stage);
     let config = Config::open(&place.path("settings.toml")).unwrap();
-    let run = |interrupted: bool| train(&config, &place.path("out"), &AtomicBool::new(interrupted));
+    let run = |interrupted: bool| {
+        let cancel = Cancellation::new();
+        if interrupted {
+            cancel.cancel();
+        }
+        train(&config, &place.path("out"), &cancel)
+    };
     let error = run(true).unwrap_err();
     assert!(matches!(error, TrainError::Interrupted { step: 0 }), "{error}");
     assert!(!place.path("out/mined/one.jsonl").exists() && !place.path("out/checkpoints").exists());
