@@ -50,7 +50,8 @@ impl ProgressBar {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.elapsed() >= LOG_EVERY {
             *logged = Instant::now();
-            tracing::info!("{}", line(self));
+            let line = line(self);
+            tracing::info!("{line}");
         }
     }
 
