@@ -129,6 +129,15 @@ impl TensorData {
     }
 }
 
+impl TensorData {
+    /// Whether a finite number of it is none in f32.
+    pub(crate) fn exceeds_f32(&self) -> Result<bool, Error> {
+        let wide = |eight: &[u8; 8]| f64::from_le_bytes(*eight);
+        let beyond = |value: f64| value.is_finite() && !(value as f32).is_finite();
+        Ok(self.dtype == Dtype::F64 && self.bytes()?.as_chunks::<8>().0.iter().map(wide).any(beyond))
+    }
+}
+
 impl fmt::Debug for TensorData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TensorData").field("dtype", &self.dtype).field("shape", &self.shape).finish_non_exhaustive()

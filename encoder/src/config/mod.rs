@@ -29,7 +29,9 @@ pub(crate) use architecture::Architecture;
 pub(crate) use bert::BertConfig;
 #[cfg(test)]
 pub(crate) use bert::BertFamily;
-pub(crate) use digest::{hexadecimal, sha256, sorted};
+#[cfg(feature = "train")]
+pub(crate) use digest::hexadecimal;
+pub(crate) use digest::{sha256, sorted};
 pub(crate) use json::{JsonFile, read_value};
 pub(crate) use layout::{Layout, Prompts, Route, Step};
 pub(crate) use modules::{Activation, DenseConfig, Module, MultiHopConfig, Placed, PoolingConfig, PoolingMode};

@@ -12,7 +12,9 @@ use super::golden::{least_cosine, one_thread, validate};
 use super::load::Mode;
 use super::open::{Model, splitters};
 use super::tensors::to_checkpoint;
-use crate::checkpoint::{Checkpoint, Golden, MANIFEST, Manifest, TensorData};
+#[cfg(feature = "train")]
+use crate::checkpoint::MANIFEST;
+use crate::checkpoint::{Checkpoint, Golden, Manifest, TensorData};
 use crate::config::{Layout, Module, Tower};
 use crate::device::{Dtype, OperatorThreads};
 use crate::error::Error;
@@ -175,11 +177,13 @@ fn publish_if(
 }
 
 /// Whether a model of ours has its `dyad.json`, which is written last.
+#[cfg(feature = "train")]
 pub(crate) fn is_sealed(root: &Path) -> Result<bool, Error> {
     Ok(Manifest::read(root)?.is_some())
 }
 
 /// Refuses a model of ours that is torn or was changed: without `dyad.json`, or not what that says.
+#[cfg(feature = "train")]
 pub(crate) fn check_whole(root: &Path) -> Result<(), Error> {
     let _kept = OperatorThreads::kept();
     if !is_sealed(root)? {

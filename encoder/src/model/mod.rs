@@ -22,6 +22,7 @@ pub use crate::nn::{Output, Parameter, VectorLength};
 pub use contents::{Contents, ModuleContents};
 pub(crate) use golden::least_cosine;
 pub use load::Mode;
+#[cfg(feature = "train")]
 pub(crate) use make::{check_whole, is_sealed};
 pub use make::{create, create_drawn, create_over, create_with, export, own_projection};
 pub use open::{Model, ModelInfo};

@@ -10,12 +10,14 @@ use crate::tokenize::Batch;
 pub struct Output {
     /// `[t, h]`, packed: the tokens of all texts one after another, longest text first.
     tokens: Tensor,
+    #[cfg_attr(not(feature = "train"), expect(dead_code, reason = "read by training"))]
     packed: Packed,
     /// In the order of the texts.
     vectors: Tensor,
     /// Of each text: its first row in `tokens`, and its number of tokens.
     rows: Vec<(i64, i64)>,
     /// Of each text: its place in the batch.
+    #[cfg_attr(not(feature = "train"), expect(dead_code, reason = "read by training"))]
     places: Tensor,
 }
 
@@ -59,7 +61,11 @@ impl Output {
         let &(first, length) = self.rows.get(text)?;
         Some(self.tokens.f_narrow(0, first, length))
     }
+}
 
+/// For the cross side, which goes on from the token vectors.
+#[cfg(feature = "train")]
+impl Output {
     /// `[t, h]`, packed.
     pub(crate) fn tokens(&self) -> &Tensor {
         &self.tokens

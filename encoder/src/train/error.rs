@@ -86,8 +86,8 @@ pub enum TrainError {
         split: String,
     },
     /// Another process trains in the directory.
-    #[error(transparent)]
-    Locked(#[from] LockError),
+    #[error("another run writes to the directory: {0}, or name another directory")]
+    Locked(LockError),
     /// A checkpoint cannot be written.
     #[error("cannot write checkpoint `{}`: {source}. Checkpoints from before are whole; make room and run again", path.display())]
     Save {

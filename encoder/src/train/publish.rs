@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dyad_files::DirLock;
+use dyad_files::{DirLock, LockError};
 
 use super::TrainError;
 use super::config::{Config, Weights};
@@ -17,7 +17,10 @@ pub(super) fn lock(out: &Path) -> Result<DirLock, TrainError> {
         return Err(TrainError::NoDirectory { path: out.to_owned() });
     }
     fs_err::create_dir_all(out)?;
-    Ok(DirLock::acquire(out, Duration::ZERO)?)
+    DirLock::acquire(out, Duration::ZERO).map_err(|error| match error {
+        LockError::Io(error) => error.into(),
+        held @ LockError::Held { .. } => TrainError::Locked(held),
+    })
 }
 
 /// The directory that training begins from: the model itself, or two towers that are made from it once.

@@ -54,11 +54,11 @@ fn converted(path: &Path, name: &str, tensor: &TensorData, dtype: Dtype) -> Tens
             }
             _ => (values.iter().flat_map(|value| value.to_le_bytes()).collect(), false),
         };
-        if lost {
+        if lost || source.exceeds_f32()? {
             return Err(Error::Unsupported {
                 path: path.clone(),
                 what: "dtype",
-                supported: "`f32` and `bf16`, where numbers exceed the range of f16",
+                supported: "a type that has the numbers (`f32` and `bf16` reach to 3e38, f16 to 65,504)",
                 got: format!("{dtype} for tensor `{name}`"),
             });
         }
@@ -148,5 +148,10 @@ mod tests {
         assert!(message.contains("`large.weight`") && message.contains("`bf16`"), "{message}");
         assert!(cast_one(Dtype::BF16, &large).bytes().is_ok());
         assert!(cast_one(Dtype::F16, &floats(&[f32::INFINITY])).bytes().is_ok(), "it was infinite before");
+        let wide = |value: f64| TensorData::computed(Dtype::F64, vec![1], move || Ok(value.to_le_bytes().to_vec()));
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
+            assert!(cast_one(dtype, &wide(1e300)).bytes().is_err(), "{dtype}");
+            assert!(cast_one(dtype, &wide(1.5)).bytes().is_ok() && cast_one(dtype, &wide(f64::NAN)).bytes().is_ok());
+        }
     }
 }

@@ -68,7 +68,11 @@ impl AtomicDir {
         };
         self.committed = true;
         sync_dir(parent(&self.to))?;
-        replaced.map_or(Ok(()), fs_err::remove_dir_all)
+        if let Some(replaced) = replaced {
+            // The new one is in place; what is left of the old one, the next try removes.
+            let _ = fs_err::remove_dir_all(replaced);
+        }
+        Ok(())
     }
 
     /// Changes places with what is at `to`; says where that is then.

@@ -191,6 +191,10 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
+        // A batch of no questions has no parts.
+        if batch.chunks().is_empty() {
+            return Ok((Vec::new(), self.memory.share()));
+        }
         answered.ok_or(Error::Internal)
     }
 

@@ -205,7 +205,7 @@ fn two_runs_do_not_write_to_one_directory() {
     let held = fs_err::File::create(place.path("out/LOCK")).unwrap().into_file();
     held.lock().unwrap();
     let message = place.refusal("out");
-    assert!(message.contains("another run writes to") && message.contains("out"), "{message}");
+    assert!(message.contains("another run writes to the directory") && message.contains("out"), "{message}");
     drop(held);
     place.trained("out");
 }

@@ -73,7 +73,7 @@ fn any_number_of_threads_resumes_to_the_bit() {
     let mut all = Vec::new();
     for threads in [0, 1, 2] {
         let settings = format!(
-            "threads = {threads}\n[model]\nfrom = {model:?}\nsharing = \"sde\"\ndim = 256\nencoder = \"lstm\"\nlayers = 1\nhidden = 256\n\
+            "seed = 1\nthreads = {threads}\n[model]\nfrom = {model:?}\nsharing = \"sde\"\ndim = 256\nencoder = \"lstm\"\nlayers = 1\nhidden = 256\n\
              [data]\npaths = [\"pairs.jsonl\"]\n[batch]\nsize = 32\n[optimizer]\nlearning-rate = 0.01\n[clipping]\nmax-norm = 0.01\n\
              [training]\nsteps = 4\n[checkpoints]\nevery = 2\n"
         );

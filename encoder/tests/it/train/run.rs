@@ -39,7 +39,9 @@ fn the_best_model_is_the_one_that_evaluation_finds() {
     let value = |line: &Value| line["recip_rank"].as_f64().unwrap();
     let best = evaluations.iter().map(value).fold(0.0, f64::max);
     assert!((evaluate(&place, "out/best") - best).abs() < 1e-6, "{said}");
-    assert!((evaluate(&place, "out/final") - value(&evaluations[11])).abs() < 1e-6);
+    // Its vectors have run together: two may swap their ranks by the rounding of other operators.
+    let last = evaluate(&place, "out/final");
+    assert!((last - value(&evaluations[11])).abs() < 1e-3, "{last} {}", value(&evaluations[11]));
     assert!(best > value(&evaluations[11]) + 0.05, "{best} {}", value(&evaluations[11]));
     assert!(said.contains(&format!("best recip_rank {best:.4}")), "{said}");
     // Measured once before the first step, and told at the end.

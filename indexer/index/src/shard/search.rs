@@ -124,7 +124,9 @@ impl DenseShard {
         view.search(&queries, params, scratch, |at, mut walked| {
             let Some(&(number, query, spent)) = questions.get(at) else { return };
             walked.cost += spent;
-            let too_few = walked.hits.len() < wanted || walked.completeness == Completeness::Limited;
+            // A damaged walk may have met its bound as well.
+            let bounded = params.max_expansions.is_some() && walked.completeness == Completeness::Damaged;
+            let too_few = walked.hits.len() < wanted || walked.completeness == Completeness::Limited || bounded;
             if too_few && !walked.is_cancelled() {
                 // What is allowed lies where the walk did not come. The scan sees all of it; damage is told nevertheless.
                 let damaged = walked.completeness == Completeness::Damaged;
