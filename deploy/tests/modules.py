@@ -22,8 +22,9 @@ USE = re.compile(r"\b(pub\s+)?use\s+([^;]+);")
 PATH = re.compile(r"(?<![\w:.'])(\w+(?:\s*::\s*\w+)+)")
 DEFINED = re.compile(r"\b(?:fn|struct|enum|trait|type|const|static|union|macro_rules!)\s+(\w+)")
 ORDERED = re.compile(r"\blowest first\b")
-ROW = re.compile(r"^//!\s*\|([^|]*\[`\w+`\][^|]*)\|")
-NAME_IN_ROW = re.compile(r"\[`(\w+)`\]")
+# Links, or plain names of what is private.
+ROW = re.compile(r"^//!\s*\|([^|]*`\w+`[^|]*)\|")
+NAME_IN_ROW = re.compile(r"`(\w+)`")
 
 Arrow = collections.namedtuple("Arrow", "source target file line text")
 

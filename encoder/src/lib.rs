@@ -5,12 +5,12 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`error`], [`device`] | why a model cannot be opened or run; cpu or cuda, number type, threads |
-//! | [`random`] | random numbers that are the same on every machine |
+//! | `random` | random numbers that are the same on every machine |
 //! | [`config`] | what a model directory says about itself, as plain data |
-//! | [`checkpoint`] | a model as a value: configuration, tensors, files; its fingerprint |
+//! | `checkpoint` | a model as a value: configuration, tensors, files; its fingerprint |
 //! | [`transform`] | checkpoints from checkpoints: two towers, random values, another number type |
 //! | [`tokenize`] | text to tokens to batches |
-//! | [`nn`] | the network |
+//! | `nn` | the network |
 //! | [`model`] | where all of these meet: a model that runs |
 //! | [`embed`] | the embedding job: a corpus to an embeddings directory |
 //! | [`serve`] | one model for many callers: in process, over gRPC and over HTTP |
@@ -24,7 +24,7 @@
 //!
 //! All after [`serve`] but [`cli`] are behind the feature `train`, which is on by default.
 
-pub(crate) mod checkpoint;
+mod checkpoint;
 pub mod cli;
 pub mod config;
 #[cfg(feature = "train")]
@@ -37,12 +37,12 @@ pub mod error;
 #[cfg(feature = "train")]
 pub mod loss;
 pub mod model;
-pub(crate) mod nn;
+mod nn;
 #[cfg(feature = "train")]
 pub mod optim;
 #[cfg(feature = "train")]
 pub mod probe;
-pub(crate) mod random;
+mod random;
 pub mod serve;
 pub mod tokenize;
 #[cfg(feature = "train")]

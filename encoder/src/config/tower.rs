@@ -13,7 +13,7 @@ pub enum Tower {
 }
 
 impl Tower {
-    /// Both, in the order in which a [`super::Layout`] holds what belongs to one.
+    /// Both, in the order in which what belongs to one is held.
     pub const BOTH: [Self; 2] = [Self::Question, Self::Answer];
 
     /// `question` or `answer`.

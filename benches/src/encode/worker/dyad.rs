@@ -1,4 +1,4 @@
-//! Our encoder as an engine: the public [`Encoder`], text in and vectors out. All that the harness knows of it is here.
+//! Our encoder as an engine: the public [`Model`], text in and vectors out. All that the harness knows of it is here.
 
 use std::path::Path;
 use std::sync::Arc;
