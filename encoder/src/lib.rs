@@ -22,7 +22,7 @@
 //! | [`probe`] | how the two towers lie in their common space |
 //! | [`cli`] | the commands of the binary |
 //!
-//! All after [`serve`] but [`cli`] are behind the feature `train`, which is on by default.
+//! All after [`serve`] but [`cli`] need the feature `train`, which is on by default.
 
 mod checkpoint;
 pub mod cli;

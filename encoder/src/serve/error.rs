@@ -59,7 +59,7 @@ pub enum EncodeError {
         /// The token.
         token: String,
     },
-    /// Vectors cannot have so many values.
+    /// Vectors of the model cannot have that number of values.
     #[error("`dimensions` must be 1 to {dim}, the values of the model's vectors, got: {asked}")]
     Dimensions {
         /// As asked.

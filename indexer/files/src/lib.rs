@@ -1,4 +1,4 @@
-//! Files that are whole or not there, and what every crate that writes some needs beside that. Nothing here knows what is in them.
+//! Files that are whole or not there, and what else every crate that writes some needs. Nothing here knows what is in them.
 //!
 //! | module | what lives there |
 //! |---|---|

@@ -15,7 +15,7 @@
 //! | [`format`](mod@format) | **the byte specification** of `dense.dyad` and its checked reading |
 //! | [`storage`] | mapping, atomic writes, the writer's lock |
 //! | [`shard`] | one shard: write, open, search, verify |
-//! | [`lexical`] | the tantivy index beside the vectors; filters; BM25 with corpus-wide statistics |
+//! | [`lexical`] | the tantivy index next to the vectors; filters; BM25 with corpus-wide statistics |
 //! | [`manifest`] | generations and the `CURRENT` pointer |
 //! | [`snapshot`] | one generation, opened: all shards, dense and lexical |
 //! | [`verify`] | every byte of a generation read and checked |

@@ -31,12 +31,12 @@ impl ProgressBar {
         Self { bar, logged: Mutex::new(Instant::now()) }
     }
 
-    /// So many more steps are done.
+    /// More steps are done.
     pub fn advance(&self, steps: u64) {
         self.bar.inc(steps);
     }
 
-    /// So many steps are done in all, and what stands beside the bar (`{msg}`).
+    /// The number of steps done in all, and what stands next to the bar (`{msg}`).
     pub fn set(&self, position: u64, message: String) {
         self.bar.set_position(position);
         self.bar.set_message(message);

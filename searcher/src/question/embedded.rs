@@ -7,7 +7,7 @@ use crate::error::Error;
 pub struct Embedded {
     /// One row of `dim` values per question.
     pub vectors: Vec<f32>,
-    /// Waiting behind other requests, microseconds.
+    /// Waiting for other requests, microseconds.
     pub queue_us: u64,
     /// Text to tokens, microseconds.
     pub tokenize_us: u64,
