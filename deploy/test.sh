@@ -76,7 +76,12 @@ fi
 
 step 'house rules' "$python" deploy/tests/house.py .
 step 'arrows between crates' "$python" deploy/tests/arrows.py .
-step 'tests of the scripts' "$python" -m unittest discover --start-directory deploy/tests --pattern '*_test.py'
+# As many files at once as there are cores.
+script_tests() {
+  basename --multiple deploy/tests/*_test.py | xargs -P "$(nproc)" -I {} \
+    "$python" -m unittest discover --start-directory deploy/tests --pattern {}
+}
+step 'tests of the scripts' script_tests
 if cargo nextest --version >/dev/null 2>&1; then
   step 'doctests' cargo test --profile "$profile" --workspace --doc --locked
   step 'tests' cargo nextest run --cargo-profile "$profile" --workspace --locked

@@ -39,7 +39,7 @@ pub fn read_neighbours(path: &Path) -> Result<Neighbours> {
 /// Reads a matrix of ids: its columns and its values. -1 stands for no neighbour.
 pub fn read_ids(path: &Path) -> Result<(usize, Vec<i64>)> {
     let (mut file, k) = open(path)?;
-    file.expect(&[Dtype::I32, Dtype::U32, Dtype::I64])?;
+    file.check_dtype(&[Dtype::I32, Dtype::U32, Dtype::I64])?;
     let ids = match file.dtype() {
         Dtype::I32 => file.read::<i32>()?.into_iter().map(i64::from).collect(),
         Dtype::U32 => file.read::<u32>()?.into_iter().map(i64::from).collect(),

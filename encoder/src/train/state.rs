@@ -163,20 +163,22 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Whole checkpoints by their steps, the last one last.
+    /// Whole checkpoints by their steps, the last one last. One that a kill left under the name of what is to be replaced is
+    /// put back first.
     fn list(&self) -> Result<Vec<(u64, PathBuf)>, TrainError> {
-        let mut found = Vec::new();
+        let mut found = BTreeMap::new();
         if self.folder.is_dir() {
             for entry in fs_err::read_dir(&self.folder)? {
-                let entry = entry?;
-                let name = entry.file_name().to_string_lossy().into_owned();
-                if let Some(step) = name.strip_prefix(PREFIX).and_then(|step| step.parse().ok()) {
-                    found.push((step, entry.path()));
+                let name = entry?.file_name().to_string_lossy().into_owned();
+                let path = self.folder.join(name.strip_suffix(".old").unwrap_or(&name));
+                let step = path.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok());
+                if let Some(step) = step {
+                    AtomicDir::recover(&path)?;
+                    found.insert(step, path);
                 }
             }
         }
-        found.sort();
-        Ok(found)
+        Ok(found.into_iter().collect())
     }
 }
 
@@ -236,6 +238,11 @@ mod tests {
         assert!(message.contains("step-00000002") && message.contains("are whole"), "{message}");
         assert_eq!(names(folder.path()), ["step-00000001"]);
         assert_eq!(checkpoints.last().unwrap().unwrap().1.step, 1);
+        // Killed between the two renames of a file system that cannot exchange directories.
+        let checkpoint = folder.path().join("checkpoints/step-00000001");
+        fs_err::rename(&checkpoint, checkpoint.with_extension("old")).unwrap();
+        assert_eq!(checkpoints.last().unwrap().unwrap().1.step, 1);
+        assert_eq!(names(folder.path()), ["step-00000001"]);
         // What a killed run has begun is no checkpoint.
         fs_err::create_dir(folder.path().join("checkpoints/step-00000009.partial")).unwrap();
         assert_eq!(checkpoints.last().unwrap().unwrap().1.step, 1);

@@ -118,7 +118,7 @@ fn read_npy(path: &Path, seed: u64) -> Result<Sampled, Error> {
         NpyError::Io(error) => error.into(),
     };
     let mut file = NpyFile::open(path).map_err(refused)?;
-    file.expect(&[Dtype::F32, Dtype::F16]).map_err(refused)?;
+    file.check_dtype(&[Dtype::F32, Dtype::F16]).map_err(refused)?;
     let (rows, dim) = file.rows_and_columns().map_err(refused)?;
     // A row of no values takes no bytes, so that their number is whatever the header says.
     let numbers = if dim == 0 { Vec::new() } else { chosen(rows, seed) };

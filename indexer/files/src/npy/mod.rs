@@ -193,7 +193,7 @@ impl NpyFile {
     }
 
     /// Refuses another type than one of these.
-    pub fn expect(&self, dtypes: &[Dtype]) -> Result<()> {
+    pub fn check_dtype(&self, dtypes: &[Dtype]) -> Result<()> {
         if dtypes.contains(&self.dtype) {
             return Ok(());
         }
@@ -202,13 +202,13 @@ impl NpyFile {
 
     /// All values, of this very type.
     pub fn read<T: Value>(&mut self) -> Result<Vec<T>> {
-        self.expect(&[T::DTYPE])?;
+        self.check_dtype(&[T::DTYPE])?;
         self.values(0..self.len())
     }
 
     /// Some values, by their places in C order, as f32; of `<f2`, `<f4` or `<f8`.
     pub fn read_f32(&mut self, places: Range<usize>) -> Result<Vec<f32>> {
-        self.expect(&[Dtype::F16, Dtype::F32, Dtype::F64])?;
+        self.check_dtype(&[Dtype::F16, Dtype::F32, Dtype::F64])?;
         Ok(match self.dtype {
             Dtype::F16 => self.values::<f16>(places)?.into_iter().map(f16::to_f32).collect(),
             Dtype::F64 => self.values::<f64>(places)?.into_iter().map(|value| value as f32).collect(),

@@ -87,6 +87,11 @@ impl DenseShard {
         self.damage.get().map(|fault| fault_of(self.path(), fault.clone()))
     }
 
+    /// The file as it was opened, whatever has its name now.
+    pub(super) fn file(&self) -> &fs_err::File {
+        self.map.file()
+    }
+
     pub(crate) fn is_damaged(&self) -> bool {
         self.damage.get().is_some()
     }

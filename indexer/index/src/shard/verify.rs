@@ -4,7 +4,9 @@
 //! not the end of the process. What the bytes mean is looked at in the map, after the file's length has been compared once
 //! more; a file that is shortened during that time still ends the process.
 
-use std::io::{self, Read as _, Seek as _};
+use std::io;
+
+use fs_err::os::unix::fs::FileExt as _;
 
 use super::reader::{DenseShard, fault_of};
 use crate::cancel::Cancel;
@@ -83,9 +85,8 @@ impl DenseShard {
     /// is kept as [`Self::damage`]. False where `cancel`, which is asked before every mebibyte, ended the work. An error says
     /// that the file cannot be read, and nothing of what it holds.
     pub fn check_sums(&self, cancel: &dyn Cancel) -> crate::error::Result<bool> {
-        let mut file = fs_err::File::open(self.path())?;
         for entry in &self.header().sections {
-            match check_sum(&mut file, *entry, cancel) {
+            match check_sum(self.file(), *entry, cancel) {
                 Ok(()) => {}
                 Err(End::Fault(fault)) => self.note_damage(fault),
                 Err(End::Read(error)) => return Err(error),
@@ -110,15 +111,14 @@ impl DenseShard {
             Err(end) => Err(end),
             Ok(()) => Ok(true),
         };
-        let mut file = fs_err::File::open(self.path())?;
-        self.check_length(&file)?;
+        self.check_length()?;
         for entry in &self.header().sections {
-            if !note(check_sum(&mut file, *entry, cancel))? {
+            if !note(check_sum(self.file(), *entry, cancel))? {
                 damaged.push(entry.kind);
             }
         }
-        note(self.check_padding(&mut file, cancel))?;
-        self.check_length(&file)?;
+        note(self.check_padding(cancel))?;
+        self.check_length()?;
         // The meaning of damaged bytes is of no interest.
         let sound = |kind| !damaged.contains(&kind);
         if self.certificate().vectors != self.len() as u64 {
@@ -142,8 +142,8 @@ impl DenseShard {
     }
 
     /// The file is as long as when it was mapped.
-    fn check_length(&self, file: &fs_err::File) -> Result<(), End> {
-        let (expected, got) = (self.header().file_len, file.metadata()?.len());
+    fn check_length(&self) -> Result<(), End> {
+        let (expected, got) = (self.header().file_len, self.file().metadata()?.len());
         if got == expected {
             return Ok(());
         }
@@ -152,18 +152,23 @@ impl DenseShard {
     }
 
     /// Between the sections there is nothing but zeros.
-    fn check_padding(&self, file: &mut fs_err::File, cancel: &dyn Cancel) -> Result<(), End> {
+    fn check_padding(&self, cancel: &dyn Cancel) -> Result<(), End> {
         let mut end = HEADER_LEN as u64;
         for entry in &self.header().sections {
             let mut at = end;
-            read_range(file, SectionEntry { offset: end, len: entry.offset - end, ..*entry }, cancel, |bytes| {
-                if let Some(place) = bytes.iter().position(|byte| *byte != 0) {
-                    let part = format!("padding before {}", entry.kind.name());
-                    return Err(Fault::new(part, "zeros", format!("another byte at {}", at + place as u64)));
-                }
-                at += bytes.len() as u64;
-                Ok(())
-            })?;
+            read_range(
+                self.file(),
+                SectionEntry { offset: end, len: entry.offset - end, ..*entry },
+                cancel,
+                |bytes| {
+                    if let Some(place) = bytes.iter().position(|byte| *byte != 0) {
+                        let part = format!("padding before {}", entry.kind.name());
+                        return Err(Fault::new(part, "zeros", format!("another byte at {}", at + place as u64)));
+                    }
+                    at += bytes.len() as u64;
+                    Ok(())
+                },
+            )?;
             end = entry.offset + entry.len;
         }
         if end == self.header().file_len {
@@ -243,25 +248,24 @@ impl DenseShard {
 
 /// Hands the bytes of a section to `take`, some at a time, as `read` gives them.
 fn read_range(
-    file: &mut fs_err::File,
+    file: &fs_err::File,
     entry: SectionEntry,
     cancel: &dyn Cancel,
     mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
 ) -> Result<(), End> {
-    file.seek(io::SeekFrom::Start(entry.offset))?;
     let mut buffer = vec![0; READ.min(entry.len as usize)];
     let mut left = entry.len;
     while left > 0 {
         look(cancel)?;
         let some = buffer.get_mut(..READ.min(left as usize)).unwrap_or_default();
-        file.read_exact(some)?;
+        file.read_exact_at(some, entry.offset + entry.len - left)?;
         take(some)?;
         left -= some.len() as u64;
     }
     Ok(())
 }
 
-fn check_sum(file: &mut fs_err::File, entry: SectionEntry, cancel: &dyn Cancel) -> Result<(), End> {
+fn check_sum(file: &fs_err::File, entry: SectionEntry, cancel: &dyn Cancel) -> Result<(), End> {
     let mut got = 0;
     read_range(file, entry, cancel, |bytes| {
         got = crc32c::crc32c_append(got, bytes);

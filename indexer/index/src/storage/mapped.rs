@@ -16,6 +16,7 @@ use crate::error::Result;
 #[derive(Debug)]
 pub struct Mapped {
     map: Mmap,
+    file: fs_err::File,
     path: PathBuf,
 }
 
@@ -29,12 +30,17 @@ impl Mapped {
         // `dense.dyad`, which is immutable once it is complete (see `storage::atomic`), and scratch files, which are
         // unlinked before they are read. Every value read from the map is treated as untrusted.
         let map = unsafe { Mmap::map(file.file())? };
-        Ok(Self { map, path: path.to_owned() })
+        Ok(Self { map, file, path: path.to_owned() })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The open file: the one that is mapped, also after another took its name.
+    pub(crate) fn file(&self) -> &fs_err::File {
+        &self.file
     }
 
     /// Tells the kernel that a range will be read in no order. A kernel that cannot take advice changes nothing; neither

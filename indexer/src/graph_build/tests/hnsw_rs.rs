@@ -53,13 +53,16 @@ fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
     let frozen = freeze(&export(&own, n), &rows, params);
     let repaired = repair(frozen, &rows, Metric::Cosine, params, JobControl::silent()).unwrap();
     assert!(repaired.graph.reachable().iter().all(|reached| *reached));
-    let questions: Vec<u32> = (n as u32..all.len() as u32).collect();
+    let questions: Vec<(u32, Vec<u32>)> = (n as u32..all.len() as u32)
+        .map(|question| {
+            let exact = flat(&rows, all.row(question), 10, Metric::Cosine, None);
+            (question, exact.iter().map(|hit| hit.node).collect())
+        })
+        .collect();
     let mut scratch = HnswScratch::default();
     for ef in [10, 16, 32, 64, 128] {
         let (mut by_crate, mut by_us) = (0, 0);
-        for &question in &questions {
-            let exact: Vec<u32> =
-                flat(&rows, all.row(question), 10, Metric::Cosine, None).iter().map(|hit| hit.node).collect();
+        for &(question, ref exact) in &questions {
             let hits = own.search(&[question], 10, ef);
             by_crate += hits.iter().filter(|hit| exact.contains(&(hit.d_id as u32))).count();
             let hits = by_walk(&rows, &repaired.graph, all.row(question), ef, &mut scratch);

@@ -157,5 +157,9 @@ fn whatever_is_flipped_is_told_once_the_checksums_are_compared() {
     }
     let sound = DenseShard::open(&bench.path).unwrap();
     assert!(!sound.check_sums(&|| true).unwrap(), "told to end");
+    // Another file under the same name says nothing of the one that is open.
+    let other = bench.path.with_extension("other");
+    fs_err::write(&other, vec![0; bench.sound.len()]).unwrap();
+    fs_err::rename(&other, &bench.path).unwrap();
     assert!(sound.check_sums(&|| false).unwrap() && sound.damage().is_none());
 }
