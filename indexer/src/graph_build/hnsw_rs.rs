@@ -39,10 +39,10 @@ const SERIAL_START: usize = 1_024;
 const CHUNK: usize = 4_096;
 /// The crate numbers points with `i32`.
 const MAX_POINTS: usize = i32::MAX as usize;
-/// Bytes that the crate and freezing hold per node beside links: the point, its lock, sixteen vectors of lists, room in
-/// them. With links this is a little above what was measured (peak resident memory less mapped rows, `/usr/bin/time`):
-/// 2.4, 2.6 and 5.5 KB per node with `m` 8, 16 and 32.
-const NODE_BYTES: u64 = 1_400;
+/// Bytes that the crate and freezing hold per node in addition to links: the point, its lock, sixteen vectors of lists, room
+/// in them. With links this is a little above what was measured (peak resident memory less mapped rows, `/usr/bin/time`):
+/// 2.4, 2.6 and 5.5 KB per node with `m` 8, 16 and 32, and up to 3.5 KB with 16 where other processes interrupt the threads.
+const NODE_BYTES: u64 = 1_900;
 /// Bytes of one link: a counted allocation and the pointer to it.
 const LINK_BYTES: u64 = 56;
 
