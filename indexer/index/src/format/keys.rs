@@ -64,7 +64,7 @@ impl<'a> KeysView<'a> {
         std::str::from_utf8(self.bytes(node)).unwrap_or("")
     }
 
-    /// The node with a key; a fault where keys next to the place of one that is not there are out of order, so that it may
+    /// The node with a key, or none. A fault if the keys around the insertion point are out of order, because the key may then
     /// be elsewhere.
     pub fn find(&self, key: &str) -> Result<Option<u32>, Fault> {
         let place = match self.sorted.binary_search_by(|node| self.bytes(*node).cmp(key.as_bytes())) {
