@@ -50,3 +50,10 @@ find_libtorch_from_elsewhere() {
     export LD_LIBRARY_PATH=$PWD/.libtorch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   fi
 }
+
+# Modules are compiled once, not by every process that imports them: with all of torch and transformers that is most of a
+# short script's time. Kept in the environment VENV, away from the sources.
+keep_bytecode() {
+  unset PYTHONDONTWRITEBYTECODE
+  export PYTHONPYCACHEPREFIX=$1/bytecode
+}

@@ -45,6 +45,7 @@ if [[ ${NO_PYTHON:-} == 1 ]]; then
 else
   step 'Python environment' deploy/venv.sh
   export DYAD_PYTHON=$root/.venv/bin/python
+  keep_bytecode "$root/.venv"
   step 'checkpoints' checkpoints "$root/.reference/checkpoints"
   export DYAD_ST_CHECKPOINTS=$root/.reference/checkpoints
 fi

@@ -26,6 +26,7 @@ quiet=(--quiet)
 if [[ -t 1 ]]; then quiet=(); fi
 "$venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check --no-compile --no-deps --only-binary=:all: -r "$requirements"
 "$venv/bin/python" "$root/deploy/tests/cuda_stubs.py" "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+keep_bytecode "$venv"
 "$venv/bin/python" -c 'import pytrec_eval, sentence_transformers, torch; assert not torch.cuda.is_available()'
 echo "$made_from" >"$stamp"
 echo "$venv: $(du -sm "$venv" | cut -f 1) MB"
