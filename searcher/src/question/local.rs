@@ -1,10 +1,11 @@
 //! A question tower in this process: the encoder crate's model thread.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dyad_encoder::serve::{EncodeError, EncodeOptions, Handle, Options};
-use dyad_encoder::{Compute, Tower};
+use dyad_encoder::{Compute, Device, Tower};
 use dyad_index::{Metric, ModelRecord};
 
 use super::embedded::{Embedded, failed};
@@ -26,6 +27,8 @@ pub struct LocalOptions {
 pub struct Local {
     handle: Handle,
     model: ModelRecord,
+    /// Of this machine's cores.
+    pub(super) takes_all_cores: bool,
 }
 
 impl Local {
@@ -35,6 +38,8 @@ impl Local {
             dtype: options.dtype.parse().map_err(|reason: String| failed(reason, false))?,
             threads: (options.threads > 0).then_some(options.threads),
         };
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let takes_all_cores = takes_all(&compute, cores);
         let directory = model.to_owned();
         let started = tokio::task::spawn_blocking(move || Handle::start(&directory, Options::new(compute))).await;
         let handle = started
@@ -48,7 +53,7 @@ impl Local {
             metric: Metric::Cosine,
             max_tokens: info.max_tokens,
         };
-        Ok(Self { handle, model })
+        Ok(Self { handle, model, takes_all_cores })
     }
 
     pub(super) fn model(&self) -> &ModelRecord {
@@ -75,6 +80,10 @@ impl Local {
             embed_us: encoded.embed_us,
         })
     }
+}
+
+fn takes_all(compute: &Compute, cores: usize) -> bool {
+    compute.device == Device::Cpu && compute.threads.is_none_or(|threads| threads >= cores)
 }
 
 /// What a caller is told: that the tower is busy, or slow, or gone.
@@ -114,5 +123,12 @@ mod tests {
         assert!(late.code() == Code::DeadlineExceeded && late.message().contains("1s"), "{late}");
         assert_eq!(status(EncodeError::Stopped).code(), Code::Unavailable);
         assert_eq!(status(EncodeError::NoTexts).code(), Code::Internal);
+    }
+
+    #[test]
+    fn a_tower_with_fewer_threads_or_on_a_gpu_leaves_cores_free() {
+        let takes = |device, threads| takes_all(&Compute { device, threads, ..Compute::default() }, 4);
+        assert!(takes(Device::Cpu, None) && takes(Device::Cpu, Some(4)) && takes(Device::Cpu, Some(9)));
+        assert!(!takes(Device::Cpu, Some(3)) && !takes(Device::Cuda(0), None));
     }
 }

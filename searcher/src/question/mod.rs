@@ -73,6 +73,15 @@ impl QuestionTower {
         }
     }
 
+    /// Whether embedding takes every core of this machine: other work at the same time would make both slower.
+    pub fn takes_all_cores(&self) -> bool {
+        match self {
+            #[cfg(feature = "torch")]
+            Self::Local(tower) => tower.takes_all_cores,
+            Self::Remote(_) => false,
+        }
+    }
+
     /// Completes when the tower has ended for good, as when the model's thread has died; never for a service, which may come
     /// back.
     pub async fn ended(&self) {

@@ -165,6 +165,14 @@ impl Engine {
         let at_once = self.pool.threads(jobs.class);
         let batch = Arc::new(Batch::new(snapshot, items, at_once, Arc::clone(&jobs.stop), started));
         let mut embedding = Some(self.embed(&batch));
+        // The threads of a tower wait actively for each other, so also for one that BM25 keeps from its core: side by side, a
+        // batch takes more processor time than one after the other. One question keeps the cores busy for too short a time.
+        if batch.items.len() > 1
+            && self.tower.takes_all_cores()
+            && let Some(embedding) = embedding.take()
+        {
+            embedding.await?;
+        }
         let mut answered = None;
         for chunk in batch.chunks() {
             let vectors = embedding.take();

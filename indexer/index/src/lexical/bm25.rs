@@ -37,6 +37,8 @@ pub struct Weighed<'a> {
     statistics: TermStatistics,
     /// By term of the question.
     weights: Vec<Bm25Weight>,
+    /// Documents of all shards that hold each term, added up.
+    postings: u64,
     /// Most postings of the terms for which a shard is walked by tantivy.
     pub(super) quick: u64,
 }
@@ -108,7 +110,8 @@ impl Question {
             };
             weights.push(weight.clone());
         }
-        Ok(Some(Weighed { question: self, statistics, weights, quick: QUICK_POSTINGS }))
+        let postings = self.terms.iter().map(|term| statistics.frequency(term)).sum();
+        Ok(Some(Weighed { question: self, statistics, weights, postings, quick: QUICK_POSTINGS }))
     }
 }
 
@@ -139,7 +142,7 @@ impl Weighed<'_> {
         if cancel.is_cancelled() {
             return Ok(Hits::cancelled());
         }
-        let whole = if self.postings(shard)? <= self.quick {
+        let whole = if self.postings <= self.quick || self.postings(shard)? <= self.quick {
             if let Some(segment) = shard.searcher.segment_readers().first() {
                 let walked = self.by_tantivy(shard)?.for_each_pruning(f32::MIN, segment, &mut take);
                 walked.map_err(text_error(shard.path()))?;

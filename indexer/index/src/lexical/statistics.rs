@@ -64,6 +64,11 @@ pub(super) struct TermStatistics {
 }
 
 impl TermStatistics {
+    /// Documents of all shards that hold a term.
+    pub(super) fn frequency(&self, term: &Term) -> u64 {
+        self.frequencies.get(term).copied().unwrap_or(0)
+    }
+
     /// Factor, at most 1, by which a threshold must be lowered so that no block is skipped wrongly.
     ///
     /// tantivy bounds a block by the document that scores best with the average length `a` of the *shard*; the scores
@@ -92,6 +97,6 @@ impl Bm25StatisticsProvider for TermStatistics {
     }
 
     fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        Ok(self.frequencies.get(term).copied().unwrap_or(0))
+        Ok(self.frequency(term))
     }
 }
