@@ -18,7 +18,7 @@ ARROWS = {
     "dyad-index": {"dyad-files"},
     "dyad-encoder": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-proto"},
     "dyad-indexer": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto"},
-    "dyad-searcher": {"dyad-command", "dyad-index", "dyad-proto"},
+    "dyad-searcher": {"dyad-command", "dyad-corpus", "dyad-index", "dyad-proto"},
     "dyad-bench": {
         *("dyad-command", "dyad-corpus", "dyad-encoder", "dyad-files", "dyad-index", "dyad-indexer", "dyad-proto"),
         "dyad-searcher",

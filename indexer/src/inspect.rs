@@ -7,7 +7,7 @@ use std::path::Path;
 
 use dyad_index::manifest::{self, Manifest, SHARDS_DIR, ShardEntry};
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
-use dyad_index::{BuildRecord, Certificate, ModelRecord, QuerySource};
+use dyad_index::{BuildRecord, Certificate, FusionMethod, FusionRecord, LearnedFrom, ModelRecord, QuerySource};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -24,6 +24,8 @@ pub struct Report {
     pub tool: String,
     /// Of all vectors.
     pub model: ModelRecord,
+    /// How dense and BM25 rankings are fused, where `dyad-searcher learn` has found that for this model.
+    pub fusion: Option<FusionRecord>,
     /// Documents of all shards.
     pub documents: u64,
     /// Bytes of vectors and graphs; a searcher maps them, and is fastest where they stay in memory.
@@ -87,11 +89,13 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
     let sections = |of: &dyn Fn(&SectionReport) -> bool| -> u64 {
         shards.iter().flat_map(|shard| &shard.sections).filter(|section| of(section)).map(|section| section.bytes).sum()
     };
+    let fusion = FusionRecord::load(index, &model.fingerprint)?;
     Ok(Report {
         generation,
         created_unix_s,
         tool,
         model,
+        fusion,
         documents: shards.iter().map(|shard| shard.documents).sum(),
         dense_bytes: sections(&|_| true),
         hot_bytes: sections(&|section| matches!(section.name, "CODES" | "GRAPH" | "KEYS")),
@@ -134,6 +138,18 @@ impl fmt::Display for Report {
         writeln!(f, "created       {}, by {}", moment(self.created_unix_s), self.tool)?;
         writeln!(f, "model         {}, {} values, {} tokens", self.model.name, self.model.dim, self.model.max_tokens)?;
         writeln!(f, "fingerprint   {}", self.model.fingerprint)?;
+        if let Some(FusionRecord { method, dense_weight, learned_from, .. }) = &self.fusion {
+            let method = match method {
+                FusionMethod::Rrf => "reciprocal ranks",
+                FusionMethod::WeightedSum => "weighted sum",
+            };
+            let LearnedFrom { data, split, questions, dense, bm25, default, learned } = learned_from;
+            writeln!(
+                f,
+                "fusion        {method}, dense weight {dense_weight}; learned from {questions} questions of {data} ({split}): \
+                 nDCG@10 {learned:.4}, by default {default:.4}, dense {dense:.4}, BM25 {bm25:.4}"
+            )?;
+        }
         writeln!(f, "documents     {} in {}", self.documents, Shards(self.shards.len()))?;
         writeln!(
             f,

@@ -5,10 +5,10 @@
 //! | [`error`] | what can go wrong, and the gRPC status of each |
 //! | [`question`] | the question tower: in this process (feature `torch`) or an encoder service |
 //! | [`plan`] | a request as pure data: stages and depths |
-//! | [`fusion`] | reciprocal rank fusion |
+//! | [`fusion`] | two rankings into one, and how to learn that |
 //! | [`run`] | the plan carried out: a bounded pool for CPU work, deadlines, degraded answers |
 //! | [`service`] | gRPC: thin conversions around [`run::Engine`] |
-//! | [`cli`] | `dyad-searcher serve`, `query`, `explain`, `admin` |
+//! | [`cli`] | `dyad-searcher serve`, `learn`, `query`, `explain`, `get`, `admin` |
 
 #![forbid(unsafe_code)]
 

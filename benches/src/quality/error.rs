@@ -19,23 +19,6 @@ pub enum Error {
     /// The operating system said no; its message names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Judgements of a question that is not there.
-    #[error(
-        "`{}` judges query `{query}`, which `{}` does not hold; queries missing in all: {missing}. \
-         Take both files from the same release of the set",
-        qrels.display(),
-        queries.display()
-    )]
-    MissingQuery {
-        /// The judgements.
-        qrels: PathBuf,
-        /// The questions.
-        queries: PathBuf,
-        /// The first query that is missing, in key order.
-        query: String,
-        /// How many are missing.
-        missing: usize,
-    },
     /// A question that no server takes.
     #[error("query `{query}`: {violations}")]
     Question {

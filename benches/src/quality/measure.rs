@@ -9,9 +9,9 @@ use dyad_proto::v1;
 
 use super::ask::{Job, ask, same};
 use super::error::Error;
-use super::judged::Judged;
 use super::report::{Loss, OVERLAP_DEPTH, Report, Row, overlap};
 use super::system::System;
+use dyad_corpus::Judged;
 
 /// The columns, unless k is too small for one of them.
 pub const METRICS: [Metric; 7] = [

@@ -3,7 +3,6 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `system.rs` | what is measured: a ranking mode, through the graph or exact |
-//! | `judged.rs` | the judged questions of a BEIR folder |
 //! | `ask.rs` | every question to the server, over gRPC; replies checked |
 //! | `measure.rs` | all systems in turn: ask, write the run, compute the metrics |
 //! | `report.rs` | the figures, ANN loss and overlap, as JSON |
@@ -15,15 +14,14 @@
 
 mod ask;
 mod error;
-mod judged;
 mod measure;
 mod report;
 mod system;
 mod table;
 
 pub use ask::{Answers, Job, Served, ask};
+pub use dyad_corpus::Judged;
 pub use error::Error;
-pub use judged::Judged;
 pub use measure::{METRICS, measure};
 pub use report::{Loss, Report, Row, overlap};
 pub use system::{Mode, System, systems};

@@ -78,6 +78,23 @@ pub enum Error {
         /// What is wrong.
         problem: Box<Problem>,
     },
+    /// Judgements of a question that is not there.
+    #[error(
+        "`{}` judges query `{query}`, which `{}` does not hold; queries missing in all: {missing}. \
+         Take both files from the same release of the set",
+        qrels.display(),
+        queries.display()
+    )]
+    MissingQuery {
+        /// The judgements.
+        qrels: PathBuf,
+        /// The questions.
+        queries: PathBuf,
+        /// The first query that is missing, in key order.
+        query: String,
+        /// How many are missing.
+        missing: usize,
+    },
     /// Examples that name their passages by key, without the passages.
     #[error("`{}` names its passages by key. Name the corpus that holds them beside it", path.display())]
     NoCorpus {

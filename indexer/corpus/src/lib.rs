@@ -5,6 +5,7 @@
 //! | [`document`](Document) | a document, its passage, and where it was read |
 //! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders; plain, gzip, Zstandard |
 //! | [`queries`] | question sets |
+//! | [`judged`](Judged) | the judged questions of a BEIR folder |
 //! | [`qrels`] | relevance judgements in BEIR's and TREC's forms |
 //! | [`run`] | ranked results in TREC's form |
 //! | [`metrics`] | ranking metrics under trec_eval's rules |
@@ -19,6 +20,7 @@ mod document;
 pub mod embeddings;
 mod error;
 pub mod examples;
+mod judged;
 pub mod metrics;
 mod problem;
 pub mod qrels;
@@ -28,5 +30,6 @@ pub mod run;
 
 pub use document::{Document, Located};
 pub use error::Error;
+pub use judged::Judged;
 pub use problem::{EmbeddingsProblem, Problem};
 pub use read::{BeirFolder, CorpusReader, Format, MAX_KEY_BYTES, ReadOptions, is_stream};

@@ -17,6 +17,7 @@
 //! | [`shard`] | one shard: write, open, search, verify |
 //! | [`lexical`] | the tantivy index next to the vectors; filters; BM25 with corpus-wide statistics |
 //! | [`manifest`] | generations and the `CURRENT` pointer |
+//! | [`fusion`] | how the two rankings of an index are fused, where that was learned |
 //! | [`snapshot`] | one generation, opened: all shards, dense and lexical |
 //! | [`verify`] | every byte of a generation read and checked |
 //!
@@ -26,6 +27,7 @@ pub mod cancel;
 pub mod certificate;
 pub mod error;
 pub mod format;
+pub mod fusion;
 pub mod graph;
 pub mod kernels;
 pub mod layout;
@@ -43,6 +45,7 @@ pub mod verify;
 pub use cancel::{Cancel, Never};
 pub use certificate::{Certificate, QuerySource, RankScore, RecallPoint};
 pub use error::{Error, Result};
+pub use fusion::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};
 pub use graph::{Graph, Layer};
 pub use layout::{Arranged, Layout};
 pub use model::{BuildRecord, Metric, ModelRecord};

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
+use crate::fusion::FusionRecord;
 use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument, TextShard};
 use crate::manifest::{self, Manifest, SHARDS_DIR};
 use crate::model::ModelRecord;
@@ -19,6 +20,7 @@ pub struct Snapshot {
     manifest: Manifest,
     shards: Vec<Shard>,
     statistics: CorpusStatistics,
+    fusion: Option<FusionRecord>,
 }
 
 /// One shard's two sides. Node `i` of the vectors is document `i` of the text.
@@ -124,7 +126,8 @@ impl Snapshot {
             shards.push(shard);
         }
         let statistics = CorpusStatistics::new(shards.iter().map(|shard| &shard.text));
-        Ok(Self { index: index.to_owned(), manifest, shards, statistics })
+        let fusion = FusionRecord::load(index, &manifest.model.fingerprint)?;
+        Ok(Self { index: index.to_owned(), manifest, shards, statistics, fusion })
     }
 
     /// The index's directory.
@@ -145,6 +148,11 @@ impl Snapshot {
     /// BM25 statistics over all shards.
     pub fn statistics(&self) -> &CorpusStatistics {
         &self.statistics
+    }
+
+    /// How its two rankings are fused, where that was learned.
+    pub fn fusion(&self) -> Option<&FusionRecord> {
+        self.fusion.as_ref()
     }
 
     /// Documents.

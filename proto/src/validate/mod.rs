@@ -45,6 +45,16 @@ fn search_fields(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     }
     check.at_most(&format!("{at}ef"), request.ef, limits::MAX_EF);
     check.at_most(&format!("{at}rrf_k"), request.rrf_k, limits::MAX_RRF_K);
+    if v1::Fusion::try_from(request.fusion).is_err() {
+        let fusions = "FUSION_UNSPECIFIED (0), FUSION_RRF (1) or FUSION_WEIGHTED_SUM (2)";
+        check.fail(format!("{at}fusion"), format!("expected {fusions}, got {}", request.fusion));
+    }
+    if request.rrf_k > 0 && request.fusion() == v1::Fusion::WeightedSum {
+        check.fail(format!("{at}rrf_k"), "expected 0 with FUSION_WEIGHTED_SUM, which has no such constant");
+    }
+    if let Some(weight) = request.dense_weight.filter(|weight| !(0.0..=1.0).contains(weight)) {
+        check.fail(format!("{at}dense_weight"), format!("expected a number from 0 to 1, got {weight}"));
+    }
     check.at_most(&format!("{at}fusion_depth"), request.fusion_depth, limits::MAX_K);
     target_recall(check, &format!("{at}target_recall"), request.target_recall, request.ef > 0 || request.exact);
     if let Some(filter) = &request.filter {
@@ -140,6 +150,15 @@ mod tests {
         assert_eq!(search(|r| r.k = 0), "invalid request: `k`: expected 1 to 10000, got 0");
         assert_eq!(search(|r| r.k = 1_000_000), "invalid request: `k`: expected 1 to 10000, got 1000000");
         assert!(search(|r| r.mode = 77).contains("`mode`: expected MODE_DENSE (1)"));
+        assert!(search(|r| r.fusion = 3).contains("`fusion`: expected FUSION_UNSPECIFIED (0)"));
+        assert!(search(|r| (r.fusion, r.rrf_k) = (2, 60)).contains("`rrf_k`: expected 0 with FUSION_WEIGHTED_SUM"));
+        assert!(
+            search(|r| r.dense_weight = Some(1.01)).contains("`dense_weight`: expected a number from 0 to 1, got 1.01")
+        );
+        assert!(
+            search(|r| r.dense_weight = Some(f64::NAN))
+                .contains("`dense_weight`: expected a number from 0 to 1, got NaN")
+        );
         assert!(search(|r| r.mode = 0).contains("got 0"));
         assert!(search(|r| r.query = "  ".into()).contains("`query`: expected text, got none"));
         assert!(search(|r| r.query = "x".repeat(1_000_000)).contains("expected at most 32768 bytes, got 1000000"));

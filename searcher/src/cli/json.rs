@@ -43,6 +43,13 @@ pub(super) fn documents(reply: &v1::GetDocumentsResponse) -> Value {
     json!({"documents": reply.documents.iter().map(document).collect::<Value>(), "missing": reply.missing})
 }
 
+/// How two rankings were fused; null where they were not.
+fn fusion(reply: &v1::SearchResponse) -> Value {
+    let name = reply.fusion().as_str_name().trim_start_matches("FUSION_").to_lowercase();
+    let fused = reply.fusion() != v1::Fusion::Unspecified;
+    if fused { json!({"method": name, "dense_weight": reply.dense_weight}) } else { Value::Null }
+}
+
 /// A reply of `Search`.
 pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
     let timings = reply.timings.unwrap_or_default();
@@ -53,6 +60,7 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
         "fingerprint": reply.fingerprint,
         "ef": reply.ef,
         "recall_note": reply.recall_note,
+        "fusion": fusion(reply),
         "notes": reply.notes,
         "distance_computations": reply.distance_computations,
         "degraded": reply.degraded,

@@ -3,6 +3,8 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `serve.rs` | `dyad-searcher serve` |
+//! | `tower.rs` | `--question-tower` and how it runs |
+//! | `learn.rs` | `dyad-searcher learn` |
 //! | `query.rs` | `dyad-searcher query` and `explain` |
 //! | `get.rs` | `dyad-searcher get` |
 //! | `filter.rs` | `--filter` |
@@ -14,9 +16,11 @@ mod admin;
 mod filter;
 mod get;
 mod json;
+mod learn;
 mod query;
 mod serve;
 mod table;
+mod tower;
 
 use std::process::ExitCode;
 
@@ -36,6 +40,8 @@ struct Arguments {
 enum Command {
     /// Serve an index over gRPC.
     Serve(serve::Serve),
+    /// Learn how to fuse the two rankings of an index from judged questions.
+    Learn(learn::Learn),
     /// Ask a running searcher.
     Query(query::Query),
     /// Say why a document is, or is not, among the hits of a question.
@@ -57,6 +63,7 @@ fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         match arguments.command {
             Command::Serve(arguments) => arguments.run().await,
+            Command::Learn(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => arguments.run().await,
             Command::Explain(arguments) => arguments.run().await,
             Command::Get(arguments) => arguments.run().await,

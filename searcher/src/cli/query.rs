@@ -49,6 +49,21 @@ impl From<Mode> for v1::Mode {
     }
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Fusion {
+    Rrf,
+    WeightedSum,
+}
+
+impl From<Fusion> for v1::Fusion {
+    fn from(fusion: Fusion) -> Self {
+        match fusion {
+            Fusion::Rrf => Self::Rrf,
+            Fusion::WeightedSum => Self::WeightedSum,
+        }
+    }
+}
+
 /// Ask a running searcher.
 #[derive(Debug, Args)]
 pub(super) struct Query {
@@ -74,7 +89,14 @@ pub(super) struct Query {
     /// all must pass. VALUE: a number, `true`, `false` or a text; in double quotes always a text.
     #[arg(long, value_name = "CONDITION", value_parser = filter::parse)]
     filter: Vec<v1::Filter>,
-    /// Constant of reciprocal rank fusion; 0 means 60.
+    /// How hybrid and compare fuse: reciprocal ranks, or a weighted sum of normalised scores. By default what
+    /// `dyad-searcher learn` has found for the index, else the weighted sum.
+    #[arg(long, value_enum)]
+    fusion: Option<Fusion>,
+    /// Weight of the dense ranking in the fusion, 0 to 1; BM25 has the rest.
+    #[arg(long, value_name = "WEIGHT")]
+    dense_weight: Option<f64>,
+    /// Constant of reciprocal rank fusion; 0 means 60. Asks for that fusion.
     #[arg(long, default_value_t = 0)]
     rrf_k: u32,
     /// Print the reply as JSON.
@@ -94,6 +116,8 @@ impl Query {
             ef: self.ef,
             exact: self.exact,
             rrf_k: self.rrf_k,
+            fusion: self.fusion.map_or(v1::Fusion::Unspecified, v1::Fusion::from).into(),
+            dense_weight: self.dense_weight,
             target_recall: self.target_recall,
             filter: filter::all(self.filter),
             ..v1::SearchRequest::default()

@@ -6,11 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::Args;
 use dyad_proto::service::{self, ServerConfig};
 
-use crate::question::QuestionTower;
+use super::tower::Tower;
 use crate::run::{Engine, EngineConfig};
 
 /// Serve an index over gRPC.
@@ -19,24 +18,11 @@ pub(super) struct Serve {
     /// Directory of the index.
     #[arg(long, env = "DYAD_INDEX")]
     index: PathBuf,
-    /// What embeds questions: a model directory (in this process) or the URL of an encoder service.
-    #[arg(long, value_name = "DIR|URL", env = "DYAD_QUESTION_TOWER")]
-    question_tower: String,
+    #[command(flatten)]
+    tower: Tower,
     /// Address to listen on; port 0 lets the system choose.
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "HOST:PORT")]
     listen: String,
-    /// Where a model directory runs: cpu or cuda:N.
-    #[arg(long, default_value = "cpu")]
-    device: String,
-    /// Arithmetic of a model directory: f32, bf16, f16, or int8 on the CPU.
-    #[arg(long, default_value = "f32")]
-    dtype: String,
-    /// Seconds to wait for an encoder service that does not answer yet.
-    #[arg(long, default_value_t = 0)]
-    wait_s: u64,
-    /// Threads of a model directory's arithmetic; 0 uses every core.
-    #[arg(long, default_value_t = 0)]
-    threads: usize,
     /// Serve this generation until the next reload, whatever `CURRENT` says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
@@ -69,7 +55,7 @@ impl Serve {
             default_time: Duration::from_millis(self.default_timeout_ms.max(1)),
             generation: self.generation,
         };
-        let tower = self.tower().await.with_context(|| format!("--question-tower `{}`", self.question_tower))?;
+        let tower = self.tower.open().await?;
         let engine = Engine::open(&self.index, tower, config)?;
         let snapshot = engine.snapshot();
         tracing::info!(
@@ -93,31 +79,5 @@ impl Serve {
         };
         super::super::service::serve(listener, Arc::new(engine), shutdown, config).await?;
         Ok(ExitCode::SUCCESS)
-    }
-
-    async fn tower(&self) -> crate::Result<QuestionTower> {
-        if self.question_tower.starts_with("http://") || self.question_tower.starts_with("https://") {
-            let wait = Duration::from_secs(self.wait_s);
-            return QuestionTower::connect_within(&self.question_tower, wait).await;
-        }
-        self.load().await
-    }
-
-    #[cfg(feature = "torch")]
-    async fn load(&self) -> crate::Result<QuestionTower> {
-        let options = crate::question::LocalOptions {
-            device: self.device.clone(),
-            dtype: self.dtype.clone(),
-            threads: self.threads,
-        };
-        QuestionTower::load(std::path::Path::new(&self.question_tower), options).await
-    }
-
-    #[cfg(not(feature = "torch"))]
-    #[expect(clippy::unused_async, reason = "the same signature as with libtorch")]
-    async fn load(&self) -> crate::Result<QuestionTower> {
-        let reason = "this build has no libtorch (feature `torch`), so a model directory cannot be opened. Start \
-                      `dyad-encoder serve` and give its URL, http://HOST:PORT";
-        Err(crate::Error::Tower { reason: reason.to_owned(), transient: false })
     }
 }

@@ -54,6 +54,11 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
         reply.distance_computations,
         reply.generation
     )?;
+    match reply.fusion() {
+        v1::Fusion::Unspecified => {}
+        v1::Fusion::Rrf => writeln!(out, "fused by reciprocal ranks, dense weight {}", reply.dense_weight)?,
+        v1::Fusion::WeightedSum => writeln!(out, "fused by a weighted sum, dense weight {}", reply.dense_weight)?,
+    }
     if !reply.recall_note.is_empty() {
         writeln!(out, "recall not vouched for: {}", reply.recall_note)?;
     }

@@ -11,18 +11,18 @@ mod recall;
 
 use std::time::Duration;
 
-use dyad_index::Certificate;
 use dyad_index::lexical::Filter;
 use dyad_index::snapshot::{DenseParams, SearchMode};
+use dyad_index::{Certificate, FusionMethod};
 use dyad_proto::v1;
 
-use crate::fusion::DEFAULT_RRF_K;
+use crate::fusion::Fusion;
 pub(crate) use recall::DEFAULT_EF;
 
 /// How much wider than the hits wanted a beam is at least, so that ties at the cut are seen and broken by key.
 const TIE_SLACK: usize = 16;
 /// Hits that each ranking gives to the fusion where the request names no number.
-const DEFAULT_FUSION_DEPTH: usize = 100;
+pub(crate) const DEFAULT_FUSION_DEPTH: usize = 100;
 /// Hits of the search that is explained where the request names no number.
 const EXPLAINED_HITS: u32 = 10;
 /// The question tower's share of the deadline in modes that can answer without it.
@@ -52,8 +52,8 @@ pub struct Plan {
     pub dense: Option<DenseParams>,
     /// Hits wanted of the BM25 stage, if it runs.
     pub text_depth: Option<usize>,
-    /// Constant of the fusion.
-    pub rrf_k: u32,
+    /// How the two rankings are fused, where both run.
+    pub fusion: Fusion,
     /// Whether stored fields are read.
     pub documents: bool,
     /// Which documents may be hits; all where absent.
@@ -66,8 +66,13 @@ pub struct Plan {
 
 impl Plan {
     /// Plans a request that [`dyad_proto::validate`] has passed; `time` is what is left of its deadline, `certificates` are
-    /// those of all shards.
-    pub fn new(request: &v1::SearchRequest, time: Duration, certificates: &[&Certificate]) -> Self {
+    /// those of all shards, and `learned` is the index's own fusion.
+    pub fn new(
+        request: &v1::SearchRequest,
+        time: Duration,
+        certificates: &[&Certificate],
+        learned: Option<Fusion>,
+    ) -> Self {
         let mode = match request.mode() {
             v1::Mode::Dense | v1::Mode::Unspecified => Mode::Dense,
             v1::Mode::Bm25 => Mode::Bm25,
@@ -91,7 +96,7 @@ impl Plan {
             k,
             dense: (mode != Mode::Bm25).then_some(DenseParams { k: depth, mode: search }),
             text_depth: (mode != Mode::Dense).then_some(depth),
-            rrf_k: if request.rrf_k == 0 { DEFAULT_RRF_K } else { request.rrf_k },
+            fusion: fusion(request, learned.unwrap_or_default()),
             documents: !request.keys_only,
             filter: request.filter.as_ref().map(filter::filter),
             recall_note: chosen.and_then(|chosen| chosen.note),
@@ -104,7 +109,7 @@ impl Plan {
         let &v1::ExplainRequest { ef, k, mode, fusion_depth, target_recall, .. } = request;
         let k = if k == 0 { EXPLAINED_HITS } else { k };
         let search = v1::SearchRequest { mode, k, ef, fusion_depth, target_recall, ..v1::SearchRequest::default() };
-        Self::new(&search, Duration::ZERO, certificates).dense
+        Self::new(&search, Duration::ZERO, certificates, None).dense
     }
 
     /// Beam width, 0 where no graph is walked.
@@ -116,6 +121,22 @@ impl Plan {
     }
 }
 
+/// What the request says of the fusion, and the index's own for the rest.
+fn fusion(request: &v1::SearchRequest, own: Fusion) -> Fusion {
+    let method = match request.fusion() {
+        v1::Fusion::Rrf => FusionMethod::Rrf,
+        v1::Fusion::WeightedSum => FusionMethod::WeightedSum,
+        v1::Fusion::Unspecified if request.rrf_k > 0 => FusionMethod::Rrf,
+        v1::Fusion::Unspecified => own.method,
+    };
+    let mut fusion = if method == own.method { own } else { Fusion::with(method) };
+    if request.rrf_k > 0 {
+        fusion.rrf_k = request.rrf_k;
+    }
+    fusion.dense_weight = request.dense_weight.unwrap_or(fusion.dense_weight);
+    fusion
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,7 +144,7 @@ mod tests {
     fn plan(change: impl FnOnce(&mut v1::SearchRequest)) -> Plan {
         let mut request = v1::SearchRequest { query: "q".into(), k: 10, ..Default::default() };
         change(&mut request);
-        Plan::new(&request, Duration::from_secs(10), &[])
+        Plan::new(&request, Duration::from_secs(10), &[], None)
     }
 
     #[test]
@@ -180,9 +201,31 @@ mod tests {
     fn exact_walks_no_graph() {
         let plan = plan(|request| {
             request.set_mode(v1::Mode::Dense);
-            (request.exact, request.keys_only, request.rrf_k) = (true, true, 5);
+            (request.exact, request.keys_only) = (true, true);
         });
         assert_eq!(plan.dense.unwrap().mode, SearchMode::Exact);
-        assert_eq!((plan.ef(), plan.documents, plan.rrf_k), (0, false, 5));
+        assert_eq!((plan.ef(), plan.documents), (0, false));
+    }
+
+    #[test]
+    fn a_request_says_how_to_fuse_and_the_index_the_rest() {
+        let own = Fusion { dense_weight: 0.85, ..Fusion::default() };
+        let planned = |method: v1::Fusion, rrf_k, dense_weight, own| {
+            let request = v1::SearchRequest { fusion: method.into(), rrf_k, dense_weight, k: 10, ..Default::default() };
+            let Fusion { method, dense_weight, rrf_k } = Plan::new(&request, Duration::from_secs(1), &[], own).fusion;
+            (method, dense_weight, rrf_k)
+        };
+        let (rrf, sum) = (FusionMethod::Rrf, FusionMethod::WeightedSum);
+        let any = v1::Fusion::Unspecified;
+        assert_eq!(planned(any, 0, None, None), (sum, 0.7, 60));
+        assert_eq!(planned(any, 0, None, Some(own)), (sum, 0.85, 60));
+        assert_eq!(planned(any, 0, Some(0.2), Some(own)), (sum, 0.2, 60));
+        assert_eq!(planned(any, 5, None, Some(own)), (rrf, 0.5, 5));
+        assert_eq!(planned(v1::Fusion::Rrf, 0, None, Some(own)), (rrf, 0.5, 60));
+        assert_eq!(
+            planned(v1::Fusion::Rrf, 0, None, Some(Fusion { dense_weight: 0.9, ..Fusion::with(rrf) })),
+            (rrf, 0.9, 60)
+        );
+        assert_eq!(planned(v1::Fusion::WeightedSum, 0, None, Some(Fusion::with(rrf))), (sum, 0.7, 60));
     }
 }

@@ -2,7 +2,7 @@
 
 use dyad_index::lexical::StoredDocument;
 
-use crate::fusion::Placement;
+use crate::fusion::{Fusion, Placement};
 use crate::plan::Mode;
 
 /// A hit with its places in the rankings that ran.
@@ -10,7 +10,7 @@ use crate::plan::Mode;
 pub struct AnswerHit {
     /// Document key.
     pub key: String,
-    /// Cosine, BM25 or RRF sum.
+    /// Cosine, BM25 or fused score.
     pub score: f32,
     /// Place in the dense ranking.
     pub dense: Option<Placement>,
@@ -71,6 +71,8 @@ pub struct StageTimings {
 pub struct Answer {
     /// As asked.
     pub mode: Mode,
+    /// How the two rankings were fused, where they were.
+    pub fusion: Option<Fusion>,
     /// The ranking; empty with [`Mode::Compare`].
     pub hits: Vec<AnswerHit>,
     /// The three rankings of [`Mode::Compare`].

@@ -22,6 +22,7 @@ use super::pool::{Class, Pool};
 use super::reply_memory::{ReplyMemory, Share};
 use super::stop::Stop;
 use crate::error::{Error, Result};
+use crate::fusion::Fusion;
 use crate::plan::Plan;
 use crate::question::QuestionTower;
 
@@ -154,9 +155,9 @@ impl Engine {
         jobs: &Jobs<'_>,
     ) -> Result<Answers> {
         let snapshot = self.snapshot();
-        let measured = certificates(&snapshot);
+        let (measured, learned) = (certificates(&snapshot), snapshot.fusion().map(Fusion::from));
         let item = |request: v1::SearchRequest| Item {
-            plan: Plan::new(&request, time, &measured),
+            plan: Plan::new(&request, time, &measured, learned),
             filter: request.filter.as_ref().map(Message::encode_to_vec),
             query: request.query,
         };

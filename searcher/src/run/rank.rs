@@ -12,7 +12,7 @@ use super::answer::{Answer, AnswerHit, Compared, StageTimings};
 use super::batch::{Batch, Found, Item, Vector, micros};
 use super::reply_memory::Share;
 use crate::error::Result;
-use crate::fusion::{Placement, rrf};
+use crate::fusion::Placement;
 use crate::plan::Mode;
 
 impl Batch {
@@ -36,7 +36,7 @@ fn answer(batch: &Batch, item: &Item, vector: &Vector, found: &Found, share: &Sh
     let fusing = Instant::now();
     let ranking = Ranking { snapshot, dense: places(&dense.0.hits), text: places(&text.0.hits), keyless: Cell::new(0) };
     let single = |hits: &[Hit]| ranking.hits(hits.iter().take(plan.k));
-    let fused = || ranking.hits(&rrf(&[&dense.0.hits, &text.0.hits], plan.rrf_k, plan.k, |hit| ranking.key(hit)));
+    let fused = || ranking.hits(&plan.fusion.fuse(&dense.0.hits, &text.0.hits, plan.k, |hit| ranking.key(hit)));
     let (mut hits, mut compared) = (Vec::new(), None);
     match plan.mode {
         Mode::Dense => hits = single(&dense.0.hits),
@@ -66,6 +66,7 @@ fn answer(batch: &Batch, item: &Item, vector: &Vector, found: &Found, share: &Sh
     let manifest = snapshot.manifest();
     Ok(Answer {
         mode: plan.mode,
+        fusion: matches!(plan.mode, Mode::Hybrid | Mode::Compare).then_some(plan.fusion),
         hits,
         compared,
         k: plan.k,

@@ -1,10 +1,10 @@
 //! Answers to messages.
 
 use dyad_index::lexical::StoredDocument;
-use dyad_index::{Metric, ModelRecord};
+use dyad_index::{FusionMethod, Metric, ModelRecord};
 use dyad_proto::v1;
 
-use crate::fusion::Placement;
+use crate::fusion::{Fusion, Placement};
 use crate::plan::Mode;
 use crate::run::{Answer, AnswerHit, Compared, Explanation, StageTimings};
 
@@ -62,6 +62,13 @@ fn timings(timings: StageTimings) -> v1::Timings {
     v1::Timings { total_us, queue_us, tokenize_us, embed_us, dense_us, bm25_us, fuse_us, fetch_us, filter_us }
 }
 
+fn fusion(fusion: Fusion) -> v1::Fusion {
+    match fusion.method {
+        FusionMethod::Rrf => v1::Fusion::Rrf,
+        FusionMethod::WeightedSum => v1::Fusion::WeightedSum,
+    }
+}
+
 pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
     let mode = match answer.mode {
         Mode::Dense => v1::Mode::Dense,
@@ -82,6 +89,8 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
         recall_note: answer.recall_note.unwrap_or_default(),
         distance_computations: answer.distance_computations,
         notes: answer.notes,
+        fusion: answer.fusion.map_or(v1::Fusion::Unspecified, fusion).into(),
+        dense_weight: answer.fusion.map_or(0.0, |fusion| fusion.dense_weight),
     }
 }
 

@@ -9,7 +9,7 @@ fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_dyad-searcher")).args(arguments).env("RUST_LOG", "error").output().unwrap()
 }
 
-async fn run_beside(arguments: &[&str]) -> (Option<i32>, String, String) {
+pub(crate) async fn run_beside(arguments: &[&str]) -> (Option<i32>, String, String) {
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     let output = tokio::task::spawn_blocking(move || run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()));
     let output = output.await.unwrap();

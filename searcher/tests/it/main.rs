@@ -6,6 +6,7 @@ mod command_line;
 mod damage;
 mod filters;
 mod fixture;
+mod learn;
 mod limits;
 #[cfg(feature = "torch")]
 mod local;

@@ -58,7 +58,8 @@ async fn hybrid_is_the_fusion_of_both_rankings() {
     let query = "silent golden composer 46";
     let ask = |mode| server.client.search(v1::SearchRequest { keys_only: true, ..request(mode, query, 60) });
     let (dense, bm25) = (ask(Mode::Dense).await.unwrap(), ask(Mode::Bm25).await.unwrap());
-    let hybrid = ask(Mode::Hybrid).await.unwrap();
+    let rrf = v1::SearchRequest { keys_only: true, rrf_k: 60, ..request(Mode::Hybrid, query, 60) };
+    let hybrid = server.client.search(rrf).await.unwrap();
     let part = |hits: &[v1::Hit], key: &str| {
         hits.iter().find(|hit| hit.key == key).map_or(0.0, |hit| 1.0 / (60.0 + f64::from(hit.rank)))
     };

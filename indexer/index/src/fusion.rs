@@ -1,0 +1,141 @@
+//! `fusion.json`: how the dense and the BM25 ranking of an index are fused, as learned from judged questions.
+//!
+//! The file belongs to the vectors of one model: for an index that holds another model's it counts as absent.
+
+use std::path::Path;
+
+use dyad_files::write_atomic;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::storage::WriteLock;
+
+/// Name of the file in the index.
+pub const FUSION_FILE: &str = "fusion.json";
+/// The version that this build writes, and the newest that it reads.
+const VERSION: u32 = 1;
+
+/// How the scores of two rankings are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FusionMethod {
+    /// Reciprocal ranks (Cormack, Clarke and Büttcher 2009), weighted.
+    Rrf,
+    /// Scores in units of their standard deviation, weighted: a convex combination (Bruch, Gai and Ingber 2023) of z-scores
+    /// (Montague and Aslam 2001).
+    WeightedSum,
+}
+
+/// What has been learned for an index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FusionRecord {
+    /// 1.
+    pub format_version: u32,
+    /// Fingerprint of the model whose vectors were ranked.
+    pub fingerprint: String,
+    /// The method that won.
+    pub method: FusionMethod,
+    /// Weight of the dense ranking, 0 to 1; BM25 has the rest.
+    pub dense_weight: f64,
+    /// The judged questions.
+    pub learned_from: LearnedFrom,
+}
+
+/// On what a fusion was learned, and the mean nDCG@10 there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LearnedFrom {
+    /// Folder of the questions.
+    pub data: String,
+    /// Their split.
+    pub split: String,
+    /// Their number.
+    pub questions: usize,
+    /// The dense ranking alone.
+    pub dense: f64,
+    /// BM25 alone.
+    pub bm25: f64,
+    /// The fusion of an index that has learned nothing.
+    pub default: f64,
+    /// What was learned, by cross-validation: every question is judged with a weight that was learned without it.
+    pub learned: f64,
+}
+
+impl FusionRecord {
+    /// A record of this build's version.
+    pub fn new(fingerprint: String, method: FusionMethod, dense_weight: f64, learned_from: LearnedFrom) -> Self {
+        Self { format_version: VERSION, fingerprint, method, dense_weight, learned_from }
+    }
+
+    /// What was learned for vectors of the model with this fingerprint; none without the file.
+    pub fn load(index: &Path, fingerprint: &str) -> Result<Option<Self>> {
+        let path = index.join(FUSION_FILE);
+        let bytes = match fs_err::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes?,
+        };
+        let damaged = |expected: &str, got: String| Error::Format {
+            path: path.clone(),
+            part: "content".to_owned(),
+            expected: expected.to_owned(),
+            got,
+            hint: "Remove the file, or write it again with `dyad-searcher learn`",
+        };
+        let version = serde_json::from_slice::<serde_json::Value>(&bytes);
+        let version = version.map_err(|error| damaged("JSON", error.to_string()))?["format_version"].as_u64();
+        if let Some(got) = version.and_then(|version| u32::try_from(version).ok()).filter(|version| *version > VERSION)
+        {
+            return Err(Error::Newer { path, got, supported: VERSION });
+        }
+        let record: Self =
+            serde_json::from_slice(&bytes).map_err(|error| damaged("a learned fusion", error.to_string()))?;
+        if !(0.0..=1.0).contains(&record.dense_weight) {
+            return Err(damaged("`dense_weight` from 0 to 1", record.dense_weight.to_string()));
+        }
+        Ok((record.fingerprint == fingerprint).then_some(record))
+    }
+
+    /// Writes the file, in place of an earlier one. The lock proves that nobody else does.
+    pub fn save(&self, index: &Path, _lock: &WriteLock) -> Result<()> {
+        let bytes = serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?;
+        Ok(write_atomic(&index.join(FUSION_FILE), &bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> FusionRecord {
+        let (data, split) = ("nq".to_owned(), "dev".to_owned());
+        let learned_from =
+            LearnedFrom { data, split, questions: 885, dense: 0.9, bm25: 0.77, default: 0.91, learned: 0.92 };
+        FusionRecord::new("f00d".to_owned(), FusionMethod::WeightedSum, 0.75, learned_from)
+    }
+
+    #[test]
+    fn what_was_saved_is_loaded_for_its_model_only() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(FusionRecord::load(dir.path(), "f00d").unwrap(), None);
+        record().save(dir.path(), &WriteLock::acquire(dir.path()).unwrap()).unwrap();
+        assert_eq!(FusionRecord::load(dir.path(), "f00d").unwrap(), Some(record()));
+        assert_eq!(FusionRecord::load(dir.path(), "beef").unwrap(), None);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_meant_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FUSION_FILE);
+        let whole = serde_json::to_string(&record()).unwrap();
+        for (text, said) in [
+            ("{".to_owned(), "expected JSON"),
+            ("{}".to_owned(), "expected a learned fusion"),
+            (whole.replace("0.75", "1.5"), "expected `dense_weight` from 0 to 1, got 1.5"),
+            (whole.replace("weighted_sum", "sum"), "expected a learned fusion"),
+            (whole.replace("\"format_version\":1", "\"format_version\":2"), "reads up to 1"),
+        ] {
+            fs_err::write(&path, text).unwrap();
+            let error = FusionRecord::load(dir.path(), "f00d").unwrap_err().to_string();
+            assert!(error.contains(said) && error.contains("fusion.json"), "{error}");
+        }
+    }
+}

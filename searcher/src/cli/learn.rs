@@ -1,0 +1,173 @@
+//! `dyad-searcher learn`.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use dyad_command::ProgressBar;
+use dyad_corpus::Judged;
+use dyad_corpus::metrics::{Sampling, compare_values};
+use dyad_index::snapshot::Hit;
+use dyad_index::storage::WriteLock;
+use dyad_index::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};
+use dyad_proto::v1;
+
+use super::tower::Tower;
+use crate::fusion::Fusion;
+use crate::fusion::learn::{Example, FOLDS, learn};
+use crate::plan::DEFAULT_FUSION_DEPTH;
+use crate::run::{AnswerHit, Engine, EngineConfig};
+
+/// Questions of one call.
+const BATCH: usize = 128;
+/// Fewest judged questions from which a weight is learned.
+const FEWEST: usize = 25;
+/// Time for one call: minutes on a slow machine.
+const CALL: Duration = Duration::from_mins(10);
+
+/// Learn how to fuse the two rankings of an index from judged questions.
+#[derive(Debug, Args)]
+pub(super) struct Learn {
+    /// Directory of the index; `fusion.json` is written there.
+    #[arg(long, env = "DYAD_INDEX")]
+    index: PathBuf,
+    #[command(flatten)]
+    tower: Tower,
+    /// BEIR folder: queries.jsonl and `qrels/SPLIT.tsv` (plain, .gz, .zst).
+    #[arg(long, value_name = "BEIR_DIR")]
+    data: PathBuf,
+    /// Which judgements; not those that the result is measured with.
+    #[arg(long, default_value = "dev")]
+    split: String,
+    /// Leave out hits whose key is the question's own, as where questions are documents of the corpus.
+    #[arg(long)]
+    drop_identical_ids: bool,
+    /// Show what would be learned, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Learn {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let judged = Judged::read(&self.data, &self.split)?;
+        let questions = judged.questions.len();
+        if questions < FEWEST {
+            let folder = self.data.display();
+            bail!("`{folder}`, split `{}`: expected at least {FEWEST} judged questions, got {questions}", self.split);
+        }
+        let tower = self.tower.open().await?;
+        let engine = Engine::open(&self.index, tower, EngineConfig::default())?;
+        let examples = self.examples(&engine, &judged).await?;
+        if examples.iter().all(|example| example.dense.is_empty() && example.bm25.is_empty()) {
+            bail!(
+                "`{}` gave no hit for any of the {questions} questions: is it the index of this set?",
+                self.index.display()
+            );
+        }
+        let learned = tokio::task::spawn_blocking(move || learn(&examples)).await?;
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let found = LearnedFrom {
+            data: folder_name(&self.data),
+            split: self.split.clone(),
+            questions,
+            dense: mean(&learned.dense),
+            bm25: mean(&learned.bm25),
+            default: mean(&learned.default),
+            learned: mean(if learned.fusion == Fusion::default() {
+                &learned.default
+            } else {
+                &learned.cross_validated
+            }),
+        };
+        let compared = compare_values(&learned.default, &learned.cross_validated, Sampling::default())?;
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "nDCG@10 of {questions} questions of {} ({})", found.data, found.split)?;
+        writeln!(out, "dense    {:.4}", found.dense)?;
+        writeln!(out, "BM25     {:.4}", found.bm25)?;
+        writeln!(out, "default  {:.4}  {}", found.default, named(&Fusion::default()))?;
+        writeln!(
+            out,
+            "learned  {:.4}  by {FOLDS}-fold cross-validation; {:+.4} against the default, p = {:.3} (paired randomisation test)",
+            compared.second, compared.difference, compared.p_randomisation
+        )?;
+        let fingerprint = engine.snapshot().manifest().model.fingerprint.clone();
+        let Fusion { method, dense_weight, .. } = learned.fusion;
+        if learned.fusion == Fusion::default() {
+            writeln!(out, "The default is as good: {}", named(&learned.fusion))?;
+        } else {
+            writeln!(out, "On all questions the best is: {}", named(&learned.fusion))?;
+        }
+        if self.dry_run {
+            return Ok(ExitCode::SUCCESS);
+        }
+        FusionRecord::new(fingerprint, method, dense_weight, found)
+            .save(&self.index, &WriteLock::acquire(&self.index)?)?;
+        let path = self.index.join(FUSION_FILE);
+        writeln!(
+            out,
+            "Written to `{}`. A running searcher uses it after `dyad-searcher admin reload`",
+            path.display()
+        )?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Both rankings of every judged question, as deep as a fusion looks.
+    async fn examples(&self, engine: &Engine, judged: &Judged) -> anyhow::Result<Vec<Example>> {
+        let depth = DEFAULT_FUSION_DEPTH as u32;
+        let mut examples = Vec::with_capacity(judged.questions.len());
+        let progress =
+            ProgressBar::new("questions", Some(judged.questions.len() as u64), "{prefix} {wide_bar} {pos}/{len}");
+        for questions in judged.questions.chunks(BATCH) {
+            let request = |query: &str| v1::SearchRequest {
+                query: query.to_owned(),
+                mode: v1::Mode::Compare.into(),
+                k: depth,
+                keys_only: true,
+                ..v1::SearchRequest::default()
+            };
+            let requests: Vec<v1::SearchRequest> = questions.iter().map(|question| request(&question.text)).collect();
+            for (request, question) in requests.iter().zip(questions) {
+                dyad_proto::validate::search_request(request).with_context(|| format!("query `{}`", question.key))?;
+            }
+            let (answers, _) = engine.search_batch(requests, Some(CALL)).await?;
+            for (answer, question) in answers.into_iter().zip(questions) {
+                if let Some(reason) = answer.degraded {
+                    bail!("query `{}`: {reason}", question.key);
+                }
+                let compared = answer.compared.unwrap_or_default();
+                let mut example = Example {
+                    judgements: judged.qrels.get(&question.key).cloned().unwrap_or_default(),
+                    ..Example::default()
+                };
+                let mut hits = |from: Vec<AnswerHit>| -> Vec<Hit> {
+                    let wanted = |hit: &AnswerHit| !self.drop_identical_ids || hit.key != question.key;
+                    let hit = |AnswerHit { key, score, shard, node, .. }| {
+                        example.keys.insert((shard, node), key);
+                        Hit { score, shard, node }
+                    };
+                    from.into_iter().filter(wanted).map(hit).collect()
+                };
+                let (dense, bm25) = (hits(compared.dense), hits(compared.bm25));
+                examples.push(Example { dense, bm25, ..example });
+            }
+            progress.advance(questions.len() as u64);
+        }
+        Ok(examples)
+    }
+}
+
+/// The last part of a folder's path, for people.
+fn folder_name(folder: &std::path::Path) -> String {
+    folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+fn named(fusion: &Fusion) -> String {
+    let method = match fusion.method {
+        FusionMethod::Rrf => "reciprocal ranks",
+        FusionMethod::WeightedSum => "weighted sum",
+    };
+    format!("{method}, dense weight {}", fusion.dense_weight)
+}

@@ -1,0 +1,61 @@
+//! `--question-tower` and how it runs.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use crate::question::QuestionTower;
+
+/// What embeds questions.
+#[derive(Debug, Args)]
+pub(super) struct Tower {
+    /// What embeds questions: a model directory (in this process) or the URL of an encoder service.
+    #[arg(long = "question-tower", value_name = "DIR|URL", env = "DYAD_QUESTION_TOWER")]
+    name: String,
+    /// Where a model directory runs: cpu or cuda:N.
+    #[arg(long, default_value = "cpu")]
+    device: String,
+    /// Arithmetic of a model directory: f32, bf16, f16, or int8 on the CPU.
+    #[arg(long, default_value = "f32")]
+    dtype: String,
+    /// Seconds to wait for an encoder service that does not answer yet.
+    #[arg(long, default_value_t = 0)]
+    wait_s: u64,
+    /// Threads of a model directory's arithmetic; 0 uses every core.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+}
+
+impl Tower {
+    /// Loads the model, or connects to the service.
+    pub(super) async fn open(&self) -> anyhow::Result<QuestionTower> {
+        self.open_named().await.with_context(|| format!("--question-tower `{}`", self.name))
+    }
+
+    async fn open_named(&self) -> crate::Result<QuestionTower> {
+        if self.name.starts_with("http://") || self.name.starts_with("https://") {
+            let wait = Duration::from_secs(self.wait_s);
+            return QuestionTower::connect_within(&self.name, wait).await;
+        }
+        self.load().await
+    }
+
+    #[cfg(feature = "torch")]
+    async fn load(&self) -> crate::Result<QuestionTower> {
+        let options = crate::question::LocalOptions {
+            device: self.device.clone(),
+            dtype: self.dtype.clone(),
+            threads: self.threads,
+        };
+        QuestionTower::load(std::path::Path::new(&self.name), options).await
+    }
+
+    #[cfg(not(feature = "torch"))]
+    #[expect(clippy::unused_async, reason = "the same signature as with libtorch")]
+    async fn load(&self) -> crate::Result<QuestionTower> {
+        let reason = "this build has no libtorch (feature `torch`), so a model directory cannot be opened. Start \
+                      `dyad-encoder serve` and give its URL, http://HOST:PORT";
+        Err(crate::Error::Tower { reason: reason.to_owned(), transient: false })
+    }
+}

@@ -1,0 +1,169 @@
+//! Learns method and weight of the fusion from judged questions: a grid, judged by nDCG@10 under cross-validation.
+
+use std::collections::{BTreeMap, HashMap};
+
+use dyad_corpus::metrics::{Metric, Ranking};
+use dyad_index::FusionMethod;
+use dyad_index::snapshot::Hit;
+use rayon::prelude::*;
+
+use super::Fusion;
+
+/// What is maximised.
+const METRIC: Metric = Metric::Ndcg(10);
+/// Hits that the metric looks at.
+const DEPTH: usize = 10;
+/// Steps between weight 0 and weight 1.
+const STEPS: u32 = 20;
+/// Parts of the questions; each is judged with what the others have taught.
+pub const FOLDS: usize = 5;
+
+/// A judged question and its two rankings.
+#[derive(Debug, Clone, Default)]
+pub struct Example {
+    /// Nearest vectors, best first.
+    pub dense: Vec<Hit>,
+    /// BM25, best first.
+    pub bm25: Vec<Hit>,
+    /// Keys of all hits, by shard and node.
+    pub keys: HashMap<(usize, u32), String>,
+    /// Grades of the documents that answer.
+    pub judgements: BTreeMap<String, i32>,
+}
+
+/// What was learned, and nDCG@10 of every question by each ranking.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Learned {
+    /// Best on all questions; the default, where cross-validation finds nothing better.
+    pub fusion: Fusion,
+    /// The dense ranking alone.
+    pub dense: Vec<f64>,
+    /// BM25 alone.
+    pub bm25: Vec<f64>,
+    /// The default fusion.
+    pub default: Vec<f64>,
+    /// Each question fused as the questions of the other folds suggest.
+    pub cross_validated: Vec<f64>,
+}
+
+impl Example {
+    fn key(&self, hit: &Hit) -> &str {
+        self.keys.get(&(hit.shard, hit.node)).map_or("", String::as_str)
+    }
+
+    fn value(&self, hits: &[Hit]) -> f64 {
+        // By place: scores may tie once they are rounded to f32.
+        let ranked = hits.iter().take(DEPTH).enumerate().map(|(at, hit)| (self.key(hit).to_owned(), -(at as f32)));
+        METRIC.of(&Ranking::new(&ranked.collect::<Vec<_>>(), &self.judgements))
+    }
+
+    fn fused(&self, fusion: &Fusion) -> f64 {
+        self.value(&fusion.fuse(&self.dense, &self.bm25, DEPTH, |hit| self.key(hit)))
+    }
+}
+
+/// Tries both methods with weights 0, 0.05, ..., 1. Equal means: the weighted sum, then the weight nearest to the default.
+pub fn learn(examples: &[Example]) -> Learned {
+    let values = |fusion: &Fusion| -> Vec<f64> { examples.par_iter().map(|example| example.fused(fusion)).collect() };
+    let tried: Vec<(Fusion, Vec<f64>)> = grid().into_iter().map(|fusion| (fusion, values(&fusion))).collect();
+    let default = values(&Fusion::default());
+    let cross_validated: Vec<f64> = {
+        let chosen: Vec<Option<&(Fusion, Vec<f64>)>> =
+            (0..FOLDS).map(|fold| best(&tried, |number| number % FOLDS != fold)).collect();
+        let value =
+            |number: usize| chosen.get(number % FOLDS).copied().flatten().and_then(|(_, values)| values.get(number));
+        (0..examples.len()).map(|number| value(number).copied().unwrap_or_default()).collect()
+    };
+    let better = cross_validated.iter().sum::<f64>() > default.iter().sum::<f64>();
+    let fusion = best(&tried, |_| true).filter(|_| better).map_or_else(Fusion::default, |(fusion, _)| *fusion);
+    Learned {
+        fusion,
+        dense: examples.par_iter().map(|example| example.value(&example.dense)).collect(),
+        bm25: examples.par_iter().map(|example| example.value(&example.bm25)).collect(),
+        default,
+        cross_validated,
+    }
+}
+
+/// All that is tried, what is to be preferred first.
+fn grid() -> Vec<Fusion> {
+    let of = |method| {
+        let default = Fusion::with(method);
+        let mut weights: Vec<f64> = (0..=STEPS).map(|step| f64::from(step) / f64::from(STEPS)).collect();
+        let distance = |weight: &f64| (weight - default.dense_weight).abs();
+        weights.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
+        weights.into_iter().map(move |dense_weight| Fusion { dense_weight, ..default })
+    };
+    of(FusionMethod::WeightedSum).chain(of(FusionMethod::Rrf)).collect()
+}
+
+/// The first with the highest sum over some of the questions.
+fn best(tried: &[(Fusion, Vec<f64>)], counts: impl Fn(usize) -> bool) -> Option<&(Fusion, Vec<f64>)> {
+    let sum =
+        |values: &[f64]| values.iter().enumerate().filter(|(at, _)| counts(*at)).map(|(_, value)| value).sum::<f64>();
+    let mut best: Option<(f64, &(Fusion, Vec<f64>))> = None;
+    for one in tried {
+        let sum = sum(&one.1);
+        if best.is_none_or(|(highest, _)| sum > highest) {
+            best = Some((sum, one));
+        }
+    }
+    best.map(|(_, one)| one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten documents by each ranking; `right` is the place of the answer in the dense one, and in that of BM25.
+    fn example(number: u32, right: (usize, usize)) -> Example {
+        let ranking = |right: usize, other: u32| -> Vec<Hit> {
+            let node = |at: usize| if at == right { 0 } else { other + at as u32 };
+            (0..10).map(|at| Hit { score: 10.0 - at as f32, shard: 0, node: node(at) }).collect()
+        };
+        let (dense, bm25) = (ranking(right.0, 100), ranking(right.1, 200));
+        let keys = dense.iter().chain(&bm25).map(|hit| ((0, hit.node), format!("{number}-{}", hit.node))).collect();
+        Example { dense, bm25, keys, judgements: BTreeMap::from([(format!("{number}-0"), 1)]) }
+    }
+
+    #[test]
+    fn the_ranking_that_is_right_gets_the_weight() {
+        let (first, last) = (0, 9);
+        let dense: Vec<Example> = (0..40).map(|number| example(number, (first, last))).collect();
+        let learned = learn(&dense);
+        assert!(learned.fusion.dense_weight > 0.5 && learned.cross_validated.iter().all(|value| *value > 0.999));
+        assert!(learned.dense.iter().all(|value| *value > 0.999) && learned.bm25.iter().all(|value| *value < 0.3));
+        let bm25: Vec<Example> = (0..40).map(|number| example(number, (last, first))).collect();
+        let learned = learn(&bm25);
+        assert!(
+            learned.fusion.dense_weight <= 0.5 && learned.default.iter().sum::<f64>() < 40.0,
+            "{:?}",
+            learned.fusion
+        );
+    }
+
+    #[test]
+    fn what_is_no_better_than_the_default_leaves_it() {
+        let same: Vec<Example> = (0..40).map(|number| example(number, (0, 0))).collect();
+        assert_eq!(learn(&same).fusion, Fusion::default());
+        assert_eq!(learn(&[]).fusion, Fusion::default());
+    }
+
+    /// By the definition: every fold's choice from the other folds' means, one weight after the other.
+    #[test]
+    fn no_question_is_judged_by_what_it_taught() {
+        let examples: Vec<Example> =
+            (0..53u32).map(|number| example(number, ((number * 7 % 10) as usize, (number * 3 % 8) as usize))).collect();
+        let learned = learn(&examples);
+        for fold in 0..FOLDS {
+            let others: Vec<&Example> =
+                examples.iter().enumerate().filter(|(at, _)| at % FOLDS != fold).map(|(_, one)| one).collect();
+            let mean = |fusion: &Fusion| others.iter().map(|one| one.fused(fusion)).sum::<f64>();
+            let highest = grid().iter().map(mean).fold(0.0, f64::max);
+            let chosen = grid().into_iter().find(|fusion| mean(fusion) >= highest).unwrap();
+            for (at, example) in examples.iter().enumerate().filter(|(at, _)| at % FOLDS == fold) {
+                assert_eq!(learned.cross_validated[at].to_bits(), example.fused(&chosen).to_bits(), "question {at}");
+            }
+        }
+    }
+}
