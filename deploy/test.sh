@@ -98,6 +98,7 @@ measured=$(mktemp -d)
 trap 'rm -rf "$measured"' EXIT
 step 'benchmark' "$binaries/dyad-bench" ann --workload benches/workloads/clustered-small.toml --engines dyad,hnsw_rs \
   --repeats 1 --cache "$measured/cache" --out "$measured/out"
+step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
 
 printf '\n'
 for reason in "${skipped[@]}"; do printf 'skipped: %s\n' "$reason"; done

@@ -1,0 +1,110 @@
+"""Runs the commands that the READMEs show: readme.py BINARIES MODEL, in the root.
+
+Each command of ours in the `sh` blocks below runs with the binaries of a build, in a scratch folder that holds the corpus of the quick start. Servers get a free
+port and end with the folder. What fetches or builds (`deploy/*.sh`, `cargo`) is run by CI itself; other programs are left out, and said.
+"""
+
+import gzip
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+
+READMES = ("README.md", "indexer/README.md", "searcher/README.md")
+PROGRAM = re.compile(r"^(?:target/release/)(dyad-(?:encoder|indexer|searcher))$")
+RUN_BY_CI = re.compile(r"^(deploy/(quickstart|test|libtorch|model)\.sh|cargo build --release)\b")
+START_S, COMMAND_S = 60, 120
+# What the reader has to fill in.
+STANDS_FOR = {"BEIR_DIR": "quickstart", "dev": "test", "127.0.0.1:7700": "127.0.0.1:0"}
+
+
+def commands(text):
+    """The commands of a document's `sh` blocks, comments and continued lines taken care of."""
+    for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        words = []
+        for line in block.splitlines():
+            words.append(line)
+            try:
+                parsed = shlex.split("\n".join(words), comments=True)
+            except ValueError:
+                continue  # a quoted text goes on in the next line
+            words = []
+            if parsed:
+                yield parsed
+
+
+class Servers:
+    """What `serve` has started; the next one takes the place of the one before."""
+
+    def __init__(self):
+        self.running = None
+
+    def start(self, command, environment, folder):
+        """Starts a server and gives the address that it says."""
+        self.end()
+        self.running = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+        end = time.monotonic() + START_S
+        for line in self.running.stdout:
+            if line.startswith("listening on "):
+                return line.split()[-1]
+            if time.monotonic() > end:
+                break
+        raise SystemExit(f"{shlex.join(command)}: did not say where it listens")
+
+    def end(self):
+        """Asks the server to end, and waits."""
+        if self.running:
+            self.running.terminate()
+            self.running.wait(START_S)
+            self.running.stdout.close()
+            self.running = None
+
+
+def run_all(root, binaries, model, folder):
+    """All commands of all documents, in their order; gives how many ran."""
+    (folder / ".models").mkdir()
+    (folder / ".models/minilm").symlink_to(model)
+    (folder / "quickstart").symlink_to(root / "deploy/quickstart")
+    with gzip.open(folder / "corpus.jsonl.gz", "wb") as packed:
+        packed.write((root / "deploy/quickstart/corpus.jsonl").read_bytes())
+    environment, servers, count = os.environ | {"RUST_LOG": "warn"}, Servers(), 0
+    try:
+        for document in READMES:
+            for words in commands((root / document).read_text()):
+                if RUN_BY_CI.match(" ".join(words)):
+                    continue
+                program = PROGRAM.match(words[0])
+                if not program:
+                    print(f"{document}: not run here: {shlex.join(words)}"[:150])
+                    continue
+                command = [str(binaries / program[1]), *(STANDS_FOR.get(word, word) for word in words[1:])]
+                print(f"{document}: {shlex.join(words)}"[:150], flush=True)
+                count += 1
+                if words[1] == "serve":
+                    environment["DYAD_SERVER"] = "http://" + servers.start(command, environment, folder)
+                    continue
+                done = subprocess.run(
+                    command, cwd=folder, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False
+                )
+                if done.returncode != 0:
+                    raise SystemExit(f"{document}: {shlex.join(words)}: exit code {done.returncode}\n{done.stderr}")
+    finally:
+        servers.end()
+    return count
+
+
+def main():
+    """0 when every command ends with 0."""
+    root, binaries, model = pathlib.Path.cwd(), *(pathlib.Path(path).resolve() for path in sys.argv[1:3])
+    with tempfile.TemporaryDirectory() as scratch:
+        count = run_all(root, binaries, model, pathlib.Path(scratch))
+    print(f"{count} commands ran")
+    return 0 if count else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
