@@ -1,7 +1,8 @@
 """Runs the commands that the READMEs show: readme.py BINARIES MODEL, in the root.
 
-Each command of ours in the `sh` blocks below runs with the binaries of a build, in a scratch folder that holds the corpus of the quick start. Servers get a free
-port and end with the folder. What fetches or builds (`deploy/*.sh`, `cargo`) is run by CI itself; other programs are left out, and said.
+Each command of ours in their `sh` blocks runs with the binaries of a build, in a scratch folder that holds the corpus of the
+quick start. Servers get a free port and end with the folder. What `learn` prints has to bear out that hybrid loses nothing to
+its better half. What fetches or builds (`deploy/*.sh`, `cargo`) is run by CI itself; other programs are left out, and named.
 """
 
 import gzip
@@ -35,6 +36,13 @@ def commands(text):
             words = []
             if parsed:
                 yield parsed
+
+
+def check_hybrid(printed):
+    """The default fusion may lose .01 of nDCG@10 to the better of its two rankings, on real questions and the real model."""
+    means = {name: float(mean) for name, mean in re.findall(r"^(dense|BM25|default) +(\d\.\d+)", printed, re.MULTILINE)}
+    if not means["default"] >= max(means["dense"], means["BM25"]) - 0.01:
+        raise SystemExit(f"expected hybrid to lose at most .01 to its better half, got {means}")
 
 
 class Servers:
@@ -92,6 +100,8 @@ def run_all(root, binaries, model, folder):
                 )
                 if done.returncode != 0:
                     raise SystemExit(f"{document}: {shlex.join(words)}: exit code {done.returncode}\n{done.stderr}")
+                if words[1] == "learn":
+                    check_hybrid(done.stdout)
     finally:
         servers.end()
     return count
