@@ -113,7 +113,7 @@ impl Opening for Index {
         });
     }
 
-    fn cool(&self) {
-        self.shard.cool();
+    fn evict_vectors(&self) {
+        self.shard.evict_vectors();
     }
 }
