@@ -1,4 +1,4 @@
-"""The house rules that clippy cannot see: house.py ROOT prints each breach and fails if there is one."""
+"""Conventions that clippy does not check: conventions.py ROOT prints each violation and fails if there is one."""
 
 import pathlib
 import re
@@ -10,34 +10,34 @@ TOP_LEVEL = {
     *("proto", "encoder", "indexer", "searcher", "benches", "deploy"),
 }
 MAX_LINES = 400
-NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"}
+VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
 UNFINISHED = re.compile(r"\b(todo|unimplemented)!\s*[(\[{]")
 INHERITED_LINTS = re.compile(r"^\[lints\]\s*\nworkspace = true$", re.MULTILINE)
 
 
 def top_level(paths):
-    """The top level holds exactly the crates, deploy and a few files; dotfiles are free."""
+    """The top level holds exactly the crates, deploy and a few files; dotfiles are allowed."""
     found = {path.split("/")[0] for path in paths}
     found = {name for name in found if not name.startswith(".")}
     for name in sorted(found - TOP_LEVEL):
-        yield f"{name}: not one of the names that the top level may hold"
+        yield f"{name}: not allowed at the top level"
     for name in sorted(TOP_LEVEL - found):
         yield f"{name}: missing from the top level"
 
 
 def rust_file(path, text):
-    """A Rust file is one finished idea with a header."""
+    """A Rust file is short, finished, and has a header."""
     lines = text.splitlines()
     if len(lines) >= MAX_LINES:
-        yield f"{path}: expected fewer than {MAX_LINES} lines, got {len(lines)}. Split it by idea"
+        yield f"{path}: expected fewer than {MAX_LINES} lines, got {len(lines)}. Split it by topic"
     if not text.startswith("//!"):
-        yield f"{path}: does not start with a `//!` header that says what lives here"
+        yield f"{path}: does not start with a `//!` header that says what the module does"
     for number, line in enumerate(lines, 1):
         if UNFINISHED.search(line.split("//")[0]):
             yield f"{path}:{number}: unfinished: {line.strip()}"
     parts = pathlib.PurePosixPath(path).with_suffix("").parts
-    for name in NAMES_THAT_SAY_NOTHING.intersection(parts):
-        yield f"{path}: `{name}` says nothing about what it holds"
+    for name in VAGUE_NAMES.intersection(parts):
+        yield f"{path}: `{name}` does not describe its contents"
 
 
 def manifest(path, text):
@@ -47,13 +47,13 @@ def manifest(path, text):
 
 
 def script(path, text, executable):
-    """A script that can be run says by what, and is executable; one that is sourced is neither."""
+    """A script has both a `#!` line and the executable bit; one that is sourced has neither."""
     if text.startswith("#!") != executable:
-        yield f"{path}: expected both a `#!` line and the executable bit, or none of them"
+        yield f"{path}: expected both a `#!` line and the executable bit, or neither"
 
 
-def breaches(root, paths):
-    """All of the above over the files of a work tree."""
+def violations(root, paths):
+    """All violations in the files of a work tree."""
     yield from top_level(paths)
     for path in paths:
         file = root / path
@@ -68,14 +68,14 @@ def breaches(root, paths):
 
 
 def main(root):
-    """Files that git knows or would take."""
+    """Checks all files that git tracks or would add."""
     command = ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     paths = sorted({path for path in output.split("\0") if path and (root / path).exists()})
-    found = list(breaches(root, paths))
-    for breach in found:
-        print(f"error: {breach}", file=sys.stderr)
-    print(f"house rules: {len(paths)} files, {len(found)} breaches")
+    found = list(violations(root, paths))
+    for violation in found:
+        print(f"error: {violation}", file=sys.stderr)
+    print(f"conventions: {len(paths)} files, {len(found)} violations")
     return 1 if found else 0
 
 
