@@ -44,11 +44,17 @@ step() {
   printf '   %s: %s\n' "$title" "$(seconds_since "$start")"
 }
 
-# What is built looks for libtorch relative to where target/ usually lies; elsewhere it has to be told. Run in the root.
+# Binaries look for libtorch relative to the usual target/; for another target directory its path is set here. Run in the root.
 find_libtorch_from_elsewhere() {
   if [[ -n ${CARGO_TARGET_DIR:-} ]]; then
     export LD_LIBRARY_PATH=$PWD/.libtorch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   fi
+}
+
+# The Python unit tests of a folder, one process per file, as many at once as there are cores.
+unit_tests() {
+  basename --multiple "$1"/*_test.py | xargs -P "$(nproc)" -I {} \
+    "${PYTHON:-python3}" -m unittest discover --start-directory "$1" --pattern {}
 }
 
 # Modules are compiled once, not by every process that imports them: with all of torch and transformers that is most of a

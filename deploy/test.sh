@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that a test needs, then all tests: house rules, scripts, doctests, the workspace.
+# Fetches and makes what the tests need, then runs all tests: of the scripts, doctests, the workspace.
 #
 #   deploy/test.sh                  PROFILE=ci by default
 #   DYAD_DATA=DIR deploy/test.sh    also the tests on real data
@@ -18,7 +18,6 @@ root=$PWD
 source deploy/steps.sh
 started=$(now_ms)
 profile=${PROFILE:-ci}
-python=${PYTHON:-python3}
 skipped=()
 
 step 'libtorch' deploy/libtorch.sh
@@ -75,14 +74,7 @@ else
   fi
 fi
 
-step 'house rules' "$python" deploy/tests/house.py .
-step 'arrows between crates' "$python" deploy/tests/arrows.py .
-# As many files at once as there are cores.
-script_tests() {
-  basename --multiple deploy/tests/*_test.py | xargs -P "$(nproc)" -I {} \
-    "$python" -m unittest discover --start-directory deploy/tests --pattern {}
-}
-step 'tests of the scripts' script_tests
+step 'tests of the scripts' unit_tests deploy/tests
 if cargo nextest --version >/dev/null 2>&1; then
   step 'doctests' cargo test --profile "$profile" --workspace --doc --locked
   step 'tests' cargo nextest run --cargo-profile "$profile" --workspace --locked

@@ -1,4 +1,4 @@
-//! How a job is followed and ended: the trait that stages report to, and the cancellation that they look at.
+//! Job control: the trait that stages report their progress to, and the cancellation that they check.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use dyad_command::Cancellation;
 
 use crate::error::Error;
 
-/// What a stage counts.
+/// The unit of a stage's progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Documents, or their vectors.
@@ -27,9 +27,9 @@ pub trait Progress: Sync {
     fn advance(&self, steps: u64);
     /// The stage is over, or will not be finished.
     fn finish(&self);
-    /// Something worth a line that is not an error.
+    /// A message for the user that is not an error.
     fn note(&self, text: &str);
-    /// Something that the user may not have meant.
+    /// A warning: something that the user may not have intended.
     fn warn(&self, text: &str) {
         self.note(text);
     }
@@ -46,17 +46,17 @@ impl Progress for Silent {
     fn note(&self, _text: &str) {}
 }
 
-/// Who follows a job, and who ends it.
+/// Progress and cancellation of a job.
 #[derive(Clone, Copy)]
 pub struct JobControl<'a> {
-    /// Told of every step.
+    /// Receives the progress.
     pub progress: &'a dyn Progress,
-    /// Ends the job with [`Error::Cancelled`].
+    /// Once cancelled, the job ends with [`Error::Cancelled`].
     pub cancel: &'a Cancellation,
 }
 
 impl JobControl<'static> {
-    /// Followed by nobody and never cancelled.
+    /// Reports nothing and is never cancelled.
     pub fn silent() -> Self {
         static NEVER: LazyLock<Cancellation> = LazyLock::new(Cancellation::new);
         Self { progress: &Silent, cancel: &NEVER }
@@ -64,7 +64,7 @@ impl JobControl<'static> {
 }
 
 impl JobControl<'_> {
-    /// Refuses to go on with a job that was cancelled.
+    /// [`Error::Cancelled`] once the job is cancelled.
     pub fn check(&self) -> Result<(), Error> {
         if self.cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }

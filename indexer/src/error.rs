@@ -1,10 +1,10 @@
-//! What can go wrong while an index is made: one variant per fix, each naming what to change.
+//! Errors of building, inspecting and verifying an index. Each message names the fix.
 
 use std::path::PathBuf;
 
 use dyad_index::ModelRecord;
 
-/// Failure of making, inspecting or verifying an index. The index on disk is unchanged whenever one is returned.
+/// Failure to build, inspect or verify an index. The index on disk is unchanged whenever one is returned.
 ///
 /// Causes are in `source()` and not in the text: print the whole chain.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub enum Error {
         /// Vectors given.
         got: usize,
     },
-    /// There is nothing to build a graph of.
+    /// A graph of no vectors.
     #[error("there are no vectors to build a graph of")]
     NoVectors,
     /// A row of another length than the model's dimension.
@@ -62,7 +62,7 @@ pub enum Error {
     },
     /// A row of zeros has no direction.
     #[error(
-        "vector of document `{key}` (row {row}) is zero, so that it has no cosine with anything. Embed the document again"
+        "vector of document `{key}` (row {row}) is zero, so that its cosine is undefined. Embed the document again"
     )]
     ZeroVector {
         /// The document.
@@ -72,7 +72,7 @@ pub enum Error {
     },
     /// A row that is not of unit length.
     #[error(
-        "vector of document `{key}` (row {row}) has length {length:.3}, and cosine needs unit vectors. Embed with a model that normalizes"
+        "vector of document `{key}` (row {row}) has length {length:.3}, and cosine needs unit vectors. Embed with a model that normalises"
     )]
     NotUnit {
         /// The document.
@@ -96,16 +96,16 @@ pub enum Error {
     /// From the corpus, or from an embeddings directory.
     #[error(transparent)]
     Corpus(#[from] dyad_corpus::Error),
-    /// The disk has less room than the build will take.
+    /// The disk has less free space than the build needs.
     #[error(transparent)]
     Space(#[from] dyad_files::space::SpaceError),
-    /// The directory of this very build is held by somebody else.
+    /// The build directory is locked by another process.
     #[error(transparent)]
     Lock(#[from] dyad_files::LockError),
-    /// The encoder service cannot be used at all.
+    /// The encoder service cannot be used.
     #[error(transparent)]
     Service(#[from] dyad_proto::client::ClientError),
-    /// The encoder service failed in the middle.
+    /// The encoder service failed during the build.
     #[error("documents `{first}` to `{last}` could not be embedded; the index is unchanged")]
     Encoder {
         /// First document of the batch.
@@ -131,7 +131,7 @@ pub enum Error {
     #[error(
         "generation {generation} of `{}` is of model `{}` (fingerprint {}, {} values), and these vectors are of `{}` (fingerprint \
          {}, {} values): a searcher that serves the one cannot serve the other. Use vectors of the index's model, build into \
-         another directory, or say `--new-model`",
+         another directory, or pass `--new-model`",
         index.display(), expected.name, expected.fingerprint, expected.dim, got.name, got.fingerprint, got.dim
     )]
     OtherModel {
@@ -157,10 +157,10 @@ pub enum Error {
         /// The tower found.
         got: String,
     },
-    /// Document and vector do not belong together.
+    /// A document and a vector with different keys at one row.
     #[error(
-        "embeddings in `{}` are out of step with the corpus at row {row}: expected key `{expected}` (corpus line {line}), \
-         got `{got}`. Embed this very corpus",
+        "embeddings in `{}` do not match the corpus at row {row}: expected key `{expected}` (corpus line {line}), \
+         got `{got}`. Embed this corpus again",
         dir.display()
     )]
     KeysOutOfStep {
@@ -175,9 +175,9 @@ pub enum Error {
         /// Key of the vector.
         got: String,
     },
-    /// The keys fit, the texts do not.
+    /// The keys match, the texts do not.
     #[error(
-        "embeddings in `{}`, {part}: the vectors were made of other texts than the corpus has now, up to document `{last}`. \
+        "embeddings in `{}`, {part}: the texts of the corpus have changed since they were embedded, up to document `{last}`. \
          Run `dyad-encoder embed` again: it embeds what has changed", dir.display()
     )]
     StaleEmbeddings {
@@ -189,7 +189,7 @@ pub enum Error {
         last: String,
     },
     /// Fewer vectors than documents.
-    #[error("embeddings in `{}` end before row {row}, document `{key}`. Embed this very corpus", dir.display())]
+    #[error("embeddings in `{}` end before row {row}, document `{key}`. Embed this corpus again", dir.display())]
     RowsMissing {
         /// The embeddings directory.
         dir: PathBuf,
@@ -199,7 +199,7 @@ pub enum Error {
         key: String,
     },
     /// More vectors than documents.
-    #[error("embeddings in `{}` go on after the corpus: row {row}, key `{key}`. Embed this very corpus", dir.display())]
+    #[error("embeddings in `{}` continue beyond the corpus: row {row}, key `{key}`. Embed this corpus again", dir.display())]
     RowsLeft {
         /// The embeddings directory.
         dir: PathBuf,
@@ -208,13 +208,13 @@ pub enum Error {
         /// Key of the first vector without a document.
         key: String,
     },
-    /// A builder that compares in one way only.
-    #[error("builder `{builder}` compares by cosine only. Use `--builder native` for euclidean distances")]
+    /// A builder that does not support the metric.
+    #[error("builder `{builder}` supports cosine only. Use `--builder native` for euclidean distances")]
     BuilderMetric {
         /// Its name.
         builder: &'static str,
     },
-    /// Questions that recall cannot be measured with.
+    /// Questions by which recall cannot be measured.
     #[error("questions in `{}`, {part}: expected {expected}, got {got}. {fix}", path.display())]
     Questions {
         /// File or directory.
@@ -228,15 +228,15 @@ pub enum Error {
         /// What to do.
         fix: &'static str,
     },
-    /// A recall that no graph can be held to.
+    /// A recall target out of range.
     #[error("`min-recall` must be above 0 and at most 1: {got}")]
     TargetValue {
         /// The value given.
         got: f64,
     },
-    /// A graph that finds less than it must.
+    /// A graph below its recall target.
     #[error(
-        "shard {shard}: recall@10 is {recall:.4} at ef {ef}, below the floor of {floor}; the index is unchanged. Raise \
+        "shard {shard}: recall@10 is {recall:.4} at ef {ef}, below the target of {target}; the index is unchanged. Raise \
          `--ef-construction` or `--m`, or lower `--min-recall`"
     )]
     BelowTarget {
@@ -245,13 +245,13 @@ pub enum Error {
         /// Measured.
         recall: f64,
         /// Wanted.
-        floor: f64,
+        target: f64,
         /// Beam width.
         ef: usize,
     },
-    /// A graph that repair could not make whole; a fault of this program.
+    /// A graph with unreachable nodes after the repair: a bug.
     #[error(
-        "{unreachable} of {vectors} vectors cannot be reached after the repair; the index is unchanged. Report this as a fault"
+        "{unreachable} of {vectors} vectors cannot be reached after the repair; the index is unchanged. Report this as a bug"
     )]
     Unreachable {
         /// Nodes not reached.
@@ -259,8 +259,8 @@ pub enum Error {
         /// All nodes.
         vectors: u64,
     },
-    /// A directory of something else.
-    #[error("`{}` holds `{found}`: it is no index. Name another directory with `--index`", dir.display())]
+    /// A directory that is not an index.
+    #[error("`{}` holds `{found}`: it is not an index. Name another directory with `--index`", dir.display())]
     NotAnIndex {
         /// The directory.
         dir: PathBuf,

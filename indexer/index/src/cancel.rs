@@ -1,14 +1,14 @@
-//! How long work is ended before its end.
+//! Cancellation of long-running work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Asked now and then by long work, which ends soon after the first yes.
+/// Polled by long-running work, which ends soon after it is cancelled.
 pub trait Cancel: Sync {
-    /// Whether to end.
+    /// Whether the work was cancelled.
     fn is_cancelled(&self) -> bool;
 }
 
-/// Work that nobody ends.
+/// Work that is never cancelled.
 #[derive(Debug, Clone, Copy)]
 pub struct Never;
 
@@ -18,7 +18,7 @@ impl Cancel for Never {
     }
 }
 
-/// A flag that somebody sets.
+/// A flag that another thread sets.
 impl Cancel for AtomicBool {
     fn is_cancelled(&self) -> bool {
         self.load(Ordering::Relaxed)

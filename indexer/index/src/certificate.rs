@@ -21,7 +21,7 @@ pub struct Certificate {
     /// Mean exact score by rank, ranks ascending: what turns a beam width into a margin, see [`Self::margin`].
     #[serde(default)]
     pub profile: Vec<RankScore>,
-    /// Recall and cost for a ladder of beam widths, ascending.
+    /// Recall and cost for a sweep of beam widths, ascending.
     pub recall: Vec<RecallPoint>,
 }
 
@@ -46,7 +46,7 @@ pub struct RankScore {
 }
 
 impl Certificate {
-    /// The distance in score between the `k`-th and the `ef`-th nearest of a typical question: a walk that ends when its
+    /// The distance in score between the `k`-th and the `ef`-th nearest of a typical question: a search that ends when its
     /// best candidate is worse than the k-th hit by this much has looked at about `ef` candidates, more for hard
     /// questions, fewer for easy ones. None where a rank lies beyond those measured: in a small shard, or
     /// for a very wide beam.
@@ -87,9 +87,9 @@ impl Certificate {
 pub struct RecallPoint {
     /// Beam width.
     pub ef: usize,
-    /// Mean share of the 10 nearest that the walk finds.
+    /// Mean share of the 10 nearest that the search finds.
     pub recall_at_10: f64,
-    /// Mean share of the 100 nearest that the walk finds; absent where `ef` is not above 100, or a question
+    /// Mean share of the 100 nearest that the search finds; absent where `ef` is not above 100, or a question
     /// has fewer than 100 others.
     pub recall_at_100: Option<f64>,
     /// Mean scores computed per search: estimates from sketches, int8 rows and vectors together.

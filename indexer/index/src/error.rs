@@ -39,7 +39,7 @@ pub enum Error {
     },
     /// A model whose vectors are compared in another way.
     #[error(
-        "model `{model}`: expected vectors compared by `cosine`, got `{got}`. Use a model that normalizes its vectors"
+        "model `{model}`: expected vectors compared by `cosine`, got `{got}`. Use a model that normalises its vectors"
     )]
     ModelMetric {
         /// The model.

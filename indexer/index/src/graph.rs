@@ -6,7 +6,7 @@ use crate::search::GraphLinks;
 /// A layered proximity graph (HNSW: Malkov and Yashunin 2018). Nodes are 0..n.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Graph {
-    /// Where every walk starts: a node of the highest layer.
+    /// The entry point, where every search starts: a node of the highest layer.
     pub entry: u32,
     /// Lowest first; `layers[0]` holds every node.
     pub layers: Vec<Layer>,
@@ -59,7 +59,7 @@ impl Graph {
         self.layers.get(layer).map_or(&[], |layer| layer.neighbours(node))
     }
 
-    /// Which nodes a walk along layer 0 reaches from the entry point.
+    /// Which nodes a traversal of layer 0 reaches from the entry point.
     pub fn reachable(&self) -> Vec<bool> {
         reachable(self, self.layers.first().map_or(0, |layer| layer.nodes.len()))
     }
@@ -129,7 +129,7 @@ impl GraphLinks for Graph {
     }
 }
 
-/// Which of `n` nodes a walk along layer 0 reaches from the entry point, following links in their direction.
+/// Which of `n` nodes a traversal of layer 0 reaches from the entry point, following links in their direction.
 pub fn reachable(links: &impl GraphLinks, n: usize) -> Vec<bool> {
     let mut seen = vec![false; n];
     let mut stack = Vec::new();

@@ -1,9 +1,9 @@
-//! A finished graph laid out for searching: slots in the order in which walks meet them, links in rows of one width.
+//! A finished graph laid out for searching: slots in breadth-first order, links in rows of one width.
 //!
 //! A *node* is a document of the shard, a *slot* is its place in codes and links. Slots are numbered breadth first from
-//! the entry point, so that what a walk reads lies closer together; a table leads from slots back to nodes.
+//! the entry point, so that what a search reads is close together in memory; a table maps slots back to nodes.
 //!
-//! Links lie apart from codes. In records of an int8 row and its links, 512 bytes at 384 values, walks at recall 0.95 to 0.99
+//! Links are stored apart from codes. In records of an int8 row and its links, 512 bytes at 384 values, searches at recall 0.95 to 0.99
 //! answered 10 to 15 % fewer questions (`dyad-bench ann`, minilm-100k, one thread, three interleaved rounds): most links that
 //! are asked for are of slots whose int8 row is in the cache already or never read, and apart they fill fewer pages.
 
@@ -20,7 +20,7 @@ pub const DEGREE_MULTIPLE: usize = 16;
 /// A graph by slots.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layout {
-    /// Slot where every walk starts.
+    /// Slot where every search starts.
     pub entry: u32,
     /// Links per slot on layer 0; shorter lists are padded with the slot itself.
     pub degree: usize,
@@ -90,7 +90,7 @@ fn renumbered(layer: &Layer, slot_of: &impl Fn(u32) -> u32) -> Layer {
     Layer::from_lists(nodes, &lists)
 }
 
-/// All nodes in the order in which a breadth-first walk along layer 0 meets them; unreachable ones at the end.
+/// All nodes in the order of a breadth-first traversal of layer 0; unreachable ones at the end.
 fn breadth_first(graph: &Graph, n: usize) -> Vec<u32> {
     let mut seen = vec![false; n];
     let mut order = Vec::with_capacity(n);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_numbered_as_a_walk_meets_them() {
+    fn slots_are_numbered_breadth_first() {
         let layout = Layout::new(&graph()).unwrap();
         assert_eq!((layout.entry, layout.degree), (0, 16));
         assert_eq!(layout.order, [1, 3, 0, 2]);

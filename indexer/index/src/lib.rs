@@ -1,15 +1,15 @@
-//! What a dyad index *is*: files, their mapping into memory, and how they are searched. How one is made lies in `dyad-indexer`.
+//! What a dyad index *is*: files, their mapping into memory, and how they are searched. `dyad-indexer` builds them.
 //!
 //! Layers, lowest first; no module imports upward:
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | [`error`], [`cancel`] | errors; how long work is ended |
+//! | [`error`], [`cancel`] | errors; cancellation of long work |
 //! | [`kernels`] | inner products, chosen once for the machine |
 //! | [`model`], [`certificate`] | records of the model, the build and the measured quality |
 //! | [`rows`] | rows of vectors in memory |
 //! | [`quant`] | codes: sketches of one bit per value, int8 rows |
-//! | [`search`] | the walk over codes, the exact scan, what they give |
+//! | [`search`] | the beam search over codes, the exact scan, their results |
 //! | [`graph`] | a graph in memory, as a builder makes it |
 //! | [`layout`] | graph and codes in the order in which they are searched |
 //! | [`format`](mod@format) | **the byte specification** of `dense.dyad` and its checked reading |

@@ -27,7 +27,7 @@ pub trait ExactRows: Sync {
     /// NaN where there is no such row.
     fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32;
     /// Whether there is such a row, of finite values.
-    fn is_sound(&self, node: u32) -> bool;
+    fn is_valid(&self, node: u32) -> bool;
     /// Asks for the memory of a row.
     fn prefetch(&self, node: u32);
 }
@@ -41,7 +41,7 @@ impl<T: VectorRows + ?Sized> ExactRows for T {
         metric.score(query, self.row(node))
     }
 
-    fn is_sound(&self, node: u32) -> bool {
+    fn is_valid(&self, node: u32) -> bool {
         let row = self.row(node);
         !row.is_empty() && row.iter().all(|value| value.is_finite())
     }

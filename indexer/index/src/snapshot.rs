@@ -236,7 +236,7 @@ impl Snapshot {
         if self.shards.iter().any(|shard| shard.dense.is_damaged()) {
             all.worsen(Completeness::Damaged);
         }
-        all.cut(k, |hit| hit.score, |hit| self.key(hit.shard, hit.node).unwrap_or_default());
+        all.keep_top_k(k, |hit| hit.score, |hit| self.key(hit.shard, hit.node).unwrap_or_default());
         all
     }
 
@@ -272,7 +272,7 @@ impl Snapshot {
 }
 
 fn unlike(path: PathBuf, part: &str, expected: String, got: String) -> Error {
-    let hint = "The files do not belong together: write sound copies under other names and `mv` them there, or build the \
+    let hint = "The files do not belong together: write intact copies under other names and `mv` them there, or build the \
                 index again";
     Error::Format { path, part: part.to_owned(), expected, got, hint }
 }

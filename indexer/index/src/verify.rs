@@ -52,7 +52,7 @@ impl Findings {
 }
 
 /// Documents compared between two looks at whether to end.
-const BETWEEN_LOOKS: u32 = 1 << 10;
+const BETWEEN_CHECKS: u32 = 1 << 10;
 
 /// Checks the generation that `CURRENT` names. Damage is a finding; an index that is not there, or whose manifest cannot
 /// be read, is an error.
@@ -180,7 +180,7 @@ fn verify_dense(
 fn compare_keys(dense: &DenseShard, text: &TextShard, text_path: &Path, cancel: &dyn Cancel, findings: &mut Findings) {
     let (keys, mut different) = (dense.keys(), 0);
     for node in 0..dense.len() as u32 {
-        if node.is_multiple_of(BETWEEN_LOOKS) && cancel.is_cancelled() {
+        if node.is_multiple_of(BETWEEN_CHECKS) && cancel.is_cancelled() {
             findings.stopped = true;
             return;
         }

@@ -1,14 +1,14 @@
-//! What a finished graph is worth: recall and cost for a ladder of beam widths, against the exact scan.
+//! Measures a finished graph: recall and cost for a sweep of beam widths, against the exact scan.
 //!
 //! The questions are those that the build was given, or else documents of the shard, sampled by seed. A document finds
-//! itself at once, so it is left out of both the walk's hits and the exact ones: recall is over its *other* nearest
-//! documents. Documents lie where the vectors lie, real questions do not always: with documents the certificate compares
-//! graphs and shows decay, with questions it says what will be served. Walks score vectors as the shard stores them; the
+//! itself at once, so it is left out of both the search's hits and the exact ones: recall is over its *other* nearest
+//! documents. Documents have the distribution of the vectors, real questions often do not: a certificate by documents
+//! compares graphs and shows decay, one by questions says what recall will be served. Searches score vectors as the shard stores them; the
 //! exact hits are those of the vectors that were given, and so are the scores that hits are judged by. A hit as near as the last exact one counts, so
 //! that duplicates cost nothing.
 
 use dyad_index::format::RowType;
-use dyad_index::search::{RESCORED, SCANNED_AT_ONCE, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan};
+use dyad_index::search::{RESCORED, SCAN_BATCH, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan};
 use dyad_index::{Arranged, Certificate, Metric, QuerySource, RankScore, RecallPoint, Scored};
 use rayon::prelude::*;
 
@@ -19,13 +19,13 @@ use super::served::ServedRows;
 use crate::control::JobControl;
 use crate::error::Error;
 
-/// Documents searched for; all of a smaller shard.
+/// Documents that serve as questions; all of a smaller shard.
 pub const QUERIES: usize = 500;
-/// Questions asked of those that were given, sampled by seed.
+/// Held-out questions, sampled by seed from those that were given.
 pub const HELD_OUT: usize = 1_000;
 /// Deepest rank of the score profile.
 pub const PROFILE_RANKS: usize = 2_048;
-/// So that the sample is not the beginning of the order of insertion.
+/// Makes the sample differ from the first nodes in the order of insertion.
 pub(super) const SAMPLE_SEED: u64 = 0x5EED_CE27;
 
 /// The vectors of a shard.
@@ -33,7 +33,7 @@ pub(super) const SAMPLE_SEED: u64 = 0x5EED_CE27;
 pub struct Rows<'a> {
     /// As they were given: exact hits are found among these.
     pub given: &'a dyn VectorRows,
-    /// The type in which the shard stores them: walks score them as this.
+    /// The type in which the shard stores them, and in which searches score them.
     pub served_as: RowType,
 }
 
@@ -45,14 +45,14 @@ impl std::fmt::Debug for Rows<'_> {
 
 /// A question; where it is a document, its node.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct Query<'a> {
     row: &'a [f32],
     node: Option<u32>,
 }
 
 /// Measures `repaired`, whose nodes are `rows.given`. Runs on the current rayon pool.
 ///
-/// Advances `progress` by one per search, of which there are [`searches()`]. Returns [`Error::Cancelled`] soon
+/// Advances progress by one per search, of which there are [`searches()`]. Returns [`Error::Cancelled`] soon
 /// after it is cancelled.
 pub fn certify(
     repaired: &Repaired,
@@ -96,15 +96,15 @@ pub fn searches(n: usize, gate: &RecallGate<'_>) -> u64 {
     asked as u64 * (1 + gate.widths().len() as u64)
 }
 
-fn ask<'a>(rows: &'a dyn VectorRows, gate: &RecallGate<'a>, seed: u64) -> (Vec<Asked<'a>>, QuerySource) {
-    let sample = |n: usize, most: usize| order::sample(n, most, seed ^ SAMPLE_SEED).into_iter();
+fn ask<'a>(rows: &'a dyn VectorRows, gate: &RecallGate<'a>, seed: u64) -> (Vec<Query<'a>>, QuerySource) {
+    let sample = |n: usize, limit: usize| order::sample(n, limit, seed ^ SAMPLE_SEED).into_iter();
     match gate.questions {
         Some(questions) if !questions.is_empty() => {
-            let asked = sample(questions.len(), HELD_OUT).map(|at| Asked { row: questions.row(at), node: None });
+            let asked = sample(questions.len(), HELD_OUT).map(|at| Query { row: questions.row(at), node: None });
             (asked.collect(), QuerySource::HeldOut)
         }
         _ => {
-            let asked = sample(rows.len(), QUERIES).map(|node| Asked { row: rows.row(node), node: Some(node) });
+            let asked = sample(rows.len(), QUERIES).map(|node| Query { row: rows.row(node), node: Some(node) });
             (asked.collect(), QuerySource::Documents)
         }
     }
@@ -112,13 +112,13 @@ fn ask<'a>(rows: &'a dyn VectorRows, gate: &RecallGate<'a>, seed: u64) -> (Vec<A
 
 /// The `depth` nearest of each question, itself left out, by comparing with every vector.
 fn exact(
-    asked: &[Asked<'_>],
+    asked: &[Query<'_>],
     rows: &dyn VectorRows,
     depth: usize,
     metric: Metric,
     control: JobControl<'_>,
 ) -> Result<Vec<Vec<Scored>>, Error> {
-    let scan = |asked: &[Asked<'_>]| -> Result<Vec<Vec<Scored>>, Error> {
+    let scan = |asked: &[Query<'_>]| -> Result<Vec<Vec<Scored>>, Error> {
         let queries: Vec<&[f32]> = asked.iter().map(|asked| asked.row).collect();
         // A document finds itself too.
         let scanned = exact_scan(rows, &queries, depth + 1, metric, None, |_| !control.cancel.is_cancelled());
@@ -128,7 +128,7 @@ fn exact(
         });
         found.collect()
     };
-    let scanned: Vec<Vec<Vec<Scored>>> = asked.par_chunks(SCANNED_AT_ONCE).map(scan).collect::<Result<_, Error>>()?;
+    let scanned: Vec<Vec<Vec<Scored>>> = asked.par_chunks(SCAN_BATCH).map(scan).collect::<Result<_, Error>>()?;
     Ok(scanned.into_iter().flatten().collect())
 }
 
@@ -142,11 +142,11 @@ fn profile(exact: &[Vec<Scored>], depth: usize) -> Vec<RankScore> {
     ranks.map(|rank| RankScore { rank, score: mean(rank) }).collect()
 }
 
-/// One width, searched as it is served: with the margins of the certificate.
+/// Measures one beam width, searched as it is served: with the margins of the certificate.
 fn measure(
     arranged: &Arranged,
     rows: Rows<'_>,
-    asked: &[Asked<'_>],
+    asked: &[Query<'_>],
     exact: &[Vec<Scored>],
     ef: usize,
     certificate: &Certificate,
@@ -157,8 +157,8 @@ fn measure(
     let served = ServedRows { rows: rows.given, row_type: rows.served_as };
     let shard =
         ShardView { codes: arranged.codes.view(), links: &graph, order: Some(graph.order()), rows: &served, metric };
-    // Whatever scores chose them: a rounded score says nothing beside exact ones.
-    let judged = |mut hits: Vec<Scored>, row: &[f32]| {
+    // Scores hits exactly: rounded scores cannot be compared with those of the exact hits.
+    let exactly = |mut hits: Vec<Scored>, row: &[f32]| {
         for hit in &mut hits {
             hit.score = metric.score(row, rows.given.row(hit.node));
         }
@@ -176,16 +176,16 @@ fn measure(
             };
             let found = search(10, scratch);
             let cost = found.cost;
-            let at_10 = share(&judged(others(found.hits, asked.node, 10 + RESCORED), asked.row), exact, 10);
+            let at_10 = share(&exactly(others(found.hits, asked.node, 10 + RESCORED), asked.row), exact, 10);
             let at_100 = if wide {
-                share(&judged(others(search(100, scratch).hits, asked.node, 100), asked.row), exact, 100)
+                share(&exactly(others(search(100, scratch).hits, asked.node, 100), asked.row), exact, 100)
             } else {
                 0.0
             };
             (at_10, at_100, cost.total(), cost.scored)
         })
         .collect();
-    // Summed in order: the same graph has the same certificate, whatever the threads.
+    // Summed in order, so that the same graph has the same certificate for any number of threads.
     let (at_10, at_100, computed, scored) =
         measured.iter().fold((0.0, 0.0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2, sum.3 + one.3));
     let queries = asked.len().max(1) as f64;
@@ -242,8 +242,8 @@ mod tests {
     fn the_exact_hits_are_those_of_the_flat_scan() {
         let rows = synthetic::Rows::clustered(700, 8, 9, 0.5, 2);
         for metric in [Metric::Cosine, Metric::L2] {
-            let asked: Vec<Asked<'_>> =
-                (0..40).map(|node| Asked { row: rows.row(node), node: (node % 2 == 0).then_some(node) }).collect();
+            let asked: Vec<Query<'_>> =
+                (0..40).map(|node| Query { row: rows.row(node), node: (node % 2 == 0).then_some(node) }).collect();
             let exact = exact(&asked, &rows, 20, metric, JobControl::silent()).unwrap();
             for (asked, exact) in asked.iter().zip(exact) {
                 assert_eq!(exact, others(flat(&rows, asked.row, 21, metric, None), asked.node, 20));
@@ -252,7 +252,7 @@ mod tests {
         let stop = cancelled();
         assert!(matches!(
             super::exact(
-                &[Asked { row: &[], node: None }],
+                &[Query { row: &[], node: None }],
                 &rows,
                 2,
                 Metric::L2,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_the_walk_misses_lowers_recall_and_shows_as_unreachable() {
+    fn a_node_that_the_search_misses_lowers_recall_and_shows_as_unreachable() {
         // Four directions; node 3 has no incoming link.
         let values = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
         let rows = DenseRows::new(&values, 2);
@@ -276,7 +276,7 @@ mod tests {
             certify(&repaired, &arranged, f32_rows(&rows), &RecallGate::default(), 0, JobControl::silent()).unwrap();
         assert_eq!((certificate.vectors, certificate.queries, certificate.unreachable), (4, 4, 1));
         let recall = certificate.recall.first().unwrap();
-        // Nodes 0, 1 and 2 miss node 3 of their three others; a walk for 3 finds all of its own.
+        // Nodes 0, 1 and 2 miss node 3 of their three others; a search for 3 finds all of its own.
         assert!((recall.recall_at_10 - 0.75).abs() < 1e-12, "{recall:?}");
         assert_eq!(recall.recall_at_100, None);
     }
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn f16_is_measured_as_it_is_served() {
         // Rows around (1, 1, ..) whose differences f16 rounds away: it has steps of 1/1024 there.
-        // So few that a walk scores all of them: the row itself, ten hits, and what is scored beyond them.
+        // So few that a search scores all of them: the row itself, ten hits, and what is scored beyond them.
         let (n, dim) = (11 + RESCORED, 8);
         let value = |at: usize| 1.0 + ((at * 7_919 + 13) % 1_009) as f32 / 1_009.0 / 2_048.0;
         let values: Vec<f32> = (0..n * dim).map(value).collect();

@@ -17,7 +17,7 @@ pub enum Builder {
 }
 
 impl Builder {
-    /// What builds.
+    /// The builder.
     pub fn get(self) -> &'static dyn GraphBuilder {
         match self {
             Self::Native => &Native,

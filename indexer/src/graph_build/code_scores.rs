@@ -1,10 +1,10 @@
-//! Scores between two rows from their int8 codes alone, any pair at any time: what a builder needs that compares pairs
-//! rather than one row with many.
+//! Scores of any two rows from their int8 codes alone, for a builder that compares pairs of rows rather than one row with
+//! many.
 
 use dyad_index::kernels;
 use dyad_index::quant::{Codes, line_words, row_bytes};
 
-/// Signed codes of all rows beside the unsigned ones, and what each row adds to its scores.
+/// Signed codes of all rows next to the unsigned ones, and the terms that each row adds to its scores.
 #[derive(Debug)]
 pub(super) struct CodeScores<'a> {
     codes: &'a Codes,
@@ -50,7 +50,7 @@ impl<'a> CodeScores<'a> {
         (row_bytes(dim) + size_of::<Factors>()) as u64
     }
 
-    /// About the score of two rows: with `r` the residual of a row from the centre `c`, for cosine
+    /// The approximate score of two rows: with `r` the residual of a row from the centre `c`, for cosine
     /// `<a, b> = <ra, rb> + <a, c> + <b, c> - <c, c>`. NaN where there is no such row.
     pub(super) fn score(&self, left: u32, right: u32) -> f32 {
         let (left, right) = (left as usize, right as usize);
@@ -85,7 +85,7 @@ mod tests {
             for left in 0..60 {
                 for right in 0..60 {
                     let (score, exact) = (scores.score(left, right), kernels::dot(rows.row(left), rows.row(right)));
-                    assert!((score - exact).abs() < 1e-2, "dim {dim}: {score} beside {exact}");
+                    assert!((score - exact).abs() < 1e-2, "dim {dim}: {score}, exactly {exact}");
                     assert!((score - scores.score(right, left)).abs() < 1e-5);
                 }
             }

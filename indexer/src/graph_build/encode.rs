@@ -1,4 +1,4 @@
-//! Codes of all rows, block by block: a step that is followed and can be ended, as the others are.
+//! Encodes all rows block by block, with progress and cancellation.
 
 use dyad_index::quant::{Codec, Codes, line_words, row_bytes};
 use dyad_index::search::VectorRows;
@@ -6,10 +6,10 @@ use dyad_index::search::VectorRows;
 use crate::control::JobControl;
 use crate::error::Error;
 
-/// Rows between two looks at the cancel flag.
+/// Rows between two checks for cancellation.
 const BLOCK: usize = 8_192;
 
-/// Some rows of a larger set, one after another.
+/// Consecutive rows of a larger set.
 struct Block<'a> {
     rows: &'a dyn VectorRows,
     first: usize,

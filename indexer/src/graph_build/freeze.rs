@@ -1,13 +1,14 @@
-//! From a builder's lists to our layered graph: which links a layer has, made symmetric, and capped.
+//! Derives our layered graph from a builder's neighbour lists: collects the links of each layer, makes them symmetric, and
+//! caps them.
 //!
-//! A builder stores, for every node, lists by layer. What it stores there is not yet a layer of the textbook:
-//! lists may hold targets that do not reach up to the list's layer, or links of a layer that was found above it, and a
-//! full list drops its farthest link without the other side knowing. So each layer is derived anew:
+//! A builder stores, for every node, lists by layer. These are not yet the layers of the algorithm:
+//! a list may hold targets that are not on its layer, links may be stored in a list of a higher layer, and a full list drops
+//! its farthest link while the opposite link stays. So each layer is derived from the lists:
 //!
 //! 1. nodes of layer l: those whose level is at least l;
 //! 2. links of a node: the union of its lists at layers >= l, only targets with level >= l, without duplicates or itself;
-//! 3. made symmetric: whoever is linked links back;
-//! 4. capped by the diversity heuristic ([`super::select`]) at M links, 2M in layer 0.
+//! 3. links are made symmetric: the opposite of every link is added;
+//! 4. lists are capped by the diversity heuristic ([`super::select`]) at M links, 2M in layer 0.
 
 use dyad_index::search::VectorRows;
 use dyad_index::{Graph, Layer};
@@ -25,7 +26,7 @@ pub struct Link {
     pub target: u32,
 }
 
-/// What a builder made, by node.
+/// A builder's neighbour lists, by node.
 #[derive(Debug, Clone, Default)]
 pub struct Lists {
     /// Highest layer of each node.

@@ -1,4 +1,4 @@
-//! What a graph builder is: the trait, its parameters and their limits. No builder lives here.
+//! The `GraphBuilder` trait, the parameters of a build, and their limits.
 
 use dyad_index::Graph;
 use dyad_index::quant::Codes;
@@ -49,7 +49,7 @@ impl BuildParams {
     }
 }
 
-/// What a graph is made of: vectors and their codes, both by node.
+/// The input of a build: vectors and their codes, both by node.
 #[derive(Clone, Copy)]
 pub struct BuildInput<'a> {
     /// Vectors of finite values (see [`crate::graph_build::validate`]).
@@ -67,18 +67,18 @@ impl std::fmt::Debug for BuildInput<'_> {
     }
 }
 
-/// Makes a layered proximity graph.
+/// Builds a layered proximity graph.
 pub trait GraphBuilder: Sync {
-    /// The name that build records carry and `--builder` takes.
+    /// The builder's name in build records and for `--builder`.
     fn name(&self) -> &'static str;
 
-    /// Bytes that a build of so many rows holds at its peak, beside the rows and their codes. Never less than it takes.
+    /// Peak memory of a build of `nodes` rows in bytes, without the rows and their codes. An upper bound.
     fn memory(&self, nodes: u64, dim: usize, params: &BuildParams) -> u64;
 
     /// Builds a graph of all rows.
     ///
     /// Every node of the result is in layer 0, but not every node need be reachable: [`crate::graph_build::repair()`]
-    /// comes after. Advances progress by one per row. Returns [`Error::Cancelled`] soon after it is cancelled.
+    /// runs afterwards. Advances progress by one per row. Returns [`Error::Cancelled`] soon after it is cancelled.
     fn build(&self, input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) -> Result<Graph, Error>;
 }
 

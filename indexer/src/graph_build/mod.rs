@@ -1,4 +1,4 @@
-//! Making one shard's graph, from unit vectors to a certified, fully reachable graph.
+//! Builds one shard's graph: from vectors to a certified graph whose nodes are all reachable.
 //!
 //! | file | what |
 //! |---|---|
@@ -11,12 +11,12 @@
 //! | `code_scores.rs` | scores of any two rows by their int8 codes |
 //! | `freeze.rs` | a builder's lists -> layers |
 //! | `select.rs` | which links a full node keeps |
-//! | `repair.rs` | links to nodes that cannot be reached |
-//! | `recall_gate.rs` | how the finished graph is measured, and the recall it must reach |
+//! | `repair.rs` | makes all nodes reachable |
+//! | `recall_gate.rs` | how the finished graph is measured, and the recall that it must reach |
 //! | `questions.rs` | questions read from files |
 //! | `certify.rs` | recall and cost of the finished graph |
-//! | `served.rs` | vectors as they will be stored, for that |
-//! | `validate.rs` | what a row must be before |
+//! | `served.rs` | vectors as they will be stored, for the certificate |
+//! | `validate.rs` | checks of a vector before it is indexed |
 //! | `order.rs` | seeded orders and samples |
 
 pub mod certify;

@@ -1,4 +1,4 @@
-//! Seeded choices: an order of all nodes and a sample of them, the same on every machine and thread count.
+//! Seeded shuffling and sampling of nodes: the same on every machine, for any number of threads.
 
 use std::collections::BinaryHeap;
 

@@ -1,4 +1,4 @@
-//! One shard's graph and codes from its vectors: encode, build, repair, lay out, certify. The order of the steps.
+//! The steps that make one shard's graph and codes from its vectors: encode, build, repair, lay out, certify.
 
 use dyad_index::format::RowType;
 use dyad_index::quant::Codec;
@@ -13,7 +13,7 @@ use super::repair::{self, repair};
 use crate::control::{JobControl, Unit};
 use crate::error::Error;
 
-/// What a shard's graph is built of, and how.
+/// The build of one shard's graph: its input and its parameters.
 #[derive(Clone, Copy)]
 pub struct GraphBuild<'a> {
     /// Vectors of finite values; unit vectors for [`Metric::Cosine`].
@@ -22,15 +22,15 @@ pub struct GraphBuild<'a> {
     pub metric: Metric,
     /// Type in which they will be stored: the certificate measures with vectors of this type.
     pub row_type: RowType,
-    /// Makes the graph.
+    /// The builder of the graph.
     pub builder: &'a dyn GraphBuilder,
-    /// Of the graph.
+    /// Parameters of the graph.
     pub params: &'a BuildParams,
-    /// How the result is measured, and what it must reach.
+    /// How the graph is measured, and the recall that it must reach.
     pub gate: RecallGate<'a>,
-    /// Told of every step, and ends the work.
+    /// Progress and cancellation.
     pub control: JobControl<'a>,
-    /// Number of the shard and of all shards, as in "2/4"; empty where there is one. Follows the names of the steps.
+    /// Number of the shard and of all shards, as in "2/4"; empty where there is one. Appended to the names of the steps.
     pub label: &'a str,
 }
 
@@ -48,7 +48,7 @@ impl std::fmt::Debug for GraphBuild<'_> {
 pub struct BuiltGraph {
     /// Graph and codes by slot.
     pub arranged: Arranged,
-    /// What the graph is worth. Every node is reachable.
+    /// The measured quality of the graph, in which every node is reachable.
     pub certificate: Certificate,
 }
 
@@ -67,7 +67,7 @@ impl GraphBuild<'_> {
         done
     }
 
-    /// Graph and codes without a certificate, and what the repair did.
+    /// Graph and codes, not yet certified, and what the repair did.
     fn arrange(&self) -> Result<(Arranged, repair::Repaired), Error> {
         let n = self.rows.len() as u64;
         let codec = Codec::fit(self.rows, self.metric, self.params.seed);

@@ -1,4 +1,4 @@
-//! Questions that a build is measured with: an embeddings directory of the question tower, or a NumPy file.
+//! The questions by which a build is measured: an embeddings directory of the question tower, or a NumPy file.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use crate::error::Error;
 
 /// The tower that embeds questions.
 const TOWER: &str = "question";
-/// What to do about a file that is not one.
+/// The fix for a malformed `.npy` file.
 const SAVE: &str = "Save it with `numpy.save` as a C-ordered [questions, values] array of float32 or float16";
 
-/// Unit vectors of the questions that are asked, in memory.
+/// Unit vectors of the sampled questions, in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Questions {
     values: Vec<f32>,
@@ -41,7 +41,7 @@ impl VectorRows for Questions {
 impl Questions {
     /// Reads questions for an index of `model`: a directory that `dyad-encoder embed --tower question` has made with the
     /// same model, or a `.npy` file of shape `[questions, dim]`, type `<f4` or `<f2`. At most [`HELD_OUT`] rows are kept,
-    /// sampled by `seed`, and stretched to length 1; of a `.npy` file no others are read.
+    /// sampled by `seed`, and normalised to length 1; of a `.npy` file no others are read.
     pub fn open(path: &Path, model: &ModelRecord, seed: u64) -> Result<Self, Error> {
         let refuse = Refuse(path);
         let read = if path.is_dir() { read_directory(path, model, seed)? } else { read_npy(path, seed)? };
@@ -68,14 +68,14 @@ impl Questions {
     }
 }
 
-/// Rows that were chosen, by ascending number.
+/// Sampled rows, by ascending number.
 struct Sampled {
     dim: usize,
     numbers: Vec<u32>,
     values: Vec<f32>,
 }
 
-/// The beginning of every refusal.
+/// Refuses a file: every error names its path.
 struct Refuse<'a>(&'a Path);
 
 impl Refuse<'_> {
@@ -130,7 +130,7 @@ fn read_npy(path: &Path, seed: u64) -> Result<Sampled, Error> {
     Ok(Sampled { dim, numbers, values })
 }
 
-/// The rows that are asked: at most [`HELD_OUT`], by seed.
+/// The rows that are sampled: at most [`HELD_OUT`], by seed.
 fn chosen(rows: usize, seed: u64) -> Vec<u32> {
     order::sample(rows.min(u32::MAX as usize), HELD_OUT, seed ^ SAMPLE_SEED)
 }
@@ -161,7 +161,7 @@ mod tests {
     const HEADER: &str = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n";
 
     #[test]
-    fn both_types_are_read_and_stretched_to_length_1() {
+    fn both_types_are_read_and_normalised() {
         let expected = Questions { values: vec![0.6, 0.8, 0.0, -1.0], dim: 2 };
         assert_eq!(read(&npy(HEADER, &f32s(&[3.0, 4.0, 0.0, -2.0])), 2).unwrap(), expected);
         let halves: Vec<u8> =

@@ -1,4 +1,4 @@
-//! How the recall of a finished graph is measured, and what it must reach: questions, beam widths, the target.
+//! The recall gate: the questions and beam widths by which a finished graph is measured, and the recall that it must reach.
 
 use dyad_index::Certificate;
 use dyad_index::search::VectorRows;
@@ -9,13 +9,12 @@ use crate::error::Error;
 /// Beam widths measured.
 pub const EF_SWEEP: [usize; 11] = [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512];
 
-/// How a graph is measured. The default: by its own documents, without a target.
+/// How a graph is measured, and the recall that it must reach. The default: by its own documents, without a target.
 #[derive(Clone, Copy, Default)]
 pub struct RecallGate<'a> {
-    /// Questions that are none of the documents, of the documents' dimension and unit length; without them, documents
-    /// are searched for.
+    /// Held-out questions, of the documents' dimension and unit length; without them, documents serve as questions.
     pub questions: Option<&'a dyn VectorRows>,
-    /// What must be reached.
+    /// The recall that must be reached.
     pub target: Option<RecallTarget>,
 }
 
@@ -27,7 +26,7 @@ impl std::fmt::Debug for RecallGate<'_> {
 }
 
 impl RecallGate<'_> {
-    /// The sweep with the width of the target, ascending.
+    /// The sweep and the width of the target, ascending.
     pub fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = EF_SWEEP.into_iter().chain(self.target.map(|target| target.ef)).collect();
         widths.sort_unstable();
@@ -63,7 +62,7 @@ impl RecallTarget {
         if recall >= self.recall {
             return Ok(());
         }
-        Err(Error::BelowTarget { shard: shard.to_owned(), recall, floor: self.recall, ef: self.ef })
+        Err(Error::BelowTarget { shard: shard.to_owned(), recall, target: self.recall, ef: self.ef })
     }
 }
 

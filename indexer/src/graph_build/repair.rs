@@ -1,12 +1,12 @@
-//! Links to nodes that no walk can reach.
+//! Makes every node reachable, by links to those that are not.
 //!
 //! A node is reached when layer links lead from the entry point to it. Per layer, from the highest down:
 //!
-//! 1. walk the layer from the entry point; the links by which nodes were first met form a spanning tree;
+//! 1. traverse the layer from the entry point; the links that first reach each node form a spanning tree;
 //! 2. take an unreached node, and all unreached nodes that its links lead to: a *component*;
 //! 3. for the first 16 nodes of the component, search the reached part for the nearest nodes, and link one of
-//!    them to the node: in a free slot, or in place of a link that is not in the tree. Dropping such a link unreaches
-//!    nobody, because the tree alone reaches everybody;
+//!    them to the node: in a free slot, or in place of a link that is not in the tree. Dropping such a link makes no
+//!    node unreachable, because the tree alone reaches all of them;
 //! 4. the component joins the tree; go on until no node is left.
 //!
 //! There is always a slot: `t` reached nodes hold `t * cap >= 4t` slots, and the tree takes `t - 1` of them.
@@ -20,14 +20,14 @@ use super::graph::BuildParams;
 use crate::control::JobControl;
 use crate::error::Error;
 
-/// Nodes of one component that are linked from outside. Small components are linked at every node, large ones are explored
-/// from many sides, and the upper layers lead into them as well.
+/// Bridge nodes of one component: those that get a link from outside. Small components are linked at every node, large
+/// ones are entered from many sides, and the upper layers lead into them as well.
 const BRIDGES: usize = 16;
 /// Beam width of the search for a linking node.
 const BEAM: usize = 64;
 /// Nodes between two reports of progress.
 const STEP: usize = 4_096;
-/// Parent of nodes not reached yet.
+/// Parent of nodes that are not reached yet.
 const NONE: u32 = u32::MAX;
 
 /// A graph whose nodes are all reachable, and what it took.
@@ -68,7 +68,7 @@ pub fn repair(
     Ok(Repaired { graph: Graph { entry, layers }, unreachable_before, links_added })
 }
 
-/// Nodes that a repair looks at: those of all layers together.
+/// Nodes that a repair checks: those of all layers together.
 pub fn steps(graph: &Graph) -> u64 {
     graph.layers.iter().map(|layer| layer.nodes.len() as u64).sum()
 }
@@ -80,13 +80,13 @@ struct Vectors<'a> {
     metric: Metric,
 }
 
-/// One layer under repair. Places are positions in `nodes`; links are nodes, as in the graph.
+/// One layer under repair. Positions index `nodes`; links are nodes, as in the graph.
 struct LayerRepair {
     entry: u32,
     cap: usize,
     nodes: Vec<u32>,
     lists: Vec<Vec<u32>>,
-    /// By place: the place that the tree reaches it from (the entry point: itself), or [`NONE`].
+    /// By position: the position that the tree reaches it from (the entry point: itself), or [`NONE`].
     reached: Vec<u32>,
     links_added: u64,
 }
@@ -101,7 +101,7 @@ impl GraphLinks for LayerRepair {
     }
 
     fn links(&self, _layer: usize, node: u32) -> &[u32] {
-        self.place(node).and_then(|place| self.lists.get(place)).map_or(&[], Vec::as_slice)
+        self.position(node).and_then(|position| self.lists.get(position)).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -110,29 +110,29 @@ impl LayerRepair {
         let lists = layer.nodes.iter().map(|&node| layer.neighbours(node).to_vec()).collect();
         let reached = vec![NONE; layer.nodes.len()];
         let mut layer = Self { entry, cap, nodes: layer.nodes, lists, reached, links_added: 0 };
-        if let Some(root) = layer.place(entry) {
+        if let Some(root) = layer.position(entry) {
             layer.reached[root] = root as u32;
             layer.spread(root);
         }
         layer
     }
 
-    fn place(&self, node: u32) -> Option<usize> {
-        // Layer 0 holds every node, so a node is its own place there.
+    fn position(&self, node: u32) -> Option<usize> {
+        // Layer 0 holds every node, so a node is its own position there.
         if self.nodes.get(node as usize) == Some(&node) {
             return Some(node as usize);
         }
         self.nodes.binary_search(&node).ok()
     }
 
-    /// Extends the tree from a reached place to all that its links lead to.
+    /// Extends the tree from a reached position to all that its links lead to.
     fn spread(&mut self, from: usize) {
         let mut queue = VecDeque::from([from]);
-        while let Some(place) = queue.pop_front() {
-            for at in 0..self.lists[place].len() {
-                let Some(next) = self.place(self.lists[place][at]) else { continue };
+        while let Some(position) = queue.pop_front() {
+            for at in 0..self.lists[position].len() {
+                let Some(next) = self.position(self.lists[position][at]) else { continue };
                 if self.reached[next] == NONE {
-                    self.reached[next] = place as u32;
+                    self.reached[next] = position as u32;
                     queue.push_back(next);
                 }
             }
@@ -146,17 +146,17 @@ impl LayerRepair {
         control: JobControl<'_>,
     ) -> Result<(), Error> {
         let count = self.nodes.len();
-        for place in 0..count {
-            if (place + 1).is_multiple_of(STEP) || place + 1 == count {
-                control.progress.advance((place % STEP + 1) as u64);
+        for position in 0..count {
+            if (position + 1).is_multiple_of(STEP) || position + 1 == count {
+                control.progress.advance((position % STEP + 1) as u64);
             }
-            if self.reached[place] != NONE {
+            if self.reached[position] != NONE {
                 continue;
             }
             control.check()?;
             // All searches come before any link, so that none of them finds the component itself.
             let bridges: Vec<(usize, Vec<Scored>)> = self
-                .component(place)
+                .component(position)
                 .into_iter()
                 .map(|bridge| (bridge, self.nearest_reached(bridge, vectors, scratch)))
                 .collect();
@@ -170,7 +170,7 @@ impl LayerRepair {
                 } else if let Some(from) = self.near_slot(&nearest) {
                     self.link(from, bridge);
                 }
-                if let Some(nearest) = nearest.first().and_then(|hit| self.place(hit.node))
+                if let Some(nearest) = nearest.first().and_then(|hit| self.position(hit.node))
                     && self.lists[bridge].len() < self.cap
                 {
                     self.link(bridge, nearest);
@@ -180,13 +180,13 @@ impl LayerRepair {
         Ok(())
     }
 
-    /// The first [`BRIDGES`] places of the component around `place`, nearest in links first.
-    fn component(&self, place: usize) -> Vec<usize> {
-        let mut component = vec![place];
+    /// The first [`BRIDGES`] positions of the component around `position`, nearest in links first.
+    fn component(&self, position: usize) -> Vec<usize> {
+        let mut component = vec![position];
         let mut next = 0;
         while next < component.len() && component.len() < BRIDGES {
             for link in &self.lists[component[next]] {
-                if let Some(other) = self.place(*link)
+                if let Some(other) = self.position(*link)
                     && self.reached[other] == NONE
                     && !component.contains(&other)
                 {
@@ -199,44 +199,44 @@ impl LayerRepair {
         component
     }
 
-    /// Reached nodes near `place`, nearest first: a walk along this layer meets no others.
-    fn nearest_reached(&self, place: usize, vectors: Vectors<'_>, scratch: &mut HnswScratch) -> Vec<Scored> {
+    /// Reached nodes near `position`, nearest first: a search of this layer finds no others.
+    fn nearest_reached(&self, position: usize, vectors: Vectors<'_>, scratch: &mut HnswScratch) -> Vec<Scored> {
         let Vectors { rows, metric } = vectors;
-        hnsw_search(rows, self, rows.row(self.nodes[place]), metric, BEAM, scratch).hits
+        hnsw_search(rows, self, rows.row(self.nodes[position]), metric, BEAM, scratch).hits
     }
 
     /// The nearest of `hits` that can take a link.
     fn near_slot(&self, hits: &[Scored]) -> Option<usize> {
-        hits.iter().filter_map(|hit| self.place(hit.node)).find(|&place| self.has_slot(place))
+        hits.iter().filter_map(|hit| self.position(hit.node)).find(|&position| self.has_slot(position))
     }
 
-    /// The same; where all are full of tree links, the first place with a slot on a way down the tree. A leaf has one,
-    /// so there always is one. The way is chosen by the digits of `bridge`, which spreads bridges over the tree: always
-    /// the same way would make the tree a list, and many equal vectors a matter of hours.
+    /// The same; where all are full of tree links, the first position with a free slot on a path down the tree. A leaf has one,
+    /// so there always is one. The path is chosen by the digits of `bridge`, which spreads bridges over the tree: always
+    /// the same path would make the tree a list, and many equal vectors would take hours.
     fn any_slot(&self, hits: &[Scored], bridge: usize) -> Option<usize> {
         let near = self.near_slot(hits);
         if near.is_some() {
             return near;
         }
-        let mut place = self.place(hits.first()?.node)?;
+        let mut position = self.position(hits.first()?.node)?;
         let mut digits = bridge;
-        while !self.has_slot(place) {
-            let links = &self.lists[place];
-            place = self.place(*links.get(digits % links.len())?)?;
+        while !self.has_slot(position) {
+            let links = &self.lists[position];
+            position = self.position(*links.get(digits % links.len())?)?;
             digits /= links.len();
         }
-        Some(place)
+        Some(position)
     }
 
-    fn has_slot(&self, place: usize) -> bool {
-        self.lists[place].len() < self.cap || self.spare_link(place).is_some()
+    fn has_slot(&self, position: usize) -> bool {
+        self.lists[position].len() < self.cap || self.spare_link(position).is_some()
     }
 
-    /// Index of the last link of `place` that is not in the tree. Lists begin nearest first.
-    fn spare_link(&self, place: usize) -> Option<usize> {
-        self.lists[place]
+    /// Index of the last link of `position` that is not in the tree. Lists begin nearest first.
+    fn spare_link(&self, position: usize) -> Option<usize> {
+        self.lists[position]
             .iter()
-            .rposition(|&link| self.place(link).is_some_and(|next| self.reached[next] != place as u32))
+            .rposition(|&link| self.position(link).is_some_and(|next| self.reached[next] != position as u32))
     }
 
     /// Links `from` to `to` in a free slot, or in place of a spare link.

@@ -4,7 +4,7 @@ use dyad_index::kernels;
 use dyad_index::search::VectorRows;
 
 /// Keeps at most `cap` of `candidates` for `node`: the nearest ones that are nearer to `node` than to any link kept
-/// before (Malkov and Yashunin 2018, algorithm 4), then the nearest of those passed over, so that no slot stays empty.
+/// before (Malkov and Yashunin 2018, algorithm 4), then the nearest of the rejected ones, so that no slot stays empty.
 ///
 /// Candidates must be distinct and not `node` itself. The result is ordered by (score descending, node ascending).
 pub fn select(rows: &dyn VectorRows, node: u32, candidates: &[u32], cap: usize) -> Vec<u32> {
@@ -24,7 +24,7 @@ fn nearest_first(left: (f32, u32), right: (f32, u32)) -> std::cmp::Ordering {
 
 fn diverse(rows: &dyn VectorRows, sorted: &[(f32, u32)], cap: usize) -> Vec<(f32, u32)> {
     let mut kept: Vec<(f32, u32)> = Vec::with_capacity(cap);
-    let mut passed_over = Vec::new();
+    let mut rejected = Vec::new();
     for &(score, candidate) in sorted {
         if kept.len() == cap {
             break;
@@ -32,12 +32,12 @@ fn diverse(rows: &dyn VectorRows, sorted: &[(f32, u32)], cap: usize) -> Vec<(f32
         let row = rows.row(candidate);
         if kept.iter().all(|&(_, other)| kernels::dot(row, rows.row(other)) < score) {
             kept.push((score, candidate));
-        } else if passed_over.len() < cap {
-            passed_over.push((score, candidate));
+        } else if rejected.len() < cap {
+            rejected.push((score, candidate));
         }
     }
     let free = cap - kept.len();
-    kept.extend(passed_over.into_iter().take(free));
+    kept.extend(rejected.into_iter().take(free));
     kept.sort_unstable_by(|left, right| nearest_first(*left, *right));
     kept
 }

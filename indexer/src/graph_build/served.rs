@@ -1,4 +1,4 @@
-//! Rows as a shard will store them, so that a certificate measures what is served and not what was given.
+//! Rows rounded as a shard will store them, so that a certificate measures what is served and not what was given.
 
 use dyad_index::Metric;
 use dyad_index::format::RowType;
@@ -6,7 +6,7 @@ use dyad_index::search::{ExactRows, VectorRows};
 use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 
-/// Vectors in memory, scored as if read back from a shard of the type.
+/// Vectors in memory, scored as if they were read from a shard of the row type.
 #[derive(Clone, Copy)]
 pub(super) struct ServedRows<'a> {
     pub(super) rows: &'a dyn VectorRows,
@@ -32,8 +32,8 @@ impl ExactRows for ServedRows<'_> {
         }
     }
 
-    fn is_sound(&self, node: u32) -> bool {
-        self.rows.is_sound(node)
+    fn is_valid(&self, node: u32) -> bool {
+        self.rows.is_valid(node)
     }
 
     fn prefetch(&self, node: u32) {

@@ -1,13 +1,13 @@
-//! What a row must be before a graph is built of it: finite, of the right dimension, of unit length.
+//! Checks of a vector before it is indexed: finite, of the right dimension, of unit length.
 
 use crate::error::Error;
 
-/// Rows this close to length 1 are left as they are: f32 arithmetic does no better.
+/// Rows whose length differs from 1 by no more are left as they are: f32 arithmetic does no better.
 const EXACT: f32 = 1e-5;
-/// Rows this close are stretched to length 1: f16 storage is off by up to 5e-4 per value.
+/// Rows whose length differs from 1 by no more are normalised: f16 storage is off by up to 5e-4 per value.
 const TOLERANCE: f32 = 1e-2;
 
-/// Checks rows one after another and counts what it changed.
+/// Checks rows one after another and counts those that it has normalised.
 #[derive(Debug, Clone)]
 pub struct RowCheck {
     dim: usize,
@@ -22,7 +22,7 @@ impl RowCheck {
         Self { dim, rows: 0, renormalised: 0, largest_deviation: 0.0 }
     }
 
-    /// Refuses a row that cosine similarity has no meaning for, naming its key; stretches one that is nearly of unit length.
+    /// Refuses a row for which cosine similarity is undefined, naming its key; normalises one that is nearly of unit length.
     pub fn check(&mut self, key: &str, row: &mut [f32]) -> Result<(), Error> {
         let number = self.rows;
         self.rows += 1;
@@ -33,7 +33,7 @@ impl RowCheck {
         if let Some(position) = row.iter().position(|value| !value.is_finite()) {
             return Err(Error::NonFinite { key: key(), row: number, position });
         }
-        // In f64, so that large values cannot overflow on the way.
+        // In f64, so that the squares of large values cannot overflow.
         let length = row.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt() as f32;
         if length < f32::MIN_POSITIVE {
             return Err(Error::ZeroVector { key: key(), row: number });
@@ -52,11 +52,11 @@ impl RowCheck {
         Ok(())
     }
 
-    /// What was changed, for people; nothing where nothing was.
+    /// A note on the rows that were normalised; none where there were none.
     pub fn note(&self) -> Option<String> {
         (self.renormalised > 0).then(|| {
             format!(
-                "{} of {} vectors were not exactly of unit length and were stretched to it (largest deviation {:.1e})",
+                "{} of {} vectors were not exactly of unit length and were normalised (largest deviation {:.1e})",
                 self.renormalised, self.rows, self.largest_deviation
             )
         })
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_within_tolerance_are_stretched_and_counted() {
+    fn rows_within_tolerance_are_normalised_and_counted() {
         let mut check = RowCheck::new(2);
         let mut row = [0.6006, 0.8008];
         check.check("a", &mut row).unwrap();
@@ -85,7 +85,7 @@ mod tests {
         check.check("b", &mut [1.0, 0.0]).unwrap();
         assert_eq!(
             check.note().unwrap(),
-            "1 of 2 vectors were not exactly of unit length and were stretched to it (largest deviation 1.0e-3)"
+            "1 of 2 vectors were not exactly of unit length and were normalised (largest deviation 1.0e-3)"
         );
     }
 

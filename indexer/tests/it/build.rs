@@ -150,7 +150,7 @@ fn leftovers_of_a_killed_build_are_removed() {
 }
 
 #[test]
-fn half_precision_is_stretched_to_unit_length_and_said() {
+fn half_precision_is_normalised_with_a_note() {
     let fixture = Fixture::new(0);
     let documents = crate::fixture::documents(50);
     fixture.write_corpus(&documents);

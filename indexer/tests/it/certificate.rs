@@ -95,7 +95,7 @@ fn questions_of_another_tower_or_model_are_refused() {
 }
 
 #[test]
-fn a_build_below_the_floor_fails_and_changes_nothing() {
+fn a_build_below_the_target_fails_and_changes_nothing() {
     let fixture = Fixture::new(2_000);
     fixture.build().unwrap();
     let before = fixture.files();
@@ -106,7 +106,7 @@ fn a_build_below_the_floor_fails_and_changes_nothing() {
     for part in [
         "shard 1/1: recall@10 is 0.",
         "ef 17",
-        "floor of 0.999",
+        "target of 0.999",
         "the index is unchanged",
         "--ef-construction",
         "--m",

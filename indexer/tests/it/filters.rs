@@ -149,7 +149,7 @@ fn recall_holds_at_every_selectivity_and_where_the_filter_follows_the_vectors() 
 /// `dyad-bench ann` leaves them below `target/dyad-bench/index`.
 #[test]
 #[ignore = "a measurement"]
-fn walk_and_scan_through_filters() {
+fn graph_and_scan_through_filters() {
     let (Some(path), Some(data)) = (std::env::var_os("DYAD_SHARD"), std::env::var_os("DYAD_DATA")) else {
         eprintln!("skipped: DYAD_SHARD and DYAD_DATA are not set");
         return;
@@ -164,7 +164,7 @@ fn walk_and_scan_through_filters() {
     let (graph, rows) = (shard.graph(), shard.rows());
     let (codes, order) = (shard.codes(), Some(graph.order()));
     let view = ShardView { codes, links: &graph, order, rows: &rows, metric: Metric::Cosine };
-    eprintln!("  ef   share  allowed  walk us  scan us  rows per expansion  recall of the walk");
+    eprintln!("  ef   share  allowed  graph us  scan us  rows per expansion  recall of the graph");
     for ef in [32, 128] {
         for selectivity in [0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5, 0.9] {
             let allowed = share(shard.len(), selectivity);
@@ -175,20 +175,20 @@ fn walk_and_scan_through_filters() {
             let mut scratch = SearchScratch::default();
             view.search_one(queries[0], &params, &mut scratch);
             let started = Instant::now();
-            let walked: Vec<_> = queries.iter().map(|query| view.search_one(query, &params, &mut scratch)).collect();
-            let walk = started.elapsed().as_secs_f64() * 1e6 / queries.len() as f64;
+            let result: Vec<_> = queries.iter().map(|query| view.search_one(query, &params, &mut scratch)).collect();
+            let graph_us = started.elapsed().as_secs_f64() * 1e6 / queries.len() as f64;
             let started = Instant::now();
             let exact: Vec<_> = queries.iter().map(|query| shard.search_exact(query, K, Some(&allowed)).hits).collect();
             let scan = started.elapsed().as_secs_f64() * 1e6 / queries.len() as f64;
-            let found = |(walked, exact): (&Hits<Scored>, &Vec<Scored>)| {
-                let of_walk = |hit: &&Scored| walked.hits.iter().take(K).any(|other| other.node == hit.node);
-                exact.iter().filter(of_walk).count()
+            let found = |(result, exact): (&Hits<Scored>, &Vec<Scored>)| {
+                let in_result = |hit: &&Scored| result.hits.iter().take(K).any(|other| other.node == hit.node);
+                exact.iter().filter(in_result).count()
             };
-            let found: usize = walked.iter().zip(&exact).map(found).sum();
-            let per = (walk / wide(ef) as f64) / (scan / allowed.len() as f64);
+            let found: usize = result.iter().zip(&exact).map(found).sum();
+            let per = (graph_us / wide(ef) as f64) / (scan / allowed.len() as f64);
             let recall = found as f64 / (K * queries.len()) as f64;
             eprintln!(
-                "{ef:>4}  {selectivity:>5}  {:>7}  {walk:>7.0}  {scan:>7.0}  {per:>18.1}  {recall:>18.3}",
+                "{ef:>4}  {selectivity:>5}  {:>7}  {graph_us:>8.0}  {scan:>7.0}  {per:>18.1}  {recall:>19.3}",
                 allowed.len()
             );
         }
@@ -201,7 +201,8 @@ fn filtered_questions_in_company_find_what_they_find_alone() {
     let (_dir, shard) = built(&values, DIM, &BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 2 });
     let queries: Vec<Vec<f32>> = (0..CLUSTERS).map(|number| row(number, 3)).collect();
     let queries: Vec<&[f32]> = queries.iter().map(Vec::as_slice).collect();
-    // Common enough for a walk, and near some questions only: those walk together, others wider or not at all.
+    // Common enough for a graph search, but near some questions only: those are searched together, others with a wider beam
+    // or by a scan.
     let allowed = set(6000, |node| node % CLUSTERS < CLUSTERS / 2);
     let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(K, 24) };
     let mut together = vec![None; queries.len()];
@@ -215,40 +216,40 @@ fn filtered_questions_in_company_find_what_they_find_alone() {
 }
 
 #[test]
-fn a_search_that_is_told_to_stop_ends_soon_and_says_so() {
+fn a_cancelled_search_ends_soon_and_says_so() {
     let values: Vec<f32> = (0..6000).flat_map(|number| row(number, 2)).collect();
     let (_dir, shard) = built(&values, DIM, &BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 2 });
     let query = row(7, 3);
-    let (looks, patience) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
-    let stop = || looks.fetch_add(1, Ordering::Relaxed) >= patience.load(Ordering::Relaxed);
+    let (checks, patience) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
+    let cancel = || checks.fetch_add(1, Ordering::Relaxed) >= patience.load(Ordering::Relaxed);
     let (few, half) = (set(6000, |node| node % 3 == 0), share(6000, 0.5));
     for (allowed, ef) in [(None, 3000), (Some(&half), 150)] {
         let params = SearchParams { allowed, ..SearchParams::new(K, ef) };
         let whole = shard.search(&query, &params);
-        looks.store(0, Ordering::Relaxed);
+        checks.store(0, Ordering::Relaxed);
         patience.store(u32::MAX, Ordering::Relaxed);
-        let asked = shard.search(&query, &SearchParams { cancel: &stop, ..params });
+        let asked = shard.search(&query, &SearchParams { cancel: &cancel, ..params });
         assert_eq!((&asked.hits, asked.is_cancelled()), (&whole.hits, false));
-        // Whichever look ends it: it costs no more, and a walk that had begun gives what it has.
+        // Whichever check cancels it: it costs no more, and a search that had begun returns what it has.
         let mut partial = 0;
-        for look in 0..looks.load(Ordering::Relaxed) {
-            looks.store(0, Ordering::Relaxed);
-            patience.store(look, Ordering::Relaxed);
-            let stopped = shard.search(&query, &SearchParams { cancel: &stop, ..params });
-            let (cost, most) = (stopped.cost.total(), whole.cost.total());
+        for check in 0..checks.load(Ordering::Relaxed) {
+            checks.store(0, Ordering::Relaxed);
+            patience.store(check, Ordering::Relaxed);
+            let stopped = shard.search(&query, &SearchParams { cancel: &cancel, ..params });
+            let (cost, whole_cost) = (stopped.cost.total(), whole.cost.total());
             assert!(
-                stopped.is_cancelled() && cost <= most,
-                "{ef}, {look}: {} {cost} of {most}",
+                stopped.is_cancelled() && cost <= whole_cost,
+                "{ef}, {check}: {} {cost} of {whole_cost}",
                 stopped.is_cancelled()
             );
             partial += usize::from(!stopped.hits.is_empty());
         }
-        assert!(partial > 0, "{ef}: no walk was stopped on its way");
+        assert!(partial > 0, "{ef}: no search was cancelled while it ran");
     }
     // By the exact scan, which such a filter and beam lead to: nothing is found, and one block was read.
-    looks.store(0, Ordering::Relaxed);
+    checks.store(0, Ordering::Relaxed);
     patience.store(1, Ordering::Relaxed);
-    let params = SearchParams { allowed: Some(&few), cancel: &stop, ..SearchParams::new(K, 2000) };
+    let params = SearchParams { allowed: Some(&few), cancel: &cancel, ..SearchParams::new(K, 2000) };
     let stopped = shard.search(&query, &params);
     assert_eq!((stopped.hits.len(), stopped.cost.total()), (0, 1024));
 }

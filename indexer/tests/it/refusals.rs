@@ -119,11 +119,14 @@ fn embeddings_that_are_not_the_corpus() {
         swapped.swap(40, 41);
         rewrite(fixture, &swapped);
     });
-    assert_names(&error, &["out of step", "row 40", "expected key `doc-0040` (corpus line 41), got `doc-0041`"]);
+    assert_names(
+        &error,
+        &["do not match the corpus at row 40", "expected key `doc-0040` (corpus line 41), got `doc-0041`"],
+    );
     let error = refused(|fixture| rewrite(fixture, &documents(80)));
     assert_names(&error, &["end before row 80, document `doc-0080`"]);
     let error = refused(|fixture| rewrite(fixture, &documents(91)));
-    assert_names(&error, &["go on after the corpus: row 90, key `doc-0090`"]);
+    assert_names(&error, &["continue beyond the corpus: row 90, key `doc-0090`"]);
 }
 
 #[test]
@@ -196,7 +199,7 @@ fn a_directory_of_embeddings_is_no_index() {
     let error = build_index(&config, &mut source, JobControl::silent()).unwrap_err().to_string();
     assert_names(
         &error,
-        &["/embeddings` holds `embeddings.json`: it is no index. Name another directory with `--index`"],
+        &["/embeddings` holds `embeddings.json`: it is not an index. Name another directory with `--index`"],
     );
     assert!(!fixture.path("embeddings").join("CURRENT").exists());
 }
@@ -347,7 +350,7 @@ fn vectors_of_other_texts_under_the_same_keys_are_refused() {
     fixture.write_corpus(&documents);
     let error = fixture.build().unwrap_err().to_string();
     // Parts have 64 rows: the changed document is in the second one.
-    assert_names(&error, &["part-000001.npy", "made of other texts", "Run `dyad-encoder embed` again"]);
+    assert_names(&error, &["part-000001.npy", "texts of the corpus have changed", "Run `dyad-encoder embed` again"]);
     assert!(fixture.files() == before);
 }
 

@@ -114,6 +114,6 @@ impl Opening for Index {
     }
 
     fn cool(&self) {
-        self.shard.cool();
+        self.shard.evict_vectors();
     }
 }

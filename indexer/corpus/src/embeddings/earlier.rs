@@ -164,7 +164,7 @@ impl EarlierRows {
         if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
             let state = self.sound.get_mut(number)?;
             let expected = header as u64 + part.rows * width as u64;
-            let whole = || part.vectors.bytes == expected && matches!(is_sound(&self.dir, &part.vectors), Ok(true));
+            let whole = || part.vectors.bytes == expected && matches!(is_valid(&self.dir, &part.vectors), Ok(true));
             if !*state.get_or_insert_with(whole) {
                 return None;
             }
@@ -184,6 +184,6 @@ fn sound(dir: &Path, file: &PartFile) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Whether a file is what the record says.
-fn is_sound(dir: &Path, file: &PartFile) -> io::Result<bool> {
+fn is_valid(dir: &Path, file: &PartFile) -> io::Result<bool> {
     Ok(crc32c_of_file(&dir.join(&file.name))? == (file.bytes, file.crc32c))
 }

@@ -330,7 +330,7 @@ fn broken_squad_is_refused_by_question_and_leaves_nothing() {
 }
 
 /// What is read asks something and is answered; what is refused names its file.
-fn is_sound(path: &Path, options: &ExampleOptions) {
+fn is_valid(path: &Path, options: &ExampleOptions) {
     match read_with(path, options) {
         Ok((examples, _)) => {
             for example in examples {
@@ -350,7 +350,7 @@ proptest! {
     fn no_bytes_make_it_panic(content in prop::collection::vec(any::<u8>(), 0..200), name in "p\\.(jsonl|json|tsv)(\\.gz)?") {
         let (_folder, path) = file(&name, &content);
         for options in [ExampleOptions::default(), skipping()] {
-            is_sound(&path, &options);
+            is_valid(&path, &options);
         }
     }
 
@@ -362,7 +362,7 @@ proptest! {
     ) {
         let (_folder, path) = file("p.json", content);
         for flawed in [Flawed::Refuse, Flawed::Skip] {
-            is_sound(&path, &ExampleOptions { format, flawed, ..ExampleOptions::default() });
+            is_valid(&path, &ExampleOptions { format, flawed, ..ExampleOptions::default() });
         }
     }
 

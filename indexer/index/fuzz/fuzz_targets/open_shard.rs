@@ -137,7 +137,7 @@ fn views(shard: &DenseShard, query: &[f32]) {
     codes.estimate(&prepared, &all, 0.2, &mut products, &mut scores);
     assert_eq!(scores.len(), all.len());
     let _ = keys.find("key-7");
-    shard.cool();
+    shard.evict_vectors();
 }
 
 /// The same search over copies of the sections, each in memory of exactly its size: the sanitizer sees the ends of
@@ -163,13 +163,13 @@ fn copies(shard: &DenseShard, bytes: &[u8], query: &[f32], wishes: &Wishes, soun
     let graph = graph.view(&links);
     let order = Some(graph.order());
     let view = ShardView { codes: table.view(&codes), links: &graph, order, rows: &rows, metric };
-    let walked = view.search_one(query, &SearchParams::new(wishes.k, wishes.ef), &mut SearchScratch::default());
-    // Without the scan that a shard falls back to: what `verify` calls sound is walked whole.
+    let result = view.search_one(query, &SearchParams::new(wishes.k, wishes.ef), &mut SearchScratch::default());
+    // Without the scan that a shard falls back to: a search of a graph that `verify` accepts reaches all of it.
     let whole = view.search_one(query, &SearchParams::new(n, n), &mut SearchScratch::default());
     if sound && query.len() == dim {
-        assert_eq!(whole.hits.len(), n, "a walk loses nodes");
+        assert_eq!(whole.hits.len(), n, "a search loses nodes");
     }
-    for hit in walked.hits.iter().chain(&flat(&rows, query, wishes.k, metric, None)) {
+    for hit in result.hits.iter().chain(&flat(&rows, query, wishes.k, metric, None)) {
         keys.key(hit.node);
     }
 }

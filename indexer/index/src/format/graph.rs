@@ -119,7 +119,7 @@ impl GraphTable {
         Ok(table)
     }
 
-    /// What every walk through the upper layers begins with: the entry point is on the highest one, and the offsets of each
+    /// Checks what every descent through the upper layers relies on: the entry point is on the highest one, and the offsets of each
     /// start and end where its links do. Looks at two ends per layer, and at one node in each bisection of the highest.
     fn check_ends(&self, view: &LinksView<'_>) -> Result<(), Fault> {
         for layer in &view.upper {
@@ -195,7 +195,7 @@ impl<'a> LinksView<'a> {
         self.order
     }
 
-    /// Where every walk starts.
+    /// Where every search starts.
     pub(super) fn entry_slot(&self) -> u32 {
         self.entry
     }

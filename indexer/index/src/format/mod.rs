@@ -7,7 +7,7 @@
 //! | `rows.rs` | VECTORS: writing and viewing |
 //! | `codes.rs` | CODES: writing and viewing |
 //! | `graph.rs` | GRAPH: writing and viewing |
-//! | `soundness.rs` | whether a graph in place is sound |
+//! | `invariants.rs` | whether a mapped graph is valid |
 //! | `keys.rs` | KEYS: writing and viewing |
 //!
 //! ```text
@@ -56,10 +56,10 @@ compile_error!("dense.dyad is mapped as little-endian values; big-endian machine
 pub mod codes;
 pub mod graph;
 pub mod header;
+mod invariants;
 pub mod keys;
 pub mod rows;
 pub mod section;
-mod soundness;
 
 pub use header::{Header, SectionEntry};
 pub use rows::RowType;

@@ -183,7 +183,7 @@ impl ExactRows for StoredRows<'_> {
         }
     }
 
-    fn is_sound(&self, node: u32) -> bool {
+    fn is_valid(&self, node: u32) -> bool {
         let mut row = Vec::new();
         self.decode(node, &mut row);
         !row.is_empty() && row.iter().all(|value| value.is_finite())

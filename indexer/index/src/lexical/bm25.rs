@@ -20,7 +20,7 @@ use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::search::{Completeness, Hits, NodeSet, Scored, TopK};
 
-/// Postings that a walk may pass without asking whether to end: some milliseconds. tantivy's own walk, which never asks,
+/// Postings that are scored without a check for cancellation: some milliseconds. tantivy's own scorer, which never checks,
 /// is up to a third faster on a question of few words, since it moves to a block without decoding it.
 const QUICK_POSTINGS: u64 = 1 << 19;
 
@@ -31,7 +31,7 @@ pub struct Question {
     terms: Vec<Term>,
 }
 
-/// A question whose terms have their weights: what the corpus says of them has been looked up once, for all shards.
+/// A question whose terms have their weights: their statistics in the corpus have been looked up once, for all shards.
 pub struct Weighed<'a> {
     question: &'a Question,
     statistics: TermStatistics,
@@ -39,7 +39,7 @@ pub struct Weighed<'a> {
     weights: Vec<Bm25Weight>,
     /// Documents of all shards that hold each term, added up.
     postings: u64,
-    /// Most postings of the terms for which a shard is walked by tantivy.
+    /// Most postings of the terms for which tantivy's own scorer is used.
     pub(super) quick: u64,
 }
 
@@ -91,7 +91,7 @@ impl Question {
         &self.words
     }
 
-    /// Looks the terms up in every shard. `cancel` is asked between terms; nothing where it ended the work.
+    /// Looks the terms up in every shard. `cancel` is polled between terms; none where the work was cancelled.
     pub fn weigh(&self, corpus: &CorpusStatistics, cancel: &dyn Cancel) -> Result<Option<Weighed<'_>>> {
         let (_, fields) = schema();
         let Some(statistics) = corpus.of(fields.body, &self.terms, cancel)? else { return Ok(None) };
@@ -116,9 +116,9 @@ impl Question {
 }
 
 impl Weighed<'_> {
-    /// The `k` best documents of a shard, of those that are allowed, score descending, then key ascending; `key` gives the
-    /// key of a node. Blocks of documents that cannot get among them are skipped (block-max WAND). `cancel` is asked between
-    /// terms and between blocks.
+    /// The `k` best of the allowed documents of a shard, score descending, then key ascending; `key` returns the key of a
+    /// node. Blocks whose documents cannot be among them are skipped (block-max WAND). `cancel` is polled between terms and
+    /// between blocks.
     pub fn best<'k>(
         &self,
         shard: &TextShard,
@@ -136,20 +136,20 @@ impl Weighed<'_> {
             if allowed.is_none_or(|allowed| allowed.contains(node)) {
                 best.offer(Candidate { hit: Scored { node, score }, key });
             }
-            // Blocks whose bound is at or below the threshold are skipped; one that ties with the last must be seen.
-            best.floor().map_or(f32::MIN, |last| last.hit.score * slack)
+            // Blocks whose bound is at or below the threshold are skipped; one that ties with the k-th best must be scored.
+            best.threshold().map_or(f32::MIN, |last| last.hit.score * slack)
         };
         if cancel.is_cancelled() {
             return Ok(Hits::cancelled());
         }
         let whole = if self.postings <= self.quick || self.postings(shard)? <= self.quick {
             if let Some(segment) = shard.searcher.segment_readers().first() {
-                let walked = self.by_tantivy(shard)?.for_each_pruning(f32::MIN, segment, &mut take);
-                walked.map_err(text_error(shard.path()))?;
+                let result = self.by_tantivy(shard)?.for_each_pruning(f32::MIN, segment, &mut take);
+                result.map_err(text_error(shard.path()))?;
             }
             true
         } else {
-            self.walk(shard, cancel, &mut take)?
+            self.score_matches(shard, cancel, &mut take)?
         };
         let hits = best.drain_sorted().into_iter().map(|candidate| candidate.hit).collect();
         let completeness = if whole { Completeness::Complete } else { Completeness::Cancelled };
@@ -172,9 +172,9 @@ impl Weighed<'_> {
     }
 
     /// Every matching document of a shard with the score that [`Self::best`] gives it, ascending. False where `cancel`,
-    /// which is asked between terms and between blocks, ended it.
+    /// which is polled between terms and between blocks, cancelled it.
     pub fn each(&self, shard: &TextShard, mut take: impl FnMut(u32, f32), cancel: &dyn Cancel) -> Result<bool> {
-        self.walk(shard, cancel, &mut |node, score| {
+        self.score_matches(shard, cancel, &mut |node, score| {
             take(node, score);
             f32::MIN
         })
@@ -187,7 +187,9 @@ impl Weighed<'_> {
         self.question.terms.iter().try_fold(0, |sum, term| Ok(sum + u64::from(index.doc_freq(term)?)))
     }
 
-    fn walk(
+    /// Calls `take` for matching documents, ascending, and skips blocks below the threshold that it returns. False where
+    /// the work was cancelled.
+    fn score_matches(
         &self,
         shard: &TextShard,
         cancel: &dyn Cancel,
@@ -215,7 +217,7 @@ impl Weighed<'_> {
         Ok(block_max_wand(cursors, &norms, cancel, take))
     }
 
-    /// The same sum as tantivy makes it: for its explanations, and as an oracle.
+    /// The same sum as computed by tantivy: for its explanations, and as an oracle.
     pub(super) fn by_tantivy(&self, shard: &TextShard) -> Result<Box<dyn Weight>> {
         let clause = |term: &Term| {
             let query: Box<dyn Query> = Box::new(TermQuery::new(term.clone(), IndexRecordOption::WithFreqs));

@@ -45,7 +45,7 @@ pub enum Filter {
 }
 
 /// Documents read between two looks at whether to end.
-const DOCUMENTS_BETWEEN_LOOKS: u32 = 4096;
+const DOCUMENTS_BETWEEN_CHECKS: u32 = 4096;
 
 /// The terms of one indexed field, and their documents.
 struct Terms<'a> {
@@ -97,7 +97,7 @@ impl Terms<'_> {
         let mut documents = self.reader.read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
         let mut document = documents.doc();
         while document != TERMINATED {
-            if self.read.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) && self.cancel.is_cancelled() {
+            if self.read.is_multiple_of(DOCUMENTS_BETWEEN_CHECKS) && self.cancel.is_cancelled() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
             self.read = self.read.wrapping_add(1);

@@ -50,7 +50,7 @@ impl TextShard {
             part: part.to_owned(),
             expected,
             got,
-            hint: "`dyad-indexer verify` says which file. Write a sound copy of it under another name and `mv` it there, or build \
+            hint: "`dyad-indexer verify` says which file. Write an intact copy of it under another name and `mv` it there, or build \
                    the index again",
         };
         let (expected, fields) = schema();

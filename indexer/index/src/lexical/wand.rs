@@ -1,7 +1,7 @@
-//! Block-max WAND over one segment (Ding and Suel 2011), which asks between blocks whether to end, also while it skips.
+//! Block-max WAND over one segment (Ding and Suel 2011) that polls for cancellation between blocks, also while it skips.
 //!
 //! This is tantivy's `block_wand`, step by step over the same blocks and in the same order of additions, so that scores are
-//! equal to the last bit. tantivy's own asks nobody until the next hit, which may be a whole segment away. The one
+//! equal to the last bit. tantivy's own cannot be interrupted before the next hit, which may be a whole segment away. The one
 //! difference: tantivy moves to a block without decoding it, which its public interface does not offer.
 
 use tantivy::fieldnorm::FieldNormReader;
@@ -13,26 +13,26 @@ use crate::cancel::Cancel;
 
 /// Documents of a whole block.
 const BLOCK: usize = 128;
-/// Steps of terms between two looks at whether to end.
-const BETWEEN_LOOKS: usize = 4096;
+/// Steps of terms between two checks for cancellation.
+const BETWEEN_CHECKS: usize = 4096;
 
-/// One term's documents, and where the walk stands among them.
+/// A cursor over one term's postings.
 pub(super) struct TermCursor<'a> {
     block: BlockSegmentPostings,
     weight: &'a Bm25Weight,
     max_score: Score,
-    /// The document it stands on.
+    /// The current document.
     doc: DocId,
-    /// Its place in the block, while `ahead` is false.
+    /// Its position in the block, while `ahead` is false.
     at: usize,
     /// The last document of the block; the end of all where it is the last block.
     last: DocId,
-    /// The block lies after the document: only its bound has been asked for.
+    /// The block is after the document: only its score bound has been read.
     ahead: bool,
 }
 
 impl<'a> TermCursor<'a> {
-    /// On the first document.
+    /// A cursor at the first document.
     pub(super) fn new(block: BlockSegmentPostings, weight: &'a Bm25Weight) -> Self {
         let (doc, max_score) = (block.doc(0), weight.max_score());
         let mut cursor = Self { block, weight, max_score, doc, at: 0, last: 0, ahead: false };
@@ -45,7 +45,7 @@ impl<'a> TermCursor<'a> {
         self.last = docs.last().copied().filter(|_| docs.len() == BLOCK).unwrap_or(TERMINATED);
     }
 
-    /// To the block that may hold a document; stays on its own.
+    /// Moves to the block that may hold a document; the current document stays.
     fn seek_block(&mut self, target: DocId) {
         if self.last < target {
             self.block.seek(target);
@@ -54,7 +54,7 @@ impl<'a> TermCursor<'a> {
         }
     }
 
-    /// The most that a document of the block can score.
+    /// An upper bound of the scores in the block.
     fn block_max(&mut self, norms: &FieldNormReader) -> Score {
         if self.ahead && self.last == TERMINATED {
             // As tantivy, which has not decoded the block at this point.
@@ -63,14 +63,14 @@ impl<'a> TermCursor<'a> {
         self.block.block_max_score(norms, self.weight)
     }
 
-    /// To the first document that is not before `target`.
+    /// Moves to the first document that is not before `target`.
     fn seek(&mut self, target: DocId) -> DocId {
         if self.doc < target {
             self.at = self.block.seek(target);
             if self.last < target {
                 self.read_end();
             }
-            self.stand();
+            self.set_doc();
         }
         self.doc
     }
@@ -82,11 +82,11 @@ impl<'a> TermCursor<'a> {
             self.at = 0;
             self.read_end();
         }
-        self.stand();
+        self.set_doc();
         self.doc
     }
 
-    fn stand(&mut self) {
+    fn set_doc(&mut self) {
         self.doc = self.block.doc(self.at);
         self.ahead = false;
     }
@@ -96,17 +96,17 @@ impl<'a> TermCursor<'a> {
     }
 }
 
-/// Asked between blocks.
-struct Looks<'a> {
+/// Polls for cancellation between blocks.
+struct CancelCheck<'a> {
     cancel: &'a dyn Cancel,
     steps: usize,
 }
 
-impl Looks<'_> {
-    /// Counts `steps`, and says whether to end.
+impl CancelCheck<'_> {
+    /// Counts `steps`; true where the work was cancelled.
     fn after(&mut self, steps: usize) -> bool {
         self.steps += steps;
-        if self.steps < BETWEEN_LOOKS {
+        if self.steps < BETWEEN_CHECKS {
             return false;
         }
         self.steps = 0;
@@ -114,8 +114,8 @@ impl Looks<'_> {
     }
 }
 
-/// Hands every document that scores more than a threshold to `take`, ascending; `take` gives the threshold from there on,
-/// and documents that cannot exceed it are passed over. False where `cancel` ended it.
+/// Calls `take` with every document that scores more than a threshold, ascending; `take` returns the next threshold, and
+/// documents that cannot exceed it are skipped. False where `cancel` ended it.
 pub(super) fn block_max_wand(
     mut cursors: Vec<TermCursor<'_>>,
     norms: &FieldNormReader,
@@ -123,15 +123,15 @@ pub(super) fn block_max_wand(
     take: &mut dyn FnMut(DocId, Score) -> Score,
 ) -> bool {
     let mut threshold = Score::MIN;
-    let mut looks = Looks { cancel, steps: 0 };
-    // Cursors hold whole blocks: what is put in order is where they are.
+    let mut check = CancelCheck { cancel, steps: 0 };
+    // Cursors hold whole blocks, so references to them are sorted.
     let mut terms: Vec<&mut TermCursor<'_>> = cursors.iter_mut().filter(|term| term.doc < TERMINATED).collect();
     if terms.len() == 1 {
-        return terms.pop().is_none_or(|term| one_term(term, norms, &mut looks, take));
+        return terms.pop().is_none_or(|term| one_term(term, norms, &mut check, take));
     }
     terms.sort_by_key(|term| term.doc);
     while let Some((before, pivot_len, pivot)) = find_pivot(&terms, threshold) {
-        if looks.after(terms.len()) {
+        if check.after(terms.len()) {
             return false;
         }
         let bound: Score = terms[..pivot_len]
@@ -235,14 +235,14 @@ fn align(terms: &mut Vec<&mut TermCursor<'_>>, pivot: DocId, before: usize) -> b
 fn one_term(
     term: &mut TermCursor<'_>,
     norms: &FieldNormReader,
-    looks: &mut Looks<'_>,
+    check: &mut CancelCheck<'_>,
     take: &mut dyn FnMut(DocId, Score) -> Score,
 ) -> bool {
     let mut threshold = Score::MIN;
     let mut doc = term.doc;
     loop {
         while term.block_max(norms) <= threshold {
-            if looks.after(1) {
+            if check.after(1) {
                 return false;
             }
             if term.last == TERMINATED {
@@ -253,7 +253,7 @@ fn one_term(
         }
         doc = term.seek(doc);
         loop {
-            if looks.after(1) {
+            if check.after(1) {
                 return false;
             }
             if doc == TERMINATED {

@@ -1,4 +1,4 @@
-//! Whether stored codes are those of a row: what `verify` asks, since walks go where codes lead.
+//! Whether stored codes are those of a row: checked by `verify`, since searches go where codes lead.
 
 use super::codec::{Codec, Factors};
 use crate::kernels::dot;

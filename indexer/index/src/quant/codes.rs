@@ -128,7 +128,7 @@ impl<'a> CodesView<'a> {
     }
 
     /// Whether a slot has codes, with finite factors.
-    pub fn is_sound(&self, slot: u32) -> bool {
+    pub fn is_valid(&self, slot: u32) -> bool {
         let finite =
             |Factors { sketch, error, scale, bias }| [sketch, error, scale, bias].iter().all(|f| f.is_finite());
         self.row(slot).is_some() && self.factors(slot).is_some_and(finite)

@@ -1,10 +1,10 @@
-//! The candidates of one walk that wait to be looked at: a heap of integers whose order is that of their scores.
+//! The candidate queue of a beam search: a max-heap of integers that sort as the candidates' scores do.
 
 use std::collections::BinaryHeap;
 
-/// The candidate's score comes from its int8 code; before, from its sketch.
+/// Set once the candidate's score comes from its int8 code; until then it comes from its sketch.
 const REFINED: u32 = 1 << 31;
-/// Slots that fit beside the flag.
+/// Slots that fit next to the flag.
 pub const MAX_SLOTS: usize = REFINED as usize;
 
 /// A candidate.
@@ -56,7 +56,7 @@ impl CandidateQueue {
         self.heap.pop();
     }
 
-    /// Gives the top its better score, which may take it from the top.
+    /// Replaces the score of the best candidate by a more exact one, after which it may no longer be the best.
     pub(super) fn refine_top(&mut self, score: f32) {
         if let Some(mut top) = self.heap.peek_mut() {
             *top = Candidate { score, refined: true, ..Candidate::from_key(*top) }.key();

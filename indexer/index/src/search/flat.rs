@@ -3,15 +3,15 @@
 use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored};
 use crate::model::Metric;
 
-/// Rows compared between two looks at whether to go on.
-pub(crate) const ROWS_BETWEEN_LOOKS: u64 = 1024;
-/// Questions that one pass over the rows should compare at most: they stay in the first cache while the rows stream by.
-pub const SCANNED_AT_ONCE: usize = 16;
-/// Hits that wait beyond twice `k` before the worst are dropped.
-const WAITING: usize = 4096;
+/// Rows compared between two checks for cancellation.
+pub(crate) const ROWS_BETWEEN_CHECKS: u64 = 1024;
+/// Most questions to compare in one pass over the rows: they stay in the L1 cache while the rows are streamed.
+pub const SCAN_BATCH: usize = 16;
+/// Hits kept beyond twice `k` before those below the k-th best are dropped.
+const SLACK: usize = 4096;
 
 /// The `k` best rows, best first, *and all rows that tie with the last of them*, so that the caller can break ties by
-/// key before it cuts at `k`. Only rows of `allowed`, where that is given; rows whose score is not a number are no hits.
+/// key before it keeps `k`. With `allowed`, only those rows are compared; rows whose score is not a number are never hits.
 pub fn flat(
     rows: &(impl ExactRows + ?Sized),
     query: &[f32],
@@ -22,29 +22,30 @@ pub fn flat(
     exact_scan(rows, &[query], k, metric, allowed, |_| true).pop().unwrap_or_default().hits
 }
 
-/// [`flat`] for several questions in one pass over the rows. Asks at its start, and now and then, whether to go on, and says
-/// at which row; where it was not to, nothing is found. Its memory does not grow with the rows.
+/// [`flat`] for several questions in one pass over the rows. `should_continue` is called at the start and then at regular
+/// intervals, with the row that comes next; once it returns false, the scan is cancelled and returns no hits. Memory does
+/// not grow with the number of rows.
 pub fn exact_scan(
     rows: &(impl ExactRows + ?Sized),
     queries: &[&[f32]],
     k: usize,
     metric: Metric,
     allowed: Option<&NodeSet>,
-    go_on: impl Fn(u32) -> bool,
+    should_continue: impl Fn(u32) -> bool,
 ) -> Vec<Hits<Scored>> {
     let mut scans: Vec<Scan> = queries.iter().map(|_| Scan::new(k, rows.count())).collect();
     let (mut compared, mut damaged) = (0, false);
-    // Whether the scan goes on.
+    // Compares one row; false where the scan was cancelled.
     let mut offer = |node: u32| {
-        if u64::is_multiple_of(compared, ROWS_BETWEEN_LOOKS) && !go_on(node) {
+        if u64::is_multiple_of(compared, ROWS_BETWEEN_CHECKS) && !should_continue(node) {
             return false;
         }
         compared += 1;
         for (query, scan) in queries.iter().zip(&mut scans) {
             let score = rows.score(node, query, metric);
             if score.is_nan() {
-                damaged |= !rows.is_sound(node);
-            } else if score >= scan.floor {
+                damaged |= !rows.is_valid(node);
+            } else if score >= scan.threshold {
                 scan.add(Scored { node, score });
             }
         }
@@ -67,40 +68,42 @@ pub fn exact_scan(
     scans.into_iter().map(found).collect()
 }
 
-/// The best so far, and some that may be among them.
+/// The best hits so far, and more that may be among them.
 struct Scan {
     best: Vec<Scored>,
     k: usize,
-    /// The score of the `k`-th best when the worse were last dropped.
-    floor: f32,
-    most: usize,
+    /// The score of the `k`-th best at the last compaction: no hit scores less.
+    threshold: f32,
+    /// Number of hits at which the next compaction is due.
+    compact_at: usize,
 }
 
 impl Scan {
     fn new(k: usize, rows: usize) -> Self {
-        Self { best: Vec::new(), k, floor: f32::NEG_INFINITY, most: 2 * k.min(rows) + WAITING }
+        Self { best: Vec::new(), k, threshold: f32::NEG_INFINITY, compact_at: 2 * k.min(rows) + SLACK }
     }
 
-    /// Adds a hit that is not below the floor.
+    /// Adds a hit that is not below the threshold.
     fn add(&mut self, hit: Scored) {
         self.best.push(hit);
-        if self.best.len() >= self.most {
-            self.drop_worse();
-            // Many may tie with the last.
-            self.most = 2 * self.best.len() + WAITING;
+        if self.best.len() >= self.compact_at {
+            self.compact();
+            // Many may tie with the k-th best, and ties are kept.
+            self.compact_at = 2 * self.best.len() + SLACK;
         }
     }
 
-    fn drop_worse(&mut self) {
+    /// Drops all hits that score less than the `k`-th best.
+    fn compact(&mut self) {
         if self.k < self.best.len() {
             let last = self.best.select_nth_unstable_by(self.k - 1, |a, b| b.cmp(a)).1.score;
             self.best.retain(|hit| hit.score >= last);
-            self.floor = last;
+            self.threshold = last;
         }
     }
 
     fn finish(mut self) -> Vec<Scored> {
-        self.drop_worse();
+        self.compact();
         self.best.sort_unstable_by(|a, b| b.cmp(a));
         self.best
     }
@@ -127,7 +130,7 @@ mod tests {
             self.0[node as usize]
         }
 
-        fn is_sound(&self, node: u32) -> bool {
+        fn is_valid(&self, node: u32) -> bool {
             !self.0[node as usize].is_nan()
         }
 
@@ -140,7 +143,7 @@ mod tests {
             n in prop_oneof![0usize..50, 4_000usize..20_000], k in prop_oneof![0usize..5, 0usize..9_000], kinds in 1u32..2_000, seed: u32,
         ) {
             let number = |at: u32| (at ^ seed).wrapping_mul(0x9e37_79b9) >> 7;
-            // Few kinds are many ties; some scores are not numbers.
+            // The fewer kinds, the more ties; some scores are not numbers.
             let score = |at: u32| if number(at) % 11 == 3 { f32::NAN } else { (number(at) % kinds) as f32 };
             let rows = Scores((0..n as u32).map(score).collect());
             let mut all: Vec<Scored> = (0..n as u32).map(|node| Scored { node, score: score(node) }).collect();
@@ -156,24 +159,24 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_that_is_ended_ends_at_once_and_finds_nothing() {
+    fn a_cancelled_scan_ends_at_once_and_finds_nothing() {
         let rows = Scores(vec![1.0; 10_000]);
-        let asked = AtomicU32::new(0);
-        let ended = exact_scan(&rows, &[&[], &[]], 3, Metric::Cosine, None, |node| {
-            assert_eq!(u64::from(node), u64::from(asked.load(Ordering::Relaxed)) * ROWS_BETWEEN_LOOKS);
-            asked.fetch_add(1, Ordering::Relaxed) != 2
+        let checks = AtomicU32::new(0);
+        let cancelled = exact_scan(&rows, &[&[], &[]], 3, Metric::Cosine, None, |node| {
+            assert_eq!(u64::from(node), u64::from(checks.load(Ordering::Relaxed)) * ROWS_BETWEEN_CHECKS);
+            checks.fetch_add(1, Ordering::Relaxed) != 2
         });
-        assert_eq!(ended.len(), 2);
-        for hits in ended {
+        assert_eq!(cancelled.len(), 2);
+        for hits in cancelled {
             assert!(hits.is_cancelled());
-            assert_eq!((hits.hits.len(), hits.cost.total()), (0, 2 * ROWS_BETWEEN_LOOKS));
+            assert_eq!((hits.hits.len(), hits.cost.total()), (0, 2 * ROWS_BETWEEN_CHECKS));
         }
         let whole = exact_scan(&rows, &[&[]], 3, Metric::Cosine, None, |_| true).pop().unwrap();
         assert_eq!((whole.hits.len(), whole.cost.total(), whole.is_cancelled()), (10_000, 10_000, false));
     }
 
     #[test]
-    fn questions_in_one_pass_find_what_each_finds_alone() {
+    fn a_batched_scan_finds_what_single_scans_find() {
         let values: Vec<f32> = (0..4_000u32).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as f32 - 128.0).collect();
         let rows = DenseRows::new(&values, 4);
         let mut allowed = NodeSet::new(1_000);

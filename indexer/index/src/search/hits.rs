@@ -1,4 +1,4 @@
-//! What every search gives: hits, what they cost, and whether they are all.
+//! The result of every search: hits, what they cost, and whether the search was complete.
 
 use std::cmp::Ordering;
 use std::ops::AddAssign;
@@ -32,7 +32,7 @@ impl PartialEq for Scored {
 
 impl Eq for Scored {}
 
-/// Scores that a search has computed.
+/// Number of scores that a search has computed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Estimated from sketches.
@@ -55,28 +55,28 @@ impl AddAssign for Cost {
     }
 }
 
-/// Whether a search came to its end. *Greater* is worse; the worst part of a search is that of the whole.
+/// Whether a search ran to completion. *Greater* is worse; a search is as incomplete as the worst of its parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Completeness {
-    /// It did.
+    /// It did: nothing is missing.
     #[default]
     Complete,
-    /// [`SearchParams::max_expansions`](super::SearchParams::max_expansions) ended a walk: there may be better hits.
+    /// [`SearchParams::max_expansions`](super::SearchParams::max_expansions) ended the search: there may be better hits.
     Limited,
-    /// Codes or links lead out of their shard: hits may be missing.
+    /// Codes, links or vectors of the shard are damaged: hits may be missing.
     Damaged,
-    /// It was told to end: there may be better hits.
+    /// It was cancelled: there may be better hits.
     Cancelled,
 }
 
-/// Hits, best first, what they cost, and whether they are all.
+/// Hits, best first, what they cost, and whether the search was complete.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hits<H> {
     /// Best first.
     pub hits: Vec<H>,
     /// Scores computed.
     pub cost: Cost,
-    /// Whether the search came to its end.
+    /// Whether the search ran to completion.
     pub completeness: Completeness,
 }
 
@@ -87,23 +87,23 @@ impl<H> Default for Hits<H> {
 }
 
 impl<H> Hits<H> {
-    /// Of a search that was told to end before it began.
+    /// The empty result of a search that was cancelled before it began.
     pub fn cancelled() -> Self {
         Self { completeness: Completeness::Cancelled, ..Self::default() }
     }
 
-    /// Whether the search was told to end before its end.
+    /// Whether the search was cancelled before it was complete.
     pub fn is_cancelled(&self) -> bool {
         self.completeness == Completeness::Cancelled
     }
 
-    /// Makes it as incomplete as this, unless it is more so already.
+    /// Lowers the completeness to `completeness`, unless it is lower already.
     pub fn worsen(&mut self, completeness: Completeness) {
         self.completeness = self.completeness.max(completeness);
     }
 
-    /// Adds the hits of another part of the search, each as `convert` makes it, after those that are there. Costs add up,
-    /// and the worse completeness is that of both.
+    /// Appends the hits of another part of the search, each passed through `convert`. Costs add up, and the worse
+    /// completeness wins.
     pub fn append<P>(&mut self, part: Hits<P>, convert: impl FnMut(P) -> H) {
         self.hits.extend(part.hits.into_iter().map(convert));
         self.cost += part.cost;
@@ -111,7 +111,7 @@ impl<H> Hits<H> {
     }
 
     /// Keeps the best `k`: score descending, then key ascending. Keys are looked up only where scores tie.
-    pub fn cut<'k>(&mut self, k: usize, score: impl Fn(&H) -> f32, key: impl Fn(&H) -> &'k str) {
+    pub fn keep_top_k<'k>(&mut self, k: usize, score: impl Fn(&H) -> f32, key: impl Fn(&H) -> &'k str) {
         self.hits.sort_unstable_by(|a, b| score(b).total_cmp(&score(a)));
         let mut placed = 0;
         for tied in self.hits.chunk_by_mut(|a, b| score(a).total_cmp(&score(b)).is_eq()) {
@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cut_is_a_full_sort_by_score_and_key(
+        fn the_top_k_are_those_of_a_full_sort_by_score_and_key(
             scores in prop::collection::vec(-2i8..3, 0..60), k in 0usize..70, seed: u32,
         ) {
             // Keys in another order than nodes.
@@ -144,20 +144,20 @@ mod tests {
             let mut sorted = hits.clone();
             sorted.sort_by(|a, b| b.score.total_cmp(&a.score).then(keys[a.node as usize].cmp(&keys[b.node as usize])));
             sorted.truncate(k);
-            let mut cut = Hits { hits, ..Hits::default() };
-            cut.cut(k, |hit| hit.score, |hit| keys[hit.node as usize].as_str());
-            prop_assert_eq!(cut.hits, sorted);
+            let mut kept = Hits { hits, ..Hits::default() };
+            kept.keep_top_k(k, |hit| hit.score, |hit| keys[hit.node as usize].as_str());
+            prop_assert_eq!(kept.hits, sorted);
         }
     }
 
     #[test]
-    fn keys_are_looked_up_only_for_ties_above_the_cut() {
+    fn keys_are_looked_up_only_for_ties_within_the_top_k() {
         let looked = Cell::new(0);
-        let cut = |scores: &[f32], k| {
+        let lookups = |scores: &[f32], k| {
             looked.set(0);
             let hits = (0..).zip(scores).map(|(node, score)| Scored { node, score: *score }).collect();
-            let mut cut = Hits { hits, ..Hits::default() };
-            cut.cut(
+            let mut kept = Hits { hits, ..Hits::default() };
+            kept.keep_top_k(
                 k,
                 |hit| hit.score,
                 |_| {
@@ -167,9 +167,9 @@ mod tests {
             );
             looked.get()
         };
-        assert_eq!(cut(&[0.1, 0.3, 0.2], 2), 0);
-        assert_eq!(cut(&[0.1, 0.3, 0.2, 0.3, 0.1], 2), 2);
-        assert_eq!(cut(&[0.1, 0.3, 0.2, 0.3, 0.1], 4), 4);
+        assert_eq!(lookups(&[0.1, 0.3, 0.2], 2), 0);
+        assert_eq!(lookups(&[0.1, 0.3, 0.2, 0.3, 0.1], 2), 2);
+        assert_eq!(lookups(&[0.1, 0.3, 0.2, 0.3, 0.1], 4), 4);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::visited::VisitedSet;
 use super::{Cost, GraphLinks, Hits, Scored, TopK, VectorRows};
 use crate::model::Metric;
 
-/// Memory of a search, reused by the next one. One per thread.
+/// Scratch memory of a search, reused by the next one. One per thread.
 #[derive(Debug, Default)]
 pub struct HnswScratch {
     visited: VisitedSet,
@@ -15,8 +15,8 @@ pub struct HnswScratch {
     best: TopK<Scored>,
 }
 
-/// All candidates of a beam of `ef`, by the scores of `metric`; the caller breaks ties before it cuts. `query` has the rows'
-/// dimension; a link to a node that does not exist is passed over.
+/// All candidates of a beam of `ef`, by the scores of `metric`; the caller breaks ties before it keeps the best `k`. `query` has the rows'
+/// dimension; links to nodes that do not exist are ignored.
 pub fn hnsw_search(
     rows: &(impl VectorRows + ?Sized),
     graph: &(impl GraphLinks + ?Sized),
@@ -34,14 +34,14 @@ pub fn hnsw_search(
         cost.scored += 1;
         Scored { node, score: metric.score(query, rows.row(node)) }
     };
-    let mut here = scored(entry);
+    let mut current = scored(entry);
     for layer in (1..=graph.max_layer()).rev() {
         loop {
-            let before = here;
+            let before = current;
             for &node in graph.links(layer, before.node).iter().filter(|node| (**node as usize) < n) {
-                here = here.max(scored(node));
+                current = current.max(scored(node));
             }
-            if here == before {
+            if current == before {
                 break;
             }
         }
@@ -51,11 +51,11 @@ pub fn hnsw_search(
     visited.reset(n);
     candidates.clear();
     best.reset(ef.max(1));
-    visited.insert(here.node);
-    candidates.push(here);
-    best.offer(here);
+    visited.insert(current.node);
+    candidates.push(current);
+    best.offer(current);
     while let Some(next) = candidates.pop() {
-        if best.floor().is_some_and(|worst| next < *worst) {
+        if best.threshold().is_some_and(|worst| next < *worst) {
             break;
         }
         for &node in graph.links(0, next.node) {

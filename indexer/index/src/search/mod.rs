@@ -1,47 +1,47 @@
-//! Searching vectors: the walk over codes and the exact scan, over anything that gives rows and links.
+//! Vector search: the beam search over quantised codes, and the exact scan.
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `hits.rs` | what every search gives: hits, their cost, and whether they are all |
-//! | `params.rs` | what a search looks for, and when a walk ends |
-//! | `walk.rs` | **the algorithm**: one walk over codes, as a sequence of steps |
-//! | `turns.rs` | walks for several questions that take turns on one thread: what is served |
-//! | `neighbours.rs` | the same walk from row to row, for builders |
-//! | `candidates.rs`, `visited.rs` | a walk's candidates, and the slots that it has visited |
+//! | `hits.rs` | the result of every search: hits, their cost, and whether it was complete |
+//! | `params.rs` | parameters of a search, and the rule that stops it |
+//! | `beam_search.rs` | **the algorithm**: one beam search over codes, as a sequence of steps |
+//! | `interleaved.rs` | beam searches for several questions, interleaved on one thread: what the searcher runs |
+//! | `neighbours.rs` | the same search with a row as the question, for graph builders |
+//! | `candidates.rs`, `visited.rs` | the candidate queue and the visited set of a search |
 //! | `node_set.rs` | which nodes a filter allows |
 //! | `flat.rs` | the exact scan: the oracle, and the mode `exact` |
-//! | `hnsw.rs` | the textbook search over full vectors: builders use it, and it is an oracle of the walk |
+//! | `hnsw.rs` | the textbook search over full vectors: the `hnsw_rs` builder's repair uses it, and tests use it as an oracle |
 //! | `topk.rs` | the best k of a stream |
 
+mod beam_search;
 mod candidates;
 mod flat;
 mod hits;
 mod hnsw;
+mod interleaved;
 mod neighbours;
 mod node_set;
 mod params;
 mod topk;
-mod turns;
 mod visited;
-mod walk;
 
+pub use beam_search::{RESCORED, ShardView};
 pub use candidates::MAX_SLOTS;
-pub(crate) use flat::ROWS_BETWEEN_LOOKS;
-pub use flat::{SCANNED_AT_ONCE, exact_scan, flat};
+pub(crate) use flat::ROWS_BETWEEN_CHECKS;
+pub use flat::{SCAN_BATCH, exact_scan, flat};
 pub use hits::{Completeness, Cost, Hits, Scored};
 pub use hnsw::{HnswScratch, hnsw_search};
+pub use interleaved::SearchScratch;
 pub use neighbours::NeighbourSearch;
 pub use node_set::NodeSet;
 pub use params::SearchParams;
 pub use topk::TopK;
-pub use turns::SearchScratch;
-pub use walk::{RESCORED, ShardView};
 
 pub use crate::rows::{DenseRows, ExactRows, VectorRows};
 
 /// Links of a layered graph.
 pub trait GraphLinks: Sync {
-    /// Where a walk starts.
+    /// The entry point: where a search starts.
     fn entry(&self) -> u32;
     /// The highest layer; 0 is the lowest.
     fn max_layer(&self) -> usize;
@@ -53,13 +53,13 @@ pub trait GraphLinks: Sync {
 pub trait SlotLinks {
     /// Appends the links of a slot; its own slot among them is padding.
     fn append(&self, slot: u32, links: &mut Vec<u32>);
-    /// Asks for the memory of a slot's links.
+    /// Prefetches a slot's links.
     fn prefetch(&self, slot: u32);
 }
 
 /// Upper layers by slot.
 pub trait UpperLayers {
-    /// Where a walk starts.
+    /// The entry point: where a search starts.
     fn entry(&self) -> u32;
     /// The highest layer; 0 is the lowest.
     fn max_layer(&self) -> usize;

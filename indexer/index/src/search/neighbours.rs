@@ -1,7 +1,7 @@
-//! Walks from row to row, by codes alone, over links that may still grow: what graph builders search with.
+//! Searches for the neighbours of stored rows, by codes alone, while links are still being added: for graph builders.
 
+use super::beam_search::{BeamSearch, ShardView};
 use super::params::SearchParams;
-use super::walk::{ShardView, Walk};
 use super::{DenseRows, Scored, SearchScratch, SlotLinks};
 use crate::quant::{CodesView, Prepared};
 
@@ -15,8 +15,8 @@ pub struct NeighbourSearch<'a, L: ?Sized> {
 }
 
 impl<L: SlotLinks + ?Sized> NeighbourSearch<'_, L> {
-    /// Searches for each of `rows` with a beam of `ef`, all at once, taking turns. `start` gives where each walk begins;
-    /// `found` gets every row with its nearest others by int8 codes, best first, at most `ef`.
+    /// Searches for each of `rows` with a beam of `ef`, all interleaved. `start` returns the entry point of each search;
+    /// `found` is called with every row and its at most `ef` nearest others by int8 codes, best first.
     pub fn nearest(
         &self,
         rows: &[u32],
@@ -29,7 +29,7 @@ impl<L: SlotLinks + ?Sized> NeighbourSearch<'_, L> {
         let none = DenseRows::new(&[], 0);
         let shard = ShardView { codes, links: self.links, order: None, rows: &none, metric: codes.codec().metric() };
         // A row finds itself first.
-        let walk = Walk::new(&shard, &SearchParams { rescore: false, ..SearchParams::new(ef + 1, ef + 1) });
+        let search = BeamSearch::new(&shard, &SearchParams { rescore: false, ..SearchParams::new(ef + 1, ef + 1) });
         let mut states = scratch.take_states(rows.len());
         for (state, row) in states.iter_mut().zip(rows) {
             codes.prepare(*row, &mut state.prepared);
@@ -39,7 +39,7 @@ impl<L: SlotLinks + ?Sized> NeighbourSearch<'_, L> {
         while running {
             running = false;
             for state in states.iter_mut().take(rows.len()).filter(|state| !state.is_idle()) {
-                running |= !state.step(&walk, &[]);
+                running |= !state.step(&search, &[]);
             }
         }
         for (state, row) in states.iter_mut().zip(rows) {

@@ -1,25 +1,25 @@
-//! What a search looks for, and when a walk ends.
+//! The parameters of a search, and the rule that stops it.
 
 use super::NodeSet;
 use crate::cancel::{Cancel, Never};
 
-/// What to look for in a shard.
+/// Parameters of the search of one shard.
 #[derive(Clone, Copy)]
 pub struct SearchParams<'a> {
     /// Hits wanted, at least 1.
     pub k: usize,
     /// Width of the beam; at least `k` is used. With a margin it is the *mean* width over questions.
     pub ef: usize,
-    /// A walk ends when its best candidate scores less than the k-th hit by more than this. Without one, the beam is
+    /// A search ends when its best candidate scores less than the k-th hit by more than this. Without one, the beam is
     /// `ef` wide for every question.
     pub margin: Option<f32>,
-    /// Candidates expanded at most; a walk that this ends is [`Limited`](super::Completeness::Limited).
+    /// Most candidates to expand; a search that this ends is [`Limited`](super::Completeness::Limited).
     pub max_expansions: Option<usize>,
-    /// Nodes that may be hits; all where absent. Others are walked through.
+    /// Nodes that may be hits; all where absent. The search still traverses the others.
     pub allowed: Option<&'a NodeSet>,
     /// Whether the best candidates are scored again from the vectors; without, scores are those of int8 codes.
     pub rescore: bool,
-    /// Ends the search; what was found so far is given.
+    /// Cancels the search, which then returns what it has found so far.
     pub cancel: &'a dyn Cancel,
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Debug for SearchParams<'_> {
     }
 }
 
-/// When a walk ends: its best candidate is worse than the `rank`-th best so far by more than `margin`, or it has expanded
+/// When a search ends: its best candidate is worse than the `rank`-th best so far by more than `margin`, or it has expanded
 /// `max_expansions`.
 ///
 /// The margin makes the beam as wide as the question needs ("distance adaptive beam search": Al-Jazzazi et al. 2025,
@@ -55,7 +55,7 @@ pub(super) struct StopRule {
     pub(super) rank: usize,
     pub(super) margin: f32,
     pub(super) max_expansions: usize,
-    /// Whether a walk that `max_expansions` ended is limited: that bound was asked for.
+    /// Whether a search that `max_expansions` ends is [`Limited`](super::Completeness::Limited): the caller set that bound.
     pub(super) limited: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The best k of a stream.
+//! The `k` best items of a stream.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ impl<T: Ord> TopK<T> {
         Self { k, heap: BinaryHeap::with_capacity(k.min(1 << 16) + 1) }
     }
 
-    /// Empties it and changes its size; the memory stays.
+    /// Empties it and changes `k`; the allocation is kept.
     pub fn reset(&mut self, k: usize) {
         self.k = k;
         self.heap.clear();
@@ -37,8 +37,8 @@ impl<T: Ord> TopK<T> {
         }
     }
 
-    /// The worst item kept, once there are `k`.
-    pub fn floor(&self) -> Option<&T> {
+    /// The k-th best item, which a new one must beat; none until `k` items are kept.
+    pub fn threshold(&self) -> Option<&T> {
         (self.heap.len() >= self.k).then(|| self.heap.peek().map(|worst| &worst.0)).flatten()
     }
 

@@ -1,15 +1,15 @@
-//! The slots that a walk has visited: one bit each.
+//! The visited set of a search: one bit per slot.
 //!
-//! Not a `FixedBitSet`: that is emptied by writing all of it, a megabyte per walk in ten million vectors, where a walk visits
+//! Not a `FixedBitSet`: that is emptied by writing all of it, a megabyte per search of ten million vectors, where a search visits
 //! thousands; and it marks one bit at a time, where this marks a list of links without a branch. A hash table instead costs
 //! 12 to 20 % of the speed at recall 0.99 over 100,000 and 300,000 vectors, and 10 % over 1,000,000 (`dyad-bench ann`, one
 //! thread).
 
-/// Words that are emptied in the time of one that is looked up by slot: those lie side by side.
-const SIDE_BY_SIDE: usize = 8;
+/// Adjacent words that are cleared in the time of one that is looked up by slot.
+const ADJACENT: usize = 8;
 
-/// A set of slots. Emptying it costs what was marked, or writing all that was in use, whichever is less. It keeps its memory
-/// for the largest graph: a thread that walks shards of different sizes in turn does not write all of it each time.
+/// A set of slots. Clearing it costs either the marked words or all words in use, whichever are fewer. It keeps its memory
+/// for the largest graph: a thread that searches shards of different sizes in turn does not write all of it each time.
 #[derive(Debug, Default)]
 pub(super) struct VisitedSet {
     /// All zero beyond those in use.
@@ -17,15 +17,15 @@ pub(super) struct VisitedSet {
     slots: usize,
     /// All that is marked.
     marked: Vec<u32>,
-    /// Whether a slot that does not exist was asked for.
+    /// Whether a slot that does not exist was looked up.
     outside: bool,
 }
 
 impl VisitedSet {
-    /// Empties it, and makes room for `slots`.
+    /// Clears it, and makes room for `slots`.
     pub(super) fn reset(&mut self, slots: usize) {
         let used = self.slots.div_ceil(64);
-        if self.marked.len() * SIDE_BY_SIDE < used {
+        if self.marked.len() * ADJACENT < used {
             for slot in &self.marked {
                 if let Some(word) = self.words.get_mut(*slot as usize / 64) {
                     *word = 0;
@@ -44,7 +44,7 @@ impl VisitedSet {
     }
 
     /// Whether a link led to a slot that does not exist, though there are slots.
-    pub(super) fn met_outside(&self) -> bool {
+    pub(super) fn has_invalid_link(&self) -> bool {
         self.outside && self.slots > 0
     }
 
@@ -100,12 +100,12 @@ mod tests {
         let mut slots = vec![0, 5, 500, 129, 5, 64];
         visited.insert_all(&mut slots);
         assert_eq!(slots, [5, 64]);
-        assert!(visited.met_outside());
+        assert!(visited.has_invalid_link());
         visited.reset(100);
-        assert!(visited.insert(0) && visited.insert(1) && !visited.met_outside());
-        assert!(!visited.insert(100) && visited.met_outside());
+        assert!(visited.insert(0) && visited.insert(1) && !visited.has_invalid_link());
+        assert!(!visited.insert(100) && visited.has_invalid_link());
         visited.reset(0);
-        assert!(!visited.insert(0) && !visited.met_outside(), "without slots there is none to start from");
+        assert!(!visited.insert(0) && !visited.has_invalid_link(), "without slots there is none to start from");
     }
 
     #[test]
@@ -125,12 +125,12 @@ mod tests {
     proptest! {
         #[test]
         fn it_knows_what_a_hash_set_knows(
-            walks in prop::collection::vec((1usize..20_000, prop::collection::vec(prop::collection::vec(any::<u32>(), 0..40), 0..40)), 1..6),
+            searches in prop::collection::vec((1usize..20_000, prop::collection::vec(prop::collection::vec(any::<u32>(), 0..40), 0..40)), 1..6),
             same in any::<bool>(),
         ) {
             let mut visited = VisitedSet::default();
-            let first = walks[0].0;
-            for (slots, lists) in walks {
+            let first = searches[0].0;
+            for (slots, lists) in searches {
                 let slots = if same { first } else { slots };
                 visited.reset(slots);
                 let mut oracle = HashSet::new();

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `writer.rs` | vectors, graph, keys and certificate into one file |
 //! | `reader.rs` | opening in constant time; views |
-//! | `search.rs` | by the graph, exactly, and through filters |
-//! | `windows.rs` | which vectors a scan will need next |
+//! | `search.rs` | by the graph or exactly, with and without a filter |
+//! | `windows.rs` | read-ahead for exact scans |
 //! | `verify.rs` | every byte read, every invariant checked |
-//! | `tests/` | written, opened, searched; every bit flipped, and damage behind right checksums |
+//! | `tests/` | written, opened, searched; every bit flipped, and damage with valid checksums |
 
 mod reader;
 mod search;

@@ -1,4 +1,4 @@
-//! Opening in constant time; views of the sections; the damage that is met later.
+//! Opening a shard in constant time; views of its sections; damage that is found later.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use crate::quant::CodesView;
 use crate::storage::Mapped;
 
 /// `cp` over a file that a searcher maps would end that searcher.
-const HINT: &str = "The file is damaged (`dyad-indexer verify` says where): write a sound copy under another name and `mv` it there, or build \
+const HINT: &str = "The file is damaged (`dyad-indexer verify` says where): write an intact copy under another name and `mv` it there, or build \
      the index again";
 
 /// A mapped `dense.dyad`.
@@ -32,7 +32,7 @@ pub struct DenseShard {
     quantised: SectionEntry,
     links: SectionEntry,
     keys: SectionEntry,
-    /// The first fault that was met after opening.
+    /// The first fault that was found after opening.
     damage: OnceLock<Fault>,
 }
 
@@ -62,8 +62,8 @@ impl DenseShard {
         let codes = codes.map_err(fault)?;
         KeysView::new(bytes(&map, keys), header.vectors).map_err(fault)?;
         let graph = GraphTable::parse(bytes(&map, links), header.vectors).map_err(fault)?;
-        // Walks jump about in links and codes, and read nearly all of them sooner or later; vectors and keys are read for
-        // the last few candidates only, and stay on disk until then.
+        // Graph searches read links and codes in random order, and nearly all of them sooner or later; vectors and keys are
+        // read for the last few candidates only, and stay on disk until then.
         for hot in [quantised, links] {
             map.advise_huge(hot.offset, hot.len);
             map.advise_needed(hot.offset, hot.len);
@@ -80,7 +80,7 @@ impl DenseShard {
         self.map.path()
     }
 
-    /// What is wrong with the file, as far as searches, look-ups or [`Self::check_sums`] have met it. Opening does not read the
+    /// What is wrong with the file, as far as searches, look-ups or [`Self::check_sums`] have found it. Opening does not read the
     /// bulk sections; from the first fault on, every search of this shard is
     /// [`Damaged`](crate::search::Completeness::Damaged).
     pub fn damage(&self) -> Option<Error> {
@@ -96,7 +96,7 @@ impl DenseShard {
         self.damage.get().is_some()
     }
 
-    /// Keeps a fault, the first one, and tells the log of it.
+    /// Records the first fault, and logs it.
     pub(crate) fn note_damage(&self, fault: Fault) {
         if self.damage.set(fault).is_ok()
             && let Some(error) = self.damage()
@@ -120,17 +120,17 @@ impl DenseShard {
         &self.certificate
     }
 
-    /// The links in place.
+    /// The mapped links.
     pub fn graph(&self) -> LinksView<'_> {
         self.graph.view(bytes(&self.map, self.links))
     }
 
-    /// The codes in place.
+    /// The mapped codes.
     pub fn codes(&self) -> CodesView<'_> {
         self.codes.view(bytes(&self.map, self.quantised))
     }
 
-    /// The vectors in place.
+    /// The mapped vectors.
     pub fn rows(&self) -> StoredRows<'_> {
         let (dim, n) = (self.header.dim as usize, self.len());
         let view = StoredRows::new(bytes(&self.map, self.vectors), self.header.row_type, dim, n);
@@ -138,16 +138,16 @@ impl DenseShard {
         view.unwrap_or_else(|_| StoredRows::empty())
     }
 
-    /// Asks the kernel to read vectors of nodes from the disk: a scan needs them soon, in order. Walks, which jump about,
-    /// keep their advice that nothing is read ahead of them.
+    /// Asks the kernel to read vectors of nodes from disk: a scan needs them soon, in order. For graph searches, whose order
+    /// is random, the advice that nothing is read ahead stays.
     pub(super) fn read_ahead(&self, nodes: std::ops::Range<u64>) {
         let row = self.vectors.len / self.header.vectors.max(1);
         let (start, end) = (nodes.start.min(self.header.vectors), nodes.end.min(self.header.vectors));
         self.map.advise_needed(self.vectors.offset + start * row, end.saturating_sub(start) * row);
     }
 
-    /// Gives the vectors' pages back to the kernel; a search that needs them reads them again.
-    pub fn cool(&self) {
+    /// Evicts the vectors' pages from memory; a search that needs them reads them from disk again.
+    pub fn evict_vectors(&self) {
         self.map.advise_unneeded(self.vectors.offset, self.vectors.len);
     }
 
@@ -168,7 +168,7 @@ impl DenseShard {
         })
     }
 
-    /// The keys in place.
+    /// The mapped keys.
     pub fn keys(&self) -> KeysView<'_> {
         let view = KeysView::new(bytes(&self.map, self.keys), self.header.vectors);
         // `open` has built this very view once; a map does not change.

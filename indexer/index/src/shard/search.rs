@@ -1,4 +1,4 @@
-//! Searching one shard: by its graph, exactly, and through filters.
+//! Searching one shard: by its graph or exactly, with and without a filter.
 
 use std::cell::RefCell;
 
@@ -9,42 +9,42 @@ use crate::format::Fault;
 use crate::format::graph::LinksView;
 use crate::format::rows::StoredRows;
 use crate::search::{
-    Completeness, Cost, ExactRows as _, Hits, NodeSet, ROWS_BETWEEN_LOOKS, SCANNED_AT_ONCE, Scored, SearchParams,
+    Completeness, Cost, ExactRows as _, Hits, NodeSet, ROWS_BETWEEN_CHECKS, SCAN_BATCH, Scored, SearchParams,
     SearchScratch, ShardView, exact_scan,
 };
 
-/// Expansions that cost as much as comparing one vector exactly, inverted: a filter is answered by an exact scan of its
-/// nodes where that is cheaper than a walk which must be `1 / selectivity` times as wide. Measured on 100,000 MiniLM sentences
-/// at ef 32: 4.4 to 7.6 where 3 to 20 % pass, and the two cost the same near 4.5 %.
-/// `DYAD_SHARD=FILE cargo test --release -p dyad-indexer --test it -- --ignored --nocapture walk_and_scan`
+/// Vectors that can be compared exactly at the cost of expanding one candidate. A filtered search scans the allowed nodes
+/// where that is cheaper than a beam that must be `1 / selectivity` times as wide. Measured on 100,000 MiniLM sentences at
+/// ef 32: 4.4 to 7.6 where the filter allows 3 to 20 %, and the two cost the same near 4.5 %.
+/// `DYAD_SHARD=FILE cargo test --release -p dyad-indexer --test it -- --ignored --nocapture graph_and_scan`
 const ROWS_PER_EXPANSION: f64 = 6.0;
 
-/// Nearest nodes that are looked at before a walk through a filter: where fewer of them pass than elsewhere, the filter
-/// follows the vectors, and the walk must be wider than the share of all nodes says.
-const PROBED: usize = 32;
+/// Nearest nodes that are probed before a filtered search. Where the filter allows fewer of them than of all nodes, it is
+/// correlated with the vectors, and the beam must be wider than the overall selectivity says.
+const PROBE_K: usize = 32;
 
 thread_local! {
-    /// Search threads live long (rayon), so each keeps its memory for the next search.
+    /// Search threads are long-lived (rayon), so each keeps its scratch memory for the next search.
     static SCRATCH: RefCell<SearchScratch> = RefCell::default();
 }
 
 /// What a search of one shard reads.
 type View<'a> = ShardView<'a, LinksView<'a>, StoredRows<'a>>;
 
-/// Questions of one search, each with its number, its vector and what was spent on it before.
+/// Questions of one search, each with its number, its vector and the cost already spent on it.
 type Questions<'a> = [(usize, &'a [f32], Cost)];
 
 impl DenseShard {
     /// The `k` nearest by the graph, score descending, then key ascending. `query` holds `dim` finite values. Without a
-    /// margin in `params`, the certificate gives it; with a filter that allows few nodes, those are compared exactly.
+    /// margin in `params`, that of the certificate is used; where the filter allows few nodes, those are compared exactly.
     pub fn search(&self, query: &[f32], params: &SearchParams<'_>) -> Hits<Scored> {
         let mut hits = Hits::default();
         self.search_batch(&[query], params, |_, found| hits = found);
         hits
     }
 
-    /// Searches for many questions on this thread, which take turns while memory is fetched. `found` gets the number of
-    /// each question once, and its hits, in no fixed order.
+    /// Searches for many questions on this thread, interleaved to hide the latency of memory. `found` is called once for each
+    /// question, with its number and its hits, in no fixed order.
     pub fn search_batch(
         &self,
         queries: &[&[f32]],
@@ -54,21 +54,21 @@ impl DenseShard {
         if params.k == 0 {
             return (0..queries.len()).for_each(|number| found(number, Hits::default()));
         }
-        let mut found = |number, hits| found(number, self.tell_damage(hits));
+        let mut found = |number, hits| found(number, self.report_damage(hits));
         let (links, rows) = (self.graph(), self.rows());
         let (order, metric) = (Some(links.order()), self.meta().model.metric);
         let view = ShardView { codes: self.codes(), links: &links, order, rows: &rows, metric };
         let questions: Vec<_> =
             queries.iter().enumerate().map(|(number, query)| (number, *query, Cost::default())).collect();
         SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
-            Ok(mut scratch) => self.walk_or_scan(&view, &questions, params, &mut scratch, &mut found),
-            // `found` searches itself.
-            Err(_) => self.walk_or_scan(&view, &questions, params, &mut SearchScratch::default(), &mut found),
+            Ok(mut scratch) => self.search_or_scan(&view, &questions, params, &mut scratch, &mut found),
+            // `found` itself is searching on this thread.
+            Err(_) => self.search_or_scan(&view, &questions, params, &mut SearchScratch::default(), &mut found),
         });
     }
 
-    /// Decides for each question between the graph and an exact scan of what is allowed.
-    fn walk_or_scan(
+    /// Decides for each question between the graph and an exact scan of the allowed nodes.
+    fn search_or_scan(
         &self,
         view: &View<'_>,
         questions: &Questions<'_>,
@@ -80,38 +80,38 @@ impl DenseShard {
         let Some(planned) = self.planned(params, share) else {
             return self.scan(questions, params, found);
         };
-        let Some(allowed) = params.allowed.filter(|_| self.len() > PROBED) else {
-            return self.walk(view, questions, &planned, scratch, found);
+        let Some(allowed) = params.allowed.filter(|_| self.len() > PROBE_K) else {
+            return self.search_graph(view, questions, &planned, scratch, found);
         };
-        // Each question has a neighbourhood, and so a width, of its own.
-        let near = SearchParams { cancel: params.cancel, rescore: false, ..SearchParams::new(PROBED, PROBED) };
+        // The selectivity is local: it differs from question to question, and so does the width of the beam.
+        let near = SearchParams { cancel: params.cancel, rescore: false, ..SearchParams::new(PROBE_K, PROBE_K) };
         let mut probed = questions.to_vec();
         let mut shares = vec![share; questions.len()];
         let queries: Vec<&[f32]> = questions.iter().map(|(_, query, _)| *query).collect();
         view.search(&queries, &near, scratch, |at, probe| {
-            let passed = probe.hits.iter().take(PROBED).filter(|hit| allowed.contains(hit.node)).count();
+            let allowed_hits = probe.hits.iter().take(PROBE_K).filter(|hit| allowed.contains(hit.node)).count();
             if let (Some((.., spent)), Some(share)) = (probed.get_mut(at), shares.get_mut(at)) {
                 *spent += probe.cost;
-                *share = (passed as f64 + 0.5) / (PROBED as f64 + 1.0);
+                *share = (allowed_hits as f64 + 0.5) / (PROBE_K as f64 + 1.0);
             }
         });
         let (mut usual, mut scanned) = (Vec::new(), Vec::new());
         for (question, local) in probed.into_iter().zip(shares) {
-            // Chance alone halves a share now and then; that costs a wider beam and no hit.
+            // Chance alone halves a share now and then; that widens the beam and loses no hit.
             if local >= share / 2.0 {
                 usual.push(question);
             } else if let Some(wider) = self.planned(params, local) {
-                self.walk(view, &[question], &wider, scratch, found);
+                self.search_graph(view, &[question], &wider, scratch, found);
             } else {
                 scanned.push(question);
             }
         }
-        self.walk(view, &usual, &planned, scratch, found);
+        self.search_graph(view, &usual, &planned, scratch, found);
         self.scan(&scanned, params, found);
     }
 
-    /// Walks for all questions, and scans for those that found too few.
-    fn walk(
+    /// Searches the graph for all questions, and falls back to a scan for those that found too few.
+    fn search_graph(
         &self,
         view: &View<'_>,
         questions: &Questions<'_>,
@@ -121,30 +121,30 @@ impl DenseShard {
     ) {
         let wanted = params.allowed.map_or(self.len(), NodeSet::len).min(params.k);
         let queries: Vec<&[f32]> = questions.iter().map(|(_, query, _)| *query).collect();
-        view.search(&queries, params, scratch, |at, mut walked| {
+        view.search(&queries, params, scratch, |at, mut result| {
             let Some(&(number, query, spent)) = questions.get(at) else { return };
-            walked.cost += spent;
-            // A damaged walk may have met its bound as well.
-            let bounded = params.max_expansions.is_some() && walked.completeness == Completeness::Damaged;
-            let too_few = walked.hits.len() < wanted || walked.completeness == Completeness::Limited || bounded;
-            if too_few && !walked.is_cancelled() {
-                // What is allowed lies where the walk did not come. The scan sees all of it; damage is told nevertheless.
-                let damaged = walked.completeness == Completeness::Damaged;
-                self.scan(&[(number, query, walked.cost)], params, &mut |number, mut scanned: Hits<Scored>| {
+            result.cost += spent;
+            // A damaged search may have reached `max_expansions` as well.
+            let maybe_limited = params.max_expansions.is_some() && result.completeness == Completeness::Damaged;
+            let too_few = result.hits.len() < wanted || result.completeness == Completeness::Limited || maybe_limited;
+            if too_few && !result.is_cancelled() {
+                // The search did not reach all allowed nodes. The scan compares all of them; damage is still reported.
+                let damaged = result.completeness == Completeness::Damaged;
+                self.scan(&[(number, query, result.cost)], params, &mut |number, mut scanned: Hits<Scored>| {
                     if damaged {
                         scanned.completeness = scanned.completeness.max(Completeness::Damaged);
                     }
                     found(number, scanned);
                 });
             } else {
-                self.cut(&mut walked, params.k);
-                found(number, walked);
+                self.keep_top_k(&mut result, params.k);
+                found(number, result);
             }
         });
     }
 
-    /// The beam for a filter that allows this share of the nodes near a question, and for a margin; none where an exact
-    /// scan of the allowed nodes is cheaper.
+    /// The parameters of the graph search for a filter that allows this share of the nodes near a question; none where an
+    /// exact scan of the allowed nodes is cheaper.
     fn planned<'a>(&self, params: &SearchParams<'a>, share: f64) -> Option<SearchParams<'a>> {
         let (k, ef) = (params.k.max(1), params.ef.max(params.k).max(1));
         let Some(allowed) = params.allowed else {
@@ -156,10 +156,10 @@ impl DenseShard {
         }
         let wide = |count: usize| ((count as f64 / share).ceil() as usize).min(self.len());
         let margin = params.margin.or_else(|| self.certificate().margin(wide(k), wide(ef)));
-        // Without a margin the walk goes on until it has `ef` allowed nodes; with one its bound must be as wide as the filter asks.
+        // Without a margin the search goes on until it has `ef` allowed nodes; with one, `ef` must be scaled by the selectivity.
         let ef = if margin.is_some() { wide(ef) } else { ef };
-        // Where what is allowed lies far away, a walk would meet everything nearer first. It may cost two scans: a hard question
-        // needs more than a typical one, which costs less than one.
+        // Where all allowed nodes are far away, a search would expand everything nearer first. It may cost as much as two scans:
+        // a typical question costs less than one, a hard one more.
         let max_expansions = Some((2.0 * allowed.len() as f64 / ROWS_PER_EXPANSION) as usize);
         Some(SearchParams { k, ef, margin, max_expansions, ..*params })
     }
@@ -171,8 +171,8 @@ impl DenseShard {
         hits
     }
 
-    /// [`Self::search_exact`] for many questions, that can be ended: nothing is found then, nor for a question of another
-    /// dimension.
+    /// [`Self::search_exact`] for many questions, cancellable. A cancelled search and a question of another dimension find
+    /// nothing.
     pub fn search_exact_batch(
         &self,
         queries: &[&[f32]],
@@ -184,14 +184,14 @@ impl DenseShard {
         let questions: Vec<_> =
             queries.iter().enumerate().map(|(number, query)| (number, *query, Cost::default())).collect();
         let params = SearchParams { allowed, cancel, ..SearchParams::new(k, k) };
-        self.scan(&questions, &params, &mut |number, hits| found(number, self.tell_damage(hits)));
+        self.scan(&questions, &params, &mut |number, hits| found(number, self.report_damage(hits)));
     }
 
-    /// Keeps that a search has met damage, and says so of every search from then on.
-    fn tell_damage(&self, mut hits: Hits<Scored>) -> Hits<Scored> {
+    /// Records the damage that a search has found; from then on every search of this shard is reported as damaged.
+    fn report_damage(&self, mut hits: Hits<Scored>) -> Hits<Scored> {
         if hits.completeness == Completeness::Damaged {
-            let expected = "slots, nodes and finite values of this shard";
-            self.note_damage(Fault::new("GRAPH, CODES or VECTORS", expected, "others, in a search"));
+            let expected = "slots and nodes of this shard, and finite values";
+            self.note_damage(Fault::new("GRAPH, CODES or VECTORS", expected, "others, found by a search"));
         }
         if self.is_damaged() {
             hits.worsen(Completeness::Damaged);
@@ -201,28 +201,28 @@ impl DenseShard {
 
     fn scan(&self, questions: &Questions<'_>, params: &SearchParams<'_>, found: &mut impl FnMut(usize, Hits<Scored>)) {
         let (rows, metric) = (self.rows(), self.meta().model.metric);
-        let (sound, odd): (Vec<_>, Vec<_>) =
+        let (valid, mismatched): (Vec<_>, Vec<_>) =
             questions.iter().copied().partition(|(_, query, _)| query.len() == rows.dim());
-        for (number, ..) in odd {
+        for (number, ..) in mismatched {
             found(number, Hits::default());
         }
-        for some in sound.chunks(SCANNED_AT_ONCE) {
-            let queries: Vec<&[f32]> = some.iter().map(|(_, query, _)| *query).collect();
+        for batch in valid.chunks(SCAN_BATCH) {
+            let queries: Vec<&[f32]> = batch.iter().map(|(_, query, _)| *query).collect();
             let windows = Windows::new(self.len(), params.allowed);
             let scanned = exact_scan(&rows, &queries, params.k, metric, params.allowed, |node| {
-                windows.after(node).into_iter().for_each(|nodes| self.read_ahead(nodes));
+                windows.next(node).into_iter().for_each(|nodes| self.read_ahead(nodes));
                 !params.cancel.is_cancelled()
             });
-            for ((number, _, spent), mut hits) in some.iter().zip(scanned) {
+            for ((number, _, spent), mut hits) in batch.iter().zip(scanned) {
                 hits.cost += *spent;
-                self.cut(&mut hits, params.k);
+                self.keep_top_k(&mut hits, params.k);
                 found(*number, hits);
             }
         }
     }
 
-    /// How many nodes come before a document of score `score` and key `key` in the exact ranking; nothing where `cancel`
-    /// ended the scan, or for a question of another dimension.
+    /// Number of nodes that rank before a document of score `score` and key `key` in the exact ranking; none where the scan
+    /// was cancelled, or for a question of another dimension.
     pub fn ahead_of(&self, query: &[f32], (score, key): (f32, &str), cancel: &dyn Cancel) -> Option<u64> {
         let (rows, keys, metric) = (self.rows(), self.keys(), self.meta().model.metric);
         if query.len() != rows.dim() {
@@ -231,8 +231,8 @@ impl DenseShard {
         let windows = Windows::new(self.len(), None);
         let mut ahead = 0;
         for node in 0..rows.len() as u32 {
-            if u64::from(node).is_multiple_of(ROWS_BETWEEN_LOOKS) {
-                windows.after(node).into_iter().for_each(|nodes| self.read_ahead(nodes));
+            if u64::from(node).is_multiple_of(ROWS_BETWEEN_CHECKS) {
+                windows.next(node).into_iter().for_each(|nodes| self.read_ahead(nodes));
                 if cancel.is_cancelled() {
                     return None;
                 }
@@ -243,9 +243,9 @@ impl DenseShard {
         Some(ahead)
     }
 
-    /// Breaks ties by key and cuts at `k`.
-    fn cut(&self, hits: &mut Hits<Scored>, k: usize) {
+    /// Keeps the best `k`, ties broken by key.
+    fn keep_top_k(&self, hits: &mut Hits<Scored>, k: usize) {
         let keys = self.keys();
-        hits.cut(k, |hit| hit.score, |hit| keys.key(hit.node));
+        hits.keep_top_k(k, |hit| hit.score, |hit| keys.key(hit.node));
     }
 }

@@ -21,7 +21,7 @@ const UNIT_TOLERANCE: f32 = 1e-2;
 /// Bytes read at a time, and between two looks at whether to end.
 const READ: usize = 1 << 20;
 /// Vectors checked between two looks at whether to end.
-const BETWEEN_LOOKS: u32 = 1 << 12;
+const BETWEEN_CHECKS: u32 = 1 << 12;
 
 fn squared(row: &[f32]) -> f32 {
     row.iter().map(|value| value * value).sum()
@@ -181,7 +181,7 @@ impl DenseShard {
         let rows = self.rows();
         let mut row = Vec::new();
         for node in 0..rows.len() as u32 {
-            if node.is_multiple_of(BETWEEN_LOOKS) {
+            if node.is_multiple_of(BETWEEN_CHECKS) {
                 look(cancel)?;
             }
             rows.decode(node, &mut row);

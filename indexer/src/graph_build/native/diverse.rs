@@ -4,7 +4,7 @@ use dyad_index::quant::{CodesView, Prepared};
 use dyad_index::search::Scored;
 
 /// Keeps at most `cap` of `candidates`, which come best first: those that are nearer to the node than to any link kept
-/// before (Malkov and Yashunin 2018, algorithm 4). With `fill`, free places go to the best of those passed over.
+/// before (Malkov and Yashunin 2018, algorithm 4). With `fill`, free places go to the best of the rejected ones.
 pub(super) fn diverse(
     codes: &CodesView<'_>,
     candidates: &[Scored],
@@ -13,7 +13,7 @@ pub(super) fn diverse(
     prepared: &mut Prepared,
 ) -> Vec<Scored> {
     let mut kept: Vec<Scored> = Vec::with_capacity(cap);
-    let mut passed_over = Vec::new();
+    let mut rejected = Vec::new();
     for candidate in candidates {
         if kept.len() == cap {
             break;
@@ -21,13 +21,13 @@ pub(super) fn diverse(
         codes.prepare_exact(candidate.node, prepared);
         if !kept.iter().any(|link| codes.score(prepared, link.node) >= candidate.score) {
             kept.push(*candidate);
-        } else if passed_over.len() < cap {
-            passed_over.push(*candidate);
+        } else if rejected.len() < cap {
+            rejected.push(*candidate);
         }
     }
     if fill {
         let free = cap - kept.len();
-        kept.extend(passed_over.into_iter().take(free));
+        kept.extend(rejected.into_iter().take(free));
         kept.sort_unstable_by(|a, b| b.cmp(a));
     }
     kept

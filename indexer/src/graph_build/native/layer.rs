@@ -13,12 +13,12 @@ use crate::control::JobControl;
 use crate::error::Error;
 use crate::graph_build::graph::BuildParams;
 
-/// Nodes that a thread inserts at once.
-pub(super) const TURNS: usize = 8;
-/// Nodes that one thread inserts one by one before others join: parallel insertion into a tiny graph makes orphans.
+/// Nodes whose insertions are interleaved on one thread.
+pub(super) const INTERLEAVED: usize = 8;
+/// Nodes that one thread inserts one by one before others join: parallel insertion into a tiny graph leaves orphans.
 const SERIAL_START: usize = 1_024;
 
-/// The finished layers above the one being built, highest first, and where walks start.
+/// The finished layers above the one being built, highest first, and the entry point.
 #[derive(Clone, Copy)]
 pub(super) struct UpperLayers<'a> {
     pub(super) layers: &'a [Layer],
@@ -28,27 +28,27 @@ pub(super) struct UpperLayers<'a> {
 impl UpperLayers<'_> {
     /// Greedy descent: the member of the layer above that is nearest to the prepared row.
     fn start(&self, codes: &CodesView<'_>, prepared: &Prepared) -> u32 {
-        let mut here = self.entry;
-        let mut best = codes.score(prepared, here);
+        let mut current = self.entry;
+        let mut best = codes.score(prepared, current);
         for layer in self.layers {
             loop {
-                let before = here;
+                let before = current;
                 for node in layer.neighbours(before) {
                     let score = codes.score(prepared, *node);
                     if score > best {
-                        (best, here) = (score, *node);
+                        (best, current) = (score, *node);
                     }
                 }
-                if here == before {
+                if current == before {
                     break;
                 }
             }
         }
-        here
+        current
     }
 }
 
-/// What the building of a layer needs.
+/// The build of one layer.
 pub(super) struct LayerBuild<'a> {
     pub(super) codes: CodesView<'a>,
     pub(super) upper: UpperLayers<'a>,
@@ -56,7 +56,7 @@ pub(super) struct LayerBuild<'a> {
     pub(super) control: JobControl<'a>,
 }
 
-/// What a thread keeps from one insertion to the next.
+/// Scratch memory of a thread, reused by the next insertion.
 #[derive(Default)]
 struct Scratch {
     search: SearchScratch,
@@ -74,7 +74,7 @@ impl LayerBuild<'_> {
             sorted.sort_unstable();
             Members::Some(sorted)
         };
-        // Room for half as many links again: see the module's header.
+        // Capacity for half as many links again: see the header of `native`.
         let lists = Lists::new(places, members.len(), cap + cap / 2);
         let (first, rest) = members.split_at(above.max(1).min(members.len()));
         // Nodes of the layer above find themselves there, and start at the entry point instead.
@@ -83,7 +83,7 @@ impl LayerBuild<'_> {
         self.insert(rest, &lists, cap, lowest, start)?;
         let mut nodes = members.to_vec();
         nodes.sort_unstable();
-        let cut: Vec<Vec<u32>> = nodes
+        let pruned: Vec<Vec<u32>> = nodes
             .par_iter()
             .map_init(Prepared::default, |prepared, node| {
                 let mut links = lists.links(*node);
@@ -95,7 +95,7 @@ impl LayerBuild<'_> {
             })
             .collect();
         self.control.check()?;
-        Ok(Layer::from_lists(nodes, &cut))
+        Ok(Layer::from_lists(nodes, &pruned))
     }
 
     fn insert(
@@ -109,20 +109,20 @@ impl LayerBuild<'_> {
         let serial = SERIAL_START.min(nodes.len());
         let mut scratch = Scratch::default();
         for node in nodes.iter().take(serial) {
-            self.insert_some(std::slice::from_ref(node), lists, cap, &start, &mut scratch);
+            self.insert_batch(std::slice::from_ref(node), lists, cap, &start, &mut scratch);
             self.advance(1, lowest)?;
         }
         let next = AtomicUsize::new(serial);
         let work = |_: usize| -> Result<(), Error> {
             let mut scratch = Scratch::default();
             loop {
-                let from = next.fetch_add(TURNS, Ordering::Relaxed);
-                let some = nodes.get(from..nodes.len().min(from + TURNS)).unwrap_or(&[]);
-                if some.is_empty() {
+                let from = next.fetch_add(INTERLEAVED, Ordering::Relaxed);
+                let batch = nodes.get(from..nodes.len().min(from + INTERLEAVED)).unwrap_or(&[]);
+                if batch.is_empty() {
                     return Ok(());
                 }
-                self.insert_some(some, lists, cap, &start, &mut scratch);
-                self.advance(some.len(), lowest)?;
+                self.insert_batch(batch, lists, cap, &start, &mut scratch);
+                self.advance(batch.len(), lowest)?;
             }
         };
         (0..self.params.threads).into_par_iter().with_max_len(1).try_for_each(work)
@@ -135,7 +135,7 @@ impl LayerBuild<'_> {
         self.control.check()
     }
 
-    fn insert_some(
+    fn insert_batch(
         &self,
         nodes: &[u32],
         lists: &Lists,
@@ -151,10 +151,10 @@ impl LayerBuild<'_> {
         });
         for (node, hits) in found.iter() {
             let kept = diverse(&self.codes, hits, cap, false, prepared);
-            let mut cut = |links: Vec<Scored>| diverse(&self.codes, &links, cap, false, prepared);
-            lists.add(*node, &kept, &mut cut);
+            let mut prune = |links: Vec<Scored>| diverse(&self.codes, &links, cap, false, prepared);
+            lists.add(*node, &kept, &mut prune);
             for link in &kept {
-                lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut cut);
+                lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut prune);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The growing lists of one layer: read by many threads while one at a time writes each.
+//! The growing neighbour lists of one layer: each is read by many threads while one at a time writes it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,14 +8,14 @@ use dyad_index::search::{Scored, SlotLinks};
 /// Which nodes a layer has.
 #[derive(Debug)]
 pub(super) enum Members {
-    /// All: a node is its own place.
+    /// All: a node is its own position.
     All,
     /// Some, ascending.
     Some(Vec<u32>),
 }
 
 impl Members {
-    fn place(&self, node: u32) -> Option<usize> {
+    fn position(&self, node: u32) -> Option<usize> {
         match self {
             Self::All => Some(node as usize),
             Self::Some(nodes) => nodes.binary_search(&node).ok(),
@@ -23,11 +23,11 @@ impl Members {
     }
 }
 
-/// Lists of `room` links each. A list ends at its first [`EMPTY`].
+/// Lists of at most `capacity` links each. A list ends at its first [`EMPTY`].
 #[derive(Debug)]
 pub(super) struct Lists {
     members: Members,
-    room: usize,
+    capacity: usize,
     targets: Vec<AtomicU32>,
     /// Scores of the links, as bits.
     scores: Vec<AtomicU32>,
@@ -38,11 +38,11 @@ pub(super) struct Lists {
 const EMPTY: u32 = u32::MAX;
 
 impl Lists {
-    pub(super) fn new(members: Members, count: usize, room: usize) -> Self {
-        let atomics = |value: u32| (0..count * room).map(|_| AtomicU32::new(value)).collect();
+    pub(super) fn new(members: Members, count: usize, capacity: usize) -> Self {
+        let atomics = |value: u32| (0..count * capacity).map(|_| AtomicU32::new(value)).collect();
         Self {
             members,
-            room,
+            capacity,
             targets: atomics(EMPTY),
             scores: atomics(0),
             counts: (0..count).map(|_| Mutex::new(0)).collect(),
@@ -50,8 +50,10 @@ impl Lists {
     }
 
     fn row<'a>(&self, values: &'a [AtomicU32], node: u32) -> &'a [AtomicU32] {
-        let place = self.members.place(node);
-        place.and_then(|place| values.get(place * self.room..(place + 1) * self.room)).unwrap_or(&[])
+        let position = self.members.position(node);
+        position
+            .and_then(|position| values.get(position * self.capacity..(position + 1) * self.capacity))
+            .unwrap_or(&[])
     }
 
     /// The links of a node with their scores, as they are now.
@@ -62,10 +64,10 @@ impl Lists {
         links.map(|(node, score)| Scored { node, score }).collect()
     }
 
-    /// Adds links to a node. A list without room is replaced by what `cut` makes of it and the new link.
-    pub(super) fn add(&self, node: u32, links: &[Scored], mut cut: impl FnMut(Vec<Scored>) -> Vec<Scored>) {
-        let Some(count) = self.members.place(node).and_then(|place| self.counts.get(place)) else { return };
-        // A writer that panicked left a list of valid links behind.
+    /// Adds links to a node. A full list is replaced by what `prune` keeps of it and the new link.
+    pub(super) fn add(&self, node: u32, links: &[Scored], mut prune: impl FnMut(Vec<Scored>) -> Vec<Scored>) {
+        let Some(count) = self.members.position(node).and_then(|position| self.counts.get(position)) else { return };
+        // A writer that panicked has left a list of valid links.
         let mut count = count.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (targets, scores) = (self.row(&self.targets, node), self.row(&self.scores, node));
         let put = |at: usize, link: Scored| {
@@ -80,7 +82,7 @@ impl Lists {
             if known || link.node == node {
                 continue;
             }
-            if used < self.room {
+            if used < self.capacity {
                 put(used, *link);
                 *count += 1;
                 continue;
@@ -88,14 +90,14 @@ impl Lists {
             let mut all = self.links(node);
             all.push(*link);
             all.sort_unstable_by(|a, b| b.cmp(a));
-            let kept = cut(all);
+            let kept = prune(all);
             for (at, link) in kept.iter().enumerate() {
                 put(at, *link);
             }
             for target in targets.iter().skip(kept.len()) {
                 target.store(EMPTY, Ordering::Release);
             }
-            *count = kept.len().min(self.room) as u32;
+            *count = kept.len().min(self.capacity) as u32;
         }
     }
 }
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_take_each_link_once_and_are_cut_when_full() {
+    fn lists_take_each_link_once_and_are_pruned_when_full() {
         let lists = Lists::new(Members::Some(vec![3, 8]), 2, 3);
         let never = |_| unreachable!("there is room");
         lists.add(8, &[scored(1, 0.1), scored(2, 0.9), scored(1, 0.1), scored(8, 1.0)], never);

@@ -3,18 +3,18 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `layer.rs` | insertion of all members of one layer, by many threads |
-//! | `lists.rs` | the growing lists of a layer |
+//! | `lists.rs` | the growing neighbour lists of a layer |
 //! | `diverse.rs` | which links a node keeps |
 //!
 //! What differs from the textbook, and why:
 //!
 //! * Distances are those of int8 codes, and most candidates are dismissed by their sketches: a sixth of the memory
 //!   traffic of f32 vectors, which is what bounds insertion.
-//! * Layers are built from the highest down, each complete before the next begins, so that every walk on a layer starts
+//! * Layers are built from the highest down, each complete before the next begins, so that every search of a layer starts
 //!   from a finished one above.
-//! * Each thread inserts several nodes at once; their walks take turns, as those of a batch of questions do.
-//! * Lists have room for half as many links again, and are cut back when they are full: pruning costs as much as the
-//!   search otherwise. In the end every list is cut to its cap.
+//! * Each thread inserts several nodes at once; their searches are interleaved, as those for a batch of questions are.
+//! * Lists have capacity for half as many links again, and are pruned to their cap when they are full: pruning at every
+//!   link would cost as much as the search. At the end every list is pruned to its cap.
 
 mod diverse;
 mod layer;
@@ -81,21 +81,21 @@ fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) 
     Ok(Graph { entry, layers })
 }
 
-/// Bytes at the peak, which is where the finished lists of layer 0 are cut to their caps.
+/// Bytes at the peak, which is where the finished lists of layer 0 are pruned to their caps.
 fn memory(nodes: u64, dim: usize, params: &BuildParams) -> u64 {
     let (m, ef) = (params.m as u64, params.ef_construction as u64);
     // Order, number and level of each node, and the keys that the order is sorted by.
     let order = 4 + 4 + 1 + 16;
-    // Target and score of each link that there is room for, and the lock.
+    // Target and score of each link of the list's capacity, and the lock.
     let growing = |cap: u64| (cap + cap / 2) * 8 + 8;
-    // The cut list, an allocation of its own; then the layer: links, offset, number.
-    let cut = |cap: u64| 24 + 16 + cap * 4 + cap * 4 + 8 + 4;
+    // The pruned list, an allocation of its own; then the layer: links, offset, number.
+    let pruned = |cap: u64| 24 + 16 + cap * 4 + cap * 4 + 8 + 4;
     // The share of nodes above layer 0 is 1 / M, above layer 1 1 / M^2 and so on.
-    let upper = (growing(m) + cut(m)) / m.saturating_sub(1).max(1);
-    let node = order + growing(2 * m) + cut(2 * m) + upper;
-    // Each walk: a question's codes and planes, candidates, hits, a bit for each node, whose words are listed as well.
-    let walk = 8 * dim as u64 + 64 * ef + nodes / 8 + nodes / 16;
-    nodes.saturating_mul(node).saturating_add(walk.saturating_mul((layer::TURNS * params.threads) as u64))
+    let upper = (growing(m) + pruned(m)) / m.saturating_sub(1).max(1);
+    let node = order + growing(2 * m) + pruned(2 * m) + upper;
+    // Each search: a question's codes and planes, candidates, hits, a bit for each node, whose words are listed as well.
+    let search = 8 * dim as u64 + 64 * ef + nodes / 8 + nodes / 16;
+    nodes.saturating_mul(node).saturating_add(search.saturating_mul((layer::INTERLEAVED * params.threads) as u64))
 }
 
 /// Highest layer of each node: geometric with mean 1 / ln M, from a seeded hash of the node's number.

@@ -25,7 +25,7 @@ fn build(rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
     repair(graph, rows, Metric::Cosine, params, JobControl::silent()).unwrap()
 }
 
-fn by_walk(rows: &dyn VectorRows, graph: &Graph, query: &[f32], ef: usize, scratch: &mut HnswScratch) -> Vec<Scored> {
+fn by_graph(rows: &dyn VectorRows, graph: &Graph, query: &[f32], ef: usize, scratch: &mut HnswScratch) -> Vec<Scored> {
     hnsw_search(rows, graph, query, Metric::Cosine, ef, scratch).hits
 }
 
@@ -65,7 +65,7 @@ fn assert_no_worse_than_the_crate(all: &Rows, n: usize, params: &BuildParams) {
         for &(question, ref exact) in &questions {
             let hits = own.search(&[question], 10, ef);
             by_crate += hits.iter().filter(|hit| exact.contains(&(hit.d_id as u32))).count();
-            let hits = by_walk(&rows, &repaired.graph, all.row(question), ef, &mut scratch);
+            let hits = by_graph(&rows, &repaired.graph, all.row(question), ef, &mut scratch);
             by_us += hits.iter().take(10).filter(|hit| exact.contains(&hit.node)).count();
         }
         let share = |found: usize| found as f64 / (10 * questions.len()) as f64;
@@ -98,7 +98,7 @@ fn int8_scores_cost_next_to_no_recall() {
         let mut scratch = HnswScratch::default();
         let found = (0..4_000u32).step_by(20).map(|node| {
             let exact = flat(&rows, rows.row(node), 10, Metric::Cosine, None);
-            let hits = by_walk(&rows, &repaired.graph, rows.row(node), 32, &mut scratch);
+            let hits = by_graph(&rows, &repaired.graph, rows.row(node), 32, &mut scratch);
             hits.iter().take(10).filter(|hit| exact.contains(hit)).count()
         });
         found.sum::<usize>() as f64 / 2_000.0

@@ -89,13 +89,13 @@ fn clusters_without_a_link_between_them_are_joined_near_each_other() {
     let repaired = repair(single_layer(&lists), &Rows::new(values, dim), &params(4));
     assert_eq!(repaired.unreachable_before, 40);
     assert_sound(&repaired, 50, &params(4));
-    assert!(repaired.links_added >= 40, "every node of a small island is linked: {}", repaired.links_added);
+    assert!(repaired.links_added >= 40, "every node of a small component is linked: {}", repaired.links_added);
 }
 
 #[test]
 fn orphans_are_linked_even_where_every_slot_is_taken() {
     // Nodes 0..=8 are a full binary-ish tree (cap 4 = 2 * m): 0 has 4 children, 1 has 4; the rest are leaves.
-    // 9..=40 are orphans and all vectors are equal, so the walk finds the full inner nodes first.
+    // 9..=40 are orphans and all vectors are equal, so the search finds the full inner nodes first.
     let mut lists: Vec<Vec<u32>> = vec![vec![1, 2, 3, 4], vec![5, 6, 7, 8]];
     lists.resize(41, vec![]);
     let rows = Rows::duplicated(41, 4, 1, 3);

@@ -1,6 +1,6 @@
-//! The walk against the scan, and the scan against a plain sort.
+//! The graph search against the scan, and the scan against a plain sort.
 
-mod walk;
+mod beam_search;
 
 use proptest::prelude::*;
 
@@ -34,22 +34,22 @@ fn complete_graph(n: usize) -> Graph {
 }
 
 #[test]
-fn a_walk_over_a_complete_graph_is_exact() {
+fn a_search_of_a_complete_graph_is_exact() {
     let values = unit_rows(300, 24, 7);
     let rows = DenseRows::new(&values, 24);
     let graph = complete_graph(300);
     let mut scratch = HnswScratch::default();
     for query in 0..20 {
         let query = rows.row(query);
-        let walked = hnsw_search(&rows, &graph, query, Metric::Cosine, 300, &mut scratch);
-        assert_eq!(walked.hits[..10], flat(&rows, query, 10, Metric::Cosine, None)[..10]);
-        assert_eq!(walked.cost.total(), 300);
+        let result = hnsw_search(&rows, &graph, query, Metric::Cosine, 300, &mut scratch);
+        assert_eq!(result.hits[..10], flat(&rows, query, 10, Metric::Cosine, None)[..10]);
+        assert_eq!(result.cost.total(), 300);
     }
 }
 
 #[test]
-fn a_walk_over_rows_of_any_length_is_exact_by_distance() {
-    // Row i is stretched to a length between 1 and 30: by inner product the longest would win every time.
+fn a_search_over_rows_of_any_length_is_exact_by_distance() {
+    // Row i is scaled to a length between 1 and 30: by inner product the longest would win every time.
     let mut values = unit_rows(200, 12, 9);
     for (number, row) in values.chunks_mut(12).enumerate() {
         for value in row {
@@ -60,23 +60,23 @@ fn a_walk_over_rows_of_any_length_is_exact_by_distance() {
     let graph = complete_graph(200);
     for query in 0..20 {
         let query = rows.row(query);
-        let walked = hnsw_search(&rows, &graph, query, Metric::L2, 200, &mut HnswScratch::default());
-        assert_eq!(walked.hits[..10], flat(&rows, query, 10, Metric::L2, None)[..10]);
-        assert!(walked.hits.first().is_some_and(|hit| rows.row(hit.node) == query));
+        let result = hnsw_search(&rows, &graph, query, Metric::L2, 200, &mut HnswScratch::default());
+        assert_eq!(result.hits[..10], flat(&rows, query, 10, Metric::L2, None)[..10]);
+        assert!(result.hits.first().is_some_and(|hit| rows.row(hit.node) == query));
     }
 }
 
 #[test]
-fn a_walk_passes_over_links_to_nothing() {
+fn a_search_ignores_links_to_nodes_that_do_not_exist() {
     let values = unit_rows(3, 4, 1);
     let rows = DenseRows::new(&values, 4);
     let graph =
         Graph { entry: 0, layers: vec![Layer::from_lists(vec![0, 1, 2], &[vec![1, 9_000_000], vec![2], vec![]])] };
-    let walked = hnsw_search(&rows, &graph, rows.row(2), Metric::Cosine, 3, &mut HnswScratch::default());
-    assert_eq!(walked.hits.len(), 3);
+    let result = hnsw_search(&rows, &graph, rows.row(2), Metric::Cosine, 3, &mut HnswScratch::default());
+    assert_eq!(result.hits.len(), 3);
     let nowhere = Graph { entry: 3, layers: graph.layers };
-    let walked = hnsw_search(&rows, &nowhere, rows.row(2), Metric::Cosine, 3, &mut HnswScratch::default());
-    assert!(walked.hits.is_empty());
+    let result = hnsw_search(&rows, &nowhere, rows.row(2), Metric::Cosine, 3, &mut HnswScratch::default());
+    assert!(result.hits.is_empty());
 }
 
 #[test]

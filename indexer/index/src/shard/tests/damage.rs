@@ -113,8 +113,8 @@ fn damage_behind_right_checksums_panics_nothing() {
                     let (codes, order) = (shard.codes(), Some(graph.order()));
                     let view = ShardView { codes, links: &graph, order, rows: &rows, metric: Metric::Cosine };
                     let params = SearchParams::new(N as usize, N as usize);
-                    let walked = view.search_one(&query, &params, &mut SearchScratch::default());
-                    assert_eq!(walked.hits.len(), N as usize, "{place}");
+                    let result = view.search_one(&query, &params, &mut SearchScratch::default());
+                    assert_eq!(result.hits.len(), N as usize, "{place}");
                     assert!(whole(&shard.search_exact(&query, N as usize, None)), "{place}");
                 }
             }

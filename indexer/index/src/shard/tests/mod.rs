@@ -106,7 +106,7 @@ fn verify_names_a_file_that_was_shortened_after_it_was_opened() {
         let problems = shard.verify(&Never).problems;
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].contains(&format!("length: expected {len} bytes, got {keep} bytes")), "{problems:?}");
-        assert!(problems[0].contains("write a sound copy under another name and `mv` it there"), "{problems:?}");
+        assert!(problems[0].contains("write an intact copy under another name and `mv` it there"), "{problems:?}");
     }
     fs_err::remove_file(&path).unwrap();
     assert!(shard.verify(&Never).problems[0].contains("dense.dyad"));
@@ -148,13 +148,13 @@ fn the_place_of_a_document_is_that_of_the_exact_ranking() {
 }
 
 #[test]
-fn the_walk_agrees_with_the_exact_scan() {
+fn the_graph_search_agrees_with_the_exact_scan() {
     let (_dir, path) = written();
     let shard = DenseShard::open(&path).unwrap();
     for query in vectors().chunks(DIM) {
-        let walked = shard.search(query, &SearchParams::new(4, 12));
+        let result = shard.search(query, &SearchParams::new(4, 12));
         let exact = shard.search_exact(query, 4, None);
-        assert_eq!(walked.hits, exact.hits);
+        assert_eq!(result.hits, exact.hits);
         assert_eq!(exact.cost.total(), 12);
     }
 }

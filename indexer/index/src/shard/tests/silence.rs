@@ -19,7 +19,7 @@ fn answers(shard: &DenseShard) -> Vec<Hits<Scored>> {
     allowed.extend((0..N).filter(|node| node % 3 == 0));
     let mut all = Vec::new();
     for query in vectors().chunks(DIM) {
-        // A walk to the end of the graph, for few and for all; one through a filter; a scan.
+        // Searches of the whole graph, for few and for all hits; one with a filter; a scan.
         all.push(shard.search(query, &SearchParams::new(3, N as usize)));
         all.push(shard.search(query, &SearchParams::new(N as usize, N as usize)));
         all.push(shard.search(query, &SearchParams { allowed: Some(&allowed), ..SearchParams::new(3, 3) }));
@@ -63,7 +63,7 @@ fn links_order_and_offsets_that_lead_nowhere_are_told() {
         assert_told(&shard, &sound, place);
         told += usize::from(shard.damage().is_some());
     });
-    // All of the order and of the links: every walk to the end reads them.
+    // All of the order and of the links: every search of the whole graph reads them.
     let read = N as usize + 16 * N as usize;
     assert!(told >= OUTSIDE.len() * read, "{told}");
 }

@@ -1,4 +1,4 @@
-//! The walk over codes against the exact scan, alone and in company, with margins, filters and stops.
+//! The beam search over codes against the exact scan: single and interleaved, with margins, filters and cancellation.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -81,22 +81,22 @@ impl World {
         let codes = self.arranged.codes.view();
         let shard = ShardView { codes, links: &view, order: Some(view.order()), rows: &rows, metric: self.metric };
         let mut found = vec![None; queries.len()];
-        shard.search(queries, params, &mut SearchScratch::default(), |number, walked| {
-            assert!(found[number].replace(walked).is_none(), "question {number} is answered twice");
+        shard.search(queries, params, &mut SearchScratch::default(), |number, result| {
+            assert!(found[number].replace(result).is_none(), "question {number} is answered twice");
         });
-        found.into_iter().map(|walked| walked.expect("every question is answered")).collect()
+        found.into_iter().map(|result| result.expect("every question is answered")).collect()
     }
 
     fn recall(&self, params: &SearchParams<'_>) -> f64 {
         let queries: Vec<&[f32]> = self.queries.chunks(DIM).collect();
         let found = self.search(&queries, params);
         let (mut hits, mut wanted) = (0, 0);
-        for (query, walked) in queries.iter().zip(&found) {
+        for (query, result) in queries.iter().zip(&found) {
             let exact = flat(&self.rows(), query, params.k, self.metric, params.allowed);
             wanted += exact.len().min(params.k);
-            hits += exact.iter().take(params.k).filter(|hit| walked.hits.iter().any(|own| own == *hit)).count();
+            hits += exact.iter().take(params.k).filter(|hit| result.hits.iter().any(|own| own == *hit)).count();
             if let Some(allowed) = params.allowed {
-                assert!(walked.hits.iter().all(|hit| allowed.contains(hit.node)));
+                assert!(result.hits.iter().all(|hit| allowed.contains(hit.node)));
             }
         }
         hits as f64 / wanted as f64
@@ -118,8 +118,8 @@ fn a_margin_spends_less_and_a_wider_one_finds_more() {
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
     let cost = |margin| {
         let params = SearchParams { margin, ..SearchParams::new(10, 400) };
-        let walked = world.search(&queries, &params);
-        (world.recall(&params), walked.iter().map(|walked| walked.cost.estimated).sum::<u64>())
+        let result = world.search(&queries, &params);
+        (world.recall(&params), result.iter().map(|result| result.cost.estimated).sum::<u64>())
     };
     let (none, narrow, wide) = (cost(None), cost(Some(0.0)), cost(Some(0.3)));
     assert!(narrow.1 < wide.1 && wide.1 <= none.1, "{none:?} {narrow:?} {wide:?}");
@@ -127,7 +127,7 @@ fn a_margin_spends_less_and_a_wider_one_finds_more() {
 }
 
 #[test]
-fn questions_in_company_find_what_they_find_alone() {
+fn interleaved_searches_find_what_single_searches_find() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
     let params = SearchParams { margin: Some(0.1), ..SearchParams::new(10, 40) };
@@ -138,7 +138,7 @@ fn questions_in_company_find_what_they_find_alone() {
 }
 
 #[test]
-fn only_what_passes_is_found_and_all_of_it_when_asked() {
+fn only_allowed_nodes_are_found() {
     let world = World::new(Metric::Cosine);
     for step in [2usize, 10, 60] {
         let mut allowed = NodeSet::new(1_500);
@@ -153,29 +153,29 @@ fn only_what_passes_is_found_and_all_of_it_when_asked() {
 fn a_cancelled_search_says_so_for_every_question() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
-    let asked = AtomicUsize::new(0);
-    let stop = || asked.fetch_add(1, Ordering::Relaxed) >= 1;
-    let params = SearchParams { cancel: &stop, ..SearchParams::new(10, 400) };
+    let checks = AtomicUsize::new(0);
+    let cancel = || checks.fetch_add(1, Ordering::Relaxed) >= 1;
+    let params = SearchParams { cancel: &cancel, ..SearchParams::new(10, 400) };
     let found = world.search(&queries, &params);
-    // Once at the start, and once on the way.
-    assert_eq!(asked.load(Ordering::Relaxed), 2);
-    assert!(found.last().is_some_and(|walked| walked.is_cancelled() && walked.hits.is_empty()));
-    // Those that were on their way say what they had.
-    assert!(found.iter().filter(|walked| walked.is_cancelled() && !walked.hits.is_empty()).count() >= 7);
-    let stop = || true;
-    let found = world.search(&queries, &SearchParams { cancel: &stop, ..params });
-    assert!(found.iter().all(|walked| *walked == Hits::cancelled()));
+    // Once at the start, and once during the search.
+    assert_eq!(checks.load(Ordering::Relaxed), 2);
+    assert!(found.last().is_some_and(|result| result.is_cancelled() && result.hits.is_empty()));
+    // Searches that had begun return what they had found.
+    assert!(found.iter().filter(|result| result.is_cancelled() && !result.hits.is_empty()).count() >= 7);
+    let cancel = || true;
+    let found = world.search(&queries, &SearchParams { cancel: &cancel, ..params });
+    assert!(found.iter().all(|result| *result == Hits::cancelled()));
 }
 
 #[test]
-fn a_bounded_walk_says_that_its_bound_ended_it() {
+fn a_search_that_max_expansions_ends_is_limited() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
-    let walk = |max_expansions| world.search(&queries, &SearchParams { max_expansions, ..SearchParams::new(10, 50) });
-    let (free, wide, narrow) = (walk(None), walk(Some(1_500)), walk(Some(5)));
+    let search = |max_expansions| world.search(&queries, &SearchParams { max_expansions, ..SearchParams::new(10, 50) });
+    let (free, wide, narrow) = (search(None), search(Some(1_500)), search(Some(5)));
     assert_eq!(free, wide);
-    assert!(free.iter().all(|walked| walked.completeness == Completeness::Complete));
-    assert!(narrow.iter().all(|walked| walked.completeness == Completeness::Limited));
+    assert!(free.iter().all(|result| result.completeness == Completeness::Complete));
+    assert!(narrow.iter().all(|result| result.completeness == Completeness::Limited));
     assert!(narrow.iter().zip(&free).all(|(narrow, free)| narrow.cost.estimated < free.cost.estimated));
 }
 
@@ -200,11 +200,11 @@ fn codes_alone(metric: Metric) {
     let world = World::new(metric);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
     let params = SearchParams { rescore: false, ..SearchParams::new(10, 200) };
-    for (query, walked) in queries.iter().zip(world.search(&queries, &params)) {
+    for (query, result) in queries.iter().zip(world.search(&queries, &params)) {
         let exact = flat(&world.rows(), query, 1, metric, None);
         let size = if metric == Metric::L2 { query.iter().map(|x| x * x).sum() } else { 1.0f32 };
-        assert!((walked.hits[0].score - exact[0].score).abs() < 0.01 * size, "{metric:?}");
-        assert!(walked.hits.len() >= 10);
+        assert!((result.hits[0].score - exact[0].score).abs() < 0.01 * size, "{metric:?}");
+        assert!(result.hits.len() >= 10);
     }
 }
 

@@ -1,9 +1,9 @@
-"""Modules of a crate use each other in one direction: modules.py ROOT [--crates NAME,...] fails on a cycle.
+"""No two modules of a crate depend on each other: module_cycles.py ROOT [--crates NAME,...] fails on a cycle.
 
-What is looked at, in every crate of the workspace: the modules that share a folder (what lies below one counts as it),
-and the files of the whole crate. An arrow is a `use` or a path in the code; tests, comments and strings have none. A
-name leads to the file that defines it, however many `pub use` lie between: exports are no arrows to what they export.
-What a `mod.rs` defines itself its children may use if its code uses none of them.
+Two graphs of every crate are checked: the modules of each folder (with all that is below them), and all files. An edge is a
+`use` or a path in the code; tests, comments and strings do not count. A name is resolved to the file that defines it,
+through any number of `pub use`: a re-export is not an edge. Children may use what their `mod.rs` defines if its code uses
+none of them.
 
 Where the header of a `lib.rs` has a table of modules and says "lowest first", no module may use one of a later row.
 """
@@ -26,7 +26,7 @@ ORDERED = re.compile(r"\blowest first\b")
 ROW = re.compile(r"^//!\s*\|([^|]*`\w+`[^|]*)\|")
 NAME_IN_ROW = re.compile(r"`(\w+)`")
 
-Arrow = collections.namedtuple("Arrow", "source target file line text")
+Edge = collections.namedtuple("Edge", "source target file line text")
 
 
 class Module:
@@ -46,7 +46,7 @@ class Module:
 
 
 class Crate:
-    """The modules of one crate root (`lib.rs` or `main.rs`), by their path as a tuple."""
+    """The modules of one crate root (`lib.rs` or `main.rs`), keyed by path as a tuple."""
 
     def __init__(self, root_file):
         self.root_file = root_file
@@ -54,7 +54,7 @@ class Crate:
         self._read((), (), root_file, root_file.parent, product_code(root_file))
 
     def _read(self, path, home, file, folder, code):
-        """Takes in the module at `path`, a part of the file of `home`, and its children, whose files lie in `folder`."""
+        """Reads the module at `path`, in the file of the module `home`, and its children, whose files are in `folder`."""
         own, at = code, 0
         while found := MODULE.search(own, at):
             child, name = (*path, found[1]), found[1]
@@ -64,14 +64,14 @@ class Crate:
                 self._read(child, home, file, folder / name, inside)
                 own = own[: found.start()] + blank(own[found.start() : end]) + own[end:]
             else:
-                places = (folder / f"{name}.rs", folder / name / "mod.rs")
-                if place := next((place for place in places if place.is_file()), None):
-                    self._read(child, child, place, folder / name, product_code(place))
+                candidates = (folder / f"{name}.rs", folder / name / "mod.rs")
+                if candidate := next((candidate for candidate in candidates if candidate.is_file()), None):
+                    self._read(child, child, candidate, folder / name, product_code(candidate))
             at = end
         self.modules[path] = Module(file, home, own)
 
     def resolve(self, path, segments, asked=()):
-        """Where a path that the module `path` writes leads: a module, and the item in it (None for the module itself).
+        """Resolves a path in the module `path` to a module and an item in it (None for the module itself).
 
         None where it leads out of the crate. `asked` holds the names that are being resolved, as (module, name).
         """
@@ -97,7 +97,7 @@ class Crate:
         return here, None
 
     def _by_glob(self, here, rest, asked):
-        """As `resolve`, for a name that a glob in the module `here` may bring."""
+        """As `resolve`, for a name that a glob import of the module `here` may provide."""
         for glob in self.modules[here].globs:
             if (here, glob[0]) in asked:
                 continue
@@ -109,7 +109,7 @@ class Crate:
                 return self.resolve(source[0], ["self", *rest], (*asked, (here, rest[0])))
         return None
 
-    def arrows(self):
+    def edges(self):
         """Each use of one file by another, the first of each pair."""
         found = {}
         for path, module in sorted(self.modules.items()):
@@ -120,21 +120,21 @@ class Crate:
                     continue
                 target, item = self.modules[resolved[0]].home, resolved[1]
                 above, below = home[: len(target)] == target, target[: len(home)] == home
-                # A module of a path is no arrow to what lies above, nor is the export of what lies below.
+                # Neither naming a parent module nor re-exporting from a child is an edge.
                 if (above and item is None) or (below and exported):
                     continue
                 line = module.code.count("\n", 0, offset) + 1
-                found.setdefault((home, target), Arrow(home, target, module.file, line, "::".join(segments)))
+                found.setdefault((home, target), Edge(home, target, module.file, line, "::".join(segments)))
         return list(found.values())
 
     def _mentioned(self, path, module):
-        """The paths that a module writes, whether each is an export, and where."""
+        """The paths in a module's code, whether each is an export, and their offsets."""
         words = None
         for segments, name, exported, offset in module.uses:
             if name != "*":
                 yield segments, exported, offset
                 continue
-            # Of everything in a module, what is used.
+            # Only the names that are used.
             source = self.resolve(path, segments[:-1])
             if source and source[1] is None and source[0] != path and not exported:
                 words = words or set(re.findall(r"\w+", module.body))
@@ -145,32 +145,32 @@ class Crate:
             yield [part.strip() for part in found[1].split("::")], False, found.start()
 
     def graphs(self):
-        """Name and arrows of each graph that must have no cycle: the siblings of every folder, and all files."""
-        arrows = self.arrows()
+        """Name and edges of each graph that must have no cycle: the siblings of every folder, and all files."""
+        edges = self.edges()
         folders = sorted({module.home[:-1] for module in self.modules.values() if module.home})
         for folder in folders:
             graph = {}
-            for arrow in arrows:
-                ends = [end[: len(folder) + 1] for end in (arrow.source, arrow.target)]
+            for edge in edges:
+                ends = [end[: len(folder) + 1] for end in (edge.source, edge.target)]
                 if all(end[: len(folder)] == folder for end in ends) and ends[0] != ends[1]:
-                    graph.setdefault(tuple(ends), arrow)
+                    graph.setdefault(tuple(ends), edge)
             yield f"modules of {'::'.join(('crate', *folder))}", graph
-        yield "files", {(arrow.source, arrow.target): arrow for arrow in arrows}
+        yield "files", {(edge.source, edge.target): edge for edge in edges}
 
     def cycles(self):
-        """Each knot of each graph: its name, its modules, and a shortest cycle in it as arrows."""
+        """Each cyclic component of each graph: the graph's name, its modules, and a shortest cycle as edges."""
         known = set()
         for name, graph in self.graphs():
             after = collections.defaultdict(list)
             for source, target in sorted(graph):
                 after[source].append(target)
-            for knot in knots(after):
-                if frozenset(knot) not in known:
-                    known.add(frozenset(knot))
-                    yield name, knot, [graph[pair] for pair in shortest_cycle(after, knot)]
+            for component in components(after):
+                if frozenset(component) not in known:
+                    known.add(frozenset(component))
+                    yield name, component, [graph[pair] for pair in shortest_cycle(after, component)]
 
     def upward(self):
-        """What the table of `lib.rs` forbids, in words, if it says that it is ordered."""
+        """A message for each use of a later row, if the table of `lib.rs` is ordered."""
         header = [line for line in self.root_file.read_text().splitlines() if line.startswith("//!")]
         if not any(ORDERED.search(line) for line in header):
             return
@@ -178,14 +178,14 @@ class Crate:
         level = {name: at for at, names in enumerate(rows) for name in names}
         for name in sorted({module.home[0] for module in self.modules.values() if module.home} - level.keys()):
             yield f"`{name}` is not in the table of modules"
-        for arrow in self.arrows():
-            ends = [level.get(end[0]) if end else None for end in (arrow.source, arrow.target)]
+        for edge in self.edges():
+            ends = [level.get(end[0]) if end else None for end in (edge.source, edge.target)]
             if None not in ends and ends[0] < ends[1]:
-                yield f"`{arrow.source[0]}` uses `{arrow.target[0]}`, of a later row: {said(arrow)}"
+                yield f"`{edge.source[0]}` uses `{edge.target[0]}`, of a later row: {located(edge)}"
 
 
-def knots(after):
-    """The strongly connected parts with more than one node (Tarjan 1972), each sorted."""
+def components(after):
+    """The strongly connected components of more than one node (Tarjan 1972), each sorted."""
     number, low, stack, found = {}, {}, [], []
 
     def visit(node):
@@ -208,15 +208,15 @@ def knots(after):
     return found
 
 
-def shortest_cycle(after, knot):
-    """The arrows of a shortest cycle through nodes of `knot`."""
+def shortest_cycle(after, component):
+    """The edges of a shortest cycle within `component`."""
     best = None
-    for start in knot:
+    for start in component:
         before, queue = {}, collections.deque([start])
         while queue and start not in before:
             node = queue.popleft()
             for target in after[node]:
-                if target in knot and target not in before:
+                if target in component and target not in before:
                     before[target] = node
                     queue.append(target)
         cycle, node = [], start
@@ -228,25 +228,25 @@ def shortest_cycle(after, knot):
     return best
 
 
-def said(arrow):
-    """One use, where it stands."""
-    return f"{arrow.file}:{arrow.line}: {arrow.text}"
+def located(edge):
+    """The place and text of an edge."""
+    return f"{edge.file}:{edge.line}: {edge.text}"
 
 
-def breaches(folder):
-    """Every cycle and every upward use of the crate in `folder`, in words."""
+def violations(folder):
+    """A message for every cycle and every upward use in the crate in `folder`."""
     for root in (folder / "src" / "lib.rs", folder / "src" / "main.rs"):
         if not root.is_file():
             continue
         crate = Crate(root)
-        for name, knot, cycle in crate.cycles():
-            members = ", ".join("::".join(path) or "crate" for path in knot)
-            yield "\n    ".join([f"cycle of {name}: {members}", *map(said, cycle)])
+        for name, component, cycle in crate.cycles():
+            members = ", ".join("::".join(path) or "crate" for path in component)
+            yield "\n    ".join([f"cycle of {name}: {members}", *map(located, cycle)])
         yield from crate.upward()
 
 
 def main(arguments):
-    """Prints each breach."""
+    """Prints each violation."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root", type=pathlib.Path)
     parser.add_argument("--crates", help="only these packages, separated by commas")
@@ -255,10 +255,10 @@ def main(arguments):
     wanted = options.crates.split(",") if options.crates else list(folders)
     if unknown := sorted(set(wanted) - folders.keys()):
         parser.error(f"no such crate: {', '.join(unknown)}; there are {', '.join(sorted(folders))}")
-    found = [(name, breach) for name in wanted for breach in breaches(folders[name])]
-    for name, breach in found:
-        print(f"error: {name}: {breach}", file=sys.stderr)
-    print(f"modules: {len(wanted)} crates, {len(found)} breaches")
+    found = [(name, violation) for name in wanted for violation in violations(folders[name])]
+    for name, violation in found:
+        print(f"error: {name}: {violation}", file=sys.stderr)
+    print(f"module cycles: {len(wanted)} crates, {len(found)} violations")
     return 1 if found else 0
 
 

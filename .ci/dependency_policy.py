@@ -1,7 +1,7 @@
-"""Every dependency is used, and every crate of others is one that `.deny.toml` allows: dependencies.py ROOT.
+"""Every dependency is used, and `.deny.toml` allows its licence and source: dependency_policy.py ROOT.
 
-A dependency is used where its name stands in the sources that it is declared for. Where cargo-deny is installed it
-checks the policies, the advisories if their database can be had; elsewhere licences and sources are checked here.
+A dependency counts as used where its name occurs in the sources that it is declared for. cargo-deny checks the policies
+where it is installed, and the advisories if their database can be fetched; elsewhere licences and sources are checked here.
 """
 
 import json
@@ -14,16 +14,16 @@ import tomllib
 
 from rust_source import product_code, without_text
 
-# Dependencies whose name stands in generated code only: (crate, dependency).
+# Dependencies whose name occurs in generated code only: (crate, dependency).
 GENERATED = {("dyad-proto", "prost-types"), ("dyad-proto", "tonic-prost")}
-# Folders of a crate that hold Rust.
+# Folders of a crate that contain Rust.
 CODE = ("src", "tests", "benches", "examples")
 CRATES_IO = "registry+https://github.com/rust-lang/crates.io-index"
 LICENCE_WORD = re.compile(r"\(|\)|[\w.+-]+(?:\s+WITH\s+[\w.+-]+)?|/")
 
 
 def metadata(root):
-    """What cargo knows about the workspace and all that it depends on; may have to fetch what no target here needs."""
+    """The metadata of the workspace and all its dependencies; may fetch crates that no target here needs."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked"]
     return json.loads(subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout)
 
@@ -39,7 +39,7 @@ def words(files, read):
 
 
 def unused(folder, package):
-    """Dependencies of a package that nothing names, in words."""
+    """A message for each dependency of a package that its code does not name."""
     product = words(folder.glob("src/**/*.rs"), product_code)
     everything = words((file for part in CODE for file in folder.glob(f"{part}/**/*.rs")), code_with_tests)
     build = words(folder.glob("build.rs"), code_with_tests)
@@ -55,11 +55,11 @@ def unused(folder, package):
 
 
 def unused_in_workspace(root, packages):
-    """Dependencies that the workspace declares and no crate takes, in words."""
+    """A message for each dependency that the workspace declares and no crate uses."""
     declared = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["dependencies"]
-    taken = {dependency["name"] for package in packages for dependency in package["dependencies"]}
-    for name in sorted(declared.keys() - taken):
-        yield f"Cargo.toml: `{name}` of `[workspace.dependencies]` is taken by no crate"
+    used = {dependency["name"] for package in packages for dependency in package["dependencies"]}
+    for name in sorted(declared.keys() - used):
+        yield f"Cargo.toml: `{name}` of `[workspace.dependencies]` is used by no crate"
 
 
 def licence_allowed(expression, allowed):
@@ -92,7 +92,7 @@ def licence_allowed(expression, allowed):
 
 
 def against_policies(packages, policies):
-    """Crates of others whose licence or source is not allowed, in words."""
+    """A message for each third-party crate whose licence or source is not allowed."""
     allowed = set(policies["licenses"]["allow"])
     for package in packages:
         name = f"{package['name']} {package['version']}"
@@ -103,7 +103,7 @@ def against_policies(packages, policies):
 
 
 def deny(root):
-    """What cargo-deny says against the policies, in words; what cannot be checked is said and skipped."""
+    """The failures of cargo-deny. Checks that cannot be run are reported and skipped."""
     command = ["cargo-deny", "--config", ".deny.toml", "--locked", "check", "--hide-inclusion-graph"]
     checks = ["bans", "licenses", "sources"]
     fetch = ["cargo-deny", "--config", ".deny.toml", "fetch", "db"]
@@ -111,14 +111,14 @@ def deny(root):
     if fetched.returncode == 0:
         checks.append("advisories")
     else:
-        print("dependencies: advisories are skipped: their database cannot be fetched")
+        print("dependency policy: advisories are skipped: their database cannot be fetched")
     result = subprocess.run([*command, *checks], cwd=root, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         yield f"cargo-deny: {result.stderr.strip()}"
 
 
 def main(root):
-    """Prints each breach."""
+    """Prints each violation."""
     known = metadata(root)
     members = set(known["workspace_members"])
     ours = [package for package in known["packages"] if package["id"] in members]
@@ -129,10 +129,10 @@ def main(root):
     if shutil.which("cargo-deny"):
         found.extend(deny(root))
     else:
-        print("dependencies: advisories are skipped: cargo-deny is not installed (cargo install cargo-deny --locked)")
-    for breach in found:
-        print(f"error: {breach}", file=sys.stderr)
-    print(f"dependencies: {len(known['packages'])} crates, {len(found)} breaches")
+        print("dependency policy: advisories are skipped: cargo-deny is not installed (cargo install cargo-deny --locked)")
+    for violation in found:
+        print(f"error: {violation}", file=sys.stderr)
+    print(f"dependency policy: {len(known['packages'])} crates, {len(found)} violations")
     return 1 if found else 0
 
 

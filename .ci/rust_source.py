@@ -1,6 +1,6 @@
-"""Rust source as the checks read it: comments, strings and tests blanked out, `use` trees taken apart.
+"""Reads Rust source for the checks: blanks out comments, strings and tests, and parses `use` trees.
 
-No compiler: enough of the grammar to tell names from text. Blanks keep every line where it was.
+Only as much of the grammar as tells names from text. Line numbers are kept.
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-//! Whether a mapped graph holds every invariant that a walk relies on, looked at in place: one bit per slot and a small
+//! Checks every invariant that a search relies on in a mapped graph, in place: one bit per slot and a small
 //! stack, however large the graph is.
 
 use super::graph::LinksView;
@@ -6,10 +6,10 @@ use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::search::NodeSet;
 
-/// Slots that wait for their links to be followed: 256 KiB. What does not fit is met by another sweep.
-const WAITING: usize = 1 << 16;
-/// Slots between two looks at whether to end.
-const BETWEEN_LOOKS: u32 = 1 << 14;
+/// Slots on the stack of a traversal: 256 KiB. Slots that do not fit are found by another sweep.
+const MAX_STACK: usize = 1 << 16;
+/// Slots between two checks for cancellation.
+const BETWEEN_CHECKS: u32 = 1 << 14;
 
 fn fail(layer: usize, node: u32, problem: String) -> Error {
     Error::Graph { layer, node, problem }
@@ -21,7 +21,7 @@ impl LinksView<'_> {
     pub fn validate(&self, cancel: &dyn Cancel) -> Result<bool> {
         let n = self.order().len();
         for slot in 0..n as u32 {
-            if slot.is_multiple_of(BETWEEN_LOOKS) && cancel.is_cancelled() {
+            if slot.is_multiple_of(BETWEEN_CHECKS) && cancel.is_cancelled() {
                 return Ok(false);
             }
             // The slot itself is padding.
@@ -44,7 +44,7 @@ impl LinksView<'_> {
                 return Err(fail(at, pair[1], "nodes are not ascending".to_owned()));
             }
             for (i, (&node, ends)) in (0u32..).zip(nodes.iter().zip(offsets.windows(2))) {
-                if i.is_multiple_of(BETWEEN_LOOKS) && cancel.is_cancelled() {
+                if i.is_multiple_of(BETWEEN_CHECKS) && cancel.is_cancelled() {
                     return Ok(false);
                 }
                 if node as usize >= n {
@@ -73,37 +73,37 @@ impl LinksView<'_> {
         Ok(true)
     }
 
-    /// Slots that a walk along layer 0 does not reach from the entry point; none counted where `cancel` ended it.
+    /// Slots that a traversal of layer 0 does not reach from the entry point; none where `cancel` ended it.
     ///
-    /// Slots are numbered breadth first, so that one sweep in their order reaches nearly all of a graph that was laid out
-    /// by us: each is met before the slots that it leads to. Links that lead back are followed from a stack.
+    /// Slots are numbered breadth first, so that one sweep in their order reaches nearly all of a graph with our layout:
+    /// each comes before the slots that it leads to. Links that lead back are followed from a stack.
     pub fn unreached(&self, cancel: &dyn Cancel) -> Option<u64> {
         let n = self.order().len();
         let mut reached = NodeSet::new(n);
         reached.insert(self.entry_slot());
-        let mut waiting: Vec<u32> = Vec::new();
+        let mut stack: Vec<u32> = Vec::new();
         let mut again = true;
-        let mut looks = 0u32;
+        let mut steps = 0u32;
         while again {
             again = false;
             for start in 0..n as u32 {
                 let mut next = reached.contains(start).then_some(start);
                 while let Some(slot) = next {
-                    if looks.is_multiple_of(BETWEEN_LOOKS) && cancel.is_cancelled() {
+                    if steps.is_multiple_of(BETWEEN_CHECKS) && cancel.is_cancelled() {
                         return None;
                     }
-                    looks = looks.wrapping_add(1);
+                    steps = steps.wrapping_add(1);
                     for &target in self.row(slot) {
-                        // What lies ahead of the sweep is met by it.
+                        // The sweep itself comes to slots after `start`.
                         if reached.insert(target) && target <= start {
-                            if waiting.len() < WAITING {
-                                waiting.push(target);
+                            if stack.len() < MAX_STACK {
+                                stack.push(target);
                             } else {
                                 again = true;
                             }
                         }
                     }
-                    next = waiting.pop();
+                    next = stack.pop();
                 }
             }
         }

@@ -1,14 +1,14 @@
-"""How large the code is and how well kept: size.py [REVISION ...], of the work tree, or of revisions side by side.
+"""Size and upkeep of the code: size.py [REVISION ...], of the work tree, or of several revisions for comparison.
 
-    python3 deploy/tests/size.py                the work tree
-    python3 deploy/tests/size.py v1 HEAD        two revisions, by `git archive`: before -> after
+    python3 .ci/size.py                the work tree
+    python3 .ci/size.py v1 HEAD        two revisions, by `git archive`: before -> after
 
 | column | what is counted |
 |---|---|
 | files, lines | of product code: `src/` and `build.rs`, without the blocks and files under `#[cfg(test)]` |
 | tests | lines of tests, benches, fuzz targets and examples, and of what is under `#[cfg(test)]` |
-| cycles | knots of modules, as `modules.py` finds them |
-| repeated | lines of product code in blocks of 12 or more that stand in two places, `use`, comments and blank lines apart |
+| cycles | cyclic components of modules, as `module_cycles.py` finds them |
+| repeated | lines of product code in blocks of 12 or more that occur twice, without `use`, comments and blank lines |
 | unsafe | `unsafe` blocks, functions, traits and implementations in product code |
 | dependencies | under `[dependencies]` |
 
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import tomllib
 
-import modules
+import module_cycles
 from rust_source import blank, crates, product_code, test_spans, without_text
 
 # Lines of the shortest block that counts as repeated.
@@ -61,10 +61,10 @@ def lines_of_tests(file):
 
 
 def repeated(products):
-    """For each file, its lines that are in a block which stands elsewhere too."""
+    """For each file, its lines that are in a block which occurs elsewhere too."""
     places = collections.defaultdict(list)
     for file, code in products.items():
-        code = modules.USE.sub(lambda found: blank(found[0]), code)
+        code = module_cycles.USE.sub(lambda found: blank(found[0]), code)
         kept = [(at, re.sub(r"\s+", "", line)) for at, line in enumerate(code.splitlines()) if line.strip()]
         for start in range(len(kept) - WINDOW + 1):
             window = kept[start : start + WINDOW]
@@ -90,7 +90,7 @@ def measured(root):
             "files": len(product),
             "lines": lines,
             "tests": tests + inline,
-            "cycles": sum(len(list(modules.Crate(file).cycles())) for file in roots if file.is_file()),
+            "cycles": sum(len(list(module_cycles.Crate(file).cycles())) for file in roots if file.is_file()),
             "repeated": 0,
             "unsafe": sum(len(UNSAFE.findall(code)) for code in product.values()),
             "dependencies": len(manifest.get("dependencies", {})),
@@ -117,7 +117,7 @@ def of_revision(revision, scratch):
 
 
 def table(trees):
-    """The figures of all trees as lines of text, those of one crate and column side by side."""
+    """The figures of all trees as lines of text, those of one crate and column next to each other."""
     names = list(dict.fromkeys(name for figures, _ in trees for name in figures))
     rows = [("crate", *COLUMNS)]
     for name in names:
@@ -136,7 +136,7 @@ def main(revisions):
     """Prints the table and the types of hit lists."""
     with tempfile.TemporaryDirectory() as scratch:
         trees = [of_revision(revision, scratch) for revision in revisions]
-    trees = trees or [measured(pathlib.Path(__file__).resolve().parent.parent.parent)]
+    trees = trees or [measured(pathlib.Path(__file__).resolve().parent.parent)]
     for line in table(trees):
         print(line.rstrip())
     for name, (_, hit_lists) in zip(revisions or ["work tree"], trees, strict=True):

@@ -1,9 +1,9 @@
-//! One walk over codes as a sequence of short steps, each of which asks for the memory that the next one reads.
+//! Beam search over quantised codes, as a sequence of short steps, each of which prefetches the memory that the next reads.
 //!
-//! A walk alone waits for memory most of its time: codes are spread over more of it than any cache holds. [`super::turns`]
-//! lets several walks take turns on one thread, so that one computes while the lines of the others are on their way.
+//! A search alone spends most of its time waiting for memory: the codes do not fit into any cache. [`super::interleaved`]
+//! runs several searches on one thread in turn, so that one computes while the cache lines of the others are fetched.
 //!
-//! The order of work of one walk:
+//! The steps of one search:
 //!
 //! 1. **expand** the best candidate: its links to slots that were not visited;
 //! 2. **estimate** those from their sketches (one cache line each), and keep what may be good enough;
@@ -25,10 +25,10 @@ use crate::quant::{CodesView, Prepared};
 const OPTIMISM: f32 = 0.2;
 /// Candidates rescored beyond `k`: int8 order and exact order differ by a place or two.
 pub const RESCORED: usize = 4;
-/// Candidates kept beyond `k`, for ties at the cut: of more equal vectors than this, those met first are kept.
+/// Candidates kept beyond `k`, for ties with the k-th: of more equal vectors than this, those found first are kept.
 const SPARE: usize = 16;
 
-/// A shard's parts, as a walk reads them.
+/// The parts of a shard that a search reads.
 #[derive(Debug)]
 pub struct ShardView<'a, L: ?Sized, R: ?Sized> {
     /// By slot.
@@ -53,25 +53,25 @@ impl<L: ?Sized, R: ?Sized> ShardView<'_, L, R> {
     }
 }
 
-/// What walks read, what they look for, and when they end.
-pub(super) struct Walk<'a, L: ?Sized, R: ?Sized> {
+/// What one call searches for, where, and when it stops: shared by the searches for all of its questions.
+pub(super) struct BeamSearch<'a, L: ?Sized, R: ?Sized> {
     pub(super) shard: &'a ShardView<'a, L, R>,
     rule: StopRule,
     allowed: Option<&'a NodeSet>,
     rescore: bool,
 }
 
-impl<'a, L: ?Sized, R: ?Sized> Walk<'a, L, R> {
+impl<'a, L: ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
     pub(super) fn new(shard: &'a ShardView<'a, L, R>, params: &SearchParams<'a>) -> Self {
         let rule = StopRule::new(params, shard.codes.len());
         Self { shard, rule, allowed: params.allowed, rescore: params.rescore }
     }
 }
 
-/// The memory that a walk asked for in its last step, and reads in its next.
+/// The memory that a search prefetched in its last step, and reads in its next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Fetch {
-    /// None: there is no walk.
+    /// None: there is no search.
     #[default]
     Idle,
     /// Links of the best candidate.
@@ -84,7 +84,7 @@ enum Fetch {
     Vectors,
 }
 
-/// The state of a walk; its memory is reused by the next one.
+/// The state of one search; its memory is reused by the next one.
 #[derive(Debug, Default)]
 pub(super) struct SearchState {
     /// Number of the question.
@@ -107,7 +107,8 @@ impl SearchState {
         self.fetch == Fetch::Idle
     }
 
-    /// Starts in a graph of `slots` at one of them, which `estimated` sketches led to. `prepared` holds the question.
+    /// Starts at the slot `start` of a graph of `slots`; the descent to it took `estimated` estimates. `prepared` holds the
+    /// question.
     pub(super) fn start(&mut self, slots: usize, start: u32, estimated: u64) {
         self.candidates.clear();
         self.visited.reset(slots);
@@ -117,38 +118,38 @@ impl SearchState {
         self.found.cost = Cost { estimated, scored: 0 };
         self.found.completeness = Completeness::Complete;
         if self.visited.insert(start) {
-            // The best at once, and refined then.
+            // Infinite, so that it is the first candidate, and refined at once.
             self.candidates.push(f32::INFINITY, start);
         }
         self.fetch = Fetch::Links;
     }
 
-    /// One step; true when the walk is over and `found` holds its hits.
+    /// One step; true when the search is over and `found` holds its hits.
     pub(super) fn step<L: SlotLinks + ?Sized, R: ExactRows + ?Sized>(
         &mut self,
-        walk: &Walk<'_, L, R>,
+        search: &BeamSearch<'_, L, R>,
         query: &[f32],
     ) -> bool {
         match self.fetch {
             Fetch::Idle => return true,
             Fetch::Links => {}
-            Fetch::Sketches => self.estimate(walk),
-            Fetch::Row => self.refine(walk),
+            Fetch::Sketches => self.estimate(search),
+            Fetch::Row => self.refine(search),
             Fetch::Vectors => {
-                self.rescore(walk, query);
+                self.rescore(search, query);
                 return true;
             }
         }
-        let (shard, rule) = (walk.shard, &walk.rule);
+        let (shard, rule) = (search.shard, &search.rule);
         let links_are_here = self.fetch != Fetch::Sketches;
         let threshold = self.threshold(rule);
         self.fetch = match self.candidates.peek().filter(|best| best.score >= threshold) {
-            None => self.choose(walk),
+            None => self.choose(search),
             Some(_) if self.expanded >= rule.max_expansions => {
                 if rule.limited {
                     self.found.worsen(Completeness::Limited);
                 }
-                self.choose(walk)
+                self.choose(search)
             }
             Some(best) if !best.refined => {
                 shard.codes.prefetch_row(best.slot);
@@ -164,17 +165,17 @@ impl SearchState {
         false
     }
 
-    /// Ends the walk where it stands.
-    pub(super) fn finish<L: ?Sized, R: ExactRows + ?Sized>(&mut self, walk: &Walk<'_, L, R>, query: &[f32]) {
+    /// Ends the search early, with the best candidates so far.
+    pub(super) fn finish<L: ?Sized, R: ExactRows + ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, query: &[f32]) {
         if !matches!(self.fetch, Fetch::Idle | Fetch::Vectors) {
-            self.fetch = self.choose(walk);
+            self.fetch = self.choose(search);
         }
         if self.fetch == Fetch::Vectors {
-            self.rescore(walk, query);
+            self.rescore(search, query);
         }
     }
 
-    /// What a candidate must not be below.
+    /// The score below which a candidate is not expanded: that of the `rank`-th best so far, less the margin.
     fn threshold(&self, rule: &StopRule) -> f32 {
         self.best.get(rule.rank - 1).map_or(f32::NEG_INFINITY, |worst| worst.score - rule.margin)
     }
@@ -189,11 +190,11 @@ impl SearchState {
         Fetch::Sketches
     }
 
-    fn estimate<L: ?Sized, R: ?Sized>(&mut self, walk: &Walk<'_, L, R>) {
+    fn estimate<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) {
         let (products, estimates) = (&mut self.products, &mut self.estimates);
-        walk.shard.codes.estimate(&self.prepared, &self.unvisited, OPTIMISM, products, estimates);
+        search.shard.codes.estimate(&self.prepared, &self.unvisited, OPTIMISM, products, estimates);
         self.found.cost.estimated += self.unvisited.len() as u64;
-        let threshold = self.threshold(&walk.rule);
+        let threshold = self.threshold(&search.rule);
         let mut odd = None;
         for (slot, score) in self.unvisited.iter().zip(&self.estimates) {
             match score.partial_cmp(&threshold) {
@@ -203,59 +204,59 @@ impl SearchState {
             }
         }
         if let Some(slot) = odd {
-            self.check_codes(walk, slot);
+            self.check_codes(search, slot);
         }
     }
 
-    /// For a slot whose score is not a number: its codes say whether they are to blame, or the question.
+    /// Called for a slot whose score is not a number: either its codes are damaged, or the question has such values.
     #[cold]
-    fn check_codes<L: ?Sized, R: ?Sized>(&mut self, walk: &Walk<'_, L, R>, slot: u32) {
-        if !walk.shard.codes.is_sound(slot) {
+    fn check_codes<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, slot: u32) {
+        if !search.shard.codes.is_valid(slot) {
             self.found.worsen(Completeness::Damaged);
         }
     }
 
-    fn refine<L: ?Sized, R: ?Sized>(&mut self, walk: &Walk<'_, L, R>) {
+    fn refine<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) {
         let Some(candidate) = self.candidates.peek() else { return };
-        let score = walk.shard.codes.score(&self.prepared, candidate.slot);
+        let score = search.shard.codes.score(&self.prepared, candidate.slot);
         self.found.cost.scored += 1;
         if score.is_nan() {
-            self.check_codes(walk, candidate.slot);
+            self.check_codes(search, candidate.slot);
             self.candidates.pop();
             return;
         }
         self.candidates.refine_top(score);
-        let kept = walk.rule.rank.max(walk.rule.k + SPARE);
+        let kept = search.rule.rank.max(search.rule.k + SPARE);
         let is_good = self.best.len() < kept || self.best.last().is_some_and(|last| score > last.score);
-        if is_good && self.is_allowed(walk, candidate.slot) {
+        if is_good && self.is_allowed(search, candidate.slot) {
             let at = self.best.partition_point(|known| known.score >= score);
             self.best.truncate(kept - 1);
             self.best.insert(at, Scored { node: candidate.slot, score });
         }
     }
 
-    fn is_allowed<L: ?Sized, R: ?Sized>(&mut self, walk: &Walk<'_, L, R>, slot: u32) -> bool {
-        let Some(allowed) = walk.allowed else { return true };
-        let node = walk.shard.node(slot);
+    fn is_allowed<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, slot: u32) -> bool {
+        let Some(allowed) = search.allowed else { return true };
+        let node = search.shard.node(slot);
         if node.is_none() {
             self.found.worsen(Completeness::Damaged);
         }
         node.is_some_and(|node| allowed.contains(node))
     }
 
-    /// Chooses what is rescored. Hits are nodes from here on.
-    fn choose<L: ?Sized, R: ExactRows + ?Sized>(&mut self, walk: &Walk<'_, L, R>) -> Fetch {
-        let (hits, wanted) = (&mut self.found.hits, walk.rule.k + if walk.rescore { RESCORED } else { 0 });
-        let mut damaged = self.visited.met_outside();
+    /// Selects the candidates to rescore. From here on, hits are nodes and not slots.
+    fn choose<L: ?Sized, R: ExactRows + ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
+        let (hits, wanted) = (&mut self.found.hits, search.rule.k + if search.rescore { RESCORED } else { 0 });
+        let mut damaged = self.visited.has_invalid_link();
         for candidate in &self.best {
-            // Equal vectors have equal codes: what ties with the last is kept, for the caller to break ties by key.
+            // Equal vectors have equal codes: ties with the last are kept, so that the caller can break them by key.
             if hits.len() >= wanted && hits.last().is_some_and(|last| last.score > candidate.score) {
                 break;
             }
-            if let Some(node) = walk.shard.node(candidate.node) {
+            if let Some(node) = search.shard.node(candidate.node) {
                 hits.push(Scored { node, score: candidate.score });
-                if walk.rescore {
-                    walk.shard.rows.prefetch(node);
+                if search.rescore {
+                    search.shard.rows.prefetch(node);
                 }
             } else {
                 damaged = true;
@@ -267,19 +268,19 @@ impl SearchState {
         Fetch::Vectors
     }
 
-    fn rescore<L: ?Sized, R: ExactRows + ?Sized>(&mut self, walk: &Walk<'_, L, R>, query: &[f32]) {
+    fn rescore<L: ?Sized, R: ExactRows + ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, query: &[f32]) {
         self.fetch = Fetch::Idle;
-        if walk.rescore {
-            let (hits, rows) = (&mut self.found.hits, walk.shard.rows);
+        if search.rescore {
+            let (hits, rows) = (&mut self.found.hits, search.shard.rows);
             self.found.cost.scored += hits.len() as u64;
             for hit in &mut *hits {
-                hit.score = rows.score(hit.node, query, walk.shard.metric);
+                hit.score = rows.score(hit.node, query, search.shard.metric);
             }
-            // The order of hits would put what is not a number first.
-            let mut damaged = hits.iter().any(|hit| hit.score.is_nan() && !rows.is_sound(hit.node));
+            // Sorting would put scores that are not numbers first.
+            let mut damaged = hits.iter().any(|hit| hit.score.is_nan() && !rows.is_valid(hit.node));
             hits.retain(|hit| !hit.score.is_nan());
             hits.sort_unstable_by(|a, b| b.cmp(a));
-            // One node in two slots: another is in none.
+            // A node in two slots: the slot order is damaged.
             let chosen = hits.len();
             hits.dedup_by_key(|hit| hit.node);
             damaged |= hits.len() < chosen;
