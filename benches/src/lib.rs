@@ -3,17 +3,25 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`quality`] | a served system's answers against judgements: runs, metrics, encoder loss apart from ANN loss |
-//! | [`dataset`] | vectors and exact neighbours: read, made up, computed |
+//! | [`dataset`] | vectors and exact neighbours: read, synthesized, computed |
 //! | [`ann`] | approximate search against its peers, at equal recall |
 //! | [`encode`] | texts to vectors against its peers |
 //! | [`train_step`] | a step of training against its peers |
-//! | [`reproduce`] | the papers' findings on real data |
+//! | `reproduce` | the papers' findings on real data |
 //! | [`harness`] | what every comparison with peers is made of |
 //! | [`cli`] | `dyad-bench` and its commands |
 //!
-//! Beside the crate, `peers/` holds the Python programs whose figures ours are compared with.
+//! Next to the crate, `peers/` holds the Python programs whose figures ours are compared with.
 #![forbid(unsafe_code)]
 
+/// Functions that give the values of keys that a workload does not name.
+macro_rules! defaults {
+    ($($key:ident: $kind:ty = $value:expr;)*) => {
+        $(fn $key() -> $kind {
+            $value
+        })*
+    };
+}
 pub mod ann;
 pub mod cli;
 pub mod dataset;
@@ -21,5 +29,5 @@ pub mod encode;
 pub mod harness;
 pub mod quality;
 #[cfg(feature = "torch")]
-pub mod reproduce;
+mod reproduce;
 pub mod train_step;

@@ -4,16 +4,16 @@ use serde::Serialize;
 
 /// One setting of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct CurvePoint {
+pub(super) struct CurvePoint {
     /// Recall@k.
-    pub recall: f64,
+    pub(super) recall: f64,
     /// Queries per second.
-    pub qps: f64,
+    pub(super) qps: f64,
 }
 
 /// Why a curve has no value at a recall.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Outside {
+pub(super) enum Outside {
     /// No point at all.
     Empty,
     /// The curve begins only at this recall.
@@ -35,13 +35,13 @@ impl std::fmt::Display for Outside {
 /// The best that an engine can do: points that no other point beats in both recall and speed, by ascending recall.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(transparent)]
-pub struct Curve {
+pub(super) struct Curve {
     points: Vec<CurvePoint>,
 }
 
 impl Curve {
     /// The upper envelope of one engine's points.
-    pub fn envelope(points: impl IntoIterator<Item = CurvePoint>) -> Self {
+    pub(super) fn envelope(points: impl IntoIterator<Item = CurvePoint>) -> Self {
         let mut sorted: Vec<CurvePoint> =
             points.into_iter().filter(|point| point.qps > 0.0 && point.recall.is_finite()).collect();
         sorted.sort_by(|left, right| right.recall.total_cmp(&left.recall).then(right.qps.total_cmp(&left.qps)));
@@ -58,7 +58,7 @@ impl Curve {
     /// At each recall the best of several curves, as each of them interpolates itself: points of two engines are never joined
     /// by a line that none of them can be asked along. A curve that begins only at a higher recall counts with the speed
     /// it has there. Where the best curve ends and a slower one goes on there are two points of one recall.
-    pub fn best_of(curves: &[Self]) -> Self {
+    pub(super) fn best_of(curves: &[Self]) -> Self {
         let curves: Vec<&Self> = curves.iter().filter(|curve| !curve.points.is_empty()).collect();
         if let [only] = curves.as_slice() {
             return (*only).clone();
@@ -100,12 +100,12 @@ impl Curve {
     }
 
     /// The points, by ascending recall and so by descending speed.
-    pub fn points(&self) -> &[CurvePoint] {
+    pub(super) fn points(&self) -> &[CurvePoint] {
         &self.points
     }
 
     /// Queries per second at a recall: log speed is linear in recall between neighbouring points. Nothing is extrapolated.
-    pub fn qps_at(&self, recall: f64) -> Result<f64, Outside> {
+    pub(super) fn qps_at(&self, recall: f64) -> Result<f64, Outside> {
         let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else { return Err(Outside::Empty) };
         if recall < first.recall {
             return Err(Outside::Above(first.recall));
@@ -122,7 +122,7 @@ impl Curve {
     }
 
     /// The best speed of a measured point with at least this recall: no interpolation.
-    pub fn qps_at_least(&self, recall: f64) -> Option<f64> {
+    pub(super) fn qps_at_least(&self, recall: f64) -> Option<f64> {
         self.points.iter().find(|point| point.recall >= recall).map(|point| point.qps)
     }
 }

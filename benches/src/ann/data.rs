@@ -9,8 +9,8 @@ use zerocopy::IntoBytes as _;
 
 use super::workload::{Data, Workload};
 use crate::dataset::{
-    self, Matrix, Metric, Neighbours, bin, exact, exact_unless, make_unit, npy, read_neighbours, read_vectors,
-    require_finite, synthetic,
+    self, Matrix, Metric, Neighbours, exact, exact_unless, make_unit, npy, read_neighbours, read_vectors,
+    require_finite, synthetic, write_neighbours,
 };
 use crate::harness::{Error, Result, check};
 
@@ -40,99 +40,92 @@ pub struct Ready {
 /// cancelled.
 pub fn prepare(workload: &Workload, cache: &Path, cancel: &Cancellation, note: &dyn Fn(&str)) -> Result<Ready> {
     let data = &workload.data;
-    let mut any_length = data.normalise;
     let mut raw = match (&data.synthetic, &data.hdf5, &data.base, &data.queries) {
-        (Some(parameters), ..) => made_up(parameters, workload, cache, cancel, note)?,
-        (_, Some(path), ..) => {
-            let (raw, scale) = from_hdf5(path, workload)?;
-            any_length |= scale;
-            raw
-        }
-        (_, _, Some(base), Some(queries)) => from_files(base, queries, data)?,
-        _ => return Err(Error::Workload { path: PathBuf::new(), problem: "`data`: nothing to read".to_owned() }),
+        (Some(parameters), ..) => synthesize(parameters, workload, cache, cancel, note)?,
+        (_, Some(path), ..) => from_hdf5(path, workload)?,
+        (_, _, Some(base), Some(queries)) => from_files([base, queries], data)?,
+        _ => return Err(Error::file(Path::new(&workload.name), "`data`: nothing to read")),
     };
     check(cancel)?;
     raw.cut(data);
-    let raw = raw.check(workload.metric, any_length)?;
+    raw.check(workload.metric)?;
     check(cancel)?;
-
     let key = key(workload.metric, &raw.base, &raw.queries);
     let dir = cache.join("data").join(&key);
-    let base_path = raw.path_of(&raw.base, &raw.base_path, &dir.join("base.npy"))?;
-    let queries_path = raw.path_of(&raw.queries, &raw.queries_path, &dir.join("queries.npy"))?;
+    let base_path = raw.path_of(&raw.base, &raw.paths[0], &dir.join("base.npy"))?;
+    let queries_path = raw.path_of(&raw.queries, &raw.paths[1], &dir.join("queries.npy"))?;
     check(cancel)?;
     let truth = truth(&raw, workload, &dir, cancel, note)?;
     Ok(Ready { base: raw.base, base_path, queries: raw.queries, queries_path, truth, key })
 }
 
-fn interrupted(error: dataset::Error) -> Error {
-    if matches!(error, dataset::Error::Cancelled) { Error::Interrupted } else { error.into() }
-}
-
 /// Vectors as they came.
 struct Raw {
     base: Matrix,
-    base_path: PathBuf,
     queries: Matrix,
-    queries_path: PathBuf,
+    /// Of base and queries.
+    paths: [PathBuf; 2],
     truth: Option<(Neighbours, PathBuf)>,
     /// The files hold these very values.
     unchanged: bool,
+    /// Rows are to be scaled to unit length whatever their length.
+    any_length: bool,
 }
 
-fn from_files(base_path: &Path, queries_path: &Path, data: &Data) -> Result<Raw> {
-    let (base, queries) = (read_vectors(base_path)?, read_vectors(queries_path)?);
-    let truth = match &data.neighbours {
-        Some(path) => Some((read_neighbours(path)?, path.clone())),
-        None => None,
+fn from_files(paths: [&Path; 2], data: &Data) -> Result<Raw> {
+    let plain = |path: &Path| -> Result<bool> {
+        Ok(path.extension().is_some_and(|ending| ending == "npy") && npy::is_f32(path)?)
     };
-    let plain = |path: &Path| path.extension().is_some_and(|ending| ending == "npy");
-    let unchanged = plain(base_path) && plain(queries_path) && npy::is_f32(base_path)? && npy::is_f32(queries_path)?;
-    let (base_path, queries_path) = (base_path.to_owned(), queries_path.to_owned());
-    Ok(Raw { base, base_path, queries, queries_path, truth, unchanged })
+    Ok(Raw {
+        base: read_vectors(paths[0])?,
+        queries: read_vectors(paths[1])?,
+        truth: data
+            .neighbours
+            .as_ref()
+            .map(|path| Ok::<_, Error>((read_neighbours(path)?, path.clone())))
+            .transpose()?,
+        unchanged: plain(paths[0])? && plain(paths[1])?,
+        any_length: data.normalise,
+        paths: paths.map(Path::to_owned),
+    })
 }
 
-fn made_up(
+/// Refuses data for another metric than the workload's.
+fn check_metric(workload: &Workload, metric: Metric, of: &str) -> Result<()> {
+    let (expected, got) = (metric.name(), workload.metric.name());
+    let problem = || format!("`metric`: expected `{expected}` {of}, got `{got}`");
+    if expected == got { Ok(()) } else { Err(Error::file(Path::new(&workload.name), problem())) }
+}
+
+fn synthesize(
     parameters: &synthetic::Synthetic,
     workload: &Workload,
     cache: &Path,
     cancel: &Cancellation,
     note: &dyn Fn(&str),
 ) -> Result<Raw> {
-    if parameters.metric() != workload.metric {
-        let problem = format!(
-            "`metric`: expected `{}` for synthetic data of this kind, got `{}`",
-            parameters.metric().name(),
-            workload.metric.name()
-        );
-        return Err(Error::Workload { path: PathBuf::from(&workload.name), problem });
-    }
+    check_metric(workload, parameters.metric(), "for synthetic data of this kind")?;
     let words = serde_json::to_string(parameters).map_err(std::io::Error::from)?;
     let key = format!("synthetic-{:032x}", xxh3_128(format!("{CACHE_VERSION} {words}").as_bytes()));
     let dir = cache.join("data").join(key);
-    let (base_path, queries_path) = (dir.join("base.npy"), dir.join("queries.npy"));
+    let [base_path, queries_path] = ["base.npy", "queries.npy"].map(|name| dir.join(name));
     if !queries_path.exists() {
         note(&format!("making {} vectors of {} values", parameters.n, parameters.dim));
         fs_err::create_dir_all(&dir)?;
-        let (base, queries) = (dir.join("base.part.npy"), dir.join("queries.part.npy"));
-        synthetic::write(parameters, &base, &queries, &|_| {}, cancel).map_err(interrupted)?;
+        let [base, queries] = ["base.part.npy", "queries.part.npy"].map(|name| dir.join(name));
+        synthetic::write(parameters, &base, &queries, &|_| {}, cancel)?;
         fs_err::rename(base, &base_path)?;
         fs_err::rename(queries, &queries_path)?;
     }
-    from_files(&base_path, &queries_path, &Data::default())
+    from_files([&base_path, &queries_path], &Data { normalise: workload.data.normalise, ..Data::default() })
 }
 
-/// Also says whether rows are to be scaled whatever their length.
-fn from_hdf5(path: &Path, workload: &Workload) -> Result<(Raw, bool)> {
+fn from_hdf5(path: &Path, workload: &Workload) -> Result<Raw> {
     let dataset::hdf5::Hdf5 { base, queries, neighbours, metric, any_length } = dataset::hdf5::read(path)?;
-    if metric != workload.metric {
-        let (expected, got) = (metric.name(), workload.metric.name());
-        let problem = format!("`metric`: expected `{expected}` as in `{}`, got `{got}`", path.display());
-        return Err(Error::Workload { path: PathBuf::from(&workload.name), problem });
-    }
+    check_metric(workload, metric, &format!("as in `{}`", path.display()))?;
     let truth = neighbours.map(|truth| (truth, path.to_owned()));
-    let (base_path, queries_path) = (path.to_owned(), path.to_owned());
-    Ok((Raw { base, base_path, queries, queries_path, truth, unchanged: false }, any_length))
+    let any_length = any_length || workload.data.normalise;
+    Ok(Raw { base, queries, paths: [path.to_owned(), path.to_owned()], truth, unchanged: false, any_length })
 }
 
 impl Raw {
@@ -145,32 +138,28 @@ impl Raw {
         }
         if let Some(limit) = data.limit_queries.filter(|limit| *limit < self.queries.len()) {
             self.queries.truncate(limit);
-            self.truth = self.truth.take().map(|(truth, path)| {
-                let kept = truth.ids()[..(limit * truth.k()).min(truth.ids().len())].to_vec();
-                (Neighbours::new(truth.k(), kept), path)
-            });
+            if let Some((truth, _)) = &mut self.truth {
+                truth.truncate(limit);
+            }
             self.unchanged = false;
         }
     }
 
-    fn check(mut self, metric: Metric, normalise: bool) -> Result<Self> {
+    fn check(&mut self, metric: Metric) -> Result<()> {
+        let [base_path, queries_path] = &self.paths;
         if self.base.dim() != self.queries.dim() {
-            return Err(dataset::Error::Malformed {
-                path: self.queries_path,
-                field: "d".to_owned(),
-                expected: format!("{} as in `{}`", self.base.dim(), self.base_path.display()),
-                got: self.queries.dim().to_string(),
-            }
-            .into());
+            let (expected, got) = (self.base.dim(), self.queries.dim().to_string());
+            let expected = format!("{expected} as in `{}`", base_path.display());
+            let (path, field) = (queries_path.clone(), "d".to_owned());
+            return Err(dataset::Error::Malformed { path, field, expected, got }.into());
         }
-        let parts = [(&self.base_path, &mut self.base), (&self.queries_path, &mut self.queries)];
-        for (path, matrix) in parts {
+        for (path, matrix) in [(base_path, &mut self.base), (queries_path, &mut self.queries)] {
             match metric {
-                Metric::Ip => self.unchanged &= !make_unit(path, matrix, normalise)?,
+                Metric::Ip => self.unchanged &= !make_unit(path, matrix, self.any_length)?,
                 Metric::L2 => require_finite(path, matrix)?,
             }
         }
-        Ok(self)
+        Ok(())
     }
 
     /// The file itself where it holds just these values, else a copy.
@@ -213,10 +202,10 @@ fn truth(raw: &Raw, workload: &Workload, dir: &Path, cancel: &Cancellation, note
     }
     note(&format!("computing exact neighbours: {} queries, {} rows", raw.queries.len(), raw.base.len()));
     let found = exact_unless(&raw.base, &raw.queries, depth, workload.metric, cancel);
-    let (truth, scores) = found.map_err(interrupted)?;
+    let (truth, scores) = found?;
     fs_err::create_dir_all(dir)?;
     let part = path.with_extension("part");
-    bin::write_neighbours(&part, &truth, &scores)?;
+    write_neighbours(&part, &truth, &scores)?;
     fs_err::rename(part, path)?;
     Ok(truth)
 }
@@ -233,7 +222,7 @@ fn check_truth(raw: &Raw, truth: &Neighbours, path: &Path, workload: &Workload) 
     if truth.k() < wanted {
         return fail("k", format!("at least {wanted} neighbours per query"), truth.k().to_string());
     }
-    if let Some(id) = truth.ids().iter().find(|id| **id as usize >= raw.base.len()) {
+    if let Some(id) = truth.values().iter().find(|id| **id as usize >= raw.base.len()) {
         return fail("ids", format!("rows below {}", raw.base.len()), id.to_string());
     }
     let step = (raw.queries.len() / CHECKED).max(1);
@@ -245,7 +234,7 @@ fn check_truth(raw: &Raw, truth: &Neighbours, path: &Path, workload: &Workload) 
             let score = |id: &u32| workload.metric.score(raw.queries.row(query), raw.base.row(*id as usize));
             ids.iter().take(wanted).map(score).fold(f64::INFINITY, f64::min)
         };
-        let (given, best) = (worst(truth.of(query)), worst(found.of(at)));
+        let (given, best) = (worst(truth.row(query)), worst(found.row(at)));
         if (given - best).abs() > 1e-4 * best.abs().max(1.0) {
             return fail(
                 &format!("query {query}"),

@@ -24,7 +24,7 @@ pub fn write_results(out: &Path, measured: &Measured, judge: &Judge<'_>) -> Resu
         fs_err::create_dir_all(&dir)?;
         for point in run.points.iter().filter(|point| !point.ids.is_empty()) {
             let path = dir.join(format!("{}.hdf5", slug(&arguments(measured, point))));
-            let fail = |error: hdf5_pure::Error| Error::Plot { path: path.clone(), problem: error.to_string() };
+            let fail = |error: hdf5_pure::Error| Error::file(&path, error);
             let bytes = file(measured, run, point, judge).finish().map_err(fail)?;
             fs_err::write(&path, bytes)?;
             files += 1;
@@ -44,9 +44,9 @@ fn file(measured: &Measured, run: &EngineRun, point: &Point, judge: &Judge<'_>) 
 
     let mean = point.latencies_us.iter().sum::<f64>() / 1e6 / point.latencies_us.len().max(1) as f64;
     let returned = point.ids.iter().filter(|id| **id >= 0).count() as f64 / queries as f64;
-    let name = format!("{} {}={}", run.described.engine, run.described.sweep, point.value);
+    let name = format!("{} {}={}", run.described.engine, run.described.more.sweep, point.value);
     let distance = if measured.metric == Metric::Ip.name() { "angular" } else { "euclidean" };
-    let kilobytes = run.memory.map_or(0.0, |memory| memory.serving_bytes() as f64 / 1024.0);
+    let kilobytes = run.memory.as_ref().map_or(0.0, |memory| memory.serving_bytes() as f64 / 1024.0);
     for (key, value) in [
         ("batch_mode", AttrValue::U8(0)),
         ("best_search_time", AttrValue::F64(mean)),

@@ -1,95 +1,91 @@
-//! What a run measured.
+//! What a run measured, and ours over each peer's: speed at equal recall, build time, memory.
 
 use serde::Serialize;
 
-use super::curve::{Curve, CurvePoint};
-use super::index_cache::Record;
+use super::cache::Record;
+use super::curve::{Curve, CurvePoint, Outside};
 use super::protocol::{Described, Memory};
-use crate::harness::{Machine, Stamp, extremes, median};
+use crate::harness::{Machine, OURS, RunInfo, extremes, median, per_second};
 
 /// One value of an engine's sweep parameter.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Point {
     /// The sweep parameter.
     pub value: u32,
     /// Mean recall@k over the repeats.
     pub recall: f64,
+    pub(super) recalls: Vec<f64>,
     /// Seconds per pass on one thread.
-    pub seconds: Vec<f64>,
+    pub(super) seconds: Vec<f64>,
     /// Seconds per pass on all threads.
-    pub threaded_seconds: Vec<f64>,
+    pub(super) threaded_seconds: Vec<f64>,
     /// Median microseconds of one query, asked for alone.
-    pub p50_us: f64,
+    pub(super) p50_us: f64,
     /// 99th percentile of the same.
-    pub p99_us: f64,
+    pub(super) p99_us: f64,
     /// Fewest times that a timed pass on one thread went over all queries; `seconds` are of one time.
-    pub rounds: u32,
-    /// Microseconds of each query of that pass.
-    #[serde(skip)]
-    pub latencies_us: Vec<f64>,
+    pub(super) rounds: u32,
+    /// Microseconds of each query of the pass of single queries.
+    pub(super) latencies_us: Vec<f64>,
     /// What that pass found: k per query, -1 pads.
-    #[serde(skip)]
-    pub ids: Vec<i64>,
-}
-
-impl Point {
-    /// Queries per second on one thread: the median over the repeats.
-    pub fn qps(&self, queries: usize) -> f64 {
-        median(&self.seconds).map_or(0.0, |seconds| queries as f64 / seconds)
-    }
-
-    /// Queries per second on one thread in the fastest pass: what is left of it on a machine that others use as well.
-    pub fn fastest_qps(&self, queries: usize) -> f64 {
-        let (fastest, _) = extremes(&self.seconds);
-        if fastest > 0.0 { queries as f64 / fastest } else { 0.0 }
-    }
-
-    /// Queries per second on all threads.
-    pub fn threaded_qps(&self, queries: usize) -> f64 {
-        median(&self.threaded_seconds).map_or(0.0, |seconds| queries as f64 / seconds)
-    }
+    pub(super) ids: Vec<i64>,
 }
 
 /// Which of a point's speeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speed {
+pub(super) enum Speed {
     /// One thread, median over the passes.
     Median,
-    /// One thread, fastest pass.
+    /// One thread, fastest pass: what is left of it on a machine that others use as well.
     Fastest,
+    /// One thread, slowest pass.
+    Slowest,
     /// All threads, median over the passes.
     AllThreads,
 }
 
+impl Point {
+    /// Queries per second; 0 where nothing was timed.
+    pub(super) fn qps(&self, queries: usize, speed: Speed) -> f64 {
+        let seconds = match speed {
+            Speed::Median => median(&self.seconds),
+            Speed::Fastest => Some(extremes(&self.seconds).0),
+            Speed::Slowest => Some(extremes(&self.seconds).1),
+            Speed::AllThreads => median(&self.threaded_seconds),
+        };
+        per_second(queries, seconds.unwrap_or(0.0))
+    }
+}
+
 /// Memory of a worker as the run went on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct MemoryOverTime {
+pub(super) struct MemoryOverTime {
     /// Before `open`.
-    pub baseline: Memory,
+    pub(super) baseline: Memory,
     /// After `open`.
-    pub opened: Memory,
+    pub(super) opened: Memory,
     /// After all searches.
-    pub served: Memory,
+    pub(super) served: Memory,
     /// After `cool`.
-    pub cooled: Memory,
+    pub(super) cooled: Memory,
     /// After one more pass over all queries at a middle value.
-    pub served_cool: Memory,
+    pub(super) served_cool: Memory,
 }
 
 impl MemoryOverTime {
     /// Resident bytes with the full-precision vectors cold: right after `cool`, without what the process had before `open`.
-    pub fn serving_bytes(&self) -> u64 {
+    pub(super) fn serving_bytes(&self) -> u64 {
         self.cooled.rss_bytes.saturating_sub(self.baseline.rss_bytes)
     }
 
     /// The same after one more pass over all queries, which has brought back what it read.
-    pub fn served_bytes(&self) -> u64 {
+    pub(super) fn served_bytes(&self) -> u64 {
         self.served_cool.rss_bytes.saturating_sub(self.baseline.rss_bytes)
     }
 }
 
 /// One engine in a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EngineRun {
     /// Itself in words.
     pub described: Described,
@@ -98,117 +94,150 @@ pub struct EngineRun {
     /// The index was there before the run.
     pub reused: bool,
     /// Milliseconds from files to ready to search, files in the page cache.
-    pub open_ms: f64,
+    pub(super) open_ms: f64,
     /// Microseconds of the first query after `open`.
-    pub first_query_us: f64,
+    pub(super) first_query_us: f64,
     /// By ascending value.
     pub points: Vec<Point>,
     /// `None` where the worker did not live to tell.
-    pub memory: Option<MemoryOverTime>,
+    pub(super) memory: Option<MemoryOverTime>,
 }
 
-/// A name as asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Asked {
-    /// The name.
-    pub name: String,
-    /// The engines behind it: itself, or the variants that it stands for.
-    pub members: Vec<String>,
-}
-
-impl Asked {
-    /// A name that stands for itself.
-    pub fn one(name: &str) -> Self {
-        Self { name: name.to_owned(), members: vec![name.to_owned()] }
+impl EngineRun {
+    /// A figure of its memory in megabytes.
+    pub(super) fn megabytes(&self, bytes: fn(&MemoryOverTime) -> u64) -> Option<f64> {
+        Some(bytes(self.memory.as_ref()?) as f64 / 1e6)
     }
 }
 
+/// A name as asked for, and the engines behind it: itself, or the variants that it stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(super) name: String,
+    pub(super) members: Vec<String>,
+}
+
 /// A run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// The workload's name.
-    pub workload: String,
-    /// Its metric.
-    pub metric: &'static str,
-    /// Rows.
-    pub rows: usize,
-    /// Values per row.
-    pub dim: usize,
-    /// Queries.
-    pub queries: usize,
-    /// Hits per query.
-    pub k: usize,
-    /// Links per node.
-    pub m: usize,
-    /// Beam width while building.
-    pub ef_construction: usize,
+    pub(crate) workload: String,
+    pub(super) metric: &'static str,
+    pub(super) rows: usize,
+    pub(super) dim: usize,
+    pub(super) queries: usize,
+    pub(super) k: usize,
+    pub(super) m: usize,
+    pub(super) ef_construction: usize,
     /// Threads of builds and threaded passes.
-    pub threads: usize,
+    pub(super) threads: usize,
     /// Timed passes on one thread.
-    pub repeats: usize,
+    pub(super) repeats: usize,
     /// Recalls at which engines are compared.
-    pub targets: Vec<f64>,
-    /// Names as asked for.
-    pub asked: Vec<Asked>,
+    pub(super) targets: Vec<f64>,
+    pub(super) asked: Vec<Asked>,
     /// Engines that were measured, in the order asked.
     pub engines: Vec<EngineRun>,
     /// Engines that failed, and why.
     pub failures: Vec<(String, String)>,
-    /// Where.
-    pub machine: Machine,
-    /// When, and of which source.
-    pub stamp: Stamp,
+    pub(super) machine: Machine,
+    pub(crate) stamp: RunInfo,
+}
+
+/// A ratio at a recall, or the name of the engine whose curve has no value there and why.
+pub(super) type AtRecall = Result<f64, (String, Outside)>;
+
+/// Ours against one peer, apart from speed.
+#[derive(Debug, Clone)]
+pub(super) struct Ratios {
+    /// With those of its engines that were measured.
+    pub(super) peer: Asked,
+    /// The engine of the family whose build and memory are compared: its fastest at the first target.
+    pub(super) representative: String,
+    /// Build seconds; `None` where one of the two indexes was kept from an earlier run.
+    pub(super) build: Option<f64>,
+    /// Resident bytes with the vectors cold, without the baseline.
+    pub(super) rss: Option<f64>,
+    /// The same after one more pass over the queries.
+    pub(super) rss_served: Option<f64>,
+    /// Index bytes.
+    pub(super) bytes: Option<f64>,
 }
 
 impl Measured {
     /// One engine by name.
-    pub fn engine(&self, name: &str) -> Option<&EngineRun> {
+    pub(super) fn engine(&self, name: &str) -> Option<&EngineRun> {
         self.engines.iter().find(|run| run.described.engine == name)
     }
 
     /// Recall against speed; of several engines the best at each recall.
-    pub fn curve(&self, names: &[String], speed: Speed) -> Curve {
+    pub(super) fn curve(&self, names: &[String], speed: Speed) -> Curve {
         let of_one = |run: &EngineRun| {
-            Curve::envelope(run.points.iter().map(|point| {
-                let qps = match speed {
-                    Speed::Median => point.qps(self.queries),
-                    Speed::Fastest => point.fastest_qps(self.queries),
-                    Speed::AllThreads => point.threaded_qps(self.queries),
-                };
-                CurvePoint { recall: point.recall, qps }
-            }))
+            let point = |point: &Point| CurvePoint { recall: point.recall, qps: point.qps(self.queries, speed) };
+            Curve::envelope(run.points.iter().map(point))
         };
         let curves: Vec<Curve> = names.iter().filter_map(|name| self.engine(name)).map(of_one).collect();
         Curve::best_of(&curves)
     }
 
     /// The best speed that any of these engines was measured with at this recall or more, on one thread: no interpolation.
-    pub fn qps_at_least(&self, names: &[String], recall: f64) -> Option<f64> {
+    fn qps_at_least(&self, names: &[String], recall: f64) -> Option<f64> {
         let of_one = |name: &String| self.curve(std::slice::from_ref(name), Speed::Median).qps_at_least(recall);
         names.iter().filter_map(of_one).max_by(f64::total_cmp)
     }
 
     /// The engine of a family whose build and memory stand for it: the fastest at the first target.
-    pub fn representative(&self, members: &[String]) -> Option<&EngineRun> {
+    pub(super) fn representative(&self, members: &[String]) -> Option<&EngineRun> {
         let target = self.targets.first().copied().unwrap_or(0.95);
-        let speed = |name: &str| {
-            let name = [name.to_owned()];
-            let at = self.curve(&name, Speed::Median).qps_at(target).ok();
-            at.or_else(|| self.qps_at_least(&name, target)).unwrap_or(0.0)
+        let speed = |name: &String| {
+            let name = std::slice::from_ref(name);
+            let at = self.curve(name, Speed::Median).qps_at(target).ok();
+            at.or_else(|| self.qps_at_least(name, target)).unwrap_or(0.0)
         };
         let fastest = members.iter().max_by(|left, right| speed(left).total_cmp(&speed(right)))?;
         self.engine(fastest)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// A name with those of its engines that were measured; `None` where none was.
+    pub(super) fn family(&self, asked: &Asked) -> Option<Asked> {
+        let members: Vec<String> = asked.members.iter().filter(|name| self.engine(name).is_some()).cloned().collect();
+        (!members.is_empty()).then(|| Asked { name: asked.name.clone(), members })
+    }
 
-    #[test]
-    fn speed_is_queries_over_the_median_time() {
-        let point = Point { seconds: vec![0.5, 10.0, 0.25, 0.5, 0.4], ..Point::default() };
-        assert!((point.qps(1000) - 2000.0).abs() < 1e-9);
-        assert!(point.threaded_qps(1000).abs() < 1e-9);
+    /// Our speed over a peer's at a recall.
+    pub(super) fn ratio(&self, peer: &Asked, speed: Speed, recall: f64) -> AtRecall {
+        let at = |name: &str, members: &[String]| {
+            self.curve(members, speed).qps_at(recall).map_err(|why| (name.to_owned(), why))
+        };
+        let peer = at(&peer.name, &peer.members)?;
+        Ok(at(OURS, &[OURS.to_owned()])? / peer)
+    }
+
+    /// Our best measured speed at this recall or more over the peer's best: no interpolation.
+    pub(super) fn ratio_at_least(&self, peer: &Asked, recall: f64) -> Option<f64> {
+        Some(self.qps_at_least(&[OURS.to_owned()], recall)? / self.qps_at_least(&peer.members, recall)?)
+    }
+
+    /// Ours against every peer asked for; empty where ours was not measured.
+    pub(super) fn ratios(&self) -> Vec<Ratios> {
+        let Some(ours) = self.engine(OURS) else { return Vec::new() };
+        let peers = self.asked.iter().filter(|asked| asked.name != OURS).filter_map(|asked| self.family(asked));
+        peers.map(|peer| self.against(ours, peer)).collect()
+    }
+
+    fn against(&self, ours: &EngineRun, peer: Asked) -> Ratios {
+        let run = self.representative(&peer.members);
+        let built_now = !ours.reused && run.is_some_and(|run| !run.reused);
+        let over = |value: fn(&EngineRun) -> f64| {
+            let (ours, theirs) = (value(ours), value(run?));
+            (ours > 0.0 && theirs > 0.0).then(|| ours / theirs)
+        };
+        Ratios {
+            representative: run.map_or_else(|| peer.name.clone(), |run| run.described.engine.clone()),
+            build: over(|run| run.index.built.build_s).filter(|_| built_now),
+            rss: over(|run| run.megabytes(MemoryOverTime::serving_bytes).unwrap_or(0.0)),
+            rss_served: over(|run| run.megabytes(MemoryOverTime::served_bytes).unwrap_or(0.0)),
+            bytes: over(|run| run.index.built.index_bytes as f64),
+            peer,
+        }
     }
 }

@@ -20,7 +20,7 @@ impl<'a> Judge<'a> {
     pub fn new(base: &'a Matrix, queries: &'a Matrix, truth: &Neighbours, k: usize, metric: Metric) -> Self {
         let floor = |query: usize| {
             let score = |id: &u32| metric.score(queries.row(query), base.row(*id as usize));
-            let worst = truth.of(query).iter().take(k).map(score).fold(f64::INFINITY, f64::min);
+            let worst = truth.row(query).iter().take(k).map(score).fold(f64::INFINITY, f64::min);
             worst - TIE * worst.abs().max(1.0)
         };
         let floors = (0..queries.len()).map(floor).collect();

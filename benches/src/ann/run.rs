@@ -3,19 +3,29 @@
 //! An engine that fails leaves the run with its error; the others go on. Only an interrupt ends the run.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use dyad_command::Cancellation;
 
+use super::cache::{Reuse, build_or_reuse};
 use super::data::Ready;
-use super::engines::start;
-use super::index_cache::{Recipe, Reuse, build_or_reuse};
 use super::measured::{Asked, Measured};
 use super::protocol::Described;
 use super::recall::Judge;
-pub use super::seat::Deadlines;
-use super::seat::{Pass, Seat};
+use super::session::{Pass, Session};
+use super::worker;
 use super::workload::Workload;
-use crate::harness::{Error, Party, Programs, Result, Seat as _, Worker, in_scratch, machine, stamp};
+
+use crate::harness::{EngineSession as _, Error, Machine, Programs, Result, RunInfo, Runner, Worker, in_scratch};
+
+/// Deadlines of one engine.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    /// A build.
+    pub build: Duration,
+    /// Anything else.
+    pub other: Duration,
+}
 
 /// A run to be done.
 #[derive(Debug)]
@@ -42,13 +52,13 @@ pub struct Job<'a> {
 pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured> {
     let workload = job.workload;
     let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
-    let (asked, party) = in_scratch(&job.cache, |scratch| {
+    let (asked, runner) = in_scratch(&job.cache, |scratch| {
         let mut run = Run { job, ready, judge, note, scratch, asked: Vec::new() };
-        let mut party = Party::new(note);
-        run.measure(&mut party)?;
-        Ok((run.asked, party))
+        let mut runner = Runner::new(note);
+        run.measure(&mut runner)?;
+        Ok((run.asked, runner))
     })?;
-    let (engines, failures) = party.close(Seat::close);
+    let (engines, failures) = runner.close(Session::close);
     Ok(Measured {
         workload: workload.name.clone(),
         metric: workload.metric.name(),
@@ -64,8 +74,8 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
         asked,
         engines,
         failures,
-        machine: machine(),
-        stamp: stamp(),
+        machine: Machine::this(),
+        stamp: RunInfo::now(),
     })
 }
 
@@ -79,29 +89,26 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn measure(&mut self, party: &mut Party<'_, Seat>) -> Result<()> {
+    fn measure(&mut self, runner: &mut Runner<'_, Session>) -> Result<()> {
         let workload = self.job.workload;
         for name in &self.job.engines {
             match self.members(name) {
                 Ok(members) => self.asked.push(Asked { name: name.clone(), members }),
-                Err(error) => party.fail(name, error)?,
+                Err(error) => runner.fail(name, error)?,
             }
         }
-        let rebuilt = self.known(&self.job.reuse.rebuild, party, |name, known| Error::Rebuild { name, known })?;
-        self.known(&self.job.swept, party, |name, known| Error::Sweep { name, known })?;
+        let rebuilt = self.known(&self.job.reuse.rebuild, runner, "--rebuild")?;
+        self.known(&self.job.swept, runner, "--sweep")?;
         for Asked { members, .. } in &self.asked {
             for engine in members {
                 // A variant may also have been asked for by its own name.
-                if party.seats().iter().all(|seat| seat.engine() != engine) {
-                    party.admit(engine, self.seat(engine, rebuilt.contains(engine)))?;
+                if runner.sessions.iter().all(|session| session.engine() != engine) {
+                    runner.admit(engine, self.session(engine, rebuilt.contains(engine)))?;
                 }
             }
         }
         (self.note)("warming up");
-        party.each(0, |seat| {
-            let values = self.sweep(seat.engine()).unwrap_or_else(|| seat.defaults());
-            seat.warm_up(&values, workload.ceiling, &self.judge)
-        })?;
+        runner.each(0, |session| session.warm_up(self.sweep(session.engine()), workload.ceiling, &self.judge))?;
         let threaded = Pass::Threaded(workload.all_threads(), workload.least_ms);
         let passes = std::iter::repeat_n(Pass::Single(workload.least_ms), workload.repeats)
             .chain(std::iter::repeat_n(threaded, workload.threaded_repeats))
@@ -112,18 +119,19 @@ impl Run<'_> {
                 Pass::Threaded(threads, _) => format!("{threads} threads, pass {}", number + 1 - workload.repeats),
                 Pass::Each => "one call per query".to_owned(),
             });
-            let longest = party.seats().iter().map(Seat::len).max().unwrap_or(0);
+            let longest = runner.sessions.iter().map(|session| session.run.points.len()).max().unwrap_or(0);
             for at in 0..longest {
                 // Another engine begins every pass, so that none always follows the same one.
-                party.each(number, |seat| seat.measure(at, pass, &self.judge))?;
+                runner.each(number, |session| session.measure(at, pass, &self.judge))?;
             }
         }
-        party.each(0, Seat::weigh)
+        runner.each(0, Session::measure_memory)
     }
 
     fn start(&self, engine: &str) -> Result<(Worker, Described)> {
-        let mut worker = start(&self.job.programs, engine, self.job.cancel.clone())?;
-        let described = worker.describe(self.job.deadlines.other, |described: &Described| &described.engine)?;
+        let own = worker::ENGINES.contains(&engine).then_some("ann-worker");
+        let mut worker = Worker::start(engine, self.job.programs.command(engine, own), self.job.cancel.clone())?;
+        let described = worker.describe(self.job.deadlines.other)?;
         Ok((worker, described))
     }
 
@@ -131,7 +139,8 @@ impl Run<'_> {
     fn members(&self, name: &str) -> Result<Vec<String>> {
         let (worker, described) = self.start(name)?;
         worker.quit();
-        Ok(if described.variants.is_empty() { vec![name.to_owned()] } else { described.variants })
+        let variants = described.more.variants;
+        Ok(if variants.is_empty() { vec![name.to_owned()] } else { variants })
     }
 
     /// Values that the workload or the command gives for an engine: under its name, or else under one that it is a member of.
@@ -146,22 +155,17 @@ impl Run<'_> {
 
     /// The engines behind names that a flag gives, each of which may stand for several; a name that is not in this run is
     /// refused.
-    fn known(
-        &self,
-        names: &[String],
-        party: &Party<'_, Seat>,
-        refuse: impl Fn(String, String) -> Error,
-    ) -> Result<Vec<String>> {
+    fn known(&self, names: &[String], runner: &Runner<'_, Session>, flag: &'static str) -> Result<Vec<String>> {
         let mut engines = Vec::new();
         for name in names {
             let group = self.asked.iter().find(|asked| asked.name == *name).map(|asked| asked.members.clone());
             let single = self.asked.iter().flat_map(|asked| &asked.members).find(|member| *member == name);
-            let failed = party.has_failed(name);
+            let failed = runner.has_failed(name);
             match (group, single, failed) {
                 (Some(group), ..) => engines.extend(group),
                 (None, None, false) => {
                     let known = self.asked.iter().map(|asked| asked.name.clone()).collect::<Vec<_>>().join(", ");
-                    return Err(refuse(name.clone(), known));
+                    return Err(Error::NotInRun { flag, name: name.clone(), known });
                 }
                 _ => engines.push(name.clone()),
             }
@@ -170,22 +174,12 @@ impl Run<'_> {
     }
 
     /// Builds or reuses an engine's index, and opens it in a fresh process.
-    fn seat(&self, engine: &str, rebuild: bool) -> Result<Seat> {
+    fn session(&self, engine: &str, rebuild: bool) -> Result<Session> {
         let (job, deadlines) = (self.job, self.job.deadlines);
-        let workload = job.workload;
         let (mut builder, described) = self.start(engine)?;
-        let recipe = Recipe {
-            base: &self.ready.base_path,
-            data_key: &self.ready.key,
-            metric: workload.metric,
-            m: workload.m,
-            ef_construction: workload.ef_construction,
-            threads: workload.all_threads(),
-            seed: workload.seed,
-            rebuild,
-        };
         (self.note)(&format!("{engine}: index"));
-        let index = build_or_reuse(&mut builder, &described, &recipe, &job.cache, &job.reuse, deadlines.build)?;
+        let (vectors, kept) = ((job.workload, self.ready), (job.cache.as_path(), &job.reuse, rebuild));
+        let index = build_or_reuse(&mut builder, &described, vectors, kept, deadlines.build)?;
         builder.quit();
         (self.note)(&format!(
             "{engine}: {} in {:.1} s",
@@ -194,6 +188,6 @@ impl Run<'_> {
         ));
         let (worker, described) = self.start(engine)?;
         let queries = (self.ready.queries_path.as_path(), &self.judge);
-        Seat::open(worker, described, index, queries, self.scratch, deadlines.other)
+        Session::open(worker, described, index, queries, self.scratch, deadlines.other)
     }
 }

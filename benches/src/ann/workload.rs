@@ -21,37 +21,37 @@ pub struct Workload {
     /// How vectors are compared.
     pub metric: Metric,
     /// Hits per query, and the k of recall@k.
-    #[serde(default = "defaults::k")]
+    #[serde(default = "k")]
     pub k: usize,
     /// Links per node (M), or each engine's nearest setting.
-    #[serde(default = "defaults::m")]
+    #[serde(default = "m")]
     pub m: usize,
     /// Beam width while building, or each engine's nearest setting.
-    #[serde(default = "defaults::ef_construction")]
+    #[serde(default = "ef_construction")]
     pub ef_construction: usize,
     /// Seed of every build.
     #[serde(default)]
     pub seed: u64,
     /// Timed passes over the sweep on one thread.
-    #[serde(default = "defaults::repeats")]
+    #[serde(default = "repeats")]
     pub repeats: usize,
     /// Timed passes over the sweep on all threads.
-    #[serde(default = "defaults::threaded_repeats")]
+    #[serde(default = "threaded_repeats")]
     pub threaded_repeats: usize,
     /// A timed pass goes over all queries again until this many milliseconds have passed; at least once.
-    #[serde(default = "defaults::least_ms")]
+    #[serde(default = "least_ms")]
     pub least_ms: u32,
     /// Threads that build, and of the passes on all threads; 0: as many as the machine has.
     #[serde(default)]
     pub threads: usize,
     /// Recalls at which engines are compared.
-    #[serde(default = "defaults::targets")]
+    #[serde(default = "targets")]
     pub targets: Vec<f64>,
     /// An engine's sweep ends with the first point of at least this recall.
-    #[serde(default = "defaults::ceiling")]
+    #[serde(default = "ceiling")]
     pub ceiling: f64,
     /// Engines measured where the command names none.
-    #[serde(default = "defaults::engines")]
+    #[serde(default = "engines")]
     pub engines: Vec<String>,
     /// The vectors.
     pub data: Data,
@@ -72,7 +72,7 @@ pub struct Data {
     pub neighbours: Option<PathBuf>,
     /// A file of ann-benchmarks that holds all three.
     pub hdf5: Option<PathBuf>,
-    /// Made up.
+    /// Synthesized.
     pub synthetic: Option<Synthetic>,
     /// Only the first rows.
     pub limit: Option<usize>,
@@ -83,47 +83,26 @@ pub struct Data {
     pub normalise: bool,
 }
 
-mod defaults {
-    //! Values of keys that a workload does not name.
-
-    pub(super) fn k() -> usize {
-        10
-    }
-    pub(super) fn m() -> usize {
-        16
-    }
-    pub(super) fn ef_construction() -> usize {
-        200
-    }
-    pub(super) fn repeats() -> usize {
-        5
-    }
-    pub(super) fn threaded_repeats() -> usize {
-        3
-    }
-    pub(super) fn least_ms() -> u32 {
-        300
-    }
-    pub(super) fn targets() -> Vec<f64> {
-        vec![0.95, 0.97, 0.99]
-    }
-    pub(super) fn ceiling() -> f64 {
-        0.9985
-    }
-    pub(super) fn engines() -> Vec<String> {
-        super::ENGINES.map(str::to_owned).to_vec()
-    }
+defaults! {
+    k: usize = 10;
+    m: usize = 16;
+    ef_construction: usize = 200;
+    repeats: usize = 5;
+    threaded_repeats: usize = 3;
+    least_ms: u32 = 300;
+    targets: Vec<f64> = vec![0.95, 0.97, 0.99];
+    ceiling: f64 = 0.9985;
+    engines: Vec<String> = ENGINES.map(str::to_owned).to_vec();
 }
 
 impl Workload {
-    /// Reads and checks a workload. Relative data paths are looked for beside the file, then under `data_dir`.
+    /// Reads and checks a workload. Relative data paths are looked for next to the file, then under `data_dir`.
     pub fn read(path: &Path, data_dir: Option<&Path>) -> Result<Self> {
         let mut workload: Self = read_toml(path, |workload: &mut Self| workload.check())?;
         let beside = path.parent().unwrap_or(Path::new(""));
         let data = &mut workload.data;
         for entry in [&mut data.base, &mut data.queries, &mut data.neighbours, &mut data.hdf5].into_iter().flatten() {
-            *entry = find_data("data", entry, beside, data_dir)
-                .map_err(|problem| Error::Workload { path: path.to_owned(), problem })?;
+            *entry = find_data("data", entry, beside, data_dir).map_err(|problem| Error::file(path, problem))?;
         }
         Ok(workload)
     }
@@ -133,7 +112,7 @@ impl Workload {
         threads(self.threads)
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let at_least_one = [
             ("k", self.k),
             ("m", self.m),
@@ -164,7 +143,7 @@ impl Workload {
 }
 
 impl Data {
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let files = self.base.is_some() || self.queries.is_some() || self.neighbours.is_some();
         let kinds = [files, self.hdf5.is_some(), self.synthetic.is_some()].into_iter().filter(|kind| *kind).count();
         if kinds != 1 {

@@ -1,6 +1,6 @@
-//! `dyad-bench ann`.
+//! `dyad-bench ann` and `growth`.
 
-use std::io::Write as _;
+use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use anyhow::bail;
 use clap::Args;
 use dyad_command::cancel_on_signal;
 
+use super::comparison::{Comparison, Shared};
 use crate::ann::{
-    Deadlines, Job, Judge, Measured, Reuse, Workload, lock_cache, prepare, run, summary, write_engines, write_plots,
-    write_points, write_results, write_table,
+    Deadlines, Growth, Job, Judge, Measured, Reuse, Workload, lock_cache, prepare, run, summary, write_engines,
+    write_growth, write_plots, write_points, write_results, write_table,
 };
-use crate::harness::{Programs, program_hash, scripts_hash};
+use crate::harness::program_hash;
 
 /// Measure approximate search against its peers: recall, speed, build time, memory, each engine in a process of its own.
 #[derive(Debug, Args)]
@@ -27,76 +28,94 @@ pub(super) struct Ann {
     out: PathBuf,
 }
 
+/// Measure workloads of several sizes, and fit how speed and build time grow with the number of vectors.
+#[derive(Debug, Args)]
+pub(super) struct GrowthCommand {
+    /// Workloads of one kind of data and different sizes.
+    #[arg(long, value_name = "TOML", value_delimiter = ',', num_args = 1.., required = true)]
+    workloads: Vec<PathBuf>,
+    #[command(flatten)]
+    how: How,
+    /// Folder for growth.json, and one folder per workload as `ann` writes them.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Approximate search.
+#[derive(Debug)]
+struct Search;
+
+impl Comparison for Search {
+    const ENGINES: &'static str = "dyad, `hnsw_rs`, and the peers that benches/peers/ann.py knows. `svs-lvq` stands for all LVQ \
+         variants, of which the best counts at each recall";
+    const PYTHON: &'static str = ".venv-ann/bin/python";
+    const PEERS: &'static str = "benches/peers/ann.py";
+    const RECORDS: &'static str = "benches/records/ann";
+    const CACHE: &'static str = "prepared vectors, exact neighbours and built indexes";
+    const TIMEOUT_S: &'static str = "600";
+}
+
 /// How a workload is measured.
 #[derive(Debug, Args)]
-pub(super) struct How {
-    /// Engines between commas, in place of the workload's: dyad, `hnsw_rs`, and the peers that benches/peers/ann.py knows.
-    /// `svs-lvq` stands for all LVQ variants, of which the best counts at each recall.
-    #[arg(long, value_delimiter = ',')]
-    engines: Vec<String>,
-    /// Timed passes on one thread, in place of the workload's.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
-    repeats: Option<u16>,
+struct How {
+    #[command(flatten)]
+    shared: Shared<Search>,
     /// Values of one engine's sweep parameter, in place of its own: NAME=V1:V2:... May be given several times.
     #[arg(long, value_name = "ENGINE=VALUES", value_parser = parse_sweep)]
     sweep: Vec<(String, Vec<u32>)>,
-    /// Python with the peers' packages.
-    #[arg(long, default_value = ".venv-ann/bin/python", value_name = "FILE")]
-    python: PathBuf,
-    /// The peers' worker.
-    #[arg(long, default_value = "benches/peers/ann.py", value_name = "FILE")]
-    peers: PathBuf,
-    /// Folder of prepared vectors, exact neighbours and built indexes.
-    #[arg(long, default_value = "target/dyad-bench", value_name = "DIR")]
-    cache: PathBuf,
-    /// Where relative data paths are looked for, if not beside the workload.
-    #[arg(long, env = "DYAD_DATA", value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Engines whose kept indexes are built anew, between commas.
+    /// Engines whose kept indexes are built again, between commas.
     #[arg(long, value_delimiter = ',')]
     rebuild: Vec<String>,
     /// Take indexes from an earlier build of this program, or of earlier scripts of the peers: for changes that leave
     /// builders and formats as they are.
     #[arg(long)]
     keep_indexes: bool,
-    /// Also write both tables to benches/records/ann, or to this folder, under the names of workload, day and revision.
-    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "benches/records/ann")]
-    record: Option<PathBuf>,
     /// Also write the results as ann-benchmarks does: OUT/results/WORKLOAD/K/ENGINE/*.hdf5.
     #[arg(long)]
     hdf5: bool,
     /// Time for one build, in seconds.
     #[arg(long, default_value_t = 14_400, value_parser = clap::value_parser!(u64).range(1..))]
     build_timeout_s: u64,
-    /// Time for any other answer of an engine, in seconds.
-    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
-    timeout_s: u64,
 }
 
 impl Ann {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let measured = self.how.measure(&self.workload, &self.out)?;
-        write_table(&mut std::io::stdout().lock(), &measured)?;
+        write_table(&mut stdout().lock(), &measured)?;
         refuse_failures(&measured)
+    }
+}
+
+impl GrowthCommand {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let mut runs = Vec::new();
+        for workload in &self.workloads {
+            let name = workload.file_stem().map_or_else(|| "workload".into(), |name| name.to_string_lossy());
+            let measured = self.how.measure(workload, &self.out.join(name.as_ref()))?;
+            write_table(&mut stdout().lock(), &measured)?;
+            runs.push(measured);
+        }
+        let growth = Growth::of(&runs);
+        let record = runs.first().map_or_else(String::new, |first| first.stamp.record("growth"));
+        let text = format!("{:#}\n", growth.to_json());
+        self.how.shared.write(&self.out.join("growth.json"), &(record + ".json"), text.as_bytes())?;
+        write_growth(&mut stdout().lock(), &growth)?;
+        runs.iter().try_for_each(refuse_failures)
     }
 }
 
 impl How {
     /// Measures a workload and writes what was measured into `out`.
-    pub(super) fn measure(&self, workload: &Path, out: &Path) -> anyhow::Result<Measured> {
-        let cancel = cancel_on_signal()?;
-        let mut workload = Workload::read(workload, self.data.as_deref())?;
-        if let Some(repeats) = self.repeats {
-            workload.repeats = usize::from(repeats);
-        }
+    fn measure(&self, workload: &Path, out: &Path) -> anyhow::Result<Measured> {
+        let (cancel, shared) = (cancel_on_signal()?, &self.shared);
+        let mut workload = Workload::read(workload, shared.data.as_deref())?;
+        let engines = shared.apply(&mut workload.repeats, &workload.engines)?;
         workload.sweep.extend(self.sweep.iter().cloned());
-        let engines = if self.engines.is_empty() { workload.engines.clone() } else { self.engines.clone() };
-        plain_names(&engines)?;
         fs_err::create_dir_all(out)?;
-        let _lock = lock_cache(&self.cache)?;
+        let _lock = lock_cache(&shared.cache)?;
         let note = |text: &str| tracing::info!("{text}");
-        let ready = prepare(&workload, &self.cache, &cancel, &note)?;
-        let ours = std::env::current_exe()?;
+        let ready = prepare(&workload, &shared.cache, &cancel, &note)?;
+        let programs = shared.programs()?;
         let job = Job {
             workload: &workload,
             engines,
@@ -104,67 +123,39 @@ impl How {
             reuse: Reuse {
                 rebuild: self.rebuild.clone(),
                 other_programs: self.keep_indexes,
-                program: program_hash(&ours),
-                peers_program: scripts_hash(&self.peers),
+                program: program_hash(&programs.ours),
+                peers_program: program_hash(&programs.peers),
             },
-            programs: Programs { ours, python: self.python.clone(), peers: self.peers.clone() },
-            cache: self.cache.clone(),
-            deadlines: Deadlines {
-                build: Duration::from_secs(self.build_timeout_s),
-                other: Duration::from_secs(self.timeout_s),
-            },
+            programs,
+            cache: shared.cache.clone(),
+            deadlines: Deadlines { build: Duration::from_secs(self.build_timeout_s), other: shared.timeout() },
             cancel,
         };
         let measured = run(&job, &ready, &note)?;
-        self.write(&measured, out)?;
+        write_plots(out, &measured)?;
+        fs_err::write(out.join("summary.json"), format!("{:#}\n", summary(&measured)))?;
+        let (mut points, mut engines) = (Vec::new(), Vec::new());
+        write_points(&mut points, &measured)?;
+        write_engines(&mut engines, &measured)?;
+        for (kind, rows) in [("points.csv", points), ("engines.csv", engines)] {
+            let record = format!("{}-{kind}", measured.stamp.record(&measured.workload));
+            shared.write(&out.join(kind), &record, &rows)?;
+        }
         if self.hdf5 {
             let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
             write_results(out, &measured, &judge)?;
         }
         Ok(measured)
     }
-
-    /// Where records go, if they are wanted.
-    pub(super) fn records(&self) -> Option<&Path> {
-        self.record.as_deref()
-    }
-
-    fn write(&self, measured: &Measured, out: &Path) -> anyhow::Result<()> {
-        write_plots(out, measured)?;
-        fs_err::write(out.join("summary.json"), format!("{:#}\n", summary(measured)))?;
-        let (mut points, mut engines) = (Vec::new(), Vec::new());
-        write_points(&mut points, measured)?;
-        write_engines(&mut engines, measured)?;
-        fs_err::write(out.join("points.csv"), &points)?;
-        fs_err::write(out.join("engines.csv"), &engines)?;
-        if let Some(records) = &self.record {
-            fs_err::create_dir_all(records)?;
-            let name = measured.stamp.record(&measured.workload);
-            fs_err::write(records.join(format!("{name}-points.csv")), &points)?;
-            fs_err::write(records.join(format!("{name}-engines.csv")), &engines)?;
-        }
-        Ok(())
-    }
-}
-
-/// Names of engines become names of files.
-pub(super) fn plain_names(engines: &[String]) -> anyhow::Result<()> {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-    for engine in engines {
-        if engine.is_empty() || !engine.chars().all(plain) {
-            bail!("--engines: expected names between commas, got `{engine}`");
-        }
-    }
-    Ok(())
 }
 
 /// A run without some of its engines is written and printed, and still no success.
-pub(super) fn refuse_failures(measured: &Measured) -> anyhow::Result<()> {
+fn refuse_failures(measured: &Measured) -> anyhow::Result<()> {
     let names: Vec<&str> = measured.failures.iter().map(|(name, _)| name.as_str()).collect();
     if names.is_empty() {
         return Ok(());
     }
-    std::io::stdout().flush()?;
+    stdout().flush()?;
     bail!("{} of {} engines failed: {}", names.len(), names.len() + measured.engines.len(), names.join(", "))
 }
 

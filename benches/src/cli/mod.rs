@@ -4,24 +4,18 @@
 //! |---|---|
 //! | `quality.rs` | `dyad-bench quality` |
 //! | `metrics.rs` | `dyad-bench metrics` |
-//! | `ann.rs` | `dyad-bench ann` |
-//! | `encode.rs` | `dyad-bench encode` |
-//! | `train_step.rs` | `dyad-bench train-step` |
-//! | `comparison.rs` | what these two share |
+//! | `ann.rs` | `dyad-bench ann` and `growth` |
+//! | `comparison.rs` | `dyad-bench encode` and `train-step`; what all comparisons share |
 //! | `reproduce.rs` | `dyad-bench reproduce` |
-//! | `growth.rs` | `dyad-bench growth` |
 //! | `synth.rs` | `dyad-bench synth` |
 
 mod ann;
 mod comparison;
-mod encode;
-mod growth;
 mod metrics;
 mod quality;
 #[cfg(feature = "torch")]
 mod reproduce;
 mod synth;
-mod train_step;
 
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
@@ -30,10 +24,11 @@ use clap::{Parser, Subcommand};
 use dyad_command::{FAILURE, INTERRUPTED, USAGE};
 use dyad_index::kernels::{self, UnknownKernels};
 
+use self::comparison::Compare;
 use crate::ann::worker as ann_worker;
-use crate::encode::worker as encode_worker;
+use crate::encode::{self, Encode};
 use crate::harness::Error;
-use crate::train_step::worker as train_step_worker;
+use crate::train_step::{self, TrainStep};
 
 /// Measures dyad.
 #[derive(Debug, Parser)]
@@ -52,37 +47,32 @@ enum Command {
     /// Measure approximate search against its peers.
     Ann(ann::Ann),
     /// Measure texts to vectors against peers.
-    Encode(comparison::Compare<encode::Encode>),
+    Encode(Compare<Encode>),
     /// Measure a step of training against peers.
-    TrainStep(comparison::Compare<train_step::TrainStep>),
+    TrainStep(Compare<TrainStep>),
     /// Show a paper's finding on real data: train, evaluate, compare.
     #[cfg(feature = "torch")]
     Reproduce(reproduce::Reproduce),
     /// Fit how speed and build time grow with the number of vectors.
-    Growth(growth::GrowthCommand),
-    /// Write a made-up set of vectors.
+    Growth(ann::GrowthCommand),
+    /// Write a synthetic set of vectors.
     Synth(synth::Synth),
     /// Serve one engine on stdin and stdout.
     #[command(hide = true)]
-    AnnWorker {
-        /// Which engine.
-        #[arg(long, value_parser = ann_worker::ENGINES)]
-        engine: String,
-    },
+    AnnWorker(Engine),
     /// Serve one engine on stdin and stdout.
     #[command(hide = true)]
-    EncodeWorker {
-        /// Which engine.
-        #[arg(long, value_parser = encode_worker::ENGINES)]
-        engine: String,
-    },
+    EncodeWorker(Engine),
     /// Serve one engine on stdin and stdout.
     #[command(hide = true)]
-    TrainStepWorker {
-        /// Which engine.
-        #[arg(long, value_parser = train_step_worker::ENGINES)]
-        engine: String,
-    },
+    TrainStepWorker(Engine),
+}
+
+/// The engine that a worker serves.
+#[derive(Debug, clap::Args)]
+struct Engine {
+    #[arg(long)]
+    engine: String,
 }
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
@@ -99,15 +89,20 @@ impl Arguments {
             Command::Ann(arguments) => arguments.run(),
             Command::Growth(arguments) => arguments.run(),
             Command::Synth(arguments) => arguments.run(),
-            Command::AnnWorker { engine } => ann_worker::serve(&engine, stdin().lock(), stdout()),
+            Command::AnnWorker(Engine { engine }) => ann_worker::serve(&engine, stdin().lock(), stdout()),
             Command::Encode(arguments) => arguments.run(),
-            Command::EncodeWorker { engine } => encode_worker::serve(&engine, stdin().lock(), stdout()),
+            #[cfg(feature = "torch")]
+            Command::EncodeWorker(Engine { engine }) => encode::serve(&engine, stdin().lock(), stdout()),
             Command::TrainStep(arguments) => arguments.run(),
-            Command::TrainStepWorker { engine } => {
-                #[cfg(feature = "torch")]
+            #[cfg(feature = "torch")]
+            Command::TrainStepWorker(Engine { engine }) => {
                 dyad_encoder::train::keep_freed_memory();
-                train_step_worker::serve(&engine, stdin().lock(), stdout())
+                train_step::serve(&engine, stdin().lock(), stdout())
             }
+            #[cfg(not(feature = "torch"))]
+            Command::EncodeWorker(Engine { engine }) | Command::TrainStepWorker(Engine { engine }) => anyhow::bail!(
+                "this dyad-bench was built without feature `torch`, which holds our `{engine}`. Build it with default features"
+            ),
             #[cfg(feature = "torch")]
             Command::Reproduce(arguments) => {
                 dyad_encoder::train::keep_freed_memory();

@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 use dyad_command::{Cancellation, ProgressBar};
 
 use crate::dataset::synthetic::{Synthetic, write};
-use crate::dataset::{bin, exact, read_vectors};
+use crate::dataset::{exact, read_vectors, write_neighbours};
 
-/// Write a made-up set: clusters of Zipf-like sizes and low intrinsic dimension. Any size; memory does not grow with it.
+/// Write a synthetic set: clusters of Zipf-like sizes and low intrinsic dimension. Any size; memory does not grow with it.
 #[derive(Debug, Args)]
 pub(super) struct Synth {
     #[command(flatten)]
@@ -47,7 +47,7 @@ impl Synth {
         if let Some(k) = self.neighbours {
             let (base, queries) = (read_vectors(&base)?, read_vectors(&queries)?);
             let (found, scores) = exact(&base, &queries, usize::from(k), self.parameters.metric());
-            bin::write_neighbours(&self.out.join("neighbours.ibin"), &found, &scores)?;
+            write_neighbours(&self.out.join("neighbours.ibin"), &found, &scores)?;
         }
         Ok(())
     }

@@ -6,29 +6,14 @@ use std::path::{Path, PathBuf};
 /// Why vectors or neighbours could not be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum Error {
     /// A file is not what its name says, or its values cannot be used.
     #[error("`{}`: {field}: expected {expected}, got {got}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// Which part of it.
-        field: String,
-        /// What would be right, and the fix where there is one.
-        expected: String,
-        /// What is there.
-        got: String,
-    },
+    Malformed { path: PathBuf, field: String, expected: String, got: String },
     /// Generator parameters that make no data.
     #[error("synthetic data: `{field}`: expected {expected}, got {got}")]
-    Parameter {
-        /// The parameter.
-        field: &'static str,
-        /// What would be right.
-        expected: String,
-        /// What was asked for.
-        got: String,
-    },
+    Parameter { field: &'static str, expected: String, got: String },
     /// The work was ended before it was done.
     #[error("cancelled")]
     Cancelled,

@@ -9,8 +9,7 @@ use dyad_index::search::{Scored, TopK};
 use rayon::prelude::*;
 
 use super::error::{Error, Result};
-use super::matrix::{Matrix, Neighbours};
-use super::metric::Metric;
+use super::matrix::{Matrix, Metric, Neighbours};
 
 /// Bytes of rows that are compared with all queries before the next ones: half of a usual second-level cache.
 const BLOCK_BYTES: usize = 512 << 10;
@@ -41,59 +40,34 @@ pub fn exact_unless(
         Metric::L2 => base.rows().map(|row| 0.5 * kernels::dot(row, row)).collect(),
     };
     let groups: Vec<usize> = (0..queries.len()).step_by(QUERIES).collect();
-    let found: Vec<Vec<Vec<(u32, f64)>>> = groups
-        .into_par_iter()
-        .map(|first| {
-            let members = first..(first + QUERIES).min(queries.len());
-            scan(Ground { base, metric, offsets: &offsets }, queries, members, k, cancel)
-        })
-        .collect::<Result<_>>()?;
-    let all = || found.iter().flatten().flatten();
-    let ids = all().map(|(id, _)| *id).collect();
-    let scores = all().map(|(_, score)| *score as f32).collect();
-    Ok((Neighbours::new(k, ids), scores))
-}
-
-/// Rows, how they are compared, and what their inner products lack.
-#[derive(Clone, Copy)]
-struct Ground<'a> {
-    base: &'a Matrix,
-    metric: Metric,
-    offsets: &'a [f32],
-}
-
-fn scan(
-    Ground { base, metric, offsets }: Ground<'_>,
-    queries: &Matrix,
-    members: std::ops::Range<usize>,
-    k: usize,
-    cancel: &Cancellation,
-) -> Result<Vec<Vec<(u32, f64)>>> {
-    let mut best: Vec<TopK<Scored>> = members.clone().map(|_| TopK::new(k + SPARE)).collect();
-    let block = (BLOCK_BYTES / (4 * base.dim().max(1))).max(1);
-    for start in (0..base.len()).step_by(block) {
-        if cancel.is_cancelled() {
-            return Err(Error::Cancelled);
-        }
-        for (query, best) in members.clone().zip(&mut best) {
-            let query = queries.row(query);
-            for row in start..(start + block).min(base.len()) {
-                let score = kernels::dot(query, base.row(row)) - offsets.get(row).copied().unwrap_or(0.0);
-                best.offer(Scored { node: row as u32, score });
+    let scan = |first: usize| -> Result<Vec<(u32, f64)>> {
+        let members = first..(first + QUERIES).min(queries.len());
+        let mut best: Vec<TopK<Scored>> = members.clone().map(|_| TopK::new(k + SPARE)).collect();
+        let block = (BLOCK_BYTES / (4 * base.dim().max(1))).max(1);
+        for start in (0..base.len()).step_by(block) {
+            if cancel.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
+            for (query, best) in members.clone().zip(&mut best) {
+                let query = queries.row(query);
+                for row in start..(start + block).min(base.len()) {
+                    let score = kernels::dot(query, base.row(row)) - offsets.get(row).copied().unwrap_or(0.0);
+                    best.offer(Scored { node: row as u32, score });
+                }
             }
         }
-    }
-    let rescore = |(query, best): (usize, &mut TopK<Scored>)| {
-        let mut hits: Vec<(u32, f64)> = best
-            .drain_sorted()
-            .into_iter()
-            .map(|hit| (hit.node, metric.score(queries.row(query), base.row(hit.node as usize))))
-            .collect();
-        hits.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
-        hits.truncate(k);
-        hits
+        let rescore = |(query, best): (usize, &mut TopK<Scored>)| {
+            let exact = |hit: Scored| (hit.node, metric.score(queries.row(query), base.row(hit.node as usize)));
+            let mut hits: Vec<(u32, f64)> = best.drain_sorted().into_iter().map(exact).collect();
+            hits.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
+            hits.truncate(k);
+            hits
+        };
+        Ok(members.zip(&mut best).flat_map(rescore).collect())
     };
-    Ok(members.zip(&mut best).map(rescore).collect())
+    let found: Vec<Vec<(u32, f64)>> = groups.into_par_iter().map(scan).collect::<Result<_>>()?;
+    let (ids, scores) = found.into_iter().flatten().map(|(id, score)| (id, score as f32)).unzip();
+    Ok((Neighbours::new(k, ids), scores))
 }
 
 #[cfg(test)]
@@ -121,7 +95,7 @@ mod tests {
             let (found, scores) = exact(&base, &queries, 12, metric);
             assert_eq!((found.len(), found.k(), scores.len()), (130, 12, 130 * 12));
             for (number, query) in queries.rows().enumerate() {
-                assert_eq!(found.of(number), oracle(&base, query, 12, metric), "{metric:?} {number}");
+                assert_eq!(found.row(number), oracle(&base, query, 12, metric), "{metric:?} {number}");
             }
         }
     }
@@ -139,6 +113,6 @@ mod tests {
     fn fewer_rows_than_wanted_are_all_given_and_equal_ones_by_number() {
         let base = Matrix::new(2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
         let (found, _) = exact(&base, &Matrix::new(2, vec![1.0, 0.0]), 10, Metric::Ip);
-        assert_eq!((found.k(), found.of(0)), (3, &[0, 2, 1][..]));
+        assert_eq!((found.k(), found.row(0)), (3, &[0, 2, 1][..]));
     }
 }

@@ -6,8 +6,7 @@ use std::path::Path;
 use hdf5_pure::{AttrValue, File, H5Element};
 
 use super::error::{Result, malformed};
-use super::matrix::{Matrix, Neighbours};
-use super::metric::Metric;
+use super::matrix::{Matrix, Metric, Neighbours, of_rows};
 
 /// A data file's content.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,8 +56,7 @@ pub fn read(path: &Path) -> Result<Hdf5> {
     let named = file.root().datasets().map_err(|error| malformed(path, "root group", "a list of data sets", error))?;
     let neighbours = if named.iter().any(|name| name == "neighbors") {
         let (k, ids) = dataset::<i64>(path, &file, "neighbors")?;
-        let ids = ids.into_iter().map(|id| u32::try_from(id).map_err(|_| malformed(path, "neighbors", "rows", id)));
-        Some(Neighbours::new(k, ids.collect::<Result<_>>()?))
+        Some(of_rows(path, k, ids.into_iter())?)
     } else {
         None
     };

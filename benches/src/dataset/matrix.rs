@@ -1,28 +1,45 @@
-//! Rows of vectors and lists of neighbours in memory.
+//! Rows of vectors and lists of neighbours in memory, and how two vectors are compared.
 
-/// Row-major vectors, all of one length.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Matrix {
-    dim: usize,
-    values: Vec<f32>,
+use std::fmt::Display;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{Result, malformed};
+
+/// Row-major values, all rows of one length.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rows<T> {
+    width: usize,
+    values: Vec<T>,
 }
 
-impl Matrix {
-    /// Rows of `dim` values; values behind the last whole row are dropped.
-    pub fn new(dim: usize, mut values: Vec<f32>) -> Self {
-        let whole = values.len().checked_div(dim).unwrap_or(0) * dim;
-        values.truncate(whole);
-        Self { dim, values }
+/// Vectors.
+pub type Matrix = Rows<f32>;
+/// For every query the ids of its nearest rows, nearest first.
+pub type Neighbours = Rows<u32>;
+
+impl<T> Rows<T> {
+    /// Rows of `width` values; values after the last whole row are dropped.
+    pub fn new(width: usize, values: Vec<T>) -> Self {
+        let mut rows = Self { width, values };
+        rows.truncate(rows.len());
+        rows
     }
 
-    /// Values per row.
+    /// Values per vector.
     pub fn dim(&self) -> usize {
-        self.dim
+        self.width
+    }
+
+    /// Ids per query.
+    pub fn k(&self) -> usize {
+        self.width
     }
 
     /// Rows.
     pub fn len(&self) -> usize {
-        self.values.len().checked_div(self.dim).unwrap_or(0)
+        self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
     /// No rows at all.
@@ -31,68 +48,66 @@ impl Matrix {
     }
 
     /// One row; empty where there is none.
-    pub fn row(&self, row: usize) -> &[f32] {
-        self.values.get(row * self.dim..(row + 1) * self.dim).unwrap_or(&[])
+    pub fn row(&self, row: usize) -> &[T] {
+        self.values.get(row * self.width..(row + 1) * self.width).unwrap_or(&[])
     }
 
     /// All rows in order.
-    pub fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
-        self.values.chunks_exact(self.dim.max(1))
+    pub fn rows(&self) -> std::slice::ChunksExact<'_, T> {
+        self.values.chunks_exact(self.width.max(1))
     }
 
     /// All values in order.
-    pub fn values(&self) -> &[f32] {
+    pub fn values(&self) -> &[T] {
         &self.values
     }
 
     /// All values in order.
-    pub fn values_mut(&mut self) -> &mut [f32] {
+    pub fn values_mut(&mut self) -> &mut [T] {
         &mut self.values
     }
 
     /// Keeps the first `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
-        self.values.truncate(rows.saturating_mul(self.dim));
+        self.values.truncate(rows.saturating_mul(self.width));
     }
 }
 
-/// For every query the ids of its nearest rows, nearest first.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Neighbours {
+/// Neighbours of ids none of which may be negative.
+pub(super) fn of_rows<T: TryInto<u32> + Copy + Display>(
+    path: &Path,
     k: usize,
-    ids: Vec<u32>,
+    ids: impl Iterator<Item = T>,
+) -> Result<Neighbours> {
+    let ids = ids.map(|id| id.try_into().map_err(|_| malformed(path, "ids", "ids of rows", id)));
+    Ok(Neighbours::new(k, ids.collect::<Result<_>>()?))
 }
 
-impl Neighbours {
-    /// Lists of `k` ids; ids behind the last whole list are dropped.
-    pub fn new(k: usize, mut ids: Vec<u32>) -> Self {
-        let whole = ids.len().checked_div(k).unwrap_or(0) * k;
-        ids.truncate(whole);
-        Self { k, ids }
+/// How vectors are compared; the larger score is the nearer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    /// Inner product of unit vectors.
+    Ip,
+    /// Minus the squared Euclidean distance.
+    L2,
+}
+
+impl Metric {
+    /// Its name in workloads and requests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ip => "ip",
+            Self::L2 => "l2",
+        }
     }
 
-    /// Ids per query.
-    pub fn k(&self) -> usize {
-        self.k
-    }
-
-    /// Queries.
-    pub fn len(&self) -> usize {
-        self.ids.len().checked_div(self.k).unwrap_or(0)
-    }
-
-    /// No queries at all.
-    pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
-    }
-
-    /// The ids of one query; empty where there is none.
-    pub fn of(&self, query: usize) -> &[u32] {
-        self.ids.get(query * self.k..(query + 1) * self.k).unwrap_or(&[])
-    }
-
-    /// All ids in order.
-    pub fn ids(&self) -> &[u32] {
-        &self.ids
+    /// The score in f64: what recall is judged by.
+    pub fn score(self, left: &[f32], right: &[f32]) -> f64 {
+        let pairs = left.iter().zip(right).map(|(left, right)| (f64::from(*left), f64::from(*right)));
+        match self {
+            Self::Ip => pairs.map(|(left, right)| left * right).sum(),
+            Self::L2 => -pairs.map(|(left, right)| (left - right) * (left - right)).sum::<f64>(),
+        }
     }
 }

@@ -1,15 +1,11 @@
-//! Vectors, queries and exact neighbours: read from the field's formats, made up, or computed.
+//! Vectors, queries and exact neighbours: read from the field's formats, synthesized, or computed.
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `matrix.rs` | rows and lists of neighbours in memory |
-//! | `metric.rs` | inner product of unit vectors, or Euclidean distance |
-//! | `raw.rs` | values in and out of files, lengths checked |
-//! | `npy.rs` | NumPy arrays |
-//! | `bin.rs` | `.fbin`, `.ibin` (big-ann-benchmarks) |
-//! | `vecs.rs` | `.fvecs`, `.ivecs` (TEXMEX) |
+//! | `matrix.rs` | rows and lists of neighbours in memory, and how vectors are compared |
+//! | `formats.rs` | `.fbin`, `.ibin`, `.fvecs`, `.ivecs`; files by their endings |
+//! | [`npy`] | NumPy arrays |
 //! | [`hdf5`] | data files of ann-benchmarks |
-//! | `read.rs` | files by their endings |
 //! | `unit.rs` | rows that a metric can use |
 //! | `exact.rs` | exact neighbours by a full scan |
 //! | [`synthetic`] | clustered sets of any size |
@@ -18,24 +14,19 @@
 //! Every reader checks the file's length against its header before it allocates; what does not fit is an error that names
 //! file, field, expected and got.
 
-pub mod bin;
 mod error;
 mod exact;
+mod formats;
 pub mod hdf5;
 mod matrix;
-mod metric;
 pub mod npy;
-mod raw;
-mod read;
 pub mod synthetic;
 mod unit;
-pub mod vecs;
 
 pub use error::{Error, Result};
 pub use exact::{exact, exact_unless};
-pub use matrix::{Matrix, Neighbours};
-pub use metric::Metric;
-pub use read::{read_neighbours, read_vectors};
+pub use formats::{read_neighbours, read_vectors, write_neighbours};
+pub use matrix::{Matrix, Metric, Neighbours, Rows};
 pub use unit::{make_unit, require_finite};
 
 #[cfg(test)]

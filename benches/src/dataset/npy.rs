@@ -5,7 +5,7 @@ use std::path::Path;
 use dyad_files::npy::{Dtype, NpyError, NpyFile, write};
 
 use super::error::{Error, Result, malformed};
-use super::matrix::{Matrix, Neighbours};
+use super::matrix::{Matrix, Neighbours, of_rows};
 
 impl From<NpyError> for Error {
     fn from(error: NpyError) -> Self {
@@ -32,8 +32,7 @@ pub fn is_f32(path: &Path) -> Result<bool> {
 /// Reads neighbours: `<i4`, `<u4` or `<i8`, none of them negative.
 pub fn read_neighbours(path: &Path) -> Result<Neighbours> {
     let (k, ids) = read_ids(path)?;
-    let ids = ids.into_iter().map(|id| u32::try_from(id).map_err(|_| malformed(path, "ids", "ids of rows", id)));
-    Ok(Neighbours::new(k, ids.collect::<Result<_>>()?))
+    of_rows(path, k, ids.into_iter())
 }
 
 /// Reads a matrix of ids: its columns and its values. -1 stands for no neighbour.

@@ -5,7 +5,21 @@ use std::path::Path;
 use hdf5_pure::{AttrValue, FileBuilder};
 use proptest::prelude::*;
 
+use super::formats::{Value, create_bin, write_values};
 use super::*;
+
+fn write_fbin(path: &Path, matrix: &Matrix) -> Result<()> {
+    Ok(write_values(&mut create_bin(path, matrix.len(), matrix.dim())?, matrix.values())?)
+}
+
+fn write_vecs<T: Value>(path: &Path, rows: &Rows<T>) -> Result<()> {
+    let mut out = Vec::new();
+    for row in rows.rows() {
+        write_values(&mut out, &[row.len() as i32])?;
+        write_values(&mut out, row)?;
+    }
+    Ok(fs_err::write(path, out)?)
+}
 
 fn matrix() -> impl Strategy<Value = Matrix> {
     (1usize..20, 1usize..20).prop_flat_map(|(n, dim)| {
@@ -25,8 +39,8 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         npy::write_vectors(&path("v.npy"), &matrix).unwrap();
-        bin::write_vectors(&path("v.fbin"), &matrix).unwrap();
-        vecs::write_vectors(&path("v.fvecs"), &matrix).unwrap();
+        write_fbin(&path("v.fbin"), &matrix).unwrap();
+        write_vecs(&path("v.fvecs"), &matrix).unwrap();
         for name in ["v.npy", "v.fbin", "v.fvecs"] {
             prop_assert_eq!(&read_vectors(&path(name)).unwrap(), &matrix, "{}", name);
         }
@@ -36,10 +50,10 @@ proptest! {
     fn neighbours_survive_every_format(lists in neighbours()) {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        let ids: Vec<i32> = lists.ids().iter().map(|id| *id as i32).collect();
+        let ids: Vec<i32> = lists.values().iter().map(|id| *id as i32).collect();
         npy::write_ids(&path("n.npy"), lists.k(), &ids).unwrap();
-        bin::write_neighbours(&path("n.ibin"), &lists, &vec![0.5; ids.len()]).unwrap();
-        vecs::write_neighbours(&path("n.ivecs"), &lists).unwrap();
+        write_neighbours(&path("n.ibin"), &lists, &vec![0.5; ids.len()]).unwrap();
+        write_vecs(&path("n.ivecs"), &lists).unwrap();
         // An .ibin without scores, as other tools write plain int32 matrices.
         let bytes = fs_err::read(path("n.ibin")).unwrap();
         fs_err::write(path("plain.ibin"), &bytes[..8 + 4 * ids.len()]).unwrap();
@@ -136,7 +150,7 @@ fn malformed_files_are_refused_by_field() {
         ("v.fbin", vec![1, 0, 0], "sizes: expected 8 bytes"),
         ("v.fbin", words(&[-1, -1]), "file size: expected 73786976260"),
         ("n.ibin", words(&[1, 2, 0, 1, 0]), "file size: expected 24 bytes"),
-        ("n.ibin", words(&[1, 1, -5, 0]), "ids: expected int32 ids that are not negative, got -5"),
+        ("n.ibin", words(&[1, 1, -5, 0]), "ids: expected ids of rows, got -5"),
         ("n.ibin", words(&[1, 0]), "k: expected at least 1, got 0"),
         ("v.fvecs", words(&[2, 0, 0, 2, 0]), "file size: expected a multiple of 12 bytes"),
         ("v.fvecs", words(&[2, 0, 0, 1, 0, 0]), "d of row 1: expected 2, as in row 0, got 1"),
@@ -210,7 +224,7 @@ fn hdf5_that_cannot_be_used_is_refused_by_part() {
     hdf5_file(&path, Some("ip"), (4, 3), None);
     assert!(said().contains("test: d: expected 4, as in train, got 3"), "{}", said());
     hdf5_file(&path, Some("ip"), (4, 4), Some(&[0, -1]));
-    assert!(said().contains("neighbors: expected rows, got -1"), "{}", said());
+    assert!(said().contains("ids: expected ids of rows, got -1"), "{}", said());
     FileBuilder::new().write(&path).unwrap();
     assert!(said().contains("attribute `distance`"), "{}", said());
     fs_err::write(&path, "no HDF5 at all").unwrap();

@@ -1,43 +1,38 @@
-//! Texts to vectors, measured against peers: one process per engine and shape, interleaved, the same texts for all.
+//! Texts to vectors, measured against peers: the same texts for all engines, in one call.
 //!
 //! | file | what lives there |
 //! |---|---|
 //! | `workload.rs` | which model, texts and engines: TOML |
-//! | `texts.rs` | real texts, read, chosen, cut to passages |
-//! | `tokens.rs` | the model's tokens: counting, cutting |
+//! | `texts.rs` | real texts, read, chosen, cut to passages by the model's tokens |
 //! | `model.rs` | the model directory: its sizes, and a view of it that reads longer texts |
 //! | `protocol.rs` | what harness and workers say to each other |
-//! | `run.rs` | the order of a run |
-//! | `seat.rs` | one engine's part in it |
-//! | `limit.rs` | what the machine can do: a large matrix product |
-//! | `compare.rs` | vectors beside those of the first engine |
-//! | `measured.rs` | what a run measured |
-//! | `summary.rs` | `summary.json` |
-//! | `record.rs` | `points.csv` |
-//! | `table.rs` | the figures for people |
-//! | `worker/` | our own end of the protocol |
+//! | `task.rs` | what engines are asked, and what is checked |
+//! | `measured.rs` | what is known of a shape and of an engine there; what the machine can do: a large matrix product |
+//! | `report.rs` | `points.csv`, `summary.json`, the table |
+//! | `worker.rs` | a worker that holds our encoder |
 
-mod compare;
-#[cfg(test)]
-mod fixture;
-mod limit;
 mod measured;
 mod model;
-pub mod protocol;
-mod record;
-mod run;
-mod seat;
-mod summary;
-mod table;
+mod protocol;
+mod report;
+mod task;
+#[cfg(test)]
+mod tests;
 mod texts;
-mod tokens;
-pub mod worker;
+#[cfg(feature = "torch")]
+mod worker;
 mod workload;
 
-pub use measured::{EngineAtShape, Measured, ShapeRun};
+use crate::harness;
+pub use measured::{Encode, Point};
 pub use model::ModelSize;
-pub use record::write_points;
-pub use run::run;
-pub use summary::summary;
-pub use table::write_table;
-pub use workload::{Job, Shape, TextSource, Workload};
+pub use protocol::More;
+pub use task::Context;
+#[cfg(feature = "torch")]
+pub(crate) use worker::serve;
+pub use workload::{Shape, TextSource, Workload};
+
+/// A run to be done. Vectors are compared with those of the first engine.
+pub type Job<'a> = harness::Job<'a, Workload>;
+/// A run.
+pub type Measured = harness::Measured<Encode>;

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::harness::{Error, Result};
 
 /// Sizes of a transformer, as far as its work goes by them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ModelSize {
     /// Layers.
     pub layers: u64,
@@ -34,10 +34,8 @@ impl ModelSize {
         let config = json(path)?.unwrap_or(Value::Null);
         let number = |names: [&'static str; 2]| {
             let found = names.iter().find_map(|name| config.get(name)?.as_u64()).filter(|&value| value > 0);
-            found.ok_or_else(|| Error::Workload {
-                path: path.to_owned(),
-                problem: format!("`{}`: expected a whole number above 0, got none", names[0]),
-            })
+            let problem = || format!("`{}`: expected a whole number above 0, got none", names[0]);
+            found.ok_or_else(|| Error::file(path, problem()))
         };
         let is_t5 = config.get("d_ff").is_some();
         let hidden = number(if is_t5 { ["d_model", "hidden_size"] } else { ["hidden_size", "dim"] })?;
@@ -92,10 +90,8 @@ impl Model {
         }
         let most = positions(json(&self.dir.join("config.json"))?.as_ref());
         if tokens > most {
-            return Err(Error::Workload {
-                path: self.dir.join("config.json"),
-                problem: format!("`max_position_embeddings`: expected at least {tokens} for this shape, got {most}"),
-            });
+            let problem = format!("`max_position_embeddings`: expected at least {tokens} for this shape, got {most}");
+            return Err(Error::file(&self.dir.join("config.json"), problem));
         }
         let key = xxh3_64(self.dir.as_os_str().as_encoded_bytes());
         let view = cache.join(format!("model-{key:016x}-{tokens}"));
@@ -145,9 +141,9 @@ fn settings_files(dir: &Path) -> Result<Vec<PathBuf>> {
 fn positions(config: Option<&Value>) -> usize {
     let Some(rows) = count(config, "max_position_embeddings") else { return usize::MAX };
     let family = config.and_then(|config| config.get("model_type")?.as_str()).unwrap_or("bert");
-    // Their positions begin behind the padding id.
-    let behind_padding = ["roberta", "xlm-roberta", "camembert", "mpnet"].contains(&family);
-    if behind_padding { rows.saturating_sub(count(config, "pad_token_id").unwrap_or(1) + 1) } else { rows }
+    // Their positions begin after the padding id.
+    let after_padding = ["roberta", "xlm-roberta", "camembert", "mpnet"].contains(&family);
+    if after_padding { rows.saturating_sub(count(config, "pad_token_id").unwrap_or(1) + 1) } else { rows }
 }
 
 fn count(file: Option<&Value>, field: &str) -> Option<usize> {
@@ -162,11 +158,8 @@ fn json(path: &Path) -> Result<Option<Value>> {
         return Ok(None);
     }
     let text = fs_err::read(path)?;
-    let fail = |error: serde_json::Error| Error::Workload {
-        path: path.to_owned(),
-        problem: format!("expected JSON, got: {error}"),
-    };
-    Ok(Some(serde_json::from_slice(&text).map_err(fail)?))
+    let read = serde_json::from_slice(&text);
+    Ok(Some(read.map_err(|error| Error::file(path, format!("expected JSON, got: {error}")))?))
 }
 
 #[cfg(test)]

@@ -4,16 +4,14 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::worker;
-use crate::harness::{self, NamedShape, Parts, Shaped};
+use crate::harness::{self, Parts, Shaped};
 
+/// Engines that this binary holds: our encoder in each number type that it may know.
+pub(crate) const OWN: [&str; 4] = ["dyad", "dyad-bf16", "dyad-f16", "dyad-int8"];
 /// Engines of a workload that names none.
 const ENGINES: [&str; 3] = ["dyad", "sentence-transformers", "onnxruntime"];
 /// Shortest passage: a few words between special tokens.
 const MIN_PASSAGE: usize = 8;
-
-/// A run to be done. Vectors are compared with those of the first engine.
-pub type Job<'a> = harness::Job<'a, Workload>;
 
 /// What one run measures. `benches/workloads/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -24,13 +22,13 @@ pub struct Workload {
     /// Directory of the model.
     pub model: PathBuf,
     /// Timed passes.
-    #[serde(default = "defaults::repeats")]
+    #[serde(default = "repeats")]
     pub repeats: usize,
     /// Threads of every engine; 0: as many as the machine has.
     #[serde(default)]
     pub threads: usize,
     /// Engines measured where the command names none.
-    #[serde(default = "defaults::engines")]
+    #[serde(default = "engines")]
     pub engines: Vec<String>,
     /// Sets of texts.
     #[serde(rename = "shape")]
@@ -59,20 +57,14 @@ pub struct TextSource {
     pub count: usize,
 }
 
-mod defaults {
-    //! Values of keys that a workload does not name.
-
-    pub(super) fn repeats() -> usize {
-        5
-    }
-    pub(super) fn engines() -> Vec<String> {
-        super::ENGINES.map(str::to_owned).to_vec()
-    }
+defaults! {
+    repeats: usize = 5;
+    engines: Vec<String> = ENGINES.map(str::to_owned).to_vec();
 }
 
 impl Shaped for Workload {
     type Shape = Shape;
-    const OWN: &'static [&'static str] = &worker::ENGINES;
+    const OWN: &'static [&'static str] = &OWN;
     const WORKER: &'static str = "encode-worker";
 
     fn parts(&mut self) -> Parts<'_, Shape> {
@@ -81,15 +73,15 @@ impl Shaped for Workload {
     }
 }
 
-impl NamedShape for Shape {
+impl harness::Shape for Shape {
     const FILES: &'static str = "texts";
 
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        self.texts.iter_mut().map(|source| &mut source.path)
+    fn files(&mut self) -> Vec<&mut PathBuf> {
+        self.texts.iter_mut().map(|source| &mut source.path).collect()
     }
 
     fn check(&self) -> Result<(), String> {

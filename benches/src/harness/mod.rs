@@ -2,67 +2,42 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `workload.rs` | workloads, and those of named shapes |
-//! | `named.rs` | what a workload names: itself, and files wherever they lie |
-//! | `inputs.rs` | what engines are given |
-//! | `job.rs` | a run that is to be done |
-//! | `programs.rs` | which program holds an engine |
+//! | `task.rs` | a comparison of engines that open a model, from its run to its record, summary and table |
+//! | `workload.rs` | its workloads, of named shapes, and its jobs |
+//! | `runner.rs` | the engines of a run, one step for each in turn |
 //! | `process.rs` | a worker process, asked with a deadline |
-//! | `replies.rs` | what workers of several protocols answer |
-//! | `serve.rs` | the other end: requests in, replies out |
-//! | `scratch.rs` | a folder that goes with the run |
-//! | `party.rs` | engines in their seats, one step for each in turn |
-//! | `passes.rs` | what the passes of one engine took |
-//! | `statistics.rs` | the middle, the tail and the ends of measured values |
-//! | `conditions.rs` | what was measured, where and when |
-//! | `machine.rs` | where and when |
-//! | `status.rs` | what this process holds in memory |
-//! | `csv.rs` | fields of comma-separated records |
-//! | `table.rs` | the engines in a table for people |
+//! | `serve.rs` | the other end: requests in, replies out; what all protocols share |
+//! | `run_info.rs` | what was measured, where and when |
+//! | `output.rs` | records, tables, statistics |
+//! | `files.rs` | files that workloads name and engines are given |
 //! | `error.rs` | what can go wrong |
-//! | `fixture.rs` | a made-up run, and what every worker answers, for tests |
 
-mod conditions;
-mod csv;
 mod error;
-#[cfg(test)]
-mod fixture;
-mod inputs;
-mod job;
-mod machine;
-mod named;
-mod party;
-mod passes;
+mod files;
+mod output;
 mod process;
-mod programs;
-mod replies;
-mod scratch;
+mod run_info;
+mod runner;
 mod serve;
-mod statistics;
-mod status;
-mod table;
+mod task;
+#[cfg(test)]
+pub(crate) mod tests;
 mod workload;
 
-pub use conditions::Conditions;
-pub use csv::field;
 pub(crate) use error::check;
 pub use error::{Error, Result};
-#[cfg(test)]
-pub(crate) use fixture::{test_conditions, test_machine, test_passes, test_stamp, test_worker};
-pub use inputs::{evenly, read_lines, write_lines};
-pub use job::Job;
-pub use machine::{Machine, Stamp, machine, program_hash, scripts_hash, stamp, threads, unix_time};
-pub use named::{find, find_data, plain_name};
-pub(crate) use party::Party;
-pub use party::Seat;
-pub use passes::Passes;
-pub use process::{Request, Worker};
-pub use programs::{OURS, Programs};
-pub use replies::{Memory, Opened};
-pub(crate) use scratch::SCRATCH;
-pub use scratch::in_scratch;
-pub use serve::serve;
-pub use statistics::{extremes, median, percentile};
-pub use status::own_bytes;
-pub use table::write_engines;
-pub use workload::{NamedShape, Parts, Shaped, read_toml};
+pub(crate) use files::{
+    SCRATCH, evenly, find_data, in_scratch, plain_name, plain_names, program_hash, read_lines, read_toml, write_lines,
+};
+pub(crate) use output::{extremes, field, median, or, per_second, percentile, write_csv, write_row};
+pub(crate) use process::Worker;
+pub use process::{OURS, Programs};
+pub use run_info::{Conditions, Machine, RunInfo};
+pub(crate) use run_info::{threads, unix_time};
+pub(crate) use runner::{EngineSession, Runner};
+pub use serve::Described;
+pub(crate) use serve::{Opened, own_bytes, serve};
+pub use task::{
+    At, Column, EngineRun, Limited, Measured, Session, ShapeRun, Task, run, summary, write_points, write_table,
+};
+pub use workload::{Job, Parts, Shape, Shaped};

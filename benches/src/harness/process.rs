@@ -1,8 +1,10 @@
-//! A worker process: started, asked with a deadline, killed by its id.
+//! Worker processes: which program holds an engine, how it is started, asked with a deadline, and killed by its id.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +14,13 @@ use std::time::{Duration, Instant};
 use dyad_command::Cancellation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::error::{Error, Result, check};
+use super::serve::{Described, Memory};
 
+/// The engine that others are compared with.
+pub const OURS: &str = "dyad";
 /// Lines of stderr (and of chatter on stdout) that are kept for an error message.
 const KEPT_LINES: usize = 12;
 /// Longest line; an engine describes itself in far less.
@@ -25,20 +30,40 @@ const TICK: Duration = Duration::from_millis(50);
 /// For a worker that was asked to end.
 const QUIT: Duration = Duration::from_secs(5);
 
-/// A request of a protocol, which goes over as a JSON object.
-pub trait Request: Serialize {
-    /// Its name on the wire; a worker ends after `quit`.
-    fn op(&self) -> &'static str;
+/// Where the programs are.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// This binary.
+    pub ours: PathBuf,
+    /// Python with the peers' packages.
+    pub python: PathBuf,
+    /// The peers' worker.
+    pub peers: PathBuf,
 }
+
+impl Programs {
+    /// The command of an engine's worker: a command of our own where there is one for it, else the peers' program.
+    pub(crate) fn command(&self, engine: &str, own: Option<&str>) -> Command {
+        let mut command = Command::new(if own.is_some() { &self.ours } else { &self.python });
+        match own {
+            Some(own) => command.arg(own),
+            None => command.arg(&self.peers),
+        };
+        command.args(["--engine", engine]);
+        command
+    }
+}
+
+type Kept = Arc<Mutex<VecDeque<String>>>;
 
 /// A running worker.
 #[derive(Debug)]
-pub struct Worker {
+pub(crate) struct Worker {
     engine: String,
     child: Child,
     stdin: Option<ChildStdin>,
     replies: Receiver<String>,
-    stderr: Arc<Mutex<VecDeque<String>>>,
+    stderr: Kept,
     /// Reads stderr, and ends with it.
     listener: Option<JoinHandle<()>>,
     cancel: Cancellation,
@@ -47,85 +72,89 @@ pub struct Worker {
 
 impl Worker {
     /// Starts a worker in a process group of its own, so that Ctrl-C reaches only the harness, which then ends it.
-    pub fn start(engine: &str, mut command: Command, cancel: Cancellation) -> Result<Self> {
+    pub(crate) fn start(engine: &str, mut command: Command, cancel: Cancellation) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().map_err(|source| Error::Start {
-            engine: engine.to_owned(),
-            program: command.get_program().to_string_lossy().into_owned(),
-            source,
-            hint: "Peers need a Python environment with their packages (--python)",
+        let mut child = command.spawn().map_err(|source| {
+            let program = command.get_program().to_string_lossy();
+            let hint = "Peers need a Python environment with their packages (--python)";
+            Error::Engine { engine: engine.to_owned(), problem: format!("cannot start `{program}`: {source}. {hint}") }
         })?;
         let (sender, replies) = sync_channel(4);
-        let stderr = Arc::new(Mutex::new(VecDeque::new()));
+        let stderr = Kept::default();
         if let Some(out) = child.stdout.take() {
             let kept = Arc::clone(&stderr);
-            thread::spawn(move || {
-                each_line(out, |line| {
-                    // A library that prints to stdout says nothing of the protocol.
-                    if line.starts_with('{') {
-                        return sender.send(line).is_ok();
-                    }
-                    keep(&kept, line);
-                    true
-                });
-            });
+            // A library that prints to stdout says nothing of the protocol.
+            let hear =
+                move |line: String| if line.starts_with('{') { sender.send(line).is_ok() } else { keep(&kept, line) };
+            thread::spawn(move || each_line(out, hear));
         }
         let listener = child.stderr.take().map(|errors| {
             let kept = Arc::clone(&stderr);
-            thread::spawn(move || {
-                each_line(errors, |line| {
-                    keep(&kept, line);
-                    true
-                });
-            })
+            thread::spawn(move || each_line(errors, |line| keep(&kept, line)))
         });
         let stdin = child.stdin.take();
         Ok(Self { engine: engine.to_owned(), child, stdin, replies, stderr, listener, cancel, gone: false })
     }
 
     /// The engine's name.
-    pub fn engine(&self) -> &str {
+    pub(crate) fn engine(&self) -> &str {
         &self.engine
     }
 
-    /// The process id.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Sends a request and waits for its reply. A worker that is late, gone or garbled is killed and stays so.
-    pub fn ask<T: DeserializeOwned>(&mut self, request: &impl Request, deadline: Duration) -> Result<T> {
-        let op = request.op();
-        let line = self.exchange(request, op, deadline).inspect_err(|_| self.kill())?;
-        let reply = |expected: &str| Error::Reply {
-            engine: self.engine.clone(),
-            op,
-            expected: expected.to_owned(),
-            got: line.trim().chars().take(200).collect(),
-        };
+    /// Sends a request, which is an object with an `op`, and waits for its reply. A worker that is late, gone or garbled is
+    /// killed and stays so.
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &impl Serialize, deadline: Duration) -> Result<T> {
+        let request = serde_json::to_value(request).map_err(std::io::Error::from)?;
+        let op = request["op"].as_str().unwrap_or_default();
+        let line = self.exchange(&request, op, deadline).inspect_err(|_| self.kill())?;
+        let got = || line.trim().chars().take(200).collect::<String>();
         let Ok(value) = serde_json::from_str::<Value>(&line) else {
-            let error = reply("one JSON object");
             self.kill();
-            return Err(error);
+            return Err(self.unexpected(op, "one JSON object", got()));
         };
         if let Some(message) = value.get("error") {
             let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
-            return Err(Error::Refused { engine: self.engine.clone(), op, message });
+            return Err(self.failed(format!("`{op}`: {message}")));
         }
-        let parsed = serde_json::from_value(value);
-        let parsed = parsed.map_err(|error| reply(&format!("the fields of the protocol ({error})")));
-        if parsed.is_err() {
+        serde_json::from_value(value).map_err(|error| {
             self.kill();
-        }
-        parsed
+            self.unexpected(op, format!("the fields of the protocol ({error})"), got())
+        })
     }
 
-    fn exchange(&mut self, request: &impl Request, op: &'static str, deadline: Duration) -> Result<String> {
+    /// What an engine says of itself. One that answers to another name is refused.
+    pub(crate) fn describe<M: DeserializeOwned>(&mut self, deadline: Duration) -> Result<Described<M>> {
+        let described: Described<M> = self.ask(&json!({ "op": "describe" }), deadline)?;
+        if described.engine == self.engine {
+            return Ok(described);
+        }
+        Err(self.unexpected("describe", &self.engine, described.engine))
+    }
+
+    /// Its memory; with `settle` freed memory is given back first and a new peak begins.
+    pub(crate) fn memory(&mut self, settle: bool, deadline: Duration) -> Result<Memory> {
+        self.ask(&json!({ "op": "memory", "settle": settle }), deadline)
+    }
+
+    /// A figure of a reply, refused in the words of `expected` where it is not above 0.
+    pub(crate) fn above_zero(&self, op: &str, expected: &str, got: f64) -> Result<f64> {
+        if got.is_finite() && got > 0.0 { Ok(got) } else { Err(self.unexpected(op, expected, got)) }
+    }
+
+    /// The error of a reply that the protocol does not allow.
+    pub(crate) fn unexpected(&self, op: &str, expected: impl Display, got: impl Display) -> Error {
+        self.failed(format!("reply to `{op}`: expected {expected}, got {got}"))
+    }
+
+    fn failed(&self, problem: String) -> Error {
+        Error::Engine { engine: self.engine.clone(), problem }
+    }
+
+    fn exchange(&mut self, request: &Value, op: &str, deadline: Duration) -> Result<String> {
         if self.gone {
             return Err(self.ended(op));
         }
-        let mut line = serde_json::to_string(request).map_err(std::io::Error::from)?;
-        line.push('\n');
+        let line = format!("{request}\n");
         let sent = self.stdin.as_mut().map(|stdin| stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush()));
         if !matches!(sent, Some(Ok(()))) {
             return Err(self.ended(op));
@@ -138,8 +167,9 @@ impl Worker {
                 Ok(line) => return Ok(line),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.ended(op)),
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => {
-                    let (engine, seconds) = (self.engine.clone(), deadline.as_secs());
-                    return Err(Error::Deadline { engine, op, seconds, stderr: self.last_words() });
+                    let (seconds, stderr) = (deadline.as_secs(), self.last_words());
+                    let problem = format!("no answer to `{op}` within {seconds} s; the worker was killed{stderr}");
+                    return Err(self.failed(problem));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -147,7 +177,7 @@ impl Worker {
     }
 
     /// Asks the worker to end, and kills it if it does not.
-    pub fn quit(mut self) {
+    pub(crate) fn quit(mut self) {
         if let Some(mut stdin) = self.stdin.take() {
             let _ = stdin.write_all(b"{\"op\":\"quit\"}\n");
         }
@@ -157,7 +187,7 @@ impl Worker {
         }
     }
 
-    fn ended(&mut self, op: &'static str) -> Error {
+    fn ended(&mut self, op: &str) -> Error {
         let until = Instant::now() + Duration::from_millis(500);
         // Its last words may be read a little later than its end is seen.
         let heard = |listener: &Option<JoinHandle<()>>| listener.as_ref().is_none_or(JoinHandle::is_finished);
@@ -170,17 +200,14 @@ impl Worker {
             Ok(Some(status)) => status.to_string(),
             _ => "it closed its output".to_owned(),
         };
-        Error::Ended { engine: self.engine.clone(), op, status, stderr: self.last_words() }
+        self.failed(format!("the worker ended during `{op}` ({status}){}", self.last_words()))
     }
 
     /// What it wrote to stderr last, to follow a message.
     fn last_words(&self) -> String {
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.is_empty() {
-            return String::new();
-        }
         let lines: Vec<&str> = kept.iter().map(String::as_str).collect();
-        format!(". It said:\n{}", lines.join("\n"))
+        if lines.is_empty() { String::new() } else { format!(". It said:\n{}", lines.join("\n")) }
     }
 
     fn kill(&mut self) {
@@ -210,10 +237,12 @@ fn each_line(from: impl Read, mut receive: impl FnMut(String) -> bool) {
     }
 }
 
-fn keep(kept: &Mutex<VecDeque<String>>, line: String) {
+/// Keeps the last lines; more are always welcome.
+fn keep(kept: &Mutex<VecDeque<String>>, line: String) -> bool {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
     kept.push_back(line);
     if kept.len() > KEPT_LINES {
         kept.pop_front();
     }
+    true
 }

@@ -1,28 +1,94 @@
 //! A worker of our own: requests from a reader, replies to a writer, one JSON object per line.
+//!
+//! A worker holds one engine, reads requests from stdin, answers on stdout and may write anything to stderr. A request that
+//! fails is answered by `{"error": "..."}`, and the worker lives on. All protocols share:
+//!
+//! | op | reply |
+//! |---|---|
+//! | `describe` | [`Described`] |
+//! | `memory` | [`Memory`]; with `settle` freed memory is given back first and a new peak begins |
+//! | `quit` | `{}` or the end of the process |
 
 use std::io::{BufRead, Write};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::process::Request;
+/// An engine, as it describes itself; `M` is what a comparison wants to know besides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described<M> {
+    /// Its name.
+    pub engine: String,
+    pub(crate) version: String,
+    /// How it is called, for the record.
+    pub(crate) settings: String,
+    #[serde(flatten)]
+    pub(crate) more: M,
+}
 
-/// Answers requests until `quit` or the end of `input`. A request that fails is answered by `{"error": "..."}`.
-pub fn serve<R: Request + DeserializeOwned>(
+/// What was opened is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Opened {
+    /// Milliseconds from files to ready.
+    pub(crate) open_ms: f64,
+}
+
+impl Opened {
+    /// The reply to a request whose work began then.
+    pub(crate) fn since(started: Instant) -> Value {
+        json!(Self { open_ms: started.elapsed().as_secs_f64() * 1e3 })
+    }
+}
+
+/// Memory of a worker, from `/proc/self/status`: `VmRSS` and `VmHWM`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    pub(crate) rss_bytes: u64,
+    pub(crate) peak_bytes: u64,
+}
+
+impl Memory {
+    /// Of this process; with `settle` a new peak begins first.
+    fn own(settle: bool) -> anyhow::Result<Self> {
+        if settle {
+            // Sets the peak back to what is resident now (man 5 proc).
+            fs_err::write("/proc/self/clear_refs", "5")?;
+        }
+        Ok(Self { rss_bytes: own_bytes("VmRSS")?, peak_bytes: own_bytes("VmHWM")? })
+    }
+}
+
+/// A field of `/proc/self/status` in bytes: `VmRSS` (resident), `VmHWM` (its peak), `RssAnon`, `RssFile`.
+pub(crate) fn own_bytes(name: &str) -> anyhow::Result<u64> {
+    let status = fs_err::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kilobytes.map(|kilobytes| kilobytes * 1024).with_context(|| format!("/proc/self/status has no `{name}` in kB"))
+}
+
+/// Answers requests until `quit` or the end of `input`; those that all protocols share by itself.
+pub(crate) fn serve<R: DeserializeOwned>(
     input: impl BufRead,
     mut output: impl Write,
+    described: &impl Serialize,
     mut answer: impl FnMut(R) -> anyhow::Result<Value>,
 ) -> anyhow::Result<()> {
     for line in input.lines() {
-        let line = line?;
-        let request: Result<R, _> = serde_json::from_str(&line);
-        let last = request.as_ref().is_ok_and(|request| request.op() == "quit");
-        let reply = request.context("not a request of the protocol").and_then(&mut answer);
+        let request = serde_json::from_str::<Value>(&line?).unwrap_or_default();
+        let op = request["op"].as_str().unwrap_or_default().to_owned();
+        let reply = match op.as_str() {
+            "describe" => Ok(json!(described)),
+            "memory" => Memory::own(request["settle"] == true).map(|memory| json!(memory)),
+            "quit" => Ok(json!({})),
+            _ => serde_json::from_value(request).context("not a request of the protocol").and_then(&mut answer),
+        };
         let reply = reply.unwrap_or_else(|error| json!({ "error": format!("{error:#}") }));
         writeln!(output, "{reply}")?;
         output.flush()?;
-        if last {
+        if op == "quit" {
             break;
         }
     }

@@ -9,6 +9,7 @@ use dyad_proto::validate::Violations;
 /// A measurement that was not made. No figures come out of half of one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum Error {
     /// Questions, judgements or a run that cannot be read or written.
     #[error(transparent)]
@@ -26,77 +27,29 @@ pub enum Error {
         qrels.display(),
         queries.display()
     )]
-    MissingQuery {
-        /// The judgements.
-        qrels: PathBuf,
-        /// The questions.
-        queries: PathBuf,
-        /// The first query that is missing, in key order.
-        query: String,
-        /// How many are missing.
-        missing: usize,
-    },
+    MissingQuery { qrels: PathBuf, queries: PathBuf, query: String, missing: usize },
     /// A question that no server takes.
     #[error("query `{query}`: {violations}")]
-    Question {
-        /// The query's key.
-        query: String,
-        /// What is wrong with it.
-        violations: Violations,
-    },
+    Question { query: String, violations: Violations },
     /// Judgements of other documents than the index has.
     #[error(
         "none of the {documents} judged documents is in the index that `{url}` serves. Serve an index of the corpus of `{}`, \
          or name its folder with `--data`",
         data.display()
     )]
-    NoJudgedDocument {
-        /// The server.
-        url: String,
-        /// The BEIR folder.
-        data: PathBuf,
-        /// Judged documents, each counted once.
-        documents: usize,
-    },
+    NoJudgedDocument { url: String, data: PathBuf, documents: usize },
     /// Answers with a part missing.
     #[error(
         "`{url}` gave degraded answers to {degraded} of {asked} questions in mode {system}, query `{query}` first: \
          {reason}. Restore the server, then measure again"
     )]
-    Degraded {
-        /// The server.
-        url: String,
-        /// The system that was asked.
-        system: String,
-        /// How many answers were degraded.
-        degraded: usize,
-        /// How many questions were asked.
-        asked: usize,
-        /// The first query with a degraded answer.
-        query: String,
-        /// The server's words for it.
-        reason: String,
-    },
+    Degraded { url: String, system: String, degraded: usize, asked: usize, query: String, reason: String },
     /// Answers that break the contract.
     #[error(
         "`{url}` answered query `{query}` against the contract: {reason}. Check that client and server are of the same release"
     )]
-    Contract {
-        /// The server.
-        url: String,
-        /// The query.
-        query: String,
-        /// What is wrong.
-        reason: String,
-    },
+    Contract { url: String, query: String, reason: String },
     /// The index was replaced between two answers, so that they do not compare.
     #[error("`{url}` changed its index during the measurement: expected {expected}, got {got}. Measure again")]
-    IndexChanged {
-        /// The server.
-        url: String,
-        /// What answered first.
-        expected: String,
-        /// What answered later.
-        got: String,
-    },
+    IndexChanged { url: String, expected: String, got: String },
 }

@@ -13,26 +13,23 @@ const ROUNDS: usize = 10_000;
 
 /// One variant on one evaluation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
-    /// Of the evaluation.
-    pub evaluation: String,
-    /// Of the variant.
-    pub variant: String,
-    /// Finished trials.
-    pub seeds: usize,
+pub(crate) struct Compared {
+    pub(crate) evaluation: String,
+    pub(crate) variant: String,
+    pub(crate) seeds: usize,
     /// Of each metric, over questions and seeds.
-    pub means: Vec<f64>,
+    pub(crate) means: Vec<f64>,
     /// The lowest and the highest MRR of a seed.
-    pub range: (f64, f64),
+    pub(crate) range: (f64, f64),
     /// The baseline, and MRR and P@1 against it: each question's mean over the seeds, paired. `None` for the baseline itself, and
     /// where it is not finished.
-    pub against: Option<(String, [Comparison; 2])>,
+    pub(crate) against: Option<(String, [Comparison; 2])>,
     /// How well a linear classifier tells the towers apart, mean over seeds.
-    pub separable: Option<f64>,
+    pub(crate) separable: Option<f64>,
 }
 
 /// Every evaluation, and in it every variant that has a finished trial.
-pub fn compare(reproduced: &Reproduced) -> Result<Vec<Compared>, dyad_corpus::metrics::Incomparable> {
+pub(crate) fn compare(reproduced: &Reproduced) -> Result<Vec<Compared>, dyad_corpus::metrics::Incomparable> {
     let mut all = Vec::new();
     for (place, evaluated) in reproduced.table.evaluations.iter().enumerate() {
         let of = |variant: &str| -> Vec<&Values> {

@@ -9,7 +9,7 @@ use super::run::Reproduced;
 const SMALLEST_P: f64 = 0.001;
 
 /// A table per evaluation, and what they were made by.
-pub fn write_markdown(out: &mut impl Write, reproduced: &Reproduced, compared: &[Compared]) -> io::Result<()> {
+pub(crate) fn write_markdown(out: &mut impl Write, reproduced: &Reproduced, compared: &[Compared]) -> io::Result<()> {
     let table = &reproduced.table;
     writeln!(out, "**{}**", table.title)?;
     let any = |found: &dyn Fn(&Compared) -> bool| compared.iter().any(found);

@@ -8,7 +8,7 @@
 //! | `values.rs` | the values of each question, kept as a file |
 //! | `run.rs` | all trials of a table, in order |
 //! | `compare.rs` | means over seeds, and paired tests against a baseline |
-//! | `record.rs` | rows that later runs can be laid beside |
+//! | `record.rs` | rows that later runs can be compared with |
 //! | `markdown.rs` | the table for people |
 
 mod compare;
@@ -20,10 +20,9 @@ mod table;
 mod trial;
 mod values;
 
-pub use compare::{Compared, compare};
-pub use markdown::write_markdown;
-pub use record::write_rows;
-pub use run::{Job, Reproduced, run};
-pub use settings::{Override, settings};
-pub use table::{Evaluated, Places, ProbeConfig, Table, Variant};
-pub use trial::Trial;
+pub(crate) use compare::compare;
+pub(crate) use markdown::write_markdown;
+pub(crate) use record::write_rows;
+pub(crate) use run::{Job, run};
+pub(crate) use settings::Override;
+pub(crate) use table::{Places, Table};

@@ -1,4 +1,4 @@
-//! Rows that later runs can be laid beside: one per trial and evaluation.
+//! Rows that later runs can be compared with: one per trial and evaluation.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::harness::field;
 
 /// One row per trial and evaluation. `difference` and what follows compare with the baseline's trial of the same seed.
 /// Date and revision are those of the trial, which may be older than the report.
-pub fn write_rows(out: &mut impl Write, reproduced: &Reproduced) -> io::Result<()> {
+pub(crate) fn write_rows(out: &mut impl Write, reproduced: &Reproduced) -> io::Result<()> {
     let metrics: Vec<String> = METRICS.iter().map(ToString::to_string).collect();
     writeln!(
         out,

@@ -9,42 +9,37 @@ use super::settings::{Override, settings};
 use super::table::{Places, Table, Variant};
 use super::trial::{Todo, Trial, finished, folder};
 use super::values::Values;
-use crate::harness::{Machine, Stamp, check, machine, stamp};
+use crate::harness::{Machine, RunInfo, check};
 
 /// What is to be done.
 #[derive(Debug)]
-pub struct Job<'a> {
-    /// The table.
-    pub table: &'a Table,
+pub(crate) struct Job<'a> {
+    pub(crate) table: &'a Table,
     /// What `$DATA` and `$MODEL` stand for.
-    pub places: Places,
+    pub(crate) places: Places,
     /// Folder of the trials.
-    pub out: PathBuf,
-    /// Seeds, in order.
-    pub seeds: Vec<u64>,
+    pub(crate) out: PathBuf,
+    pub(crate) seeds: Vec<u64>,
     /// Variants whose trials are run; all where empty. What is finished of the others is reported too.
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// Over the settings of all variants.
-    pub overrides: Vec<Override>,
+    pub(crate) overrides: Vec<Override>,
     /// As it was given, for the record.
-    pub command: String,
-    /// Ends the run.
-    pub cancel: Cancellation,
+    pub(crate) command: String,
+    pub(crate) cancel: Cancellation,
 }
 
 /// What is finished of a table.
 #[derive(Debug)]
-pub struct Reproduced {
-    /// The table.
-    pub table: Table,
+pub(crate) struct Reproduced {
+    pub(crate) table: Table,
     /// As it was given.
-    pub command: String,
+    pub(crate) command: String,
     /// Trials in the table's order, seed by seed within a variant, each with the values of its questions per evaluation.
     pub(super) trials: Vec<(Trial, Vec<Values>)>,
-    /// Where.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// When, and of which source.
-    pub stamp: Stamp,
+    pub(crate) stamp: RunInfo,
 }
 
 impl Reproduced {
@@ -55,7 +50,7 @@ impl Reproduced {
 }
 
 /// Runs a table; `note` hears what is being done.
-pub fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduced> {
+pub(crate) fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduced> {
     let table = job.table;
     if let Some(unknown) = job.only.iter().find(|name| table.variant(name).is_none()) {
         let known: Vec<&str> = table.variants.iter().map(|variant| variant.name.as_str()).collect();
@@ -106,5 +101,11 @@ pub fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduced> {
         trials.extend(finished(&folder, todo)?);
         Ok(())
     })?;
-    Ok(Reproduced { table: table.clone(), command: job.command.clone(), trials, machine: machine(), stamp: stamp() })
+    Ok(Reproduced {
+        table: table.clone(),
+        command: job.command.clone(),
+        trials,
+        machine: Machine::this(),
+        stamp: RunInfo::now(),
+    })
 }

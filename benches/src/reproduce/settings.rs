@@ -10,7 +10,7 @@ use super::table::{Places, Table, Variant};
 
 /// `PATH=VALUE`: a setting of the trainer, and its value in TOML; what is no TOML is a text.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Override {
+pub(crate) struct Override {
     /// As it was given.
     text: String,
     path: Vec<String>,
@@ -40,7 +40,7 @@ impl FromStr for Override {
 }
 
 /// The settings, with all paths filled in.
-pub fn settings(
+pub(crate) fn settings(
     table: &Table,
     variant: &Variant,
     seed: u64,

@@ -5,45 +5,42 @@ use std::path::{Path, PathBuf};
 use dyad_encoder::loss::Similarity;
 use serde::Deserialize;
 
-use crate::harness::{Result, plain_name, read_toml};
+use crate::harness::{Result, plain_name, plain_names, read_toml};
 
 /// What a table shows. `benches/reproduce/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Table {
-    /// Name in records.
-    pub name: String,
+pub(crate) struct Table {
+    pub(crate) name: String,
     /// What is asked, for the heading of the table.
-    pub title: String,
+    pub(crate) title: String,
     /// The variant that others are compared with, unless they name another.
-    pub baseline: String,
+    pub(crate) baseline: String,
     /// Settings of `dyad-encoder train` that all variants have.
     #[serde(default)]
-    pub train: toml::Table,
+    pub(crate) train: toml::Table,
     /// BEIR folders.
     #[serde(rename = "evaluation")]
-    pub evaluations: Vec<Evaluated>,
+    pub(crate) evaluations: Vec<Evaluated>,
     /// A picture and numbers of how the towers lie; absent for none.
-    pub probe: Option<ProbeConfig>,
+    pub(crate) probe: Option<ProbeConfig>,
     /// Models, in the order of rows.
     #[serde(rename = "variant")]
-    pub variants: Vec<Variant>,
+    pub(crate) variants: Vec<Variant>,
 }
 
 /// What a model is measured on.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Evaluated {
-    /// Name in records.
-    pub name: String,
-    /// BEIR folder.
-    pub data: String,
+pub(crate) struct Evaluated {
+    pub(crate) name: String,
+    pub(crate) data: String,
     /// Its split.
     #[serde(default = "test_split")]
-    pub split: String,
+    pub(crate) split: String,
     /// Cosine is what a bundle serves.
     #[serde(default = "cosine")]
-    pub similarity: Similarity,
+    pub(crate) similarity: Similarity,
 }
 
 fn test_split() -> String {
@@ -57,44 +54,43 @@ fn cosine() -> Similarity {
 /// What the towers are looked at with.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct ProbeConfig {
+pub(crate) struct ProbeConfig {
     /// BEIR folder or file of examples.
-    pub data: String,
+    pub(crate) data: String,
     /// Its split.
     #[serde(default = "test_split")]
-    pub split: String,
-    /// Questions, and answers.
-    pub pairs: usize,
+    pub(crate) split: String,
+    pub(crate) pairs: usize,
 }
 
 /// A model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Variant {
+pub(crate) struct Variant {
     /// Name of its row.
-    pub name: String,
+    pub(crate) name: String,
     /// Settings over those of the table.
     #[serde(default)]
-    pub train: toml::Table,
+    pub(crate) train: toml::Table,
     /// What it is compared with, in place of the table's baseline.
-    pub against: Option<String>,
+    pub(crate) against: Option<String>,
     /// The model that training would begin from, measured as it is.
     #[serde(default)]
-    pub untrained: bool,
+    pub(crate) untrained: bool,
 }
 
 /// What `$DATA` and `$MODEL` stand for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub(crate) struct Places {
     /// Folder of all data.
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// Directory of the pretrained model.
     pub model: PathBuf,
 }
 
 impl Places {
     /// A path, or any text, with the places in it.
-    pub fn fill(&self, text: &str) -> String {
+    pub(crate) fn fill(&self, text: &str) -> String {
         text.replace("$DATA", &self.data.to_string_lossy()).replace("$MODEL", &self.model.to_string_lossy())
     }
 
@@ -111,23 +107,14 @@ impl Places {
 
 impl Table {
     /// Reads and checks a table.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         read_toml(path, |table: &mut Self| table.check())
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         plain_name("name", &self.name)?;
-        let names = |field: &str, names: Vec<&String>| {
-            for (at, name) in names.iter().enumerate() {
-                plain_name(field, name)?;
-                if names.iter().take(at).any(|other| other == name) {
-                    return Err(format!("`{field}`: expected each name once, got `{name}` twice"));
-                }
-            }
-            if names.is_empty() { Err(format!("`{field}`: expected at least one, got none")) } else { Ok(()) }
-        };
-        names("variant.name", self.variants.iter().map(|variant| &variant.name).collect())?;
-        names("evaluation.name", self.evaluations.iter().map(|evaluation| &evaluation.name).collect())?;
+        plain_names("variant.name", self.variants.iter().map(|variant| variant.name.as_str()))?;
+        plain_names("evaluation.name", self.evaluations.iter().map(|evaluation| evaluation.name.as_str()))?;
         let against = self.variants.iter().filter_map(|variant| variant.against.as_ref());
         for name in against.chain([&self.baseline]) {
             if self.variant(name).is_none() {
@@ -138,12 +125,12 @@ impl Table {
     }
 
     /// A variant by name.
-    pub fn variant(&self, name: &str) -> Option<&Variant> {
+    pub(crate) fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == name)
     }
 
     /// What a variant is compared with; `None` for a variant that would be compared with itself.
-    pub fn baseline_of<'a>(&'a self, variant: &'a Variant) -> Option<&'a str> {
+    pub(crate) fn baseline_of<'a>(&'a self, variant: &'a Variant) -> Option<&'a str> {
         let name = variant.against.as_deref().unwrap_or(&self.baseline);
         (name != variant.name).then_some(name)
     }

@@ -26,50 +26,45 @@ use serde_json::Value;
 
 use super::table::{Evaluated, Places, ProbeConfig, Variant};
 use super::values::{self, Values};
-use crate::harness::{Error, Stamp, stamp};
+use crate::harness::{Error, RunInfo};
 
 /// A finished trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Trial {
-    /// Of the variant.
-    pub variant: String,
-    /// Of all that is drawn.
-    pub seed: u64,
+pub(crate) struct Trial {
+    pub(crate) variant: String,
+    /// Of all that is random.
+    pub(crate) seed: u64,
     /// Steps of training; 0 for a model as it was.
-    pub steps: u64,
+    pub(crate) steps: u64,
     /// Seconds of training, mining and its checkpoints included.
-    pub train_s: f64,
-    /// Seconds of evaluation.
-    pub evaluate_s: f64,
+    pub(crate) train_s: f64,
+    pub(crate) evaluate_s: f64,
     /// Values of a vector.
-    pub dim: usize,
+    pub(crate) dim: usize,
     /// Threads of one operator; 0 for one per core.
-    pub threads: usize,
-    /// Where it computed.
-    pub device: String,
+    pub(crate) threads: usize,
+    pub(crate) device: String,
     /// How the towers lie, where that was asked for.
-    pub probe: Option<Separated>,
-    /// The trainer's settings.
-    pub settings: Value,
+    pub(crate) probe: Option<Separated>,
+    pub(crate) settings: Value,
     /// The source and the time at the end of it; absent from trials made before it was kept.
     #[serde(default)]
-    pub made: Option<Stamp>,
+    pub(crate) made: Option<RunInfo>,
 }
 
 /// How the towers lie.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Separated {
+pub(crate) struct Separated {
     /// Share of held-out vectors whose tower a linear classifier tells: 0.5 is mixed.
-    pub accuracy: f64,
-    /// Its standard error.
-    pub standard_error: f64,
+    pub(crate) accuracy: f64,
+    pub(crate) standard_error: f64,
     /// Mean squared distance of a question and its answer.
-    pub alignment: f64,
+    pub(crate) alignment: f64,
     /// Of questions and answers together.
-    pub uniformity: f64,
+    pub(crate) uniformity: f64,
     /// Of the centroids of questions and answers.
-    pub centroid_cosine: f64,
+    pub(crate) centroid_cosine: f64,
 }
 
 /// What a trial needs.
@@ -94,7 +89,7 @@ pub(super) fn finished(folder: &Path, todo: Todo<'_>) -> anyhow::Result<Option<(
     if !path.exists() {
         return Ok(None);
     }
-    let fail = |problem: String| Error::Cache { path: path.clone(), problem };
+    let fail = |problem: String| Error::kept(&path, problem);
     let trial: Trial = serde_json::from_slice(&fs_err::read(&path)?).map_err(|error| fail(error.to_string()))?;
     if decisive(&trial.settings)? != decisive(&serde_json::to_value(todo.config)?)? {
         return Err(fail("the trial was made under other settings".to_owned()).into());
@@ -149,7 +144,7 @@ impl Todo<'_> {
             device: config.device.to_string(),
             probe: self.probe.map(|probe| self.look(folder, &encoder, probe)).transpose()?,
             settings: serde_json::to_value(config)?,
-            made: Some(stamp()),
+            made: Some(RunInfo::now()),
         };
         let text = format!("{:#}\n", serde_json::to_value(&trial)?);
         write_atomic(&folder.join("trial.json"), text.as_bytes())?;

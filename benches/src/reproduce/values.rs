@@ -1,4 +1,4 @@
-//! The values of each question under each metric, kept as a file beside a trial, so that a paired test needs no second search.
+//! The values of each question under each metric, kept as a file with a trial, so that a paired test needs no second search.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,8 +36,7 @@ pub(super) fn write(path: &Path, values: &Values) -> Result<()> {
 /// Reads them back.
 pub(super) fn read(path: &Path) -> Result<Values> {
     let text = fs_err::read_to_string(path)?;
-    let fail =
-        |line: usize, problem: &str| Error::Cache { path: path.to_owned(), problem: format!("line {line}: {problem}") };
+    let fail = |line: usize, problem: &str| Error::kept(path, format!("line {line}: {problem}"));
     let mut lines = text.lines().enumerate();
     if lines.next().is_none_or(|(_, first)| first != heading()) {
         return Err(fail(1, &format!("expected `{}`", heading())));
@@ -53,7 +52,7 @@ pub(super) fn read(path: &Path) -> Result<Values> {
         let unquoted = key.strip_prefix('"').and_then(|key| key.strip_suffix('"'));
         let key = unquoted.map_or_else(|| (*key).to_owned(), |key| key.replace("\"\"", "\""));
         let parsed: std::result::Result<Vec<f64>, _> = fields.iter().skip(1).map(|value| value.parse()).collect();
-        let parsed = parsed.map_err(|_| fail(number + 1, "expected numbers behind the question"))?;
+        let parsed = parsed.map_err(|_| fail(number + 1, "expected numbers after the question"))?;
         values.insert(key, parsed);
     }
     Ok(values)

@@ -1,36 +1,32 @@
-//! One step of training, measured against peers: one process per engine and shape, interleaved, the same pairs for all.
+//! One step of training, measured against peers: the same pairs for all engines.
 //!
-//! A step is the forward pass of both towers, the in-batch loss, the way back, clipping and AdamW. Tokenizing is not part of it.
+//! A step is the forward pass of both towers, the in-batch loss, the backward pass, clipping and AdamW. Tokenizing is not part of
+//! it.
 //!
 //! | file | what lives there |
 //! |---|---|
 //! | `workload.rs` | which model, pairs and engines: TOML |
 //! | `pairs.rs` | real pairs, read and chosen |
-//! | `protocol.rs` | what harness and workers say to each other |
-//! | `run.rs` | the order of a run |
-//! | `seat.rs` | one engine's part in it |
-//! | `measured.rs` | what a run measured |
-//! | `summary.rs` | `summary.json` |
-//! | `record.rs` | `points.csv` |
-//! | `table.rs` | the figures for people |
-//! | `worker/` | our own end of the protocol |
+//! | `protocol.rs` | what harness and workers say to each other, and what is known of an engine |
+//! | `task.rs` | what engines are asked, and what is checked |
+//! | `report.rs` | `points.csv`, `summary.json`, the table |
+//! | `worker.rs` | a worker that holds our trainer |
 
-#[cfg(test)]
-mod fixture;
-mod measured;
 mod pairs;
-pub mod protocol;
-mod record;
-mod run;
-mod seat;
-mod summary;
-mod table;
-pub mod worker;
+mod protocol;
+mod report;
+mod task;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "torch")]
+mod worker;
 mod workload;
 
-pub use measured::{EngineAtShape, Measured, ShapeRun};
-pub use record::write_points;
-pub use run::run;
-pub use summary::summary;
-pub use table::write_table;
-pub use workload::{Job, Shape, Workload};
+use crate::harness;
+pub use protocol::{More, Point, TrainStep};
+#[cfg(feature = "torch")]
+pub(crate) use worker::serve;
+pub use workload::{Shape, Workload};
+
+/// A run.
+pub type Measured = harness::Measured<TrainStep>;

@@ -12,7 +12,7 @@ pub(super) type Pair = (String, String);
 
 /// The pairs of a shape, as many as its batches take.
 pub(super) fn read(shape: &Shape) -> Result<Vec<Pair>> {
-    let fail = |problem: String| Error::Workload { path: shape.pairs.clone(), problem };
+    let fail = |problem: String| Error::file(&shape.pairs, problem);
     let options = ExampleOptions { split: "train".to_owned(), ..ExampleOptions::default() };
     let reader = ExampleReader::open(&shape.pairs, &options).map_err(|error| fail(error.to_string()))?;
     let mut pairs = Vec::new();

@@ -1,102 +1,65 @@
-//! What harness and workers say to each other: one JSON object per line, one reply per request.
-//!
-//! A worker holds one engine and serves one shape. A request that fails is answered by `{"error": "..."}`, and the worker lives on.
-//!
-//! | op | reply |
-//! |---|---|
-//! | `describe` | [`Described`] |
-//! | `open` | [`Opened`]: the model and its optimizer, ready to train |
-//! | `prepare` | [`Prepared`]: reads the pairs, tokenizes them, makes batches of them in order |
-//! | `steps` | [`Stepped`]: one step with each batch; the weights stay as the last step leaves them |
-//! | `memory` | [`Memory`]; with `settle` freed memory is given back first and the peak begins anew |
-//! | `quit` | `{}` or the end of the process |
+//! What harness and workers say to each other about steps, one JSON object per line, one reply per request; and what is known of a
+//! shape and of an engine there. What all protocols share is in `harness/serve.rs`.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::harness;
-pub use crate::harness::{Memory, Opened};
-
-/// A request.
+/// A request to a worker, which serves one shape.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
-pub enum Request {
-    /// Name, version, settings.
-    Describe,
-    /// Open a model.
-    Open {
-        /// Its directory.
-        model: PathBuf,
-        /// `cpu`, `cuda` or `cuda:N`.
-        device: String,
-        /// Threads that compute and tokenize.
-        threads: usize,
-        /// Of AdamW; constant.
-        learning_rate: f64,
-        /// What cosines are divided by.
-        temperature: f64,
-    },
-    /// Load the pairs.
-    Prepare {
-        /// One JSON array of question and answer per line.
-        pairs: PathBuf,
-        /// Pairs of a batch.
-        batch: usize,
-    },
-    /// One step with each batch.
+pub(super) enum Request {
+    /// Open a model and its optimizer, AdamW at a constant rate; cosines are divided by the temperature.
+    Open { model: PathBuf, device: String, threads: usize, learning_rate: f64, temperature: f64 },
+    /// Read the pairs, one JSON array of question and answer per line, tokenize them, and make batches of them in order.
+    Prepare { pairs: PathBuf, batch: usize },
+    /// One step with each batch; the weights stay as the last step leaves them.
     Steps,
-    /// How much memory the worker has and had.
-    Memory {
-        /// Give back what is free, and begin a new peak.
-        settle: bool,
-    },
-    /// End.
-    Quit,
 }
 
-impl harness::Request for Request {
-    fn op(&self) -> &'static str {
-        match self {
-            Self::Describe => "describe",
-            Self::Open { .. } => "open",
-            Self::Prepare { .. } => "prepare",
-            Self::Steps => "steps",
-            Self::Memory { .. } => "memory",
-            Self::Quit => "quit",
-        }
-    }
-}
-
-/// An engine, as it describes itself.
+/// Nothing beyond name, version and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Described {
-    /// Its name.
-    pub engine: String,
-    /// Its version.
-    pub version: String,
-    /// How it is called, for the record.
-    pub settings: String,
-}
+pub struct More {}
 
 /// Loaded pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prepared {
-    /// How many.
-    pub pairs: usize,
-    /// Batches of them.
-    pub batches: usize,
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Prepared {
+    pub(super) pairs: usize,
+    pub(super) batches: usize,
 }
 
 /// Steps taken.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stepped {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Stepped {
     /// Wall time from token ids to new weights, of all steps.
-    pub seconds: f64,
+    pub(super) seconds: f64,
     /// Of each batch, before its step.
-    pub losses: Vec<f64>,
+    pub(super) losses: Vec<f64>,
     /// Tokens of all questions and answers, special tokens counted, padding not.
-    pub tokens: u64,
+    pub(super) tokens: u64,
     /// The same with padding.
-    pub computed_tokens: u64,
+    pub(super) computed_tokens: u64,
+}
+
+/// An engine at a shape.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Point {
+    /// Of each batch in the pass that warmed up: its weights are those of the model, then those that the steps made.
+    pub(super) losses: Vec<f64>,
+    /// Real tokens of a pass.
+    pub(super) tokens: u64,
+    /// The same with padding.
+    pub(super) computed_tokens: u64,
+}
+
+/// Steps of training, at one shape.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TrainStep {
+    /// Pairs of a batch.
+    pub(super) batch: usize,
+    /// Batches, and so steps, of a pass.
+    pub(super) batches: usize,
+    /// Real tokens of a pass, as the first engine counts them.
+    pub(super) tokens: Option<u64>,
+    pub(super) pairs: PathBuf,
 }

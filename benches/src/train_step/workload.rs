@@ -4,14 +4,12 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::worker;
-use crate::harness::{self, NamedShape, Parts, Shaped};
+use crate::harness::{self, Parts, Shaped};
 
+/// Engines that this binary holds.
+pub(crate) const OWN: [&str; 1] = ["dyad"];
 /// Engines of a workload that names none.
 const ENGINES: [&str; 3] = ["dyad", "sentence-transformers", "sentence-transformers-no-dropout"];
-
-/// A run to be done. Losses are compared with those of the first engine.
-pub type Job<'a> = harness::Job<'a, Workload>;
 
 /// What one run measures. `benches/workloads/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -22,19 +20,19 @@ pub struct Workload {
     /// Directory of the model.
     pub model: PathBuf,
     /// Timed passes.
-    #[serde(default = "defaults::repeats")]
+    #[serde(default = "repeats")]
     pub repeats: usize,
     /// Threads of every engine; 0: as many as the machine has.
     #[serde(default)]
     pub threads: usize,
     /// Of AdamW; constant.
-    #[serde(default = "defaults::learning_rate")]
+    #[serde(default = "learning_rate")]
     pub learning_rate: f64,
     /// What cosines are divided by.
-    #[serde(default = "defaults::temperature")]
+    #[serde(default = "temperature")]
     pub temperature: f64,
     /// Engines measured where the command names none.
-    #[serde(default = "defaults::engines")]
+    #[serde(default = "engines")]
     pub engines: Vec<String>,
     /// Sets of batches.
     #[serde(rename = "shape")]
@@ -55,26 +53,16 @@ pub struct Shape {
     pub batches: usize,
 }
 
-mod defaults {
-    //! Values of keys that a workload does not name.
-
-    pub(super) fn repeats() -> usize {
-        7
-    }
-    pub(super) fn learning_rate() -> f64 {
-        5e-5
-    }
-    pub(super) fn temperature() -> f64 {
-        0.05
-    }
-    pub(super) fn engines() -> Vec<String> {
-        super::ENGINES.map(str::to_owned).to_vec()
-    }
+defaults! {
+    repeats: usize = 7;
+    learning_rate: f64 = 5e-5;
+    temperature: f64 = 0.05;
+    engines: Vec<String> = ENGINES.map(str::to_owned).to_vec();
 }
 
 impl Shaped for Workload {
     type Shape = Shape;
-    const OWN: &'static [&'static str] = &worker::ENGINES;
+    const OWN: &'static [&'static str] = &OWN;
     const WORKER: &'static str = "train-step-worker";
 
     fn parts(&mut self) -> Parts<'_, Shape> {
@@ -92,15 +80,15 @@ impl Shaped for Workload {
     }
 }
 
-impl NamedShape for Shape {
+impl harness::Shape for Shape {
     const FILES: &'static str = "pairs";
 
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        std::iter::once(&mut self.pairs)
+    fn files(&mut self) -> Vec<&mut PathBuf> {
+        vec![&mut self.pairs]
     }
 
     fn check(&self) -> Result<(), String> {

@@ -237,7 +237,7 @@ fn an_index_is_built_once_per_settings() {
 }
 
 #[test]
-fn a_name_for_several_builds_all_of_them_anew() {
+fn a_name_for_several_builds_all_of_them_again() {
     let Some(bench) = Bench::new() else { return };
     let builds = |bench: &Bench| bench.log().iter().filter(|(_, _, words)| words.starts_with("build")).count();
     bench.measure(&["dyad", "family"]);

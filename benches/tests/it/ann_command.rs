@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use dyad_bench::dataset::{Matrix, Metric, bin, exact, npy, read_neighbours, read_vectors, vecs};
+use dyad_bench::dataset::{Matrix, Metric, Neighbours, exact, npy, read_neighbours, read_vectors};
 use serde_json::Value;
 use tempfile::tempdir;
 
@@ -28,6 +28,16 @@ fn workload(directory: &Path, name: &str, n: usize) -> PathBuf {
 
 fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap()
+}
+
+/// Sizes and a row of values as files of vectors hold them.
+fn bytes<T: Copy>(sizes: &[u32], row: &[T], value: fn(T) -> [u8; 4]) -> Vec<u8> {
+    sizes.iter().map(|size| size.to_le_bytes()).chain(row.iter().copied().map(value)).flatten().collect()
+}
+
+fn write_ivecs(path: &Path, truth: &Neighbours) {
+    let rows = truth.rows().map(|row| bytes(&[row.len() as u32], row, u32::to_le_bytes));
+    fs_err::write(path, rows.collect::<Vec<_>>().concat()).unwrap();
 }
 
 #[test]
@@ -132,10 +142,11 @@ fn formats_of_the_same_vectors_share_an_index() {
     let path = |name: &str| dir.path().join(name);
     npy::write_vectors(&path("b.npy"), &base).unwrap();
     npy::write_vectors(&path("q.npy"), &queries).unwrap();
-    bin::write_vectors(&path("b.fbin"), &base).unwrap();
-    vecs::write_vectors(&path("q.fvecs"), &queries).unwrap();
+    fs_err::write(path("b.fbin"), bytes(&[base.len() as u32, 16], base.values(), f32::to_le_bytes)).unwrap();
+    let rows = queries.rows().map(|row| bytes(&[16], row, f32::to_le_bytes));
+    fs_err::write(path("q.fvecs"), rows.collect::<Vec<_>>().concat()).unwrap();
     let (truth, _) = exact(&base, &queries, 10, Metric::Ip);
-    vecs::write_neighbours(&path("t.ivecs"), &truth).unwrap();
+    write_ivecs(&path("t.ivecs"), &truth);
     let mut reused = Vec::new();
     for (name, files) in [
         ("one", "base = \"b.npy\"\nqueries = \"q.npy\""),
@@ -201,14 +212,14 @@ fn neighbours_of_other_vectors_are_refused() {
     let (wrong, _) = exact(&rows(50, 13), &queries, 10, Metric::L2);
     let (few, _) = exact(&base, &rows(4, 17), 10, Metric::L2);
     let (short, _) = exact(&base, &queries, 9, Metric::L2);
-    let far = dyad_bench::dataset::Neighbours::new(10, vec![50; 50]);
+    let far = Neighbours::new(10, vec![50; 50]);
     for (truth, expected) in [
         (wrong, "are these the neighbours of other vectors?"),
         (few, "n: expected 5 lists, one per query, got 4"),
         (short, "k: expected at least 10 neighbours per query, got 9"),
         (far, "ids: expected rows below 50, got 50"),
     ] {
-        vecs::write_neighbours(&path("t.ivecs"), &truth).unwrap();
+        write_ivecs(&path("t.ivecs"), &truth);
         let output = bench(&["ann", "--workload", "w.toml", "--engines", "hnsw_rs", "--out", "out"], dir.path());
         let message = String::from_utf8(output.stderr).unwrap();
         assert!(message.contains("t.ivecs`: ") && message.contains(expected), "{message}");

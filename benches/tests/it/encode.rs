@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use dyad_bench::encode::{Job, Measured, Workload, run, summary};
-use dyad_bench::harness::{Error, Programs, Shaped as _};
+use dyad_bench::encode::{Encode, Job, Measured, Workload};
+use dyad_bench::harness::{Error, Programs, Shaped as _, run, summary};
 use dyad_command::Cancellation;
 use serde_json::json;
 use tempfile::TempDir;
@@ -103,7 +103,7 @@ impl Bench {
     }
 
     fn measure(&self, engines: &[&str]) -> Measured {
-        run(&self.job(engines, &Cancellation::new()), &|_| {}).unwrap()
+        run::<Encode>(&self.job(engines, &Cancellation::new()), &|_| {}).unwrap()
     }
 
     /// What the workers were asked: process, threads, engine and the request in words.
@@ -131,7 +131,7 @@ fn passes_are_interleaved_with_the_limit_and_every_shape_has_its_own_processes()
     let (ours, peer) = ("dyad encode", "fake-20 encode");
     let passes = [turn(ours, peer), turn(peer, ours), turn(ours, peer)].concat();
     assert_eq!(timed, [passes.clone(), passes].concat());
-    // Baseline before the model, tuning before the warm-up, a new peak of memory behind it.
+    // Baseline before the model, tuning before the warm-up, a new peak of memory after it.
     let process = log.iter().find(|(_, _, words)| words == "fake-20 open").unwrap().0;
     let of_one: Vec<&str> = log
         .iter()
@@ -192,7 +192,7 @@ fn an_engine_that_fails_leaves_the_others_measured() {
     let shape = &measured.shapes[0];
     let left: Vec<&str> = shape.engines.iter().map(|run| run.described.engine.as_str()).collect();
     assert_eq!(left, ["dyad", "turned-20"]);
-    assert!((shape.engine("turned-20").unwrap().smallest_cosine + 1.0).abs() < 1e-6);
+    assert!((shape.engine("turned-20").unwrap().point.smallest_cosine + 1.0).abs() < 1e-6);
     let said = |engine: &str| shape.failures.iter().find(|(name, _)| name == engine).unwrap().1.clone();
     assert!(
         said("dies-20").contains("ended during `encode` (exit status: 3)") && said("dies-20").contains("out of luck")
@@ -211,7 +211,7 @@ fn without_the_limit_there_are_no_shares() {
     bench.workload.keep_shapes(&["mixed".to_owned()]).unwrap();
     let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
     job.programs.python = PathBuf::from("/nowhere/python");
-    let measured = run(&job, &|_| {}).unwrap();
+    let measured = run::<Encode>(&job, &|_| {}).unwrap();
     let summary = summary(&measured);
     assert!(summary["matmul_gflops"].is_null() && summary["engines"]["dyad"]["mixed"]["share_of_matmul"].is_null());
     assert!((summary["engines"]["dyad"]["mixed"]["texts_per_s"].as_f64().unwrap() - 100.0).abs() < 1e-6);
@@ -239,7 +239,7 @@ fn an_interrupt_ends_the_run_and_its_workers() {
         }
         cancel.cancel();
     });
-    let error = run(&job, &|_| {}).unwrap_err();
+    let error = run::<Encode>(&job, &|_| {}).unwrap_err();
     watcher.join().unwrap();
     assert!(matches!(error, Error::Interrupted), "{error}");
     assert!(bench.log().iter().all(|(process, ..)| !Path::new(&format!("/proc/{process}")).exists()));

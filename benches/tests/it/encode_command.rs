@@ -1,4 +1,4 @@
-//! `dyad-bench encode` as a command, with our own engine on a tiny model, and beside sentence-transformers where it is installed.
+//! `dyad-bench encode` as a command, with our own engine on a tiny model, and next to sentence-transformers where it is installed.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -94,11 +94,7 @@ fn what_cannot_be_measured_names_the_place() {
     };
     refused(&whole.replace("repeats = 2", "speed = 2"), &[], "unknown field `speed`");
     refused(&whole.replace("repeats = 2", "repeats = 0"), &[], "`repeats`: expected at least 1, got 0");
-    refused(
-        &whole.replace("passages-16", "mixed"),
-        &[],
-        "`shape.name`: expected a name for each shape, got `mixed` twice",
-    );
+    refused(&whole.replace("passages-16", "mixed"), &[], "`shape.name`: expected each name once, got `mixed` twice");
     refused(&whole.replace("tokens = 16", "tokens = 7"), &[], "`shape.passages-16.tokens`: expected at least 8, got 7");
     refused(&whole.replace("count = 12", "count = 0"), &[], "`shape.mixed.texts`: expected files with a `count`");
     refused(&whole.replace("count = 12", "count = 50"), &[], "expected at most the 20 that the file gives, got 50");

@@ -1,4 +1,4 @@
-//! `dyad-bench train-step` as a command, with our own engine on a tiny model, and beside sentence-transformers where it is installed.
+//! `dyad-bench train-step` as a command, with our own engine on a tiny model, and next to sentence-transformers where it is installed.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -58,9 +58,9 @@ fn a_run_writes_everything_and_prints_the_table() {
     assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 1);
 }
 
-/// A peer whose pace and losses are known, beside one that cuts its texts and one that gives up.
+/// A peer whose pace and losses are known, next to one that cuts its texts and one that gives up.
 #[test]
-fn peers_are_held_beside_the_first_engine() {
+fn peers_are_compared_with_the_first_engine() {
     let dir = tempdir().unwrap();
     write(dir.path());
     let Some(script) = fake::worker(dir.path(), "peers.py", include_str!("fake_trainer.py")) else { return };
@@ -118,7 +118,7 @@ fn our_steps_are_those_of_sentence_transformers() {
     assert!(output.status.success(), "{output:?}");
     let engines = &summary(dir.path())["shapes"]["small"]["engines"];
     let off = |name: &str| engines[name]["loss_difference"].as_f64().unwrap();
-    // The second loss comes behind a step at a rate that moves it.
+    // The second loss comes after a step at a rate that moves it.
     assert!(off("sentence-transformers-no-dropout") < 1e-4, "{engines:#}");
     assert!(off("sentence-transformers") > 1e-3, "dropout is on: {engines:#}");
     assert!(engines["sentence-transformers"]["padding_share"].as_f64().unwrap() > 0.0);

@@ -11,7 +11,7 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::native::Native;
 use dyad_indexer::graph_build::{BuildParams, GraphBuild, GraphBuilder as _, RecallGate};
 
-use super::engine::{BuildJob, Engine, Opening};
+use super::engine::{BuildJob, Engine, Opening, described};
 use crate::ann::protocol::Described;
 use crate::dataset::Metric;
 
@@ -20,17 +20,12 @@ pub(super) struct Dyad;
 
 impl Engine for Dyad {
     fn describe(&self) -> Described {
-        Described {
-            engine: "dyad".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            sweep: "ef".to_owned(),
-            defaults: vec![10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512],
-            settings: format!(
-                "dense.dyad mapped, f16 vectors, int8 codes and sketches, native builder, kernels {}; its batch call",
-                kernels::kernels().name
-            ),
-            variants: Vec::new(),
-        }
+        let settings = format!(
+            "dense.dyad mapped, f16 vectors, int8 codes and sketches, native builder, kernels {}; its batch call",
+            kernels::kernels().name
+        );
+        let sweep = vec![10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256, 384, 512];
+        described("dyad", env!("CARGO_PKG_VERSION"), settings, sweep)
     }
 
     fn build(&self, job: BuildJob<'_>) -> anyhow::Result<f64> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::ann::protocol::Described;
+use crate::ann::protocol::{Described, More};
 use crate::dataset::{Matrix, Metric};
 
 /// What a build is to do.
@@ -41,4 +41,10 @@ pub(super) trait Opening: Sync {
     }
     /// Drops pages of full-precision vectors, where they are mapped.
     fn cool(&self) {}
+}
+
+/// What an engine says of itself whose sweep parameter is `ef`.
+pub(super) fn described(engine: &str, version: &str, settings: String, defaults: Vec<u32>) -> Described {
+    let more = More { sweep: "ef".to_owned(), defaults, variants: Vec::new() };
+    Described { engine: engine.to_owned(), version: version.to_owned(), settings, more }
 }

@@ -13,7 +13,7 @@ use ::hnsw_rs::prelude::Distance;
 use anyhow::{Context as _, ensure};
 use dyad_index::kernels;
 
-use super::engine::{BuildJob, Engine, Opening};
+use super::engine::{BuildJob, Engine, Opening, described};
 use crate::ann::protocol::Described;
 use crate::dataset::Metric;
 
@@ -58,14 +58,9 @@ fn squared(left: &[f32], right: &[f32]) -> f32 {
 
 impl Engine for HnswRs {
     fn describe(&self) -> Described {
-        Described {
-            engine: "hnsw_rs".to_owned(),
-            version: "0.3".to_owned(),
-            sweep: "ef".to_owned(),
-            defaults: vec![10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512],
-            settings: "f32, parallel_insert_slice, search; inner products by our f32 kernels".to_owned(),
-            variants: Vec::new(),
-        }
+        let settings = "f32, parallel_insert_slice, search; inner products by our f32 kernels".to_owned();
+        let sweep = vec![10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512];
+        described("hnsw_rs", "0.3", settings, sweep)
     }
 
     fn build(&self, job: BuildJob<'_>) -> anyhow::Result<f64> {

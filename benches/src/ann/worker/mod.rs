@@ -1,4 +1,4 @@
-//! A worker of our own: the other end of [`super::protocol`].
+//! A worker of our own: the other end of the protocol.
 //!
 //! | file | what lives there |
 //! |---|---|
@@ -6,12 +6,10 @@
 //! | `dyad.rs` | our index: **the one place to change when its interface does** |
 //! | `hnsw_rs.rs` | the crate `hnsw_rs`, as a peer: its own build and its own search |
 //! | `search.rs` | all queries on one thread or many, timed |
-//! | `memory.rs` | what the process holds |
 
 mod dyad;
 mod engine;
 mod hnsw_rs;
-mod memory;
 mod search;
 
 use std::io::{BufRead, Write};
@@ -22,22 +20,23 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use self::engine::{BuildJob, Engine, Opening};
-use super::protocol::{Built, Opened, Request};
+use super::protocol::{Built, Memory, Prepared, Request, Searched};
 use crate::dataset::{Matrix, npy};
-use crate::harness;
+use crate::harness::{self, Opened, own_bytes};
 
 /// Engines that this binary holds.
-pub const ENGINES: [&str; 2] = ["dyad", "hnsw_rs"];
+pub(crate) const ENGINES: [&str; 2] = ["dyad", "hnsw_rs"];
 
 /// Serves requests until `quit` or the end of `input`.
-pub fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
+pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
     let engine: Box<dyn Engine> = match engine {
         "dyad" => Box::new(dyad::Dyad),
         "hnsw_rs" => Box::new(hnsw_rs::HnswRs),
         other => bail!("no engine `{other}` in this binary; there are {}", ENGINES.join(" and ")),
     };
+    let described = engine.describe();
     let mut worker = Worker { engine, index: None, queries: None, threads: search::Threads::default() };
-    harness::serve(input, output, |request| worker.answer(request))
+    harness::serve(input, output, &described, |request| worker.answer(request))
 }
 
 struct Worker {
@@ -50,26 +49,25 @@ struct Worker {
 impl Worker {
     fn answer(&mut self, request: Request) -> anyhow::Result<Value> {
         let reply = match request {
-            Request::Describe => serde_json::to_value(self.engine.describe())?,
             Request::Build { base, metric, m, ef_construction, threads, seed, dir } => {
                 let base = npy::read_vectors(&base)?;
                 fs_err::create_dir_all(&dir)?;
                 let job = BuildJob { base, metric, m, ef_construction, threads, seed, dir: &dir };
                 let build_s = self.engine.build(job)?;
-                serde_json::to_value(Built { build_s, index_bytes: bytes_under(&dir)? })?
+                json!(Built { build_s, index_bytes: bytes_under(&dir)? })
             }
             Request::Open { dir } => {
                 // A second `open` measures opening alone, not closing the first.
                 self.index = None;
                 let started = Instant::now();
                 self.index = Some(self.engine.open(&dir)?);
-                serde_json::to_value(Opened::since(started))?
+                Opened::since(started)
             }
             Request::Prepare { queries, k } => {
                 let queries = npy::read_vectors(&queries)?;
                 let count = queries.len();
                 self.queries = Some((queries, k));
-                json!({ "queries": count })
+                json!(Prepared { queries: count })
             }
             Request::Search { value, threads, mode, least_ms, out, latencies } => {
                 let index = self.index.as_deref().context("`search` before `open`")?;
@@ -84,14 +82,17 @@ impl Worker {
                 if let Some(path) = latencies {
                     npy::write_f64(&path, &found.latencies_us)?;
                 }
-                json!({ "seconds": found.seconds, "rounds": found.rounds })
+                json!(Searched { seconds: found.seconds, rounds: found.rounds })
             }
-            Request::Rss => serde_json::to_value(memory::resident()?)?,
+            Request::Rss => json!(Memory {
+                rss_bytes: own_bytes("VmRSS")?,
+                anonymous_bytes: own_bytes("RssAnon")?,
+                file_bytes: own_bytes("RssFile")?,
+            }),
             Request::Cool => {
                 self.index.as_deref().context("`cool` before `open`")?.cool();
                 json!({})
             }
-            Request::Quit => json!({}),
         };
         Ok(reply)
     }

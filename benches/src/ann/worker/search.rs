@@ -56,8 +56,8 @@ impl Threads {
     }
 }
 
-/// Searches for all queries; with a batch call again and again until `least` has passed, which evens out what a machine
-/// does beside it. Hands of [`Hands::Each`] go through them once.
+/// Searches for all queries; with a batch call again and again until `least` has passed, which evens out what else a machine
+/// does. Hands of [`Hands::Each`] go through them once.
 pub(super) fn search(
     index: &dyn Opening,
     queries: &Matrix,

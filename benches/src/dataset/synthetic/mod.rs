@@ -1,4 +1,4 @@
-//! Made-up data of any size that is as hard to search as embeddings are: clusters of very different sizes, each of low
+//! Synthetic data of any size that is as hard to search as embeddings are: clusters of very different sizes, each of low
 //! intrinsic dimension.
 //!
 //! | file | what lives there |
@@ -7,7 +7,7 @@
 //! | `write.rs` | all rows as a stream into files |
 //!
 //! Row `i` depends on the parameters other than `n`, the seed and `i` alone. So a set can be written by any number of threads,
-//! a smaller set is the beginning of a larger one, and the queries are the rows behind the last one.
+//! a smaller set is the beginning of a larger one, and the queries are the rows after the last one.
 
 mod shape;
 mod write;
@@ -18,7 +18,7 @@ pub use write::write;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
-use super::metric::Metric;
+use super::matrix::Metric;
 
 /// What the rows look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -44,28 +44,28 @@ pub struct Synthetic {
     #[arg(long, default_value_t = 384)]
     pub dim: usize,
     /// Queries: rows of the same kind that are not in the set.
-    #[arg(long, default_value_t = 1_000)]
-    #[serde(default = "defaults::queries")]
+    #[arg(long, default_value_t = queries())]
+    #[serde(default = "queries")]
     pub queries: usize,
     /// Clusters.
-    #[arg(long, default_value_t = 1_000)]
-    #[serde(default = "defaults::clusters")]
+    #[arg(long, default_value_t = clusters())]
+    #[serde(default = "clusters")]
     pub clusters: usize,
     /// Directions in which a cluster extends.
-    #[arg(long, default_value_t = 64)]
-    #[serde(default = "defaults::intrinsic")]
+    #[arg(long, default_value_t = intrinsic())]
+    #[serde(default = "intrinsic")]
     pub intrinsic: usize,
     /// Length of a cluster's extent, where its centre has length 1.
-    #[arg(long, default_value_t = 1.6)]
-    #[serde(default = "defaults::spread")]
+    #[arg(long, default_value_t = spread())]
+    #[serde(default = "spread")]
     pub spread: f64,
     /// Length of the noise in all directions.
-    #[arg(long, default_value_t = 0.6)]
-    #[serde(default = "defaults::noise")]
+    #[arg(long, default_value_t = noise())]
+    #[serde(default = "noise")]
     pub noise: f64,
     /// The i-th largest cluster has a share of rows like 1 / i to this power.
-    #[arg(long, default_value_t = 0.9)]
-    #[serde(default = "defaults::zipf")]
+    #[arg(long, default_value_t = zipf())]
+    #[serde(default = "zipf")]
     pub zipf: f64,
     /// Decides everything that is random.
     #[arg(long, default_value_t = 0)]
@@ -73,27 +73,14 @@ pub struct Synthetic {
     pub seed: u64,
 }
 
-mod defaults {
-    //! Values of keys that a workload does not name; the command line has the same.
-
-    pub(super) fn queries() -> usize {
-        1_000
-    }
-    pub(super) fn clusters() -> usize {
-        1_000
-    }
-    pub(super) fn intrinsic() -> usize {
-        64
-    }
-    pub(super) fn spread() -> f64 {
-        1.6
-    }
-    pub(super) fn noise() -> f64 {
-        0.6
-    }
-    pub(super) fn zipf() -> f64 {
-        0.9
-    }
+// Of the command line, and of keys that a workload does not name.
+defaults! {
+    queries: usize = 1_000;
+    clusters: usize = 1_000;
+    intrinsic: usize = 64;
+    spread: f64 = 1.6;
+    noise: f64 = 0.6;
+    zipf: f64 = 0.9;
 }
 
 impl Synthetic {

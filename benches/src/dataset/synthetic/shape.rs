@@ -34,7 +34,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Draws the clusters.
+    /// Samples the clusters.
     pub fn new(parameters: &Synthetic) -> Self {
         let Synthetic { dim, clusters, intrinsic, seed, .. } = *parameters;
         let mut stream = SHAPE_STREAMS;
@@ -69,10 +69,10 @@ impl Shape {
 
     /// The cluster of a row: 0 is the largest.
     pub fn cluster_of(&self, row: u64) -> usize {
-        self.draw_cluster(&mut stream_of(self.parameters.seed, row))
+        self.sample_cluster(&mut stream_of(self.parameters.seed, row))
     }
 
-    fn draw_cluster(&self, random: &mut Random) -> usize {
+    fn sample_cluster(&self, random: &mut Random) -> usize {
         let at: f64 = random.random();
         self.cumulative.partition_point(|sum| *sum < at).min(self.cumulative.len().saturating_sub(1))
     }
@@ -81,7 +81,7 @@ impl Shape {
     pub fn fill(&self, row: u64, out: &mut [f32]) {
         let Synthetic { dim, intrinsic, noise, kind, seed, .. } = self.parameters;
         let mut random = stream_of(seed, row);
-        let cluster = self.draw_cluster(&mut random);
+        let cluster = self.sample_cluster(&mut random);
         let own = cluster * intrinsic * dim..(cluster + 1) * intrinsic * dim;
         out.copy_from_slice(&self.centres[cluster * dim..(cluster + 1) * dim]);
         add_normal(out, &self.directions[own], &mut random);

@@ -64,7 +64,7 @@ fn clustered_rows_have_unit_length_and_clusters_of_zipf_sizes() {
     let queries = Matrix::new(64, base.values()[..50 * 64].to_vec());
     let (found, _) = exact(&base, &queries, 5, crate::dataset::Metric::Ip);
     let same = |query: usize| {
-        found.of(query).iter().filter(|id| shape.cluster_of(u64::from(**id)) == shape.cluster_of(query as u64)).count()
+        found.row(query).iter().filter(|id| shape.cluster_of(u64::from(**id)) == shape.cluster_of(query as u64)).count()
     };
     assert!((0..50).map(same).sum::<usize>() > 200);
 }

@@ -9,9 +9,8 @@ use rayon::prelude::*;
 
 use super::Synthetic;
 use super::shape::Shape;
-use crate::dataset::bin;
 use crate::dataset::error::{Error, Result, malformed};
-use crate::dataset::raw::write_values;
+use crate::dataset::formats::{create_bin, write_values};
 
 /// Bytes of rows that are made at once.
 const PIECE_BYTES: usize = 16 << 20;
@@ -61,7 +60,7 @@ fn write_rows(
 fn create(path: &Path, n: usize, dim: usize) -> Result<BufWriter<fs_err::File>> {
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("npy") => Ok(npy::create(path, Dtype::F32, &[n, dim])?),
-        Some("fbin") => bin::create(path, n, dim),
+        Some("fbin") => create_bin(path, n, dim),
         other => Err(malformed(path, "ending", ".npy or .fbin", format!("{other:?}"))),
     }
 }

@@ -1,0 +1,83 @@
+//! A small synthetic measurement whose ratios can be worked out by hand.
+
+use crate::ann::cache::Record;
+use crate::ann::measured::{Asked, EngineRun, Measured, MemoryOverTime, Point};
+use crate::ann::protocol::{Built, Described, Memory, More};
+use crate::harness::tests::{machine, run_info};
+
+fn memory(megabytes: u64) -> Memory {
+    Memory { rss_bytes: megabytes * 1_000_000, anonymous_bytes: 0, file_bytes: 0 }
+}
+
+/// A name that stands for itself.
+pub(in crate::ann) fn asked(name: &str) -> Asked {
+    Asked { name: name.to_owned(), members: vec![name.to_owned()] }
+}
+
+/// An engine with `(recall, seconds for 1,000 queries)` points.
+pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, megabytes: u64) -> EngineRun {
+    let point = |(at, &(recall, seconds)): (usize, &(f64, f64))| Point {
+        value: 10 * (at as u32 + 1),
+        recall,
+        recalls: vec![recall; 3],
+        seconds: vec![seconds; 3],
+        threaded_seconds: vec![seconds / 2.0],
+        rounds: 1,
+        p50_us: seconds * 1e3,
+        p99_us: seconds * 2e3,
+        latencies_us: vec![seconds * 1e3; 1_000],
+        ids: Vec::new(),
+    };
+    EngineRun {
+        described: Described {
+            engine: name.to_owned(),
+            version: "1".to_owned(),
+            settings: "f32, made up".to_owned(),
+            more: More { sweep: "ef".to_owned(), defaults: vec![10], variants: Vec::new() },
+        },
+        index: Record {
+            made_from: String::new(),
+            program: String::new(),
+            built: Built { build_s, index_bytes: megabytes * 1_000_000 },
+            at: 0,
+        },
+        reused: false,
+        open_ms: 1.5,
+        first_query_us: 80.0,
+        points: points.iter().enumerate().map(point).collect(),
+        memory: Some(MemoryOverTime {
+            baseline: memory(10),
+            opened: memory(20),
+            served: memory(30 + megabytes),
+            cooled: memory(10 + megabytes),
+            served_cool: memory(12 + megabytes),
+        }),
+    }
+}
+
+/// dyad and hnswlib, three points each.
+pub(in crate::ann) fn measured() -> Measured {
+    Measured {
+        workload: "fixture".to_owned(),
+        metric: "ip",
+        rows: 1_000,
+        dim: 8,
+        queries: 1_000,
+        k: 10,
+        m: 16,
+        ef_construction: 200,
+        threads: 2,
+        repeats: 3,
+        targets: vec![0.95, 0.97, 0.99],
+        asked: vec![asked("dyad"), asked("hnswlib")],
+        engines: vec![
+            // 10,000, 1,000 and 100 queries per second.
+            engine("dyad", &[(0.94, 0.1), (0.96, 1.0), (0.98, 10.0)], 2.0, 5),
+            // 1,000, 100 and 10.
+            engine("hnswlib", &[(0.93, 1.0), (0.97, 10.0), (0.995, 100.0)], 4.0, 20),
+        ],
+        failures: Vec::new(),
+        machine: machine(),
+        stamp: run_info(),
+    }
+}

@@ -1,0 +1,74 @@
+//! Ratios that can be worked out by hand.
+
+use serde_json::{Value, json};
+
+use super::fixture;
+use crate::ann::measured::Asked;
+use crate::ann::summary;
+
+fn near(value: &Value, expected: f64) -> bool {
+    value.as_f64().is_some_and(|value| (value - expected).abs() < 1e-9 * expected)
+}
+
+#[test]
+fn ratios_are_the_ones_worked_out_by_hand() {
+    let summary = summary(&fixture::measured());
+    let ratios = &summary["ratios"]["hnswlib"];
+    // At 0.95 dyad is half way from 10^4 to 10^3: 10^3.5. hnswlib is half way from 10^3 to 10^2: 10^2.5.
+    assert!(near(&ratios["0.95"], 10.0), "{ratios}");
+    // At 0.97: 10^2.5 over 10^2.
+    assert!(near(&ratios["0.97"], 10f64.sqrt()), "{ratios}");
+    // dyad ends at 0.98.
+    assert!(ratios["0.99"].is_null(), "{ratios}");
+    assert_eq!(summary["unreached"]["hnswlib"], json!({ "0.99": "dyad: reaches only 0.9800" }));
+    assert!(near(&summary["ratios_all_threads"]["hnswlib"]["0.95"], 10.0));
+    assert!(near(&summary["ratios_of_fastest_passes"]["hnswlib"]["0.97"], 10f64.sqrt()));
+    // Without interpolation: 1,000 at 0.96 over 100 at 0.97.
+    assert!(near(&summary["ratios_at_least"]["hnswlib"]["0.95"], 10.0));
+    assert!(near(&summary["build_ratio"]["hnswlib"], 0.5));
+    assert!(near(&summary["rss_ratio"]["hnswlib"], 0.25));
+    // 12 + 5 - 10 over 12 + 20 - 10.
+    assert!(near(&summary["rss_ratio_served"]["hnswlib"], 7.0 / 22.0));
+    assert!(near(&summary["open_ms"], 1.5));
+    assert!(near(&summary["qps_at"]["dyad"]["0.95"], 10f64.powf(3.5)));
+}
+
+#[test]
+fn a_family_counts_with_its_best_member_at_each_recall() {
+    let mut measured = fixture::measured();
+    let members = ["svs-lvq8", "svs-lvq4x8", "svs-lvq4x4"].map(str::to_owned).to_vec();
+    measured.asked = vec![fixture::asked("dyad"), Asked { name: "svs-lvq".to_owned(), members }];
+    measured.engines.truncate(1);
+    // One is faster at low recall, the other alone reaches 0.98.
+    measured.engines.push(fixture::engine("svs-lvq8", &[(0.94, 0.1), (0.96, 1.0)], 3.0, 9));
+    measured.engines.push(fixture::engine("svs-lvq4x8", &[(0.94, 1.0), (0.98, 10.0)], 5.0, 10));
+    let summary = summary(&measured);
+    assert!(near(&summary["ratios"]["svs-lvq"]["0.95"], 1.0));
+    // lvq8 ends at 0.96. lvq4x8 by itself is three quarters of the way from 1,000 to 100; dyad half way.
+    assert!(near(&summary["ratios"]["svs-lvq"]["0.97"], 10f64.powf(0.25)));
+    // Build and memory are those of the fastest at 0.95.
+    assert_eq!(summary["compared_member"]["svs-lvq"], "svs-lvq8");
+    assert!(near(&summary["build_ratio"]["svs-lvq"], 2.0 / 3.0));
+}
+
+#[test]
+fn builds_of_two_days_have_no_ratio() {
+    for kept in [0, 1] {
+        let mut measured = fixture::measured();
+        measured.engines[kept].reused = true;
+        let summary = summary(&measured);
+        assert!(summary["build_ratio"].as_object().unwrap()["hnswlib"].is_null(), "{kept}");
+        assert!(near(&summary["rss_ratio"]["hnswlib"], 0.25));
+    }
+}
+
+#[test]
+fn without_our_engine_there_are_no_ratios_but_all_figures() {
+    let mut measured = fixture::measured();
+    measured.engines.remove(0);
+    measured.failures.push(("dyad".to_owned(), "broken".to_owned()));
+    let summary = summary(&measured);
+    assert_eq!(summary["ratios"], json!({}));
+    assert!(summary["open_ms"].is_null());
+    assert_eq!((summary["engines"].as_array().unwrap().len(), &summary["failures"]["dyad"]), (1, &json!("broken")));
+}

@@ -1,0 +1,158 @@
+//! Vectors and neighbours in the field's binary formats, and files by their endings.
+//!
+//! | ending | layout, little-endian |
+//! |---|---|
+//! | `.fbin`, `.ibin` (big-ann-benchmarks) | `uint32 n, uint32 d`, then rows of f32 or int32; exact neighbours are all ids, then all f32 scores |
+//! | `.fvecs`, `.ivecs` (TEXMEX, SIFT1M) | every row begins with its length as int32 |
+//! | `.npy` | [`npy`] |
+//!
+//! Every length is checked before anything is allocated.
+
+use std::io::{BufWriter, Read as _, Write};
+use std::path::Path;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::error::{Result, malformed};
+use super::matrix::{Matrix, Neighbours, Rows, of_rows};
+use super::npy;
+
+// Vectors are read and written as they lie in memory.
+const _: () = assert!(cfg!(target_endian = "little"), "the data readers expect a little-endian machine");
+
+/// Reads vectors: `.npy` (f16, f32, f64), `.fbin` or `.fvecs`.
+pub fn read_vectors(path: &Path) -> Result<Matrix> {
+    match ending(path) {
+        "npy" => npy::read_vectors(path),
+        "fbin" => read_bin(path, false),
+        "fvecs" => read_vecs(path, "float32"),
+        other => Err(malformed(path, "ending", ".npy, .fbin or .fvecs", format!("`{other}`"))),
+    }
+}
+
+/// Reads exact neighbours: `.ibin` with scores or without, `.ivecs` or `.npy`.
+pub fn read_neighbours(path: &Path) -> Result<Neighbours> {
+    let ids: Rows<i32> = match ending(path) {
+        "npy" => return npy::read_neighbours(path),
+        "ibin" => read_bin(path, true)?,
+        "ivecs" => read_vecs(path, "int32")?,
+        other => return Err(malformed(path, "ending", ".ibin, .ivecs or .npy", format!("`{other}`"))),
+    };
+    of_rows(path, ids.k(), ids.values().iter().copied())
+}
+
+fn ending(path: &Path) -> &str {
+    path.extension().and_then(|ending| ending.to_str()).unwrap_or("")
+}
+
+/// Writes k-NN truth as `.ibin`; `scores` has one value per id.
+pub fn write_neighbours(path: &Path, neighbours: &Neighbours, scores: &[f32]) -> Result<()> {
+    let mut out = create_bin(path, neighbours.len(), neighbours.k())?;
+    write_values(&mut out, neighbours.values())?;
+    write_values(&mut out, scores)?;
+    Ok(out.flush()?)
+}
+
+/// A new `.fbin` or `.ibin` with its sizes; the rows follow. For matrices larger than memory.
+pub(super) fn create_bin(path: &Path, n: usize, dim: usize) -> Result<BufWriter<fs_err::File>> {
+    let size = |field: &str, size: usize| {
+        u32::try_from(size).map_err(|_| malformed(path, field, "fewer than 2^32 (the format's limit)", size))
+    };
+    let sizes = [size("n", n)?, size("d", dim)?];
+    let mut out = BufWriter::with_capacity(1 << 20, fs_err::File::create(path)?);
+    write_values(&mut out, &sizes)?;
+    Ok(out)
+}
+
+/// Writes values as they lie in memory.
+pub(super) fn write_values(out: &mut impl Write, values: &[impl Value]) -> std::io::Result<()> {
+    out.write_all(values.as_bytes())
+}
+
+/// A value that lies in a file as it lies in memory.
+pub(super) trait Value: FromBytes + IntoBytes + Immutable + Default + Clone {}
+impl<T: FromBytes + IntoBytes + Immutable + Default + Clone> Value for T {}
+
+/// The rows of an `.fbin`; or the ids of an `.ibin`, which scores may follow.
+fn read_bin<T: Value>(path: &Path, neighbours: bool) -> Result<Rows<T>> {
+    let mut source = Source::open(path)?;
+    let sizes: Vec<u32> = source.values(2, "sizes")?;
+    let (width, rows) = if neighbours { ("k", "ids") } else { ("d", "rows") };
+    if let Some((name, _)) = ["n", width].into_iter().zip(&sizes).find(|(_, size)| **size == 0) {
+        return Err(malformed(path, name, "at least 1", 0));
+    }
+    let (n, dim) = (sizes[0] as usize, sizes[1] as usize);
+    let (len, cells) = (u128::from(source.len), n as u128 * dim as u128);
+    if len != 8 + 4 * cells && !(neighbours && len == 8 + 8 * cells) {
+        let expected = if neighbours {
+            format!("{} bytes ({n} lists of {dim} int32 ids and as many float32 scores)", 8 + 8 * cells)
+        } else {
+            format!("{} bytes ({n} rows of {dim} float32)", 8 + 4 * cells)
+        };
+        return Err(malformed(path, "file size", expected, len));
+    }
+    Ok(Rows::new(dim, source.values(n * dim, rows)?))
+}
+
+/// The rows of an `.fvecs` or `.ivecs`; each must be as long as the first.
+fn read_vecs<T: Value>(path: &Path, kind: &str) -> Result<Rows<T>> {
+    let mut source = Source::open(path)?;
+    let first: i32 = source.values(1, "d of row 0")?[0];
+    let dim = usize::try_from(first).ok().filter(|dim| *dim > 0);
+    let dim = dim.ok_or_else(|| malformed(path, "d of row 0", "at least 1", first))?;
+    let row_bytes = 4 + 4 * dim as u64;
+    if source.len % row_bytes != 0 {
+        let expected = format!("a multiple of {row_bytes} bytes (rows of d and {dim} {kind})");
+        return Err(malformed(path, "file size", expected, source.len));
+    }
+    let mut values = vec![T::default(); (source.len / row_bytes) as usize * dim];
+    for (number, row) in values.chunks_exact_mut(dim).enumerate() {
+        let mut got = [first];
+        if number > 0 {
+            source.fill(&mut got, "d")?;
+        }
+        if got != [first] {
+            return Err(malformed(path, format!("d of row {number}"), format!("{dim}, as in row 0"), got[0]));
+        }
+        source.fill(row, "values")?;
+    }
+    Ok(Rows::new(dim, values))
+}
+
+/// An open file and its length, read front to back.
+struct Source<'a> {
+    path: &'a Path,
+    file: fs_err::File,
+    len: u64,
+}
+
+impl<'a> Source<'a> {
+    fn open(path: &'a Path) -> Result<Self> {
+        let file = fs_err::File::open(path)?;
+        let len = file.metadata()?.len();
+        Ok(Self { path, file, len })
+    }
+
+    /// The next `count` values; a lying header cannot ask for more than the file has.
+    fn values<T: Value>(&mut self, count: usize, field: &str) -> Result<Vec<T>> {
+        let bytes = count as u128 * size_of::<T>() as u128;
+        if bytes > u128::from(self.len) {
+            return Err(malformed(self.path, field, format!("{bytes} bytes"), format!("a file of {}", self.len)));
+        }
+        let mut values = vec![T::default(); count];
+        self.fill(&mut values, field)?;
+        Ok(values)
+    }
+
+    /// Fills a slice.
+    fn fill<T: Value>(&mut self, values: &mut [T], field: &str) -> Result<()> {
+        let bytes = values.as_mut_bytes();
+        let wanted = bytes.len();
+        self.file.read_exact(bytes).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                malformed(self.path, field, format!("{wanted} bytes"), "the end of the file")
+            }
+            _ => error.into(),
+        })
+    }
+}

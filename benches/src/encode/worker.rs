@@ -1,0 +1,83 @@
+//! A worker that holds our encoder: the public [`Model`], text in and vectors out. All that the harness knows of it is here.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, anyhow, bail};
+use dyad_encoder::tokenize::{Budget, Tokens};
+use dyad_encoder::{Compute, Device, Dtype, Model, Tower};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use super::protocol::{Encoded, More, Prepared, Request, Tuned};
+use super::workload::OWN;
+use crate::dataset::{Matrix, npy};
+use crate::harness::{self, Described, Opened, read_lines};
+
+/// Like peers' `encode_document`.
+const TOWER: Tower = Tower::Answer;
+
+/// Serves requests until `quit` or the end of `input`.
+pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
+    if !OWN.contains(&engine) {
+        bail!("no engine `{engine}` in this binary; there are {}", OWN.join(", "));
+    }
+    let dtype = engine.split_once('-').map_or("f32", |(_, dtype)| dtype);
+    let described = Described {
+        engine: engine.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        settings: format!("dyad_encoder::Model, {dtype}, its own batches"),
+        more: More { dtype: dtype.to_owned() },
+    };
+    let mut worker = Worker { dtype, model: None, texts: Vec::new() };
+    harness::serve(input, output, &described, |request| worker.answer(request))
+}
+
+struct Worker<'a> {
+    dtype: &'a str,
+    model: Option<(Model, Budget)>,
+    texts: Vec<String>,
+}
+
+impl Worker<'_> {
+    fn answer(&mut self, request: Request) -> anyhow::Result<Value> {
+        Ok(match request {
+            Request::Open { model, device, threads, .. } => {
+                let started = Instant::now();
+                let device: Device = device.parse().map_err(|refusal: String| anyhow!(refusal))?;
+                let dtype: Dtype = self.dtype.parse().map_err(|refusal: String| anyhow!(refusal))?;
+                let opened = Model::open(&model, &Compute { device, dtype, threads: Some(threads) })?;
+                self.model = Some((opened, Budget::of(device, dtype)));
+                Opened::since(started)
+            }
+            Request::Prepare { texts } => {
+                self.texts = read_lines(&texts)?;
+                json!(Prepared { texts: self.texts.len() })
+            }
+            // The encoder chooses its batches itself.
+            Request::Tune => json!(Tuned { settings: String::new() }),
+            Request::Encode { out } => json!(self.encode(out.as_deref())?),
+            Request::Matmul { .. } => bail!("this engine multiplies no matrices of its own"),
+        })
+    }
+
+    fn encode(&self, out: Option<&Path>) -> anyhow::Result<Encoded> {
+        let (model, budget) = self.model.as_ref().context("`encode` before `open`")?;
+        let tokenizer = model.tokenizer();
+        let tokenizer = &*tokenizer;
+        let started = Instant::now();
+        // The tokenizer alone is shared: the encoder belongs to one thread.
+        let tokens: Result<Vec<Tokens>, dyad_encoder::Error> =
+            self.texts.par_iter().map(|text| tokenizer.encode(TOWER, text)).collect();
+        let tokens = tokens.context("tokenizing")?;
+        let vectors = model.embed_all(TOWER, &tokens, *budget)?;
+        let seconds = started.elapsed().as_secs_f64();
+        // Texts are packed: nothing is padded.
+        let count = Some(tokens.iter().map(|text| text.ids.len() as u64).sum());
+        if let Some(out) = out {
+            npy::write_vectors(out, &Matrix::new(model.info().dim, vectors))?;
+        }
+        Ok(Encoded { seconds, tokens: count, computed_tokens: count })
+    }
+}

@@ -1,0 +1,117 @@
+//! Files around a run: those that a workload names, those that engines are given, scratch files, and hashes of programs.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::error::{Error, Result};
+
+/// Begins the name of a run's scratch folder; its process id follows.
+pub(crate) const SCRATCH: &str = "scratch-";
+
+/// Reads a TOML file and checks what it says; what is wrong comes back with the file's name.
+pub(crate) fn read_toml<T: DeserializeOwned>(
+    path: &Path,
+    check: impl FnOnce(&mut T) -> std::result::Result<(), String>,
+) -> Result<T> {
+    let text = fs_err::read_to_string(path)?;
+    let mut read: T = toml::from_str(&text).map_err(|error| Error::file(path, error))?;
+    check(&mut read).map_err(|problem| Error::file(path, problem))?;
+    Ok(read)
+}
+
+/// Refuses a name that is no name of a file; `field` is where it stands.
+pub(crate) fn plain_name(field: &str, name: &str) -> Result<(), String> {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || !name.chars().all(allowed) {
+        return Err(format!("`{field}`: expected letters, digits, `-`, `_` or `.`, got `{name}`"));
+    }
+    Ok(())
+}
+
+/// The same for several names, each of which may be there only once.
+pub(crate) fn plain_names<'a>(field: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut seen = Vec::new();
+    for name in names {
+        plain_name(field, name)?;
+        if seen.contains(&name) {
+            return Err(format!("`{field}`: expected each name once, got `{name}` twice"));
+        }
+        seen.push(name);
+    }
+    if seen.is_empty() { Err(format!("`{field}`: expected at least one, got none")) } else { Ok(()) }
+}
+
+/// The first place where the path is; all places in words where it is not.
+pub(crate) fn find(path: &Path, beside: &Path, other: Option<&Path>) -> Result<PathBuf, String> {
+    let tried: Vec<PathBuf> = std::iter::once(beside).chain(other).map(|dir| dir.join(path)).collect();
+    if let Some(found) = tried.iter().find(|path| path.exists()) {
+        return Ok(found.clone());
+    }
+    let tried: Vec<String> = tried.iter().map(|path| format!("`{}`", path.display())).collect();
+    Err(tried.join(" or "))
+}
+
+/// The same for a file of data, in words that name its place in a workload.
+pub(crate) fn find_data(field: &str, path: &Path, beside: &Path, data_dir: Option<&Path>) -> Result<PathBuf, String> {
+    let hint = if data_dir.is_none() { ". DYAD_DATA (or --data) may name another folder to look in" } else { "" };
+    find(path, beside, data_dir).map_err(|tried| format!("`{field}`: no such file: {tried}{hint}"))
+}
+
+/// `count` of the items at like distances, in order; all where there are fewer.
+pub(crate) fn evenly<T>(items: Vec<T>, count: usize) -> Vec<T> {
+    let all = items.len();
+    if all <= count {
+        return items;
+    }
+    let mut wanted = (0..count).map(|at| at * all / count).peekable();
+    let chosen = |(at, item): (usize, T)| wanted.next_if_eq(&at).map(|_| item);
+    items.into_iter().enumerate().filter_map(chosen).collect()
+}
+
+/// Writes one JSON value per line.
+pub(crate) fn write_lines<T: Serialize>(path: &Path, items: &[T]) -> Result<()> {
+    let mut out = std::io::BufWriter::new(fs_err::File::create(path)?);
+    for item in items {
+        serde_json::to_writer(&mut out, item).map_err(std::io::Error::from)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Reads what [`write_lines`] wrote.
+pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> anyhow::Result<Vec<T>> {
+    Ok(fs_err::read_to_string(path)?.lines().map(serde_json::from_str).collect::<serde_json::Result<_>>()?)
+}
+
+/// Does something with a folder of this process under `cache`, which is removed afterwards, whether that succeeded or not.
+pub(crate) fn in_scratch<T>(cache: &Path, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let scratch = cache.join(format!("{SCRATCH}{}", std::process::id()));
+    fs_err::create_dir_all(&scratch)?;
+    let scratch = fs_err::canonicalize(scratch)?;
+    let done = work(&scratch);
+    fs_err::remove_dir_all(&scratch)?;
+    done
+}
+
+/// Hash of a program's file, and of all `.py` files of the folder of its name next to it (`ann.py` and `ann/`). Empty where the
+/// program cannot be read.
+pub(crate) fn program_hash(program: &Path) -> String {
+    let Ok(bytes) = fs_err::read(program) else { return String::new() };
+    let mut hash = Xxh3::new();
+    hash.update(&bytes);
+    let folder = fs_err::read_dir(program.with_extension("")).into_iter().flatten();
+    let mut parts: Vec<PathBuf> = folder.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    parts.retain(|path| path.extension().is_some_and(|ending| ending == "py"));
+    parts.sort();
+    for path in parts {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let bytes = fs_err::read(&path).unwrap_or_default();
+        hash.update(format!("\n{name} {}\n", bytes.len()).as_bytes());
+        hash.update(&bytes);
+    }
+    format!("{:032x}", hash.digest128())
+}

@@ -1,0 +1,120 @@
+//! A worker that holds our trainer: its public [`Step`]. All that the harness knows of it is here.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, anyhow, bail};
+use dyad_encoder::data::{Cursor, TrainBatch};
+use dyad_encoder::model::Model;
+use dyad_encoder::tokenize::Tokens;
+use dyad_encoder::train::{Config, Length, Step};
+use dyad_encoder::{Compute, Device, Dtype, Tower};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use super::protocol::{More, Prepared, Request, Stepped};
+use super::workload::OWN;
+use crate::harness::{self, Described, Opened, read_lines};
+
+/// Serves requests until `quit` or the end of `input`.
+pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
+    if !OWN.contains(&engine) {
+        bail!("no engine `{engine}` in this binary; there is {}", OWN.join(", "));
+    }
+    let described = Described {
+        engine: engine.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        settings: "dyad_encoder::train::Step, in-batch loss, clipping to norm 1, AdamW, f32".to_owned(),
+        more: More {},
+    };
+    let mut trainer = None;
+    harness::serve(input, output, &described, |request| answer(&mut trainer, request))
+}
+
+fn answer(trainer: &mut Option<Trainer>, request: Request) -> anyhow::Result<Value> {
+    if let Request::Open { model, device, threads, learning_rate, temperature } = request {
+        let started = Instant::now();
+        *trainer = Some(Trainer::open(&model, &device, threads, [learning_rate, temperature])?);
+        return Ok(Opened::since(started));
+    }
+    let trainer = trainer.as_mut().context("nothing is open: `open` comes first")?;
+    Ok(match request {
+        Request::Prepare { pairs, batch } => {
+            let pairs = read_lines(&pairs)?;
+            trainer.prepare(&pairs, batch)?;
+            json!(Prepared { pairs: pairs.len(), batches: trainer.batches.len() })
+        }
+        _ => json!(trainer.steps()?),
+    })
+}
+
+/// An open model and its batches.
+#[derive(Debug)]
+struct Trainer {
+    step: Step,
+    batches: Vec<TrainBatch>,
+    tokens: u64,
+}
+
+impl Trainer {
+    /// Opens a model for training at a learning rate and a temperature. A device that the encoder does not know is refused in its own
+    /// words.
+    fn open(
+        model: &Path,
+        device: &str,
+        threads: usize,
+        [learning_rate, temperature]: [f64; 2],
+    ) -> anyhow::Result<Self> {
+        let device: Device = device.parse().map_err(|refusal: String| anyhow!(refusal))?;
+        let compute = Compute { device, dtype: Dtype::F32, threads: Some(threads) };
+        let settings = format!(
+            "loss.temperature = {temperature:e}\n\
+             optimizer = {{ kind = \"adamw\", learning-rate = {learning_rate:e}, weight-decay = 0.0 }}\n\
+             schedule = {{ kind = \"constant\" }}\nclipping = {{ max-norm = 1.0 }}\n"
+        );
+        let config = Config::parse(&settings).map_err(|reason| anyhow!(reason)).context("settings of the trainer")?;
+        let stage = config.stages.first().context("settings of the trainer: no stage")?;
+        let learned = Model::open_for_training(model, &compute)?;
+        let length = Length { steps: u64::MAX, batches: u64::MAX };
+        let step = Step::new(learned, model, stage, &compute, length)?;
+        Ok(Self { step, batches: Vec::new(), tokens: 0 })
+    }
+
+    /// Tokenizes pairs and keeps them as batches.
+    fn prepare(&mut self, pairs: &[(String, String)], batch: usize) -> anyhow::Result<()> {
+        let tokenizer = self.step.learned().tokenizer();
+        let encode = |tower: Tower, text: &str| tokenizer.encode(tower, text);
+        let tokens: Vec<(Tokens, Tokens)> = pairs
+            .par_iter()
+            .map(|(question, answer)| Ok((encode(Tower::Question, question)?, encode(Tower::Answer, answer)?)))
+            .collect::<Result<_, dyad_encoder::Error>>()?;
+        self.tokens = tokens.iter().map(|(question, answer)| (question.ids.len() + answer.ids.len()) as u64).sum();
+        let batches = tokens.chunks(batch).enumerate().map(|(number, pairs)| {
+            let (questions, answers): (Vec<Tokens>, Vec<Tokens>) = pairs.iter().cloned().unzip();
+            let size = questions.len();
+            let (cursor, first) = (|position: usize| Cursor { epoch: 0, position: position as u64 }, number * batch);
+            TrainBatch {
+                questions,
+                answers,
+                owners: Vec::new(),
+                excluded: vec![false; size * size],
+                teacher: None,
+                examples: (first..first + size).map(|example| example as u32).collect(),
+                cursor: cursor(number),
+                next: cursor(number + 1),
+            }
+        });
+        self.batches = batches.collect();
+        Ok(())
+    }
+
+    /// One step with each batch. Nothing is padded.
+    fn steps(&mut self) -> anyhow::Result<Stepped> {
+        let started = Instant::now();
+        let losses = self.batches.iter().map(|batch| Ok(self.step.run(batch)?.loss));
+        let losses = losses.collect::<anyhow::Result<_>>()?;
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(Stepped { seconds, losses, tokens: self.tokens, computed_tokens: self.tokens })
+    }
+}
