@@ -1,4 +1,4 @@
-//! Several rankings into one.
+//! Fusion of several rankings into one.
 //!
 //! | file | what lives there |
 //! |---|---|

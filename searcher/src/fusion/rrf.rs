@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use dyad_index::snapshot::Hit;
 
-/// The paper's constant.
+/// The constant of the paper.
 pub const DEFAULT_RRF_K: u32 = 60;
 
-/// A document's place in one ranking.
+/// A document's rank and score in one ranking.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placement {
     /// From 1.
