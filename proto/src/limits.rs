@@ -8,7 +8,7 @@ pub const MAX_TEXT_BYTES: usize = 1 << 20;
 pub const MAX_QUERY_BYTES: usize = 32 << 10;
 /// Hits of one question.
 pub const MAX_K: u32 = 10_000;
-/// Beam width of one walk.
+/// Beam width of one search.
 pub const MAX_EF: u32 = 10_000;
 /// Constant of reciprocal rank fusion.
 pub const MAX_RRF_K: u32 = 1_000_000;

@@ -1,4 +1,4 @@
-//! What can go wrong on a query's way, and the gRPC status of each.
+//! Errors of the searcher, and the gRPC status of each.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub enum Error {
     Index(#[from] dyad_index::Error),
     /// The question tower is not of the model that made the index.
     #[error(
-        "the question tower does not fit the index: the index was made with `{}` (fingerprint {}, {} values), the tower is \
+        "the question tower does not match the index: the index was made with `{}` (fingerprint {}, {} values), the tower is \
          `{}` (fingerprint {}, {} values). Start with the model that made the index, make a generation of this model current \
          (`dyad-indexer rollback`), or embed the corpus again with this one",
         index.name, index.fingerprint, index.dim, tower.name, tower.fingerprint, tower.dim
@@ -38,10 +38,10 @@ pub enum Error {
         /// Another try may succeed.
         transient: bool,
     },
-    /// The question tower has more to do than it can in the time of the request.
+    /// The question tower is too busy to answer within the deadline.
     #[error("question tower: {reason}")]
     TowerBusy {
-        /// The tower's words.
+        /// The tower's message.
         reason: String,
         /// When another try may succeed, where the tower says so.
         retry_after: Option<Duration>,
@@ -49,27 +49,27 @@ pub enum Error {
     /// The time for the question tower is over.
     #[error("question tower: no vector within {0:?}")]
     TowerLate(Duration),
-    /// More requests than the searcher takes at once.
+    /// Too many requests in flight.
     #[error(
-        "{limit} requests are under way, which is the most this searcher takes. Try later, or raise `--max-requests`"
+        "{limit} requests are in flight, which is the most this searcher takes. Try again later, or raise `--max-requests`"
     )]
     Busy {
         /// The limit.
         limit: usize,
     },
-    /// What waits already would take longer than the request has time.
+    /// The queue is longer than the request's deadline.
     #[error(
-        "about {wait:.1?} of work waits, and the request has {time:.1?}. Try later, give it more time, or ask another searcher"
+        "the queue holds about {wait:.1?} of work, and the request's deadline is in {time:.1?}. Try again later, set a longer deadline, or use another searcher"
     )]
     Overloaded {
-        /// Until an answer could be there.
+        /// Expected time until an answer.
         wait: Duration,
         /// The request's time.
         time: Duration,
     },
     /// The documents of one reply are too many bytes.
     #[error(
-        "the documents of the reply are more than {limit} bytes. Ask `keys_only` or a smaller k, or fetch fewer keys"
+        "the documents of the reply are more than {limit} bytes. Set `keys_only` or a smaller k, or fetch fewer keys"
     )]
     LargeReply {
         /// The limit.
@@ -77,20 +77,20 @@ pub enum Error {
     },
     /// The documents of all replies that are being sent are too many bytes.
     #[error(
-        "replies of {limit} bytes are being sent, which is the most this searcher keeps. Try later, or ask `keys_only`"
+        "replies of {limit} bytes are being sent, which is the most this searcher holds in memory. Try again later, or set `keys_only`"
     )]
     FullReplies {
         /// The limit.
         limit: usize,
     },
-    /// The system gives no threads.
+    /// Threads cannot be started.
     #[error("cannot start threads: {0}")]
     Threads(String),
-    /// A verification could not be made, or was left by its caller.
+    /// A verification could not be run.
     #[error("the index was not verified: {0}")]
     NotVerified(String),
-    /// A verification is under way.
-    #[error("a verification is already under way. Wait for its answer")]
+    /// A verification is already running.
+    #[error("a verification is already running. Wait until it has ended")]
     Verifying,
     /// The time for the request is over.
     #[error("the deadline of {0:?} passed before the answer was complete")]
@@ -99,7 +99,7 @@ pub enum Error {
     #[error("no document with the key `{0}`")]
     NoDocument(String),
     /// A search ended without an answer, because its thread panicked.
-    #[error("a search failed inside. The log says why")]
+    #[error("internal error: a search failed. See the log of the searcher")]
     Internal,
 }
 
@@ -110,7 +110,7 @@ fn index_status(error: &dyad_index::Error, text: String) -> Status {
     if error.is_shortage() {
         return Status::resource_exhausted(text);
     }
-    // Only bytes that are not what they were are lost data.
+    // Only changed bytes are data loss.
     if let Some(refusal) = error.os_error() {
         return match refusal.kind() {
             ErrorKind::NotFound
@@ -127,12 +127,12 @@ fn index_status(error: &dyad_index::Error, text: String) -> Status {
         Index::NoGeneration { .. } | Index::NoIndex { .. } => Status::not_found(text),
         Index::Format { .. } | Index::Graph { .. } | Index::Text { .. } => Status::data_loss(text),
         Index::Mismatch { .. } => Status::internal(text),
-        // Another generation, another release or another moment is wanted.
+        // Needs another generation, another release, or another attempt later.
         _ => Status::failed_precondition(text),
     }
 }
 
-/// A refusal that says when another try may succeed.
+/// A refusal that says when a retry may succeed.
 fn busy(text: String, retry_after: Option<Duration>) -> Status {
     let mut status = Status::resource_exhausted(text);
     if let Some(millis) = retry_after.and_then(|time| i64::try_from(time.as_millis()).ok()) {

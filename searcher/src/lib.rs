@@ -1,12 +1,12 @@
-//! The query's way: request, plan, question vector, dense and lexical search, fusion, stored fields, reply.
+//! The searcher: plans a request, embeds the question, searches vectors and text, fuses the rankings, reads the stored fields.
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | [`error`] | what can go wrong, and the gRPC status of each |
+//! | [`error`] | errors, and the gRPC status of each |
 //! | [`question`] | the question tower: in this process (feature `torch`) or an encoder service |
 //! | [`plan`] | a request as pure data: stages and depths |
 //! | [`fusion`] | two rankings into one, and how to learn that |
-//! | [`run`] | the plan carried out: a bounded pool for CPU work, deadlines, degraded answers |
+//! | [`run`] | execution of plans: bounded thread pools, deadlines, degraded answers |
 //! | [`service`] | gRPC: thin conversions around [`run::Engine`] |
 //! | [`cli`] | `dyad-searcher serve`, `learn`, `query`, `explain`, `get`, `admin` |
 

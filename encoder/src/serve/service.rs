@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use dyad_proto::service::deadline::{LONGEST, RETRY_PUSHBACK, in_time, timeout};
+use dyad_proto::service::deadline::{LONGEST, RETRY_PUSHBACK, timeout, within_deadline};
 use dyad_proto::{v1, validate, vector};
 use futures_util::{Stream, StreamExt};
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -57,13 +57,13 @@ impl v1::encoder_server::Encoder for EncoderService {
 
     async fn encode_stream(&self, request: Request<Streaming<v1::EncodeRequest>>) -> Result<Response<Replies>, Status> {
         // A deadline that the caller sends is for the whole stream; without one each request has its own.
-        let whole = timeout(request.metadata()).map(|timeout| Instant::now() + in_time(timeout));
+        let whole = timeout(request.metadata()).map(|timeout| Instant::now() + within_deadline(timeout));
         let handle = self.handle.clone();
         let replies = request.into_inner().map(move |request| {
             let handle = handle.clone();
             async move {
                 let (came, request) = (Instant::now(), request?);
-                let (id, deadline) = (request.id, whole.unwrap_or_else(|| came + in_time(LONGEST)));
+                let (id, deadline) = (request.id, whole.unwrap_or_else(|| came + within_deadline(LONGEST)));
                 let answer = async {
                     let (tower, options) = checked(&request, deadline)?;
                     // A stream is slowed down instead of refused.
@@ -163,7 +163,7 @@ fn pushback(retry_after: Option<Duration>) -> MetadataMap {
 }
 
 fn deadline(metadata: &MetadataMap) -> Instant {
-    Instant::now() + in_time(timeout(metadata).unwrap_or(LONGEST))
+    Instant::now() + within_deadline(timeout(metadata).unwrap_or(LONGEST))
 }
 
 #[cfg(test)]

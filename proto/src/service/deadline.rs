@@ -1,23 +1,23 @@
-//! The deadline that a caller sends, in the header `grpc-timeout`.
+//! The deadline of a call, from the header `grpc-timeout`.
 
 use std::time::Duration;
 
 use tonic::metadata::MetadataMap;
 
-/// The longest deadline that is believed; it stands in for none in bulk work.
+/// The longest deadline that is accepted, and the deadline of bulk work that has none.
 pub const LONGEST: Duration = Duration::from_mins(10);
 
 /// Trailer that says after how many milliseconds another try may succeed, by the gRPC protocol's retry design; a negative
 /// number: never.
 pub const RETRY_PUSHBACK: &str = "grpc-retry-pushback-ms";
 
-/// The time that a caller gives, at most [`LONGEST`]; `None` where it sends no deadline.
+/// The timeout that a caller sets, at most [`LONGEST`]; `None` where it sends no deadline.
 pub fn timeout(metadata: &MetadataMap) -> Option<Duration> {
     Some(parse(metadata.get("grpc-timeout")?.to_str().ok()?)?.min(LONGEST))
 }
 
-/// A little less, so that the reply says itself that it is late: the transport ends late calls without words.
-pub fn in_time(timeout: Duration) -> Duration {
+/// A little less than the timeout, so that a late call ends with our status: the transport cancels late calls without one.
+pub fn within_deadline(timeout: Duration) -> Duration {
     timeout.saturating_sub((timeout / 20).min(Duration::from_millis(50)))
 }
 
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_are_read_as_the_protocol_writes_them() {
+    fn timeouts_are_parsed_as_the_protocol_defines_them() {
         assert_eq!(parse("5S"), Some(Duration::from_secs(5)));
         assert_eq!(parse("99999999m"), Some(Duration::from_millis(99_999_999)));
         assert_eq!(parse("2H"), Some(Duration::from_hours(2)));
@@ -55,13 +55,13 @@ mod tests {
     }
 
     #[test]
-    fn the_reply_comes_before_the_transport_gives_up() {
+    fn the_reply_comes_before_the_transport_cancels() {
         let mut metadata = MetadataMap::new();
         assert_eq!(timeout(&metadata), None);
         metadata.insert("grpc-timeout", "100m".parse().unwrap());
-        assert_eq!(timeout(&metadata).map(in_time), Some(Duration::from_millis(95)));
+        assert_eq!(timeout(&metadata).map(within_deadline), Some(Duration::from_millis(95)));
         metadata.insert("grpc-timeout", "9000S".parse().unwrap());
         assert_eq!(timeout(&metadata), Some(LONGEST));
-        assert_eq!(LONGEST.saturating_sub(in_time(LONGEST)), Duration::from_millis(50));
+        assert_eq!(LONGEST.saturating_sub(within_deadline(LONGEST)), Duration::from_millis(50));
     }
 }

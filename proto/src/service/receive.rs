@@ -116,7 +116,7 @@ impl Received {
             return Ok(());
         }
         Err(Status::resource_exhausted(
-            "requests of many bytes are being received, as many as this server takes at once. Try later",
+            "requests of many bytes are being received, as many as this server takes at once. Try again later",
         ))
     }
 

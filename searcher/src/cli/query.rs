@@ -75,13 +75,13 @@ pub(super) struct Query {
     /// Hits wanted.
     #[arg(long, short, default_value_t = 10)]
     k: u32,
-    /// Beam width of the graph walk; 0 lets the server choose.
+    /// Beam width of the graph search; 0 lets the server choose.
     #[arg(long, default_value_t = 0)]
     ef: u32,
-    /// Recall that the graph walk shall reach, above 0 and below 1: chooses the beam width that the shards measured.
+    /// Target recall of the graph search, above 0 and below 1: chooses the beam width by the shards' measurements.
     #[arg(long, value_name = "RECALL", conflicts_with_all = ["ef", "exact"])]
     target_recall: Option<f64>,
-    /// Compare with every vector instead of walking the graph.
+    /// Compare with every vector instead of searching the graph.
     #[arg(long)]
     exact: bool,
     /// Only documents that pass: FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE or
@@ -150,10 +150,10 @@ pub(super) struct Explain {
     /// The search that is explained: hits wanted.
     #[arg(long, short, default_value_t = 10)]
     k: u32,
-    /// Beam width of the graph walk; 0 lets the server choose.
+    /// Beam width of the graph search; 0 lets the server choose.
     #[arg(long, default_value_t = 0)]
     ef: u32,
-    /// Recall that the graph walk shall reach, as in `query`.
+    /// Target recall of the graph search, as in `query`.
     #[arg(long, value_name = "RECALL", conflicts_with = "ef")]
     target_recall: Option<f64>,
     /// Print the reply as JSON, BM25 term by term.
@@ -188,8 +188,8 @@ impl Explain {
         writeln!(out, "`{}` for \"{}\", generation {}", self.key, self.question, reply.generation)?;
         writeln!(out, "  dense, exact   {}", place(reply.dense_exact, "-"))?;
         let missed = match reply.depth {
-            0 => "no graph was walked".to_owned(),
-            depth => format!("not among the {depth} that the walk gives at ef {}: raise --ef or -k", reply.ef),
+            0 => "no graph was searched".to_owned(),
+            depth => format!("not among the {depth} hits of the graph search at ef {}: raise --ef or -k", reply.ef),
         };
         writeln!(out, "  dense, graph   {}", place(reply.dense_graph, &missed))?;
         writeln!(out, "  bm25           {}", place(reply.bm25, "no term matches"))?;

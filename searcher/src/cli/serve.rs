@@ -26,7 +26,7 @@ pub(super) struct Serve {
     /// Serve this generation until the next reload, whatever `CURRENT` says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
-    /// Requests under way at once; more are refused with `RESOURCE_EXHAUSTED`. A question of a batch counts as one; batches
+    /// Requests in flight at once; more are refused with `RESOURCE_EXHAUSTED`. A question of a batch counts as one; batches
     /// and streams take at most a quarter of the places, and wait for them.
     #[arg(long, default_value_t = 512)]
     max_requests: usize,

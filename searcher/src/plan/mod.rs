@@ -1,10 +1,10 @@
-//! A request as pure data: which stages run, how deep, and how. Nothing is executed here.
+//! Plans: a request as pure data that says which stages run, and with which parameters. Nothing is executed here.
 //!
 //! | file | what lives there |
 //! |---|---|
 //! | `mod.rs` | the plan |
-//! | `filter.rs` | a request's filter as the index knows it |
-//! | `recall.rs` | from a wanted recall to a beam width |
+//! | `filter.rs` | conversion of a request's filter to that of the index |
+//! | `recall.rs` | choice of the beam width for a target recall |
 
 mod filter;
 mod recall;
@@ -19,11 +19,11 @@ use dyad_proto::v1;
 use crate::fusion::Fusion;
 pub(crate) use recall::DEFAULT_EF;
 
-/// How much wider than the hits wanted a beam is at least, so that ties at the cut are seen and broken by key.
+/// The least difference between the beam width and the hits wanted, so that ties with the last hit can be broken by key.
 const TIE_SLACK: usize = 16;
-/// Hits that each ranking gives to the fusion where the request names no number.
+/// Hits that each ranking gives to the fusion by default.
 pub(crate) const DEFAULT_FUSION_DEPTH: usize = 100;
-/// Hits of the search that is explained where the request names no number.
+/// Hits of the explained search by default.
 const EXPLAINED_HITS: u32 = 10;
 /// The question tower's share of the deadline in modes that can answer without it.
 const TOWER_SHARE: f64 = 0.7;
@@ -37,11 +37,11 @@ pub enum Mode {
     Bm25,
     /// Both, fused.
     Hybrid,
-    /// The three side by side.
+    /// All three rankings.
     Compare,
 }
 
-/// All that a request asks for.
+/// The stages of a request and their parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// What the reply holds.
@@ -58,14 +58,14 @@ pub struct Plan {
     pub documents: bool,
     /// Which documents may be hits; all where absent.
     pub filter: Option<Filter>,
-    /// Why a wanted recall is not vouched for.
+    /// Why the target recall is not guaranteed.
     pub recall_note: Option<String>,
     /// Time for the question tower.
     pub tower_time: Duration,
 }
 
 impl Plan {
-    /// Plans a request that [`dyad_proto::validate`] has passed; `time` is what is left of its deadline, `certificates` are
+    /// Plans a request that [`dyad_proto::validate`] has accepted; `time` is what is left of its deadline, `certificates` are
     /// those of all shards, and `learned` is the index's own fusion.
     pub fn new(
         request: &v1::SearchRequest,
@@ -83,8 +83,8 @@ impl Plan {
         let k = request.k as usize;
         let fuses = matches!(mode, Mode::Hybrid | Mode::Compare);
         let depth = if fuses { or(request.fusion_depth, DEFAULT_FUSION_DEPTH).max(k) } else { k };
-        let walks = mode != Mode::Bm25 && !request.exact;
-        let chosen = request.target_recall.filter(|_| walks).map(|target| {
+        let uses_graph = mode != Mode::Bm25 && !request.exact;
+        let chosen = request.target_recall.filter(|_| uses_graph).map(|target| {
             let filtered = request.filter.is_some();
             recall::choose(target, depth, filtered, certificates)
         });
@@ -112,7 +112,7 @@ impl Plan {
         Self::new(&search, Duration::ZERO, certificates, None).dense
     }
 
-    /// Beam width, 0 where no graph is walked.
+    /// Beam width, 0 where no graph is searched.
     pub fn ef(&self) -> u32 {
         match self.dense.map(|params| params.mode) {
             Some(SearchMode::Approximate { ef }) => ef as u32,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explanation_walks_as_the_search_does() {
+    fn an_explanation_searches_as_the_request_does() {
         for mode in [v1::Mode::Dense, v1::Mode::Hybrid, v1::Mode::Compare] {
             for (k, ef, fusion_depth, target) in
                 [(10, 0, 0, None), (300, 40, 0, None), (7, 16, 90, None), (20, 0, 0, Some(0.9))]
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_walks_no_graph() {
+    fn exact_searches_no_graph() {
         let plan = plan(|request| {
             request.set_mode(v1::Mode::Dense);
             (request.exact, request.keys_only) = (true, true);

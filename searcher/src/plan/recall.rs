@@ -1,4 +1,4 @@
-//! From a wanted recall to a beam width: what the shards measured of themselves when they were built.
+//! Chooses the beam width for a target recall, from what the shards measured when they were built.
 
 use dyad_index::{Certificate, QuerySource};
 
@@ -8,20 +8,20 @@ pub(crate) const DEFAULT_EF: usize = 128;
 /// Hits up to which recall is measured.
 const MEASURED_HITS: usize = 100;
 
-/// A beam width, and why the recall is not vouched for where it is not.
+/// A beam width, and why the recall is not guaranteed where it is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub(super) ef: usize,
     pub(super) note: Option<String>,
 }
 
-/// The smallest width for which every shard measured the recall. A shard that never reached it asks for its widest beam, one
-/// that has measured nothing for the usual one.
+/// The smallest width for which every shard measured the recall. A shard that never reached it needs its widest beam, one
+/// that has measured nothing the default.
 pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&Certificate]) -> Chosen {
     let mut ef = 0;
     let (mut missed, mut unmeasured, mut by_documents) = (0, 0, 0);
     for certificate in certificates {
-        // In a shard of hardly more than 100 documents recall@100 is not measured, and recall@10 speaks for it.
+        // In a shard of hardly more than 100 documents recall@100 is not measured, and recall@10 is used instead.
         let measured = certificate.recall.iter().any(|point| point.recall_at_100.is_some());
         let hits = if measured { hits } else { hits.min(10) };
         by_documents += usize::from(certificate.source == QuerySource::Documents && !certificate.recall.is_empty());
@@ -44,7 +44,7 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
         notes.push(format!("{missed} of {shards} shards measured less than a recall of {target} at every beam width"));
     }
     if unmeasured > 0 {
-        notes.push(format!("{unmeasured} of {shards} shards hold no measured recall"));
+        notes.push(format!("{unmeasured} of {shards} shards have no measured recall"));
     }
     if by_documents > 0 {
         notes.push(format!(
@@ -53,7 +53,8 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
         ));
     }
     if hits > MEASURED_HITS {
-        notes.push(format!("recall is measured up to {MEASURED_HITS} hits, and {hits} were wanted of the walk"));
+        notes
+            .push(format!("recall is measured up to {MEASURED_HITS} hits, and {hits} were wanted of the graph search"));
     }
     if filtered {
         notes.push("recall is measured without filters".to_owned());
@@ -117,7 +118,7 @@ mod tests {
         let empty = Certificate::default();
         let chosen = choose(0.9, 10, false, &[&empty]);
         assert_eq!(chosen.ef, DEFAULT_EF);
-        assert!(chosen.note.unwrap().contains("1 of 1 shards hold no measured recall"));
+        assert!(chosen.note.unwrap().contains("1 of 1 shards have no measured recall"));
         assert_eq!(choose(0.9, 10, false, &[]), Chosen { ef: DEFAULT_EF, note: None });
     }
 }

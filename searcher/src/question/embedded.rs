@@ -1,15 +1,15 @@
-//! What a question tower gives, and the error where it gives nothing.
+//! The vectors of a question tower, and its errors.
 
 use crate::error::Error;
 
-/// Vectors of questions, and where the time went.
+/// Vectors of questions, and the time by stage.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Embedded {
     /// One row of `dim` values per question.
     pub vectors: Vec<f32>,
-    /// Waiting for other requests, microseconds.
+    /// Waiting in the queue, microseconds.
     pub queue_us: u64,
-    /// Text to tokens, microseconds.
+    /// Tokenization, microseconds.
     pub tokenize_us: u64,
     /// Forward pass, or the whole remote call, microseconds.
     pub embed_us: u64,

@@ -1,4 +1,4 @@
-//! A question tower in this process: the encoder crate's model thread.
+//! A question tower in this process, on the model thread of the encoder crate.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -11,7 +11,7 @@ use dyad_index::{Metric, ModelRecord};
 use super::embedded::{Embedded, failed};
 use crate::error::{Error, Result};
 
-/// Where and how a model directory computes.
+/// Device, data type and threads of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LocalOptions {
     /// `cpu` or `cuda:N`.
@@ -86,7 +86,7 @@ fn takes_all(compute: &Compute, cores: usize) -> bool {
     compute.device == Device::Cpu && compute.threads.is_none_or(|threads| threads >= cores)
 }
 
-/// What a caller is told: that the tower is busy, or slow, or gone.
+/// The error of a call: the tower is busy, late, or has failed.
 fn refused(error: &EncodeError, time: Duration) -> Error {
     match error {
         EncodeError::QueueFull { .. } | EncodeError::Overloaded { .. } | EncodeError::TooLarge { .. } => {
@@ -98,7 +98,7 @@ fn refused(error: &EncodeError, time: Duration) -> Error {
     }
 }
 
-/// Another searcher may answer, or this one after it was started again.
+/// The model's thread has ended: another searcher may answer, or this one after a restart.
 fn stopped(error: &EncodeError) -> Error {
     failed(error.to_string(), true)
 }

@@ -1,8 +1,8 @@
-//! The question tower: text to vector, in this process or over gRPC.
+//! The question tower: embeds questions, in this process or in an encoder service.
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `embedded.rs` | what comes of it |
+//! | `embedded.rs` | the vectors, and the errors |
 //! | `local.rs` | a model in this process (feature `torch`) |
 //! | `remote.rs` | an encoder service |
 
@@ -22,13 +22,13 @@ pub use embedded::Embedded;
 #[cfg(feature = "torch")]
 pub use local::LocalOptions;
 
-/// Longest time for an answer of a service that is asked whether it is there.
+/// Timeout of a health check of the service.
 const CHECK: Duration = Duration::from_secs(1);
 
-/// Pause before a service that does not answer yet is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// Pause before the next attempt to connect to a service that is not up yet.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Where questions are embedded.
+/// The question tower.
 #[derive(Debug, Clone)]
 pub enum QuestionTower {
     /// In this process.
@@ -44,14 +44,14 @@ impl QuestionTower {
         Ok(Self::Remote(Box::new(remote::Remote::connect(url).await?)))
     }
 
-    /// As [`QuestionTower::connect`], but asks a service that does not answer yet again, for as long as this.
+    /// As [`QuestionTower::connect`], but retries for up to `wait` while the service is not up yet.
     pub async fn connect_within(url: &str, wait: Duration) -> Result<Self> {
         let until = Instant::now() + wait;
         loop {
             match Self::connect(url).await {
                 Err(error @ Error::Tower { transient: true, .. }) if Instant::now() < until => {
                     tracing::info!(%error, "waiting for the question tower");
-                    tokio::time::sleep(ASK_AGAIN.min(until.saturating_duration_since(Instant::now()))).await;
+                    tokio::time::sleep(RETRY_PAUSE.min(until.saturating_duration_since(Instant::now()))).await;
                 }
                 connected => return connected,
             }
@@ -73,7 +73,7 @@ impl QuestionTower {
         }
     }
 
-    /// Whether embedding takes every core of this machine: other work at the same time would make both slower.
+    /// Whether embedding takes every core of this machine: parallel work would slow both down.
     pub fn takes_all_cores(&self) -> bool {
         match self {
             #[cfg(feature = "torch")]
@@ -82,8 +82,8 @@ impl QuestionTower {
         }
     }
 
-    /// Completes when the tower has ended for good, as when the model's thread has died; never for a service, which may come
-    /// back.
+    /// Completes when the tower has failed for good, as when the model's thread has died; never for a service, which may
+    /// come back.
     pub async fn ended(&self) {
         match self {
             #[cfg(feature = "torch")]
@@ -103,7 +103,7 @@ impl QuestionTower {
         }
     }
 
-    /// Embeds questions within a time; gives one finite vector each, of the model's dimension.
+    /// Embeds questions within a timeout; returns one finite vector of the model's dimension for each.
     pub async fn embed(&self, questions: Vec<String>, time: Duration) -> Result<Embedded> {
         let count = questions.len();
         let deadline = Instant::now() + time;

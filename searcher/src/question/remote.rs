@@ -25,7 +25,7 @@ impl From<ClientError> for Error {
 
 impl Remote {
     pub(super) async fn connect(url: &str) -> Result<Self> {
-        // A query cannot wait through long back-offs: few tries, close together.
+        // A query cannot wait for long back-offs: few attempts, close together.
         let config = ClientConfig {
             attempts: 3,
             first_wait: Duration::from_millis(50),

@@ -1,20 +1,20 @@
-//! What comes out of a plan.
+//! The answer to a question.
 
 use dyad_index::lexical::StoredDocument;
 
 use crate::fusion::{Fusion, Placement};
 use crate::plan::Mode;
 
-/// A hit with its places in the rankings that ran.
+/// A hit with its placements in the rankings that ran.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerHit {
     /// Document key.
     pub key: String,
     /// Cosine, BM25 or fused score.
     pub score: f32,
-    /// Place in the dense ranking.
+    /// Placement in the dense ranking.
     pub dense: Option<Placement>,
-    /// Place in the BM25 ranking.
+    /// Placement in the BM25 ranking.
     pub bm25: Option<Placement>,
     /// Shard of the snapshot.
     pub shard: usize,
@@ -35,7 +35,7 @@ pub struct Compared {
     pub hybrid: Vec<AnswerHit>,
 }
 
-/// Shared keys among two rankings' first `k`, divided by `k`, or by the longer ranking's length where that is smaller.
+/// Shared keys among the first `k` of two rankings, divided by `k`, or by the longer ranking's length where that is smaller.
 pub(crate) fn overlap(a: &[AnswerHit], b: &[AnswerHit], k: usize) -> f32 {
     let k = k.min(a.len().max(b.len()));
     let keys: std::collections::HashSet<&str> = a.iter().take(k).map(|hit| hit.key.as_str()).collect();
@@ -43,7 +43,7 @@ pub(crate) fn overlap(a: &[AnswerHit], b: &[AnswerHit], k: usize) -> f32 {
     shared as f32 / k.max(1) as f32
 }
 
-/// Where the time went, in microseconds.
+/// Time per stage, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StageTimings {
     /// From the request's arrival to the answer.
@@ -79,7 +79,7 @@ pub struct Answer {
     pub compared: Option<Compared>,
     /// Hits asked for.
     pub k: usize,
-    /// Where the time went.
+    /// Time per stage.
     pub timings: StageTimings,
     /// What is missing and why.
     pub degraded: Option<String>,
@@ -87,13 +87,13 @@ pub struct Answer {
     pub generation: u64,
     /// Fingerprint of its model.
     pub fingerprint: String,
-    /// Beam width, 0 where no graph was walked.
+    /// Beam width, 0 where no graph is searched.
     pub ef: u32,
-    /// Why a wanted recall is not vouched for.
+    /// Why the target recall is not guaranteed.
     pub recall_note: Option<String>,
     /// Inner products computed.
     pub distance_computations: u64,
-    /// What the request asks for that is not there.
+    /// What the request refers to that does not exist.
     pub notes: Vec<String>,
 }
 

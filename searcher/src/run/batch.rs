@@ -1,8 +1,8 @@
-//! Questions that are answered together; a single one is a batch of one. Those that ask for the same are walked together, so
-//! that one's memory is fetched while another's is compared. Every answer is the one that its question alone would get.
+//! Questions that are answered together; a single one is a batch of one. Questions with equal parameters are searched
+//! together, interleaved, to hide the latency of memory. Every answer is the one that its question alone would get.
 //!
-//! The parts of the work, each of which runs on a rayon thread, for some of the filters at a time: [`Batch::filter`], then
-//! [`Batch::text`] and [`Batch::dense`] in any order or side by side. Whichever part is the last goes on to [`Batch::answers`].
+//! The parts of the work run on rayon threads, for some of the filters at a time: [`Batch::filter`], then [`Batch::text`] and
+//! [`Batch::dense`] in any order or in parallel. The part that ends last goes on to [`Batch::answers`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,23 +17,23 @@ use dyad_index::snapshot::{DenseParams, Hit, Snapshot};
 use rayon::prelude::*;
 
 use super::answer::StageTimings;
-use super::stop::Stop;
+use super::cancellation::Cancellation;
 use crate::error::Result;
 use crate::plan::Plan;
 
-/// Fewest questions that are walked together while other threads have work: the walks that take turns on one thread.
-const TOGETHER: usize = 8;
+/// Fewest questions that are searched together while other threads have work: as many as are interleaved on one thread.
+const MIN_INTERLEAVED: usize = 8;
 
-/// A question on its way.
+/// One question of a batch.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct BatchItem {
     pub(super) plan: Plan,
     pub(super) query: String,
-    /// The filter as it came: equal bytes are equal filters.
+    /// The encoded filter: equal bytes are equal filters.
     pub(super) filter: Option<Vec<u8>>,
 }
 
-/// What happened to a question on its way to a vector.
+/// A question's vector, or why there is none.
 #[derive(Debug, Default)]
 pub(super) struct Vector {
     pub(super) values: Option<Vec<f32>>,
@@ -44,9 +44,9 @@ pub(super) struct Vector {
 /// Hits of a part, and the microseconds that it took.
 pub(super) type Timed = (Hits<Hit>, u64);
 
-/// What was found for one question, part by part.
+/// The results for one question, by part.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct PartResults {
     /// What the filter asks for that no document has, and the microseconds that it took.
     pub(super) filter: OnceLock<(Vec<String>, u64)>,
     pub(super) text: OnceLock<Timed>,
@@ -56,7 +56,7 @@ pub(super) struct Found {
 /// The nodes that a filter allows, by shard; all where absent.
 pub(super) type Allowed = Option<Vec<NodeSet>>;
 
-/// Filters that are worked on at a time: a range of the batch's groups, and the parts that their questions have.
+/// Filters that are processed at a time: a range of the batch's groups, and the parts that their questions have.
 #[derive(Debug, Clone)]
 pub(super) struct Chunk {
     groups: Range<usize>,
@@ -69,15 +69,15 @@ pub(super) struct Chunk {
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) snapshot: Arc<Snapshot>,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<BatchItem>,
     pub(super) vectors: OnceLock<Vec<Vector>>,
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<PartResults>,
     /// Numbers of the questions with the same filter.
     groups: Vec<Vec<usize>>,
     chunks: Vec<Chunk>,
-    /// Parts that have not come to their end.
+    /// Parts that are not done yet.
     open: AtomicUsize,
-    pub(super) stop: Arc<Stop>,
+    pub(super) cancel: Arc<Cancellation>,
     pub(super) started: Instant,
 }
 
@@ -86,12 +86,12 @@ pub(super) fn micros(since: Instant) -> u64 {
 }
 
 /// Groups of equal keys, in the order of their first members.
-fn alike<K: Hash + Eq + Clone, T>(all: impl Iterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
+fn group_by_key<K: Hash + Eq + Clone, T>(all: impl Iterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
     let mut groups: Vec<(K, Vec<T>)> = Vec::new();
-    let mut places: HashMap<K, usize> = HashMap::new();
+    let mut positions: HashMap<K, usize> = HashMap::new();
     for (key, one) in all {
-        let place = *places.entry(key.clone()).or_insert(groups.len());
-        match groups.get_mut(place) {
+        let position = *positions.entry(key.clone()).or_insert(groups.len());
+        match groups.get_mut(position) {
             Some((_, group)) => group.push(one),
             None => groups.push((key, vec![one])),
         }
@@ -100,16 +100,16 @@ fn alike<K: Hash + Eq + Clone, T>(all: impl Iterator<Item = (K, T)>) -> Vec<(K, 
 }
 
 impl Batch {
-    /// Of which `filters_at_once` are worked on at a time: a batch of many holds few sets in memory, and a thread that waits
-    /// for parts of one does not begin with all others.
+    /// `filters_at_once` filters are processed at a time: a batch of many filters holds few sets in memory, and a thread that
+    /// waits for parts of one does not start all others.
     pub(super) fn new(
         snapshot: Arc<Snapshot>,
-        items: Vec<Item>,
+        items: Vec<BatchItem>,
         filters_at_once: usize,
-        stop: Arc<Stop>,
+        cancel: Arc<Cancellation>,
         started: Instant,
     ) -> Self {
-        let groups = alike(items.iter().enumerate().map(|(number, item)| (item.filter.as_deref(), number)));
+        let groups = group_by_key(items.iter().enumerate().map(|(number, item)| (item.filter.as_deref(), number)));
         let groups: Vec<Vec<usize>> = groups.into_iter().map(|(_, group)| group).collect();
         let chunk = |start: usize| {
             let groups_of = start..groups.len().min(start + filters_at_once.max(1));
@@ -124,16 +124,16 @@ impl Batch {
         };
         let chunks: Vec<Chunk> = (0..groups.len()).step_by(filters_at_once.max(1)).map(chunk).collect();
         let open = chunks.iter().map(|chunk| usize::from(chunk.has_text) + usize::from(chunk.has_dense)).sum();
-        let found = items.iter().map(|_| Found::default()).collect();
+        let found = items.iter().map(|_| PartResults::default()).collect();
         let (vectors, open) = (OnceLock::new(), AtomicUsize::new(open));
-        Self { snapshot, items, vectors, found, groups, chunks, open, stop, started }
+        Self { snapshot, items, vectors, found, groups, chunks, open, cancel, started }
     }
 
     pub(super) fn chunks(&self) -> &[Chunk] {
         &self.chunks
     }
 
-    /// The questions of some filters, and what these allow.
+    /// The questions of a chunk by filter, and the nodes that each filter allows.
     fn members<'a>(&'a self, chunk: &Chunk, allowed: &'a [Allowed]) -> Vec<(Vec<Member<'a>>, Option<&'a [NodeSet]>)> {
         let groups = self.groups.get(chunk.groups.clone()).unwrap_or_default();
         let member = |number: &usize| {
@@ -147,14 +147,14 @@ impl Batch {
         groups.iter().enumerate().map(group).collect()
     }
 
-    /// What each filter allows, in their order.
+    /// The nodes that each filter of the chunk allows, in order.
     pub(super) fn filter(&self, chunk: &Chunk) -> Result<Vec<Allowed>> {
         let one = |(members, _): &(Vec<Member<'_>>, Option<&[NodeSet]>)| {
             let Some(filter) = members.first().and_then(|first| first.item.plan.filter.as_ref()) else {
                 return Ok(None);
             };
             let started = Instant::now();
-            let sets = self.snapshot.allowed(filter, &*self.stop)?.ok_or_else(|| self.stop.over())?;
+            let sets = self.snapshot.allowed(filter, &*self.cancel)?.ok_or_else(|| self.cancel.deadline_error())?;
             let notes = self.snapshot.filter_notes(filter)?;
             let took = micros(started);
             for member in members {
@@ -173,8 +173,8 @@ impl Batch {
         all.into_par_iter().try_for_each(|(Member { item, found, .. }, allowed)| {
             if let Some(depth) = item.plan.text_depth {
                 let started = Instant::now();
-                let hits = self.snapshot.search_text(&Question::new(&item.query), depth, allowed, &*self.stop)?;
-                let hits = self.stop.complete(hits)?;
+                let hits = self.snapshot.search_text(&Question::new(&item.query), depth, allowed, &*self.cancel)?;
+                let hits = self.cancel.complete(hits)?;
                 found.text.get_or_init(|| (hits, micros(started)));
             }
             Ok(())
@@ -184,29 +184,35 @@ impl Batch {
     /// The dense part for the questions that want it and have a vector.
     pub(super) fn dense(&self, chunk: &Chunk, allowed: &[Allowed]) -> Result<()> {
         self.members(chunk, allowed).par_iter().try_for_each(|(members, allowed)| {
-            let walks = members.iter().filter_map(|member| Some((member.item.plan.dense?, (member, member.vector?))));
+            let searches =
+                members.iter().filter_map(|member| Some((member.item.plan.dense?, (member, member.vector?))));
             let mut together = Vec::new();
-            for (params, walks) in alike(walks) {
-                let size = walks.len().div_ceil(rayon::current_num_threads()).max(TOGETHER);
-                together.extend(walks.chunks(size).map(|walks| (params, walks.to_vec())));
+            for (params, searches) in group_by_key(searches) {
+                let size = searches.len().div_ceil(rayon::current_num_threads()).max(MIN_INTERLEAVED);
+                together.extend(searches.chunks(size).map(|searches| (params, searches.to_vec())));
             }
-            together.into_par_iter().try_for_each(|(params, walks)| self.walk(&params, &walks, *allowed))
+            together.into_par_iter().try_for_each(|(params, searches)| self.search(&params, &searches, *allowed))
         })
     }
 
-    /// Told by a part that has come to its end; true for the last of all.
+    /// Called by a part that is done; true for the last one.
     pub(super) fn is_last_part(&self) -> bool {
         self.open.fetch_sub(1, Ordering::AcqRel) <= 1
     }
 
-    /// Questions that want the same of the same nodes. The time of each is that of all: they take turns.
-    fn walk(&self, params: &DenseParams, walks: &[(&Member<'_>, &[f32])], allowed: Option<&[NodeSet]>) -> Result<()> {
+    /// Searches for questions with equal parameters and filters. They are interleaved, so the time of each is that of all.
+    fn search(
+        &self,
+        params: &DenseParams,
+        searches: &[(&Member<'_>, &[f32])],
+        allowed: Option<&[NodeSet]>,
+    ) -> Result<()> {
         let started = Instant::now();
-        let vectors: Vec<&[f32]> = walks.iter().map(|(_, vector)| *vector).collect();
-        let all = self.snapshot.search_dense(&vectors, params, allowed, &*self.stop)?;
+        let vectors: Vec<&[f32]> = searches.iter().map(|(_, vector)| *vector).collect();
+        let all = self.snapshot.search_dense(&vectors, params, allowed, &*self.cancel)?;
         let took = micros(started);
-        for ((member, _), hits) in walks.iter().zip(all) {
-            let hits = self.stop.complete(hits)?;
+        for ((member, _), hits) in searches.iter().zip(all) {
+            let hits = self.cancel.complete(hits)?;
             member.found.dense.get_or_init(|| (hits, took));
         }
         Ok(())
@@ -215,8 +221,8 @@ impl Batch {
 
 /// One question of a batch.
 struct Member<'a> {
-    item: &'a Item,
-    found: &'a Found,
+    item: &'a BatchItem,
+    found: &'a PartResults,
     vector: Option<&'a [f32]>,
 }
 
@@ -226,8 +232,8 @@ mod tests {
 
     #[test]
     fn equals_are_grouped_in_the_order_of_their_first() {
-        let groups = alike([3, 11, 4, 13, 21, 1].into_iter().map(|number| (number % 10, number)));
+        let groups = group_by_key([3, 11, 4, 13, 21, 1].into_iter().map(|number| (number % 10, number)));
         assert_eq!(groups, [(3, vec![3, 13]), (1, vec![11, 21, 1]), (4, vec![4])]);
-        assert!(alike(std::iter::empty::<(u8, u8)>()).is_empty());
+        assert!(group_by_key(std::iter::empty::<(u8, u8)>()).is_empty());
     }
 }

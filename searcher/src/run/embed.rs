@@ -1,17 +1,17 @@
-//! The questions' vectors, and what is done without.
+//! Embeds the questions; where the tower fails, BM25 alone answers those that it can.
 
 use std::sync::atomic::Ordering;
 
 use super::answer::StageTimings;
-use super::batch::{Batch, Item, Vector};
+use super::batch::{Batch, BatchItem, Vector};
 use super::engine::Engine;
 use crate::error::{Error, Result};
 use crate::plan::Mode;
 use crate::question::Embedded;
 
 impl Engine {
-    /// Vectors for the questions that have a dense part, in one call to the tower. A question that can be answered without
-    /// one is, degraded, when the tower fails.
+    /// Vectors for the questions that have a dense part, in one call to the tower. When the tower fails, questions that
+    /// can be answered without a vector are, and the answer is marked as degraded.
     pub(super) async fn embed(&self, batch: &Batch) -> Result<()> {
         let wanting = || batch.items.iter().filter(|item| item.plan.dense.is_some());
         let time = wanting().map(|item| item.plan.tower_time).min();
@@ -30,7 +30,7 @@ impl Engine {
             Ok(embedded) => embedded.vectors.chunks_exact(self.tower.model().dim.max(1)),
             Err(_) => [].chunks_exact(1),
         };
-        let vector = |item: &Item| match &embedded {
+        let vector = |item: &BatchItem| match &embedded {
             _ if item.plan.dense.is_none() => Vector::default(),
             Ok(Embedded { queue_us, tokenize_us, embed_us, .. }) => Vector {
                 values: rows.next().map(<[f32]>::to_vec),
@@ -43,7 +43,7 @@ impl Engine {
                 degraded: None,
             },
             Err(error) => {
-                let degraded = Some(format!("no question vector, BM25 alone answered: {error}"));
+                let degraded = Some(format!("no question vector, answered by BM25 alone: {error}"));
                 Vector { degraded, ..Vector::default() }
             }
         };
@@ -51,19 +51,19 @@ impl Engine {
         batch.vectors.set(vectors).map_err(|_| Error::Internal)
     }
 
-    /// Logs that the tower has gone, or that it is back: once each.
+    /// Logs once that the tower has failed, and once that it is back.
     fn note_tower(&self, error: Option<&Error>) {
         match error {
-            // Too much to do is no failure.
+            // A busy tower has not failed.
             Some(Error::TowerBusy { .. } | Error::TowerLate(_)) => {}
             Some(error) => {
                 if !self.tower_is_down.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("the question tower gives no vectors, BM25 answers where it may: {error}");
+                    tracing::warn!("the question tower returns no vectors, BM25 answers where it can: {error}");
                 }
             }
             None => {
                 if self.tower_is_down.swap(false, Ordering::Relaxed) {
-                    tracing::info!("the question tower gives vectors again");
+                    tracing::info!("the question tower returns vectors again");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The served generation, the question tower, and a request's way through both.
+//! The engine: the served generation, the question tower, and the handling of requests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,27 +14,26 @@ use prost::Message;
 use tokio::sync::{Mutex, Semaphore};
 
 use super::answer::Answer;
-use super::batch::{Allowed, Batch, Chunk, Item};
+use super::batch::{Allowed, Batch, BatchItem, Chunk};
+use super::cancellation::Cancellation;
 use super::checksums;
 use super::explain::{Explanation, explain};
 use super::parts::Jobs;
 use super::pool::{Class, Pool};
-use super::reply_memory::{ReplyMemory, Share};
-use super::stop::Stop;
+use super::reply_memory::{ReplyBudget, ReplyMemory};
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
 use crate::plan::Plan;
 use crate::question::QuestionTower;
 
-/// How an engine runs.
+/// Configuration of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// Requests under way at once; more are refused. A quarter of the places is for batches and streams, which wait for
-    /// them.
+    /// Requests in flight at once; more are refused. A quarter of them is for batches and streams, which queue instead.
     pub max_requests: usize,
     /// Time for a request whose client sets no deadline.
     pub default_time: Duration,
-    /// The generation to begin with; none: the one that `CURRENT` names.
+    /// The generation to start with; none: the one that `CURRENT` names.
     pub generation: Option<u64>,
 }
 
@@ -51,28 +50,28 @@ pub struct Engine {
     pub(super) tower: QuestionTower,
     pool: Pool,
     memory: ReplyMemory,
-    /// Held while a generation is opened and swapped in, so that the one asked for last is the one that stays.
+    /// Held while a generation is opened and swapped in, so that the one that was requested last is served.
     pub(super) switching: Arc<Mutex<()>>,
     pub(super) verifying: Arc<Semaphore>,
-    /// Whether the last question found no tower, so that the log tells once.
+    /// Whether the tower failed for the last question, so that it is logged once.
     pub(super) tower_is_down: AtomicBool,
     pub(super) index: PathBuf,
     config: EngineConfig,
 }
 
-/// Answers in the order of their questions, and what their documents take of the memory for replies.
-pub type Answers = (Vec<Answer>, Share);
+/// Answers in the order of their questions, and the reply memory that their documents take.
+pub type Answers = (Vec<Answer>, ReplyBudget);
 
-/// How a request waits for its place.
+/// What happens to a request when the searcher is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Not at all: a searcher that is full refuses.
+    /// It is refused at once.
     Refused,
-    /// In a queue with batches, until its deadline.
+    /// It queues with batches, until its deadline.
     Queued,
 }
 
-/// Refuses a tower whose vectors do not live in the index's space, even at the same dimension.
+/// Refuses a tower of another model than the index's, even at the same dimension.
 pub(super) fn check_model(index: &ModelRecord, tower: &ModelRecord) -> Result<()> {
     if index.fingerprint == tower.fingerprint && index.dim == tower.dim {
         return Ok(());
@@ -113,40 +112,40 @@ impl Engine {
         &self.tower
     }
 
-    /// Answers one question. The share is what the answer's documents take of the memory for replies.
+    /// Answers one question. The budget is the reply memory that the answer's documents take.
     pub async fn search(
         &self,
         request: v1::SearchRequest,
         time: Option<Duration>,
         admission: Admission,
-    ) -> Result<(Answer, Share)> {
+    ) -> Result<(Answer, ReplyBudget)> {
         let started = Instant::now();
         let time = time.unwrap_or(self.config.default_time);
         // Dropped with this future, when the client goes away: the work ends soon after.
-        let (stop, _waiting) = Stop::after(started, time);
+        let (cancel, _guard) = Cancellation::with_deadline(started, time);
         let class = if request.exact { Class::Bulk } else { Class::Interactive };
         let permit = match admission {
             Admission::Refused => self.pool.admit(class, time)?,
-            Admission::Queued => self.pool.admit_many(1, &stop).await?,
+            Admission::Queued => self.pool.admit_many(1, &cancel).await?,
         };
-        let jobs = Jobs::new(&self.pool, class, permit, stop);
-        let (mut answers, share) = self.answer(vec![request], time, started, &jobs).await?;
-        Ok((answers.pop().ok_or(Error::Internal)?, share))
+        let jobs = Jobs::new(&self.pool, class, permit, cancel);
+        let (mut answers, budget) = self.answer(vec![request], time, started, &jobs).await?;
+        Ok((answers.pop().ok_or(Error::Internal)?, budget))
     }
 
-    /// Answers many questions: one call to the tower, then those that ask for the same are walked together. The order is
-    /// kept.
+    /// Answers many questions: one call to the tower, then those with equal parameters are searched together. The
+    /// order is kept.
     pub async fn search_batch(&self, requests: Vec<v1::SearchRequest>, time: Option<Duration>) -> Result<Answers> {
         let started = Instant::now();
-        let (stop, _waiting) = Stop::after(started, time.unwrap_or(self.config.default_time));
-        let permit = self.pool.admit_many(requests.len(), &stop).await?;
-        // What is left after waiting for a place.
-        let left = stop.deadline().saturating_duration_since(Instant::now());
-        let jobs = Jobs::new(&self.pool, Class::Bulk, permit, stop);
+        let (cancel, _guard) = Cancellation::with_deadline(started, time.unwrap_or(self.config.default_time));
+        let permit = self.pool.admit_many(requests.len(), &cancel).await?;
+        // The time left after admission.
+        let left = cancel.deadline().saturating_duration_since(Instant::now());
+        let jobs = Jobs::new(&self.pool, Class::Bulk, permit, cancel);
         self.answer(requests, left, started, &jobs).await
     }
 
-    /// Answers questions together: some of the filters at a time, each with BM25 and the dense part side by side.
+    /// Answers questions together: some of the filters at a time, each with BM25 and the dense part in parallel.
     async fn answer(
         &self,
         requests: Vec<v1::SearchRequest>,
@@ -156,7 +155,7 @@ impl Engine {
     ) -> Result<Answers> {
         let snapshot = self.snapshot();
         let (measured, learned) = (certificates(&snapshot), snapshot.fusion().map(Fusion::from));
-        let item = |request: v1::SearchRequest| Item {
+        let item = |request: v1::SearchRequest| BatchItem {
             plan: Plan::new(&request, time, &measured, learned),
             filter: request.filter.as_ref().map(Message::encode_to_vec),
             query: request.query,
@@ -164,10 +163,10 @@ impl Engine {
         let items = requests.into_iter().map(item).collect();
         drop(measured);
         let at_once = self.pool.threads(jobs.class);
-        let batch = Arc::new(Batch::new(snapshot, items, at_once, Arc::clone(&jobs.stop), started));
+        let batch = Arc::new(Batch::new(snapshot, items, at_once, Arc::clone(&jobs.cancel), started));
         let mut embedding = Some(self.embed(&batch));
-        // The threads of a tower wait actively for each other, so also for one that BM25 keeps from its core: side by side, a
-        // batch takes more processor time than one after the other. One question keeps the cores busy for too short a time.
+        // The threads of a tower spin while they wait for each other, also for one that BM25 has displaced from its core: a batch
+        // takes more CPU time in parallel with BM25 than before it. A single question is too short for that to matter.
         if batch.items.len() > 1
             && self.tower.takes_all_cores()
             && let Some(embedding) = embedding.take()
@@ -183,7 +182,7 @@ impl Engine {
                     None => Ok(()),
                 }
             };
-            let parts = jobs.side_by_side(
+            let parts = jobs.run_parts(
                 chunk.has_filter.then(|| work(&batch, chunk, Batch::filter)),
                 chunk.has_text.then(|| self.part(&batch, chunk, Batch::text)),
                 vectors,
@@ -191,18 +190,18 @@ impl Engine {
             );
             match parts.await {
                 Ok(parts) => answered = parts.into_iter().flatten().flatten().next(),
-                // All parts are done, and the documents had no room.
+                // All parts are done, but the reply memory is full.
                 Err(Error::FullReplies { .. }) => {
-                    let share = self.memory.reserve(&jobs.stop).await?;
+                    let budget = self.memory.reserve(&jobs.cancel).await?;
                     let batch = Arc::clone(&batch);
-                    return jobs.start(move || Ok((batch.answers(&share)?, share))).await;
+                    return jobs.start(move || Ok((batch.answers(&budget)?, budget))).await;
                 }
                 Err(error) => return Err(error),
             }
         }
         // A batch of no questions has no parts.
         if batch.chunks().is_empty() {
-            return Ok((Vec::new(), self.memory.share()));
+            return Ok((Vec::new(), self.memory.budget()));
         }
         answered.ok_or(Error::Internal)
     }
@@ -214,11 +213,11 @@ impl Engine {
         chunk: &Chunk,
         part: impl Fn(&Batch, &Chunk, &[Allowed]) -> Result<()> + Send + 'static,
     ) -> impl FnOnce(&Vec<Allowed>) -> Result<Option<Answers>> + Send + 'static {
-        let (batch, chunk, share) = (Arc::clone(batch), chunk.clone(), self.memory.share());
+        let (batch, chunk, budget) = (Arc::clone(batch), chunk.clone(), self.memory.budget());
         move |allowed| {
             part(&batch, &chunk, allowed)?;
-            let answers = batch.is_last_part().then(|| batch.answers(&share)).transpose()?;
-            Ok(answers.map(|answers| (answers, share)))
+            let answers = batch.is_last_part().then(|| batch.answers(&budget)).transpose()?;
+            Ok(answers.map(|answers| (answers, budget)))
         }
     }
 
@@ -227,33 +226,33 @@ impl Engine {
         &self,
         keys: Vec<String>,
         time: Option<Duration>,
-    ) -> Result<(Vec<StoredDocument>, Vec<String>, Share)> {
+    ) -> Result<(Vec<StoredDocument>, Vec<String>, ReplyBudget)> {
         let time = time.unwrap_or(self.config.default_time);
         let permit = self.pool.admit(Class::Interactive, time)?;
         let snapshot = self.snapshot();
-        let (stop, _waiting) = Stop::after(Instant::now(), time);
-        let jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&stop));
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
+        let jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
         let keys: Arc<[String]> = keys.into();
-        let read = |share: Share| {
-            let (snapshot, keys, stop) = (Arc::clone(&snapshot), Arc::clone(&keys), Arc::clone(&stop));
+        let read = |budget: ReplyBudget| {
+            let (snapshot, keys, cancel) = (Arc::clone(&snapshot), Arc::clone(&keys), Arc::clone(&cancel));
             jobs.start(move || {
                 let (mut found, mut missing) = (Vec::new(), Vec::new());
                 for key in &*keys {
-                    stop.check()?;
+                    cancel.check()?;
                     match snapshot.find(key)? {
                         Some((shard, node)) => {
                             let document = snapshot.document(shard, node)?;
-                            share.take(&document)?;
+                            budget.take(&document)?;
                             found.push(document);
                         }
                         None => missing.push(key.clone()),
                     }
                 }
-                Ok((found, missing, share))
+                Ok((found, missing, budget))
             })
         };
-        match read(self.memory.share()).await {
-            Err(Error::FullReplies { .. }) => read(self.memory.reserve(&stop).await?).await,
+        match read(self.memory.budget()).await {
+            Err(Error::FullReplies { .. }) => read(self.memory.reserve(&cancel).await?).await,
             read => read,
         }
     }
@@ -261,20 +260,20 @@ impl Engine {
     /// Why a document is, or is not, among the hits of a question; and the generation that says so.
     pub async fn explain(&self, request: v1::ExplainRequest, time: Option<Duration>) -> Result<(Explanation, u64)> {
         let time = time.unwrap_or(self.config.default_time);
-        let (stop, _waiting) = Stop::after(Instant::now(), time);
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
         let permit = self.pool.admit(Class::Bulk, time)?;
         let snapshot = self.snapshot();
         let stage = Plan::explained(&request, &certificates(&snapshot));
         let v1::ExplainRequest { query, key, .. } = request;
         let vector = self.tower.embed(vec![query.clone()], time).await?.vectors;
         let generation = snapshot.manifest().generation;
-        let jobs = Jobs::new(&self.pool, Class::Bulk, permit, Arc::clone(&stop));
-        let work = jobs.start(move || explain(&snapshot, &query, &vector, &key, stage, &stop));
+        let jobs = Jobs::new(&self.pool, Class::Bulk, permit, Arc::clone(&cancel));
+        let work = jobs.start(move || explain(&snapshot, &query, &vector, &key, stage, &cancel));
         Ok((work.await?, generation))
     }
 }
 
-/// Some of a batch's work for some of its filters, to be done on another thread.
+/// A part of a batch's work for some of its filters, to be run on another thread.
 fn work<T>(
     batch: &Arc<Batch>,
     chunk: &Chunk,
@@ -284,7 +283,7 @@ fn work<T>(
     move || work(&batch, &chunk)
 }
 
-/// What every shard measured of itself.
+/// The certificates of all shards.
 fn certificates(snapshot: &Snapshot) -> Vec<&Certificate> {
     snapshot.shards().iter().map(|shard| shard.dense.certificate()).collect()
 }

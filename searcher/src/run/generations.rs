@@ -1,4 +1,4 @@
-//! The life of what is served: reload, rollback, verification. Each ends what it has begun, whoever waits for it.
+//! Reload, rollback and verification. Reload and rollback complete what they have begun, also where the caller leaves.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use dyad_index::manifest;
 use dyad_index::snapshot::Snapshot;
 use dyad_index::storage::WriteLock;
 
+use super::cancellation::Cancellation;
 use super::checksums;
 use super::engine::{Engine, check_model};
-use super::stop::Stop;
 use crate::error::{Error, Result};
 
 impl Engine {
-    /// Opens the generation that `CURRENT` names and serves it; gives the old and the new number.
+    /// Opens the generation that `CURRENT` names and serves it; returns the old and the new number.
     pub async fn reload(self: &Arc<Self>) -> Result<(u64, u64)> {
         self.switch(|engine| {
             let snapshot = Snapshot::open(&engine.index)?;
@@ -24,7 +24,7 @@ impl Engine {
         .await
     }
 
-    /// Points `CURRENT` at a generation and serves it; gives the old and the new number.
+    /// Points `CURRENT` at a generation and serves it; returns the old and the new number.
     pub async fn rollback(self: &Arc<Self>, generation: u64) -> Result<(u64, u64)> {
         self.switch(move |engine| {
             let index = &engine.index;
@@ -37,8 +37,8 @@ impl Engine {
         .await
     }
 
-    /// Serves what `open` opens. One at a time; a caller that goes away ends nothing that has begun, so that the pointer on
-    /// disk and what is served never part.
+    /// Serves the generation that `open` opens. One at a time; a caller that leaves interrupts nothing, so that the pointer on
+    /// disk and the served generation always agree.
     async fn switch(
         self: &Arc<Self>,
         open: impl FnOnce(&Self) -> Result<Snapshot> + Send + 'static,
@@ -54,22 +54,22 @@ impl Engine {
             let before = engine.served.swap(snapshot);
             let previous = before.manifest().generation;
             tracing::info!(previous, generation, "serving another generation");
-            // Here and not on a thread that does I/O: the last holder of a generation unmaps it.
+            // Dropped here and not on an I/O thread: the last holder of a generation unmaps it.
             drop(before);
             Ok((previous, generation))
         });
         work.await.map_err(|_| Error::Internal)?
     }
 
-    /// Reads every byte of the served generation; gives the problems found and the bytes read.
+    /// Reads every byte of the served generation; returns the problems found and the bytes read.
     pub async fn verify(&self, time: Duration) -> Result<(Vec<String>, u64)> {
-        // Minutes of reading: on a thread of its own, and one at a time, so that no search waits for it. The turn belongs to
-        // the work and not to the caller, who may leave.
+        // Reading takes minutes: on a thread of its own, and one at a time, so that no search waits for it. The permit is held
+        // by the work and not by the caller, who may leave.
         let turn = Arc::clone(&self.verifying).try_acquire_owned().map_err(|_| Error::Verifying)?;
         let snapshot = self.snapshot();
         // Dropped with this future, when the caller leaves: the work ends soon after.
-        let (stop, _waiting) = Stop::after(Instant::now(), time);
-        let asked = Arc::clone(&stop);
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
+        let asked = Arc::clone(&cancel);
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             dyad_index::verify::verify(snapshot.index(), snapshot.manifest(), &*asked)
@@ -77,7 +77,7 @@ impl Engine {
         let findings = work.await.map_err(|_| Error::Internal)?;
         match findings.prevented {
             Some(reason) => Err(Error::NotVerified(reason)),
-            None if findings.stopped => Err(stop.over()),
+            None if findings.stopped => Err(cancel.deadline_error()),
             None => Ok((findings.problems, findings.bytes)),
         }
     }

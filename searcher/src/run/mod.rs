@@ -1,22 +1,23 @@
-//! Plans carried out.
+//! Execution of plans.
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `engine.rs` | the served generation, the question tower, and the way through both |
-//! | `embed.rs` | the questions' vectors, and what is done without |
-//! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part side by side |
+//! | `engine.rs` | the served generation, the question tower, and the handling of a request |
+//! | `embed.rs` | the questions' vectors, and the degraded answer without them |
+//! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
 //! | `batch.rs` | the CPU work of the parts for questions that are answered together |
-//! | `rank.rs` | from what the parts found to the answer |
-//! | `stop.rs` | when work ends before its end |
-//! | `answer.rs` | what comes out |
+//! | `rank.rs` | fusion of the parts' hits into the answer |
+//! | `cancellation.rs` | cancellation of a request's work: its deadline, and a client that has left |
+//! | `answer.rs` | the answer |
 //! | `generations.rs` | reload, rollback, verification |
-//! | `checksums.rs` | what was opened, compared with its checksums in the background |
+//! | `checksums.rs` | background verification of checksums after opening |
 //! | `explain.rs` | why a document is, or is not, among the hits |
 //! | `pool.rs` | CPU work off the I/O threads, bounded in number and time |
-//! | `reply_memory.rs` | what replies may hold of documents |
+//! | `reply_memory.rs` | the memory budget for documents in replies |
 
 mod answer;
 mod batch;
+mod cancellation;
 mod checksums;
 mod embed;
 mod engine;
@@ -26,10 +27,9 @@ mod parts;
 mod pool;
 mod rank;
 mod reply_memory;
-mod stop;
 
 pub(crate) use answer::overlap;
 pub use answer::{Answer, AnswerHit, Compared, StageTimings};
 pub use engine::{Admission, Answers, Engine, EngineConfig};
 pub use explain::Explanation;
-pub use reply_memory::Share;
+pub use reply_memory::ReplyBudget;

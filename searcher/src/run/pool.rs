@@ -1,7 +1,7 @@
-//! CPU work off the I/O threads: two sets of threads, and admission by number and by time.
+//! CPU work off the I/O threads: two thread pools, and admission by number of requests and by expected wait.
 //!
-//! A thread that waits for its part of one job takes another job meanwhile. So that a walk of a millisecond never waits
-//! under somebody's scan of a second, bulk work (exact scans, explanations, batches) has threads of its own.
+//! A rayon thread that waits for a part of one job steals another job meanwhile. So that a graph search of a millisecond
+//! never waits for a scan of a second, bulk work (exact scans, explanations, batches) has a thread pool of its own.
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::stop::Stop;
+use super::cancellation::Cancellation;
 use crate::error::{Error, Result};
 
-/// Batches and streams take at most a quarter of the places for requests, and so do bulk requests that come alone.
+/// Batches and streams take at most a quarter of the request slots, and so do single bulk requests.
 const SHARE: usize = 4;
 
 thread_local! {
-    /// Time that the job at hand has spent on other jobs, which its thread took while it waited for its parts.
-    static OTHERS: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// Time that the current job has spent on other jobs, which its thread stole while it waited for its parts.
+    static STOLEN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Which threads do the work.
+/// Which thread pool does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// One question, by graph or BM25.
@@ -31,38 +31,38 @@ pub(super) enum Class {
     Bulk,
 }
 
-/// Admission, and the way to the threads.
+/// Admission control and the thread pools.
 #[derive(Debug)]
 pub(super) struct Pool {
-    single: Places,
-    single_bulk: Places,
-    many: Places,
+    single: Slots,
+    single_bulk: Slots,
+    many: Slots,
     interactive: Workers,
     bulk: Workers,
 }
 
-/// Places for requests under way.
+/// Slots for requests in flight.
 #[derive(Debug)]
-struct Places {
+struct Slots {
     free: Arc<Semaphore>,
     count: usize,
 }
 
-impl Places {
+impl Slots {
     fn new(count: usize) -> Self {
         let count = count.max(1);
         Self { free: Arc::new(Semaphore::new(count)), count }
     }
 }
 
-/// Threads, and what waits for them.
+/// A thread pool and its load.
 #[derive(Debug)]
 struct Workers {
     threads: rayon::ThreadPool,
     load: Arc<Load>,
 }
 
-/// Jobs that wait or run, and how long one takes.
+/// Number of jobs queued or running, and how long one takes.
 #[derive(Debug, Default)]
 struct Load {
     jobs: AtomicUsize,
@@ -71,22 +71,23 @@ struct Load {
 }
 
 impl Load {
-    /// Time until a job that comes now would end on `threads` threads; zero where it would begin at once.
+    /// Time until a new job would be done on `threads` threads; zero where it would start at once.
     fn wait(&self, threads: usize) -> Duration {
         let ahead = (self.jobs.load(Ordering::Relaxed) / threads.max(1)) as u64;
         let rounds = if ahead == 0 { 0 } else { ahead + 1 };
         Duration::from_micros(self.mean_us.load(Ordering::Relaxed).saturating_mul(rounds))
     }
 
-    fn took(&self, time: Duration) {
+    /// Updates the average by the time of one job.
+    fn record(&self, time: Duration) {
         let (took, before) = (time.as_micros() as u64, self.mean_us.load(Ordering::Relaxed));
-        // Two jobs that end at once may lose one of their values, and the average does not mind.
+        // Of two jobs that end at once one value may be lost, which does not matter for an average.
         let mean = if before == 0 { took } else { before - before / 8 + took / 8 };
         self.mean_us.store(mean, Ordering::Relaxed);
     }
 }
 
-/// A job from its arrival to its end, also where it panics or is never begun.
+/// Counts a job until it is dropped, also where it panics or never starts.
 struct Counted(Arc<Load>);
 
 impl Drop for Counted {
@@ -105,7 +106,7 @@ impl Workers {
 }
 
 impl Pool {
-    /// For `limit` requests under way, with a thread of each class for every core.
+    /// For `limit` requests in flight, with a thread of each class for every core.
     pub(super) fn new(limit: usize) -> Result<Self> {
         Self::with_threads(limit, std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
     }
@@ -113,9 +114,9 @@ impl Pool {
     pub(super) fn with_threads(limit: usize, threads: usize) -> Result<Self> {
         let share = limit / SHARE;
         Ok(Self {
-            single: Places::new(limit - 2 * share),
-            single_bulk: Places::new(share),
-            many: Places::new(share),
+            single: Slots::new(limit - 2 * share),
+            single_bulk: Slots::new(share),
+            many: Slots::new(share),
             interactive: Workers::new("dyad-search", threads)?,
             bulk: Workers::new("dyad-bulk", threads)?,
         })
@@ -133,30 +134,30 @@ impl Pool {
         }
     }
 
-    /// Admits one request, or says at once that the searcher is full or that the answer would be late. It counts until
-    /// the permit is dropped.
+    /// Admits one request, or refuses it at once where the searcher is full or the answer would be late. The request counts
+    /// until its permit is dropped.
     pub(super) fn admit(&self, class: Class, time: Duration) -> Result<OwnedSemaphorePermit> {
         let workers = self.workers(class);
         let wait = workers.load.wait(workers.threads.current_num_threads());
         if wait > time {
             return Err(Error::Overloaded { wait, time });
         }
-        let places = match class {
+        let slots = match class {
             Class::Interactive => &self.single,
             Class::Bulk => &self.single_bulk,
         };
-        Arc::clone(&places.free).try_acquire_owned().map_err(|_| Error::Busy { limit: places.count })
+        Arc::clone(&slots.free).try_acquire_owned().map_err(|_| Error::Busy { limit: slots.count })
     }
 
-    /// Admits a batch of `requests`, or one request of a stream. It waits its turn, first come first served, and takes at
-    /// most half of the places for such, so that others are answered meanwhile.
-    pub(super) async fn admit_many(&self, requests: usize, stop: &Stop) -> Result<OwnedSemaphorePermit> {
-        let places = requests.clamp(1, (self.many.count / 2).max(1)) as u32;
-        let turn = Arc::clone(&self.many.free).acquire_many_owned(places);
-        match tokio::time::timeout_at(stop.deadline().into(), turn).await {
+    /// Admits a batch of `requests`, or one request of a stream, first come first served. It takes at most half of the slots
+    /// for batches and streams, so that others are answered meanwhile.
+    pub(super) async fn admit_many(&self, requests: usize, cancel: &Cancellation) -> Result<OwnedSemaphorePermit> {
+        let slots = requests.clamp(1, (self.many.count / 2).max(1)) as u32;
+        let turn = Arc::clone(&self.many.free).acquire_many_owned(slots);
+        match tokio::time::timeout_at(cancel.deadline().into(), turn).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(Error::Internal),
-            Err(_) => Err(stop.over()),
+            Err(_) => Err(cancel.deadline_error()),
         }
     }
 
@@ -173,12 +174,12 @@ impl Pool {
         let counted = Counted(Arc::clone(&load));
         workers.threads.spawn(move || {
             let _counted = counted;
-            // A caller that went away does not need the work done.
+            // The caller may have left: its work need not be done.
             if !done.is_closed() {
-                let (started, before) = (Instant::now(), OTHERS.replace(Duration::ZERO));
+                let (started, before) = (Instant::now(), STOLEN.replace(Duration::ZERO));
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
                 let took = started.elapsed();
-                load.took(took.saturating_sub(OTHERS.replace(before + took)));
+                load.record(took.saturating_sub(STOLEN.replace(before + took)));
                 if let Ok(value) = outcome {
                     let _ = done.send(value);
                 }
@@ -189,11 +190,11 @@ impl Pool {
 }
 
 /// Waits for spawned work until the deadline.
-pub(super) async fn finish<T>(result: oneshot::Receiver<T>, stop: &Stop) -> Result<T> {
-    match tokio::time::timeout_at(stop.deadline().into(), result).await {
+pub(super) async fn finish<T>(result: oneshot::Receiver<T>, cancel: &Cancellation) -> Result<T> {
+    match tokio::time::timeout_at(cancel.deadline().into(), result).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(_)) => Err(Error::Internal),
-        Err(_) => Err(stop.over()),
+        Err(_) => Err(cancel.deadline_error()),
     }
 }
 
@@ -204,23 +205,23 @@ mod tests {
     const HOUR: Duration = Duration::from_hours(1);
 
     #[tokio::test]
-    async fn batches_take_their_share_and_wait_for_it() {
+    async fn batches_take_their_slots_and_wait_for_them() {
         let pool = Pool::new(8).unwrap();
-        let (stop, _waiting) = Stop::after(Instant::now(), HOUR);
-        let batch = pool.admit_many(1000, &stop).await.unwrap();
-        let other_batch = pool.admit_many(1000, &stop).await.unwrap();
-        // The share is taken, the rest is not; nor do bulk requests take the places of others.
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), HOUR);
+        let batch = pool.admit_many(1000, &cancel).await.unwrap();
+        let other_batch = pool.admit_many(1000, &cancel).await.unwrap();
+        // The slots for batches are taken, the others are not; nor do bulk requests take the slots of others.
         let bulk: Vec<_> = (0..2).map(|_| pool.admit(Class::Bulk, HOUR).unwrap()).collect();
         assert!(matches!(pool.admit(Class::Bulk, HOUR), Err(Error::Busy { limit: 2 })));
         let singles: Vec<_> = (0..4).map(|_| pool.admit(Class::Interactive, HOUR).unwrap()).collect();
         assert!(matches!(pool.admit(Class::Interactive, HOUR), Err(Error::Busy { limit: 4 })));
-        let (short, _waiting_too) = Stop::after(Instant::now(), Duration::from_millis(20));
+        let (short, _other_guard) = Cancellation::with_deadline(Instant::now(), Duration::from_millis(20));
         assert!(matches!(pool.admit_many(1, &short).await, Err(Error::Deadline(_))));
         let next = async {
             tokio::task::yield_now().await;
             drop(batch);
         };
-        let (admitted, ()) = tokio::join!(pool.admit_many(1000, &stop), next);
+        let (admitted, ()) = tokio::join!(pool.admit_many(1000, &cancel), next);
         assert!(admitted.is_ok());
         drop((singles, bulk, other_batch));
         assert!(pool.admit(Class::Interactive, HOUR).is_ok());
@@ -228,9 +229,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_could_not_be_done_in_its_time_is_refused_at_once() {
+    async fn requests_that_would_be_late_are_refused_at_once() {
         let pool = Pool::new(1000).unwrap();
-        let (stop, _waiting) = Stop::after(Instant::now(), HOUR);
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), HOUR);
         let (release, held) = std::sync::mpsc::channel::<()>();
         let held = std::sync::Mutex::new(held);
         let held = Arc::new(held);
@@ -248,9 +249,9 @@ mod tests {
         assert!(pool.admit(Class::Bulk, Duration::from_millis(1)).is_ok(), "other threads");
         drop(release);
         for job in jobs {
-            finish(job, &stop).await.unwrap();
+            finish(job, &cancel).await.unwrap();
         }
-        // Nothing waits, so nothing is refused, however long jobs took.
+        // Nothing is queued, so nothing is refused, however long jobs took.
         while pool.interactive.load.jobs.load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -260,7 +261,7 @@ mod tests {
     #[tokio::test]
     async fn bulk_work_does_not_keep_an_answer_waiting() {
         let pool = Pool::new(10).unwrap();
-        let (stop, _waiting) = Stop::after(Instant::now(), HOUR);
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), HOUR);
         let (release, held) = std::sync::mpsc::channel::<()>();
         let held = Arc::new(std::sync::Mutex::new(held));
         // More scans than threads: every one of them is taken.
@@ -271,23 +272,23 @@ mod tests {
             })
             .collect();
         let joined = pool.spawn(Class::Interactive, || rayon::join(|| 3, || 4));
-        assert_eq!(finish(joined, &stop).await.unwrap(), (3, 4));
+        assert_eq!(finish(joined, &cancel).await.unwrap(), (3, 4));
         drop(release);
         for scan in scans {
-            finish(scan, &stop).await.unwrap();
+            finish(scan, &cancel).await.unwrap();
         }
     }
 
     #[tokio::test]
     async fn a_panic_is_an_error_and_the_deadline_holds() {
         let pool = Pool::new(10).unwrap();
-        let (stop, _waiting) = Stop::after(Instant::now(), Duration::from_secs(5));
-        let failed = finish(pool.spawn(Class::Bulk, || -> u32 { panic!("on purpose") }), &stop).await;
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), Duration::from_secs(5));
+        let failed = finish(pool.spawn(Class::Bulk, || -> u32 { panic!("on purpose") }), &cancel).await;
         assert!(matches!(failed, Err(Error::Internal)));
-        assert_eq!(finish(pool.spawn(Class::Bulk, || 7), &stop).await.unwrap(), 7);
-        let (stop, _waiting) = Stop::after(Instant::now(), Duration::from_millis(10));
+        assert_eq!(finish(pool.spawn(Class::Bulk, || 7), &cancel).await.unwrap(), 7);
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), Duration::from_millis(10));
         let slow = pool.spawn(Class::Interactive, || std::thread::sleep(Duration::from_millis(200)));
-        let late = finish(slow, &stop).await;
+        let late = finish(slow, &cancel).await;
         assert!(matches!(late, Err(Error::Deadline(_))));
     }
 }

@@ -1,4 +1,4 @@
-//! From what the parts of a search found to the answer: fuse, and read the stored fields.
+//! Turns the hits of a search's parts into the answer: fuses them, and reads the stored fields.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -9,32 +9,39 @@ use dyad_index::snapshot::{Hit, Snapshot};
 use rayon::prelude::*;
 
 use super::answer::{Answer, AnswerHit, Compared, StageTimings};
-use super::batch::{Batch, Found, Item, Vector, micros};
-use super::reply_memory::Share;
+use super::batch::{Batch, BatchItem, PartResults, Vector, micros};
+use super::reply_memory::ReplyBudget;
 use crate::error::Result;
 use crate::fusion::Placement;
 use crate::plan::Mode;
 
 impl Batch {
-    /// The answers to all questions, in their order. `share` counts the documents of all of them.
-    pub(super) fn answers(&self, share: &Share) -> Result<Vec<Answer>> {
+    /// The answers to all questions, in their order. `budget` counts the documents of all of them.
+    pub(super) fn answers(&self, budget: &ReplyBudget) -> Result<Vec<Answer>> {
         let vectors = self.vectors.get().map_or(&[][..], Vec::as_slice);
         let none = Vector::default();
-        let one = |(number, (item, found))| answer(self, item, vectors.get(number).unwrap_or(&none), found, share);
+        let one = |(number, (item, found))| answer(self, item, vectors.get(number).unwrap_or(&none), found, budget);
         self.items.par_iter().zip(&self.found).enumerate().map(one).collect()
     }
 }
 
-/// One question's answer, as far as time and the reply's memory reach for its documents. Keys are looked up for its hits
-/// alone.
-fn answer(batch: &Batch, item: &Item, vector: &Vector, found: &Found, share: &Share) -> Result<Answer> {
-    let (Batch { snapshot, stop, started, .. }, plan) = (batch, &item.plan);
+/// One question's answer; an error where the time or the reply's budget does not suffice for its documents. Keys are looked
+/// up for its hits alone.
+fn answer(
+    batch: &Batch,
+    item: &BatchItem,
+    vector: &Vector,
+    found: &PartResults,
+    budget: &ReplyBudget,
+) -> Result<Answer> {
+    let (Batch { snapshot, cancel, started, .. }, plan) = (batch, &item.plan);
     let none = Default::default();
     let (dense, text) = (found.dense.get().unwrap_or(&none), found.text.get().unwrap_or(&none));
     let (notes, filter_us) = found.filter.get().cloned().unwrap_or_default();
 
     let fusing = Instant::now();
-    let ranking = Ranking { snapshot, dense: places(&dense.0.hits), text: places(&text.0.hits), keyless: Cell::new(0) };
+    let ranking =
+        Ranking { snapshot, dense: placements(&dense.0.hits), text: placements(&text.0.hits), keyless: Cell::new(0) };
     let single = |hits: &[Hit]| ranking.hits(hits.iter().take(plan.k));
     let fused = || ranking.hits(&plan.fusion.fuse(&dense.0.hits, &text.0.hits, plan.k, |hit| ranking.key(hit)));
     let (mut hits, mut compared) = (Vec::new(), None);
@@ -53,9 +60,9 @@ fn answer(batch: &Batch, item: &Item, vector: &Vector, found: &Found, share: &Sh
     if plan.documents {
         let lists = compared.as_mut().map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
         for hit in hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
-            stop.check()?;
+            cancel.check()?;
             let document = snapshot.document(hit.shard, hit.node)?;
-            share.take(&document)?;
+            budget.take(&document)?;
             hit.document = Some(document);
         }
     }
@@ -89,25 +96,25 @@ fn answer(batch: &Batch, item: &Item, vector: &Vector, found: &Found, share: &Sh
     })
 }
 
-/// What is missing and why.
+/// What is missing from the answer, and why.
 fn degraded(vector: &Vector, damage: Option<dyad_index::Error>) -> Option<String> {
     let damage = damage.map(|error| format!("hits may be missing: {error}"));
     let reasons: Vec<String> = vector.degraded.clone().into_iter().chain(damage).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// Every document's place in a ranking.
-fn places(hits: &[Hit]) -> HashMap<(usize, u32), Placement> {
+/// Every document's placement in a ranking.
+fn placements(hits: &[Hit]) -> HashMap<(usize, u32), Placement> {
     let place = |(rank, hit): (u32, &Hit)| ((hit.shard, hit.node), Placement { rank, score: hit.score });
     (1u32..).zip(hits).map(place).collect()
 }
 
-/// The places of documents in the rankings that ran, and their keys.
+/// The placements of documents in the rankings that ran, and their keys.
 struct Ranking<'a> {
     snapshot: &'a Snapshot,
     dense: HashMap<(usize, u32), Placement>,
     text: HashMap<(usize, u32), Placement>,
-    /// Hits that were left out because a damaged shard does not say which documents they are.
+    /// Hits that were dropped because their keys are damaged.
     keyless: Cell<u32>,
 }
 
@@ -117,7 +124,7 @@ impl<'a> Ranking<'a> {
     }
 
     fn hits<'h>(&self, hits: impl IntoIterator<Item = &'h Hit>) -> Vec<AnswerHit> {
-        let with_places = |hit: &Hit| {
+        let with_placements = |hit: &Hit| {
             let &Hit { score, shard, node } = hit;
             let (dense, bm25) = (self.dense.get(&(shard, node)).copied(), self.text.get(&(shard, node)).copied());
             let Some(key) = self.snapshot.key(shard, node).map(str::to_owned) else {
@@ -126,7 +133,7 @@ impl<'a> Ranking<'a> {
             };
             Some(AnswerHit { key, score, dense, bm25, shard, node, document: None })
         };
-        hits.into_iter().filter_map(with_places).collect()
+        hits.into_iter().filter_map(with_placements).collect()
     }
 }
 

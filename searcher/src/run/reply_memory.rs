@@ -1,4 +1,4 @@
-//! Memory for replies: what a reply may hold of documents, and what all of them may, until they were sent.
+//! The memory budget for documents in replies: of one reply, and of all replies until they are sent.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,13 +6,14 @@ use dyad_index::lexical::StoredDocument;
 use dyad_proto::limits::MAX_REPLY_DOCUMENT_BYTES;
 use dyad_proto::service::{ByteBudget, HeldBytes};
 
-use super::stop::Stop;
+use super::cancellation::Cancellation;
 use crate::error::{Error, Result};
 
-/// Bytes of documents in all replies that are being made or sent.
+/// Most bytes of documents in all replies that are being made or sent.
 const ALL_REPLIES: usize = 96 << 20;
-/// What is kept of it for the beginnings of replies, so that small ones pass while large ones are being sent.
-const BEGINNINGS: usize = 32 << 20;
+/// Bytes of it that are reserved for small replies and the first bytes of others, so that small ones pass while large ones
+/// are being sent.
+const RESERVED: usize = 32 << 20;
 
 /// Shared by all requests of a searcher.
 #[derive(Debug)]
@@ -20,32 +21,32 @@ pub(super) struct ReplyMemory(ByteBudget);
 
 impl ReplyMemory {
     pub(super) fn new() -> Self {
-        Self(ByteBudget::new(BEGINNINGS, ALL_REPLIES - BEGINNINGS))
+        Self(ByteBudget::new(RESERVED, ALL_REPLIES - RESERVED))
     }
 
-    /// For one reply.
-    pub(super) fn share(&self) -> Share {
-        Share { budget: self.0.clone(), taken: Mutex::default() }
+    /// The budget of one reply.
+    pub(super) fn budget(&self) -> ReplyBudget {
+        ReplyBudget { budget: self.0.clone(), taken: Mutex::default() }
     }
 
-    /// For one reply of any size: waits until what the largest takes is free.
-    pub(super) async fn reserve(&self, stop: &Stop) -> Result<Share> {
-        let reserved = tokio::time::timeout_at(stop.deadline().into(), self.0.reserve(MAX_REPLY_DOCUMENT_BYTES));
-        let held = reserved.await.map_err(|_| stop.over())?.ok_or(Error::Internal)?;
-        Ok(Share { budget: self.0.clone(), taken: Mutex::new((0, held)) })
+    /// The budget of one reply of any size: waits until enough for the largest is free.
+    pub(super) async fn reserve(&self, cancel: &Cancellation) -> Result<ReplyBudget> {
+        let reserved = tokio::time::timeout_at(cancel.deadline().into(), self.0.reserve(MAX_REPLY_DOCUMENT_BYTES));
+        let held = reserved.await.map_err(|_| cancel.deadline_error())?.ok_or(Error::Internal)?;
+        Ok(ReplyBudget { budget: self.0.clone(), taken: Mutex::new((0, held)) })
     }
 }
 
-/// What one reply holds; given back when it is dropped.
+/// The memory that one reply holds; released when it is dropped.
 #[derive(Debug)]
-pub struct Share {
+pub struct ReplyBudget {
     budget: ByteBudget,
-    /// Bytes, and what is held for them.
+    /// Bytes, and the memory held for them.
     taken: Mutex<(usize, HeldBytes)>,
 }
 
-impl Share {
-    /// Counts a document, or says that the reply has become too large.
+impl ReplyBudget {
+    /// Counts a document; an error where the reply has become too large.
     pub(super) fn take(&self, document: &StoredDocument) -> Result<()> {
         let StoredDocument { key, title, text, metadata_json } = document;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,16 +72,16 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_memory_gets_it_when_another_reply_was_sent() {
         let (memory, mib) = (ReplyMemory::new(), document(1 << 20));
-        let first = memory.share();
+        let first = memory.budget();
         assert!((0..40).all(|_| first.take(&mib).is_ok()));
-        let (soon, _waiting) = Stop::after(Instant::now(), Duration::from_millis(20));
+        let (soon, _guard) = Cancellation::with_deadline(Instant::now(), Duration::from_millis(20));
         assert!(matches!(memory.reserve(&soon).await, Err(Error::Deadline(_))));
-        let (stop, _waiting_too) = Stop::after(Instant::now(), Duration::from_mins(1));
+        let (cancel, _other_guard) = Cancellation::with_deadline(Instant::now(), Duration::from_mins(1));
         let sent = async {
             tokio::task::yield_now().await;
             drop(first);
         };
-        let (second, ()) = tokio::join!(memory.reserve(&stop), sent);
+        let (second, ()) = tokio::join!(memory.reserve(&cancel), sent);
         let second = second.unwrap();
         assert!((0..48).all(|_| second.take(&mib).is_ok()));
     }
@@ -89,19 +90,19 @@ mod tests {
     fn one_reply_and_all_together_are_bounded_and_small_ones_pass() {
         let memory = ReplyMemory::new();
         let (mib, small) = (document(1 << 20), document(1000));
-        let one = memory.share();
+        let one = memory.budget();
         for _ in 0..48 {
             one.take(&mib).unwrap();
         }
         assert!(matches!(one.take(&small), Err(Error::LargeReply { .. })));
-        let two = memory.share();
+        let two = memory.budget();
         let taken = (0..48).take_while(|_| two.take(&mib).is_ok()).count();
         assert!((14..=16).contains(&taken), "{taken}");
         assert!(matches!(two.take(&mib), Err(Error::FullReplies { .. })));
-        let three = memory.share();
+        let three = memory.budget();
         assert!((0..60).all(|_| three.take(&small).is_ok()));
         drop((one, two));
-        let four = memory.share();
+        let four = memory.budget();
         assert!((0..48).all(|_| four.take(&mib).is_ok()));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dyad_index::manifest;
 use dyad_index::shard::DENSE_FILE;
-use dyad_proto::service::deadline::{LONGEST, in_time, timeout};
+use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
 use dyad_proto::v1;
 use dyad_proto::v1::admin_server::Admin;
 use tonic::{Request, Response, Status};
@@ -19,7 +19,7 @@ pub struct AdminService {
 }
 
 impl AdminService {
-    /// Around an engine.
+    /// A service around an engine.
     pub fn new(engine: Arc<Engine>) -> Self {
         Self { engine }
     }
@@ -28,7 +28,7 @@ impl AdminService {
 #[tonic::async_trait]
 impl Admin for AdminService {
     async fn status(&self, _: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
-        // What is served is told also where the directory cannot be read any more.
+        // The status of what is served is reported also where the directory can no longer be read.
         let (generations, previous_generation, index_error) = match self.engine.generations().await {
             Ok((present, previous)) => (present, previous.unwrap_or_default(), String::new()),
             Err(error) => (Vec::new(), 0, error.to_string()),
@@ -69,8 +69,8 @@ impl Admin for AdminService {
     async fn rollback(&self, request: Request<v1::RollbackRequest>) -> Result<Response<v1::RollbackResponse>, Status> {
         let wanted = request.into_inner().generation;
         if wanted == 0 {
-            // "The one before" would go back once more with every retry.
-            let hint = "`generation`: expected a generation's number, got 0. `Status` names the previous one";
+            // A default of "the one before" would go back further with every retry.
+            let hint = "`generation`: expected the number of a generation, got 0. `Status` names the previous one";
             return Err(Status::invalid_argument(hint));
         }
         let (previous_generation, generation) = self.engine.rollback(wanted).await?;
@@ -78,7 +78,7 @@ impl Admin for AdminService {
     }
 
     async fn verify(&self, request: Request<v1::VerifyRequest>) -> Result<Response<v1::VerifyResponse>, Status> {
-        let time = timeout(request.metadata()).map_or(LONGEST, in_time);
+        let time = timeout(request.metadata()).map_or(LONGEST, within_deadline);
         let (problems, bytes_read) = self.engine.verify(time).await?;
         Ok(Response::new(v1::VerifyResponse { sound: problems.is_empty(), problems, bytes_read }))
     }

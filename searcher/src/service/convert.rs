@@ -1,4 +1,4 @@
-//! Answers to messages.
+//! Converts answers to messages.
 
 use dyad_index::lexical::StoredDocument;
 use dyad_index::{FusionMethod, Metric, ModelRecord};

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `search.rs` | `Searcher` |
 //! | `admin.rs` | `Admin` |
-//! | `convert.rs` | answers to messages |
+//! | `convert.rs` | conversion of answers to messages |
 
 mod admin;
 mod convert;
@@ -36,7 +36,7 @@ pub async fn serve(
         .add_service(service::admin(AdminService::new(engine)));
     let health = Health::new().serving::<SearcherServer<SearchService>>().await;
     let health = health.serving::<AdminServer<AdminService>>().await;
-    // A model thread that has died does not come back: balancers should ask another searcher.
+    // A model thread that has died is not restarted: load balancers should use another searcher.
     let health = health.until(async move { tower.ended().await });
     service::serve(listener, routes, health, shutdown, config).await
 }

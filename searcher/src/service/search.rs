@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dyad_proto::service::UntilSent;
-use dyad_proto::service::deadline::{LONGEST, in_time, timeout};
+use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
 use dyad_proto::v1::searcher_server::Searcher;
 use dyad_proto::{v1, validate};
 use futures_util::{Stream, StreamExt as _, stream};
@@ -13,9 +13,9 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::convert;
-use crate::run::{Admission, Engine, Share};
+use crate::run::{Admission, Engine, ReplyBudget};
 
-/// Requests of one stream that are answered at the same time.
+/// Requests of one stream that are answered concurrently.
 const STREAM_WIDTH: usize = 16;
 
 /// The service.
@@ -25,25 +25,25 @@ pub struct SearchService {
 }
 
 impl SearchService {
-    /// Around an engine.
+    /// A service around an engine.
     pub fn new(engine: Arc<Engine>) -> Self {
         Self { engine }
     }
 }
 
-/// What the client's deadline leaves.
+/// The time that the client's deadline leaves.
 fn time(metadata: &MetadataMap) -> Option<Duration> {
-    timeout(metadata).map(in_time)
+    timeout(metadata).map(within_deadline)
 }
 
-/// A reply that keeps its share of the memory for replies until it was sent.
-fn reply<T>(message: T, share: Share) -> Response<T> {
+/// A reply that holds its budget of the reply memory until it is sent.
+fn reply<T>(message: T, budget: ReplyBudget) -> Response<T> {
     let mut response = Response::new(message);
-    response.extensions_mut().insert(UntilSent::new(share));
+    response.extensions_mut().insert(UntilSent::new(budget));
     response
 }
 
-/// A status that says which request of a stream it is about.
+/// A status that names the request of a stream that it is about.
 fn of_request(id: u64, status: &Status) -> Status {
     Status::with_metadata(
         status.code(),
@@ -58,8 +58,8 @@ impl Searcher for SearchService {
         let time = time(request.metadata());
         let request = request.into_inner();
         validate::search_request(&request)?;
-        let (answer, share) = self.engine.search(request, time, Admission::Refused).await?;
-        Ok(reply(convert::answer(answer), share))
+        let (answer, budget) = self.engine.search(request, time, Admission::Refused).await?;
+        Ok(reply(convert::answer(answer), budget))
     }
 
     async fn search_batch(
@@ -69,9 +69,9 @@ impl Searcher for SearchService {
         let time = time(request.metadata());
         let request = request.into_inner();
         validate::search_batch_request(&request)?;
-        let (answers, share) = self.engine.search_batch(request.requests, time).await?;
+        let (answers, budget) = self.engine.search_batch(request.requests, time).await?;
         let responses = answers.into_iter().map(convert::answer).collect();
-        Ok(reply(v1::SearchBatchResponse { responses }, share))
+        Ok(reply(v1::SearchBatchResponse { responses }, budget))
     }
 
     type SearchStreamStream = Pin<Box<dyn Stream<Item = Result<v1::SearchStreamResponse, Status>> + Send>>;
@@ -81,10 +81,10 @@ impl Searcher for SearchService {
         request: Request<Streaming<v1::SearchRequest>>,
     ) -> Result<Response<Self::SearchStreamStream>, Status> {
         let engine = Arc::clone(&self.engine);
-        // Requests of a stream wait for their places instead of being refused: as long as the call's deadline lets them, or
-        // for bulk work's usual time each.
-        let deadline =
-            timeout(request.metadata()).filter(|time| *time < LONGEST).map(|time| Instant::now() + in_time(time));
+        // Requests of a stream are queued instead of refused: until the call's deadline, or for the longest deadline each.
+        let deadline = timeout(request.metadata())
+            .filter(|time| *time < LONGEST)
+            .map(|time| Instant::now() + within_deadline(time));
         let replies = request.into_inner().map(move |request| {
             let engine = Arc::clone(&engine);
             async move {
@@ -95,19 +95,19 @@ impl Searcher for SearchService {
                     let left = deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
                     Ok::<_, Status>(engine.search(request, Some(left), Admission::Queued).await?)
                 };
-                let (answer, share) = answered.await.map_err(|status| of_request(id, &status))?;
-                Ok((v1::SearchStreamResponse { id, response: Some(convert::answer(answer)) }, share))
+                let (answer, budget) = answered.await.map_err(|status| of_request(id, &status))?;
+                Ok((v1::SearchStreamResponse { id, response: Some(convert::answer(answer)) }, budget))
             }
         });
-        // A share is given back when the next reply is asked for: the transport then has taken the one before.
+        // A budget is released when the next reply is polled: the transport has then taken the one before.
         let replies =
             stream::unfold((Box::pin(replies.buffered(STREAM_WIDTH)), None), |(mut replies, sent)| async move {
                 drop(sent);
-                let (reply, share) = replies.next().await?.map_or_else(
+                let (reply, budget) = replies.next().await?.map_or_else(
                     |status| (Err(status), None),
-                    |(reply, share): (v1::SearchStreamResponse, Share)| (Ok(reply), Some(share)),
+                    |(reply, budget): (v1::SearchStreamResponse, ReplyBudget)| (Ok(reply), Some(budget)),
                 );
-                Some((reply, (replies, share)))
+                Some((reply, (replies, budget)))
             });
         Ok(Response::new(Box::pin(replies)))
     }
@@ -119,9 +119,9 @@ impl Searcher for SearchService {
         let time = time(request.metadata());
         let request = request.into_inner();
         validate::get_documents_request(&request)?;
-        let (documents, missing, share) = self.engine.documents(request.keys, time).await?;
+        let (documents, missing, budget) = self.engine.documents(request.keys, time).await?;
         let documents = documents.into_iter().map(convert::document).collect();
-        Ok(reply(v1::GetDocumentsResponse { documents, missing }, share))
+        Ok(reply(v1::GetDocumentsResponse { documents, missing }, budget))
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {

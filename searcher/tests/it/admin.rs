@@ -30,7 +30,7 @@ async fn a_new_generation_is_served_after_reload_and_the_old_one_after_rollback(
     assert_eq!(admin.status(v1::StatusRequest {}).await.unwrap().previous_generation, 1);
     // "The one before" is for people: on the wire it would go back again with every try.
     let error = admin.rollback(v1::RollbackRequest { generation: 0 }).await.unwrap_err().to_string();
-    assert!(error.contains("expected a generation's number, got 0"), "{error}");
+    assert!(error.contains("expected the number of a generation, got 0"), "{error}");
     let reply = admin.rollback(v1::RollbackRequest { generation: 1 }).await.unwrap();
     assert_eq!((reply.previous_generation, reply.generation, served().await), (2, 1, 1));
     assert_eq!(dyad_index::manifest::current_generation(server.index.path()).unwrap(), Some(1));

@@ -189,7 +189,7 @@ async fn a_tower_that_is_down_is_a_warning() {
     let output = tokio::task::spawn_blocking(move || server.wait_with_output().unwrap()).await.unwrap();
     let log = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
-        (output.status.code(), log.matches("the question tower gives no vectors").count()),
+        (output.status.code(), log.matches("the question tower returns no vectors").count()),
         (Some(0), 1),
         "{log}"
     );

@@ -54,7 +54,7 @@ async fn what_only_a_checksum_tells_is_told_soon() {
     }
 }
 
-/// The first link of the slot where every walk starts.
+/// The first link of the entry point's slot.
 #[tokio::test]
 async fn a_link_that_leads_nowhere_is_told_at_once() {
     let links = |n: u64| 64 + (4 * n).next_multiple_of(64);

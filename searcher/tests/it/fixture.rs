@@ -74,7 +74,7 @@ fn certificate(part: usize, vectors: usize) -> Certificate {
     Certificate { vectors: vectors as u64, recall, source: QuerySource::HeldOut, ..Certificate::default() }
 }
 
-/// Every node linked with every other: what a walk finds is then exact.
+/// Every node linked with every other, so that the graph search is exact.
 fn complete_graph(n: usize) -> Graph {
     let lists: Vec<Vec<u32>> =
         (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();

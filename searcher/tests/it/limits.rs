@@ -39,7 +39,7 @@ async fn documents_that_no_reply_holds_are_refused_with_the_way_out() {
     for mode in [Mode::Bm25, Mode::Compare] {
         let status = client.search(v1::SearchRequest { mode: mode.into(), ..all.clone() }).await.unwrap_err();
         assert_eq!(status.code(), Code::OutOfRange);
-        assert!(status.message().contains("Ask `keys_only` or a smaller k"), "{status}");
+        assert!(status.message().contains("Set `keys_only` or a smaller k"), "{status}");
     }
     let reply = client.search(v1::SearchRequest { keys_only: true, ..all.clone() }).await.unwrap().into_inner();
     assert_eq!(reply.hits.len(), 60);

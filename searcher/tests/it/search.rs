@@ -35,7 +35,7 @@ async fn dense_hits_are_the_nearest_vectors_with_their_documents() {
         }
         assert_eq!((reply.hits.len(), reply.generation, reply.fingerprint.as_str()), (5, 1, "f00d"));
         assert_eq!(reply.ef, if exact { 0 } else { 128 });
-        // A walk estimates a node from its sketch before it compares codes and vectors; a scan compares each vector once.
+        // A graph search estimates a node from its sketch before it compares codes and vectors; a scan compares each vector once.
         let compared = reply.distance_computations;
         assert!(if exact { compared == 60 } else { compared >= 60 }, "{compared}");
         assert!(reply.timings.unwrap().total_us > 0 && !reply.degraded);

@@ -1,0 +1,79 @@
+//! Cancellation of a request's work: its deadline has passed, or its client has left.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use dyad_index::{Cancel, Hits};
+
+use crate::error::{Error, Result};
+
+/// Polled by the work of one request.
+#[derive(Debug)]
+pub(super) struct Cancellation {
+    dropped: AtomicBool,
+    deadline: Instant,
+    time: Duration,
+}
+
+/// Guard that cancels the work when it is dropped, as when the future that waits for the answer is.
+#[derive(Debug)]
+pub(super) struct CancelOnDrop(Arc<Cancellation>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.dropped.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Cancel for Cancellation {
+    fn is_cancelled(&self) -> bool {
+        self.dropped.load(Ordering::Relaxed) || Instant::now() >= self.deadline
+    }
+}
+
+impl Cancellation {
+    /// For work that may take `time` from `started`.
+    pub(super) fn with_deadline(started: Instant, time: Duration) -> (Arc<Self>, CancelOnDrop) {
+        let cancel = Arc::new(Self { dropped: AtomicBool::new(false), deadline: started + time, time });
+        (Arc::clone(&cancel), CancelOnDrop(cancel))
+    }
+
+    /// When the time is up.
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The error of work that was cancelled.
+    pub(super) fn deadline_error(&self) -> Error {
+        Error::Deadline(self.time)
+    }
+
+    /// The error, where the work is cancelled already.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.is_cancelled() { Err(self.deadline_error()) } else { Ok(()) }
+    }
+
+    /// The hits of a complete search; the error of a cancelled one, whose hits are never an answer.
+    pub(super) fn complete<H>(&self, hits: Hits<H>) -> Result<Hits<H>> {
+        if hits.is_cancelled() { Err(self.deadline_error()) } else { Ok(hits) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_cancelled_by_a_dropped_guard_and_by_its_deadline() {
+        let hour = Duration::from_hours(1);
+        let (cancel, guard) = Cancellation::with_deadline(Instant::now(), hour);
+        assert!(!cancel.is_cancelled() && cancel.check().is_ok());
+        assert_eq!(cancel.complete(Hits::<u8>::default()).unwrap(), Hits::default());
+        assert!(matches!(cancel.complete(Hits::<u8>::cancelled()), Err(Error::Deadline(time)) if time == hour));
+        drop(guard);
+        assert!(cancel.is_cancelled() && cancel.check().is_err());
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), Duration::ZERO);
+        assert!(cancel.is_cancelled());
+    }
+}
