@@ -1,4 +1,4 @@
-//! README's example of training, as it stands.
+//! The example of training in `encoder/README.md`, as it is.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,9 +7,9 @@ use dyad_encoder::train::Config;
 
 use crate::fixture::tiny;
 
-/// The settings that README shows.
+/// The settings that it shows.
 fn example() -> String {
-    let readme = fs_err::read_to_string(root().join("README.md")).unwrap();
+    let readme = fs_err::read_to_string(root().join("encoder/README.md")).unwrap();
     let block = readme.split("```toml\n").find(|block| block.starts_with("# train.toml")).unwrap();
     block.split("```").next().unwrap().to_owned()
 }
