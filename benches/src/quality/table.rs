@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use dyad_corpus::metrics::Metric;
 
 use super::report::Report;
-use crate::harness::write_row;
 
 /// Characters of a system's name.
 const NAME: usize = 12;
+/// Characters of a figure.
+const FIGURE: usize = 9;
 
 /// The name of a column.
 fn heading(metric: Metric) -> String {
@@ -43,19 +44,30 @@ pub fn write_table(out: &mut impl Write, report: &Report) -> io::Result<()> {
     )?;
     writeln!(out)?;
 
-    let headings = |last: String| report.metrics.iter().copied().map(heading).chain([last]);
-    write_row(out, NAME, "", headings("queries/s".to_owned()))?;
-    for row in &report.rows {
-        let means = row.means.iter().map(|mean| format!("{mean:.4}"));
-        write_row(out, NAME, &row.system.to_string(), means.chain([format!("{:.1}", row.queries_per_s)]))?;
+    write!(out, "{:<NAME$}", "")?;
+    for metric in &report.metrics {
+        write!(out, "{:>FIGURE$}", heading(*metric))?;
     }
+    writeln!(out, "{:>12}", "queries/s")?;
+    for row in &report.rows {
+        write!(out, "{:<NAME$}", row.system)?;
+        for mean in &row.means {
+            write!(out, "{mean:>FIGURE$.4}")?;
+        }
+        writeln!(out, "{:>12.1}", row.queries_per_s)?;
+    }
+
     if !report.losses.is_empty() {
-        writeln!(out, "\nANN loss: exact minus ANN")?;
-        write_row(out, NAME, "", headings(format!("overlap@{}", report.overlap_depth())))?;
+        writeln!(out)?;
+        write!(out, "{:<width$}", "ANN loss: exact minus ANN", width = NAME + FIGURE * report.metrics.len())?;
+        writeln!(out, "{:>12}", format!("overlap@{}", report.overlap_depth()))?;
     }
     for loss in &report.losses {
-        let means = loss.means.iter().map(|mean| signed(*mean));
-        write_row(out, NAME, loss.mode.name(), means.chain([format!("{:.4}", loss.overlap)]))?;
+        write!(out, "{:<NAME$}", loss.mode.name())?;
+        for mean in &loss.means {
+            write!(out, "{:>FIGURE$}", signed(*mean))?;
+        }
+        writeln!(out, "{:>12.4}", loss.overlap)?;
     }
 
     writeln!(out)?;
