@@ -11,10 +11,8 @@ use super::error::Error;
 /// Questions and what answers them.
 #[derive(Debug, Clone)]
 pub struct Judged {
-    /// The folder they came from.
-    pub data: PathBuf,
-    /// Which judgements.
-    pub split: String,
+    pub(crate) data: PathBuf,
+    pub(crate) split: String,
     /// Every judged question, in the order of its file; never empty.
     pub questions: Vec<Query>,
     /// The judgements.
