@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::data::Ready;
-use super::protocol::{Built, Described, Request};
+use super::protocol::{Build, Built, Described, Request};
 use super::workload::Workload;
 use crate::harness::{Error, Result, SCRATCH, Worker, unix_time};
 
@@ -104,7 +104,8 @@ pub(super) fn build_or_reuse(
     fs_err::create_dir_all(&files)?;
     let files = fs_err::canonicalize(files)?;
     let (base, dir) = (ready.base_path.clone(), files.clone());
-    let built = worker.ask(&Request::Build { base, metric, m, ef_construction, threads, seed, dir }, deadline)?;
+    let job = Build { base, metric, m, ef_construction, threads, seed, dir };
+    let built = worker.ask(&Request::Build(job), deadline)?;
     let record = Record { made_from, program, built, at: unix_time() };
     let text = serde_json::to_string_pretty(&record).map_err(std::io::Error::from)?;
     fs_err::write(record_path, text + "\n")?;

@@ -22,18 +22,12 @@ const CACHE_VERSION: u32 = 2;
 /// Vectors ready for a run.
 #[derive(Debug)]
 pub struct Ready {
-    /// Rows to search in.
-    pub base: Matrix,
-    /// `.npy` float32 of the same.
-    pub base_path: PathBuf,
-    /// Queries.
-    pub queries: Matrix,
-    /// `.npy` float32 of the same.
-    pub queries_path: PathBuf,
-    /// Exact neighbours, at least k per query.
-    pub truth: Neighbours,
-    /// Hash of metric, base and queries.
-    pub key: String,
+    pub(crate) base: Matrix,
+    pub(crate) base_path: PathBuf,
+    pub(crate) queries: Matrix,
+    pub(crate) queries_path: PathBuf,
+    pub(crate) truth: Neighbours,
+    pub(crate) key: String,
 }
 
 /// Reads or makes the vectors of a workload; `note` hears what takes time. [`Error::Interrupted`] soon after it is

@@ -13,7 +13,7 @@ use crate::harness;
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(super) enum Request {
     /// Make an index of `base`, `.npy` float32 `[n, d]` (unit rows for `ip`), in a fresh directory.
-    Build { base: PathBuf, metric: Metric, m: usize, ef_construction: usize, threads: usize, seed: u64, dir: PathBuf },
+    Build(Build),
     /// Open an index where it was built: from files to ready to search.
     Open { dir: PathBuf },
     /// Load the queries, `.npy` float32 `[q, d]`, of `k` hits each, once.
@@ -38,6 +38,18 @@ pub(super) enum Request {
     Rss,
     /// Drop the pages of the full-precision vectors, where the engine maps them.
     Cool,
+}
+
+/// What a build is to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Build {
+    pub(super) base: PathBuf,
+    pub(super) metric: Metric,
+    pub(super) m: usize,
+    pub(super) ef_construction: usize,
+    pub(super) threads: usize,
+    pub(super) seed: u64,
+    pub(super) dir: PathBuf,
 }
 
 /// How queries are handed to an engine.

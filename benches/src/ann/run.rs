@@ -158,16 +158,14 @@ impl Run<'_> {
     fn known(&self, names: &[String], runner: &Runner<'_, Session>, flag: &'static str) -> Result<Vec<String>> {
         let mut engines = Vec::new();
         for name in names {
-            let group = self.asked.iter().find(|asked| asked.name == *name).map(|asked| asked.members.clone());
-            let single = self.asked.iter().flat_map(|asked| &asked.members).find(|member| *member == name);
-            let failed = runner.has_failed(name);
-            match (group, single, failed) {
-                (Some(group), ..) => engines.extend(group),
-                (None, None, false) => {
-                    let known = self.asked.iter().map(|asked| asked.name.clone()).collect::<Vec<_>>().join(", ");
-                    return Err(Error::NotInRun { flag, name: name.clone(), known });
-                }
-                _ => engines.push(name.clone()),
+            let is_member = self.asked.iter().any(|asked| asked.members.contains(name));
+            if let Some(asked) = self.asked.iter().find(|asked| asked.name == *name) {
+                engines.extend(asked.members.iter().cloned());
+            } else if is_member || runner.has_failed(name) {
+                engines.push(name.clone());
+            } else {
+                let known = self.asked.iter().map(|asked| asked.name.as_str()).collect::<Vec<_>>().join(", ");
+                return Err(Error::NotInRun { flag, name: name.clone(), known });
             }
         }
         Ok(engines)

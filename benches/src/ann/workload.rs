@@ -18,43 +18,31 @@ const ENGINES: [&str; 7] = ["dyad", "hnswlib", "faiss", "faiss-sq8", "qdrant-edg
 pub struct Workload {
     /// Name in records.
     pub name: String,
-    /// How vectors are compared.
-    pub metric: Metric,
-    /// Hits per query, and the k of recall@k.
+    pub(crate) metric: Metric,
     #[serde(default = "k")]
-    pub k: usize,
+    pub(crate) k: usize,
     /// Links per node (M), or each engine's nearest setting.
     #[serde(default = "m")]
     pub m: usize,
-    /// Beam width while building, or each engine's nearest setting.
     #[serde(default = "ef_construction")]
-    pub ef_construction: usize,
-    /// Seed of every build.
+    pub(crate) ef_construction: usize,
     #[serde(default)]
-    pub seed: u64,
-    /// Timed passes over the sweep on one thread.
+    pub(crate) seed: u64,
     #[serde(default = "repeats")]
-    pub repeats: usize,
-    /// Timed passes over the sweep on all threads.
+    pub(crate) repeats: usize,
     #[serde(default = "threaded_repeats")]
-    pub threaded_repeats: usize,
-    /// A timed pass goes over all queries again until this many milliseconds have passed; at least once.
+    pub(crate) threaded_repeats: usize,
     #[serde(default = "least_ms")]
-    pub least_ms: u32,
-    /// Threads that build, and of the passes on all threads; 0: as many as the machine has.
+    pub(crate) least_ms: u32,
     #[serde(default)]
-    pub threads: usize,
-    /// Recalls at which engines are compared.
+    pub(crate) threads: usize,
     #[serde(default = "targets")]
-    pub targets: Vec<f64>,
-    /// An engine's sweep ends with the first point of at least this recall.
+    pub(crate) targets: Vec<f64>,
     #[serde(default = "ceiling")]
-    pub ceiling: f64,
-    /// Engines measured where the command names none.
+    pub(crate) ceiling: f64,
     #[serde(default = "engines")]
-    pub engines: Vec<String>,
-    /// The vectors.
-    pub data: Data,
+    pub(crate) engines: Vec<String>,
+    pub(crate) data: Data,
     /// Sweep values per engine, in place of the engine's own.
     #[serde(default)]
     pub sweep: BTreeMap<String, Vec<u32>>,
@@ -64,23 +52,15 @@ pub struct Workload {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
-    /// Rows to search in: `.npy`, `.fbin`, `.fvecs`.
-    pub base: Option<PathBuf>,
-    /// Queries, in the same formats.
-    pub queries: Option<PathBuf>,
-    /// Exact neighbours: `.ibin`, `.ivecs`, `.npy`; computed where absent.
-    pub neighbours: Option<PathBuf>,
-    /// A file of ann-benchmarks that holds all three.
-    pub hdf5: Option<PathBuf>,
-    /// Synthesized.
-    pub synthetic: Option<Synthetic>,
-    /// Only the first rows.
-    pub limit: Option<usize>,
-    /// Only the first queries.
-    pub limit_queries: Option<usize>,
-    /// Scales rows of any length to unit length (metric `ip`).
+    pub(crate) base: Option<PathBuf>,
+    pub(crate) queries: Option<PathBuf>,
+    pub(crate) neighbours: Option<PathBuf>,
+    pub(crate) hdf5: Option<PathBuf>,
+    pub(crate) synthetic: Option<Synthetic>,
+    pub(crate) limit: Option<usize>,
+    pub(crate) limit_queries: Option<usize>,
     #[serde(default)]
-    pub normalise: bool,
+    pub(crate) normalise: bool,
 }
 
 defaults! {

@@ -1,21 +1,18 @@
 //! Exact neighbours by comparing every query with every row.
 //!
-//! Rows are taken in blocks that stay in the cache while all queries pass over them. The f32 scores of a block choose
-//! some more candidates than wanted; those are scored again in f64, so that the order does not hang on rounding.
+//! The index's scan finds some more candidates than wanted by f32 scores; those are scored again in f64, so that the order does not
+//! hang on rounding.
 
 use dyad_command::Cancellation;
-use dyad_index::kernels;
-use dyad_index::search::{Scored, TopK};
+use dyad_index::search::{Completeness, DenseRows, Hits, Scored, exact_scan};
 use rayon::prelude::*;
 
 use super::error::{Error, Result};
 use super::matrix::{Matrix, Metric, Neighbours};
 
-/// Bytes of rows that are compared with all queries before the next ones: half of a usual second-level cache.
-const BLOCK_BYTES: usize = 512 << 10;
 /// Candidates beyond k that f32 rounding may have put in the wrong order.
 const SPARE: usize = 32;
-/// Queries that one task carries.
+/// Queries that one pass over the rows compares.
 const QUERIES: usize = 64;
 
 /// The `k` nearest rows of every query (all rows where there are fewer), nearest first, ties by row, and their scores.
@@ -34,38 +31,23 @@ pub fn exact_unless(
     cancel: &Cancellation,
 ) -> Result<(Neighbours, Vec<f32>)> {
     let k = k.min(base.len());
-    let offsets: Vec<f32> = match metric {
-        Metric::Ip => Vec::new(),
-        // |q - x|^2 = |q|^2 - 2 (q x - |x|^2 / 2): the part in brackets orders as the distance does.
-        Metric::L2 => base.rows().map(|row| 0.5 * kernels::dot(row, row)).collect(),
+    let rows = DenseRows::new(base.values(), base.dim());
+    let rescore = |(query, found): (&&[f32], Hits<Scored>)| {
+        let exact = |hit: Scored| (hit.node, metric.score(query, base.row(hit.node as usize)));
+        let mut hits: Vec<(u32, f64)> = found.hits.into_iter().map(exact).collect();
+        hits.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
+        hits.truncate(k);
+        hits
     };
-    let groups: Vec<usize> = (0..queries.len()).step_by(QUERIES).collect();
-    let scan = |first: usize| -> Result<Vec<(u32, f64)>> {
-        let members = first..(first + QUERIES).min(queries.len());
-        let mut best: Vec<TopK<Scored>> = members.clone().map(|_| TopK::new(k + SPARE)).collect();
-        let block = (BLOCK_BYTES / (4 * base.dim().max(1))).max(1);
-        for start in (0..base.len()).step_by(block) {
-            if cancel.is_cancelled() {
-                return Err(Error::Cancelled);
-            }
-            for (query, best) in members.clone().zip(&mut best) {
-                let query = queries.row(query);
-                for row in start..(start + block).min(base.len()) {
-                    let score = kernels::dot(query, base.row(row)) - offsets.get(row).copied().unwrap_or(0.0);
-                    best.offer(Scored { node: row as u32, score });
-                }
-            }
+    let scan = |queries: &[&[f32]]| -> Result<Vec<(u32, f64)>> {
+        let found = exact_scan(&rows, queries, k + SPARE, metric.into(), None, |_| !cancel.is_cancelled());
+        if found.iter().any(|found| found.completeness == Completeness::Cancelled) {
+            return Err(Error::Cancelled);
         }
-        let rescore = |(query, best): (usize, &mut TopK<Scored>)| {
-            let exact = |hit: Scored| (hit.node, metric.score(queries.row(query), base.row(hit.node as usize)));
-            let mut hits: Vec<(u32, f64)> = best.drain_sorted().into_iter().map(exact).collect();
-            hits.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
-            hits.truncate(k);
-            hits
-        };
-        Ok(members.zip(&mut best).flat_map(rescore).collect())
+        Ok(queries.iter().zip(found).flat_map(rescore).collect())
     };
-    let found: Vec<Vec<(u32, f64)>> = groups.into_par_iter().map(scan).collect::<Result<_>>()?;
+    let queries: Vec<&[f32]> = queries.rows().collect();
+    let found: Vec<Vec<(u32, f64)>> = queries.par_chunks(QUERIES).map(scan).collect::<Result<_>>()?;
     let (ids, scores) = found.into_iter().flatten().map(|(id, score)| (id, score as f32)).unzip();
     Ok((Neighbours::new(k, ids), scores))
 }
@@ -89,7 +71,7 @@ mod tests {
 
     #[test]
     fn every_list_is_that_of_a_full_sort() {
-        // Blocks of 512 KiB: 3,000 rows of 100 values are more than two; 130 queries are more than two groups.
+        // 130 queries are more than two groups.
         let (base, queries) = (matrix(3_000, 100, 7), matrix(130, 100, 99));
         for metric in [Metric::Ip, Metric::L2] {
             let (found, scores) = exact(&base, &queries, 12, metric);

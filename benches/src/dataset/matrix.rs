@@ -93,6 +93,15 @@ pub enum Metric {
     L2,
 }
 
+impl From<Metric> for dyad_index::Metric {
+    fn from(metric: Metric) -> Self {
+        match metric {
+            Metric::Ip => Self::Cosine,
+            Metric::L2 => Self::L2,
+        }
+    }
+}
+
 impl Metric {
     /// Its name in workloads and requests.
     pub fn name(self) -> &'static str {

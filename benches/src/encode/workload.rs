@@ -17,44 +17,33 @@ const MIN_PASSAGE: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Name in records.
-    pub name: String,
-    /// Directory of the model.
-    pub model: PathBuf,
-    /// Timed passes.
+    pub(crate) name: String,
+    pub(crate) model: PathBuf,
     #[serde(default = "repeats")]
-    pub repeats: usize,
-    /// Threads of every engine; 0: as many as the machine has.
+    pub(crate) repeats: usize,
     #[serde(default)]
-    pub threads: usize,
-    /// Engines measured where the command names none.
+    pub(crate) threads: usize,
     #[serde(default = "engines")]
-    pub engines: Vec<String>,
-    /// Sets of texts.
+    pub(crate) engines: Vec<String>,
     #[serde(rename = "shape")]
-    pub shapes: Vec<Shape>,
+    pub(crate) shapes: Vec<Shape>,
 }
 
 /// One set of texts, handed to every engine in one call.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// Name in records.
-    pub name: String,
-    /// Passages of exactly so many tokens, special tokens counted; texts as they are where absent.
-    pub tokens: Option<usize>,
-    /// Where the texts come from.
-    pub texts: Vec<TextSource>,
+    pub(crate) name: String,
+    pub(crate) tokens: Option<usize>,
+    pub(crate) texts: Vec<TextSource>,
 }
 
 /// A corpus file or a BEIR folder, and how many texts are taken from it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TextSource {
-    /// The file or folder.
-    pub path: PathBuf,
-    /// Texts or passages, evenly spaced over the file.
-    pub count: usize,
+    pub(crate) path: PathBuf,
+    pub(crate) count: usize,
 }
 
 defaults! {

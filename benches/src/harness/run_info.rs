@@ -9,20 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::process::OURS;
 
 /// Processor features that a search may use.
-const FEATURES: [&str; 12] = [
-    "avx2",
-    "fma",
-    "f16c",
-    "avx512f",
-    "avx512bw",
-    "avx512vl",
-    "avx512_vnni",
-    "avx_vnni",
-    "avx512_bf16",
-    "avx512_fp16",
-    "asimddp",
-    "sve",
-];
+const FEATURES: &str =
+    "avx2 fma f16c avx512f avx512bw avx512vl avx512_vnni avx_vnni avx512_bf16 avx512_fp16 asimddp sve";
 
 /// The machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,7 +44,7 @@ impl Machine {
         Self {
             cpu: field(&cpu, "model name"),
             threads: threads(0),
-            features: FEATURES.iter().filter(|feature| has(feature)).map(|feature| (*feature).to_owned()).collect(),
+            features: FEATURES.split(' ').filter(has).map(str::to_owned).collect(),
             memory_bytes: kilobytes * 1024,
             kernels: dyad_index::kernels::kernels().name,
             forced_kernels: std::env::var_os("DYAD_KERNELS").map(|value| value.to_string_lossy().into_owned()),

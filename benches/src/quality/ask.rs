@@ -56,12 +56,9 @@ impl Served {
 /// A system's answers to all questions.
 #[derive(Debug, Clone)]
 pub struct Answers {
-    /// Hits in the order in which they were served; a question without hits is absent.
-    pub run: Run,
-    /// What answered, the same for all answers.
-    pub served: Served,
-    /// From the first question to the last answer.
-    pub time: Duration,
+    pub(crate) run: Run,
+    pub(crate) served: Served,
+    pub(crate) time: Duration,
 }
 
 /// Asks `system` every question, `job.concurrency` calls at a time; `watch` hears how many answers have come with each call.

@@ -39,24 +39,19 @@ pub struct Loss {
 /// A measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The server that was asked.
-    pub server: String,
-    /// The BEIR folder.
-    pub data: PathBuf,
-    /// Its judgements.
-    pub split: String,
+    pub(crate) server: String,
+    pub(crate) data: PathBuf,
+    pub(crate) split: String,
     /// Judged questions, all of which count.
     pub queries: usize,
     /// Hits asked for per question.
     pub k: u32,
-    /// Hits with the question's own key were dropped.
-    pub drop_identical_ids: bool,
+    pub(crate) drop_identical_ids: bool,
     /// What answered; `None` where no system was measured.
     pub served: Option<Served>,
     /// The columns.
     pub metrics: Vec<Metric>,
-    /// Columns that would need more hits than k.
-    pub left_out: Vec<Metric>,
+    pub(crate) left_out: Vec<Metric>,
     /// One per system, in the order measured.
     pub rows: Vec<Row>,
     /// One per system that was measured both ways.

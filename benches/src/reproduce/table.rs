@@ -12,19 +12,13 @@ use crate::harness::{Result, plain_name, plain_names, read_toml};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Table {
     pub(crate) name: String,
-    /// What is asked, for the heading of the table.
     pub(crate) title: String,
-    /// The variant that others are compared with, unless they name another.
     pub(crate) baseline: String,
-    /// Settings of `dyad-encoder train` that all variants have.
     #[serde(default)]
     pub(crate) train: toml::Table,
-    /// BEIR folders.
     #[serde(rename = "evaluation")]
     pub(crate) evaluations: Vec<Evaluated>,
-    /// A picture and numbers of how the towers lie; absent for none.
     pub(crate) probe: Option<ProbeConfig>,
-    /// Models, in the order of rows.
     #[serde(rename = "variant")]
     pub(crate) variants: Vec<Variant>,
 }
@@ -35,10 +29,8 @@ pub(crate) struct Table {
 pub(crate) struct Evaluated {
     pub(crate) name: String,
     pub(crate) data: String,
-    /// Its split.
     #[serde(default = "test_split")]
     pub(crate) split: String,
-    /// Cosine is what a bundle serves.
     #[serde(default = "cosine")]
     pub(crate) similarity: Similarity,
 }
@@ -55,9 +47,7 @@ fn cosine() -> Similarity {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct ProbeConfig {
-    /// BEIR folder or file of examples.
     pub(crate) data: String,
-    /// Its split.
     #[serde(default = "test_split")]
     pub(crate) split: String,
     pub(crate) pairs: usize,
@@ -67,14 +57,10 @@ pub(crate) struct ProbeConfig {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Variant {
-    /// Name of its row.
     pub(crate) name: String,
-    /// Settings over those of the table.
     #[serde(default)]
     pub(crate) train: toml::Table,
-    /// What it is compared with, in place of the table's baseline.
     pub(crate) against: Option<String>,
-    /// The model that training would begin from, measured as it is.
     #[serde(default)]
     pub(crate) untrained: bool,
 }

@@ -15,42 +15,30 @@ const ENGINES: [&str; 3] = ["dyad", "sentence-transformers", "sentence-transform
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Name in records.
-    pub name: String,
-    /// Directory of the model.
-    pub model: PathBuf,
-    /// Timed passes.
+    pub(crate) name: String,
+    pub(crate) model: PathBuf,
     #[serde(default = "repeats")]
-    pub repeats: usize,
-    /// Threads of every engine; 0: as many as the machine has.
+    pub(crate) repeats: usize,
     #[serde(default)]
-    pub threads: usize,
-    /// Of AdamW; constant.
+    pub(crate) threads: usize,
     #[serde(default = "learning_rate")]
-    pub learning_rate: f64,
-    /// What cosines are divided by.
+    pub(crate) learning_rate: f64,
     #[serde(default = "temperature")]
-    pub temperature: f64,
-    /// Engines measured where the command names none.
+    pub(crate) temperature: f64,
     #[serde(default = "engines")]
-    pub engines: Vec<String>,
-    /// Sets of batches.
+    pub(crate) engines: Vec<String>,
     #[serde(rename = "shape")]
-    pub shapes: Vec<Shape>,
+    pub(crate) shapes: Vec<Shape>,
 }
 
 /// Some batches, a step with each of which is a pass.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// Name in records.
-    pub name: String,
-    /// Examples of any form that is trained on.
-    pub pairs: PathBuf,
-    /// Pairs of a batch.
-    pub batch: usize,
-    /// Batches of a pass.
-    pub batches: usize,
+    pub(crate) name: String,
+    pub(crate) pairs: PathBuf,
+    pub(crate) batch: usize,
+    pub(crate) batches: usize,
 }
 
 defaults! {

@@ -11,9 +11,9 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::native::Native;
 use dyad_indexer::graph_build::{BuildParams, GraphBuild, GraphBuilder as _, RecallGate};
 
-use super::engine::{BuildJob, Engine, Opening, described};
-use crate::ann::protocol::Described;
-use crate::dataset::Metric;
+use super::engine::{Engine, Opening, described};
+use crate::ann::protocol::{Build, Described};
+use crate::dataset::Matrix;
 
 /// The engine.
 pub(super) struct Dyad;
@@ -28,15 +28,12 @@ impl Engine for Dyad {
         described("dyad", env!("CARGO_PKG_VERSION"), settings, sweep)
     }
 
-    fn build(&self, job: BuildJob<'_>) -> anyhow::Result<f64> {
-        let metric = match job.metric {
-            Metric::Ip => dyad_index::Metric::Cosine,
-            Metric::L2 => dyad_index::Metric::L2,
-        };
-        let dim = job.base.dim();
+    fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64> {
+        let metric = job.metric.into();
+        let dim = base.dim();
         let params =
             BuildParams { m: job.m, ef_construction: job.ef_construction, seed: job.seed, threads: job.threads };
-        let rows = DenseRows::new(job.base.values(), dim);
+        let rows = DenseRows::new(base.values(), dim);
         let started = Instant::now();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build()?;
         let builder = Native;
@@ -63,7 +60,7 @@ impl Engine for Dyad {
             threads: job.threads,
             tool: dyad_indexer::TOOL.to_owned(),
         };
-        let keys: Vec<String> = (0..job.base.len()).map(|row| row.to_string()).collect();
+        let keys: Vec<String> = (0..base.len()).map(|row| row.to_string()).collect();
         let input = ShardInput {
             meta: &ShardMeta { model, build: record },
             vectors: &rows,

@@ -2,27 +2,15 @@
 
 use std::path::Path;
 
-use crate::ann::protocol::{Described, More};
-use crate::dataset::{Matrix, Metric};
-
-/// What a build is to do.
-#[derive(Debug)]
-pub(super) struct BuildJob<'a> {
-    pub(super) base: Matrix,
-    pub(super) metric: Metric,
-    pub(super) m: usize,
-    pub(super) ef_construction: usize,
-    pub(super) threads: usize,
-    pub(super) seed: u64,
-    pub(super) dir: &'a Path,
-}
+use crate::ann::protocol::{Build, Described, More};
+use crate::dataset::Matrix;
 
 /// One engine of this binary.
 pub(super) trait Engine {
     /// Itself in words.
     fn describe(&self) -> Described;
-    /// Builds and writes an index; returns the seconds of the build alone.
-    fn build(&self, job: BuildJob<'_>) -> anyhow::Result<f64>;
+    /// Builds and writes an index of these vectors; returns the seconds of the build alone.
+    fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64>;
     /// Opens what `build` wrote.
     fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>>;
 }

@@ -13,9 +13,9 @@ use ::hnsw_rs::prelude::Distance;
 use anyhow::{Context as _, ensure};
 use dyad_index::kernels;
 
-use super::engine::{BuildJob, Engine, Opening, described};
-use crate::ann::protocol::Described;
-use crate::dataset::Metric;
+use super::engine::{Engine, Opening, described};
+use crate::ann::protocol::{Build, Described};
+use crate::dataset::{Matrix, Metric};
 
 /// Layers, as the crate's own examples choose them.
 const MAX_LAYERS: usize = 16;
@@ -63,10 +63,10 @@ impl Engine for HnswRs {
         described("hnsw_rs", "0.3", settings, sweep)
     }
 
-    fn build(&self, job: BuildJob<'_>) -> anyhow::Result<f64> {
+    fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64> {
         ensure!((2..=MAX_M).contains(&job.m), "m: expected 2 to {MAX_M}, got {}", job.m);
         ensure!(job.ef_construction > 0, "ef_construction: expected at least 1, got 0");
-        let rows: Vec<(&[f32], usize)> = job.base.rows().zip(0..).collect();
+        let rows: Vec<(&[f32], usize)> = base.rows().zip(0..).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build().context("build threads")?;
         let started = Instant::now();
         let hnsw = Hnsw::new(job.m, rows.len(), MAX_LAYERS, job.ef_construction, Gap(job.metric));
@@ -79,8 +79,8 @@ impl Engine for HnswRs {
             pool.install(|| hnsw.parallel_insert_slice(&rest));
         }
         let build_s = started.elapsed().as_secs_f64();
-        hnsw.file_dump(job.dir, BASENAME)?;
-        let shape = serde_json::to_string(&(job.metric, job.base.dim()))?;
+        hnsw.file_dump(&job.dir, BASENAME)?;
+        let shape = serde_json::to_string(&(job.metric, base.dim()))?;
         fs_err::write(job.dir.join(SHAPE_FILE), shape)?;
         Ok(build_s)
     }

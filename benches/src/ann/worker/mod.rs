@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-use self::engine::{BuildJob, Engine, Opening};
+use self::engine::{Engine, Opening};
 use super::protocol::{Built, Memory, Prepared, Request, Searched};
 use crate::dataset::{Matrix, npy};
 use crate::harness::{self, Opened, own_bytes};
@@ -49,12 +49,11 @@ struct Worker {
 impl Worker {
     fn answer(&mut self, request: Request) -> anyhow::Result<Value> {
         let reply = match request {
-            Request::Build { base, metric, m, ef_construction, threads, seed, dir } => {
-                let base = npy::read_vectors(&base)?;
-                fs_err::create_dir_all(&dir)?;
-                let job = BuildJob { base, metric, m, ef_construction, threads, seed, dir: &dir };
-                let build_s = self.engine.build(job)?;
-                json!(Built { build_s, index_bytes: bytes_under(&dir)? })
+            Request::Build(job) => {
+                let base = npy::read_vectors(&job.base)?;
+                fs_err::create_dir_all(&job.dir)?;
+                let build_s = self.engine.build(&job, &base)?;
+                json!(Built { build_s, index_bytes: bytes_under(&job.dir)? })
             }
             Request::Open { dir } => {
                 // A second `open` measures opening alone, not closing the first.
