@@ -19,38 +19,38 @@ pub(super) struct Serve {
     /// Directory of the index.
     #[arg(long, env = "DYAD_INDEX")]
     index: PathBuf,
-    /// What embeds questions: a model directory (in this process) or the URL of an encoder service.
+    /// Question tower: a model directory (in this process) or the URL of an encoder service.
     #[arg(long, value_name = "DIR|URL", env = "DYAD_QUESTION_TOWER")]
     question_tower: String,
     /// Address to listen on; port 0 lets the system choose.
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "HOST:PORT")]
     listen: String,
-    /// Where a model directory runs: cpu or cuda:N.
+    /// Device of a model directory: cpu or cuda:N.
     #[arg(long, default_value = "cpu")]
     device: String,
-    /// Arithmetic of a model directory: f32, bf16, f16, or int8 on the CPU.
+    /// Data type of a model directory: f32, bf16, f16, or int8 on the CPU.
     #[arg(long, default_value = "f32")]
     dtype: String,
-    /// Seconds to wait for an encoder service that does not answer yet.
+    /// Seconds to wait for an encoder service that is not up yet.
     #[arg(long, default_value_t = 0)]
     wait_s: u64,
-    /// Threads of a model directory's arithmetic; 0 uses every core.
+    /// Threads of one operator of a model directory; 0 uses every core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
     /// Serve this generation until the next reload, whatever `CURRENT` says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
     /// Requests in flight at once; more are refused with `RESOURCE_EXHAUSTED`. A question of a batch counts as one; batches
-    /// and streams take at most a quarter of the places, and wait for them.
+    /// and streams take at most a quarter, and queue for it.
     #[arg(long, default_value_t = 512)]
     max_requests: usize,
-    /// Connections at once; more wait until one ends.
+    /// Connections at once; more queue until one ends.
     #[arg(long, default_value_t = ServerConfig::default().connections)]
     max_connections: usize,
-    /// Time for a request whose client sets no deadline, in milliseconds.
+    /// Deadline of a request whose client sets none, in milliseconds.
     #[arg(long, default_value_t = 10_000)]
     default_timeout_ms: u64,
-    /// Pause after SIGTERM or SIGINT in which health says `NOT_SERVING` and requests are still taken, in seconds.
+    /// Pause after SIGTERM or SIGINT in which health is `NOT_SERVING` and requests are still accepted, in seconds.
     #[arg(long, default_value_t = 1)]
     lame_duck_s: u64,
     /// Time for running requests to finish after that pause, in seconds.
@@ -60,9 +60,9 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        // The port first: a taken one is known before a model is loaded.
+        // The port first, so that a port in use is reported before a model is loaded.
         let listener = service::bind(&self.listen).await?;
-        // Listening for signals before the long start, so that a stop during it is a clean one.
+        // Signals are handled before the long start, so that a stop during it is clean.
         let shutdown = dyad_command::shutdown_signal();
         let config = EngineConfig {
             max_requests: self.max_requests.max(1),

@@ -1,6 +1,6 @@
 //! Fusion of several rankings into one.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `rrf.rs` | reciprocal rank fusion |
 

@@ -113,7 +113,7 @@ impl Opening for Index {
         });
     }
 
-    fn evict_vectors(&self) {
+    fn cool(&self) {
         self.shard.evict_vectors();
     }
 }
