@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the Python environment of the peers of `dyad-bench ann`: deploy/ann-venv.sh [DIR] (default .venv-ann; 0.3 GB on disk).
-# A second run changes nothing; another ann-requirements.txt makes it anew. hnswlib needs a C++ compiler.
+# A second run changes nothing, unless ann-requirements.txt has changed. hnswlib needs a C++ compiler.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -16,7 +16,7 @@ if ! grep -qs '^vendor_id.*GenuineIntel' /proc/cpuinfo; then
   wanted=$(sed 's/^scalable-vs==.*/scalable-vs==0.0.5/' <<<"$wanted")
 fi
 
-# Written last: a venv cannot be renamed into place, so this marks a whole one.
+# Written last: a venv cannot be renamed into place, so this file marks a complete one.
 stamp=$venv/made-from
 made_from=$(sha256sum <<<"$wanted" | cut -d ' ' -f 1)
 if [[ -f $stamp && $(<"$stamp") == "$made_from" ]] && "$venv/bin/python" -c ''; then

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes the Python environment of the peers of `dyad-bench encode`: deploy/encode-venv.sh [DIR] (default .venv-encode).
-# It sees the packages of .venv (deploy/venv.sh, made first where it is not there) and adds those of encode-requirements.txt:
-# 0.1 GB on disk. A second run changes nothing; other requirements make it anew.
+# It uses the packages of .venv (made first by deploy/venv.sh if absent) and adds those of encode-requirements.txt: 0.1 GB on
+# disk. A second run changes nothing, unless the requirements have changed.
 #
-#   TORCH_PYTHON=/usr/bin/python3 deploy/encode-venv.sh    packages of another Python in place of .venv: on a GPU machine, one
+#   TORCH_PYTHON=/usr/bin/python3 deploy/encode-venv.sh    packages of another Python instead of .venv: on a GPU machine, one
 #                                                          with a CUDA torch and sentence-transformers
 set -euo pipefail
 
@@ -19,7 +19,7 @@ if [[ -z ${TORCH_PYTHON:-} ]]; then
 fi
 "$TORCH_PYTHON" -c 'import sentence_transformers, torch' || die "$TORCH_PYTHON lacks torch or sentence-transformers. Install them there, or unset TORCH_PYTHON"
 
-# Written last: a venv cannot be renamed into place, so this marks a whole one.
+# Written last: a venv cannot be renamed into place, so this file marks a complete one.
 stamp=$venv/made-from
 below=$("$TORCH_PYTHON" -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")), sep="\n")')
 made_from=$({ cat "$requirements" && echo "$TORCH_PYTHON" "$below"; } | sha256sum | cut -d ' ' -f 1)
@@ -30,12 +30,12 @@ fi
 
 rm -rf "$venv"
 "$TORCH_PYTHON" -m venv "$venv" || die "no venv could be made. On Debian: apt-get install python3-venv"
-# Behind its own packages those of the other Python, in that one's order.
+# The packages of the other Python come after its own, in the order of that Python.
 purelib=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 printf '%s\n' "$below" >"$purelib/torch-python.pth"
 quiet=(--quiet)
 if [[ -t 1 ]]; then quiet=(); fi
-# Also what the other Python has in another version.
+# Also packages that the other Python has in another version.
 "$venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check --no-compile --no-deps --ignore-installed \
   --only-binary=:all: -r "$requirements"
 "$venv/bin/python" -c 'import onnx, onnxruntime, sentence_transformers, torch'

@@ -1,4 +1,4 @@
-"""The Hugging Face Hub over HTTP: which files a model has, and their bytes, with bounded retries that go on where one broke off.
+"""The Hugging Face Hub over HTTP: lists and downloads the files of a model, with bounded retries that resume.
 
 Only the standard library is used. Redirects are followed by hand: the token must not travel to the storage
 hosts that the hub redirects to, and the hub's own answer states the digest of a large file.
@@ -24,7 +24,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Unavailable(Exception):
-    """The hub gives no usable answer; `absent` when it says that there is no such thing, or not for this caller."""
+    """The hub gives no usable answer; `absent` when the file or model does not exist, or not for this caller."""
 
     def __init__(self, message, absent=False):
         super().__init__(message)
@@ -37,32 +37,32 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class _Part:
-    """What of a body is there, and of which version of it: only that version's rest is put behind it."""
+    """The received part of a body and its version: only the rest of the same version is appended."""
 
     def __init__(self, sink):
         self.sink, self.tag = sink, None
         self.start_over()
 
     def start_over(self):
-        """Forgets what is there."""
+        """Discards the received part."""
         self.sink.seek(0)
         self.sink.truncate()
 
     def headers(self):
-        """Asks for the rest, where it is known of what; If-Range brings the whole if that has changed."""
+        """Requests the rest of a known version; with If-Range the hub sends the whole if that has changed."""
         if self.sink.tell() > 0 and self.tag:
             return {"Range": f"bytes={self.sink.tell()}-", "If-Range": self.tag}
         return {}
 
     def receive(self, url, response):
-        """The whole, or the rest; whichever comes is written as it comes."""
+        """Writes the whole, or the rest, as it arrives."""
         here = self.sink.tell()
         if response.status != PARTIAL or not self.fits(response.headers.get("Content-Range"), here):
             if response.status == PARTIAL:
                 self.start_over()
                 raise Unavailable(f"not the part that was asked for: {url}")
             self.start_over()
-            # A weak tag stands for bytes that may differ.
+            # A weak tag does not guarantee equal bytes.
             tag = response.headers.get("ETag") or ""
             self.tag = tag if tag.startswith('"') else None
         length = response.headers.get("Content-Length")
@@ -88,7 +88,7 @@ class Hub:
         self._opener = urllib.request.build_opener(_NoRedirect)
 
     def files(self, repository, revision=None):
-        """(commit, {name: {"size", "sha256", "git"}}) as the hub lists them; None where it keeps no such list.
+        """(commit, {name: {"size", "sha256", "git"}}) as the hub lists them; None where it has no such list.
 
         `revision`: a commit, tag or branch; the newest where there is none.
         """
@@ -120,7 +120,7 @@ class Hub:
             return self._get(url, sink)
 
     def _get(self, url, sink):
-        """A body into `sink`. What was lost is fetched from where it broke off; TRIES in a row that bring nothing end it."""
+        """Downloads a body into `sink`, resuming after failures; TRIES attempts in a row without progress end it."""
         part = _Part(sink)
         tries = 0
         while True:

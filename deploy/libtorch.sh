@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Lays libtorch into .libtorch/, where .cargo/config.toml looks for it.
+# Installs libtorch into .libtorch/, where .cargo/config.toml looks for it.
 #
-#   deploy/libtorch.sh          for the CPU: what is needed out of the PyPI wheel (0.5 GB down, 0.5 GB on disk)
-#   deploy/libtorch.sh --cuda   the wheel with its CUDA libraries (2.5 GB down, 5 GB on disk)
+#   deploy/libtorch.sh          for the CPU: the necessary files of the PyPI wheel (0.5 GB download, 0.5 GB on disk)
+#   deploy/libtorch.sh --cuda   the wheel with its CUDA libraries (2.5 GB download, 5 GB on disk)
 #
-# An existing LIBTORCH in the environment wins: .libtorch becomes a link to it. A second run changes nothing.
+# LIBTORCH in the environment takes precedence: .libtorch becomes a link to it. A second run changes nothing.
 set -euo pipefail
 
 version=2.11.0
-# What that torch asks for (cuda-toolkit 13.0.2): libtorch_cpu.so is linked with both, a GPU or not.
+# Requirements of that torch (cuda-toolkit 13.0.2): libtorch_cpu.so is linked with both, with or without a GPU.
 cuda_runtime=13.0.96
 cuda_cupti=13.0.85
-# Any build of the wheel has the same C++ libraries; this one stands in when pip has none for the Python here.
+# All builds of the wheel have the same C++ libraries; this one is used when pip has none for this Python.
 stand_in_python=3.12
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -59,7 +59,7 @@ complaint() {
 
 kind() { if [[ -f $1/lib/libtorch_cuda.so ]]; then echo CUDA; else echo CPU; fi; }
 
-# put NEW: NEW becomes .libtorch; what was there goes. Renames only, so that no half-filled .libtorch is ever seen.
+# put NEW: NEW replaces .libtorch. By renames only, so that .libtorch is never incomplete.
 put() {
   local old=''
   if [[ -L $target ]]; then
@@ -106,7 +106,7 @@ trap 'exit 143' TERM HUP
 new=$temporary/libtorch
 mkdir "$new"
 
-# for_this_python COMMAND...: runs pip, and once more for the stand-in Python when this one has no wheel.
+# for_this_python COMMAND...: runs pip, and again for the stand-in Python when this one has no wheel.
 for_this_python() {
   local log=$temporary/pip.log
   if "$python" -m pip "$@" --only-binary=:all: 2>"$log"; then return; fi

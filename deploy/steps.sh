@@ -13,7 +13,7 @@ seconds_since() {
   printf '%d.%d s' $((ms / 1000)) $((ms % 1000 / 100))
 }
 
-# A command as one would type it: only words that need quotes get them.
+# A command as it would be typed: only words that need quotes get them.
 as_typed() {
   local word line=''
   for word in "$@"; do
@@ -24,11 +24,11 @@ as_typed() {
 
 show() { printf '   $ %s\n' "$(as_typed "$@")"; }
 
-# One line per step that is done, for a summary.
+# One line per completed step, for the summary.
 step_times=()
 
-# step TITLE COMMAND...: announces, runs and times a command; its failure ends the script by name.
-# A function shows what it runs by itself, and checks it by itself: `set -e` is off inside.
+# step TITLE COMMAND...: prints, runs and times a command; if it fails, the script ends with the name of the step.
+# A function must print its own commands and check them: `set -e` is off inside.
 step() {
   local title=$1 start status=0
   shift

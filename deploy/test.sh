@@ -6,7 +6,7 @@
 #   NO_PYTHON=1 deploy/test.sh      without the Python environment (1.6 GB) and the tests that compare with Python
 set -euo pipefail
 
-# Named from where the caller stands.
+# Relative to the caller's directory.
 if [[ -n ${DYAD_DATA:-} ]]; then
   DYAD_DATA=$(realpath -m "$DYAD_DATA")
   export DYAD_DATA
@@ -18,6 +18,7 @@ root=$PWD
 source deploy/steps.sh
 started=$(now_ms)
 profile=${PROFILE:-ci}
+python=${PYTHON:-python3}
 skipped=()
 
 step 'libtorch' deploy/libtorch.sh

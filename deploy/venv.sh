@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the Python environment of the test scripts: deploy/venv.sh [DIR] (default .venv; 0.7 GB down, 1.6 GB on disk).
-# A second run changes nothing; another requirements.txt makes it anew.
+# A second run changes nothing, unless requirements.txt has changed.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -10,7 +10,7 @@ requirements=$root/deploy/tests/requirements.txt
 python=${PYTHON:-python3}
 venv=${1:-$root/.venv}
 
-# Written last: a venv cannot be renamed into place, so this marks a whole one.
+# Written last: a venv cannot be renamed into place, so this file marks a complete one.
 stamp=$venv/made-from
 made_from=$(cat "$requirements" "$root/deploy/tests/cuda_stubs.py" | sha256sum | cut -d ' ' -f 1)
 if [[ -f $stamp && $(<"$stamp") == "$made_from" ]] && "$venv/bin/python" -c ''; then

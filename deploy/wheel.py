@@ -18,7 +18,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class Refused(Exception):
-    """What was fetched is not what its RECORD says."""
+    """A file does not match its RECORD."""
 
 
 def digest(stream):
@@ -59,7 +59,7 @@ def copy_checked(archive, info, target, rows, name):
 
 
 def unpack(wheel, dest, pairs):
-    """Lays the members named by `pairs` (FROM, TO) under `dest`; returns how many files that were."""
+    """Extracts the members named by `pairs` (FROM, TO) under `dest`; returns the number of files."""
     wheel, dest = pathlib.Path(wheel), pathlib.Path(dest)
     count = 0
     try:
@@ -86,7 +86,7 @@ def unpack(wheel, dest, pairs):
 
 
 def verify(folder):
-    """Checks every file that the RECORDs of an installed folder name; returns how many files that were."""
+    """Checks every file that the RECORDs of an installed folder name; returns the number of files."""
     folder = pathlib.Path(folder)
     records = sorted(folder.glob("*.dist-info/RECORD"))
     if not records:
@@ -95,7 +95,7 @@ def verify(folder):
     for record in records:
         for member, expected in record_rows(record.read_text()).items():
             path = folder / member
-            # pip moves scripts (../../bin/...) elsewhere under --target: nothing of ours lies there.
+            # pip moves scripts (../../bin/...) elsewhere under --target: they are not needed.
             if member.startswith("../"):
                 continue
             if not path.is_file():

@@ -1,4 +1,4 @@
-"""deploy/libtorch.sh on folders and wheels made here: who wins, what is refused, what is left behind."""
+"""deploy/libtorch.sh on folders and wheels made here: precedence, errors, remaining files."""
 
 import base64
 import hashlib
@@ -87,7 +87,7 @@ class LibtorchTest(unittest.TestCase):
         self.assertEqual([path.name for path in self.root.iterdir()], ["deploy"])
 
     def assert_ok(self, result, *parts):
-        """It succeeded, said these parts, and left nothing beside .libtorch."""
+        """It succeeded, printed these parts, and left nothing but .libtorch."""
         self.assertEqual(result.returncode, 0, result)
         for part in parts:
             self.assertIn(part, result.stdout)
@@ -147,7 +147,7 @@ class LibtorchTest(unittest.TestCase):
         (self.target / "build-version").write_text("2.10.0\n")
         self.assert_ok(self.run_libtorch(), "replacing .libtorch: wrong libtorch version")
         self.assert_ok(self.run_libtorch("--cuda"), "replacing .libtorch: no lib/libtorch_cuda.so", "(CUDA) is in")
-        # Where torch's libraries look for NVIDIA's: relative to where they really lie.
+        # Where torch's libraries look for NVIDIA's: relative to their real path.
         self.assertTrue((self.target / "lib/../../nvidia/cu13/lib/libcudart.so.13").is_file())
         self.assert_ok(self.run_libtorch(), "(CUDA) is already in")
         self.assert_ok(self.run_libtorch("--cuda"), "(CUDA) is already in")

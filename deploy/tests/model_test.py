@@ -1,4 +1,4 @@
-"""deploy/model.sh against a hub on the loopback interface: what it brings, what it refuses, what it leaves behind."""
+"""deploy/model.sh against a hub on the loopback interface: fetched files, errors, remaining files."""
 
 import base64
 import hashlib
@@ -83,7 +83,7 @@ class ModelTest(unittest.TestCase):
         self.assertEqual(list(self.parent.glob("*")), [])
 
     def assert_whole(self, files=None):
-        """The folder holds the wanted files, unchanged, and sums that fit them; nothing else lies beside it."""
+        """The folder holds the wanted files, unchanged, and matching sums; nothing else is next to it."""
         files = FILES if files is None else files
         found = {path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file()}
         self.assertEqual(found, set(files) | {"SHA256SUMS"})

@@ -1,4 +1,4 @@
-//! What is in an index: generation, model, shards, sections, build parameters, certificates, memory.
+//! A report on an index: generation, model, shards, sections, build parameters, certificates, memory.
 //!
 //! Reads the manifest, and of each shard what opening reads; bulk data is not touched, so it is quick at any size.
 
@@ -57,7 +57,7 @@ pub struct ShardReport {
     pub layers: Vec<LayerReport>,
     /// Bytes of its text index.
     pub text_bytes: u64,
-    /// What the build measured.
+    /// The certificate.
     pub certificate: Certificate,
 }
 
@@ -81,7 +81,7 @@ pub struct LayerReport {
     pub links: usize,
 }
 
-/// Looks into the current generation of an index.
+/// Reports on the current generation of an index.
 pub fn inspect(index: &Path) -> Result<Report, Error> {
     let Manifest { generation, created_unix_s, tool, model, shards, .. } = manifest::current(index)?;
     let shards: Vec<ShardReport> =
@@ -153,7 +153,7 @@ impl fmt::Display for Report {
         writeln!(f, "documents     {} in {}", self.documents, Shards(self.shards.len()))?;
         writeln!(
             f,
-            "memory        {} of vectors and graphs are mapped, of which {} are touched by every question; {} of text",
+            "memory        {} of vectors and graphs are mapped, of which {} are read by every question; {} of text",
             Bytes(self.dense_bytes),
             Bytes(self.hot_bytes),
             Bytes(self.text_bytes)

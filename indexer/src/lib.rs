@@ -1,4 +1,4 @@
-//! How a dyad index is made and kept: a corpus and its vectors in, a published generation out.
+//! Builds and maintains indexes: from a corpus and its vectors to a published generation.
 //!
 //! ```text
 //! corpus ──┐
@@ -6,20 +6,21 @@
 //! vectors ─┘
 //! ```
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`source`] | vectors for documents: from files, or from an encoder service |
-//! | [`plan`] | what a build will take, said before it starts |
-//! | [`memory`] | what it took |
-//! | [`control`] | how a job is followed and ended |
+//! | [`plan`] | predicted memory and disk space of a build |
+//! | [`memory`] | peak memory of the process |
+//! | [`control`] | progress and cancellation of a job |
 //! | [`graph_build`] | one shard's graph: insert, freeze, repair, certify |
-//! | [`job`] | the whole build of an index |
-//! | [`publish`] | shards into place, and the pointer moved |
+//! | [`job`] | the build of an index |
+//! | [`publish`] | moves shards into place, and the pointer to the new generation |
 //! | [`rollback`] | an earlier generation made current again |
-//! | [`inspect`] | what is in an index (whether it is sound says `dyad_index::verify`) |
-//! | [`error`] | what can go wrong |
+//! | [`inspect`] | a report on an index (`dyad_index::verify` checks it) |
+//! | [`error`] | errors |
 //!
-//! What an index *is* lies in `dyad-index`; the crate `hnsw_rs` is named in one file, `graph_build/hnsw_rs.rs`.
+//! The format of an index and its search are in `dyad-index`; the crate `hnsw_rs` is used in one file,
+//! `graph_build/hnsw_rs.rs`.
 #![forbid(unsafe_code)]
 
 pub mod control;

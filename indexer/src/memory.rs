@@ -1,4 +1,4 @@
-//! What a process has taken, as the kernel counts it.
+//! Peak memory of the process, as the kernel counts it.
 
 /// Most bytes that this process ever had in memory, mapped files among them (`VmHWM`); none where the kernel does not say.
 pub fn peak_bytes() -> Option<u64> {

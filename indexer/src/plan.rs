@@ -1,4 +1,4 @@
-//! What a build will take, from counts alone, so that it can be said before work starts.
+//! Predicts the memory and disk space of a build from counts alone, before it starts.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use dyad_index::quant::{line_words, row_bytes};
 use crate::graph_build::certify::{HELD_OUT, PROFILE_RANKS};
 use crate::graph_build::{BuildParams, Builder};
 
-/// The program itself and what the text index leaves.
+/// The program itself and the remaining memory of the text index.
 const BASE_BYTES: u64 = 48 << 20;
 /// Tables and pages of a text index that is being written, whatever it holds, and the buffer of its vectors. Measured: 4.2 MiB
 /// (64 shards of 81 abstracts each).
@@ -27,15 +27,15 @@ pub struct Plan {
     pub dim: usize,
     /// Shards; where there are fewer documents, no more than these get any.
     pub shards: usize,
-    /// Bytes of the corpus unpacked, about; `None` where nobody knows.
+    /// Bytes of the corpus unpacked, about; `None` where unknown.
     pub text_bytes: Option<u64>,
-    /// Of each shard's graph.
+    /// Parameters of each shard's graph.
     pub params: BuildParams,
-    /// Makes the graph.
+    /// The graph builder.
     pub builder: Builder,
     /// Type of the stored vectors.
     pub row_type: RowType,
-    /// Questions that are held to measure recall with; 0 where documents are searched for.
+    /// Number of held-out questions by which recall is measured; 0 where documents serve as questions.
     pub questions: usize,
 }
 
@@ -44,7 +44,7 @@ impl Plan {
         (line_words(self.dim) * 8 + row_bytes(self.dim)) as u64
     }
 
-    /// Links of layer 0 as they lie in the file, and the table from slots to nodes.
+    /// Links of layer 0 in the file's layout, and the table from slots to nodes.
     fn layout_bytes(&self) -> u64 {
         (self.params.cap(0).next_multiple_of(DEGREE_MULTIPLE) * 4 + 4) as u64
     }
@@ -56,7 +56,7 @@ impl Plan {
         node(2 * m) + node(m) / m.saturating_sub(1).max(1)
     }
 
-    /// Bytes of `dense.dyad` over all shards for so many documents: padded vectors, codes, links.
+    /// Bytes of `dense.dyad` over all shards for this number of documents: padded vectors, codes, links.
     pub fn index_bytes(&self, documents: u64) -> u64 {
         let row = (self.row_type.stride(self.dim) * self.row_type.bytes()) as u64;
         documents.saturating_mul(row + self.code_bytes() + self.layout_bytes())
@@ -87,7 +87,7 @@ impl Plan {
         self.shards_filled(documents).saturating_mul(SHARD_BYTES).saturating_add(texts.saturating_add(texts / 2))
     }
 
-    /// Peak of disk in bytes, about: f32 vectors of all shards are set down, then one shard after another is written and its
+    /// Peak of disk in bytes, about: f32 vectors of all shards are spooled, then the shards are written one by one and their
     /// vectors removed. A text index takes about as much as the texts.
     pub fn disk_bytes(&self, documents: u64) -> u64 {
         let largest = self.shard_documents(documents);
@@ -129,14 +129,14 @@ impl fmt::Display for Plan {
         };
         let parts = Shards(self.shards_filled(documents) as usize);
         // What is read from a stream may hold texts of any length.
-        let besides = if self.text_bytes.is_some() { "" } else { " once the texts are read" };
+        let condition = if self.text_bytes.is_some() { "" } else { " once the texts are read" };
         if let Some(documents) = self.documents {
             write!(f, "{documents} ")?;
         }
         write!(
             f,
             "documents of {} values in {parts}, built by {builder}: {per}about {} on disk for vectors, codes and graph, at \
-             most {} of memory{besides}, of which {} are mapped vectors",
+             most {} of memory{condition}, of which {} are mapped vectors",
             self.dim,
             Bytes(self.index_bytes(documents)),
             Bytes(self.memory_bytes(documents)),
@@ -145,7 +145,7 @@ impl fmt::Display for Plan {
     }
 }
 
-/// A number of shards for people.
+/// A number of shards for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shards(pub usize);
 

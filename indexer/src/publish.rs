@@ -1,8 +1,9 @@
-//! Complete shards into place, then the pointer: a crash at any point leaves the generation before whole.
+//! Publishes a generation: moves complete shards into place, then the pointer. A crash at any point leaves the previous
+//! generation intact.
 //!
 //! Only this part of a build holds the index's lock, for milliseconds. Where another build has published in the meantime,
-//! the one that ends last is current: a build makes a whole index of a corpus, and takes nothing from the generation
-//! before, which stays on disk and is where a roll-back goes to.
+//! the one that ends last is current: a build indexes a whole corpus and uses nothing of the previous generation, which stays
+//! on disk for a rollback.
 //!
 //! Shards are named by generation, number and content: no name is used twice, so nothing that an existing generation
 //! names is ever touched.
@@ -19,20 +20,20 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::TOOL;
 use crate::error::Error;
 
-/// A complete shard that nobody names yet.
+/// A complete shard that no manifest names yet.
 #[derive(Debug)]
 pub(crate) struct CompleteShard {
-    /// Where it lies.
+    /// Its path.
     pub(crate) dir: PathBuf,
     /// Documents in it.
     pub(crate) documents: u64,
     /// Every file, by path.
     pub(crate) files: Vec<FileEntry>,
-    /// What its graph is worth.
+    /// Its certificate.
     pub(crate) certificate: Certificate,
 }
 
-/// Refuses a model whose vectors do not live in the space of the current generation. Where there is no generation, or
+/// Refuses another model than that of the current generation. Where there is no generation, or
 /// none that can be read, any model will do.
 pub(crate) fn check_model(index: &Path, model: &ModelRecord) -> Result<(), Error> {
     match manifest::current(index) {
@@ -49,7 +50,7 @@ pub(crate) fn check_model(index: &Path, model: &ModelRecord) -> Result<(), Error
 /// Moves `built` under `shards/` and publishes them as the next generation; the model must be that of the current
 /// generation, or `new_model` true.
 ///
-/// Where it fails before `CURRENT` is moved, it takes back what it did.
+/// If it fails before `CURRENT` is moved, it undoes its changes.
 pub(crate) fn publish(
     index: &Path,
     model: &ModelRecord,
@@ -93,7 +94,7 @@ fn move_and_point(
     let manifest = Manifest {
         format_version: MANIFEST_VERSION,
         generation,
-        // A pointer that cannot be read is replaced: this build is the way to mend it.
+        // A pointer that cannot be read is replaced: this build repairs it.
         parent: manifest::current_generation(index).ok().flatten(),
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         tool: TOOL.to_owned(),
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(manifest::current(index).unwrap().generation, 1);
         assert_eq!(manifest::generations(index).unwrap(), [1]);
         assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 1);
-        // The very last step fails: a directory stands where the next pointer is to be written.
+        // The last step fails: there is a directory with the name of the next pointer.
         fs_err::create_dir(index.join(format!("CURRENT.tmp-{}", std::process::id()))).unwrap();
         assert!(publish(index, &model(), false, &[built(index, "w")]).is_err());
         assert_eq!(manifest::generations(index).unwrap(), [1]);

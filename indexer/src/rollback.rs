@@ -1,4 +1,4 @@
-//! An earlier generation made current again, without a searcher.
+//! Makes an earlier generation current, without a searcher.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 /// Makes a published generation current: the one named, or the one that was current before the current one was published.
 /// It is opened first, and `CURRENT` does not move where that fails.
 ///
-/// Gives the generation that was current, where `CURRENT` could be read, and the manifest of the one that is now. Bytes
+/// Returns the generation that was current, where `CURRENT` could be read, and the manifest of the one that is now. Bytes
 /// are not read: that is what `dyad_index::verify` is for.
 pub fn roll_back(index: &Path, generation: Option<u64>) -> Result<(Option<u64>, Manifest), Error> {
     if !index.is_dir() {
@@ -19,7 +19,7 @@ pub fn roll_back(index: &Path, generation: Option<u64>) -> Result<(Option<u64>, 
     }
     let lock = WriteLock::acquire(index)?;
     let (before, wanted) = if let Some(generation) = generation {
-        // Also the way out where the pointer is damaged.
+        // Also repairs a damaged pointer.
         (manifest::current_generation(index).ok().flatten(), generation)
     } else {
         let none = || dyad_index::Error::NoIndex { path: index.to_owned() };

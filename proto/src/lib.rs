@@ -1,14 +1,14 @@
-//! The contract between dyad's processes: generated code for `dyad.v1`, and everything about the wire that a
-//! client and a server must agree on.
+//! The protocol between dyad's processes: generated code for `dyad.v1`, and everything on the wire that clients and servers
+//! must agree on.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`v1`] | messages, clients and servers generated from `proto/dyad/v1/*.proto` |
-//! | [`vector`] | vectors as packed bytes; the only place that knows the packing |
+//! | [`vector`] | packing of vectors as bytes |
 //! | [`limits`] | maxima shared by clients and servers |
-//! | [`validate`] | requests checked field by field |
+//! | [`validate`] | validation of requests, field by field |
 //! | [`client`] | clients with deadlines and bounded retries |
-//! | [`service`] | the only place where a server is built |
+//! | [`service`] | the server: every server is built here |
 
 pub mod client;
 pub mod limits;

@@ -2,7 +2,7 @@
 
 /// Texts in one `EncodeRequest`.
 pub const MAX_TEXTS: usize = 1024;
-/// Bytes of one text to embed: 1 MiB. Tokens after the model's maximum are cut anyway.
+/// Bytes of one text to embed: 1 MiB. Tokens beyond the model's maximum are truncated anyway.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Bytes of one question: 32 KiB.
 pub const MAX_QUERY_BYTES: usize = 32 << 10;
@@ -16,7 +16,7 @@ pub const MAX_RRF_K: u32 = 1_000_000;
 pub const MAX_BATCH: usize = 1024;
 /// Hits that one `SearchBatchRequest` may ask for in all; those of `MODE_COMPARE` count three times.
 pub const MAX_BATCH_HITS: u64 = 200_000;
-/// Filters inside of one another: a lone condition is 1 deep.
+/// Depth of nested filters: a single condition has depth 1.
 pub const MAX_FILTER_DEPTH: usize = 8;
 /// Conditions of one filter, those that hold others included.
 pub const MAX_FILTER_CONDITIONS: usize = 256;
@@ -28,7 +28,7 @@ pub const MAX_FILTER_FIELD_BYTES: usize = 256;
 pub const MAX_FILTER_TEXT_BYTES: usize = 1024;
 /// Keys in one `GetDocumentsRequest`.
 pub const MAX_KEYS: usize = 1024;
-/// Bytes of the largest message that a server sends, or takes from a batch job: 64 MiB. gRPC's usual 4 MiB is too little
+/// Bytes of the largest message that a server sends, or accepts from a batch job: 64 MiB. gRPC's usual 4 MiB is too little
 /// for 1024 vectors or long hits; foreign clients must raise their own limit to receive as much.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// Bytes of one `EncodeRequest`: 32 MiB, 1024 texts of 32 KiB each.
@@ -39,11 +39,11 @@ pub const MAX_SEARCH_BATCH_BYTES: usize = 16 << 20;
 pub const MAX_SEARCH_BYTES: usize = 4 << 20;
 /// Bytes of any other request: 64 KiB.
 pub const MAX_OTHER_BYTES: usize = 64 << 10;
-/// Strings and messages inside of one `SearchRequest`, at every depth: those of the largest filter.
+/// Strings and messages in one `SearchRequest`, at every depth: those of the largest filter.
 pub const MAX_SEARCH_ELEMENTS: usize = 32_768;
-/// Strings and messages inside of one `SearchBatchRequest`, at every depth.
+/// Strings and messages in one `SearchBatchRequest`, at every depth.
 pub const MAX_SEARCH_BATCH_ELEMENTS: usize = 524_288;
-/// Strings and messages inside of any other request.
+/// Strings and messages in any other request.
 pub const MAX_OTHER_ELEMENTS: usize = 4096;
 /// Bytes of titles, texts and metadata in one reply: 48 MiB.
 pub const MAX_REPLY_DOCUMENT_BYTES: usize = 48 << 20;

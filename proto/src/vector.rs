@@ -1,6 +1,6 @@
-//! Vectors as packed bytes: little-endian f32, one row after another. The only place that knows the packing.
+//! Vectors as packed bytes: little-endian f32, one row after another. All packing and unpacking is done here.
 
-/// Bytes that are not the vectors they should be.
+/// Bytes that are not the expected vectors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VectorError {
     /// Not `rows * dim * 4` bytes.

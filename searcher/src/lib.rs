@@ -1,6 +1,6 @@
 //! The searcher: plans a request, embeds the question, searches vectors and text, fuses the rankings, reads the stored fields.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`error`] | errors, and the gRPC status of each |
 //! | [`question`] | the question tower: in this process (feature `torch`) or an encoder service |

@@ -139,7 +139,7 @@ async fn what_cannot_be_measured_ends_with_1_and_one_line() {
     let cases = [
         (quality(&missing, &[]), "error: no BEIR folder at `".to_owned()),
         (quality(folder.path(), &["--split", "dev"]), "has no split `dev`. The splits there: test\n".to_owned()),
-        (quality(folder.path(), &["--server", gone]), format!("error: no server answers at `{gone}` (5 tries): ")),
+        (quality(folder.path(), &["--server", gone]), format!("error: no server answers at `{gone}` (5 attempts): ")),
         (quality(folder.path(), &["--server", "nonsense"]), "error: `nonsense` is not a server's URL".to_owned()),
     ];
     for (arguments, expected) in cases {

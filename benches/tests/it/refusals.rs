@@ -109,7 +109,7 @@ async fn a_server_that_goes_away_in_the_middle_is_named() {
     };
     let error = measure(&client, &judged, &job, &watch).await.unwrap_err();
     assert!(matches!(error, Error::Client(_)), "{error}");
-    let start = format!("no server answers at `{}` (2 tries): ", server.url);
+    let start = format!("no server answers at `{}` (2 attempts): ", server.url);
     assert!(error.to_string().starts_with(&start), "{error}");
     assert!(!folder.path().join("runs/dense.run").exists());
 }

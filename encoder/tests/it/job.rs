@@ -171,8 +171,8 @@ fn a_disk_without_room_is_told_before_the_work() {
     let run = |free_space| EmbedJob { free_space, ..place.job() }.run(&place.encoder, &Cancellation::new());
     let message = run(|_| Ok(1_000)).unwrap_err().to_string();
     let expected = format!(
-        "`{}` needs about {} of disk, and 1000 B are free. Make room, name a directory on another disk, or begin all the \
-         same with `--skip-space-check`",
+        "`{}` needs about {} of disk, and 1000 B are free. Free some space, use a directory on another disk, or start anyway \
+         with `--skip-space-check`",
         place.out().display(),
         Bytes(needed)
     );

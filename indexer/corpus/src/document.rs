@@ -1,4 +1,4 @@
-//! A document as the corpus gave it, and the passage that models and indexes see.
+//! A document of a corpus, and the passage of it that is embedded and indexed.
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ pub struct Document {
     pub title: String,
     /// May be empty when there is a title.
     pub text: String,
-    /// The corpus's own fields, kept as they came; `None` where there were none.
+    /// The corpus's own fields, unchanged; `None` where there were none.
     pub metadata: Option<Map<String, Value>>,
 }
 

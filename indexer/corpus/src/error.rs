@@ -1,4 +1,4 @@
-//! What can be wrong with a corpus, a question set, judgements, a run or an embeddings directory.
+//! Errors of corpora, question sets, judgements, runs and embeddings directories.
 
 use std::fmt;
 use std::io;
@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 
 use crate::problem::{EmbeddingsProblem, Problem};
 
-/// A refusal. Each names the file, what was expected, what was there, and the fix.
+/// An error. Each names the file, what was expected, what was found, and the fix.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system said no; its message names the path.
+    /// An error of the operating system, whose message names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The bytes of a file stopped making sense, or could not be read.
+    /// A file could not be read or decompressed.
     #[error("cannot read `{}` after line {line}: {reason}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// The last line that was read whole.
         line: u64,
-        /// What the decompressor or the operating system said.
+        /// The message of the decompressor or the operating system.
         reason: io::Error,
     },
     /// A compressed file ends in the middle of its stream.
@@ -36,7 +36,7 @@ pub enum Error {
         /// `gzip` or `zstd`.
         compression: &'static str,
     },
-    /// One line of a text file is not what it has to be.
+    /// An invalid line of a text file.
     #[error("{}:{line}: {problem}", path.display())]
     Line {
         /// The file.
@@ -47,7 +47,7 @@ pub enum Error {
         problem: Problem,
     },
     /// More records are flawed than may be skipped.
-    #[error("{}", Told { path, total: *total, allowed: *allowed, first, end: end.as_deref() })]
+    #[error("{}", FlawsMessage { path, total: *total, allowed: *allowed, first, end: end.as_deref() })]
     Flaws {
         /// The corpus.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum Error {
         /// What ended the reading before the end of the corpus.
         end: Option<Box<Error>>,
     },
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("no file or directory `{}`", path.display())]
     NotFound {
         /// The path that was given.
@@ -96,13 +96,13 @@ pub enum Error {
         missing: usize,
     },
     /// Examples that name their passages by key, without the passages.
-    #[error("`{}` names its passages by key. Name the corpus that holds them beside it", path.display())]
+    #[error("`{}` names its passages by key. Also name the corpus that holds them", path.display())]
     NoCorpus {
         /// The file of examples.
         path: PathBuf,
     },
-    /// Something new would replace something old.
-    #[error("`{}` is there already. Name a new folder, or move the old one away", path.display())]
+    /// The destination exists already.
+    #[error("`{}` already exists. Use another folder, or move the existing one away", path.display())]
     Exists {
         /// The path.
         path: PathBuf,
@@ -155,7 +155,7 @@ pub enum Error {
         /// The splits that exist.
         found: Vec<String>,
     },
-    /// An identifier cannot stand in a whitespace-separated TREC run.
+    /// An identifier that a whitespace-separated TREC run cannot hold.
     #[error(
         "{what} `{key}` cannot be written to a TREC run: it is empty or contains whitespace. Use keys without whitespace"
     )]
@@ -175,7 +175,7 @@ pub enum Error {
         /// The score.
         score: f32,
     },
-    /// An embeddings directory is not what it has to be.
+    /// An invalid embeddings directory.
     #[error("embeddings in `{}`: {problem}", dir.display())]
     Embeddings {
         /// The directory.
@@ -186,7 +186,7 @@ pub enum Error {
 }
 
 /// The text of [`Error::Flaws`].
-struct Told<'a> {
+struct FlawsMessage<'a> {
     path: &'a Path,
     total: u64,
     allowed: Option<u64>,
@@ -194,7 +194,7 @@ struct Told<'a> {
     end: Option<&'a Error>,
 }
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for FlawsMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let records = if self.total == 1 { "record is" } else { "records are" };
         write!(f, "{} {records} flawed in `{}`", self.total, self.path.display())?;
@@ -213,8 +213,8 @@ impl fmt::Display for Told<'_> {
             write!(f, "\n  and nothing could be read after these: {end}")?;
         }
         match self.allowed {
-            Some(_) => write!(f, "\nMend them, or skip them with `--max-bad {}`", self.total)?,
-            None => f.write_str("\nMend them")?,
+            Some(_) => write!(f, "\nCorrect them, or skip them with `--max-bad {}`", self.total)?,
+            None => f.write_str("\nCorrect them")?,
         }
         if more > 0 && self.allowed.is_some() {
             f.write_str("; `--rejects FILE` lists them all")?;

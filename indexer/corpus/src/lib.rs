@@ -1,19 +1,19 @@
-//! Text in, judgements out: what a retrieval system reads and what it is measured against.
+//! The input of a retrieval system and its evaluation: corpora, questions, judgements, runs, metrics and embeddings.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
-//! | [`document`](Document) | a document, its passage, and where it was read |
+//! | [`document`](Document) | a document, its passage, and its line |
 //! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders; plain, gzip, Zstandard |
 //! | [`queries`] | question sets |
 //! | [`judged`](Judged) | the judged questions of a BEIR folder |
-//! | [`qrels`] | relevance judgements in BEIR's and TREC's forms |
-//! | [`run`] | ranked results in TREC's form |
+//! | [`qrels`] | relevance judgements in the formats of BEIR and TREC |
+//! | [`run`] | ranked results in TREC's format |
 //! | [`metrics`] | ranking metrics under trec_eval's rules |
 //! | [`embeddings`] | a directory of vectors and their keys: resumable writer, verifying reader |
-//! | [`examples`] | questions with their answers, and passages that do not answer: what dual encoders learn from |
+//! | [`examples`] | questions with their answers, and passages that do not answer: the training data of dual encoders |
 //!
-//! Everything here streams where a corpus can be large, refuses what it cannot read, and says in the error which file and
-//! line, what was expected, what was there, and what to do. Nothing here knows a model, an index or a network.
+//! Everything streams where a corpus can be large. Errors name the file and line, what was expected, what was found, and the
+//! fix.
 #![forbid(unsafe_code)]
 
 mod document;

@@ -1,4 +1,4 @@
-//! What is wrong with one line of a file, or with an embeddings directory.
+//! Faults of one line of a file, or of an embeddings directory.
 
 /// What is wrong with one line.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum Problem {
     /// Broken JSON.
     #[error("not a JSON object: {message}")]
     Json {
-        /// What the parser said, with the column.
+        /// The parser's message, with the column.
         message: String,
     },
     /// A JSON array where a record belongs.
@@ -27,16 +27,16 @@ pub enum Problem {
         "a JSON array: expected one JSON object per line. `jq -c '.[]' FILE` writes the elements of an array one per line"
     )]
     JsonArray,
-    /// A field that must hold something is null.
+    /// A required field is null.
     #[error("field `{field}` is null. Give it a value, or remove the record")]
     NullField {
         /// The field.
         field: String,
     },
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[error("a field is missing: expected {expected}")]
     MissingField {
-        /// The names that would do.
+        /// The accepted names.
         expected: String,
     },
     /// A field holds another type of value.
@@ -44,9 +44,9 @@ pub enum Problem {
     FieldType {
         /// The field.
         field: String,
-        /// The type that would do.
+        /// The accepted types.
         expected: &'static str,
-        /// The type that was there.
+        /// The type that was found.
         got: &'static str,
     },
     /// Another number of columns.
@@ -114,18 +114,18 @@ pub enum Problem {
         /// The later one.
         second: i32,
     },
-    /// A record that has another shape than its format asks for.
+    /// A record that does not match its format.
     #[error("not a record of this format: {message}")]
     Record {
         /// What the parser said.
         message: String,
     },
-    /// A JSON array that does not go on as one.
+    /// A malformed JSON array.
     #[error("not an array of records: expected {expected}, got {got}. Fetch or write the file again")]
     NotAnArray {
-        /// What may stand there.
+        /// What was expected.
         expected: &'static str,
-        /// What does.
+        /// What was found.
         got: String,
     },
     /// The question holds nothing but whitespace.
@@ -161,7 +161,7 @@ pub enum Problem {
         problem: Box<Problem>,
     },
     /// A judged question that the question set lacks.
-    #[error("the question is judged and has no text. Complete queries.jsonl, or ask for such questions to be skipped")]
+    #[error("the question is judged but has no text. Complete queries.jsonl, or ask for such questions to be skipped")]
     UnknownQuestion,
     /// A judged document that the corpus lacks.
     #[error("document `{key}` is not in the corpus. Complete the corpus, or ask for such questions to be skipped")]
@@ -169,10 +169,8 @@ pub enum Problem {
         /// Its key.
         key: String,
     },
-    /// An answer that its paragraph does not hold.
-    #[error(
-        "answer `{text}` does not stand in its paragraph. Correct the record, or ask for such records to be skipped"
-    )]
+    /// An answer that is not in its paragraph.
+    #[error("answer `{text}` is not in its paragraph. Correct the record, or ask for such records to be skipped")]
     UnknownSpan {
         /// The answer.
         text: String,
@@ -205,27 +203,25 @@ pub enum EmbeddingsProblem {
         /// The newest readable version.
         supported: u32,
     },
-    /// Made by something else than what asks to continue.
+    /// Made with other parameters than those of the job that would resume it.
     #[error(
         "it was made with another {what}: expected {expected}, got {got}. Choose another `--out`, or remove the directory"
     )]
     Different {
         /// What differs.
         what: &'static str,
-        /// What is asked for now.
+        /// The requested value.
         expected: String,
         /// What the directory has.
         got: String,
     },
     /// The job has not finished.
-    #[error(
-        "the set is not complete: {rows} rows so far. Run the same `dyad-encoder embed` again, it goes on where it stopped"
-    )]
+    #[error("the set is not complete: {rows} rows so far. Run the same `dyad-encoder embed` again to resume it")]
     Incomplete {
         /// Rows in whole parts.
         rows: u64,
     },
-    /// A part's file is not what the record says.
+    /// A part's file does not match the record.
     #[error("`{file}`, {part}: expected {expected}, got {got}. Remove the directory and embed again")]
     Damaged {
         /// The file.
@@ -247,7 +243,7 @@ pub enum EmbeddingsProblem {
         /// What is wrong.
         what: String,
     },
-    /// Another process writes.
+    /// Another process is writing.
     #[error("another process is writing to it. Wait until it ends, or choose another `--out`")]
     Locked,
 }

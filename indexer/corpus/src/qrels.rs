@@ -13,11 +13,11 @@ pub type Qrels = BTreeMap<String, BTreeMap<String, i32>>;
 /// Longest line, times eight, that is read: judgements are short.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Reads judgements; plain, gzip or Zstandard, `-` is standard input. Each line tells its own form: three columns between
+/// Reads judgements; plain, gzip or Zstandard, `-` is standard input. The format is detected for each line: three columns between
 /// tabs are BEIR's, four columns between any whitespace are TREC's (and MS MARCO's).
 ///
-/// A header is recognised on the first line, by a third column named `score`. A pair judged twice alike counts once; judged
-/// twice differently it is refused.
+/// A header is recognised on the first line, by a third column named `score`. A pair that is judged twice with equal grades
+/// counts once; with different grades it is refused.
 pub fn read(path: &Path) -> Result<Qrels, Error> {
     let mut lines = Lines::open(path, MAX_BYTES)?;
     let mut qrels = Qrels::new();

@@ -19,7 +19,7 @@ pub struct Query {
     pub text: String,
 }
 
-/// Reads a question set in its own order; the format is told by the file's name as for a corpus, and `-` is standard input.
+/// Reads a question set in its own order; the format is detected from the file's name as for a corpus, and `-` is standard input.
 ///
 /// Duplicate keys, empty keys, empty texts and a set without questions are refused.
 pub fn read(path: &Path) -> Result<Vec<Query>, Error> {

@@ -1,4 +1,4 @@
-//! Ranked results in TREC's form, `qid Q0 docno rank sim tag`, read and written.
+//! Ranked results in TREC's format, `qid Q0 docno rank sim tag`, read and written.
 use std::collections::BTreeMap;
 use std::collections::HashSet;
 use std::io::Write as _;

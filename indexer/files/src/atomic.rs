@@ -1,14 +1,14 @@
-//! Write under a temporary name, fsync, rename, fsync the directory: a reader sees the old file or the new one whole.
+//! Atomic replacement of a file: writes under a temporary name, fsyncs, renames, and fsyncs the directory.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Stands between a file's name and the number of the process that writes it.
+/// The part of a temporary name between the file's name and the writer's process id.
 const TEMPORARY: &str = ".tmp-";
-/// Bytes gathered before they are written.
+/// Bytes of the write buffer.
 const BUFFER: usize = 1 << 18;
 
-/// A file that gets its name when it is committed, and takes the place of what has it then; dropped before that, it is removed.
+/// A file that gets its name when it is committed, replacing an existing one; it is removed if it is dropped before.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: BufWriter<fs_err::File>,
@@ -18,7 +18,7 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins an empty file in the directory of `to`.
+    /// Creates an empty file in the directory of `to`.
     pub fn create(to: &Path) -> io::Result<Self> {
         let mut name = to.file_name().unwrap_or_default().to_owned();
         name.push(format!("{TEMPORARY}{}", std::process::id()));
@@ -50,7 +50,7 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.committed {
-            // Nobody reads it; what went wrong is told elsewhere.
+            // Removal is best effort; the error is reported elsewhere.
             let _ = fs_err::remove_file(&self.path);
         }
     }
@@ -63,7 +63,8 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.commit()
 }
 
-/// Removes what killed writers have left in `dir` of files whose names `wanted` takes. For who knows that nobody writes them now.
+/// Removes temporary files of killed writers from `dir`, of files whose names `wanted` accepts. The caller knows that no
+/// process writes them.
 pub fn remove_temporary(dir: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<()> {
     for entry in fs_err::read_dir(dir)? {
         let entry = entry?;
@@ -75,7 +76,7 @@ pub fn remove_temporary(dir: &Path, wanted: impl Fn(&str) -> bool) -> io::Result
     Ok(())
 }
 
-/// Makes the names in a directory durable.
+/// Makes the entries of a directory durable.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     fs_err::File::open(dir)?.sync_all()
 }
@@ -87,7 +88,7 @@ pub fn create_dir_synced(dir: &Path) -> io::Result<()> {
     missing.into_iter().try_for_each(|created| sync_dir(parent(created)))
 }
 
-/// The directory that a path lies in.
+/// The parent directory of a path.
 pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,4 +1,4 @@
-//! A writer that hashes what was really written; the hash of a file.
+//! CRC-32C of the bytes that a writer has written, and of files.
 
 use std::io::{self, Read as _, Write};
 use std::path::Path;
@@ -41,7 +41,7 @@ pub fn crc32c_of_file(path: &Path) -> io::Result<(u64, u32)> {
     Ok(crc32c_of_file_until(path, None)?.unwrap_or_default())
 }
 
-/// [`crc32c_of_file`] that asks now and then whether to stop; nothing where it was told so.
+/// [`crc32c_of_file`] that polls for cancellation; none where it was cancelled.
 pub fn crc32c_of_file_until(path: &Path, stop: Option<&(dyn Fn() -> bool + Sync)>) -> io::Result<Option<(u64, u32)>> {
     let mut file = fs_err::File::open(path)?;
     let mut buffer = vec![0; 1 << 20];

@@ -1,7 +1,7 @@
-//! A new directory that appears whole or not at all, with one rename.
+//! Atomic creation or replacement of a directory, by one rename.
 //!
-//! It is filled next to its place, under a `.partial` name. Before it gets its own name the disk has every file and folder of it, so
-//! that a power loss leaves the directory of before or the new one, and never a torn one.
+//! It is filled next to its destination, under a `.partial` name, and fsynced with all its files and folders before the rename,
+//! so that a power loss leaves either the old directory or the new one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::atomic::{parent, sync_dir};
 
-/// A directory in the making; one that is not committed is removed.
+/// A directory that is being written; it is removed if it is not committed.
 #[derive(Debug)]
 pub struct AtomicDir {
     path: PathBuf,
@@ -21,7 +21,7 @@ pub struct AtomicDir {
 }
 
 impl AtomicDir {
-    /// Begins with an empty directory; an error of kind `AlreadyExists` where something is at `to`.
+    /// Starts with an empty directory; an error of kind `AlreadyExists` where something is at `to`.
     pub fn create(to: &Path) -> io::Result<Self> {
         if to.exists() {
             return Err(exists(to));
@@ -29,7 +29,7 @@ impl AtomicDir {
         Self::begin(to, false)
     }
 
-    /// Begins with an empty directory, which takes the place of what may be at `to`.
+    /// Starts with an empty directory, which will replace an existing one at `to`.
     pub fn replace(to: &Path) -> io::Result<Self> {
         Self::begin(to, true)
     }
@@ -57,7 +57,7 @@ impl AtomicDir {
         &self.path
     }
 
-    /// Gives it its name, once the disk has all of it. What was there goes.
+    /// Fsyncs it and gives it its name. An existing directory is replaced and removed.
     pub fn commit(mut self) -> io::Result<()> {
         sync_all(&self.path)?;
         let replaced = if self.replaces && self.to.exists() {
@@ -69,13 +69,13 @@ impl AtomicDir {
         self.committed = true;
         sync_dir(parent(&self.to))?;
         if let Some(replaced) = replaced {
-            // The new one is in place; what is left of the old one, the next try removes.
+            // The new one is in place; the next attempt removes the rest of the old one.
             let _ = fs_err::remove_dir_all(replaced);
         }
         Ok(())
     }
 
-    /// Changes places with what is at `to`; says where that is then.
+    /// Exchanges it with the directory at `to`; returns the new path of that one.
     fn exchange(&self) -> io::Result<PathBuf> {
         match renameat_with(CWD, &self.path, CWD, &self.to, RenameFlags::EXCHANGE) {
             Ok(()) => Ok(self.path.clone()),
@@ -99,7 +99,7 @@ impl AtomicDir {
 impl Drop for AtomicDir {
     fn drop(&mut self) {
         if !self.committed {
-            // Nobody reads it; the next try removes what is left.
+            // Removal is best effort; the next attempt removes the rest.
             let _ = fs_err::remove_dir_all(&self.path);
         }
     }
@@ -109,7 +109,7 @@ fn exists(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, format!("`{}` is there already", path.display()))
 }
 
-/// `to` with an end to its name.
+/// `to` with a suffix.
 fn sibling(to: &Path, end: &str) -> io::Result<PathBuf> {
     let mut name = to.file_name().ok_or_else(|| exists(to))?.to_owned();
     name.push(".");
@@ -117,7 +117,7 @@ fn sibling(to: &Path, end: &str) -> io::Result<PathBuf> {
     Ok(to.with_file_name(name))
 }
 
-/// Waits until the disk has all files and folders below one, and the folder itself.
+/// Fsyncs a folder and all files and folders in it.
 fn sync_all(dir: &Path) -> io::Result<()> {
     for entry in fs_err::read_dir(dir)? {
         let entry = entry?;
@@ -198,7 +198,7 @@ mod tests {
             });
             (1..=500).for_each(write);
             ended.store(true, Ordering::Relaxed);
-            assert_eq!(looked.join().unwrap(), 0, "of the looks at it");
+            assert_eq!(looked.join().unwrap(), 0, "reads of an incomplete directory");
         });
         assert_eq!(fs_err::read_to_string(to.join("file")).unwrap(), "500");
         assert_eq!(names(dir.path()), ["model"]);

@@ -1,13 +1,13 @@
-//! Files that are whole or not there, and what else every crate that writes some needs. Nothing here knows what is in them.
+//! Atomic files and directories, locks, checksums and NumPy arrays, for every crate that writes files.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | `atomic.rs` | [`AtomicFile`], [`write_atomic`]: one file, replaced by one rename |
 //! | `directory.rs` | [`AtomicDir`]: a whole directory, likewise |
-//! | `lock.rs` | [`DirLock`]: one holder of a directory at a time |
-//! | `checksum.rs` | CRC-32C of files, and of what is being written |
+//! | `lock.rs` | [`DirLock`]: an exclusive lock of a directory |
+//! | `checksum.rs` | CRC-32C of files and of writers |
 //! | [`npy`] | NumPy's arrays |
-//! | [`space`] | whether a disk has room for what will be written |
+//! | [`space`] | check of the free disk space before a job |
 //!
 //! Errors name the path.
 #![forbid(unsafe_code)]

@@ -1,17 +1,17 @@
-//! One holder of a directory at a time: an exclusive lock on `DIR/LOCK`, released by the system when the process ends.
+//! Directory lock: an exclusive lock on `DIR/LOCK`, released by the system when the process ends.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Between two tries.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A lock that could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Somebody else holds it.
+    /// Another process holds it.
     #[error("`{}` is held by process {holder}. Wait until it has ended", dir.display())]
     Held {
         /// The directory.

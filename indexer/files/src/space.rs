@@ -1,15 +1,15 @@
-//! Whether a disk has room for what will be written, asked before the work begins.
+//! Checks the free disk space before a job starts.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Work that cannot begin for want of room.
+/// A job that cannot start for lack of disk space.
 #[derive(Debug, thiserror::Error)]
 pub enum SpaceError {
-    /// A disk with less room than the work will take.
+    /// Less free space than the job needs.
     #[error(
-        "`{}` needs about {} of disk, and {} are free. Make room, name a directory on another disk, or begin all the same \
+        "`{}` needs about {} of disk, and {} are free. Free some space, use a directory on another disk, or start anyway \
          with `--skip-space-check`",
         dir.display(), Bytes(*needed), Bytes(*free)
     )]
@@ -21,15 +21,15 @@ pub enum SpaceError {
         /// Bytes that are free.
         free: u64,
     },
-    /// The disk could not be asked.
+    /// The free space is unknown.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Tells the free bytes of the disk on which a path lies, or will lie.
+/// A function that returns the free bytes of the disk of a path, which need not exist.
 pub type FreeSpace = fn(&Path) -> io::Result<u64>;
 
-/// What this user may still write; of a path that is not there yet, on the disk of its nearest ancestor.
+/// The bytes that this user may still write; for a path that does not exist, on the disk of its nearest ancestor.
 pub fn free_space(path: &Path) -> io::Result<u64> {
     let absolute = std::path::absolute(path)?;
     let there = absolute.ancestors().find(|path| path.exists()).map_or_else(|| PathBuf::from("/"), Path::to_owned);
@@ -38,18 +38,18 @@ pub fn free_space(path: &Path) -> io::Result<u64> {
     Ok(if disk.f_blocks == 0 { u64::MAX } else { disk.f_bavail.saturating_mul(disk.f_frsize) })
 }
 
-/// For who wants to begin whatever is free.
+/// Skips the check.
 pub fn boundless(_: &Path) -> io::Result<u64> {
     Ok(u64::MAX)
 }
 
-/// Refuses work that will write `needed` bytes to `dir` where fewer are `free`.
+/// Refuses a job that will write `needed` bytes to `dir` where fewer are `free`.
 pub fn check_space(dir: &Path, needed: u64, free: FreeSpace) -> Result<(), SpaceError> {
     let free = free(dir)?;
     if needed <= free { Ok(()) } else { Err(SpaceError::Full { dir: dir.to_owned(), needed, free }) }
 }
 
-/// A size for people.
+/// A size for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
@@ -87,10 +87,10 @@ mod tests {
         check_space(dir, u64::MAX, boundless).unwrap();
         assert_eq!(
             check_space(dir, (5 << 20) + 1, little).unwrap_err().to_string(),
-            "`out` needs about 5.0 MiB of disk, and 5.0 MiB are free. Make room, name a directory on another disk, or begin \
-             all the same with `--skip-space-check`"
+            "`out` needs about 5.0 MiB of disk, and 5.0 MiB are free. Free some space, use a directory on another disk, or start \
+             anyway with `--skip-space-check`"
         );
-        // The disk of the nearest ancestor is asked.
+        // The free space is that of the nearest ancestor's disk.
         let folder = tempfile::tempdir().unwrap();
         check_space(&folder.path().join("not/there/yet"), 1, free_space).unwrap();
         check_space(folder.path(), u64::MAX - 1, free_space).unwrap_err();

@@ -1,4 +1,4 @@
-//! What a build measured about its own graph.
+//! The certificate: what a build has measured of its graph.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,12 @@ pub struct Certificate {
     pub links_added: u64,
     /// Nodes unreachable now. A published shard has none.
     pub unreachable: u64,
-    /// Questions that recall was measured with.
+    /// Number of questions by which recall was measured.
     pub queries: u64,
     /// Where they came from.
     #[serde(default)]
     pub source: QuerySource,
-    /// Mean exact score by rank, ranks ascending: what turns a beam width into a margin, see [`Self::margin`].
+    /// Mean exact score by rank, ranks ascending: converts a beam width to a margin, see [`Self::margin`].
     #[serde(default)]
     pub profile: Vec<RankScore>,
     /// Recall and cost for a sweep of beam widths, ascending.
@@ -47,9 +47,9 @@ pub struct RankScore {
 
 impl Certificate {
     /// The distance in score between the `k`-th and the `ef`-th nearest of a typical question: a search that ends when its
-    /// best candidate is worse than the k-th hit by this much has looked at about `ef` candidates, more for hard
-    /// questions, fewer for easy ones. None where a rank lies beyond those measured: in a small shard, or
-    /// for a very wide beam.
+    /// best candidate is worse than the k-th hit by this much has evaluated about `ef` candidates, more for hard
+    /// questions, fewer for easy ones. None where a rank is beyond those measured: in a small shard, or for a very wide
+    /// beam.
     pub fn margin(&self, k: usize, ef: usize) -> Option<f32> {
         let (near, far) = (self.score_at(k as f64)?, self.score_at(ef as f64)?);
         Some((near - far).max(0.0) as f32)

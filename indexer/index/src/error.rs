@@ -1,4 +1,4 @@
-//! What can be wrong with an index on disk, named so that the reader knows what to do.
+//! Errors of an index on disk. Each message names the fix.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ pub enum Error {
     /// The operating system refused. The text names the path (`fs_err`).
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A file is not what its name says, or its bytes have changed.
+    /// A file is of another kind, or its bytes have changed.
     #[error("`{}`, {part}: expected {expected}, got {got}. {hint}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
         /// Header field or section.
         part: String,
-        /// What a sound file holds.
+        /// The content of an intact file.
         expected: String,
-        /// What this one holds.
+        /// The content of this file.
         got: String,
         /// What to do.
         hint: &'static str,
@@ -48,7 +48,7 @@ pub enum Error {
         got: String,
     },
     /// There is no index in the directory.
-    #[error("`{}` holds no index: no file `CURRENT` there. Build one with `dyad-indexer build --index {}`", path.display(), path.display())]
+    #[error("`{}` holds no index: there is no file `CURRENT`. Build one with `dyad-indexer build --index {}`", path.display(), path.display())]
     NoIndex {
         /// The directory.
         path: PathBuf,
@@ -63,7 +63,7 @@ pub enum Error {
         /// Those on disk.
         present: String,
     },
-    /// No generation lies before this one.
+    /// There is no generation before this one.
     #[error("`{}`: nothing to roll back to: generation {generation} is the oldest", path.display())]
     Oldest {
         /// The index.
@@ -71,7 +71,7 @@ pub enum Error {
         /// The one to go back from.
         generation: u64,
     },
-    /// Somebody else changes the index at this moment, and does not come to an end.
+    /// Another process holds the write lock of the index.
     #[error("`{}` is being written by process {holder}. Try again when it has ended", path.display())]
     Locked {
         /// The index.
@@ -99,7 +99,7 @@ pub enum Error {
         /// Found.
         got: String,
     },
-    /// The text index refused.
+    /// tantivy failed.
     #[error("text index `{}`: {reason}", path.display())]
     Text {
         /// Its directory.
@@ -110,7 +110,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The operating system's refusal, where there was one.
+    /// The operating system's error, where there is one.
     pub fn os_error(&self) -> Option<&io::Error> {
         use tantivy::TantivyError;
         use tantivy::directory::error::{OpenDirectoryError, OpenReadError};
@@ -127,7 +127,7 @@ impl Error {
         }
     }
 
-    /// The process or the system had too few files or too little memory: nothing is wrong with the index.
+    /// Whether the process or the system is out of file handles or memory: nothing is wrong with the index.
     pub fn is_shortage(&self) -> bool {
         use rustix::io::Errno;
         let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(Errno::raw_os_error);
@@ -135,7 +135,7 @@ impl Error {
     }
 }
 
-/// The system's number of an error. `fs_err` leaves it in its text only.
+/// The operating system's error number. `fs_err` keeps it in its text only.
 fn number(error: &io::Error) -> Option<i32> {
     let told = || error.to_string().rsplit_once("(os error ")?.1.trim_end_matches(')').parse().ok();
     error.raw_os_error().or_else(told)

@@ -1,4 +1,4 @@
-//! A graph in memory: what a builder makes and the shard writer stores.
+//! A graph in memory, as a builder makes it and the shard writer stores it.
 
 use crate::error::{Error, Result};
 use crate::search::GraphLinks;
@@ -12,12 +12,12 @@ pub struct Graph {
     pub layers: Vec<Layer>,
 }
 
-/// One layer as compressed rows: the links of `nodes[i]` are `links[offsets[i]..offsets[i + 1]]`.
+/// One layer as compressed sparse rows: the links of `nodes[i]` are `links[offsets[i]..offsets[i + 1]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layer {
     /// Ascending.
     pub nodes: Vec<u32>,
-    /// One more than nodes.
+    /// One more than there are nodes.
     pub offsets: Vec<u64>,
     /// Targets; each is a node of this layer.
     pub links: Vec<u32>,

@@ -4,8 +4,8 @@
 //! the entry point, so that what a search reads is close together in memory; a table maps slots back to nodes.
 //!
 //! Links are stored apart from codes. In records of an int8 row and its links, 512 bytes at 384 values, searches at recall 0.95 to 0.99
-//! answered 10 to 15 % fewer questions (`dyad-bench ann`, minilm-100k, one thread, three interleaved rounds): most links that
-//! are asked for are of slots whose int8 row is in the cache already or never read, and apart they fill fewer pages.
+//! answered 10 to 15 % fewer questions (`dyad-bench ann`, minilm-100k, one thread, three interleaved rounds): most links
+//! that are prefetched are of slots whose int8 row is already in the cache or never read, and apart they take fewer pages.
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ pub struct Layout {
     pub upper: Vec<Layer>,
 }
 
-/// A graph and its codes by slot: what a shard holds beside vectors and keys.
+/// A graph and its codes by slot: the content of a shard without vectors and keys.
 #[derive(Debug, Clone)]
 pub struct Arranged {
     /// Links.

@@ -2,7 +2,7 @@
 //!
 //! Layers, lowest first; no module imports upward:
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`error`], [`cancel`] | errors; cancellation of long work |
 //! | [`kernels`] | inner products, chosen once for the machine |

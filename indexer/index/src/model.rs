@@ -29,10 +29,10 @@ impl Metric {
     }
 }
 
-/// The model behind the vectors of an index.
+/// The model that made the vectors of an index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelRecord {
-    /// Name for people.
+    /// Name for display.
     pub name: String,
     /// SHA-256 (hex) over all that decides a vector: weights, tokenizer, pooling, projection, prompts, lengths.
     pub fingerprint: String,
@@ -61,7 +61,7 @@ impl ModelRecord {
     }
 
     /// Whether vectors of both may be compared: the fingerprint, the dimension and the metric say so. The name is for
-    /// people, and follows the folder that a model lies in.
+    /// people, and depends on the folder of the model.
     pub fn same_space(&self, other: &Self) -> bool {
         (&self.fingerprint, self.dim, self.metric) == (&other.fingerprint, other.dim, other.metric)
     }

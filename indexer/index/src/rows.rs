@@ -1,4 +1,4 @@
-//! Rows of vectors, as codes are made of them and searches compare them.
+//! Rows of vectors, from which codes are made and which searches compare.
 
 use zerocopy::IntoBytes as _;
 
@@ -28,7 +28,7 @@ pub trait ExactRows: Sync {
     fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32;
     /// Whether there is such a row, of finite values.
     fn is_valid(&self, node: u32) -> bool;
-    /// Asks for the memory of a row.
+    /// Prefetches a row.
     fn prefetch(&self, node: u32);
 }
 
@@ -51,7 +51,7 @@ impl<T: VectorRows + ?Sized> ExactRows for T {
     }
 }
 
-/// Rows that lie one after another in memory.
+/// Rows that are contiguous in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct DenseRows<'a> {
     values: &'a [f32],

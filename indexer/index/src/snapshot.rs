@@ -1,4 +1,4 @@
-//! One generation, opened: every shard's vectors and texts, searched together.
+//! An open generation: the vectors and texts of all its shards, searched together.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub struct Snapshot {
     fusion: Option<FusionRecord>,
 }
 
-/// One shard's two sides. Node `i` of the vectors is document `i` of the text.
+/// One shard. Node `i` of the vectors is document `i` of the text.
 #[derive(Debug)]
 pub struct Shard {
     /// Vectors, graph, keys.
@@ -43,7 +43,7 @@ pub struct Hit {
     pub node: u32,
 }
 
-/// How a dense search goes about it.
+/// The mode of a dense search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SearchMode {
     /// By the graph.
@@ -55,7 +55,7 @@ pub enum SearchMode {
     Exact,
 }
 
-/// What a dense search looks for.
+/// Parameters of a dense search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DenseParams {
     /// Hits wanted.
@@ -65,7 +65,7 @@ pub struct DenseParams {
 }
 
 impl Shard {
-    /// One shard's part of a dense search, by question.
+    /// Searches one shard; one result per question.
     fn search_dense(
         &self,
         queries: &[&[f32]],
@@ -135,7 +135,7 @@ impl Snapshot {
         &self.index
     }
 
-    /// What the generation consists of.
+    /// The manifest of the generation.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -165,17 +165,17 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// The nodes that a filter allows, one set per shard in their order; nothing where `cancel` ended the work.
+    /// The nodes that a filter allows, one set per shard in their order; none where the work was cancelled.
     pub fn allowed(&self, filter: &Filter, cancel: &dyn Cancel) -> Result<Option<Vec<NodeSet>>> {
         self.shards.par_iter().map(|shard| filter.nodes(&shard.text, cancel)).collect()
     }
 
-    /// What a filter asks for that no document has, as [`Filter::notes`] says it.
+    /// Notes on fields and types of a filter that no document has: see [`Filter::notes`].
     pub fn filter_notes(&self, filter: &Filter) -> Result<Vec<String>> {
         filter.notes(&self.shards.iter().map(|shard| &shard.text).collect::<Vec<_>>())
     }
 
-    /// One set per shard, or none at all.
+    /// Checks that there is one set per shard.
     fn check_allowed(&self, allowed: Option<&[NodeSet]>) -> Result<()> {
         if let Some(allowed) = allowed.filter(|allowed| allowed.len() != self.shards.len()) {
             let (expected, got) = (self.shards.len().to_string(), allowed.len().to_string());
@@ -184,7 +184,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The nearest of all shards for each question: shards in parallel, and in each of them the questions take turns.
+    /// The nearest of all shards for each question: shards in parallel, and in each of them the questions interleaved.
     /// `queries` hold finite values of the model's dimension. With `allowed`, one set of nodes per shard in their order, only
     /// those can be hits.
     pub fn search_dense(
@@ -240,7 +240,7 @@ impl Snapshot {
         all
     }
 
-    /// The key of a document; none where the keys are damaged, which is kept as [`Self::damage`].
+    /// The key of a document; none where the keys are damaged, which is recorded as [`Self::damage`].
     pub fn key(&self, shard: usize, node: u32) -> Option<&str> {
         self.shards.get(shard)?.dense.key(node)
     }
@@ -258,7 +258,7 @@ impl Snapshot {
         unknown.map_or(Ok(None), Err)
     }
 
-    /// What is wrong with a shard, as far as anything has met it: see [`DenseShard::damage`].
+    /// The first damage found so far: see [`DenseShard::damage`].
     pub fn damage(&self) -> Option<Error> {
         self.shards.iter().find_map(|shard| shard.dense.damage())
     }

@@ -1,4 +1,4 @@
-//! Whether an index is sound: every byte read, every invariant checked, each problem named by file and section.
+//! Verification of an index: reads every byte, checks every invariant, and names each problem by file and section.
 
 use std::path::Path;
 
@@ -23,9 +23,9 @@ pub struct Findings {
     pub files: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// One line per problem; empty when the index is sound.
+    /// One line per problem; empty for a valid index.
     pub problems: Vec<String>,
-    /// The check was told to end before its end: what is not named may still be wrong.
+    /// Whether the check was cancelled: there may be more problems.
     pub stopped: bool,
     /// Why the check could not be made, such as too few files. Says nothing of the index.
     pub prevented: Option<String>,
@@ -51,7 +51,7 @@ impl Findings {
     }
 }
 
-/// Documents compared between two looks at whether to end.
+/// Documents compared between two checks for cancellation.
 const BETWEEN_CHECKS: u32 = 1 << 10;
 
 /// Checks the generation that `CURRENT` names. Damage is a finding; an index that is not there, or whose manifest cannot
@@ -61,7 +61,7 @@ pub fn verify_current(index: &Path) -> Result<Findings> {
 }
 
 /// Checks a generation: its files against the manifest's checksums, every section of the vectors, and that node `i` and
-/// document `i` have the same key. `cancel` is asked now and then, and ends the check, and what was found so far is told.
+/// document `i` have the same key. A cancelled check returns the problems found so far.
 pub fn verify(index: &Path, manifest: &Manifest, cancel: &dyn Cancel) -> Findings {
     let mut findings = Findings { generation: manifest.generation, ..Findings::default() };
     for entry in &manifest.shards {
@@ -129,7 +129,7 @@ fn check_file(dir: &Path, file: &FileEntry, cancel: &dyn Cancel, findings: &mut 
     true
 }
 
-/// Checks `dense.dyad` by section, so that damage is named closely. Gives the shard back where it is sound.
+/// Checks `dense.dyad` by section, so that damage is located. Returns the shard where it is valid.
 fn verify_dense(
     path: &Path,
     entry: &ShardEntry,

@@ -1,11 +1,11 @@
-//! Progress of a build: a bar with rate and time left on a terminal, a log line now and then elsewhere.
+//! Progress of a build: a bar with rate and time left on a terminal, a log line every ten seconds elsewhere.
 
 use std::sync::{Mutex, PoisonError};
 
 use dyad_command::ProgressBar;
 use dyad_indexer::control::{Progress, Unit};
 
-/// Draws or logs the stage that is under way.
+/// Draws or logs the current stage.
 #[derive(Default)]
 pub(super) struct Bar(Mutex<Option<Stage>>);
 
@@ -17,11 +17,11 @@ struct Stage {
 
 impl Bar {
     fn with<T>(&self, act: impl FnOnce(&mut Option<Stage>) -> T) -> T {
-        // A poisoned lock holds a stage all the same.
+        // The stage is valid even if the lock is poisoned.
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Writes a line, for which a bar steps aside.
+    /// Writes a line while the bar is hidden.
     fn say(&self, write: impl FnOnce()) {
         self.with(|stage| match stage {
             Some(stage) => stage.bar.suspend(write),

@@ -1,4 +1,4 @@
-//! `dyad-indexer build`: arguments, the choice of a source, the closing line.
+//! `dyad-indexer build`: arguments, the choice of a source, the summary.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     /// Documents: a .jsonl or .tsv file (plain, .gz, .zst), a BEIR folder, or `-` for standard input
     #[arg(long, value_name = "PATH")]
     corpus: PathBuf,
-    /// Directory of the index; created where it does not exist, else the next generation is added
+    /// Directory of the index; created if it does not exist, else the next generation is added
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
     /// Vectors that `dyad-encoder embed` has made of this corpus
@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     /// Shards; more shards take less memory to build, one is fastest to search
     #[arg(long, default_value_t = 1)]
     shards: usize,
-    /// What makes the graph: our own builder, or the `hnsw_rs` crate over vectors or over int8 codes
+    /// Graph builder: our own, or the `hnsw_rs` crate over vectors or over int8 codes
     #[arg(long, value_enum, default_value_t = Choice::Native)]
     builder: Choice,
     /// Type of the stored vectors; f16 takes half the space and changes scores by about 1e-5
@@ -48,30 +48,30 @@ pub(super) struct Arguments {
     /// Links per node on the upper layers, twice as many on layer 0
     #[arg(long, default_value_t = 16)]
     m: usize,
-    /// Beam width of insertion: larger makes a better graph, slower
+    /// Beam width of insertion: a larger one makes a better graph, and takes longer
     #[arg(long, default_value_t = 200)]
     ef_construction: usize,
-    /// Threads that build; all by default. With 1 the graph is the same on every run
+    /// Threads; one per core by default. With 1 the graph is the same on every run
     #[arg(long)]
     threads: Option<usize>,
-    /// Decides the order of insertion and the documents of the certificate
+    /// Seed of the order of insertion and of the sampled documents of the certificate
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Questions to measure recall with: a .npy file of float32 or float16 [questions, values], or a directory that
-    /// `dyad-encoder embed --tower question` has made; at most 1,000 are asked. Without, documents are searched for
+    /// Questions by which to measure recall: a .npy file of float32 or float16 [questions, values], or a directory that
+    /// `dyad-encoder embed --tower question` has made; at most 1,000 are used. By default, documents serve as questions
     #[arg(long, value_name = "PATH")]
     queries: Option<PathBuf>,
-    /// Fail, and publish nothing, where recall@10 of a shard is lower; above 0, at most 1
+    /// Fail, and publish nothing, if recall@10 of a shard is lower; above 0, at most 1
     #[arg(long, value_name = "RECALL")]
     min_recall: Option<f64>,
     /// Beam width at which `--min-recall` must be reached
     #[arg(long, value_name = "EF", default_value_t = 128, requires = "min_recall")]
     at_ef: usize,
-    /// Publish vectors of another model than the current generation's. A running searcher does not take them: start one with
+    /// Publish vectors of another model than the current generation's. A running searcher does not load them: start one with
     /// the new model
     #[arg(long)]
     new_model: bool,
-    /// Form of the corpus; told by its name by default
+    /// Format of the corpus; detected from its name by default
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     format: Format,
     /// Texts per call to the encoder service
@@ -80,14 +80,14 @@ pub(super) struct Arguments {
     /// Deadline of one call to the encoder service, in seconds
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout_s: u64,
-    /// Flawed records (broken, without key or text, a key twice) that are skipped; with one more the job fails and tells of
-    /// all. Give the number that `dyad-encoder embed` was given
+    /// Most flawed records (malformed, without key or text, duplicate keys) to skip; with more the job fails and lists them.
+    /// Use the same number as for `dyad-encoder embed`
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_bad: u64,
     /// List flawed records in this file, one JSON object with file, line and reason per line
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
-    /// Begin even where the disk seems to have too little room
+    /// Start even if the disk seems to have too little free space
     #[arg(long)]
     skip_space_check: bool,
 }

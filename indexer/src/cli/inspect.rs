@@ -1,4 +1,4 @@
-//! `dyad-indexer inspect`: a report for people, or as JSON.
+//! `dyad-indexer inspect`: a report as text or as JSON.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;

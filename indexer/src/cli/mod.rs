@@ -1,6 +1,6 @@
-//! The command line: arguments in, text and exit codes out. No step of a build lives here.
+//! The command line: arguments in, text and exit codes out. Builds are implemented in the library.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `build.rs` | `dyad-indexer build` |
 //! | `inspect.rs` | `dyad-indexer inspect` |
@@ -8,7 +8,7 @@
 //! | `rollback.rs` | `dyad-indexer rollback` |
 //! | `bar.rs` | progress on a terminal, or as log lines |
 //!
-//! Exit codes: 0 success, 1 failure or an index that is not sound, 2 usage, 130 interrupted.
+//! Exit codes: 0 success, 1 failure or a damaged index, 2 usage, 130 interrupted.
 
 mod bar;
 mod build;
@@ -23,7 +23,7 @@ use dyad_command::{FAILURE, INTERRUPTED, USAGE};
 use dyad_index::kernels::{self, UnknownKernels};
 use dyad_indexer::Error;
 
-/// Makes and checks the indexes that dyad-searcher serves.
+/// Builds and verifies the indexes that dyad-searcher serves.
 #[derive(Debug, Parser)]
 #[command(name = "dyad-indexer", version)]
 struct Arguments {
@@ -37,9 +37,9 @@ enum Command {
     Build(Box<build::Arguments>),
     /// Print what is in an index
     Inspect(inspect::Arguments),
-    /// Read every byte of an index and check it; exit code 1 if it is not sound
+    /// Read every byte of an index and check it; exit code 1 if it is damaged
     Verify(verify::Arguments),
-    /// Make an earlier generation current, without a searcher. A running one takes it with `dyad-searcher admin reload`
+    /// Make an earlier generation current, without a searcher. A running searcher loads it with `dyad-searcher admin reload`
     Rollback(rollback::Arguments),
 }
 

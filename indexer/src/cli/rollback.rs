@@ -1,4 +1,4 @@
-//! `dyad-indexer rollback`: which generation was current, and which is now.
+//! `dyad-indexer rollback`: makes an earlier generation current.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;

@@ -35,7 +35,7 @@ use crate::error::Error;
 const MAX_LAYERS: usize = 16;
 /// Points that one thread inserts before others join: parallel insertion into a tiny graph makes orphans.
 const SERIAL_START: usize = 1_024;
-/// Points between two looks at the cancel flag by the thread that hands out work.
+/// Points between two checks for cancellation by the thread that distributes the work.
 const CHUNK: usize = 4_096;
 /// The crate numbers points with `i32`.
 const MAX_POINTS: usize = i32::MAX as usize;

@@ -1,6 +1,6 @@
 //! Builds one shard's graph: from vectors to a certified graph whose nodes are all reachable.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `pipeline.rs` | all steps in their order |
 //! | `graph.rs` | the `GraphBuilder` trait and its parameters |

@@ -1,4 +1,4 @@
-//! The order of the steps: inputs, plan, one pass, one shard after another, publish.
+//! The steps of a build in order: inputs, plan, one pass over the corpus, the shards one by one, publish.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ use crate::source::VectorSource;
 /// Most shards of a build: each holds a file and a text index open during the pass.
 const SHARDS: std::ops::RangeInclusive<usize> = 1..=256;
 
-/// What a directory of embeddings holds, and no index.
+/// The file that identifies a directory of embeddings, which is not an index.
 const EMBEDDINGS_RECORD: &str = "embeddings.json";
 
 /// One build of an index.
@@ -37,21 +37,21 @@ pub struct BuildConfig {
     pub read: ReadOptions,
     /// The index's directory; it is created where it does not exist.
     pub index: PathBuf,
-    /// Shards; documents go to one by a hash of their key. Shards that get none are left out.
+    /// Shards; documents go to one by a hash of their key. Empty shards are left out.
     pub shards: usize,
-    /// Makes each shard's graph.
+    /// The builder of each shard's graph.
     pub builder: Builder,
-    /// Of each shard's graph.
+    /// Parameters of each shard's graph.
     pub params: BuildParams,
     /// Type of the stored vectors.
     pub row_type: RowType,
-    /// Questions that recall is measured with, as [`Questions::open`] takes them; without, documents are searched for.
+    /// Questions by which recall is measured, see [`Questions::open`]; by default documents serve as questions.
     pub queries: Option<PathBuf>,
-    /// Least recall of every shard.
+    /// Minimum recall of every shard.
     pub target: Option<RecallTarget>,
     /// Whether the vectors may be of another model than the current generation's.
     pub new_model: bool,
-    /// Tells whether the index's disk has room.
+    /// Returns the free space of the index's disk.
     pub free_space: FreeSpace,
 }
 
@@ -68,7 +68,7 @@ pub struct Summary {
 
 /// Builds and publishes the next generation from a corpus and its vectors.
 ///
-/// Whatever fails, or where it is cancelled, the index is as it was before.
+/// If it fails or is cancelled, the index is unchanged.
 pub fn build_index(
     config: &BuildConfig,
     source: &mut dyn VectorSource,
@@ -106,7 +106,7 @@ pub fn build_index(
         questions: gate.questions.map_or(0, VectorRows::len),
     };
     control.progress.note(&format!("plan: {plan}"));
-    // What a killed build had left is gone by now.
+    // The remains of killed builds have been removed by now.
     check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?;
 
     let pass = Pass { workspace: workspace.path(), model: &model, shards: config.shards, control };
@@ -146,7 +146,7 @@ pub fn build_index(
     Ok(Summary { manifest, certificates, predicted_bytes })
 }
 
-/// The one pass over corpus and vectors.
+/// The single pass over corpus and vectors.
 struct Pass<'a> {
     workspace: &'a Path,
     model: &'a ModelRecord,
@@ -156,7 +156,7 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     fn run(&self, corpus: &mut CorpusReader, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
-        // An encoder service does not know how many documents will come; the corpus knows its bytes.
+        // With an encoder service the number of documents is unknown, but the size of the corpus is known.
         match source.documents() {
             Some(documents) => self.control.progress.begin("documents", Unit::Documents, Some(documents)),
             None => self.control.progress.begin("documents", Unit::Bytes, corpus.total_bytes()),

@@ -1,8 +1,8 @@
-//! The whole build of an index: one pass over corpus and vectors, then one shard after another, then one publish.
+//! The build of an index: one pass over corpus and vectors, then the shards one by one, then one publish.
 //!
 //! ```text
-//! INDEX/.dyad-building-P-N/  the job's own directory (process, number) with a lock of its own; what a killed build left
-//!                            is removed by the next one, and two builds may run side by side
+//! INDEX/.dyad-building-P-N/  the job's own directory (process, number) with a lock of its own; that of a killed build is
+//!                            removed by the next one, and two builds may run at the same time
 //!   shard-0000.rows          f32 rows in node order; loses its name when it is complete, and is mapped until the graph
 //!                            is built
 //!   shard-0000/text/         tantivy; document i is node i
@@ -11,12 +11,12 @@
 //!
 //! Memory: one shard's graph at a time; the terms of all texts and the keys of all documents; never the vectors.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | `index.rs` | the order of the steps |
-//! | `spool.rs` | documents and vectors of one shard, set down as they come |
+//! | `index.rs` | the steps in order |
+//! | `spool.rs` | documents and vectors of one shard, spooled to disk in order of arrival |
 //! | `shard.rs` | a spooled shard -> a complete shard directory |
-//! | `workspace.rs` | the job's directory, and what killed builds left |
+//! | `workspace.rs` | the job's directory, and the remains of killed builds |
 
 mod index;
 mod shard;

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::graph_build::{BuildParams, BuiltGraph, GraphBuild, GraphBuilder, RecallGate};
 use crate::publish::CompleteShard;
 
-/// Builds shards: what all of them share.
+/// Builds shards; holds what they have in common.
 pub(super) struct ShardBuilder<'a> {
     pub(super) model: &'a ModelRecord,
     pub(super) builder: &'a dyn GraphBuilder,
@@ -69,7 +69,7 @@ impl ShardBuilder<'_> {
             certificate: &certificate,
         };
         shard::write(&spooled.dir.join(DENSE_FILE), &input)?;
-        // Its space on disk is free from here on.
+        // Frees its disk space.
         drop(spooled.rows);
         sync_dir(&spooled.dir)?;
         self.control.check()?;
@@ -82,7 +82,7 @@ fn files(dir: &Path) -> Result<Vec<FileEntry>, Error> {
     let mut names = vec![DENSE_FILE.to_owned()];
     for entry in fs_err::read_dir(dir.join(TEXT_DIR))? {
         let entry = entry?;
-        // Lock files of tantivy hold nothing, and come and go.
+        // tantivy's lock files are empty and temporary.
         if entry.path().extension().is_none_or(|extension| extension != "lock") {
             names.push(format!("{TEXT_DIR}/{}", entry.file_name().to_string_lossy()));
         }

@@ -1,4 +1,4 @@
-//! Documents and vectors of one shard, set down as they come: the order of arrival is the order of nodes.
+//! Spools documents and vectors of one shard to disk: the order of arrival is the order of nodes.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,9 +23,9 @@ pub(super) struct Spool {
 /// A shard with all of its documents; its text index is complete.
 #[derive(Debug)]
 pub(super) struct Spooled {
-    /// The shard's directory to be.
+    /// The future directory of the shard.
     pub(super) dir: PathBuf,
-    /// Rows of f32, in a file that has no name any more.
+    /// Rows of f32, in an unlinked file.
     pub(super) rows: Mapped,
     /// Key of each node.
     pub(super) keys: Vec<String>,

@@ -1,8 +1,8 @@
-//! A job's own directory in the index, and what killed builds left.
+//! A job's own directory in the index, and the remains of killed builds.
 //!
-//! Builds may run side by side. Each holds a lock inside of its directory, so that the next one tells the directory of a
-//! dead build, which it removes, from that of a living one. Both are looked for, and made, while the index's own lock is
-//! held, which takes milliseconds.
+//! Several builds may run at the same time. Each locks its own directory, so that the next one can tell the directory of a
+//! killed build, which it removes, from that of a running one. Directories are searched for and created under the index's
+//! own lock, which takes milliseconds.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -16,12 +16,12 @@ use dyad_index::storage::WriteLock;
 use crate::error::Error;
 use crate::publish::is_shard_id;
 
-/// What the directories of builds begin with; that of an earlier release, which knew one build at a time, has no more.
+/// Prefix of the directories of builds, and the whole name in earlier releases, which allowed one build at a time.
 const BUILDING_DIR: &str = ".dyad-building";
-/// Where shards that no generation names wait for their removal, inside of a build's directory.
+/// Folder in a build's directory for unreferenced shards that will be removed.
 const UNNAMED_DIR: &str = "unnamed";
 
-/// A directory that disappears with the value.
+/// A directory that is removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     path: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Makes a directory for a build, and removes what killed ones have left.
+    /// Creates a directory for a build, and removes the remains of killed ones.
     pub(crate) fn create(index: &Path) -> Result<Self, Error> {
         let lock = WriteLock::acquire(index)?;
         let dead = dead_builds(index)?;
@@ -38,9 +38,9 @@ impl Workspace {
         let workspace = Self::begin(index)?;
         set_unnamed_shards_aside(index, &workspace.path)?;
         drop(lock);
-        // Much may have to be removed, and nobody has to wait for it: dead directories are locked by this process now.
+        // Removing may take long, and need not hold the index's lock: this process has locked the directories.
         for (path, _lock) in &dead {
-            tracing::info!("removing what an unfinished build left in `{}`", path.display());
+            tracing::info!("removing the remains of an unfinished build in `{}`", path.display());
             remove_dir(path)?;
         }
         remove_dir(&workspace.path.join(UNNAMED_DIR))?;
@@ -49,7 +49,7 @@ impl Workspace {
 
     fn begin(index: &Path) -> Result<Self, Error> {
         let process = std::process::id();
-        // A number that is taken is that of another build of this process, or of one on another machine.
+        // A number may be in use by another build of this process, or by one on another machine.
         for number in 0u32.. {
             let path = index.join(format!("{BUILDING_DIR}-{process}-{number}"));
             match fs_err::create_dir(&path) {
@@ -83,7 +83,7 @@ fn remove_dir(path: &Path) -> std::io::Result<()> {
 }
 
 /// Directories of builds that have ended, each locked by this process from now on. The index's lock is held, so none is
-/// just being made.
+/// being created.
 fn dead_builds(index: &Path) -> Result<Vec<(PathBuf, Option<DirLock>)>, Error> {
     let mut dead = Vec::new();
     for entry in fs_err::read_dir(index)? {
@@ -105,7 +105,7 @@ fn dead_builds(index: &Path) -> Result<Vec<(PathBuf, Option<DirLock>)>, Error> {
     Ok(dead)
 }
 
-/// Moves shards that no manifest names into a build's directory. The index's lock is held, so none is just being
+/// Moves shards that no manifest names into a build's directory. The index's lock is held, so none is being
 /// published.
 fn set_unnamed_shards_aside(index: &Path, workspace: &Path) -> Result<(), Error> {
     let mut named = BTreeSet::new();
@@ -123,7 +123,7 @@ fn set_unnamed_shards_aside(index: &Path, workspace: &Path) -> Result<(), Error>
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        // Whatever else somebody keeps there is not ours to remove.
+        // Other files there are not ours to remove.
         if is_shard_id(&name) && !named.contains(name.as_ref()) {
             tracing::info!("removing `{}`, which no generation names", entry.path().display());
             let aside = workspace.join(UNNAMED_DIR);

@@ -1,5 +1,5 @@
-//! Vectors from an embeddings directory: row i belongs to document i. The keys prove it row by row, and a digest of the
-//! texts proves part by part that the vectors were made of these very texts.
+//! Vectors from an embeddings directory: row i belongs to document i. Keys are compared row by row, and digests of the
+//! texts part by part.
 
 use std::path::{Path, PathBuf};
 
@@ -13,14 +13,14 @@ use crate::error::Error;
 /// The tower that embeds documents.
 const TOWER: &str = "answer";
 
-/// Reads an embeddings directory beside the corpus.
+/// Reads an embeddings directory with the corpus.
 #[derive(Debug)]
 pub struct FileSource {
     dir: PathBuf,
     reader: EmbeddingsReader,
     model: ModelRecord,
     row: u64,
-    /// Of the documents since the last part's end.
+    /// Digest of the documents since the end of the last part.
     digest: SourceDigest,
 }
 

@@ -1,8 +1,8 @@
 //! Vectors for documents, in the corpus's order.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | `file.rs` | from an embeddings directory, row by row beside the corpus |
+//! | `file.rs` | from an embeddings directory, row by row with the corpus |
 //! | `remote.rs` | from an encoder service, several batches in flight |
 
 mod file;
@@ -25,11 +25,11 @@ pub type Documents<'a> = dyn Iterator<Item = Result<Located<Document>, dyad_corp
 pub struct Embedded {
     /// The document.
     pub document: Document,
-    /// As the source has it; nothing has been checked but that it belongs to the document.
+    /// As the source returns it; only its key has been checked.
     pub row: Vec<f32>,
 }
 
-/// Gives every document of a corpus its vector.
+/// Returns the documents of a corpus with their vectors.
 pub trait VectorSource {
     /// The model of the vectors.
     fn model(&self) -> &ModelRecord;

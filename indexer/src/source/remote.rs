@@ -1,4 +1,4 @@
-//! Vectors from an encoder service: several batches in flight, answers taken in the order of the questions.
+//! Vectors from an encoder service: several batches in flight, replies used in the order of the requests.
 //!
 //! Each batch is one call with a deadline and bounded retries (by the client), so that a service that restarts costs
 //! one batch and not the build. A service that stays away ends the build with an error that names it and the documents.
@@ -18,7 +18,7 @@ use tonic::Code;
 use super::{Documents, Embedded, VectorSource};
 use crate::error::Error;
 
-/// How often a wait looks at the cancel flag.
+/// Interval at which a wait checks for cancellation.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// Text of one batch, well below the message limit.
 const MAX_BATCH_BYTES: usize = limits::MAX_MESSAGE_BYTES / 4;
@@ -28,7 +28,7 @@ const MAX_BATCH_BYTES: usize = limits::MAX_MESSAGE_BYTES / 4;
 pub struct RemoteConfig {
     /// Most texts per batch, 1 to [`limits::MAX_TEXTS`].
     pub batch_texts: usize,
-    /// Batches that may be under way at once.
+    /// Most batches in flight.
     pub in_flight: usize,
     /// Deadlines and retries of each call.
     pub client: ClientConfig,
@@ -171,7 +171,7 @@ impl RemoteSource {
 }
 
 /// One batch, with the client's deadline and retries. On top of these, a connection that breaks under a call (which
-/// arrives under several codes) is tried anew: the next call connects again, or finds that nobody answers and says so.
+/// arrives under several codes) is retried: the next call connects again, or fails because no server answers.
 async fn encode(
     client: EncoderClient,
     request: v1::EncodeRequest,

@@ -1,4 +1,4 @@
-//! What `build` is told to measure with and to reach, and what `inspect` says of it.
+//! Questions and recall targets of `build`, and the certificates that `inspect` prints.
 
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord};
 

@@ -151,7 +151,7 @@ fn ctrl_c_cancels_cleanly() {
     assert!(log.any(|line| line.contains("plan:")));
     interrupt(&child);
     assert!(log.any(|line| line.contains("stopping and cleaning up")));
-    // The pass looks at the flag with every document.
+    // The pass checks the flag with every document.
     write(&mut input, 10);
     assert!(log.any(|line| line.contains("error: cancelled; the index is unchanged")));
     assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -174,7 +174,7 @@ fn an_index_is_the_same_from_a_service_as_from_files() {
 #[test]
 fn a_service_that_dies_in_the_middle_is_named_with_the_documents() {
     let error = refused(Mood::Dies(5));
-    // Which batch it is depends on which answers were still under way.
+    // The number of the batch depends on the replies still in flight.
     assert!(error.contains("documents `doc-00") && error.contains("could not be embedded"), "{error}");
     assert!(error.contains("no server answers at"), "{error}");
 }
@@ -195,7 +195,7 @@ fn a_service_that_answers_too_little_is_refused() {
 #[test]
 fn a_service_that_is_not_there_creates_no_index() {
     let error = connect("http://127.0.0.1:9").unwrap_err().to_string();
-    assert!(error.contains("no server answers at `http://127.0.0.1:9` (3 tries)"), "{error}");
+    assert!(error.contains("no server answers at `http://127.0.0.1:9` (3 attempts)"), "{error}");
     let error = connect("https://127.0.0.1:9").unwrap_err().to_string();
     assert!(error.contains("`https://127.0.0.1:9`: TLS is not supported yet"), "{error}");
 }

@@ -131,7 +131,7 @@ impl Fixture {
         build_index(&self.config(), source, JobControl::silent())
     }
 
-    /// Directories of builds, under way or killed.
+    /// Directories of builds, running or killed.
     pub(crate) fn building(&self) -> usize {
         let names = fs_err::read_dir(self.index()).unwrap().map(|entry| entry.unwrap().file_name());
         names.filter(|name| name.to_string_lossy().starts_with(".dyad-building")).count()

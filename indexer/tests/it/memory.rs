@@ -20,7 +20,7 @@ fn row(number: usize) -> Vec<f32> {
     row.into_iter().map(|value| value / length).collect()
 }
 
-/// Bytes behind `label`, as people are told them.
+/// Bytes after `label`, as printed.
 fn bytes_behind(text: &str, label: &str) -> f64 {
     let rest = text.split_once(label).unwrap().1;
     let mut words = rest.split([' ', ',', '\n']);

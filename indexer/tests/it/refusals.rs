@@ -328,7 +328,7 @@ fn an_index_of_a_newer_release_is_not_touched() {
     let text = fs_err::read_to_string(index.join("manifest-000001.json")).unwrap();
     fs_err::write(index.join("manifest-000001.json"), text.replace("\"format_version\": 1", "\"format_version\": 9"))
         .unwrap();
-    // The pointer's checksum no longer fits, so reading is refused before the version is looked at.
+    // The pointer's checksum no longer fits, so reading is refused before the version is checked.
     assert_names(&dyad_index::verify::verify_current(&index).unwrap_err().to_string(), &["checksum in `CURRENT`"]);
     let lock = WriteLock::acquire(&index).unwrap();
     let error = dyad_index::manifest::point_to(&index, 1, &lock).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Arguments in, errors told, exit code out.
+//! Runs a command: parses arguments, prints errors, and returns the exit code.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -10,9 +10,9 @@ use crate::logs::init_logs;
 
 /// Exit code of a command that failed.
 pub const FAILURE: u8 = 1;
-/// Exit code of a command that was used wrongly, as clap has it.
+/// Exit code of a usage error, as clap has it.
 pub const USAGE: u8 = 2;
-/// Exit code of a command that a signal ended, as shells have it: 128 + SIGINT.
+/// Exit code of an interrupted command, as shells have it: 128 + SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
 /// An argument, or a setting of the environment, that cannot be used: ends with [`USAGE`].
@@ -20,8 +20,8 @@ pub const INTERRUPTED: u8 = 130;
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// Runs the command line of this process: parses it, starts the logs, does what it asks for. An error is told on standard error,
-/// with its causes; `code` gives its exit code. Where the reader of our output has had enough, as in `COMMAND | head`, all is well.
+/// Runs the command line of this process: parses it, starts the logs, runs `command`. An error is printed to
+/// standard error with its causes; `code` returns its exit code. A closed pipe, as in `COMMAND | head`, is success.
 pub fn run<A: Parser>(
     command: impl FnOnce(A) -> anyhow::Result<ExitCode>,
     code: impl FnOnce(&anyhow::Error) -> u8,
@@ -29,7 +29,7 @@ pub fn run<A: Parser>(
     let arguments = match A::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are no failures; clap knows. A closed pipe is nobody's fault.
+            // Help and version are not failures, and neither is a closed pipe.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
         }
@@ -39,7 +39,7 @@ pub fn run<A: Parser>(
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where even standard error is gone, the exit code still tells.
+            // If standard error is closed too, the exit code remains.
             let _ = writeln!(io::stderr().lock(), "error: {}", chain(&error));
             ExitCode::from(if error.is::<UsageError>() { USAGE } else { code(&error) })
         }
@@ -51,7 +51,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().filter_map(|cause| cause.downcast_ref()).any(broken)
 }
 
-/// An error with its causes, from the outside in. Many messages hold their cause's words already: those are not said again.
+/// An error with its causes, from the outside in. A cause whose text is already in the message before it is not repeated.
 pub fn chain(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

@@ -1,11 +1,11 @@
-//! The frame of every command: what all binaries do alike, whatever they are for.
+//! What all commands have in common: exit codes, logs, signals, progress.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | `exit.rs` | [`run`]: arguments in, errors told, exit code out |
+//! | `exit.rs` | [`run`]: arguments, errors, exit codes |
 //! | `logs.rs` | logs to standard error |
 //! | `signals.rs` | [`Cancellation`], and the signals that cancel a job or end a server |
-//! | `progress.rs` | [`ProgressBar`]: a bar on a terminal, a line of the log elsewhere |
+//! | `progress.rs` | [`ProgressBar`]: a bar on a terminal, log lines elsewhere |
 #![forbid(unsafe_code)]
 
 mod exit;

@@ -1,4 +1,4 @@
-//! Logs to stderr: text for people, or JSON with `DYAD_LOG_FORMAT=json`; levels with `RUST_LOG`.
+//! Logs to stderr: text, or JSON with `DYAD_LOG_FORMAT=json`; levels with `RUST_LOG`.
 
 use std::io::IsTerminal as _;
 
@@ -10,6 +10,6 @@ pub fn init_logs() {
     let colours = std::io::stderr().is_terminal();
     let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     let json = std::env::var_os("DYAD_LOG_FORMAT").is_some_and(|format| format == "json");
-    // Failing means that logging runs already, which is what the caller wants.
+    // It fails only where logging has been started already.
     let _ = if json { base.json().try_init() } else { base.with_target(false).try_init() };
 }

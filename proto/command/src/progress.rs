@@ -1,16 +1,17 @@
-//! How far a job is: a bar where standard error is a terminal, elsewhere a line of the log every ten seconds.
+//! Progress of a job: a bar where standard error is a terminal, elsewhere a log line every ten seconds.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressStyle;
 
-/// Between two lines of a log.
+/// Interval of log lines.
 const LOG_EVERY: Duration = Duration::from_secs(10);
-/// Between two drawings of a bar that nothing moves.
+/// Interval at which a bar without progress is redrawn.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A bar for people, lines for logs. It goes when it is dropped, so that what is said next stands on a line of its own.
+/// A progress bar, or log lines where there is no terminal. The bar is cleared when dropped, so that the next output starts on
+/// a new line.
 #[derive(Debug)]
 pub struct ProgressBar {
     // Hidden by indicatif itself where standard error is no terminal.
@@ -19,7 +20,7 @@ pub struct ProgressBar {
 }
 
 impl ProgressBar {
-    /// A bar of `total` steps, or of a number that nobody knows; `template` is indicatif's, where `{prefix}` is the `name`.
+    /// A bar of `total` steps, or of an unknown number; `template` is indicatif's, where `{prefix}` is the `name`.
     pub fn new(name: &str, total: Option<u64>, template: &str) -> Self {
         let bar = total.map_or_else(indicatif::ProgressBar::no_length, indicatif::ProgressBar::new);
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -36,13 +37,13 @@ impl ProgressBar {
         self.bar.inc(steps);
     }
 
-    /// The number of steps done in all, and what stands next to the bar (`{msg}`).
+    /// Sets the number of steps done, and the message next to the bar (`{msg}`).
     pub fn set(&self, position: u64, message: String) {
         self.bar.set_position(position);
         self.bar.set_message(message);
     }
 
-    /// Where there is no bar: a line of the log, if the last one is long enough ago.
+    /// Where there is no bar: a log line, if the last one is long enough ago.
     pub fn log(&self, line: impl FnOnce(&Self) -> String) {
         if !self.bar.is_hidden() {
             return;
@@ -55,12 +56,12 @@ impl ProgressBar {
         }
     }
 
-    /// A line of its own above the bar, or of the log.
+    /// Prints a line above the bar, or to the log.
     pub fn println(&self, line: &str) {
         if self.bar.is_hidden() { tracing::info!("{line}") } else { self.bar.println(line) }
     }
 
-    /// Does something that writes a line, for which the bar steps aside.
+    /// Runs `write` while the bar is hidden.
     pub fn suspend(&self, write: impl FnOnce()) {
         self.bar.suspend(write);
     }
@@ -75,12 +76,12 @@ impl ProgressBar {
         self.bar.length()
     }
 
-    /// Steps per second, of late.
+    /// Recent steps per second.
     pub fn per_second(&self) -> f64 {
         self.bar.per_sec()
     }
 
-    /// Time left at that pace.
+    /// Time left at that rate.
     pub fn left(&self) -> Duration {
         self.bar.eta()
     }
@@ -97,7 +98,7 @@ impl Drop for ProgressBar {
     }
 }
 
-/// Time for `left` steps at the pace of `done` ones; none before the first, nor where it is beyond counting.
+/// Time for `left` steps at the pace of `done` ones; none before the first, or where it overflows.
 pub fn time_left(elapsed: Duration, done: u64, left: u64) -> Option<Duration> {
     let seconds = elapsed.as_secs_f64() / done as f64 * left as f64;
     if done == 0 { None } else { Duration::try_from_secs_f64(seconds).ok() }

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::INTERRUPTED;
 
-/// Whether a job is to end before it is done. Clones share it.
+/// The cancellation flag of a job. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 
@@ -20,19 +20,19 @@ impl Cancellation {
         Self::default()
     }
 
-    /// Asks the job to end.
+    /// Cancels the job.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked to. Costs no more than a read of memory.
+    /// Whether the job is cancelled. Costs one atomic load.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// The cancellation of this process's job: the first SIGINT or SIGTERM from this call on cancels it, the second one ends the process.
-/// Later calls give the same one.
+/// Later calls return the same one.
 pub fn cancel_on_signal() -> io::Result<Cancellation> {
     static WATCHED: OnceLock<Cancellation> = OnceLock::new();
     if let Some(watched) = WATCHED.get() {
@@ -55,7 +55,7 @@ pub fn cancel_on_signal() -> io::Result<Cancellation> {
                 }
                 if is_first {
                     first.cancel();
-                    tracing::warn!("stopping and cleaning up; once more ends at once");
+                    tracing::warn!("stopping and cleaning up; a second signal ends the process at once");
                 }
             }
         });
@@ -67,7 +67,7 @@ pub fn cancel_on_signal() -> io::Result<Cancellation> {
 #[expect(
     clippy::exit,
     clippy::disallowed_methods,
-    reason = "the second signal must end the process whatever its job waits for; what a job leaves, the next one cleans up"
+    reason = "the second signal must end the process, whatever the job is waiting for; the next job cleans up after it"
 )]
 fn end() {
     std::process::exit(i32::from(INTERRUPTED));

@@ -1,4 +1,4 @@
-//! Deadlines and tries of a call: which failures are worth another one, and when.
+//! Deadlines and retries of a call: which failures are retried, and when.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use tonic::{Code, Status};
 use super::error::ClientError;
 use crate::service::deadline::RETRY_PUSHBACK;
 
-/// How a client behaves.
+/// Configuration of a client.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
     /// Longest time for one connection attempt.
     pub connect_timeout: Duration,
     /// Deadline of one call, sent to the server as `grpc-timeout`.
     pub call_timeout: Duration,
-    /// Tries per call, the first one included.
+    /// Attempts per call, the first one included.
     pub attempts: u32,
-    /// Wait before the second try; doubles from there.
+    /// Wait before the second attempt; doubles from there.
     pub first_wait: Duration,
-    /// Longest wait between two tries.
+    /// Longest wait between two attempts.
     pub longest_wait: Duration,
-    /// Whether a server that is full (`RESOURCE_EXHAUSTED`) is asked again. Who has little time asks once, and does without.
+    /// Whether a server that is full (`RESOURCE_EXHAUSTED`) is retried. Callers with little time do without.
     pub retry_when_full: bool,
 }
 
@@ -38,7 +38,7 @@ impl Default for ClientConfig {
     }
 }
 
-/// Failures that pass by themselves: a server that restarts, or one that is full and does not say that it always will be.
+/// Transient failures: a server that restarts, or one that is full and does not rule out a retry.
 fn passes(status: &Status, config: &ClientConfig) -> bool {
     let told_not_to = pushback(status).is_some_and(|millis| millis < 0);
     match status.code() {
@@ -48,12 +48,12 @@ fn passes(status: &Status, config: &ClientConfig) -> bool {
     }
 }
 
-/// Milliseconds after which the server wants to be asked again; negative: never.
+/// Milliseconds after which the server accepts a retry; negative: never.
 fn pushback(status: &Status) -> Option<i64> {
     status.metadata().get(RETRY_PUSHBACK)?.to_str().ok()?.parse().ok()
 }
 
-/// Wait before try `attempt` (from 1): doubles from `first` up to `longest`, of which `jitter` in [0, 1) takes up to half.
+/// Wait before attempt `attempt` (from 1): doubles from `first` up to `longest`, of which `jitter` in [0, 1) takes up to half.
 fn wait(attempt: u32, first: Duration, longest: Duration, jitter: f64) -> Duration {
     let full = first.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(longest);
     full.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 2.0)
@@ -65,7 +65,7 @@ fn jitter() -> f64 {
     (RandomState::new().hash_one(0u8) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Runs a call until it succeeds, fails for good, or the tries are spent.
+/// Runs a call until it succeeds, fails for good, or the attempts are used up.
 pub(super) async fn retry<T, F>(config: &ClientConfig, url: &str, mut call: impl FnMut() -> F) -> Result<T, ClientError>
 where
     F: Future<Output = Result<T, Status>>,

@@ -1,4 +1,4 @@
-//! Connecting.
+//! Connects to a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tonic::transport::{Channel, Endpoint};
 use super::backoff::{ClientConfig, retry};
 use super::error::ClientError;
 
-/// Connects, with bounded tries; never to `https://`, which would be spoken to in the clear.
+/// Connects, with bounded retries; never to `https://`, since TLS is not supported.
 pub(super) async fn connect(url: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
     let endpoint = Endpoint::from_shared(url.to_owned())
         .map_err(|error| ClientError::Url { url: url.to_owned(), reason: error.to_string() })?;

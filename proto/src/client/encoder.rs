@@ -52,7 +52,7 @@ impl EncoderClient {
         self.encode_within(request, self.config.call_timeout).await
     }
 
-    /// As [`EncoderClient::encode`], with a deadline of its own for each try.
+    /// As [`EncoderClient::encode`], with a given deadline for each attempt.
     pub async fn encode_within(
         &self,
         request: v1::EncodeRequest,
@@ -71,7 +71,7 @@ impl EncoderClient {
         Ok(reply)
     }
 
-    /// Embeds many batches over one call; replies keep the order of the requests. Nothing is tried again.
+    /// Embeds many batches over one call; replies keep the order of the requests. Nothing is retried.
     pub async fn stream(
         &self,
         requests: impl Stream<Item = v1::EncodeRequest> + Send + 'static,

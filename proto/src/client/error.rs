@@ -1,4 +1,4 @@
-//! Why a call failed.
+//! Errors of a call.
 
 use std::error::Error as _;
 
@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 
 use crate::limits::MAX_MESSAGE_BYTES;
 
-/// A server that cannot be reached, or that refused.
+/// A server that cannot be reached, or that refused a call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -18,7 +18,7 @@ pub enum ClientError {
         /// Why not.
         reason: String,
     },
-    /// What is asked for would go over the network in the clear.
+    /// TLS is not supported.
     #[error(
         "`{url}`: TLS is not supported yet. Use http://, through a local TLS proxy where the network is not trusted"
     )]
@@ -26,12 +26,12 @@ pub enum ClientError {
         /// As given.
         url: String,
     },
-    /// Nobody answers.
-    #[error("no server answers at `{url}` ({attempts} tries): {reason}. Start it, or check the address")]
+    /// No server answers.
+    #[error("no server answers at `{url}` ({attempts} attempts): {reason}. Start it, or check the address")]
     Unreachable {
         /// The server.
         url: String,
-        /// Tries made.
+        /// Attempts made.
         attempts: u32,
         /// The last failure.
         reason: String,
@@ -41,7 +41,7 @@ pub enum ClientError {
     Deadline {
         /// The server.
         url: String,
-        /// The server's or the transport's words.
+        /// The message of the server or the transport.
         reason: String,
     },
     /// The request is larger than any server takes.
@@ -61,11 +61,11 @@ pub enum ClientError {
         url: String,
         /// gRPC status code.
         code: Code,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
-    /// The server's answer breaks the contract.
-    #[error("`{url}` answered against the contract: {reason}. Check that client and server are of the same release")]
+    /// An invalid reply of the server.
+    #[error("`{url}` sent an invalid reply: {reason}. Check that client and server are of the same release")]
     Contract {
         /// The server.
         url: String,
@@ -76,14 +76,14 @@ pub enum ClientError {
 
 fn hint(code: Code, message: &str) -> String {
     if message.contains("message length too large") {
-        return format!(". This client takes up to {MAX_MESSAGE_BYTES} bytes: ask for fewer items per call");
+        return format!(". This client accepts up to {MAX_MESSAGE_BYTES} bytes: request fewer items per call");
     }
     match code {
-        // Most servers say so themselves.
+        // Most servers say so in their message.
         Code::ResourceExhausted if !message.contains("Try ") => {
-            ". Send fewer requests at a time, or try later".to_owned()
+            ". Send fewer requests at a time, or try again later".to_owned()
         }
-        Code::Unimplemented => ". Another service listens there".to_owned(),
+        Code::Unimplemented => ". Another service listens at this address".to_owned(),
         _ => String::new(),
     }
 }
@@ -92,7 +92,7 @@ impl ClientError {
     pub(super) fn from_status(url: &str, attempts: u32, status: &Status) -> Self {
         let (url, message) = (url.to_owned(), status.message().to_owned());
         match status.code() {
-            // A status without a cause on this side came over the wire: somebody did answer.
+            // A status without a local cause came over the wire: a server did answer.
             Code::Unavailable if status.source().is_some() => Self::Unreachable { url, attempts, reason: message },
             Code::DeadlineExceeded => Self::Deadline { url, reason: message },
             Code::Cancelled if message.to_lowercase().contains("timeout") => Self::Deadline { url, reason: message },
@@ -100,7 +100,7 @@ impl ClientError {
         }
     }
 
-    /// Another try may succeed: the server was away, full, or too slow.
+    /// Whether a retry may succeed: the server was unreachable, full, or too slow.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Deadline { .. } => true,
@@ -110,7 +110,7 @@ impl ClientError {
     }
 }
 
-/// Refuses a message that no server would take: the transport would only say that the stream broke.
+/// Refuses a message that no server would accept: the transport would only report a broken stream.
 pub(super) fn fits(url: &str, message: &impl prost::Message, limit: usize) -> Result<(), ClientError> {
     let bytes = message.encoded_len();
     if bytes > limit {

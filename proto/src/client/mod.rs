@@ -1,10 +1,10 @@
 //! Clients with a deadline on every call and bounded retries.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | `channel.rs` | connecting |
-//! | `backoff.rs` | deadlines and tries: which failures are worth another one, and when |
-//! | `error.rs` | why a call failed |
+//! | `channel.rs` | connection |
+//! | `backoff.rs` | deadlines and retries: which failures are retried, and when |
+//! | `error.rs` | errors of a call |
 //! | `encoder.rs` | `Encoder` |
 //! | `searcher.rs` | `Searcher` and `Admin` |
 

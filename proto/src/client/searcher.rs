@@ -28,7 +28,7 @@ pub struct AdminClient {
     url: String,
 }
 
-/// One method per unary call: a request of at most `limit` bytes in, a reply out, tried again where the failure passes by itself.
+/// One method per unary call: a request of at most `limit` bytes in, a reply out, retried after transient failures.
 macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident($request:ident, $limit:ident) -> $response:ident;)*) => {$(
         $(#[$doc])*
@@ -70,7 +70,7 @@ impl SearcherClient {
         explain(ExplainRequest, MAX_OTHER_BYTES) -> ExplainResponse;
     }
 
-    /// Many questions over one call; replies keep the order of the requests. Nothing is tried again.
+    /// Many questions over one call; replies keep the order of the requests. Nothing is retried.
     pub async fn search_stream(
         &self,
         requests: impl Stream<Item = v1::SearchRequest> + Send + 'static,

@@ -1,30 +1,32 @@
-//! Connections that cannot be taken: a pause, and a line in the log now and then.
+//! Failures to accept connections: a pause, and a rate-limited warning.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Pause after the system refused a connection for want of something, such as file handles.
+/// Pause after a failure for lack of resources, such as file handles.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Least time between two warnings.
+/// Minimum time between two warnings.
 const WARNING_PAUSE: Duration = Duration::from_secs(10);
 
-/// What an accept loop remembers of its failures.
+/// The failures of an accept loop.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     warned: Option<Instant>,
 }
 
 impl Failures {
-    /// A connection that the client gave up before it was taken needs no pause; whatever else it is may last.
+    /// Pauses after a failure, unless the client has aborted the connection: other causes may persist.
     pub(super) async fn pause_after(&mut self, error: &io::Error, what: &str) {
         use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
         if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
-            self.warn(&format!("cannot take a {what} connection: {error}. Where files are short, raise `ulimit -n`"));
+            self.warn(&format!(
+                "cannot accept a {what} connection: {error}. If file handles are exhausted, raise `ulimit -n`"
+            ));
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }
 
-    /// Logs, unless it did so moments ago.
+    /// Logs a warning, at most one in [`WARNING_PAUSE`].
     pub(super) fn warn(&mut self, message: &str) {
         if self.is_due(Instant::now()) {
             tracing::warn!("{message}");

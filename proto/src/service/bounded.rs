@@ -1,5 +1,5 @@
-//! The layer around every gRPC service: request bodies bounded and checked, reply bodies known to their connection,
-//! requests under way counted.
+//! The layer around every gRPC service: bounds and checks request bodies, tracks reply bodies per connection, and counts
+//! requests in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,18 +15,18 @@ use super::receive::{Held, Received, inbox};
 use super::reply::{Owed, Sent, UntilSent};
 use super::schema::Schema;
 
-/// Wraps services.
+/// The layer that wraps services.
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
     schema: Arc<Schema>,
     inbox: ByteBudget,
     draining: watch::Receiver<bool>,
-    under_way: Arc<AtomicUsize>,
+    in_flight: Arc<AtomicUsize>,
 }
 
 impl Bounds {
-    pub(super) fn new(schema: Schema, draining: watch::Receiver<bool>, under_way: Arc<AtomicUsize>) -> Self {
-        Self { schema: Arc::new(schema), inbox: inbox(), draining, under_way }
+    pub(super) fn new(schema: Schema, draining: watch::Receiver<bool>, in_flight: Arc<AtomicUsize>) -> Self {
+        Self { schema: Arc::new(schema), inbox: inbox(), draining, in_flight }
     }
 }
 
@@ -38,20 +38,20 @@ impl<S> Layer<S> for Bounds {
     }
 }
 
-/// A service inside of bounds.
+/// A wrapped service.
 #[derive(Debug, Clone)]
 pub(super) struct Bounded<S> {
     inner: S,
     bounds: Bounds,
 }
 
-/// One request from its arrival until its reply was sent.
+/// Counts a request from its arrival until its reply is sent.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
-    fn new(under_way: &Arc<AtomicUsize>) -> Self {
-        under_way.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(under_way))
+    fn new(in_flight: &Arc<AtomicUsize>) -> Self {
+        in_flight.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(in_flight))
     }
 }
 
@@ -75,16 +75,16 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let Bounds { schema, inbox, draining, under_way } = &self.bounds;
-        let counted = Counted::new(under_way);
+        let Bounds { schema, inbox, draining, in_flight } = &self.bounds;
+        let counted = Counted::new(in_flight);
         let held = Held::default();
         let owed = request.extensions().get::<Owed>().cloned().unwrap_or_default();
-        // What no service knows is refused by the routes, which read no body.
+        // Unknown methods are refused by the routes, which read no body.
         let request = match schema.method(request.uri().path()) {
             Some(method) => request.map(|body| {
                 let mut draining = draining.clone();
                 let drain = Box::pin(async move {
-                    // A sender that is gone has ended its server.
+                    // The sender is dropped when the server ends.
                     let _ = draining.wait_for(|begun| *begun).await;
                 });
                 Body::new(Received::new(body, Arc::clone(schema), method, (inbox.clone(), Arc::clone(&held)), drain))
@@ -94,7 +94,7 @@ where
         let reply = self.inner.call(request);
         Box::pin(async move {
             let mut reply = reply.await?;
-            // What came in is gone by now, decoded or not.
+            // The request has been consumed by now.
             drop(held);
             let kept = reply.extensions_mut().remove::<UntilSent>();
             Ok(reply.map(|body| Body::new(Sent::new(body, owed, kept, Box::new(counted)))))

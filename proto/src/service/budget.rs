@@ -1,14 +1,14 @@
-//! Memory that many requests share: each may take of it, and none may take all.
+//! A memory budget shared by requests, of which no single one can take all.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What counts as the beginning of a request or a reply.
+/// Bytes that count as the beginning of a request or a reply.
 const BEGINNING: usize = 64 << 10;
 const KIB: usize = 1024;
 
-/// Bytes for beginnings and for all that follows them, counted apart: small requests pass while large ones wait.
+/// Separate budgets for beginnings and for the rest, so that small requests pass while large ones wait.
 #[derive(Debug, Clone)]
 pub struct ByteBudget {
     beginnings: Arc<Semaphore>,
@@ -22,7 +22,8 @@ impl ByteBudget {
         Self { beginnings: places(beginnings), rest: places(rest) }
     }
 
-    /// Waits until `bytes` are free, and holds them; first come, first served. A budget that never has as many lets wait for ever: give a deadline.
+    /// Waits until `bytes` are free, and holds them; first come, first served. Waits for ever where the budget
+    /// is smaller than that: use a deadline.
     pub async fn reserve(&self, bytes: usize) -> Option<HeldBytes> {
         let [beginning, rest] = parts(bytes).map(|places| u32::try_from(places).ok());
         Some(HeldBytes {
@@ -32,12 +33,12 @@ impl ByteBudget {
     }
 }
 
-/// Places for the beginning, and for what follows it.
+/// KiB of the beginning, and of the rest.
 fn parts(bytes: usize) -> [usize; 2] {
     [bytes.min(BEGINNING).div_ceil(KIB), bytes.saturating_sub(BEGINNING).div_ceil(KIB)]
 }
 
-/// What one request holds of a budget; given back when it is dropped.
+/// Bytes of a budget that one request holds; released when dropped.
 #[derive(Debug, Default)]
 pub struct HeldBytes {
     beginning: Option<OwnedSemaphorePermit>,
@@ -45,7 +46,7 @@ pub struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Holds at least `bytes`. False where the budget has not as many left.
+    /// Holds at least `bytes`. False where the budget does not suffice.
     #[must_use]
     pub fn raise_to(&mut self, bytes: usize, budget: &ByteBudget) -> bool {
         let [beginning, rest] = parts(bytes);

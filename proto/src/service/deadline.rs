@@ -7,7 +7,7 @@ use tonic::metadata::MetadataMap;
 /// The longest deadline that is accepted, and the deadline of bulk work that has none.
 pub const LONGEST: Duration = Duration::from_mins(10);
 
-/// Trailer that says after how many milliseconds another try may succeed, by the gRPC protocol's retry design; a negative
+/// Trailer that says after how many milliseconds a retry may succeed, by the gRPC protocol's retry design; a negative
 /// number: never.
 pub const RETRY_PUSHBACK: &str = "grpc-retry-pushback-ms";
 

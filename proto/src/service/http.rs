@@ -1,5 +1,5 @@
-//! HTTP/1.1 next to gRPC, on a listener of its own: connections bounded, slow headers cut off, silent connections give way, drain
-//! with a deadline.
+//! HTTP/1.1 next to gRPC, on a listener of its own: bounded connections, a timeout for headers, idle connections closed in favour
+//! of new ones, drain with a deadline.
 
 use std::future::Future;
 use std::io;
@@ -17,19 +17,19 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::accept::Failures;
-use super::places::{GIVE_WAY, Place, Places};
+use super::connection_slots::{CLOSE_GRACE, ConnectionSlot, ConnectionSlots};
 use super::server::ServeError;
 
-/// How an HTTP server runs.
+/// Configuration of an HTTP server.
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
-    /// How long running requests may take to finish after the signal to stop.
+    /// Time for running requests to finish after the signal to stop.
     pub drain: Duration,
-    /// Connections at once. One connection has one request under way; those that have none give way to new ones, and where
-    /// all have one, new ones wait in the system's queue.
+    /// Connections at once. A connection has at most one request in flight. Idle ones are closed in favour of new ones; where
+    /// none is idle, new ones wait in the system's queue.
     pub connections: usize,
-    /// Longest time from the beginning of a connection, or from the reply before, to the end of a request's headers. Less
-    /// than `drain`, so that half a header does not hold up the end.
+    /// Longest time from the start of a connection, or from the previous reply, to the end of a request's headers. Less than
+    /// `drain`, so that incomplete headers do not delay the drain.
     pub header_timeout: Duration,
 }
 
@@ -54,7 +54,7 @@ pub async fn serve_http(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr().ok();
     let mut shutdown = pin!(shutdown);
-    let places = Places::new(config.connections);
+    let slots = ConnectionSlots::new(config.connections);
     let (draining, drain_begins) = watch::channel(false);
     let mut failures = Failures::default();
     // Dropping the set, as after a drain that took too long, ends the connections.
@@ -62,10 +62,10 @@ pub async fn serve_http(
     loop {
         tokio::select! {
             () = &mut shutdown => break,
-            accepted = accept(&listener, &places) => match accepted {
-                Ok((stream, place)) => {
+            accepted = accept(&listener, &slots) => match accepted {
+                Ok((stream, slot)) => {
                     let routes = routes.clone();
-                    running.spawn(connection(stream, routes, drain_begins.clone(), config.header_timeout, place));
+                    running.spawn(connection(stream, routes, drain_begins.clone(), config.header_timeout, slot));
                 }
                 Err(error) => failures.pause_after(&error, "HTTP").await,
             },
@@ -88,10 +88,10 @@ pub async fn serve_http(
     Ok(())
 }
 
-/// The client first, so that nobody gives way to no one.
-async fn accept(listener: &TcpListener, places: &Places) -> io::Result<(TcpStream, Place)> {
+/// Accepts before it takes a slot, so that no connection is closed without a new one.
+async fn accept(listener: &TcpListener, slots: &ConnectionSlots) -> io::Result<(TcpStream, ConnectionSlot)> {
     let (stream, _) = listener.accept().await?;
-    Ok((stream, places.take().await))
+    Ok((stream, slots.take().await))
 }
 
 async fn connection(
@@ -99,23 +99,23 @@ async fn connection(
     routes: Router,
     mut draining: watch::Receiver<bool>,
     header_timeout: Duration,
-    place: Place,
+    slot: ConnectionSlot,
 ) {
-    // The system ends a connection whose client takes no byte of a reply for so long.
+    // The system closes a connection whose client reads no byte of a reply for this time.
     if let Err(error) = socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(WRITE_TIMEOUT)) {
         tracing::debug!(%error, "no limit on the time for writing");
     }
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
-    let (place, routes) = (Arc::new(place), TowerToHyperService::new(routes));
-    let of_request = Arc::clone(&place);
+    let (slot, routes) = (Arc::new(slot), TowerToHyperService::new(routes));
+    let of_request = Arc::clone(&slot);
     let service = service_fn(move |request| {
-        of_request.is_busy();
-        let (reply, place) = (routes.call(request), Arc::clone(&of_request));
+        of_request.set_busy();
+        let (reply, slot) = (routes.call(request), Arc::clone(&of_request));
         async move {
             let reply = reply.await;
-            place.waits();
+            slot.set_idle();
             reply
         }
     });
@@ -127,22 +127,22 @@ async fn connection(
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        // Also where the server itself has gone.
+        // Also where the server itself has ended.
         () = async { drop(draining.wait_for(|draining| *draining).await) } => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        () = place.gives_way() => {
+        () = slot.closed() => {
             connection.as_mut().graceful_shutdown();
-            match tokio::time::timeout(GIVE_WAY, connection.as_mut()).await {
+            match tokio::time::timeout(CLOSE_GRACE, connection.as_mut()).await {
                 Ok(ended) => ended,
-                Err(_) if place.is_idle() => return,
+                Err(_) if slot.is_idle() => return,
                 // A request came at the last moment.
                 Err(_) => connection.await,
             }
         }
     };
-    // Clients that go away, send no headers or no HTTP at all are their own affair.
+    // Clients that leave, send no headers or no HTTP are not an error of the server.
     if let Err(error) = ended {
         tracing::debug!(%error, "an HTTP connection ended early");
     }

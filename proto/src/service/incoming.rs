@@ -1,5 +1,5 @@
-//! Connections of a gRPC server: without Nagle's algorithm, bounded in number, ended when they are silent or when their
-//! client takes no reply.
+//! Connections of a gRPC server: without Nagle's algorithm, bounded in number, closed when they are silent or when their
+//! client does not read its replies.
 
 use std::io;
 use std::pin::Pin;
@@ -17,22 +17,22 @@ use tonic::transport::server::Connected;
 use super::accept::Failures;
 use super::reply::Owed;
 
-/// Bytes with which every HTTP/2 connection begins.
+/// Bytes of the preface of an HTTP/2 connection.
 const PREFACE: usize = 24;
-/// How often a connection looks at its clocks.
+/// Interval at which a connection checks its deadlines.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Times and numbers of connections.
+/// Limits of connections.
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
     pub(super) connections: usize,
     pub(super) preface: Duration,
     pub(super) reply_stall: Duration,
-    /// Whether the server drains: who has said nothing by then is not waited for.
+    /// Whether the server drains: connections that have sent nothing by then are closed.
     pub(super) draining: watch::Receiver<bool>,
 }
 
-/// Connections as they come; more than the bound wait in the system's queue.
+/// The stream of accepted connections; more than the bound wait in the system's queue.
 pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Item = io::Result<Connection>> {
     let free = Arc::new(Semaphore::new(bounds.connections));
     stream::unfold((listener, free, Failures::default(), bounds), |(listener, free, mut failures, bounds)| async move {
@@ -66,9 +66,9 @@ pub(super) struct Connection {
     owed: Owed,
     reply_stall: Duration,
     draining: watch::Receiver<bool>,
-    /// Since when the system takes nothing more to send.
+    /// Since when the send buffer has been full.
     blocked: Option<Instant>,
-    /// Until when the preface must be here, and how much of it is.
+    /// Deadline of the preface, and the bytes of it received so far.
     preface: (Instant, usize),
     tick: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
@@ -88,7 +88,7 @@ impl Connection {
         }
     }
 
-    /// Remembers whether the system takes what is sent.
+    /// Records whether the send buffer is full.
     fn written<T>(&mut self, polled: Poll<T>) -> Poll<T> {
         if polled.is_ready() {
             self.blocked = None;
@@ -98,19 +98,19 @@ impl Connection {
         polled
     }
 
-    /// An error where the client has let a deadline pass. Asked by reads and writes alike: a connection that cannot write is
-    /// not read.
+    /// An error where the client has missed a deadline. Checked by reads and writes: a connection that cannot write is not
+    /// read.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while self.tick.as_mut().poll(cx).is_ready() {
             let (deadline, received) = self.preface;
             if received < PREFACE && (Instant::now() >= deadline || *self.draining.borrow()) {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the client began no HTTP/2"));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the client sent no HTTP/2 preface"));
             }
             let blocked = self.blocked.is_some_and(|since| since.elapsed() > self.reply_stall);
             if blocked || self.owed.is_overdue() {
                 let client = self.stream.peer_addr().map_or_else(|_| String::new(), |address| address.to_string());
-                tracing::info!(client, "ended a connection: its client does not take its replies");
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no reply"));
+                tracing::info!(client, "closed a connection: its client does not read its replies");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its replies"));
             }
             self.tick.as_mut().reset(Instant::now() + TICK);
         }

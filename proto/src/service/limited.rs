@@ -1,4 +1,4 @@
-//! Services with dyad's message limits instead of gRPC's 4 MiB. Each method's own limit is checked before, as its bytes
+//! Services with dyad's message limits instead of gRPC's 4 MiB. Each method's own limit is checked earlier, while its bytes
 //! arrive.
 
 use crate::limits::MAX_MESSAGE_BYTES;

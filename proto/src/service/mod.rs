@@ -1,28 +1,28 @@
-//! The only place where a server is built: listener, health, reflection, limits, graceful shutdown.
+//! The server: listener, health, reflection, limits, graceful shutdown. Every server is built here.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | `accept.rs` | connections that cannot be taken |
+//! | `accept.rs` | failures to accept connections |
 //! | `bounded.rs` | the layer around every gRPC service |
-//! | `budget.rs` | memory that many requests share |
-//! | `deadline.rs` | the deadline that a caller sends |
-//! | `http.rs` | HTTP/1.1 next to gRPC: connections bounded, slow headers cut off, drain |
-//! | `incoming.rs` | gRPC connections: bounded in number, silence and unread replies |
+//! | `budget.rs` | a memory budget shared by requests |
+//! | `deadline.rs` | the deadline of a call |
+//! | `http.rs` | HTTP/1.1 next to gRPC |
+//! | `incoming.rs` | gRPC connections: limits on number, silence and unread replies |
 //! | `limited.rs` | services with dyad's message limits |
-//! | `places.rs` | places for HTTP connections, and who gives way |
+//! | `connection_slots.rs` | bound on HTTP connections; closes idle ones |
 //! | `receive.rs` | request bodies: bounded in bytes and time, checked before they are decoded |
-//! | `reply.rs` | reply bodies: handed over in pieces, known to their connection |
-//! | `schema/` | a message's bytes against its descriptor |
+//! | `reply.rs` | reply bodies: sent in pieces, tracked per connection |
+//! | `schema/` | check of a message's bytes against its descriptor |
 //! | `server.rs` | bind and serve: health, reflection, message limits, drain |
 
 mod accept;
 mod bounded;
 mod budget;
+mod connection_slots;
 pub mod deadline;
 mod http;
 mod incoming;
 mod limited;
-mod places;
 mod receive;
 mod reply;
 mod schema;

@@ -1,7 +1,7 @@
 //! Request bodies: one message at a time, bounded in bytes and in time, checked before it is decoded.
 //!
-//! The transport would reserve what five bytes announce. Here a message grows as its bytes arrive, and the decoder gets
-//! it whole.
+//! The transport would reserve as many bytes as the message header announces. Here a message grows as its bytes arrive, and
+//! the decoder gets it whole.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,24 +17,24 @@ use tonic::body::Body;
 use super::budget::{ByteBudget, HeldBytes};
 use super::schema::{Method, Schema};
 
-/// Longest time for the header of a message, and more than a message takes at the least rate.
+/// Longest time for the header of a message; it is added to the time of a message at the minimum rate.
 const STALL: Duration = Duration::from_secs(20);
-/// Least rate at which a message comes, bytes per second.
+/// Minimum rate at which a message must arrive, in bytes per second.
 const LEAST_RATE: usize = 256 << 10;
 /// Bytes of all requests from their arrival until they are answered: of their first 64 KiB, and of the rest.
 const BYTES_AT_ONCE: [usize; 2] = [64 << 20, 128 << 20];
-/// Memory that a decoded string or message takes besides its bytes.
+/// Memory overhead of a decoded string or message.
 const ELEMENT_BYTES: usize = 64;
 /// Compression flag and length.
 const HEADER: usize = 5;
 
-/// Memory for requests, shared by all of a server.
+/// Memory for requests, shared by all requests of a server.
 pub(super) fn inbox() -> ByteBudget {
     let [beginnings, rest] = BYTES_AT_ONCE;
     ByteBudget::new(beginnings, rest)
 }
 
-/// What a request holds of it. Shared with whoever answers the request, who drops it last.
+/// The bytes of it that a request holds. Shared with the handler of the request, which drops it last.
 pub(super) type Held = Arc<Mutex<HeldBytes>>;
 
 /// Completes when a drain begins.
@@ -46,11 +46,11 @@ pub(super) struct Received {
     schema: Arc<Schema>,
     method: Method,
     inbox: ByteBudget,
-    /// Bytes that are not yet a whole message.
+    /// Bytes of an incomplete message.
     gathered: BytesMut,
     held: Held,
     messages: usize,
-    /// When the header of the message was here that is not yet whole.
+    /// When the header of the incomplete message arrived.
     begun: Option<Instant>,
     stall: Pin<Box<Sleep>>,
     draining: Option<Draining>,
@@ -75,7 +75,7 @@ impl Received {
             messages: 0,
             begun: None,
             stall: Box::pin(tokio::time::sleep(STALL)),
-            // A single request is answered; a stream of them could go on for ever.
+            // A unary request is answered; a stream could go on for ever.
             draining: method.streams.then_some(draining),
             ended: false,
         }
@@ -86,13 +86,15 @@ impl Received {
         let Some(header) = self.gathered.first_chunk::<HEADER>() else { return Ok(None) };
         let [flag, length @ ..] = *header;
         if flag != 0 {
-            return Err(Status::unimplemented("the message is compressed: this server takes plain messages only"));
+            return Err(Status::unimplemented(
+                "the message is compressed: this server accepts uncompressed messages only",
+            ));
         }
         let length = u32::from_be_bytes(length) as usize;
         if length > self.method.bytes {
             let most = self.method.bytes;
             return Err(Status::invalid_argument(format!(
-                "the request announces {length} bytes, expected at most {most}. Send less in one request"
+                "the request announces {length} bytes, expected at most {most}. Send smaller requests"
             )));
         }
         if self.gathered.len() < HEADER + length {
@@ -115,12 +117,10 @@ impl Received {
         if self.held.lock().unwrap_or_else(PoisonError::into_inner).raise_to(bytes, &self.inbox) {
             return Ok(());
         }
-        Err(Status::resource_exhausted(
-            "requests of many bytes are being received, as many as this server takes at once. Try again later",
-        ))
+        Err(Status::resource_exhausted("the requests being received fill the memory of this server. Try again later"))
     }
 
-    /// What the end of the body means.
+    /// Handles the end of the body.
     fn end(&self) -> Result<(), Status> {
         if !self.gathered.is_empty() {
             return Err(Status::invalid_argument("the request ends in the middle of a message"));
@@ -137,14 +137,14 @@ impl Received {
                 return Poll::Ready(Some(Ok(Frame::data(message))));
             }
             if self.messages > 0 && self.method.streams {
-                // The message before is with its reader, who bounds how many he has.
+                // The previous message is with its reader, which bounds how many it holds.
                 *self.held.lock().unwrap_or_else(PoisonError::into_inner) = HeldBytes::default();
             }
             match Pin::new(&mut self.inner).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => {
                         self.hold(self.gathered.len() + data.len())?;
-                        // Not `reserve(announced)`: memory follows what has come.
+                        // Not `reserve(announced)`: memory grows with the bytes received.
                         self.gathered.extend_from_slice(&data);
                     }
                     Err(trailers) => {
@@ -158,17 +158,17 @@ impl Received {
                     return Poll::Ready(None);
                 }
                 Poll::Pending => {
-                    // Requests that have come are still answered; the wait for more ends.
+                    // Requests received are still answered; the wait for more ends.
                     if self.gathered.is_empty()
                         && let Some(draining) = &mut self.draining
                         && draining.as_mut().poll(cx).is_ready()
                     {
                         return Poll::Ready(None);
                     }
-                    // Between the messages of a stream a client may take its time.
+                    // There is no time limit between the messages of a stream.
                     let waits = !self.gathered.is_empty() || !self.method.streams;
                     if waits && self.stall.as_mut().poll(cx).is_ready() {
-                        return Poll::Ready(Some(Err(Status::deadline_exceeded("the request came too slowly"))));
+                        return Poll::Ready(Some(Err(Status::deadline_exceeded("the request arrived too slowly"))));
                     }
                     return Poll::Pending;
                 }

@@ -1,7 +1,7 @@
-//! Reply bodies: handed over in pieces, and known to their connection until the client has taken them.
+//! Reply bodies: sent in pieces, and tracked by their connection until the client has read them.
 //!
-//! HTTP/2 lets a client ask for a reply and never take it. A connection that owes a client a piece for too long is ended,
-//! and its replies with it.
+//! HTTP/2 lets a client request a reply and never read it. A connection with a piece that is unread for too long is closed,
+//! with all of its replies.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -16,15 +16,15 @@ use http_body::{Body as _, Frame, SizeHint};
 use tonic::Status;
 use tonic::body::Body;
 
-/// Bytes handed to the transport at a time: what it holds of a reply that its client does not take.
+/// Bytes passed to the transport at a time: the most that it buffers of a reply that its client does not read.
 const PIECE: usize = 64 << 10;
-/// Least rate at which a client takes a reply, bytes per second.
+/// Minimum rate at which a client must read a reply, in bytes per second.
 const LEAST_RATE: usize = 512 << 10;
-/// Replies whose last byte is handed over alone. The transport takes a piece before the client's window has room for it, and
-/// the next one only after: so a reply is here until all of it but a byte was sent.
+/// Replies whose last byte is passed alone. The transport polls a piece before the client's window has room for it, and the
+/// next one only after: so a reply is held until all of it but one byte is sent.
 const LAST_ALONE: usize = 1 << 10;
 
-/// Something that is kept until a reply was sent, such as a share of memory. Goes into the extensions of a response.
+/// A value that is kept until a reply is sent, such as its memory budget. Stored in the extensions of a response.
 #[derive(Clone)]
 pub struct UntilSent(Arc<dyn Any + Send + Sync>);
 
@@ -41,7 +41,7 @@ impl std::fmt::Debug for UntilSent {
     }
 }
 
-/// The replies of one connection whose next piece waits for the client, and until when it may.
+/// The replies of one connection whose next piece waits for the client, with their deadlines.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Owed {
     until: Arc<Mutex<HashMap<u64, Instant>>>,
@@ -50,7 +50,7 @@ pub(super) struct Owed {
 }
 
 impl Owed {
-    /// Of a connection whose client may take so long for a piece.
+    /// For a connection whose client may take this long to read a piece.
     pub(super) fn new(stall: Duration) -> Self {
         Self { stall, ..Self::default() }
     }
@@ -69,9 +69,9 @@ impl Owed {
 /// A reply's body.
 pub(super) struct Sent {
     inner: Body,
-    /// Of the last frame, what was not handed over yet.
+    /// The rest of the last frame.
     rest: Bytes,
-    /// Until when the client must have taken the last frame.
+    /// Deadline by which the client must have read the last frame.
     frame_until: Instant,
     owed: Owed,
     number: u64,
@@ -120,8 +120,8 @@ impl http_body::Body for Sent {
         let polled = self.poll_next(cx);
         let (number, until) = (self.number, (Instant::now() + self.owed.stall).min(self.frame_until));
         let mut owed = self.owed.lock();
-        // A piece that was handed over is asked for again only when the client has taken of it; while there is none, the
-        // client waits for the server.
+        // The transport polls again only when the client has read some of the last piece; while there is none, the client waits
+        // for the server.
         match &polled {
             Poll::Ready(Some(Ok(_))) => drop(owed.insert(number, until)),
             Poll::Ready(_) | Poll::Pending => drop(owed.remove(&number)),

@@ -1,4 +1,4 @@
-//! Bind and serve: health, reflection, limits on connections and messages, drain.
+//! Binds and serves: health, reflection, limits on connections and messages, drain.
 
 use std::future::Future;
 use std::io;
@@ -49,22 +49,22 @@ pub enum ServeError {
     Drain(Duration),
 }
 
-/// How a server runs.
+/// Configuration of a server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// Time between the end of health and the end of listening, for load balancers to turn away.
+    /// Time between `NOT_SERVING` and the end of listening, for load balancers to stop sending requests.
     pub lame_duck: Duration,
-    /// How long running requests may take to finish after it.
+    /// Time for running requests to finish after that.
     pub drain: Duration,
     /// Connections at once; more wait in the system's queue.
     pub connections: usize,
-    /// Requests that one connection may have under way.
+    /// Requests that one connection may have in flight.
     pub concurrency_per_connection: usize,
     /// Longest time for any request; a shorter client deadline wins.
     pub timeout: Duration,
-    /// Longest time from the beginning of a connection to that of HTTP/2.
+    /// Longest time from the start of a connection to its HTTP/2 preface.
     pub preface_timeout: Duration,
-    /// Longest time for a client to take the next 64 KiB of a reply. After it the connection is ended.
+    /// Longest time for a client to read the next 64 KiB of a reply. After it the connection is closed.
     pub reply_stall: Duration,
 }
 
@@ -82,7 +82,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// The standard health service (`grpc.health.v1`) and its switch. The name `""` stands for the server as a whole.
+/// The standard health service (`grpc.health.v1`) and its switch. The name `""` is the server as a whole.
 pub struct Health {
     reporter: HealthReporter,
     names: Vec<&'static str>,
@@ -116,7 +116,7 @@ impl Health {
     }
 }
 
-/// Says that nothing is served.
+/// Reports everything as not serving.
 async fn not_serving(reporter: &HealthReporter, names: &[&str]) {
     for name in names.iter().copied().chain([""]) {
         reporter.set_service_status(name, ServingStatus::NotServing).await;
@@ -139,7 +139,7 @@ pub async fn bind_for(address: &str, option: &'static str) -> Result<TcpListener
     TcpListener::bind(address).await.map_err(|reason| ServeError::Bind { address: address.to_owned(), reason, option })
 }
 
-/// What to do about an address that cannot be listened on.
+/// The fix for an address that cannot be listened on.
 fn hint(reason: &io::Error, option: &str) -> String {
     match reason.kind() {
         io::ErrorKind::AddrInUse => {
@@ -154,8 +154,8 @@ fn hint(reason: &io::Error, option: &str) -> String {
 
 /// Serves until `shutdown` completes, then lets running requests finish within the drain deadline.
 ///
-/// Health falls first, for load balancers to turn away during the lame-duck pause. Then the port is closed, health watches
-/// end, and streams of requests end with the requests that have come. Connections that are merely open at the deadline
+/// Health becomes `NOT_SERVING` first, so that load balancers stop sending requests during the lame-duck pause. Then the port is closed, health watches
+/// end, and streams of requests end after the requests received so far. Connections that are merely open at the deadline
 /// are closed; a request that is cut off is an error.
 pub async fn serve(
     listener: TcpListener,
@@ -177,7 +177,7 @@ pub async fn serve(
         // The descriptors know every service of dyad; this server has these.
         names.iter().fold(builder, |builder, name| builder.with_service_name(*name))
     };
-    // Python's and other older clients know the first name of the service only.
+    // Older clients, such as Python's, know only the first name of the service.
     let (reflection, older_reflection) = (reflection().build_v1()?, reflection().build_v1alpha()?);
     let schema = Schema::new(&[
         v1::FILE_DESCRIPTOR_SET,
@@ -195,14 +195,14 @@ pub async fn serve(
         tokio::select! {
             () = &mut shutdown => {}
             () = failure => {
-                tracing::error!("health falls: what serves the requests has failed");
+                tracing::error!("health is `NOT_SERVING`: the backend of this server has failed");
                 not_serving(&reporter, &names).await;
                 shutdown.await;
             }
         }
         not_serving(&reporter, &names).await;
         tokio::time::sleep(lame_duck).await;
-        // Nobody listens any more once the server has failed, and then nothing is left to drain.
+        // The receiver is gone once the server has failed, and then nothing is left to drain.
         let _ = draining.send(true);
         for name in names.iter().copied().chain([""]) {
             reporter.clear_service_status(name).await;

@@ -1,4 +1,4 @@
-//! Filters checked condition by condition: one way through, without recursion deeper than the limit.
+//! Validates filters condition by condition, without recursion deeper than the limit.
 
 use super::violations::Check;
 use crate::limits::{
@@ -8,7 +8,7 @@ use crate::v1;
 use crate::v1::filter::Condition;
 use crate::v1::filter_value::Value;
 
-/// What has been counted so far.
+/// Counts so far.
 #[derive(Default)]
 struct Count {
     conditions: usize,
@@ -30,7 +30,7 @@ pub(super) fn check(check: &mut Check, at: &str, filter: &v1::Filter) {
 fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &mut Count) {
     count.conditions += 1;
     if depth > MAX_FILTER_DEPTH {
-        return check.fail(at, format!("expected at most {MAX_FILTER_DEPTH} filters inside of one another, got more"));
+        return check.fail(at, format!("expected at most {MAX_FILTER_DEPTH} nested filters, got more"));
     }
     let Some(condition) = &filter.condition else {
         let names = "`all`, `any`, `not`, `equals`, `one_of`, `range` or `keys`";
@@ -69,7 +69,7 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
 fn many(check: &mut Check, at: &str, list: &v1::FilterList, depth: usize, count: &mut Count) {
     check.count(at, list.filters.len(), MAX_FILTER_CONDITIONS);
     for (i, filter) in list.filters.iter().enumerate().take(MAX_FILTER_CONDITIONS) {
-        // Enough has been seen to refuse it.
+        // Already more than the limit.
         if count.conditions > MAX_FILTER_CONDITIONS {
             return;
         }
@@ -119,12 +119,12 @@ fn between(check: &mut Check, at: &str, range: &v1::FieldRange) {
     if kinds.is_empty() {
         check.fail(at, "expected `min` or `above`, `max` or `below`, or one of each, got neither");
     }
-    // What has no value has been told above.
+    // A missing value was reported above.
     let mut known = kinds.iter().flatten();
     if let Some(first) = known.next()
         && known.any(|kind| kind != first)
     {
-        check.fail(at, "expected ends of one type, got two");
+        check.fail(at, "expected bounds of one type, got two");
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
             })
         };
         assert_eq!(said(Some(nested(MAX_FILTER_DEPTH))), "fine");
-        assert!(said(Some(nested(MAX_FILTER_DEPTH + 1))).contains("expected at most 8 filters inside of one another"));
+        assert!(said(Some(nested(MAX_FILTER_DEPTH + 1))).contains("expected at most 8 nested filters"));
         let wide = |count| Condition::All(list(vec![Some(equals("a", number(1.0))); count]));
         assert_eq!(said(Some(wide(MAX_FILTER_CONDITIONS - 1))), "fine");
         assert!(said(Some(wide(MAX_FILTER_CONDITIONS))).contains("expected at most 256 conditions, got 257"));

@@ -1,10 +1,10 @@
-//! Requests checked field by field; a violation names the field, the limit and what came.
+//! Validates requests field by field; a violation names the field, the limit and the value.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `mod.rs` | every request |
-//! | `violations.rs` | what breaks a rule, collected |
-//! | `filter.rs` | filters, whatever their depth |
+//! | `violations.rs` | the list of violations |
+//! | `filter.rs` | filters of any depth |
 
 mod filter;
 mod violations;
@@ -62,13 +62,13 @@ fn search_fields(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     }
 }
 
-/// `chosen`: the effort is given in another way.
+/// `chosen`: the request sets `ef` or `exact`.
 fn target_recall(check: &mut Check, field: &str, target: Option<f64>, chosen: bool) {
     let Some(target) = target else { return };
     if !(target > 0.0 && target < 1.0) {
         check.fail(field, format!("expected a number above 0 and below 1, got {target}"));
     } else if chosen {
-        check.fail(field, "expected neither `ef` nor `exact` beside it: it chooses `ef` itself");
+        check.fail(field, "expected neither `ef` nor `exact` with it: it chooses `ef` itself");
     }
 }
 
@@ -88,7 +88,7 @@ pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Viol
     }
     // A batch is answered as a whole: its hits are in memory together.
     let lists = |one: &v1::SearchRequest| if one.mode() == v1::Mode::Compare { 3 } else { 1 };
-    // A fused ranking holds as many of each as it fuses, before it is cut to k.
+    // A fused ranking holds all hits of both rankings before the best k are kept.
     let fuses = |one: &v1::SearchRequest| matches!(one.mode(), v1::Mode::Hybrid | v1::Mode::Compare);
     let depth = |one: &v1::SearchRequest| if fuses(one) { one.k.max(one.fusion_depth) } else { one.k };
     let hits: u64 = request.requests.iter().map(|one| u64::from(depth(one)) * lists(one)).sum();
@@ -106,7 +106,7 @@ pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Viol
 pub fn get_documents_request(request: &v1::GetDocumentsRequest) -> Result<(), Violations> {
     let mut check = Check::default();
     check.count("keys", request.keys.len(), limits::MAX_KEYS);
-    // A key asked for a thousand times would be a document a thousand times.
+    // A key that is repeated a thousand times would return its document a thousand times.
     let mut seen = HashSet::new();
     for (i, key) in request.keys.iter().enumerate().take(limits::MAX_KEYS) {
         if !seen.insert(key) {
@@ -116,7 +116,7 @@ pub fn get_documents_request(request: &v1::GetDocumentsRequest) -> Result<(), Vi
     check.done()
 }
 
-/// Checks a question and the document that it asks about.
+/// Checks a request to explain a document.
 pub fn explain_request(request: &v1::ExplainRequest) -> Result<(), Violations> {
     let mut check = Check::default();
     check.text("query", &request.query, limits::MAX_QUERY_BYTES);

@@ -1,6 +1,6 @@
-//! Fields of a request that break a rule.
+//! Violations: fields of a request that are invalid.
 
-/// One field that breaks a rule.
+/// One invalid field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// Path of the field, for example `texts[3]`.
@@ -9,7 +9,7 @@ pub struct Violation {
     pub description: String,
 }
 
-/// All fields of a request that break a rule.
+/// All invalid fields of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid request: {}", .0.iter().map(|v| format!("`{}`: {}", v.field, v.description)).collect::<Vec<_>>().join("; "))]
 pub struct Violations(pub Vec<Violation>);

@@ -90,7 +90,7 @@ async fn start(bytes: usize, config: ServerConfig) -> Running {
     }
 }
 
-/// An HTTP/2 client that takes of a reply what it is told to take.
+/// An HTTP/2 client that reads a given part of a reply.
 async fn client(address: &str, window: u32) -> (SendRequest<Bytes>, tokio::task::JoinHandle<Result<(), h2::Error>>) {
     let stream = TcpStream::connect(address).await.unwrap();
     let (sender, connection) = h2::client::Builder::new().initial_window_size(window).handshake(stream).await.unwrap();

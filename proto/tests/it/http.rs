@@ -1,4 +1,4 @@
-//! The HTTP server: requests finish before it ends, and nobody holds it up.
+//! The HTTP server: requests finish before it ends, and no client can delay it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -87,7 +87,7 @@ async fn slow_headers_are_cut_off() {
 #[tokio::test]
 async fn connections_are_bounded_and_wait_their_turn() {
     let server = start(HttpConfig { connections: 1, ..HttpConfig::default() }).await;
-    // A request under way is not cut off, and holds the only place.
+    // A request in flight is not cut off, and holds the only slot.
     let address = server.address;
     let request = "GET /sleep HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let sleeping = tokio::spawn(async move { exchange(address, request).await });

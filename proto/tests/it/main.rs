@@ -101,7 +101,7 @@ async fn messages_above_grpcs_usual_4_mib_pass_and_above_ours_are_refused_with_t
     assert_eq!(reply.vectors.len(), 32);
     let error = client.encode(texts(&vec![text.as_str(); 33])).await.unwrap_err().to_string();
     assert!(error.contains("expected at most 33554432 bytes"), "{error}");
-    // A client that does not check is told by the server.
+    // The server refuses requests that a client has not checked.
     let mut raw = v1::encoder_client::EncoderClient::connect(server.url.clone()).await.unwrap();
     let status = raw.encode(texts(&vec![text.as_str(); 33])).await.unwrap_err();
     assert!(status.message().contains("33554432"), "{status}");
@@ -163,7 +163,7 @@ async fn an_absent_server_and_a_bad_url_are_named() {
     let config = ClientConfig { attempts: 2, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
     let error = EncoderClient::connect("http://127.0.0.1:1", config.clone()).await.unwrap_err();
     assert!(error.is_transient());
-    assert!(error.to_string().contains("no server answers at `http://127.0.0.1:1` (2 tries)"), "{error}");
+    assert!(error.to_string().contains("no server answers at `http://127.0.0.1:1` (2 attempts)"), "{error}");
     let error = EncoderClient::connect("localhost:7700", config).await.unwrap_err();
     assert!(matches!(error, ClientError::Url { .. }), "{error}");
 }
@@ -191,7 +191,7 @@ async fn a_server_that_answers_that_it_cannot_is_not_called_absent() {
     let error = client.encode(texts(&["away"])).await.unwrap_err();
     assert!(error.is_transient());
     assert_eq!(error.to_string(), format!("`{}` refused (Unavailable): the tower is away. Start it", server.url));
-    // It goes, and now nobody answers.
+    // It ends, and now no server answers.
     server.stop.send(()).unwrap();
     server.task.await.unwrap().unwrap();
     let error = client.encode(texts(&["a"])).await.unwrap_err();

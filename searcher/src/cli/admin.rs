@@ -10,7 +10,7 @@ use dyad_proto::v1;
 
 use super::query::Server;
 
-/// Look after a running searcher.
+/// Administer a running searcher.
 #[derive(Debug, Args)]
 pub(super) struct Admin {
     #[command(flatten)]
@@ -21,17 +21,17 @@ pub(super) struct Admin {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// What is served: index, generation, models, shards.
+    /// Print what is served: index, generation, models, shards.
     Status,
     /// Serve the generation that CURRENT names.
     Reload,
     /// Make an earlier generation current and serve it.
     Rollback {
-        /// The generation [default: the one before the served].
+        /// The generation [default: the one before the served one].
         #[arg(value_parser = clap::value_parser!(u64).range(1..))]
         generation: Option<u64>,
     },
-    /// Read every byte of the served generation and check it. Exit code 1 where it is unsound.
+    /// Read every byte of the served generation and check it. Exit code 1 if it is damaged.
     Verify,
 }
 
@@ -46,7 +46,7 @@ impl Admin {
                 writeln!(out, "generation {} -> {}", reply.previous_generation, reply.generation)?;
             }
             Action::Rollback { generation } => {
-                // Resolved here: a call that is tried again names the same generation again.
+                // Resolved here, so that a retried call names the same generation.
                 let generation = match generation {
                     Some(generation) => generation,
                     None => previous(&client.status(v1::StatusRequest {}).await?)?,

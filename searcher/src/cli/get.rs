@@ -12,7 +12,7 @@ use dyad_proto::v1;
 use super::json;
 use super::query::Server;
 
-/// Print documents by key. Exit code 1 where the index does not hold one of them.
+/// Print documents by key. Exit code 1 if one of them is not in the index.
 #[derive(Debug, Args)]
 pub(super) struct Get {
     #[command(flatten)]

@@ -1,6 +1,6 @@
-//! The command line: arguments in, exit code out.
+//! The command line.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `serve.rs` | `dyad-searcher serve` |
 //! | `tower.rs` | `--question-tower` and how it runs |
@@ -8,8 +8,8 @@
 //! | `query.rs` | `dyad-searcher query` and `explain` |
 //! | `get.rs` | `dyad-searcher get` |
 //! | `filter.rs` | `--filter` |
-//! | `table.rs` | hits as a table for people |
-//! | `json.rs` | replies as JSON for programs |
+//! | `table.rs` | hits as a text table |
+//! | `json.rs` | replies as JSON |
 //! | `admin.rs` | `dyad-searcher admin status|reload|rollback|verify` |
 
 mod admin;
@@ -28,7 +28,7 @@ use clap::{Parser, Subcommand};
 use dyad_command::{FAILURE, USAGE};
 use dyad_index::kernels::{self, UnknownKernels};
 
-/// Answers questions from a dyad index: dense, BM25, hybrid, or all three side by side.
+/// Answers questions from a dyad index: dense, BM25, hybrid, or all three for comparison.
 #[derive(Debug, Parser)]
 #[command(name = "dyad-searcher", version, about, disable_help_subcommand = true)]
 struct Arguments {
@@ -44,15 +44,15 @@ enum Command {
     Learn(learn::Learn),
     /// Ask a running searcher.
     Query(query::Query),
-    /// Say why a document is, or is not, among the hits of a question.
+    /// Explain why a document is, or is not, among the hits of a question.
     Explain(query::Explain),
     /// Print documents by key.
     Get(get::Get),
-    /// Look after a running searcher.
+    /// Administer a running searcher.
     Admin(admin::Admin),
 }
 
-/// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly.
+/// Runs the command line of this process. Exit code 0: success; 1: failure; 2: usage error.
 pub fn main() -> ExitCode {
     dyad_command::run(command, |error| if error.is::<UnknownKernels>() { USAGE } else { FAILURE })
 }

@@ -11,19 +11,19 @@ use dyad_proto::v1;
 
 use super::{filter, json, table};
 
-/// Where the searcher is.
+/// The searcher to call.
 #[derive(Debug, Args)]
 pub(super) struct Server {
     /// The searcher's URL.
     #[arg(long, default_value = "http://127.0.0.1:7700", env = "DYAD_SERVER")]
     pub(super) server: String,
-    /// Time for one call, in milliseconds [default: 10000; for `admin` 600000].
+    /// Deadline of one call, in milliseconds [default: 10000; for `admin` 600000].
     #[arg(long)]
     pub(super) timeout_ms: Option<u64>,
 }
 
 impl Server {
-    /// Few tries, and `time` for each call where none is given.
+    /// Few attempts, each with a deadline of `time` unless another one is given.
     pub(super) fn config(&self, time: Duration) -> ClientConfig {
         let call_timeout = self.timeout_ms.map_or(time, |ms| Duration::from_millis(ms.max(1)));
         ClientConfig { call_timeout, attempts: 3, ..ClientConfig::default() }
@@ -69,7 +69,7 @@ impl From<Fusion> for v1::Fusion {
 pub(super) struct Query {
     #[command(flatten)]
     server: Server,
-    /// Which ranking.
+    /// The ranking.
     #[arg(long, value_enum, default_value_t = Mode::Hybrid)]
     mode: Mode,
     /// Hits wanted.
@@ -84,9 +84,9 @@ pub(super) struct Query {
     /// Compare with every vector instead of searching the graph.
     #[arg(long)]
     exact: bool,
-    /// Only documents that pass: FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE or
-    /// 'FIELD in VALUE|VALUE'. A field is `key`, `title` or one of the metadata, nested ones as `author.name`. Given several times,
-    /// all must pass. VALUE: a number, `true`, `false` or a text; in double quotes always a text.
+    /// Only documents that match: FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE or
+    /// 'FIELD in VALUE|VALUE'. A field is `key`, `title` or one of the metadata, nested ones as `author.name`. If given several
+    /// times, all must match. VALUE: a number, `true`, `false` or a text; in double quotes always a text.
     #[arg(long, value_name = "CONDITION", value_parser = filter::parse)]
     filter: Vec<v1::Filter>,
     /// How hybrid and compare fuse: reciprocal ranks, or a weighted sum of normalised scores. By default what
@@ -122,7 +122,7 @@ impl Query {
             filter: filter::all(self.filter),
             ..v1::SearchRequest::default()
         };
-        // Refused here rather than by the server, so that a wrong argument is answered without one.
+        // Checked here and by the server, so that a wrong argument is refused without one.
         dyad_proto::validate::search_request(&request).map_err(|violations| UsageError(violations.to_string()))?;
         let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;
         let query = request.query.clone();

@@ -27,16 +27,16 @@ pub(super) struct Serve {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
     /// Requests in flight at once; more are refused with `RESOURCE_EXHAUSTED`. A question of a batch counts as one; batches
-    /// and streams take at most a quarter of the places, and wait for them.
+    /// and streams take at most a quarter, and queue for it.
     #[arg(long, default_value_t = 512)]
     max_requests: usize,
-    /// Connections at once; more wait until one ends.
+    /// Connections at once; more queue until one ends.
     #[arg(long, default_value_t = ServerConfig::default().connections)]
     max_connections: usize,
-    /// Time for a request whose client sets no deadline, in milliseconds.
+    /// Deadline of a request whose client sets none, in milliseconds.
     #[arg(long, default_value_t = 10_000)]
     default_timeout_ms: u64,
-    /// Pause after SIGTERM or SIGINT in which health says `NOT_SERVING` and requests are still taken, in seconds.
+    /// Pause after SIGTERM or SIGINT in which health is `NOT_SERVING` and requests are still accepted, in seconds.
     #[arg(long, default_value_t = 1)]
     lame_duck_s: u64,
     /// Time for running requests to finish after that pause, in seconds.
@@ -46,9 +46,9 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        // The port first: a taken one is known before a model is loaded.
+        // The port first, so that a port in use is reported before a model is loaded.
         let listener = service::bind(&self.listen).await?;
-        // Listening for signals before the long start, so that a stop during it is a clean one.
+        // Signals are handled before the long start, so that a stop during it is clean.
         let shutdown = dyad_command::shutdown_signal();
         let config = EngineConfig {
             max_requests: self.max_requests.max(1),

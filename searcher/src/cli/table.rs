@@ -1,4 +1,4 @@
-//! Hits as a table for people.
+//! Hits as a text table.
 
 use std::io::{self, Write};
 

@@ -7,22 +7,22 @@ use clap::Args;
 
 use crate::question::QuestionTower;
 
-/// What embeds questions.
+/// The question tower.
 #[derive(Debug, Args)]
 pub(super) struct Tower {
-    /// What embeds questions: a model directory (in this process) or the URL of an encoder service.
+    /// Question tower: a model directory (in this process) or the URL of an encoder service.
     #[arg(long = "question-tower", value_name = "DIR|URL", env = "DYAD_QUESTION_TOWER")]
     name: String,
-    /// Where a model directory runs: cpu or cuda:N.
+    /// Device of a model directory: cpu or cuda:N.
     #[arg(long, default_value = "cpu")]
     device: String,
-    /// Arithmetic of a model directory: f32, bf16, f16, or int8 on the CPU.
+    /// Data type of a model directory: f32, bf16, f16, or int8 on the CPU.
     #[arg(long, default_value = "f32")]
     dtype: String,
-    /// Seconds to wait for an encoder service that does not answer yet.
+    /// Seconds to wait for an encoder service that is not up yet.
     #[arg(long, default_value_t = 0)]
     wait_s: u64,
-    /// Threads of a model directory's arithmetic; 0 uses every core.
+    /// Threads of one operator of a model directory; 0 uses every core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
 }

@@ -1,6 +1,6 @@
 //! Two rankings into one: weighted reciprocal ranks, or a weighted sum of normalised scores.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `learn.rs` | learns method and weight from judged questions |
 

@@ -1,6 +1,6 @@
 //! Plans: a request as pure data that says which stages run, and with which parameters. Nothing is executed here.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the plan |
 //! | `filter.rs` | conversion of a request's filter to that of the index |
@@ -104,7 +104,7 @@ impl Plan {
         }
     }
 
-    /// The dense stage of the request that an explanation is asked for: what [`Self::new`] plans, and nothing else.
+    /// The dense stage of the request to explain, as [`Self::new`] plans it.
     pub fn explained(request: &v1::ExplainRequest, certificates: &[&Certificate]) -> Option<DenseParams> {
         let &v1::ExplainRequest { ef, k, mode, fusion_depth, target_recall, .. } = request;
         let k = if k == 0 { EXPLAINED_HITS } else { k };

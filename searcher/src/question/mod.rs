@@ -1,6 +1,6 @@
 //! The question tower: embeds questions, in this process or in an encoder service.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `embedded.rs` | the vectors, and the errors |
 //! | `local.rs` | a model in this process (feature `torch`) |

@@ -10,7 +10,7 @@ use dyad_index::Snapshot;
 const PAUSE: Duration = Duration::from_millis(16);
 
 /// Reads every shard's vectors, codes, links and keys on a thread of its own. Damage is logged, and reported by every search
-/// of the shard from then on. Ends early once nobody else holds the snapshot.
+/// of the shard from then on. Ends early once it is the last holder of the snapshot.
 pub(super) fn check_in_background(snapshot: &Arc<Snapshot>) {
     let snapshot = Arc::clone(snapshot);
     let thread = std::thread::Builder::new().name("dyad-checksums".to_owned());

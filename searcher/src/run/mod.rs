@@ -1,6 +1,6 @@
 //! Execution of plans.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `engine.rs` | the served generation, the question tower, and the handling of a request |
 //! | `embed.rs` | the questions' vectors, and the degraded answer without them |

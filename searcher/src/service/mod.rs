@@ -1,6 +1,6 @@
 //! gRPC: thin conversions around the engine.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `search.rs` | `Searcher` |
 //! | `admin.rs` | `Admin` |

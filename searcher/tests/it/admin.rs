@@ -28,7 +28,7 @@ async fn a_new_generation_is_served_after_reload_and_the_old_one_after_rollback(
     let reply = admin.reload(v1::ReloadRequest {}).await.unwrap();
     assert_eq!((reply.previous_generation, reply.generation, served().await), (1, 2, 2));
     assert_eq!(admin.status(v1::StatusRequest {}).await.unwrap().previous_generation, 1);
-    // "The one before" is for people: on the wire it would go back again with every try.
+    // The default of "the one before" is resolved by the client: on the wire every retry would go back further.
     let error = admin.rollback(v1::RollbackRequest { generation: 0 }).await.unwrap_err().to_string();
     assert!(error.contains("expected the number of a generation, got 0"), "{error}");
     let reply = admin.rollback(v1::RollbackRequest { generation: 1 }).await.unwrap();
@@ -50,7 +50,7 @@ async fn a_generation_can_be_served_whatever_current_says() {
     assert_eq!(server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().generation, 1);
 }
 
-/// The pointer on disk and what is served never part, whoever stops waiting, and when.
+/// The pointer on disk and the served generation always agree, whenever a caller leaves.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_rollbacks_leave_the_pointer_and_the_served_together() {
     let server = searcher().await;

@@ -153,7 +153,7 @@ fn kernels_that_no_machine_has_are_refused() {
     assert!(output.status.code() == Some(2) && error.contains("no kernels named `mmx`"), "{error}");
 }
 
-/// A tower that goes is told once in the log, whatever the number of questions.
+/// A tower that fails is logged once, for any number of questions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tower_that_is_down_is_a_warning() {
     let index = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! Parts whose corpus has changed: set aside under names of their own, their rows found by key and text, gone once the set
-//! is complete.
+//! Parts whose corpus has changed: renamed and kept until the set is complete, so that rows with the same key and text are
+//! reused.
 //!
-//! The record names them before their files are renamed, so that a process that was ended in between renames the rest when it
-//! begins again; a file that the record does not name is removed.
+//! The record names them before their files are renamed, so that a process that was killed in between renames the rest when it
+//! is started again; a file that the record does not name is removed.
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind};
@@ -17,7 +17,7 @@ use crate::error::Error;
 /// Bytes of a [`text_digest`](super::text_digest).
 const DIGEST_BYTES: usize = 16;
 
-/// Puts parts with the digests of their texts among the earlier ones; others are of no use and left out.
+/// Adds parts that have digests of their texts to the earlier ones; others cannot be reused.
 pub(super) fn add(earlier: &mut Vec<Part>, aside: Vec<Part>) {
     let times = earlier.iter().filter_map(|part| split(&part.vectors.name)).map(|(number, _)| number).max();
     let number = times.unwrap_or(0) + 1;
@@ -30,7 +30,7 @@ pub(super) fn add(earlier: &mut Vec<Part>, aside: Vec<Part>) {
     }));
 }
 
-/// How often parts had been set aside, and the name that the file had in the set.
+/// Number of times that parts were set aside, and the original name of the file.
 fn split(name: &str) -> Option<(u64, &str)> {
     let (number, name) = name.strip_prefix("earlier-")?.split_once('-')?;
     Some((number.parse().ok()?, name))
@@ -71,7 +71,7 @@ pub(super) fn remove_unnamed(dir: &Path, record: &Record) -> Result<(), Error> {
     Ok(())
 }
 
-/// `part-000000.npy` and its like, with or without `earlier-1-`.
+/// `part-000000.npy` and the like, with or without `earlier-1-`.
 fn is_of_a_part(name: &str) -> bool {
     let name = split(name).map_or(name, |(_, before)| before);
     let numbered = name.strip_prefix("part-").and_then(|rest| rest.split_once('.'));
@@ -95,7 +95,7 @@ pub struct EarlierRows {
     parts: Vec<Part>,
     /// Ascending by digest.
     places: Vec<Place>,
-    /// Whether a part's vectors are what the record says, once that was asked.
+    /// Whether a part's vectors match the record, once that was checked.
     sound: Vec<Option<bool>>,
     open: Option<(usize, fs_err::File)>,
 }
@@ -177,13 +177,13 @@ impl EarlierRows {
     }
 }
 
-/// The content of a small file, if it is what the record says.
+/// The content of a small file, if it matches the record.
 fn sound(dir: &Path, file: &PartFile) -> io::Result<Option<Vec<u8>>> {
     let bytes = fs_err::read(dir.join(&file.name))?;
     Ok((bytes.len() as u64 == file.bytes && crc32c::crc32c(&bytes) == file.crc32c).then_some(bytes))
 }
 
-/// Whether a file is what the record says.
+/// Whether a file matches the record.
 fn is_valid(dir: &Path, file: &PartFile) -> io::Result<bool> {
     Ok(crc32c_of_file(&dir.join(&file.name))? == (file.bytes, file.crc32c))
 }

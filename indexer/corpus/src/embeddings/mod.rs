@@ -1,10 +1,10 @@
-//! A directory of vectors and their keys: what an embedding job writes and an index build reads.
+//! Embeddings directories: vectors and their keys, written by an embedding job and read by an index build.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `record.rs` | `embeddings.json`: model, parts, checksums; how values are stored |
 //! | `writer.rs` | [`EmbeddingsWriter`]: part by part, resumable |
-//! | `earlier.rs` | [`EarlierRows`]: rows of parts whose corpus has changed, to be used again |
+//! | `earlier.rs` | [`EarlierRows`]: rows of parts whose corpus has changed, for reuse |
 //! | `reader.rs` | [`EmbeddingsReader`]: verified, streaming |
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! DIR/part-000000.npy    [rows, dim] of '<f4' or '<f2', C order: numpy.load reads it
 //! DIR/part-000000.keys   one JSON string per line, in row order
 //! DIR/part-000000.texts  16 bytes per row: digest of key and passage
-//! DIR/earlier-1-part-... parts of the corpus before it changed; gone once the set is complete
+//! DIR/earlier-1-part-... parts of the corpus before it changed; removed once the set is complete
 //! ```
 
 mod earlier;

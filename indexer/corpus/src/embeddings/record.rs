@@ -1,4 +1,4 @@
-//! `embeddings.json`: what the vectors are, and which parts are whole.
+//! `embeddings.json`: the model of the vectors, and the complete parts.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,10 @@ pub(super) const VERSION: u32 = 1;
 /// The record's file.
 pub(super) const RECORD: &str = "embeddings.json";
 
-/// The model behind vectors.
+/// The model that made the vectors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelRecord {
-    /// Name for people.
+    /// Name for display.
     pub name: String,
     /// SHA-256 (hex) over all that decides a vector.
     pub fingerprint: String,
@@ -65,7 +65,7 @@ impl VectorType {
         self == Self::F32 || half::f16::from_f32(value).is_finite()
     }
 
-    /// Adds values as they lie in a part.
+    /// Appends values in the representation of a part.
     pub(super) fn encode(self, row: &[f32], out: &mut Vec<u8>) {
         match self {
             Self::F32 => out.extend(row.iter().flat_map(|value| value.to_le_bytes())),
@@ -84,7 +84,7 @@ impl VectorType {
     }
 }
 
-/// What a set of embeddings is made of and how it is cut.
+/// The model of a set of embeddings, and its division into parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The model.
@@ -119,7 +119,7 @@ impl Part {
     }
 }
 
-/// A whole part.
+/// A complete part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// The vectors, `.npy`.
@@ -135,7 +135,7 @@ pub struct Part {
     pub source_digest: String,
 }
 
-/// Digest of documents in order: whether a part was made of these very texts.
+/// Digest of documents in order: tells whether a part was made of these texts.
 #[derive(Clone, Default)]
 pub struct SourceDigest(Xxh3);
 
@@ -146,7 +146,7 @@ impl std::fmt::Debug for SourceDigest {
 }
 
 impl SourceDigest {
-    /// Adds the next document: its key and its passage, each with its length, so that no text can pass for another.
+    /// Adds the next document: its key and its passage, each with its length, so that the digest is unambiguous.
     pub fn add(&mut self, document: &Document) {
         for field in [document.key.as_str(), document.passage().as_ref()] {
             self.0.update(&(field.len() as u64).to_le_bytes());
@@ -176,7 +176,7 @@ pub(super) struct Record {
     pub(super) complete: bool,
     pub(super) rows: u64,
     pub(super) parts: Vec<Part>,
-    /// Parts of an earlier corpus whose rows are used again until the set is complete; under names of their own.
+    /// Parts of an earlier corpus, renamed, whose rows are reused until the set is complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) earlier: Vec<Part>,
 }

@@ -1,5 +1,5 @@
-//! Writes embeddings part by part. A part counts once the record names it, so a job that was ended at any moment goes on
-//! after its last whole part.
+//! Writes embeddings part by part. A part counts once the record names it, so a job that was killed resumes after its last
+//! complete part.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::document::Document;
 use crate::error::Error;
 use crate::problem::EmbeddingsProblem;
 
-/// What a finished set holds.
+/// Summary of a finished set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Rows.
@@ -29,7 +29,7 @@ pub struct Summary {
 pub struct EmbeddingsWriter {
     dir: PathBuf,
     record: Record,
-    /// What was asked for, where the record may say less.
+    /// The requested header; the record may say less.
     asked: Header,
     keys: Vec<u8>,
     texts: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct EmbeddingsWriter {
 }
 
 impl EmbeddingsWriter {
-    /// Starts a set, or goes on with one after its last whole part. A set of another model, tower, dtype, type or part size
+    /// Starts a set, or resumes one after its last complete part. A set of another model, tower, dtype, type or part size
     /// is refused, as is one that another process writes.
     pub fn open(dir: &Path, header: Header) -> Result<Self, Error> {
         let created = !dir.exists();
@@ -97,15 +97,15 @@ impl EmbeddingsWriter {
         self.record.complete
     }
 
-    /// Ends before a row was written: a directory that was made for it goes.
+    /// Ends before a row was written: removes the directory if it was created.
     pub fn discard(self) {
         if self.created && self.record.parts.is_empty() {
-            // What is left costs nobody anything.
+            // An empty directory that is left does no harm.
             let _ = fs_err::remove_file(self.dir.join(DirLock::FILE)).and_then(|()| fs_err::remove_dir(&self.dir));
         }
     }
 
-    /// Takes parts from number `part` on out of the set, whose documents have changed. Their rows stay until the set is
+    /// Removes parts from number `part` on from the set, whose documents have changed. Their rows stay until the set is
     /// complete, for [`EmbeddingsWriter::earlier_rows`].
     pub fn set_aside(&mut self, part: usize) -> Result<(), Error> {
         let aside = self.record.parts.split_off(part.min(self.record.parts.len()));

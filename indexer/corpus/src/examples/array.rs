@@ -1,13 +1,13 @@
 //! The elements of a JSON array, one in memory at a time.
 //!
-//! Only brackets and strings are followed here; whether an element is JSON its parser says.
+//! Only brackets and strings are recognised here; elements are validated by the JSON parser.
 use std::io::Read;
 
 use crate::error::Error;
 use crate::problem::Problem;
 use crate::read::Input;
 
-/// Bytes asked of the input at a time.
+/// Bytes read at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Elements of the array that a file is, or that the field of its one object holds.
@@ -94,7 +94,7 @@ impl Elements {
         }
     }
 
-    /// Goes behind the `[` of the array.
+    /// Moves past the `[` of the array.
     fn enter(&mut self, field: Option<&'static str>) -> Result<(), Error> {
         let byte = self.solid()?;
         let Some(field) = field else {
@@ -205,7 +205,7 @@ impl Elements {
             Some(byte) if byte.is_ascii_graphic() => format!("`{}`", char::from(byte)),
             Some(byte) => format!("byte {byte:#04x}"),
         };
-        // The element's first line where one is open, else where the reader stands.
+        // The element's first line inside of an element, else the current line.
         let line = if expected.starts_with("the end of the record") { self.first_line } else { self.line };
         Error::Line { path: self.input.path.clone(), line, problem: Problem::NotAnArray { expected, got } }
     }

@@ -1,4 +1,4 @@
-//! A question, what answers it, and what does not.
+//! A training example: a question, its positive and its negative passages.
 use std::borrow::Cow;
 
 use crate::document::joined;
@@ -44,7 +44,7 @@ pub struct Example {
 }
 
 impl Example {
-    /// Refuses what cannot be learned from.
+    /// Refuses an example that cannot be learned from.
     pub(super) fn check(&self) -> Result<(), Problem> {
         if self.question.trim().is_empty() {
             return Err(Problem::EmptyQuestion);

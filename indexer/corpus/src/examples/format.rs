@@ -1,4 +1,4 @@
-//! In what form examples come, told by a file's name and first bytes.
+//! The format of a source of examples, detected from a file's name and first bytes.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -7,23 +7,22 @@ use serde::de::IntoDeserializer as _;
 use serde::de::value::Error as Unknown;
 use serde::{Deserialize, Serialize};
 
-/// The form of a source of examples. JSON records stand one per line or as the elements of one array, whichever the first
-/// bytes show.
+/// The format of a source of examples. JSON records are one per line or the elements of one array, as the first bytes show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ExampleFormat {
     /// A folder is [`ExampleFormat::Beir`], a file named `.tsv` or `.txt` (before `.gz` or `.zst`) is
-    /// [`ExampleFormat::Tsv`], and the rest is told by its first record.
+    /// [`ExampleFormat::Tsv`], and others are detected from their first record.
     #[default]
     Auto,
     /// Questions, corpus and the judgements of one split: grades above 0 are positives, others negatives.
     Beir,
     /// `query_id`, `query` (or `query_text`), `positive_passages` and `negative_passages` of `docid`, `title`, `text` and
-    /// optional `score`; or `positive_document_ids` and `negative_document_ids` beside a corpus.
+    /// optional `score`; or `positive_document_ids` and `negative_document_ids` with a corpus.
     Tevatron,
     /// `question`, `positive_ctxs`, `hard_negative_ctxs`, `negative_ctxs` of `title`, `text`, `passage_id`. Their `score` is
-    /// that of a retriever, with a fixed value for gold passages: it is no teacher's, and is left out.
+    /// that of a retriever, with a fixed value for gold passages: it is not a teacher's, and is ignored.
     Dpr,
     /// sentence-transformers, FlagEmbedding, plain pairs. An array: question, positive, negatives. An object: the question is
     /// `question`, `query` or `anchor`; positives are `positive`, `positives`, `pos`, `answer`, `answers` or `response`,
@@ -47,9 +46,9 @@ impl FromStr for ExampleFormat {
     }
 }
 
-/// How the values of a file lie in it.
+/// The arrangement of the values in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lay {
+pub(super) enum Arrangement {
     /// One JSON value per line.
     Lines,
     /// The elements of one array.
@@ -58,10 +57,10 @@ pub(super) enum Lay {
     Data,
 }
 
-/// What the first bytes of a file say.
+/// What the first bytes of a file show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Looks {
-    pub(super) lay: Lay,
+pub(super) struct Detected {
+    pub(super) arrangement: Arrangement,
     /// `None` where it is no JSON at all.
     pub(super) format: Option<ExampleFormat>,
     /// Passages are named by key.
@@ -81,8 +80,8 @@ pub(super) fn is_json(path: &Path) -> bool {
     [".json", ".jsonl", ".ndjson"].iter().any(|extension| name.contains(extension)) || name == "-"
 }
 
-/// Looks at the first bytes.
-pub(super) fn look(head: &[u8]) -> Looks {
+/// Detects the format from the first bytes.
+pub(super) fn detect(head: &[u8]) -> Detected {
     let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head).trim_ascii_start();
     match head.first() {
         Some(b'[') => match head.get(1..).unwrap_or_default().trim_ascii_start().first() {
@@ -90,18 +89,18 @@ pub(super) fn look(head: &[u8]) -> Looks {
                 let start = head.iter().position(|&byte| byte == b'{').unwrap_or(head.len());
                 let keys = keys(head.get(start..).unwrap_or_default());
                 let of = of_record(&keys);
-                Looks { lay: Lay::Array, format: Some(of), by_key: by_key(&keys) }
+                Detected { arrangement: Arrangement::Array, format: Some(of), by_key: by_key(&keys) }
             }
-            _ => Looks { lay: Lay::Lines, format: Some(ExampleFormat::Pairs), by_key: false },
+            _ => Detected { arrangement: Arrangement::Lines, format: Some(ExampleFormat::Pairs), by_key: false },
         },
         Some(b'{') => {
             let keys = keys(head);
             if keys.iter().any(|(key, value)| key == b"data" && *value == b'[') {
-                return Looks { lay: Lay::Data, format: Some(ExampleFormat::Squad), by_key: false };
+                return Detected { arrangement: Arrangement::Data, format: Some(ExampleFormat::Squad), by_key: false };
             }
-            Looks { lay: Lay::Lines, format: Some(of_record(&keys)), by_key: by_key(&keys) }
+            Detected { arrangement: Arrangement::Lines, format: Some(of_record(&keys)), by_key: by_key(&keys) }
         }
-        _ => Looks { lay: Lay::Lines, format: None, by_key: false },
+        _ => Detected { arrangement: Arrangement::Lines, format: None, by_key: false },
     }
 }
 
@@ -151,24 +150,30 @@ fn keys(text: &[u8]) -> Vec<(Vec<u8>, u8)> {
 mod tests {
     use super::*;
 
-    fn looks(head: &str) -> (Lay, Option<ExampleFormat>) {
-        let looks = look(head.as_bytes());
-        (looks.lay, looks.format)
+    fn detected_in(head: &str) -> (Arrangement, Option<ExampleFormat>) {
+        let detected = detect(head.as_bytes());
+        (detected.arrangement, detected.format)
     }
 
     #[test]
     fn the_first_record_tells_the_format() {
         use ExampleFormat::{Dpr, Pairs, Squad, Tevatron};
-        assert_eq!(looks("{\"question\":\"positive_ctxs\",\"answer\":\"b\"}\n"), (Lay::Lines, Some(Pairs)));
-        assert_eq!(looks("[\"a\", \"b\"]\n[\"c\", \"d\"]"), (Lay::Lines, Some(Pairs)));
-        assert_eq!(looks("\u{feff} [\n [\"a\", \"b\"]]"), (Lay::Array, Some(Pairs)));
-        assert_eq!(looks("{\"query_id\":1,\"positive_passages\" : []}"), (Lay::Lines, Some(Tevatron)));
-        assert_eq!(looks("[{\"question\":\"a\",\"answers\":[\"\\\"{\"],\"positive_ctxs\":["), (Lay::Array, Some(Dpr)));
-        assert_eq!(looks("{\"version\":\"1.1\",\"data\": [{\"title\""), (Lay::Data, Some(Squad)));
-        assert_eq!(looks("{\"data\":\"x\",\"query\":\"y\"}"), (Lay::Lines, Some(Pairs)));
-        assert_eq!(looks("[]"), (Lay::Array, Some(Pairs)));
-        assert_eq!(looks("a\tb"), (Lay::Lines, None));
-        assert!(look(b"{\"query\":\"a\",\"positive_document_ids\":[1]}").by_key);
+        assert_eq!(
+            detected_in("{\"question\":\"positive_ctxs\",\"answer\":\"b\"}\n"),
+            (Arrangement::Lines, Some(Pairs))
+        );
+        assert_eq!(detected_in("[\"a\", \"b\"]\n[\"c\", \"d\"]"), (Arrangement::Lines, Some(Pairs)));
+        assert_eq!(detected_in("\u{feff} [\n [\"a\", \"b\"]]"), (Arrangement::Array, Some(Pairs)));
+        assert_eq!(detected_in("{\"query_id\":1,\"positive_passages\" : []}"), (Arrangement::Lines, Some(Tevatron)));
+        assert_eq!(
+            detected_in("[{\"question\":\"a\",\"answers\":[\"\\\"{\"],\"positive_ctxs\":["),
+            (Arrangement::Array, Some(Dpr))
+        );
+        assert_eq!(detected_in("{\"version\":\"1.1\",\"data\": [{\"title\""), (Arrangement::Data, Some(Squad)));
+        assert_eq!(detected_in("{\"data\":\"x\",\"query\":\"y\"}"), (Arrangement::Lines, Some(Pairs)));
+        assert_eq!(detected_in("[]"), (Arrangement::Array, Some(Pairs)));
+        assert_eq!(detected_in("a\tb"), (Arrangement::Lines, None));
+        assert!(detect(b"{\"query\":\"a\",\"positive_document_ids\":[1]}").by_key);
     }
 
     #[test]

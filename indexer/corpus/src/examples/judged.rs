@@ -1,4 +1,4 @@
-//! The documents that examples name by key: only those are kept of a corpus.
+//! The documents of a corpus that examples name by key.
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 

@@ -1,14 +1,14 @@
-//! Training examples: questions with passages that answer them and passages that do not, from every form in use.
+//! Training examples: questions with passages that answer them and passages that do not, from every format in use.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `example.rs` | [`Example`] and [`Passage`] |
-//! | `format.rs` | [`ExampleFormat`], told by a file's name and first bytes |
+//! | `format.rs` | [`ExampleFormat`], detected from a file's name and first bytes |
 //! | `reader.rs` | [`ExampleReader`]: one streaming iterator over all of them; what is refused, what is skipped and counted |
-//! | `skipped.rs` | [`Skipped`]: records that were left out, counted by reason |
+//! | `skipped.rs` | [`Skipped`]: counts of skipped records, by reason |
 //! | `records.rs` | JSON values of a file: one per line, or the elements of one array |
 //! | `array.rs` | the elements of a JSON array, one in memory at a time |
-//! | `passages.rs` | the passages of a record, in any of the shapes they come in |
+//! | `passages.rs` | the passages of a record, in all supported shapes |
 //! | `pairs.rs` | sentence-transformers' and FlagEmbedding's records, and plain pairs |
 //! | `tevatron.rs` | Tevatron's records, read and written |
 //! | `dpr.rs` | DPR's records |
@@ -17,7 +17,7 @@
 //! | `judged.rs` | the documents that examples name by key |
 //! | `squad.rs` | SQuAD's articles |
 //! | `reqa.rs` | the ReQA construction: SQuAD to questions and answer sentences |
-//! | `sentences.rs` | a paragraph cut into sentences |
+//! | `sentences.rs` | splits a paragraph into sentences |
 
 mod array;
 mod beir;

@@ -1,11 +1,11 @@
-//! One streaming iterator over examples of every form.
+//! A streaming iterator over examples of every format.
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::beir::BeirExamples;
 use super::columns::Roles;
 use super::example::Example;
-use super::format::{ExampleFormat, Lay, is_json, is_tsv, look};
+use super::format::{Arrangement, ExampleFormat, detect, is_json, is_tsv};
 use super::judged::Judged;
 use super::records::Records;
 use super::reqa::Reqa;
@@ -18,10 +18,10 @@ use crate::read::{Input, Lines};
 /// Bytes in which the first record shows its format.
 const HEAD_BYTES: usize = 1 << 20;
 
-/// What becomes of records that cannot be learned from.
+/// Handling of records that cannot be learned from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flawed {
-    /// The first ends the reading.
+    /// The first one is an error.
     #[default]
     Refuse,
     /// They are counted in [`Skipped`].
@@ -33,7 +33,7 @@ pub enum Flawed {
 pub struct ExampleOptions {
     /// The form.
     pub format: ExampleFormat,
-    /// What becomes of broken records, empty questions and records without positives.
+    /// Handling of malformed records, empty questions and records without positives.
     pub flawed: Flawed,
     /// Split of a BEIR folder; `train` by default.
     pub split: String,
@@ -51,7 +51,7 @@ impl Default for ExampleOptions {
 ///
 /// One record is held at a time; of a BEIR folder also questions, judgements and judged documents. Refused, or skipped where
 /// the options say so: broken records, blank questions, records without a positive, blank passages, passages that the corpus
-/// lacks. A stream that is cut short, an array that does not go on as one and a source without examples are always errors.
+/// lacks. A truncated stream, a malformed array and a source without examples are always errors.
 /// After an error the reader is at its end.
 #[derive(Debug)]
 pub struct ExampleReader {
@@ -82,7 +82,7 @@ impl ExampleReader {
         Ok(Self { path: path.to_owned(), source, flawed, skipped, examples: 0, finished: false })
     }
 
-    /// What was left out so far.
+    /// Records skipped so far.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
@@ -150,8 +150,8 @@ impl Source {
             return Ok(Self::Tsv(Lines::open(path, MAX_COLUMN_BYTES)?, None));
         }
         let mut input = Input::open(path)?;
-        let looks = look(&input.peek(HEAD_BYTES)?);
-        let format = match (options.format, looks.format) {
+        let detected = detect(&input.peek(HEAD_BYTES)?);
+        let format = match (options.format, detected.format) {
             (ExampleFormat::Auto, Some(format)) => format,
             // Broken from the start, or empty: the record's parser or its end says so.
             (ExampleFormat::Auto, None) if is_json(path) => ExampleFormat::Pairs,
@@ -159,21 +159,21 @@ impl Source {
             (given, _) => given,
         };
         Ok(match format {
-            ExampleFormat::Squad => Self::Squad(Box::new(Reqa::of(Records::of(input, Lay::Data)))),
-            ExampleFormat::Dpr => Self::Dpr(Records::of(input, looks.lay)),
-            ExampleFormat::Tevatron if looks.by_key => {
+            ExampleFormat::Squad => Self::Squad(Box::new(Reqa::of(Records::of(input, Arrangement::Data)))),
+            ExampleFormat::Dpr => Self::Dpr(Records::of(input, detected.arrangement)),
+            ExampleFormat::Tevatron if detected.by_key => {
                 let corpus = options.corpus.as_ref().ok_or_else(|| Error::NoCorpus { path: path.to_owned() })?;
                 if path == Path::new("-") {
                     let reason =
                         "records that name their passages by key are read twice: save standard input to a file";
                     return Err(std::io::Error::other(reason).into());
                 }
-                let wanted = named(Records::of(input, looks.lay))?;
+                let wanted = named(Records::of(input, detected.arrangement))?;
                 let documents = Judged::read(corpus, &wanted)?;
-                Self::Tevatron(Records::of(Input::open(path)?, looks.lay), Some(documents))
+                Self::Tevatron(Records::of(Input::open(path)?, detected.arrangement), Some(documents))
             }
-            ExampleFormat::Tevatron => Self::Tevatron(Records::of(input, looks.lay), None),
-            _ => Self::Pairs(Records::of(input, looks.lay)),
+            ExampleFormat::Tevatron => Self::Tevatron(Records::of(input, detected.arrangement), None),
+            _ => Self::Pairs(Records::of(input, detected.arrangement)),
         })
     }
 
@@ -215,7 +215,7 @@ fn columns(lines: &mut Lines, roles: &mut Option<Roles>) -> Result<Option<Exampl
     }
 }
 
-/// Keys of all documents that records name. What is flawed is told when it is read for its example.
+/// Keys of all documents that records name. Flaws are reported when the record is read as an example.
 fn named(mut records: Records) -> Result<HashSet<String>, Error> {
     let mut wanted = HashSet::new();
     loop {

@@ -2,7 +2,7 @@
 use serde_json::Value;
 
 use super::array::Elements;
-use super::format::Lay;
+use super::format::Arrangement;
 use crate::error::Error;
 use crate::problem::Problem;
 use crate::read::{Input, Lines, message};
@@ -20,11 +20,11 @@ pub(super) enum Records {
 }
 
 impl Records {
-    pub(super) fn of(input: Input, lay: Lay) -> Self {
-        match lay {
-            Lay::Lines => Self::Lines(Lines::of(input, MAX_RECORD_BYTES / 8)),
-            Lay::Array => Self::Array(Elements::of(input, None, MAX_RECORD_BYTES)),
-            Lay::Data => Self::Array(Elements::of(input, Some("data"), MAX_ARTICLE_BYTES)),
+    pub(super) fn of(input: Input, arrangement: Arrangement) -> Self {
+        match arrangement {
+            Arrangement::Lines => Self::Lines(Lines::of(input, MAX_RECORD_BYTES / 8)),
+            Arrangement::Array => Self::Array(Elements::of(input, None, MAX_RECORD_BYTES)),
+            Arrangement::Data => Self::Array(Elements::of(input, Some("data"), MAX_ARTICLE_BYTES)),
         }
     }
 

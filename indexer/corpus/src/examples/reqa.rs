@@ -1,8 +1,8 @@
 //! The ReQA construction (Ahmad, Constant, Yang and Cer 2019, arXiv 1907.04780): SQuAD to questions and answer sentences.
 //!
-//! Paragraphs are cut into sentences; all of them, each once, are the candidates; the sentence that holds an answer's span is
-//! the question's answer. Answers that cross the end of a sentence have none, and a question of which every answer does is
-//! left out, as are SQuAD 2's unanswerable questions.
+//! Paragraphs are split into sentences. All distinct sentences are the candidates; the sentence that contains an answer's span
+//! is the question's answer. Answers that cross the end of a sentence are dropped, and questions without any other answer are
+//! skipped, as are SQuAD 2's unanswerable questions.
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::example::{Example, Passage};
-use super::format::Lay;
+use super::format::Arrangement;
 use super::records::Records;
 use super::sentences::sentences;
 use super::skipped::Skipped;
@@ -27,12 +27,12 @@ pub(super) struct Reqa {
     records: Records,
     pool: Pool,
     waiting: VecDeque<Result<Example, Problem>>,
-    /// Sentences that were not met before, by key: of the last article, or of all since somebody took them.
+    /// New sentences by key: of the last article, or of all since they were last taken.
     fresh: Vec<(String, String)>,
     keep_fresh: bool,
 }
 
-/// Which sentences were met: the number of each.
+/// The sentences seen so far, and the number of each.
 #[derive(Debug, Default)]
 struct Pool(HashMap<(u64, u64), usize>);
 
@@ -110,7 +110,7 @@ impl Reqa {
         }
     }
 
-    /// The key of a sentence; a new one is kept for whoever writes the candidates.
+    /// The key of a sentence; new sentences are kept for the writer of the candidates.
     fn admit(&mut self, sentence: &str) -> String {
         let (key, new) = self.pool.key(sentence);
         if new {
@@ -120,7 +120,7 @@ impl Reqa {
     }
 }
 
-/// What a ReQA folder holds.
+/// Summary of a ReQA folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReqaSummary {
     /// Sentences.
@@ -129,12 +129,12 @@ pub struct ReqaSummary {
     pub questions: u64,
     /// Pairs of question and answer.
     pub judgements: u64,
-    /// Questions that were left out.
+    /// Questions that were skipped.
     pub skipped: Skipped,
 }
 
 /// Writes a SQuAD file as a BEIR folder of sentences: `corpus.jsonl`, `queries.jsonl`, `qrels/SPLIT.tsv`. It
-/// appears whole or not at all; a folder that is there is refused. Questions without an id are numbered.
+/// is written atomically; an existing folder is refused. Questions without an id are numbered.
 pub fn write_reqa(squad: &Path, folder: &Path, split: &str) -> Result<ReqaSummary, Error> {
     if folder.exists() {
         return Err(Error::Exists { path: folder.to_owned() });
@@ -151,7 +151,7 @@ fn write(squad: &Path, folder: &Path, split: &str) -> Result<ReqaSummary, Error>
     let (mut corpus, mut queries) = (create("corpus.jsonl")?, create("queries.jsonl")?);
     let mut qrels = create(&format!("qrels/{split}.tsv"))?;
     writeln!(qrels, "query-id\tcorpus-id\tscore")?;
-    let mut reqa = Reqa::of(Records::of(Input::open(squad)?, Lay::Data));
+    let mut reqa = Reqa::of(Records::of(Input::open(squad)?, Arrangement::Data));
     reqa.keep_fresh = true;
     let mut summary = ReqaSummary::default();
     loop {

@@ -1,12 +1,12 @@
-//! A paragraph cut into sentences by rules, for English and for scripts with full stops of their own.
+//! Splits a paragraph into sentences by rules, for English and for scripts with full stops of their own.
 //!
-//! A sentence ends behind `.`, `!`, `?` or an ellipsis and the quotes and brackets that close with it, where whitespace and
-//! something other than a lower-case letter follow; behind an ideographic full stop; and at a blank line. A full stop does
-//! not end one after an initial (`J. Smith`), after an abbreviation that stands before what it belongs to (`Dr.`, `No.`), or
+//! A sentence ends after `.`, `!`, `?` or an ellipsis and the quotes and brackets that close with it, where whitespace and
+//! something other than a lower-case letter follow; after an ideographic full stop; and at a blank line. A full stop does
+//! not end one after an initial (`J. Smith`), after an abbreviation that precedes a name or a number (`Dr.`, `No.`), or
 //! after one that may end a sentence (`U.S.`, `Inc.`, `p.m.`), unless a word follows that often begins one.
 use std::ops::Range;
 
-/// Abbreviations that stand before a name, a number or the rest of a reference.
+/// Abbreviations that precede a name, a number or the rest of a reference.
 const BEFORE: &[&str] = &[
     "mr", "mrs", "ms", "dr", "prof", "rev", "hon", "gen", "sen", "rep", "gov", "pres", "capt", "lt", "col", "maj",
     "sgt", "cmdr", "adm", "st", "ste", "mt", "ft", "no", "nos", "vol", "vs", "v", "cf", "fig", "figs", "eq", "sec",
@@ -123,7 +123,7 @@ fn push(text: &str, range: Range<usize>, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Whether only blanks stand before the next line end.
+/// Whether there are only blanks before the next line end.
 fn blank_line(after: &str) -> bool {
     after.split_once('\n').is_some_and(|(line, _)| line.trim().is_empty())
 }
@@ -152,7 +152,7 @@ fn abbreviates(before: &str, after: &str) -> bool {
     match (letters.next(), letters.next()) {
         // A part of a spaced ellipsis.
         (None, _) => true,
-        // The pronoun and the numeral end sentences as often as an initial stands before a name.
+        // The pronoun and the numeral end sentences as often as an initial precedes a name.
         (Some('I'), None) => false,
         (Some(letter), None) if letter.is_uppercase() => !starts,
         _ => {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing but whitespace lies between sentences, whatever the text.
+        /// There is only whitespace between sentences, for any text.
         #[test]
         fn every_character_is_in_one_sentence(text in "([A-Za-z0-9éß。\"'()\\[\\].!?… \n]|Dr\\. |U\\.S\\. ){0,60}") {
             let mut end = 0;

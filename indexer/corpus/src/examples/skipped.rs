@@ -1,9 +1,9 @@
-//! Records that were left out, counted by reason.
+//! Counts of skipped records, by reason.
 
 use crate::error::Error;
 use crate::problem::Problem;
 
-/// Records that were left out, by reason.
+/// Counts of skipped records, by reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Skipped {
     /// Not a record of the format.
@@ -20,7 +20,7 @@ pub struct Skipped {
     pub unanswerable: u64,
     /// SQuAD: every answer crosses the end of a sentence. Never an error.
     pub crossing: u64,
-    /// The first refusal among them.
+    /// The first error among them.
     pub first: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl Skipped {
             + self.crossing
     }
 
-    /// Counts a refusal; false where reading cannot go on after it.
+    /// Counts an error; false where reading cannot continue after it.
     pub(super) fn count(&mut self, error: &Error) -> bool {
         let problem = match error {
             Error::Line { problem, .. } => problem,

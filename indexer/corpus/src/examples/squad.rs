@@ -11,7 +11,7 @@ pub(super) struct Article {
     pub(super) paragraphs: Vec<Paragraph>,
 }
 
-/// A paragraph and its questions, which are read one by one, so that a broken one does not cost the others.
+/// A paragraph and its questions, which are read one by one, so that a malformed one does not affect the others.
 #[derive(Debug, Deserialize)]
 pub(super) struct Paragraph {
     pub(super) context: String,
@@ -46,7 +46,7 @@ pub(super) fn read<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, Prob
 }
 
 impl Span {
-    /// Bytes of the paragraph that the answer takes; where it does not stand at its place, the nearest place where it does.
+    /// Byte range of the answer in the paragraph; where the stated offset is wrong, the nearest occurrence.
     pub(super) fn bytes(&self, context: &str) -> Result<std::ops::Range<usize>, Problem> {
         let given = context.char_indices().nth(self.answer_start).map_or(context.len(), |(at, _)| at);
         if !self.text.is_empty() && context.get(given..).is_some_and(|rest| rest.starts_with(&self.text)) {

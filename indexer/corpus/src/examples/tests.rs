@@ -130,7 +130,7 @@ fn tevatron_is_read_in_both_forms_and_written_in_one() {
         "{\"query_id\":\"q1\",\"query_text\":\"q\",\"positive_document_ids\":[\"d1\"],\"negative_document_ids\":[2]}\n",
     );
     let error = read_with(&path, &ExampleOptions::default()).unwrap_err().to_string();
-    assert!(error.ends_with("names its passages by key. Name the corpus that holds them beside it"), "{error}");
+    assert!(error.ends_with("names its passages by key. Also name the corpus that holds them"), "{error}");
     let corpus = folder.path().join("corpus.jsonl");
     fs_err::write(&corpus, "{\"docid\":\"d1\",\"title\":\"T\",\"text\":\"a\"}\n{\"docid\":2,\"text\":\"n\"}\n{\"docid\":3,\"text\":\"m\"}\n").unwrap();
     let options = ExampleOptions { corpus: Some(corpus.clone()), ..ExampleOptions::default() };
@@ -290,7 +290,7 @@ fn squad_becomes_questions_and_answer_sentences() {
     let positives = |at: usize| found[at].positives.clone();
     assert_eq!(found.iter().map(|example| example.key.as_deref().unwrap()).collect::<Vec<_>>(), ["q1", "q4"]);
     assert_eq!(positives(0), [passage("a1", "", "It lies in Switzerland."), passage("a0", "", "Zürich is a city.")]);
-    assert_eq!(positives(1), [passage("a3", "", "Basel too.")], "found where it stands, though its place is wrong");
+    assert_eq!(positives(1), [passage("a3", "", "Basel too.")], "found though its offset is wrong");
     assert_eq!((skipped.crossing, skipped.unanswerable, skipped.total()), (1, 1, 2));
 
     let out = folder.path().join("reqa");
@@ -311,7 +311,7 @@ fn squad_becomes_questions_and_answer_sentences() {
 #[test]
 fn broken_squad_is_refused_by_question_and_leaves_nothing() {
     let missing = SQUAD.replace("\"Basel\"", "\"Bern\"");
-    assert!(refusal("s.json", &missing).ends_with("question `q4`: answer `Bern` does not stand in its paragraph. Correct the record, or ask for such records to be skipped"));
+    assert!(refusal("s.json", &missing).ends_with("question `q4`: answer `Bern` is not in its paragraph. Correct the record, or ask for such records to be skipped"));
     let (_folder, path) = file("s.json", &missing);
     let (found, skipped) = read_with(&path, &skipping()).unwrap();
     assert_eq!((found.len(), skipped.broken), (1, 1));

@@ -3,7 +3,7 @@ use std::fmt;
 
 use super::ranking::Ranking;
 
-/// A ranking metric. Values lie in 0..=1, larger is better.
+/// A ranking metric. Values are in 0..=1, larger is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Metric {

@@ -1,6 +1,6 @@
 //! Ranking metrics under the rules of trec_eval 9 (`https://github.com/usnistgov/trec_eval`).
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `ranking.rs` | a query's hits in trec_eval's order, as grades |
 //! | `measure.rs` | [`Metric`]: each measure of one query, as a pure function |

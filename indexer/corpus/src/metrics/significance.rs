@@ -1,8 +1,8 @@
 //! Whether two systems differ by more than chance: paired tests over the values of the same questions.
 //!
-//! - [`randomisation_test`]: under the hypothesis that the systems are alike, which of them gave which of two values is a coin
+//! - [`randomisation_test`]: under the hypothesis that the systems are equal, the assignment of each pair of values to them is a coin
 //!   toss (Fisher 1935; Smucker, Allan and Carterette 2007). Exact where the tosses can be enumerated.
-//! - [`bootstrap`]: questions drawn with replacement; the percentile interval of the mean difference, and the two-sided
+//! - [`bootstrap`]: questions sampled with replacement; the percentile interval of the mean difference, and the two-sided
 //!   p-value of the distribution shifted to zero (Efron and Tibshirani 1993; Sakai 2006).
 
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
@@ -11,12 +11,12 @@ use rand_xoshiro::SplitMix64;
 use super::evaluate::Evaluation;
 use super::measure::Metric;
 
-/// How a comparison is drawn.
+/// Parameters of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
     /// Rounds of each test.
     pub rounds: usize,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// Share of the distribution that the interval covers, between 0 and 1.
     pub confidence: f64,
@@ -138,7 +138,7 @@ fn differences(first: &[f64], second: &[f64]) -> Result<Vec<f64>, Incomparable> 
 }
 
 /// Two-sided p-value of the mean of paired differences under random signs. Enumerated where the signs are at most as many as
-/// the rounds; else drawn, counting the observed signs as one more round, so that it is never 0. Zero differences, whose sign
+/// the rounds; else sampled, counting the observed signs as one more round, so that it is never 0. Zero differences, whose sign
 /// means nothing, are left out of the tosses.
 pub fn randomisation_test(differences: &[f64], sampling: Sampling) -> f64 {
     let tossed: Vec<f64> = differences.iter().copied().filter(|difference| difference.abs() > 0.0).collect();

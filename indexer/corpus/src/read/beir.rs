@@ -1,4 +1,4 @@
-//! Where a BEIR folder keeps its files (Thakur et al. 2021, arXiv 2104.08663).
+//! The files of a BEIR folder (Thakur et al. 2021, arXiv 2104.08663).
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ const SUFFIXES: [&str; 3] = ["", ".gz", ".zst"];
 
 /// A folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, each plain or with `.gz` or `.zst` after its name.
 ///
-/// Each file is looked for when it is asked for, so that a folder without a corpus still serves an evaluation. Where a file is
+/// Each file is located on request, so that a folder without a corpus still serves an evaluation. Where a file is
 /// there in several forms the plain one counts, then gzip, then Zstandard.
 #[derive(Debug, Clone)]
 pub struct BeirFolder {

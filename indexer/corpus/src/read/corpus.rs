@@ -1,4 +1,4 @@
-//! The reader that every command opens a corpus with.
+//! The reader of all corpus formats.
 use std::path::{Path, PathBuf};
 
 use super::beir::BeirFolder;
@@ -12,11 +12,11 @@ use crate::document::{Document, Located};
 use crate::error::Error;
 use crate::problem::Problem;
 
-/// In what form a corpus comes.
+/// The format of a corpus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Format {
-    /// A folder is [`Format::Beir`]; standard input is [`Format::Jsonl`]; a file is told by its name without `.gz` or
+    /// A folder is [`Format::Beir`]; standard input is [`Format::Jsonl`]; a file is recognised by its name without `.gz` or
     /// `.zst`: `.jsonl`, `.ndjson` and `.json` are [`Format::Jsonl`], `.tsv` and `.txt` are [`Format::Tsv`].
     #[default]
     Auto,
@@ -33,11 +33,11 @@ pub enum Format {
 /// How to read a corpus.
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
-    /// The corpus's form.
+    /// The format of the corpus.
     pub format: Format,
     /// Longest passage (title included) that is accepted, in bytes; 1 MiB by default.
     pub max_text_bytes: usize,
-    /// Flawed records that are skipped; with one more the reading fails and tells of all. `None`, the default, is 0 for a
+    /// Most flawed records to skip; with more the reader fails and lists them. `None`, the default, is 0 for a
     /// command that has no option `--max-bad`.
     pub max_bad: Option<u64>,
     /// File that lists every flawed record, one JSON object (`file`, `line`, `reason`) per line.
@@ -50,14 +50,14 @@ impl Default for ReadOptions {
     }
 }
 
-/// How the lines of one file are to be read.
+/// The line format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineFormat {
     Jsonl,
     Tsv,
 }
 
-/// Tells the format of one file from its name.
+/// Detects the format of a file from its name.
 pub(crate) fn line_format(path: &Path) -> Result<LineFormat, Error> {
     if path == Path::new("-") {
         return Ok(LineFormat::Jsonl);
@@ -109,14 +109,14 @@ enum Parser {
 }
 
 impl CorpusReader {
-    /// Opens a corpus; `-` is standard input. The format is told by [`ReadOptions::format`].
+    /// Opens a corpus; `-` is standard input. The format is that of [`ReadOptions::format`].
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
         let is_folder = path.is_dir();
         let (file, line_format) = match options.format {
             Format::Beir => (BeirFolder::open(path)?.corpus()?, LineFormat::Jsonl),
             Format::Auto if is_folder => (BeirFolder::open(path)?.corpus()?, LineFormat::Jsonl),
             Format::Auto => {
-                // A missing file is said to be missing, whatever its name.
+                // A missing file is reported as missing, whatever its name.
                 if path != Path::new("-") && !path.exists() {
                     return Err(Error::NotFound { path: path.to_owned() });
                 }
@@ -152,7 +152,7 @@ impl CorpusReader {
         self.lines.total_bytes()
     }
 
-    /// Bytes of the corpus unpacked, about; `None` for standard input. Packed text is taken to be a third of its size.
+    /// Bytes of the corpus decompressed, estimated; `None` for standard input. Packed text is taken to be a third of its size.
     pub fn plain_bytes(&self) -> Option<u64> {
         Some(self.lines.total_bytes()?.saturating_mul(if self.lines.is_packed() { 3 } else { 1 }))
     }
@@ -162,9 +162,9 @@ impl CorpusReader {
         self.lines.path()
     }
 
-    /// What a user should hear of once, after the reading: records that were skipped, fields that are not stored.
+    /// Warnings for the user, after the reading: records that were skipped, fields that are not stored.
     pub fn warnings(&self) -> Vec<String> {
-        self.flaws.skipped().into_iter().chain(self.unstored.told()).collect()
+        self.flaws.skipped().into_iter().chain(self.unstored.message()).collect()
     }
 
     fn read(&mut self) -> Result<Option<Located<Document>>, Error> {
@@ -186,7 +186,7 @@ impl CorpusReader {
         }
     }
 
-    /// Reads on for the sake of what else is flawed.
+    /// Reads on, only to find other flawed records.
     fn refuse_all(&mut self) -> Error {
         let end = loop {
             match self.advance().map_err(|error| self.flaws.take(error)) {

@@ -1,4 +1,4 @@
-//! Records of a corpus that cannot be used: skipped up to a number, listed in a file, and refused all together.
+//! Flawed records of a corpus: skipped up to a number, listed in a file, and reported together.
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::error::Error;
 use crate::problem::Problem;
 
-/// Flawed records whose reasons an error repeats.
+/// Most flawed records that an error lists.
 const TOLD: usize = 20;
 
 /// The flawed records of one reading.
@@ -35,7 +35,7 @@ impl Flaws {
         Ok(Self { path: path.to_owned(), allowed, total: 0, first: Vec::new(), rejects })
     }
 
-    /// Takes a flawed record; gives back what is no flaw of one record.
+    /// Counts a flawed record; returns errors that are not about one record.
     pub(super) fn take(&mut self, error: Error) -> Result<(), Error> {
         let Error::Line { path, line, problem } = &error else { return Err(error) };
         // Nothing of such a file can be read.
@@ -71,14 +71,14 @@ impl Flaws {
         }
     }
 
-    /// What was skipped, in words; nothing where nothing was.
+    /// A message on the skipped records; none where there were none.
     pub(super) fn skipped(&self) -> Option<String> {
         let first = self.first.first()?;
         let records = if self.total == 1 { "record" } else { "records" };
         Some(format!("left out {} flawed {records}; the first: {first}", self.total))
     }
 
-    /// Sees to it that the list of rejects is whole.
+    /// Completes the list of rejects.
     pub(super) fn flush(&mut self) -> Result<(), Error> {
         self.rejects.as_mut().map_or(Ok(()), |rejects| Ok(rejects.flush()?))
     }

@@ -1,7 +1,7 @@
 //! Opens a file or standard input as a stream of plain bytes.
 //!
-//! Compression is told by the first bytes, not by the name: neither gzip's `1f 8b` nor Zstandard's `28 b5 2f fd` can begin
-//! UTF-8 text, so a wrongly named file is still read rightly. Gzip files of several members and files of several
+//! Compression is detected from the first bytes, not from the name: neither gzip's `1f 8b` nor Zstandard's `28 b5 2f fd` can begin
+//! UTF-8 text, so a misnamed file is still read correctly. Gzip files of several members and files of several
 //! Zstandard frames are read to their end.
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -13,10 +13,10 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::error::Error;
 
-/// Bytes asked of the operating system at a time.
+/// Bytes of the read buffer.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Standard input or a pipe: what is read from it once cannot be read again.
+/// Whether the path is standard input or a pipe, which can be read only once.
 pub fn is_stream(path: &Path) -> bool {
     path == Path::new("-") || (path.exists() && !path.is_file() && !path.is_dir())
 }

@@ -50,7 +50,7 @@ impl Record {
         self.optional_text(names)?.ok_or_else(|| null.unwrap_or_else(|| missing(names)))
     }
 
-    /// What to say where one of `names` is there without a value.
+    /// The fault where one of `names` has no value.
     fn null(&self, names: &[&str]) -> Option<Problem> {
         let name = names.iter().find(|name| self.0.get(**name).is_some_and(Value::is_null))?;
         Some(Problem::NullField { field: (*name).to_owned() })
@@ -73,12 +73,12 @@ impl Record {
     }
 }
 
-/// What the parser said. It counts lines within what it was given, which is one line: only the column says something.
+/// The parser's message. It counts lines within what it was given, which is one line: only the column says something.
 pub(crate) fn message(error: &serde_json::Error) -> String {
     error.to_string().replace(&format!(" at line {} column", error.line()), " at column")
 }
 
-/// Reads one line as a document; what it leaves goes to `unstored`.
+/// Reads one line as a document; other fields go to `unstored`.
 pub(super) fn document(line: &str, unstored: &mut Unstored) -> Result<Document, Problem> {
     let mut record = Record::parse(line)?;
     let document = Document {

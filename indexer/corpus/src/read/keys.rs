@@ -1,4 +1,4 @@
-//! Refuses a key that was seen before, and says where.
+//! Refuses duplicate keys, and names the line of the first.
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -14,7 +14,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Takes a key; refuses it when an earlier line had it.
+    /// Adds a key; refuses it where an earlier line had it.
     pub(crate) fn insert(&mut self, key: &str, line: u64) -> Result<(), Problem> {
         let hash = xxh3_128(key.as_bytes());
         match self.first_lines.entry(((hash >> 64) as u64, hash as u64)) {

@@ -1,15 +1,15 @@
-//! Corpus readers: one streaming iterator over every form a corpus comes in.
+//! Corpus readers: a streaming iterator over every format of a corpus.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `input.rs` | opening a file or standard input, decompression by content, bytes counted for progress |
 //! | `lines.rs` | numbered UTF-8 lines of bounded length |
 //! | `jsonl.rs` | one JSON object per line: field names, types |
 //! | `tsv.rs` | tab-separated columns, with or without a header |
-//! | `beir.rs` | where a BEIR folder keeps its files |
-//! | `keys.rs` | no key twice |
-//! | `flaws.rs` | records that cannot be used: skipped, listed, refused together |
-//! | `unstored.rs` | fields that nothing stores |
+//! | `beir.rs` | the files of a BEIR folder |
+//! | `keys.rs` | detection of duplicate keys |
+//! | `flaws.rs` | flawed records: skipped, listed, reported together |
+//! | `unstored.rs` | fields that are not stored |
 //! | `corpus.rs` | [`CorpusReader`]: the above, one document at a time |
 
 mod beir;

@@ -3,13 +3,13 @@
 //! Without a header a line is a key, a tab and the text, taken literally. A first line made only of known column names is a
 //! header: it gives the order, may add a title, and its fields follow the quoting of Python's `csv` module, by which
 //! DPR's `psgs_w100.tsv` (`id`, `text`, `title`) was written: a field between double quotes may hold tabs, and a doubled
-//! quote in it stands for one. A quote that is never closed is taken literally.
+//! quote in it is one quote. A quote that is never closed is taken literally.
 use std::borrow::Cow;
 
 use crate::document::Document;
 use crate::problem::Problem;
 
-/// What a column holds.
+/// The role of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Column {
     Key,

@@ -1,4 +1,4 @@
-//! Fields of JSON documents that nothing stores: their names, to be told once.
+//! Names of JSON fields that are not stored, for one warning.
 use serde_json::{Map, Value};
 
 /// Names that are kept.
@@ -14,7 +14,7 @@ pub(super) struct Unstored {
 }
 
 impl Unstored {
-    /// Takes what is left of a record after its fields were read. What is null is not lost.
+    /// Adds the remaining fields of a record after the known ones were read. Null fields are ignored.
     pub(super) fn add(&mut self, rest: &Map<String, Value>) {
         for (name, _) in rest.iter().filter(|(_, value)| !value.is_null()) {
             let name: String = name.chars().take(NAME_CHARS).collect();
@@ -29,8 +29,8 @@ impl Unstored {
         }
     }
 
-    /// In words; nothing where there are none.
-    pub(super) fn told(&self) -> Option<String> {
+    /// The warning; none where there are no such fields.
+    pub(super) fn message(&self) -> Option<String> {
         let more = if self.more { " and others" } else { "" };
         (!self.names.is_empty())
             .then(|| format!("fields outside `metadata` are not stored: {}{more}", self.names.join(", ")))
@@ -44,16 +44,16 @@ mod tests {
     #[test]
     fn however_many_there_are_some_are_named() {
         let mut unstored = Unstored::default();
-        assert_eq!(unstored.told(), None);
+        assert_eq!(unstored.message(), None);
         let record = |name: &str, value: Value| Map::from_iter([(name.to_owned(), value)]);
         unstored.add(&record("url", "http://x".into()));
         unstored.add(&record("url", 1.into()));
         unstored.add(&record("absent", Value::Null));
-        assert_eq!(unstored.told().unwrap(), "fields outside `metadata` are not stored: url");
+        assert_eq!(unstored.message().unwrap(), "fields outside `metadata` are not stored: url");
         for number in 0..1_000 {
             unstored.add(&record(&format!("{number}{}", "x".repeat(200)), true.into()));
         }
-        let told = unstored.told().unwrap();
+        let told = unstored.message().unwrap();
         assert!(told.ends_with(" and others") && told.len() < 64 + NAMES * (NAME_CHARS + 2), "{told}");
     }
 }

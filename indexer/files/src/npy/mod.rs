@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 use half::f16;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-// Values are read and written as they lie in memory.
+// Values are read and written in the representation in memory.
 const _: () = assert!(cfg!(target_endian = "little"), "NumPy's arrays are read on little-endian machines");
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longest header that is read. NumPy itself refuses more than 10,000 characters.
 const LONGEST_HEADER: usize = 1 << 16;
-/// Bytes gathered before they are written.
+/// Bytes of the write buffer.
 const BUFFER: usize = 1 << 20;
 
-/// A file that is no such array, or not the one that is needed.
+/// A file that is not such an array, or an array of another type or shape.
 #[derive(Debug, thiserror::Error)]
 pub enum NpyError {
     /// A part of it is wrong.
@@ -30,9 +30,9 @@ pub enum NpyError {
         path: PathBuf,
         /// Which part of it.
         part: &'static str,
-        /// What would be right.
+        /// What was expected.
         expected: String,
-        /// What is there.
+        /// What was found.
         got: String,
     },
     /// The operating system refused; its message names the path.
@@ -84,7 +84,7 @@ impl Dtype {
     }
 }
 
-/// A value that lies in a file as it lies in memory.
+/// A value with the same bytes in a file and in memory.
 pub trait Value: FromBytes + IntoBytes + Immutable + Default + Clone {
     /// Its type in a file.
     const DTYPE: Dtype;
@@ -200,7 +200,7 @@ impl NpyFile {
         Err(malformed(&self.path, "descr", one_of(dtypes), self.dtype.name()))
     }
 
-    /// All values, of this very type.
+    /// All values, which must be of this type.
     pub fn read<T: Value>(&mut self) -> Result<Vec<T>> {
         self.check_dtype(&[T::DTYPE])?;
         self.values(0..self.len())
@@ -227,7 +227,7 @@ impl NpyFile {
     }
 }
 
-/// What stands before the values.
+/// The header before the values.
 struct Head {
     dtype: Dtype,
     shape: Vec<usize>,

@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     let root = Path::new("/dev/shm");
     let dir = if root.is_dir() { tempfile::tempdir_in(root) } else { tempfile::tempdir() }.expect("a directory");
     let index = dir.path();
-    // Pointers of the fuzzer's own, or one that fits; manifests of the fuzzer's own, or a sound one with edits.
+    // Pointers of the fuzzer's own, or one that fits; manifests of the fuzzer's own, or a valid one with edits.
     let pointer = (mode & 1 == 1).then(|| {
         let len = usize::from(pointer_len).min(script.clone().rest().len());
         (0..len).map(|_| script.byte()).collect::<Vec<u8>>()
@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
     std::fs::write(index.join(name), &text).expect("a manifest");
     let pointer = pointer.unwrap_or_else(|| format!("{name} {:08x}\n", crc32c::crc32c(&text)).into_bytes());
     std::fs::write(index.join("CURRENT"), pointer).expect("a pointer");
-    // Shards that are there, but empty: what a manifest says about them is looked at.
+    // Empty shards, so that the manifest's statements about them are checked.
     std::fs::create_dir_all(index.join(SHARDS_DIR).join("abc").join("text")).expect("a shard");
     std::fs::write(index.join(SHARDS_DIR).join("abc").join("dense.dyad"), b"xy").expect("a file");
 
@@ -48,7 +48,7 @@ fn reads_as_written(index: &Path, read: Manifest) {
             assert!(Path::new(name).components().all(|part| matches!(part, Component::Normal(_))), "{name}");
         }
     }
-    let lock = WriteLock::acquire(index).expect("nobody else writes");
+    let lock = WriteLock::acquire(index).expect("no other writer");
     let next = Manifest { generation: 2, ..read };
     manifest::publish(index, &next, &lock).expect("what was read can be published");
     assert_eq!(manifest::current(index).expect("what was published can be read"), next);

@@ -1,5 +1,5 @@
-//! `dense.dyad` with damage behind right checksums: whatever can be opened can be searched and verified without a
-//! panic, and what `verify` calls sound answers as a sound shard does.
+//! `dense.dyad` with damage under valid checksums: whatever can be opened can be searched and verified without a
+//! panic, and what `verify` accepts answers as an intact shard does.
 
 #![no_main]
 
@@ -34,12 +34,12 @@ fuzz_target!(|bytes: &[u8]| {
     let [first, seals, k, ef, pattern] = script.array();
     let wishes = Wishes { k: 1 + usize::from(k % 40), ef: usize::from(ef), pattern };
     let shards = small_shards();
-    // One more: bytes that nobody has sealed.
-    let Some(sound) = shards.get(usize::from(first) % (shards.len() + 1)) else {
+    // One more: bytes without valid checksums.
+    let Some(valid) = shards.get(usize::from(first) % (shards.len() + 1)) else {
         look(script.rest(), &[0.5; 3], &wishes, false);
         return;
     };
-    let mut draft = Draft::new(sound);
+    let mut draft = Draft::new(valid);
     let edited = draft.edit(&mut script);
     if seals != 0xFF {
         draft.seal();
@@ -47,18 +47,18 @@ fuzz_target!(|bytes: &[u8]| {
     look(&draft.bytes, &draft.query(), &wishes, !edited);
 });
 
-/// Opens the bytes as a shard, and looks at it from every side.
+/// Opens the bytes as a shard, and reads it in every way.
 fn look(bytes: &[u8], query: &[f32], wishes: &Wishes, untouched: bool) {
     let file = MemoryFile::new(bytes).expect("a file in memory");
     let shard = match DenseShard::open(&file.path()) {
         Ok(shard) => shard,
         Err(error) => {
-            assert!(!untouched, "a sound file is refused: {error}");
+            assert!(!untouched, "a valid file is refused: {error}");
             return;
         }
     };
     let problems = shard.verify(&Never).problems;
-    assert!(!untouched || problems.is_empty(), "problems in a sound file: {problems:?}");
+    assert!(!untouched || problems.is_empty(), "problems in a valid file: {problems:?}");
     views(&shard, query);
     let mut allowed = NodeSet::new(shard.len());
     allowed.extend((0..shard.len() as u32).filter(|node| wishes.pattern >> (node % 8) & 1 == 1));
@@ -72,12 +72,12 @@ fn look(bytes: &[u8], query: &[f32], wishes: &Wishes, untouched: bool) {
     }
 }
 
-/// Every way to search. `sound` says that nothing was found to complain about.
-fn searches(shard: &DenseShard, query: &[f32], wishes: &Wishes, allowed: &NodeSet, sound: bool) {
+/// Every way to search. `valid`: verification has found no problem.
+fn searches(shard: &DenseShard, query: &[f32], wishes: &Wishes, allowed: &NodeSet, valid: bool) {
     let plain = SearchParams::new(wishes.k, wishes.ef);
     let expect = |found: &Hits<Scored>, among: usize, k: usize| {
         assert!(found.hits.len() <= k, "{} hits of {k}", found.hits.len());
-        if sound && query.len() == shard.rows().dim() {
+        if valid && query.len() == shard.rows().dim() {
             assert_eq!(found.hits.len(), among.min(k));
             let nodes: BTreeSet<u32> = found.hits.iter().map(|hit| hit.node).collect();
             assert_eq!(nodes.len(), found.hits.len(), "a node twice");
@@ -142,7 +142,7 @@ fn views(shard: &DenseShard, query: &[f32]) {
 
 /// The same search over copies of the sections, each in memory of exactly its size: the sanitizer sees the ends of
 /// those, and does not see the end of a section in a mapped file.
-fn copies(shard: &DenseShard, bytes: &[u8], query: &[f32], wishes: &Wishes, sound: bool) {
+fn copies(shard: &DenseShard, bytes: &[u8], query: &[f32], wishes: &Wishes, valid: bool) {
     // Memory of its own also where it is empty, so that it is aligned.
     let copy = |kind| {
         let entry = shard.header().section(kind).copied().expect("an open shard has every section");
@@ -166,7 +166,7 @@ fn copies(shard: &DenseShard, bytes: &[u8], query: &[f32], wishes: &Wishes, soun
     let result = view.search_one(query, &SearchParams::new(wishes.k, wishes.ef), &mut SearchScratch::default());
     // Without the scan that a shard falls back to: a search of a graph that `verify` accepts reaches all of it.
     let whole = view.search_one(query, &SearchParams::new(n, n), &mut SearchScratch::default());
-    if sound && query.len() == dim {
+    if valid && query.len() == dim {
         assert_eq!(whole.hits.len(), n, "a search loses nodes");
     }
     for hit in result.hits.iter().chain(&flat(&rows, query, wishes.k, metric, None)) {

@@ -1,4 +1,4 @@
-//! A shard's bytes with edits applied, and its checksums made good again: damage that reaches the code behind the
+//! A shard's bytes with edits applied, and its checksums recomputed: damage that reaches the code after the
 //! checksums, as a faulty writer's or an attacker's would.
 
 use dyad_index::format::ALIGN;
@@ -46,14 +46,14 @@ const fn entry(at: usize, field: usize) -> usize {
 }
 
 impl Draft {
-    /// Starts with a sound file, and with a question that is not the centre.
-    pub fn new(sound: &[u8]) -> Self {
-        let dim = sound.get(12..16).map_or(0, |dim| u32::from_le_bytes(dim.try_into().unwrap_or_default()));
+    /// Starts with a valid file, and with a question that is not the centre.
+    pub fn new(valid: &[u8]) -> Self {
+        let dim = valid.get(12..16).map_or(0, |dim| u32::from_le_bytes(dim.try_into().unwrap_or_default()));
         let query = (0..dim).flat_map(|at| (0.5 - (at % 3) as f32 / 4.0).to_le_bytes()).collect();
-        let count = usize::from(sound.get(SECTIONS_AT).copied().unwrap_or(0));
-        let section = |at| (u64_at(sound, entry(at, OFFSET_AT)) as usize, u64_at(sound, entry(at, LEN_AT)) as usize);
+        let count = usize::from(valid.get(SECTIONS_AT).copied().unwrap_or(0));
+        let section = |at| (u64_at(valid, entry(at, OFFSET_AT)) as usize, u64_at(valid, entry(at, LEN_AT)) as usize);
         let parts = std::iter::once((0, HEADER_LEN)).chain((0..count).map(section)).collect();
-        Self { bytes: sound.to_vec(), query, parts }
+        Self { bytes: valid.to_vec(), query, parts }
     }
 
     /// Applies what the script says; true where anything was said.

@@ -1,8 +1,8 @@
-//! What the fuzz targets share: sound files to start from, and what the fuzzer's bytes do to them.
+//! What the fuzz targets share: valid files to start from, and their edits by the fuzzer's bytes.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | `small.rs` | small sound shards, one for each way in which shards differ |
+//! | `small.rs` | small valid shards, one for each way in which shards differ |
 //! | `draft.rs` | a shard's bytes with edits applied, and its checksums made good again |
 //! | `manifest.rs` | a manifest's text with edits applied |
 //! | `script.rs` | the fuzzer's bytes, read as a sequence of small decisions |

@@ -1,11 +1,11 @@
-//! A sound manifest with edits: cut, copied, and with pieces of JSON put in that readers trip over.
+//! A valid manifest with edits: cut, copied, and with pieces of JSON put in that are hard for readers.
 
 use dyad_index::manifest::{FileEntry, Manifest, ShardEntry};
 use dyad_index::{Metric, ModelRecord};
 
 use crate::Script;
 
-/// Pieces that readers trip over.
+/// Pieces that are hard for readers.
 const PIECES: [&str; 24] = [
     "18446744073709551615",
     "18446744073709551616",
@@ -37,7 +37,7 @@ const MAX_EDITS: usize = 16;
 /// Levels of nesting that are put in at once: more than any reader should follow.
 const NESTED: usize = 4096;
 
-fn sound() -> Vec<u8> {
+fn valid() -> Vec<u8> {
     let model =
         ModelRecord { name: "m".into(), fingerprint: "f".into(), dim: 3, metric: Metric::Cosine, max_tokens: 8 };
     let file = |path: &str| FileEntry { path: path.into(), bytes: 2, crc32c: 3 };
@@ -59,7 +59,7 @@ fn value_at(text: &[u8], which: usize) -> Option<std::ops::Range<usize>> {
 
 /// The text of a manifest after the edits that the script says.
 pub fn edited_manifest(script: &mut Script<'_>) -> Vec<u8> {
-    let mut text = sound();
+    let mut text = valid();
     for _ in 0..MAX_EDITS {
         if script.is_over() {
             break;

@@ -1,4 +1,4 @@
-//! Files that exist only in memory, so that a million of them wear out no disk and leave nothing behind.
+//! Files that exist only in memory, so that millions of them wear out no disk and leave nothing on it.
 
 use std::fs::File;
 use std::io::{self, Write as _};

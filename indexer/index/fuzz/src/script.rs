@@ -75,7 +75,7 @@ impl<'a> Script<'a> {
         usize::from(u16::from_le_bytes(self.array())).checked_rem(end).unwrap_or(0)
     }
 
-    /// One of the values at which arithmetic goes wrong, or one a little beside it.
+    /// One of the values at which arithmetic goes wrong, or one next to it.
     pub fn edge(&mut self) -> u64 {
         let [which, beside] = self.array();
         EDGES[usize::from(which) % EDGES.len()].wrapping_add_signed(i64::from(beside.cast_signed()))

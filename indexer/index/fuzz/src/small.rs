@@ -1,4 +1,4 @@
-//! Small sound shards, one for each way in which shards differ: type of rows, metric, layers, words per sketch, no
+//! Small valid shards, one for each way in which shards differ: type of rows, metric, layers, words per sketch, no
 //! vector, one vector.
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! CODES: centre and seed of the quantiser, sketches and int8 rows by slot; written once and viewed in place.
+//! CODES: centre and seed of the quantiser, sketches and int8 rows by slot; written once, then mapped.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ const PART: &str = "CODES";
 /// Bytes before the centre.
 const HEAD: u64 = 64;
 
-/// Where everything lies, from the start of the section.
+/// Offsets of everything, from the start of the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Places {
     lines_at: u64,
@@ -47,7 +47,7 @@ pub fn write(codes: &Codes, out: &mut impl Write) -> io::Result<()> {
     out.write_all(&codes.rows)
 }
 
-/// The head of the section: the quantiser, and where the codes lie.
+/// The head of the section: the quantiser, and the offsets of the codes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodesTable {
     codec: Codec,
@@ -77,7 +77,7 @@ impl CodesTable {
         Ok(Self { codec: Codec::new(centre.to_vec(), metric, at(0)), n, places })
     }
 
-    /// The section in place. `bytes` is what the head was read from.
+    /// A view of the section. `bytes` is what the head was read from.
     pub fn view<'a>(&'a self, bytes: &'a [u8]) -> CodesView<'a> {
         let dim = self.codec.dim();
         let lines = section::array(bytes, self.places.lines_at, self.n * line_words(dim) as u64, PART).unwrap_or(&[]);

@@ -1,4 +1,4 @@
-//! GRAPH: order, links in rows of one width, and the upper layers; written once and viewed in place.
+//! GRAPH: order, links in rows of one width, and the upper layers; written once, then mapped.
 
 use std::io::{self, Write};
 
@@ -13,12 +13,12 @@ use crate::search::{SlotLinks, UpperLayers};
 const PART: &str = "GRAPH";
 /// Bytes before the counts of the upper layers.
 const HEAD: u64 = 16;
-/// Layers that a reader accepts: levels are sampled with probabilities that make more impossible.
+/// Most layers that a reader accepts: with the probabilities of levels, more are impossible in practice.
 pub(crate) const MAX_LAYERS: u32 = 64;
-/// Links per slot that a reader accepts.
+/// Most links per slot that a reader accepts.
 pub(crate) const MAX_DEGREE: u32 = 1 << 16;
 
-/// Where the arrays of an upper layer lie, from the start of the section.
+/// Offsets of the arrays of an upper layer, from the start of the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LayerPlace {
     nodes: u64,
@@ -28,7 +28,7 @@ struct LayerPlace {
     links_at: u64,
 }
 
-/// Where everything lies.
+/// Offsets of everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Places {
     order_at: u64,
@@ -120,7 +120,7 @@ impl GraphTable {
     }
 
     /// Checks what every descent through the upper layers relies on: the entry point is on the highest one, and the offsets of each
-    /// start and end where its links do. Looks at two ends per layer, and at one node in each bisection of the highest.
+    /// start and end where its links do. Reads two offsets per layer, and the nodes of one bisection of the highest.
     fn check_ends(&self, view: &LinksView<'_>) -> Result<(), Fault> {
         for layer in &view.upper {
             let (ends, links) = ((layer.offsets.first(), layer.offsets.last()), layer.links.len() as u64);
@@ -136,7 +136,7 @@ impl GraphTable {
         }
     }
 
-    /// The section in place. `bytes` is what the table was read from.
+    /// A view of the section. `bytes` is what the table was read from.
     pub fn view<'a>(&self, bytes: &'a [u8]) -> LinksView<'a> {
         let values = |at, count| section::array(bytes, at, count, PART).unwrap_or(&[]);
         let upper = self.places.upper.iter().map(|place| LayerView {
@@ -154,7 +154,7 @@ impl GraphTable {
     }
 }
 
-/// An upper layer in place, as compressed rows.
+/// A mapped upper layer, as compressed sparse rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LayerView<'a> {
     pub(super) nodes: &'a [u32],
@@ -169,7 +169,7 @@ impl<'a> LayerView<'a> {
     }
 }
 
-/// A laid-out graph in place.
+/// A mapped graph.
 #[derive(Debug, Clone)]
 pub struct LinksView<'a> {
     entry: u32,

@@ -10,9 +10,9 @@ use crate::search::MAX_SLOTS;
 pub const MAGIC: [u8; 8] = *b"DYADENSE";
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 512;
-/// Values per vector at most: beyond, sums of int8 products may not fit their 32 bits.
+/// Most values per vector: with more, sums of int8 products could overflow 32 bits.
 pub const MAX_DIM: u32 = 1 << 16;
-/// Places in the section table.
+/// Entries of the section table.
 pub const MAX_SECTIONS: usize = 12;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
@@ -45,7 +45,7 @@ struct RawHeader {
 
 const _: () = assert!(size_of::<RawHeader>() == HEADER_LEN);
 
-/// Where a section lies.
+/// The place of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SectionEntry {
     /// What it holds.
@@ -128,7 +128,7 @@ impl Header {
         raw.as_bytes().to_vec()
     }
 
-    /// Reads and checks the header of a file of `file_len` bytes: magic, version, checksum, and that all sections lie
+    /// Reads and checks the header of a file of `file_len` bytes: magic, version, checksum, and that all sections are
     /// inside the file, aligned, one after another.
     pub fn parse(bytes: &[u8], file_len: u64) -> Result<Self, HeaderFault> {
         let Ok((raw, _)) = RawHeader::ref_from_prefix(bytes) else {
@@ -192,7 +192,7 @@ impl Header {
             let Some(stop) = inside else {
                 return Err(Fault::new(
                     kind.name(),
-                    format!("a place in {end}..{file_len}, aligned to {ALIGN}"),
+                    format!("a range within {end}..{file_len}, aligned to {ALIGN}"),
                     format!("{offset}+{len}"),
                 ));
             };
@@ -208,7 +208,7 @@ impl Header {
         }
     }
 
-    /// Where a section lies; every kind is there once the header has been parsed.
+    /// The place of a section; every kind is there once the header has been parsed.
     pub fn section(&self, kind: SectionKind) -> Option<&SectionEntry> {
         self.sections.iter().find(|entry| entry.kind == kind)
     }

@@ -17,7 +17,7 @@ fn fail(layer: usize, node: u32, problem: String) -> Error {
 
 impl LinksView<'_> {
     /// Checks what [`Graph::validate`](crate::graph::Graph::validate) checks: links lead to slots of their layer, upper
-    /// layers are ascending, the entry point is on the highest one. False where `cancel` ended it.
+    /// layers are ascending, the entry point is on the highest one. False where it was cancelled.
     pub fn validate(&self, cancel: &dyn Cancel) -> Result<bool> {
         let n = self.order().len();
         for slot in 0..n as u32 {

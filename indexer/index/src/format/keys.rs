@@ -71,13 +71,13 @@ impl<'a> KeysView<'a> {
             Ok(at) => return Ok(self.sorted.get(at).copied()),
             Err(place) => place,
         };
-        // The bisection compared the two at the place. One of them that does not belong there shows beside its other
-        // neighbour.
+        // The bisection compared the two keys at the insertion point. If one of them is out of place, it is also out of order
+        // with its other neighbour.
         let beside = place.saturating_sub(2)..(place + 2).min(self.sorted.len());
         self.check_order(self.sorted.get(beside).unwrap_or(&[])).map(|()| None)
     }
 
-    /// Nodes have keys, each greater than the one before.
+    /// Checks that nodes have keys, each greater than the one before.
     fn check_order(&self, nodes: &[u32]) -> Result<(), Fault> {
         if let Some(node) = nodes.iter().find(|node| self.bytes(**node).is_empty()) {
             return Err(Fault::new(PART, "a key for each node in the order", format!("none for node {node}")));
@@ -94,7 +94,7 @@ impl<'a> KeysView<'a> {
     /// The first thing wrong with the section, if any: order, uniqueness, UTF-8.
     pub fn check(&self) -> Result<(), Fault> {
         if let Some(at) = self.offsets.windows(2).position(|pair| pair[0] > pair[1]) {
-            return Err(Fault::new(PART, "ascending offsets", format!("a smaller one behind node {at}")));
+            return Err(Fault::new(PART, "ascending offsets", format!("a smaller one after node {at}")));
         }
         let n = self.sorted.len() as u32;
         if let Some(node) =

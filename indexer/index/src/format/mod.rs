@@ -1,6 +1,6 @@
 //! **The byte specification of `dense.dyad`, version 2.** All integers are little-endian.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `header.rs` | the first 512 bytes: counts and the section table |
 //! | `section.rs` | bytes to typed slices, checked |
@@ -47,7 +47,7 @@
 //! * CERTIFICATE: JSON, [`Certificate`](crate::certificate::Certificate).
 //!
 //! Opening reads header, META, CERTIFICATE, the centre in CODES and the table of GRAPH, all of a size that does not depend on n. What the
-//! bulk sections hold is trusted no further than memory safety: an index out of range reads as nothing. `verify` reads
+//! bulk sections hold is trusted no further than memory safety: an index out of range reads as empty. `verify` reads
 //! everything.
 
 #[cfg(target_endian = "big")]
@@ -110,14 +110,14 @@ impl SectionKind {
     }
 }
 
-/// Fault in a file's bytes: which part, what was expected, what is there. The reader adds the path.
+/// A fault in a file's bytes: which part, what was expected, what was found. The reader adds the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Header field or section.
     pub part: String,
-    /// What a sound file holds.
+    /// The content of an intact file.
     pub expected: String,
-    /// What this one holds.
+    /// The content of this file.
     pub got: String,
 }
 

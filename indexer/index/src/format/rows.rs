@@ -1,4 +1,4 @@
-//! VECTORS: rows of f32 or f16, each padded to whole cache lines; written once and viewed in place.
+//! VECTORS: rows of f32 or f16, each padded to whole cache lines; written once, then mapped.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Which instruction set: the best that this processor has, or the one that `DYAD_KERNELS` names.
+//! Dispatch: chooses the best instruction set of this processor, or the one that `DYAD_KERNELS` names.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
@@ -11,11 +11,11 @@ pub const ENVIRONMENT: &str = "DYAD_KERNELS";
 /// Names from the narrowest to the widest instruction set, of all processors.
 const ORDER: [&str; 4] = ["scalar", "neon", "avx2", "avx512"];
 
-/// A name that no instruction set of this machine has.
+/// `DYAD_KERNELS` names an instruction set that this machine does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no kernels named `{asked}` on this machine. `{ENVIRONMENT}` may be unset, or one of: {}", here.join(", "))]
+#[error("no kernels named `{asked}` on this machine. Unset `{ENVIRONMENT}`, or set it to one of: {}", here.join(", "))]
 pub struct UnknownKernels {
-    /// The name asked for.
+    /// The requested name.
     pub asked: String,
     /// The names that this machine has, best first.
     pub here: Vec<&'static str>,
@@ -32,7 +32,7 @@ pub fn available() -> Vec<Kernels> {
     found
 }
 
-/// The kernels named `asked`, or the best where nothing is asked. A program calls it at its start with [`asked`], to refuse by name.
+/// The kernels named `asked`, or the best where no name is given. A program calls it with [`asked`] when it starts, to refuse an unknown name.
 pub fn choose(asked: Option<&str>) -> Result<Kernels, UnknownKernels> {
     let found = available();
     let named = |name: &str| found.iter().find(|kernels| kernels.name == name).copied();
@@ -45,7 +45,7 @@ pub fn choose(asked: Option<&str>) -> Result<Kernels, UnknownKernels> {
     }
 }
 
-/// What the environment asks for; nothing where the variable is unset or empty.
+/// The value of the environment variable; none where it is unset or empty.
 pub fn asked() -> Option<String> {
     std::env::var_os(ENVIRONMENT)
         .map(OsString::into_string)

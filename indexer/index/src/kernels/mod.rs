@@ -1,17 +1,17 @@
 //! The inner loops: inner products, distances and sketches, chosen once for the machine.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | `choose.rs` | which instruction set: detection, and `DYAD_KERNELS` |
+//! | `choose.rs` | dispatch: detection of instruction sets, and `DYAD_KERNELS` |
 //! | `scalar.rs` | plain Rust: the oracle and the fallback |
 //! | `sums.rs` | the loops over rows that every instruction set shares |
-//! | `sketches.rs` | what the kernels of a sketch table share: which rows exist |
-//! | `padding.rs` | the end of a row, filled up to a register |
-//! | `prefetch.rs` | asking for cache lines ahead of their use |
+//! | `sketches.rs` | bounds of a sketch table, shared by its kernels |
+//! | `padding.rs` | zero padding of the remainder of a row |
+//! | `prefetch.rs` | prefetching of cache lines |
 //! | `x86/` | AVX2 and AVX-512 |
 //! | `aarch64/` | NEON |
 //!
-//! A function compiled for an instruction set is handed out only by the detection of that set, so a [`Kernels`] is safe to call.
+//! A function compiled for an instruction set is returned only after that set was detected, so a [`Kernels`] is safe to call.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -1,4 +1,4 @@
-//! What is left over at the end of a row, filled up to a register.
+//! Pads the remainder of a row with zeros to a register.
 
 /// `rest`, then zeros.
 #[inline]

@@ -1,11 +1,11 @@
-//! Asking for cache lines ahead of their use. On processors without such an instruction these do nothing.
+//! Prefetches cache lines. On processors without such an instruction this does nothing.
 
 /// Bytes of a cache line, on every processor that has kernels of its own here.
 const LINE: usize = 64;
-/// Bytes asked for at most by one call: more would push out what is in use.
+/// Most bytes that one call prefetches: more would evict lines in use.
 const MOST: usize = 8 << 10;
 
-/// Asks for every line of `bytes`, at most 8 KiB of them.
+/// Prefetches every line of `bytes`, at most 8 KiB of them.
 #[inline]
 pub fn prefetch(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(MOST)];
@@ -18,7 +18,7 @@ pub fn prefetch(bytes: &[u8]) {
     }
 }
 
-/// Asks for the line in which `values` start.
+/// Prefetches the cache line in which `values` start.
 #[inline]
 pub fn prefetch_start<T>(values: &[T]) {
     #[cfg(target_arch = "x86_64")]

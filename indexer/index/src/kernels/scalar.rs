@@ -1,4 +1,4 @@
-//! Plain Rust: what the others are tested against, and what runs where none of them can.
+//! Kernels in plain Rust: the oracle of all others, and the fallback where none of them can run.
 
 use half::f16;
 

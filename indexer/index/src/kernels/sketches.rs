@@ -1,4 +1,4 @@
-//! What the kernels of a sketch table share: which rows exist, and where they lie.
+//! Bounds-checked access to a sketch table, shared by its kernels.
 
 /// A table of sketches with the planes of one query, both known to be long enough.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! The loops that all instruction sets share, over registers of which they know nothing.
+//! The loops that all instruction sets share, generic over their registers.
 //!
 //! Closures of a function compiled for an instruction set are compiled for it as well. These loops are inlined into that
 //! function, and its closures into them, so that every set gets machine code as if the loop were written out in it
@@ -7,7 +7,7 @@
 use super::padding::padded;
 
 /// Sums over pairs of values of `a` and `b`, to the shorter length: `SUMS` registers of `LANES` values a round, so that the
-/// latency of an addition is hidden; `add` gets a sum and whole registers, `add_rest` what is left over, if anything is.
+/// latency of an addition is hidden; `add` gets a sum and whole registers, `add_rest` the remainder, if there is one.
 #[expect(clippy::inline_always, reason = "inlined, or the closures are called through memory")]
 #[inline(always)]
 pub(super) fn sums<const LANES: usize, const SUMS: usize, A, B, V: Copy>(
@@ -36,7 +36,7 @@ pub(super) fn sums<const LANES: usize, const SUMS: usize, A, B, V: Copy>(
     sums
 }
 
-/// [`sums`] where what is left over is filled up with zeros to a register.
+/// [`sums`] with the remainder padded with zeros to a register.
 #[expect(clippy::inline_always, reason = "as `sums`")]
 #[inline(always)]
 pub(super) fn padded_sums<const LANES: usize, const SUMS: usize, A, B, V>(
@@ -82,7 +82,7 @@ pub(super) fn sums_of_four<const LANES: usize, A, B, V: Copy>(
     Some(sums)
 }
 
-/// [`sums_of_four`] where what is left over is filled up with zeros to a register.
+/// [`sums_of_four`] with the remainder padded with zeros to a register.
 #[expect(clippy::inline_always, reason = "as `sums`")]
 #[inline(always)]
 pub(super) fn padded_sums_of_four<const LANES: usize, A, B, V>(

@@ -4,8 +4,8 @@ use tantivy::tokenizer::{
     AsciiFoldingFilter, Language, LowerCaser, RemoveLongFilter, SimpleTokenizer, Stemmer, StopWordFilter, TextAnalyzer,
 };
 
-/// Name under which every index registers the analyzer. A change of what it does needs a new name, so that an old
-/// index is refused instead of searched with other terms.
+/// Name under which every index registers the analyzer. A change of the analyzer needs a new name, so that an old
+/// index is refused instead of searched by other terms.
 pub const ANALYZER: &str = "dyad_en_1";
 
 /// Longest word in bytes, as in Lucene's standard analyzer.

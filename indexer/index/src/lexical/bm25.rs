@@ -1,4 +1,4 @@
-//! The best documents of a question by Okapi BM25 (k1 1.2, b 0.75, Lucene's form), and why.
+//! The best documents of a question by Okapi BM25 (k1 1.2, b 0.75, Lucene's form), and explanations.
 //!
 //! `score(q, d) = sum over terms t of q: idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d| / avgdl))`
 //! with `idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))`; lengths are stored in one byte, as Lucene does.
@@ -78,7 +78,7 @@ impl PartialEq for Candidate<'_> {
 impl Eq for Candidate<'_> {}
 
 impl Question {
-    /// Analyzes a question. A repeated word counts as often as it is asked.
+    /// Analyzes a question. A repeated word counts as often as it occurs.
     pub fn new(text: &str) -> Self {
         let (_, fields) = schema();
         let words = terms(text);

@@ -1,21 +1,21 @@
-//! Titles and metadata as terms that sort: what filters look up.
+//! Titles and metadata as sortable terms, for filters.
 //!
 //! A value is one term, `PATH 00 TYPE VALUE`: `b` and one byte for booleans; `n` and eight bytes, big-endian, for numbers, whose
-//! order as bytes is that of the doubles; `s` and the text's bytes. All values of one field and type lie together in the term
-//! dictionary, in order, so that a range is a run of terms.
+//! order as bytes is that of the doubles; `s` and the text's bytes. All values of one field and type are contiguous in the
+//! term dictionary, in order, so that a range of values is a range of terms.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Bytes of a text that are kept: one more than a filter may name, so that a cut text equals none of them and keeps its place
-/// in their order.
+/// Bytes of a text that are kept: one more than a filter may name, so that a truncated text equals none of them and
+/// keeps its order.
 const TEXT_BYTES: usize = MAX_TEXT_BYTES + 1;
 /// Bytes of a text that a field can be compared with.
 pub const MAX_TEXT_BYTES: usize = 1024;
 /// Bytes of a path that can be looked up; fields with longer ones are not found by filters.
 const PATH_BYTES: usize = 512;
-/// Objects inside of one another that are looked into.
+/// Depth of nested objects that are indexed.
 const DEPTH: usize = 32;
 
 /// The path of a document's title.

@@ -1,4 +1,4 @@
-//! Conditions on documents' fields, and the nodes that pass them.
+//! Filters: conditions on documents' fields, and the set of nodes that match them.
 
 use std::io;
 use std::ops::Bound;
@@ -13,15 +13,15 @@ use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::search::NodeSet;
 
-/// Which documents pass. A field is `key`, `title`, or one of the metadata, nested ones joined by dots. A condition on a
+/// Which documents match. A field is `key`, `title`, or one of the metadata, nested ones joined by dots. A condition on a
 /// field holds when one of the field's values meets it; without a value of the condition's type it does not hold.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Filter {
-    /// Every one; all documents where there is none.
+    /// All conditions; all documents where there are none.
     All(Vec<Filter>),
-    /// At least one; no document where there is none.
+    /// At least one condition; no document where there are none.
     Any(Vec<Filter>),
-    /// Those that do not pass.
+    /// The documents that do not match.
     Not(Box<Filter>),
     /// The field has one of these values.
     OneOf {
@@ -30,21 +30,21 @@ pub enum Filter {
         /// Wanted.
         values: Vec<FieldValue>,
     },
-    /// The field has a number or text between two ends, which belong to the range or do not. Ends of different types have
-    /// nothing between them.
+    /// The field has a number or text between two bounds, each inclusive or exclusive. Between bounds of different types
+    /// there is nothing.
     Range {
         /// Its name.
         field: String,
-        /// Lower end. Without any end nothing passes.
+        /// Lower bound. Without any bound nothing matches.
         min: Bound<FieldValue>,
-        /// Upper end.
+        /// Upper bound.
         max: Bound<FieldValue>,
     },
     /// Documents with these keys.
     Keys(Vec<String>),
 }
 
-/// Documents read between two looks at whether to end.
+/// Documents read between two checks for cancellation.
 const DOCUMENTS_BETWEEN_CHECKS: u32 = 4096;
 
 /// The terms of one indexed field, and their documents.
@@ -92,7 +92,7 @@ impl Terms<'_> {
         Ok(())
     }
 
-    /// Interrupted where `cancel` says so.
+    /// An error of kind `Interrupted` where the work was cancelled.
     fn documents(&mut self, info: &tantivy::postings::TermInfo, into: &mut FixedBitSet) -> io::Result<()> {
         let mut documents = self.reader.read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
         let mut document = documents.doc();
@@ -101,7 +101,7 @@ impl Terms<'_> {
                 return Err(io::ErrorKind::Interrupted.into());
             }
             self.read = self.read.wrapping_add(1);
-            // A damaged list may name a document that is not there.
+            // A damaged posting list may name a document that does not exist.
             if (document as usize) < into.len() {
                 into.insert(document as usize);
             }
@@ -112,7 +112,7 @@ impl Terms<'_> {
 }
 
 impl Filter {
-    /// The nodes of a shard that pass; nothing where `cancel` ended the work.
+    /// The nodes of a shard that match; none where the work was cancelled.
     pub fn nodes(&self, shard: &TextShard, cancel: &dyn Cancel) -> Result<Option<NodeSet>> {
         match self.bits(shard, cancel) {
             Ok(bits) => Ok(Some(bits.into())),
@@ -172,7 +172,7 @@ fn terms<'a>(shard: &TextShard, field: Field, cancel: &'a dyn Cancel) -> tantivy
     segment.map(|segment| segment.inverted_index(field).map(|reader| Terms { reader, cancel, read: 0 })).transpose()
 }
 
-/// The value of an end.
+/// The value of a bound.
 pub(super) fn value(end: Bound<&FieldValue>) -> Option<&FieldValue> {
     match end {
         Bound::Included(value) | Bound::Excluded(value) => Some(value),
@@ -193,7 +193,7 @@ fn range(
         return Ok(());
     }
     if field == facts::KEY {
-        // Keys are texts: no number lies among them.
+        // Keys are texts: no number is among them.
         let key =
             |end: &FieldValue| if let FieldValue::Text(key) = end { key.clone().into_bytes() } else { Vec::new() };
         return match terms(shard, shard.fields.key, cancel)?.filter(|_| kind == facts::TEXT) {

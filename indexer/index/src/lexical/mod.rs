@@ -1,6 +1,6 @@
 //! The tantivy index of a shard's documents: stored fields, and BM25 with statistics of the whole corpus.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `schema.rs` | fields |
 //! | `analyzer.rs` | text to terms |
@@ -8,11 +8,11 @@
 //! | `reader.rs` | stored fields |
 //! | `read_only.rs` | a directory without locks and writes, for reading |
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
-//! | `facts.rs` | titles and metadata as terms that sort |
-//! | `filter.rs` | conditions on fields, and the nodes that meet them |
-//! | `notes.rs` | what a filter asks for that no document has |
-//! | `bm25.rs` | the best documents of a question, and why |
-//! | `wand.rs` | block-max WAND that can be stopped |
+//! | `facts.rs` | titles and metadata as sortable terms |
+//! | `filter.rs` | filters: conditions on fields, and the nodes that match them |
+//! | `notes.rs` | notes on fields and types of a filter that no document has |
+//! | `bm25.rs` | the best documents of a question by BM25, and explanations |
+//! | `wand.rs` | cancellable block-max WAND |
 
 mod analyzer;
 mod bm25;
@@ -36,7 +36,7 @@ pub use writer::{TextDocument, TextWriter};
 
 use crate::error::Error;
 
-/// tantivy's error with the directory that it is about.
+/// Adds the directory to an error of tantivy.
 fn text_error(path: &std::path::Path) -> impl Fn(tantivy::TantivyError) -> Error + '_ {
     |reason| Error::Text { path: path.to_owned(), reason }
 }

@@ -1,5 +1,5 @@
-//! What a filter asks for that no document has: a field, or a value of a type. Such a filter is not wrong, and lets
-//! nothing pass, which is rarely what was meant.
+//! Notes on a filter that names a field, or a type of value, which no document has. Such a filter is valid and matches
+//! nothing, which is rarely intended.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 
 /// Notes on one filter.
 const MOST: usize = 16;
-/// Types of values, and what they are called.
+/// Types of values, and their names in notes.
 const KINDS: [(u8, &str, &str); 3] =
     [(facts::TEXT, "a text", "texts"), (facts::NUMBER, "a number", "numbers"), (facts::FLAG, "a flag", "flags")];
 

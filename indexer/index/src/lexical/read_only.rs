@@ -1,5 +1,5 @@
-//! A tantivy directory that is only ever read: takes no locks and writes nothing, so that an index serves from a
-//! read-only mount and stays byte for byte what its manifest says.
+//! A read-only tantivy directory: takes no locks and writes nothing, so that an index can be served from a read-only
+//! mount and stays byte for byte as its manifest says.
 
 use std::io;
 use std::path::Path;
@@ -19,7 +19,7 @@ impl ReadOnlyDirectory {
 }
 
 fn refused() -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, "a published index is not written to")
+    io::Error::new(io::ErrorKind::PermissionDenied, "a published index is read-only")
 }
 
 impl Directory for ReadOnlyDirectory {

@@ -54,7 +54,7 @@ impl TextShard {
                    the index again",
         };
         let (expected, fields) = schema();
-        // tantivy trusts the lengths inside of its files, and panics where a damaged one leads out of the map.
+        // tantivy trusts the lengths in its files, and panics where a damaged one is out of range.
         let opened = std::panic::catch_unwind(AssertUnwindSafe(|| -> tantivy::Result<(bool, Searcher)> {
             let index = Index::open(ReadOnlyDirectory::open(dir)?)?;
             index.tokenizers().register(ANALYZER, analyzer());

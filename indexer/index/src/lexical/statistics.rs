@@ -1,5 +1,5 @@
 //! Document count, lengths and document frequencies over all shards, so that a document's score does not depend on
-//! the shard that it landed in.
+//! the shard that it is in.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ impl CorpusStatistics {
         Self { shards: shards.into_iter().map(|shard| (shard.path().to_owned(), shard.searcher.clone())).collect() }
     }
 
-    /// What is known of these terms: one look-up for each different term and shard. `cancel` is asked before each term;
+    /// The statistics of these terms: one look-up for each different term and shard. `cancel` is polled before each term;
     /// nothing where it ended the work.
     pub(super) fn of(&self, field: Field, terms: &[Term], cancel: &dyn Cancel) -> Result<Option<TermStatistics>> {
         let mut known = TermStatistics {
@@ -55,7 +55,7 @@ impl CorpusStatistics {
     }
 }
 
-/// What BM25 asks about the whole corpus, for the terms of one question. Others are in no document.
+/// Statistics of the whole corpus for the terms of one question. Other terms count as absent.
 #[derive(Debug, Clone)]
 pub(super) struct TermStatistics {
     documents: u64,

@@ -115,7 +115,7 @@ impl CancelCheck<'_> {
 }
 
 /// Calls `take` with every document that scores more than a threshold, ascending; `take` returns the next threshold, and
-/// documents that cannot exceed it are skipped. False where `cancel` ended it.
+/// documents that cannot exceed it are skipped. False where it was cancelled.
 pub(super) fn block_max_wand(
     mut cursors: Vec<TermCursor<'_>>,
     norms: &FieldNormReader,
@@ -168,7 +168,7 @@ pub(super) fn block_max_wand(
     true
 }
 
-/// The first document that may exceed the threshold: how many terms stand before it, how many not after it, and itself.
+/// The first document that may exceed the threshold: the number of terms before it, the number of terms not after it, and the document.
 fn find_pivot(terms: &[&mut TermCursor<'_>], threshold: Score) -> Option<(usize, usize, DocId)> {
     let mut most = 0.0;
     let before = terms.iter().position(|term| {

@@ -65,7 +65,7 @@ impl TextWriter {
         fields.add_text(self.fields.title, document.title);
         fields.add_text(self.fields.text, document.text);
         fields.add_text(self.fields.metadata, document.metadata_json);
-        // Two values of one field: no word of the title joins one of the text.
+        // Two values of one field, so that no word of the title merges with one of the text.
         fields.add_text(self.fields.body, document.title);
         fields.add_text(self.fields.body, document.text);
         for fact in facts::terms(document.title, document.metadata_json) {

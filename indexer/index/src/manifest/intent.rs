@@ -1,7 +1,7 @@
-//! The mark of a publish under way: an empty file `.publishing-NNNNNN`, made durable before the manifest is written and
+//! The mark of a publish in progress: an empty file `.publishing-NNNNNN`, made durable before the manifest is written and
 //! removed after `CURRENT` names it. A manifest with a mark that `CURRENT` does not name was never published.
 //!
-//! A roll-back also leaves manifests above `CURRENT`; those have no mark, and can be gone to again. Indexes of earlier
+//! A roll-back also leaves manifests above `CURRENT`; those have no mark, and remain available. Indexes of earlier
 //! releases have no marks at all.
 
 use std::io::ErrorKind;
@@ -24,13 +24,13 @@ fn generation_of(name: &str) -> Option<u64> {
     (mark_name(generation) == name).then_some(generation)
 }
 
-/// Says that a generation is about to be published.
+/// Marks a generation that is about to be published.
 pub(super) fn begin(index: &Path, generation: u64) -> Result<()> {
     fs_err::File::create(index.join(mark_name(generation)))?;
     Ok(sync_dir(index)?)
 }
 
-/// Says that `CURRENT` has named it.
+/// Removes the mark once `CURRENT` names the generation.
 pub(super) fn end(index: &Path, generation: u64) -> Result<()> {
     remove(&index.join(mark_name(generation)))?;
     Ok(sync_dir(index)?)
@@ -47,7 +47,7 @@ fn remove(path: &Path) -> Result<()> {
 pub(super) fn unpublished(index: &Path) -> Result<Vec<u64>> {
     let mut marked = numbers(index, generation_of)?;
     if !marked.is_empty() {
-        // Where the pointer is damaged nobody can say; then no manifest is given up.
+        // Unknown where the pointer is damaged; then no manifest is removed.
         let Ok(current) = current_generation(index) else { return Ok(Vec::new()) };
         marked.retain(|generation| current != Some(*generation));
     }
@@ -55,7 +55,7 @@ pub(super) fn unpublished(index: &Path) -> Result<Vec<u64>> {
 }
 
 /// Removes what killed publishes have left: manifests that `CURRENT` never named, and marks. The lock proves that none is
-/// under way. The shards of such a manifest are then named by none.
+/// in progress. The shards of such a manifest are then unreferenced.
 pub fn settle(index: &Path, _lock: &WriteLock) -> Result<()> {
     let marked = numbers(index, generation_of)?;
     if marked.is_empty() {

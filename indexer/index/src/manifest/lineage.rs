@@ -1,4 +1,4 @@
-//! Which generation comes before another one.
+//! The predecessor of a generation.
 
 use std::path::Path;
 

@@ -1,12 +1,12 @@
 //! Generations: which files an index consists of, and the pointer to the current one.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | `record.rs` | what a manifest says |
+//! | `record.rs` | the content of a manifest |
 //! | `pointer.rs` | names of manifests, and `CURRENT` |
 //! | `store.rs` | load, publish, point: `CURRENT` is replaced by rename, its checksum verified on load |
-//! | `intent.rs` | the mark of a publish under way: what a killed one leaves is never taken for a generation |
-//! | `lineage.rs` | which generation comes before another one |
+//! | `intent.rs` | the mark of a publish in progress, so that a killed one is never taken for a generation |
+//! | `lineage.rs` | the predecessor of a generation |
 
 mod intent;
 mod lineage;

@@ -1,4 +1,4 @@
-//! What a manifest says.
+//! The content of a manifest.
 
 use serde::{Deserialize, Serialize};
 

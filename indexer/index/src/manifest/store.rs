@@ -1,4 +1,4 @@
-//! Load, publish, point.
+//! Loads and publishes manifests, and moves the `CURRENT` pointer.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
         return Err(Error::Newer { path: path.to_owned(), got: version.format_version, supported: MANIFEST_VERSION });
     }
     let manifest: Manifest = serde_json::from_slice(bytes).map_err(broken)?;
-    // Names become paths: one that climbs out of the index must not be followed.
+    // Names become paths, which must not lead out of the index.
     let plain = |name: &str| {
         !name.is_empty() && Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
     };
@@ -81,20 +81,20 @@ pub fn generations(index: &Path) -> Result<Vec<u64>> {
 }
 
 /// The number of the generation that is published next: above all that are there, also those above `CURRENT`, which a
-/// roll-back leaves. The lock proves that nobody else takes it.
+/// roll-back leaves. The lock proves that no other process uses it.
 pub fn next_generation(index: &Path, _lock: &WriteLock) -> Result<u64> {
     let newest = numbers(index, generation_of)?.last().copied();
-    // A pointer that cannot be read is replaced by the next publish, which is the way to mend it.
+    // A pointer that cannot be read is replaced by the next publish, which repairs it.
     let newest = newest.max(current_generation(index).ok().flatten()).unwrap_or(0);
     newest.checked_add(1).ok_or_else(|| {
         let (expected, got) = ("a generation that another one can follow".to_owned(), newest.to_string());
-        let hint = "No build has counted so far: remove the file";
+        let hint = "No build has made so many generations: remove the file";
         Error::Format { path: index.join(manifest_name(newest)), part: "name".to_owned(), expected, got, hint }
     })
 }
 
-/// Writes a manifest and points `CURRENT` at it. The lock proves that nobody else does. A process that ends in between
-/// leaves a manifest that is no generation: [`generations`] and [`load`] pass it over, and [`settle`](super::settle)
+/// Writes a manifest and points `CURRENT` at it. The lock proves that no other process does. A process that ends in between
+/// leaves a manifest that is no generation: [`generations`] and [`load`] ignore it, and [`settle`](super::settle)
 /// removes it.
 pub fn publish(index: &Path, manifest: &Manifest, lock: &WriteLock) -> Result<()> {
     intent::settle(index, lock)?;

@@ -100,7 +100,7 @@ fn a_generation_that_was_never_published_is_none() {
     fs_err::write(path(".publishing-000004"), "").unwrap();
     settle(index, &lock).unwrap();
     assert!(!path(".publishing-000004").exists());
-    // Nobody can say what a damaged pointer named.
+    // It is unknown what a damaged pointer named.
     fs_err::write(path(".publishing-000003"), "").unwrap();
     fs_err::write(path("CURRENT"), "rubbish").unwrap();
     assert_eq!(generations(index).unwrap(), [1, 2, 3]);

@@ -1,17 +1,17 @@
-//! Whether stored codes are those of a row: checked by `verify`, since searches go where codes lead.
+//! Checks that stored codes are those of a row, for `verify`.
 
 use super::codec::{Codec, Factors};
 use crate::kernels::dot;
 use crate::model::Metric;
 
-/// What one slot holds.
+/// The codes of one slot.
 pub(super) struct Stored<'a> {
     pub(super) line: &'a [u64],
     pub(super) codes: &'a [u8],
     pub(super) factors: Factors,
 }
 
-/// Memory of [`differ`], reused.
+/// Scratch memory of [`differ`].
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     line: Vec<u64>,
@@ -36,7 +36,7 @@ pub(super) fn differ(
     codec.residual(row, residual);
     let length = |values: &[f32]| dot(values, values).sqrt();
     let (long, short) = (length(row), length(residual));
-    // What the residual, and so everything made of it, may have moved by.
+    // How much the residual, and so everything computed from it, may differ by rounding.
     let moved = rounding * long + 1e-4 * short;
     let near = |a: f32, b: f32, by: f32| (a - b).abs() <= by;
     let by_bias = match codec.metric() {
@@ -44,7 +44,7 @@ pub(super) fn differ(
         Metric::L2 => moved * (short + moved),
     };
     let Factors { sketch, error, scale, bias } = stored.factors;
-    // Where a residual is no longer than it may have moved, its shape says nothing.
+    // A residual no longer than the possible rounding has no meaningful direction.
     let tells = short > 20.0 * moved;
     let factors = [
         ("bias", near(bias, fresh.bias, by_bias)),

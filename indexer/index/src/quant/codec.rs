@@ -1,11 +1,11 @@
-//! One shard's quantiser: the centre, the rotation, and what a question becomes before it meets codes.
+//! One shard's quantiser: the centre, the rotation, and the preparation of questions.
 
 use super::rotation::Rotation;
 use crate::kernels::dot;
 use crate::model::Metric;
 use crate::rows::VectorRows;
 
-/// Rows that the mean is taken of at most: the mean of a sample is as good a centre.
+/// Most rows that the mean is taken of: the mean of a sample is as good a centre.
 const FIT_ROWS: usize = 1 << 16;
 /// Planes of the four-bit question.
 pub(super) const PLANES: usize = 4;
@@ -20,29 +20,29 @@ pub struct Codec {
     rotation: Rotation,
 }
 
-/// A question, or a row in the place of one, ready to be compared with codes. Reused from one question to the next.
+/// A question, or a row used as one, prepared for comparison with codes. Reused from one question to the next.
 #[derive(Debug, Clone, Default)]
 pub struct Prepared {
     /// Rotated residual, rounded to int8; padded with zeros to whole cache lines.
     pub(super) values: Vec<i8>,
     /// The same rounded to four bits in two's complement, one plane of bits after another.
     pub(super) planes: Vec<u64>,
-    /// What int8 products are multiplied with.
+    /// The factor of int8 products.
     pub(super) scale: f32,
     /// 128 times the sum of `values`: rows are stored with 128 added.
     pub(super) offset: i32,
-    /// What sketch products are multiplied with.
+    /// The factor of sketch products.
     pub(super) sketch_scale: f32,
     /// Sum of the four-bit values.
     pub(super) sketch_sum: i32,
     /// Length of the residual.
     pub(super) norm: f32,
-    /// Part of the score that no row changes.
+    /// The part of the score that does not depend on the row.
     pub(super) base: f32,
     residual: Vec<f32>,
 }
 
-/// What a row becomes.
+/// The factors of an encoded row.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Factors {
     /// Sign agreements to inner product: squared length of the residual over the sum of its absolute values.
@@ -62,7 +62,7 @@ fn round(value: f32) -> i32 {
     (value + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()).cast_signed()
 }
 
-/// What values are multiplied with so that `largest` becomes `steps`; 0 where `largest` is so small that this is not
+/// The factor that scales `largest` to `steps`; 0 where `largest` is so small that this is not
 /// finite: such values count as 0.
 fn steps_per(steps: f32, largest: f32) -> f32 {
     let inverse = steps / largest;
@@ -137,7 +137,7 @@ impl Codec {
         }
         let bias = match self.metric {
             Metric::Cosine => dot(row, &self.centre),
-            // Residuals alone: far from the origin the products of whole rows would leave no digit for a distance.
+            // Residuals only: far from the origin, differences of products of whole rows would lose all precision.
             Metric::L2 => -squared / 2.0,
         };
         let mut factors = Factors { sketch: 0.0, error: 0.0, scale, bias };
@@ -174,7 +174,7 @@ impl Codec {
         prepared.residual = residual;
     }
 
-    /// The part of a score between two rows that the first of them decides.
+    /// The part of a score of two rows that depends on the first only.
     pub(super) fn code_base(&self, factors: Factors) -> f32 {
         match self.metric {
             Metric::Cosine => factors.bias - self.centre_squared,
@@ -184,7 +184,7 @@ impl Codec {
 }
 
 impl Prepared {
-    /// Nothing: every score is not a number.
+    /// No question: every score is NaN.
     pub(super) fn none() -> Self {
         Self { scale: f32::NAN, ..Self::default() }
     }

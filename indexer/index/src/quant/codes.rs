@@ -8,7 +8,7 @@ use super::codec::{Codec, Factors, Prepared};
 use crate::kernels::{self, Kernels, kernels};
 use crate::rows::VectorRows;
 
-/// Words behind the bits of a sketch: four factors of f32.
+/// Words after the bits of a sketch: four factors of f32.
 const FACTOR_WORDS: usize = 2;
 
 /// Words of one sketch with its factors: a power of two up to a cache line (8 words), else whole cache lines.
@@ -38,7 +38,7 @@ impl Codes {
     pub fn encode(rows: &(impl VectorRows + ?Sized), codec: Codec) -> Self {
         let (words, bytes) = (line_words(codec.dim()), row_bytes(codec.dim()));
         let mut lines = vec![0u64; rows.len() * words];
-        // 128 stands for 0, also in the padding.
+        // 128 represents 0, also in the padding.
         let mut codes = vec![128u8; rows.len() * bytes];
         let bits = codec.dim().div_ceil(64);
         lines.par_chunks_exact_mut(words).zip(codes.par_chunks_exact_mut(bytes)).enumerate().for_each_init(
@@ -83,7 +83,7 @@ fn unpack(word: u64) -> (f32, f32) {
     (f32::from_bits(word as u32), f32::from_bits((word >> 32) as u32))
 }
 
-/// Codes in place. A row that does not exist scores NaN, which no search keeps.
+/// A view of codes. A row that does not exist scores NaN, which no search keeps.
 #[derive(Debug, Clone, Copy)]
 pub struct CodesView<'a> {
     codec: &'a Codec,
@@ -119,7 +119,7 @@ impl<'a> CodesView<'a> {
     }
 
     /// Whether a slot's codes are those of `row`, whose values may have been rounded since by `rounding` of its length.
-    /// The name of what is not, where something is not.
+    /// Returns the name of the first part that is not.
     pub(crate) fn differ(&self, slot: u32, row: &[f32], rounding: f32, scratch: &mut Scratch) -> Option<&'static str> {
         let (Some(line), Some(codes), Some(factors)) = (self.line(slot), self.row(slot), self.factors(slot)) else {
             return Some("codes");
@@ -151,7 +151,7 @@ impl<'a> CodesView<'a> {
         Some(Factors { sketch, error, scale, bias })
     }
 
-    /// Asks for the sketches of rows that [`Self::estimate`] will read.
+    /// Prefetches the sketches of rows that [`Self::estimate`] will read.
     pub fn prefetch_lines(&self, slots: &[u32]) {
         for slot in slots {
             if let Some(line) = self.line(*slot) {
@@ -160,7 +160,7 @@ impl<'a> CodesView<'a> {
         }
     }
 
-    /// Asks for an int8 row that [`Self::score`] will read.
+    /// Prefetches an int8 row that [`Self::score`] will read.
     pub fn prefetch_row(&self, slot: u32) {
         if let Some(row) = self.row(slot) {
             kernels::prefetch(row);
@@ -205,7 +205,7 @@ impl<'a> CodesView<'a> {
         }
     }
 
-    /// Prepares a row in the place of a question; from its int8 code. Nothing scores for a row that does not exist.
+    /// Prepares a row as a question, from its int8 code. For a row that does not exist every score is NaN.
     pub fn prepare(&self, slot: u32, prepared: &mut Prepared) {
         match (self.row(slot), self.factors(slot)) {
             (Some(row), Some(factors)) => self.codec.prepare_code(row, factors, prepared),

@@ -1,11 +1,11 @@
-//! Codes: what a search compares before it looks at full vectors.
+//! Quantised codes, which a search compares before the full vectors.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `rotation.rs` | a seeded orthogonal transform that spreads a vector's energy over all coordinates |
-//! | `codec.rs` | one shard's quantiser: centre, rotation, and what a question becomes |
+//! | `codec.rs` | one shard's quantiser: centre, rotation, and the preparation of questions |
 //! | `codes.rs` | the codes of all rows: sketches of one bit per value, and int8 rows; their scores |
-//! | `check.rs` | whether stored codes are those of a row |
+//! | `check.rs` | check of stored codes against a row |
 //!
 //! Every row has two codes, made of the same rotated residual `r = R (x - c)`, where `c` is the mean of all rows:
 //!
@@ -14,7 +14,7 @@
 //! * an **int8 row**: `r` divided by `max |r| / 127` and rounded. Its score is within a few 1e-4 of the exact one for
 //!   unit vectors, and the best candidates are scored again from the vectors themselves.
 //!
-//! The rotation is what lets one scale per row be enough: no coordinate stands out after it.
+//! The rotation makes one scale per row sufficient: after it, no coordinate is much larger than the others.
 
 mod check;
 mod codec;

@@ -40,7 +40,7 @@ impl Rotation {
         Self { dim, block, signs, seed }
     }
 
-    /// What it was made from.
+    /// Its seed.
     pub fn seed(&self) -> u64 {
         self.seed
     }

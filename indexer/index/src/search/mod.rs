@@ -1,6 +1,6 @@
 //! Vector search: the beam search over quantised codes, and the exact scan.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `hits.rs` | the result of every search: hits, their cost, and whether it was complete |
 //! | `params.rs` | parameters of a search, and the rule that stops it |

@@ -1,6 +1,6 @@
 //! One shard: `dense.dyad` written once, then mapped and searched.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `writer.rs` | vectors, graph, keys and certificate into one file |
 //! | `reader.rs` | opening in constant time; views |

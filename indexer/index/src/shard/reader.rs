@@ -37,7 +37,7 @@ pub struct DenseShard {
 }
 
 impl DenseShard {
-    /// Maps a file and checks header, META, CERTIFICATE and the arrays' places. Time does not depend on the number
+    /// Maps a file and checks header, META, CERTIFICATE and the offsets of the arrays. Time does not depend on the number
     /// of vectors.
     pub fn open(path: &Path) -> Result<Self> {
         let map = Mapped::open(path)?;
@@ -87,7 +87,7 @@ impl DenseShard {
         self.damage.get().map(|fault| fault_of(self.path(), fault.clone()))
     }
 
-    /// The file as it was opened, whatever has its name now.
+    /// The file that was opened, whatever file has its name now.
     pub(super) fn file(&self) -> &fs_err::File {
         self.map.file()
     }
@@ -110,12 +110,12 @@ impl DenseShard {
         &self.header
     }
 
-    /// What made the shard.
+    /// Model and build parameters.
     pub fn meta(&self) -> &ShardMeta {
         &self.meta
     }
 
-    /// What the build measured.
+    /// The certificate.
     pub fn certificate(&self) -> &Certificate {
         &self.certificate
     }
@@ -134,7 +134,7 @@ impl DenseShard {
     pub fn rows(&self) -> StoredRows<'_> {
         let (dim, n) = (self.header.dim as usize, self.len());
         let view = StoredRows::new(bytes(&self.map, self.vectors), self.header.row_type, dim, n);
-        // `open` has built this very view once; a map does not change.
+        // `open` has already built this view; a map does not change.
         view.unwrap_or_else(|_| StoredRows::empty())
     }
 
@@ -160,7 +160,7 @@ impl DenseShard {
         Some(key).filter(|key| !key.is_empty())
     }
 
-    /// The node with a key. An error where the keys are damaged, so that it cannot be told whether it is there.
+    /// The node with a key. An error where the keys are damaged, so that it is unknown whether the key exists.
     pub fn find(&self, key: &str) -> Result<Option<u32>> {
         self.keys().find(key).map_err(|fault| {
             self.note_damage(fault.clone());
@@ -171,7 +171,7 @@ impl DenseShard {
     /// The mapped keys.
     pub fn keys(&self) -> KeysView<'_> {
         let view = KeysView::new(bytes(&self.map, self.keys), self.header.vectors);
-        // `open` has built this very view once; a map does not change.
+        // `open` has already built this view; a map does not change.
         view.unwrap_or_else(|_| KeysView::empty())
     }
 

@@ -1,8 +1,7 @@
-//! Every byte read, every invariant checked.
+//! Verification of a shard: reads every byte, and checks every invariant.
 //!
 //! Checksums are of bytes that `read` gives, so that a file which was shortened, or a disk that fails, is an error here and
-//! not the end of the process. What the bytes mean is looked at in the map, after the file's length has been compared once
-//! more; a file that is shortened during that time still ends the process.
+//! not the end of the process. The content is checked in the map, after the file's length has been compared again; a file that is shortened during that time still ends the process.
 
 use std::io;
 
@@ -18,9 +17,9 @@ use crate::search::NodeSet;
 
 /// Squared lengths of unit vectors may differ from 1 by this much (f32 rounding, and f16 embeddings).
 const UNIT_TOLERANCE: f32 = 1e-2;
-/// Bytes read at a time, and between two looks at whether to end.
+/// Bytes read at a time, and between two checks for cancellation.
 const READ: usize = 1 << 20;
-/// Vectors checked between two looks at whether to end.
+/// Vectors checked between two checks for cancellation.
 const BETWEEN_CHECKS: u32 = 1 << 12;
 
 fn squared(row: &[f32]) -> f32 {
@@ -33,18 +32,18 @@ const CHECKED_CODES: usize = 10_000;
 /// What a full check of a shard found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// One line per problem, each naming file and section; empty when sound.
+    /// One line per problem, each naming file and section; empty for a valid shard.
     pub problems: Vec<String>,
     /// Bytes read.
     pub bytes_read: u64,
-    /// `cancel` ended the check: what is not named may still be wrong.
+    /// Whether the check was cancelled: there may be more problems.
     pub stopped: bool,
 }
 
-/// Why a check ended.
+/// Why a check ended early.
 enum End {
     Fault(Fault),
-    /// The file cannot be read, or is not what was opened: nothing more is looked at.
+    /// The file cannot be read, or is not what was opened: nothing more is checked.
     Read(crate::error::Error),
     Stopped,
 }
@@ -66,8 +65,8 @@ fn look(cancel: &dyn Cancel) -> Result<(), End> {
 }
 
 impl DenseShard {
-    /// Reads the whole file: checksums of all sections, then what they mean. `cancel` is asked now and then, and ends the
-    /// check, and what was found so far is told.
+    /// Reads the whole file: checksums of all sections, then what they mean. A cancelled
+    /// check returns what it has found so far.
     pub fn verify(&self, cancel: &dyn Cancel) -> Verified {
         let mut found = Verified { bytes_read: self.header().file_len, ..Verified::default() };
         let mut damaged = Vec::new();
@@ -81,8 +80,8 @@ impl DenseShard {
         found
     }
 
-    /// Reads every section and compares its checksum, where [`Self::verify`] looks at what the bytes mean too. What is wrong
-    /// is kept as [`Self::damage`]. False where `cancel`, which is asked before every mebibyte, ended the work. An error says
+    /// Reads every section and compares its checksum, where [`Self::verify`] checks their content too. Faults are
+    /// recorded as [`Self::damage`]. False where `cancel`, which is polled before every MiB, ended the work. An error says
     /// that the file cannot be read, and nothing of what it holds.
     pub fn check_sums(&self, cancel: &dyn Cancel) -> crate::error::Result<bool> {
         for entry in &self.header().sections {
@@ -102,7 +101,7 @@ impl DenseShard {
         damaged: &mut Vec<SectionKind>,
         problems: &mut Vec<String>,
     ) -> Result<(), End> {
-        // A fault of one part leaves the others to be looked at; only what ends the reading ends it all.
+        // After a fault of one part the others are still checked; only a read error ends the check.
         let mut note = |checked: Result<(), End>| match checked {
             Err(End::Fault(fault)) => {
                 problems.push(fault_of(self.path(), fault).to_string());
@@ -119,7 +118,7 @@ impl DenseShard {
         }
         note(self.check_padding(cancel))?;
         self.check_length()?;
-        // The meaning of damaged bytes is of no interest.
+        // The content of damaged sections is not checked.
         let sound = |kind| !damaged.contains(&kind);
         if self.certificate().vectors != self.len() as u64 {
             note(Err(Fault::new("CERTIFICATE, vectors", self.len(), self.certificate().vectors).into()))?;
@@ -203,7 +202,7 @@ impl DenseShard {
         Ok(())
     }
 
-    /// Codes made again from the vectors of a sample of slots must be the stored ones, up to rounding.
+    /// Codes recomputed from the vectors of a sample of slots must be the stored ones, up to rounding.
     fn check_codes(&self) -> Result<(), Fault> {
         let (codes, rows, graph) = (self.codes(), self.rows(), self.graph());
         let rounding = match self.header().row_type {
@@ -223,7 +222,7 @@ impl DenseShard {
         Ok(())
     }
 
-    /// In place: a graph of many vectors is not copied into a process that serves it.
+    /// Checked in the map, so that a large graph is not copied into a process that serves it.
     fn check_graph(&self, cancel: &dyn Cancel) -> Result<(), End> {
         let graph = self.graph();
         if let Some(node) = NodeSet::first_repeated(self.len(), graph.order()) {
@@ -246,7 +245,7 @@ impl DenseShard {
     }
 }
 
-/// Hands the bytes of a section to `take`, some at a time, as `read` gives them.
+/// Passes the bytes of a section to `take` in blocks, as `read` returns them.
 fn read_range(
     file: &fs_err::File,
     entry: SectionEntry,

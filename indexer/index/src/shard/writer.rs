@@ -1,4 +1,4 @@
-//! Vectors, codes, graph, keys and certificate into one file.
+//! Writes vectors, codes, graph, keys and certificate into one file.
 
 use std::io::{BufWriter, Seek as _, SeekFrom, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::layout::Arranged;
 use crate::model::{BuildRecord, ModelRecord};
 use crate::search::{MAX_SLOTS, VectorRows};
 
-/// META: what made the shard.
+/// META: the model and the build of the shard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardMeta {
     /// The model of the vectors.
@@ -27,7 +27,7 @@ pub struct ShardMeta {
 /// All that goes into `dense.dyad`. Node `i` has row `i` and key `i`.
 #[derive(Clone, Copy)]
 pub struct ShardInput<'a> {
-    /// What made the shard.
+    /// Model and build parameters.
     pub meta: &'a ShardMeta,
     /// Unit vectors of `meta.model.dim` values.
     pub vectors: &'a dyn VectorRows,
@@ -37,7 +37,7 @@ pub struct ShardInput<'a> {
     pub arranged: &'a Arranged,
     /// Distinct document keys.
     pub keys: &'a [String],
-    /// What the build measured.
+    /// The certificate.
     pub certificate: &'a Certificate,
 }
 
@@ -132,7 +132,7 @@ pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
 
 type Out = BufWriter<fs_err::File>;
 
-/// Where the file stands while sections are written.
+/// The write position while sections are written.
 struct Place {
     file: Out,
     end: u64,

@@ -1,7 +1,7 @@
 //! One writer per index: the lock of its directory.
 //!
 //! It is held while `CURRENT` moves and while leftovers are looked for, which takes milliseconds, and never while an
-//! index is built: so whoever finds it taken waits a little.
+//! index is built: so a process that finds it taken waits a little.
 
 use std::path::Path;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //! A map is only as sound as its file. One that is shortened or overwritten in place, or whose disk fails, ends a process
 //! that reads the map there (SIGBUS), and nothing short of a signal handler can make an error of it. So files are written
 //! once under a new name and replaced by `rename`, lengths are compared before a map is made, and `verify` reads with
-//! `read` what it checks, before it looks at the map.
+//! `read` what it checks, before it reads the map.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// Maps a whole file. Only for files that nobody changes any more: those of a shard, which are written once, and a
+    /// Maps a whole file. Only for files that are no longer changed: those of a shard, which are written once, and a
     /// [`Scratch`](super::Scratch), which has no name left.
     #[expect(unsafe_code, reason = "mapping a file is unsafe because another process could change it")]
     pub(crate) fn open(path: &Path) -> Result<Self> {
@@ -43,13 +43,13 @@ impl Mapped {
         &self.file
     }
 
-    /// Tells the kernel that a range will be read in no order. A kernel that cannot take advice changes nothing; neither
+    /// Advises the kernel that a range will be read in random order. A kernel that cannot take advice changes nothing; neither
     /// does a range that reaches beyond the file.
     pub fn advise_random(&self, offset: u64, len: u64) {
         self.advise(Advice::Random, offset, len);
     }
 
-    /// Tells the kernel that a range will be needed soon.
+    /// Advises the kernel that a range will be needed soon.
     pub fn advise_needed(&self, offset: u64, len: u64) {
         self.advise(Advice::WillNeed, offset, len);
     }
@@ -63,7 +63,7 @@ impl Mapped {
     #[expect(unsafe_code, reason = "this advice is unsafe for private memory that was written to")]
     pub fn advise_unneeded(&self, offset: u64, len: u64) {
         if let Some((offset, len)) = self.inside(offset, len) {
-            // SAFETY: the range lies in the map, which is of a file and read-only: dropped pages come back with the
+            // SAFETY: the range is in the map, which is of a file and read-only: dropped pages come back with the
             // file's bytes.
             let _ = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, offset, len) };
         }

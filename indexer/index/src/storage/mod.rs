@@ -1,6 +1,6 @@
 //! Files of an index: mapping, values that are written once and then mapped, the writer's lock.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `mapped.rs` | the only place that maps a file |
 //! | `scratch.rs` | values written once, then mapped, without a name |

@@ -1,5 +1,5 @@
 //! Values that are written once, in order, and then read from a map: the file has no name any more by then, so that
-//! nobody can change it, and its space is free again as soon as the map is dropped.
+//! no process can change it, and its space is free again as soon as the map is dropped.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};

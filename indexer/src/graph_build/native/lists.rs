@@ -31,7 +31,7 @@ pub(super) struct Lists {
     targets: Vec<AtomicU32>,
     /// Scores of the links, as bits.
     scores: Vec<AtomicU32>,
-    /// Links in each list; locked by whoever writes it.
+    /// Links in each list; locked by its writer.
     counts: Vec<Mutex<u32>>,
 }
 

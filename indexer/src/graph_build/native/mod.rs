@@ -1,6 +1,6 @@
 //! Our own builder: HNSW insertion (Malkov and Yashunin 2018) by codes instead of vectors, layer by layer.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `layer.rs` | insertion of all members of one layer, by many threads |
 //! | `lists.rs` | the growing neighbour lists of a layer |

@@ -41,7 +41,7 @@ fn assert_matches_oracle(lists: &Lists, graph: &Graph) {
 
 #[test]
 fn lost_reverse_links_come_back() {
-    // 0 and 1 reach layer 1. 2 found 0 but was evicted from its list; 3's link to 1 lies in 1's list of layer 1,
+    // 0 and 1 reach layer 1. 2 found 0 but was evicted from its list; 3's link to 1 is in 1's list of layer 1,
     // above 3's own level; 2 has an entry of the descent above its level; 3 lists 2 twice and itself.
     let lists = Lists {
         levels: vec![1, 1, 0, 0],

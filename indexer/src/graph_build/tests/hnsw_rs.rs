@@ -1,4 +1,4 @@
-//! The builder on synthetic and real vectors: recall beside the crate's own search, reachability, reproducibility.
+//! The builder on synthetic and real vectors: recall against the crate's own search, reachability, reproducibility.
 
 use dyad_command::Cancellation;
 use dyad_index::quant::{Codec, Codes};
@@ -29,7 +29,7 @@ fn by_graph(rows: &dyn VectorRows, graph: &Graph, query: &[f32], ef: usize, scra
     hnsw_search(rows, graph, query, Metric::Cosine, ef, scratch).hits
 }
 
-/// All rows behind the first `n` are questions. They are rows too, because the crate's distance looks numbers up.
+/// All rows after the first `n` are questions. They are rows too, because the crate's distance looks numbers up.
 struct First<'a>(&'a Rows, usize);
 
 impl VectorRows for First<'_> {
@@ -81,7 +81,7 @@ fn recall_is_no_worse_than_the_crates_own_on_clusters() {
 
 #[test]
 fn recall_is_no_worse_than_the_crates_own_on_real_embeddings() {
-    // The 2,000 rows behind the first n are the questions: with a few hundred the difference drowns in the noise.
+    // The 2,000 rows after the first n are the questions: with a few hundred the difference is below the noise.
     let Some(data) = real::minilm(12_000) else { return };
     assert_no_worse_than_the_crate(&data.rows, 10_000, &params(1));
 }
@@ -104,7 +104,7 @@ fn int8_scores_cost_next_to_no_recall() {
         found.sum::<usize>() as f64 / 2_000.0
     };
     let (exact, int8) = (recall(&HnswRs), recall(&HnswRsInt8));
-    assert!(int8 >= exact - 0.01, "{int8} beside {exact}");
+    assert!(int8 >= exact - 0.01, "{int8}, exactly {exact}");
 }
 
 #[test]

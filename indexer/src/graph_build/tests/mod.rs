@@ -1,12 +1,12 @@
 //! Graph building against slow oracles, on hand-made, random, synthetic and real data.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `synthetic.rs` | clustered and duplicated vectors |
 //! | `freeze.rs` | derived layers against their definition |
 //! | `repair.rs` | hard graphs: unreachable components, duplicates, full nodes |
-//! | `hnsw_rs.rs` | recall beside the crate's own search, reachability, reproducibility |
-//! | `native.rs` | recall beside the exact scan, hard sets, cancelling, both metrics |
+//! | `hnsw_rs.rs` | recall against the crate's own search, reachability, reproducibility |
+//! | `native.rs` | recall against the exact scan, hard sets, cancelling, both metrics |
 //! | `real.rs` | real text embeddings |
 
 use dyad_command::Cancellation;

@@ -1,4 +1,4 @@
-//! The native builder: recall beside the exact scan, hard sets, reproducibility, cancelling, both metrics.
+//! The native builder: recall against the exact scan, hard sets, reproducibility, cancelling, both metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -121,7 +121,7 @@ fn equal_vectors_and_the_smallest_graphs() {
     }
 }
 
-/// Cancels when so many rows are in.
+/// Cancels once this number of rows is inserted.
 struct CancelAt {
     rows: u64,
     seen: AtomicU64,

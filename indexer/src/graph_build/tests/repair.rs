@@ -72,7 +72,7 @@ fn a_sound_graph_is_left_as_it_is() {
 
 #[test]
 fn clusters_without_a_link_between_them_are_joined_near_each_other() {
-    // Rings of 10 nodes; node i belongs to ring i / 10. Row i lies near its ring's centre.
+    // Rings of 10 nodes; node i belongs to ring i / 10. Row i is near its ring's centre.
     let rings = 5u32;
     let lists: Vec<Vec<u32>> = (0..rings * 10)
         .map(|node| {
@@ -131,7 +131,7 @@ fn a_repair_can_be_cancelled() {
     assert!(matches!(result, Err(Error::Cancelled)));
 }
 
-/// Counts what it is told.
+/// Counts the progress reported.
 #[derive(Default)]
 struct Count(AtomicU64);
 
@@ -159,7 +159,7 @@ fn progress_ends_at_the_total() {
 
 #[test]
 fn an_orphan_is_linked_from_the_nearest_row_by_distance_whatever_the_lengths() {
-    // On a line: 0, 1, 2, and far out 100; the orphan lies at 1.2. By inner product 100 is the nearest to everything.
+    // On a line: 0, 1, 2, and far out 100; the orphan is at 1.2. By inner product 100 is the nearest to everything.
     let values = [0.1, 1.0, 2.0, 100.0, 1.2];
     let rows = DenseRows::new(&values, 1);
     let lists = [vec![1, 2, 3], vec![0, 2, 3], vec![0, 1, 3], vec![0, 1, 2], vec![]];

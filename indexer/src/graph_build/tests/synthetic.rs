@@ -37,7 +37,7 @@ impl Rows {
         rows
     }
 
-    /// `n` rows around `clusters` centres; `spread` is the noise's length beside the centre's.
+    /// `n` rows around `clusters` centres; `spread` is the noise's length relative to the centre's.
     pub(crate) fn clustered(n: usize, dim: usize, clusters: usize, spread: f32, seed: u64) -> Self {
         let centres: Vec<f32> = (0..clusters * dim).map(|at| uniform(at, 1)).collect();
         let values = (0..n)

@@ -13,7 +13,7 @@ use tonic::Status;
 
 use crate::limits;
 
-/// Messages inside of one another that the decoder takes.
+/// Depth of nested messages that the decoder accepts.
 const MAX_DEPTH: usize = 100;
 
 /// Repeated fields with a maximum of their own: message, field, elements.
@@ -81,7 +81,7 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// Of several compiled sets; what two of them hold is taken once.
+    /// Of several compiled sets; duplicates are ignored.
     pub(super) fn new(sets: &[&[u8]]) -> Result<Self, prost::DecodeError> {
         let sets = sets.iter().map(|bytes| FileDescriptorSet::decode(*bytes)).collect::<Result<Vec<_>, _>>()?;
         let files: Vec<_> = sets.iter().flat_map(|set| &set.file).collect();

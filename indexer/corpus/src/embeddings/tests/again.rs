@@ -94,7 +94,7 @@ fn a_process_that_ends_at_any_moment_leaves_every_row() {
     assert!(!path("part-000001.keys").exists());
     drop(writer);
 
-    // Ended while a part was written: half of it lies there under its own name. And the corpus changes once more.
+    // Killed while a part was written: half of it is there under its own name. And the corpus changes again.
     let mut writer = open(dir.path());
     writer.set_aside(0).unwrap();
     let kept = go_on(&mut writer, numbers().take(7));
@@ -106,7 +106,7 @@ fn a_process_that_ends_at_any_moment_leaves_every_row() {
     for _ in 0..2 {
         let writer = open(dir.path());
         assert_eq!((writer.finished_parts().len(), writer.earlier_rows().rows()), (1, 11));
-        assert!(!path("part-000001.npy").exists(), "what nobody names is gone");
+        assert!(!path("part-000001.npy").exists(), "unreferenced files are removed");
     }
     let mut writer = open(dir.path());
     assert_eq!(go_on(&mut writer, numbers().skip(4)), 8);
@@ -163,7 +163,7 @@ fn sets_of_earlier_releases_are_read_and_continued() {
     assert_eq!((reader.rows(), reader.dtype()), (11, None));
     assert_eq!(reader.map(|item| item.unwrap().1).collect::<Vec<_>>(), (0..11).map(row).collect::<Vec<_>>());
 
-    // Their parts are kept as they are, and nobody claims to know how they were computed.
+    // Their parts are kept unchanged, and their dtype stays unknown.
     let mut writer = open(dir.path());
     writer.set_aside(2).unwrap();
     assert_eq!((writer.earlier_rows().rows(), writer.header().dtype.as_deref()), (0, None));

@@ -1,4 +1,4 @@
-//! Flawed records: told together, skipped up to a number, listed; and fields that nothing stores.
+//! Flawed records: reported together, skipped up to a number, listed; and fields that are not stored.
 
 use std::path::Path;
 
@@ -52,16 +52,16 @@ fn all_flaws_of_a_corpus_are_told_at_once() {
                  \n  c.jsonl:9: not a JSON object: invalid type: integer `7`, expected a map at column 1\n";
     assert_eq!(
         told(&options(Some(0))),
-        format!("5 records are flawed in `c.jsonl`:{flaws}Mend them, or skip them with `--max-bad 5`")
+        format!("5 records are flawed in `c.jsonl`:{flaws}Correct them, or skip them with `--max-bad 5`")
     );
     assert_eq!(
         told(&options(Some(4))),
         format!(
-            "5 records are flawed in `c.jsonl`, and `--max-bad` allows 4:{flaws}Mend them, or skip them with `--max-bad 5`"
+            "5 records are flawed in `c.jsonl`, and `--max-bad` allows 4:{flaws}Correct them, or skip them with `--max-bad 5`"
         )
     );
     // No option is named to who has none.
-    assert_eq!(told(&options(None)), format!("5 records are flawed in `c.jsonl`:{flaws}Mend them"));
+    assert_eq!(told(&options(None)), format!("5 records are flawed in `c.jsonl`:{flaws}Correct them"));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn many_flaws_take_little_memory_and_are_counted() {
     assert_eq!(told.lines().count(), 1 + 20 + 2);
     assert_eq!(read(&path, &options(Some(1_000))).unwrap().len(), 1);
 
-    // A stream that is cut short is refused whatever may be skipped, and the flaws before its end are told with it.
+    // A truncated stream is always refused, and the flaws before its end are reported with it.
     let mut packed = zstd::encode_all(content.as_bytes(), 3).unwrap();
     packed.truncate(packed.len() - 4);
     fs_err::write(&path, &packed).unwrap();

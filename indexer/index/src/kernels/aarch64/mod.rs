@@ -1,12 +1,12 @@
 //! The kernels of 64-bit ARM.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `float.rs` | inner product and squared distance over f32, inner product with f16 |
 //! | `int8.rs` | inner product of int8 and u8, widened to 16 bits |
 //! | `sketch.rs` | sketches by `cnt` |
 //!
-//! What is left over at the end of a row is copied before zeros, so every length takes the same path.
+//! The remainder of a row is padded with zeros, so that every length takes the same path.
 
 mod float;
 mod int8;
@@ -18,7 +18,7 @@ use std::arch::is_aarch64_feature_detected;
 use super::Kernels;
 
 /// The NEON kernels, where this processor has them.
-#[expect(unsafe_code, reason = "calls functions compiled for NEON, behind the check of the processor")]
+#[expect(unsafe_code, reason = "calls functions compiled for NEON, after the check of the processor")]
 pub(super) fn neon_kernels() -> Option<Kernels> {
     // No closure: that would copy the four slices once more, just after they were written, which waits for the stores.
     fn four(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
@@ -43,7 +43,7 @@ pub(super) fn neon_kernels() -> Option<Kernels> {
     })
 }
 
-/// Asks for the line in which `bytes` starts.
+/// Prefetches the cache line in which `bytes` starts.
 #[expect(unsafe_code, reason = "the prefetch instruction has no safe form")]
 #[inline]
 pub(super) fn prefetch_line<T>(values: &[T]) {

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-/// Every length from none to past a thousand, so that every remainder of every round is met.
+/// Every length from none to past a thousand, so that every remainder is covered.
 pub(super) const LENGTHS: RangeInclusive<usize> = 0..=1030;
 /// Values before the first one, so that rows start at every alignment that matters.
 pub(super) const STARTS: [usize; 3] = [0, 1, 3];

@@ -1,6 +1,6 @@
 //! Every instruction set of this machine against oracles in f64 and i64, whatever `DYAD_KERNELS` says.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `data.rs` | rows to test with, and the lengths |
 //! | `float.rs` | inner products and distances of floats |

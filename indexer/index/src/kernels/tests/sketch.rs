@@ -28,7 +28,7 @@ impl Case {
         let line = |random: &mut Random| {
             (0..stride).map(|w| if w < words { random.bits() } else { u64::MAX }).collect::<Vec<_>>()
         };
-        // One value before the first row, so that rows lie at every alignment.
+        // One value before the first row, so that rows have every alignment.
         let mut lines = vec![u64::MAX; 1];
         lines.extend((0..rows).flat_map(|_| line(random)));
         Self { values, planes, words, stride, lines, rows }

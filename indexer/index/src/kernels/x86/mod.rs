@@ -1,6 +1,6 @@
 //! The kernels of x86-64, each handed out only where the processor has its instructions.
 //!
-//! | folder | what lives there |
+//! | folder | contents |
 //! |---|---|
 //! | `avx2/` | 256-bit registers: processors since 2013 (Haswell) and 2015 (Excavator) |
 //! | `avx512/` | 512-bit registers with VNNI and VPOPCNTDQ: Ice Lake, Zen 4 and later |
@@ -13,7 +13,7 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use super::Kernels;
 
 /// The AVX2 kernels, where this processor has them.
-#[expect(unsafe_code, reason = "calls functions compiled for AVX2, behind the check of the processor")]
+#[expect(unsafe_code, reason = "calls functions compiled for AVX2, after the check of the processor")]
 pub(super) fn avx2_kernels() -> Option<Kernels> {
     // No closure: that would copy the four slices once more, just after they were written, which waits for the stores.
     fn four(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
@@ -40,7 +40,7 @@ pub(super) fn avx2_kernels() -> Option<Kernels> {
 }
 
 /// The AVX-512 kernels, where this processor has all of F, BW, VL, VNNI and VPOPCNTDQ, and AVX2.
-#[expect(unsafe_code, reason = "calls functions compiled for AVX-512, behind the check of the processor")]
+#[expect(unsafe_code, reason = "calls functions compiled for AVX-512, after the check of the processor")]
 pub(super) fn avx512_kernels() -> Option<Kernels> {
     // No closure: that would copy the four slices once more, just after they were written, which waits for the stores.
     fn four(query: &[i8], rows: [&[u8]; 4]) -> [i32; 4] {
@@ -71,7 +71,7 @@ pub(super) fn avx512_kernels() -> Option<Kernels> {
     })
 }
 
-/// Asks for the line in which `bytes` starts.
+/// Prefetches the cache line in which `bytes` starts.
 #[expect(unsafe_code, reason = "the prefetch instruction takes a pointer")]
 #[inline]
 pub(super) fn prefetch_line<T>(values: &[T]) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::lexical::{FieldValue, Filter, TextDocument, TextShard, TextWriter};
 
-/// Keys, titles and metadata of small documents, with values that lie close together.
+/// Keys, titles and metadata of small documents, with values close to each other.
 fn documents() -> Vec<(String, String, Value)> {
     let languages = [json!("en"), json!("de"), json!(["en", "fr"]), json!(7), Value::Null];
     let numbers = [json!(-3), json!(-0.5), json!(0), json!(2.0), json!(2), json!(1e300), json!("2"), json!(true)];
@@ -213,5 +213,5 @@ fn fields_and_types_that_no_document_has_are_told() {
     assert_eq!(notes(&same).len(), 2);
     let many = Filter::All((0..100).map(|at| one(&format!("f{at}"), text("x"))).collect());
     assert_eq!(notes(&many).len(), 16);
-    assert!(one("absent", text("x")).notes(&[&empty]).unwrap().is_empty(), "nothing is told of no documents");
+    assert!(one("absent", text("x")).notes(&[&empty]).unwrap().is_empty(), "no notes without documents");
 }

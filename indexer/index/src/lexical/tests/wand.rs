@@ -203,7 +203,7 @@ fn a_term_that_is_asked_twice_is_weighed_once_and_counts_twice() {
     assert!(score(&once).iter().zip(score(&twice)).all(|(once, twice)| (2.0 * once - twice).abs() < 1e-5));
 }
 
-/// Prints what a question costs over shards, and beside tantivy's own block-max WAND.
+/// Prints the cost of a question over shards, compared with tantivy's own block-max WAND.
 /// `cargo test --release -p dyad-index -- --ignored --nocapture questions_over_many_shards`
 #[test]
 #[ignore = "measures"]

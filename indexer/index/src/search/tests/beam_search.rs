@@ -63,7 +63,7 @@ struct World {
 impl World {
     fn new(metric: Metric) -> Self {
         let unit = metric == Metric::Cosine;
-        // One sequence, so that questions lie in the clusters of the rows.
+        // One sequence, so that questions are in the clusters of the rows.
         let mut values = clustered(1_560, 5, unit);
         let queries = values.split_off(1_500 * DIM);
         let rows = DenseRows::new(&values, DIM);

@@ -1,4 +1,4 @@
-//! A small shard attacked bit by bit, and with its checksums made good again behind the damage.
+//! A small shard attacked bit by bit, and with its checksums recomputed after the damage.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -79,7 +79,7 @@ fn sealed(sound: &[u8], kind: SectionKind, at: usize, bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Every aligned word of every section becomes each of the values at which readers stumble, behind right checksums.
+/// Every aligned word of every section becomes each of the values at which readers stumble, with valid checksums.
 /// What still opens can be searched and verified, and what `verify` calls sound answers as a sound shard does.
 #[test]
 fn damage_behind_right_checksums_panics_nothing() {

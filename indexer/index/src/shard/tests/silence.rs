@@ -123,7 +123,7 @@ fn keys_are_found_or_said_to_be_damaged() {
         for (node, key) in (0..).zip(&keys) {
             let found = shard.find(key);
             if at < offsets {
-                // Offsets that lead nowhere are told; others give another key, which only the checksum can tell.
+                // Offsets out of range are reported; others give another key, which only the checksum detects.
                 let is_other = shard.key(node).is_some_and(|other| other != key);
                 assert!(is_other || shard.damage().is_some() || found.unwrap() == Some(node), "{place}");
             } else if at < offsets + sorted {

@@ -1,12 +1,12 @@
 //! Kernels for AVX2 (with FMA and F16C, which nearly every processor with AVX2 has).
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `float.rs` | inner product and squared distance over f32, inner product with f16 |
 //! | `int8.rs` | inner product of int8 and u8, widened to 16 bits |
 //! | `sketch.rs` | sketches by tables of half bytes |
 //!
-//! What is left over at the end of a row is copied before zeros, so every length takes the same path.
+//! The remainder of a row is padded with zeros, so that every length takes the same path.
 
 mod float;
 mod int8;

@@ -1,12 +1,12 @@
 //! Kernels for AVX-512 (F, BW, VL, VNNI, VPOPCNTDQ).
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `float.rs` | inner product and squared distance over f32, inner product with f16 |
 //! | `int8.rs` | inner product of int8 and u8 by VNNI |
 //! | `sketch.rs` | sketches by VPOPCNTDQ, eight ids at a time |
 //!
-//! What is left over at the end of a row is read under a mask, so every length takes the same path.
+//! The remainder of a row is read under a mask, so that every length takes the same path.
 
 mod float;
 mod int8;
