@@ -109,20 +109,20 @@ impl Run<'_> {
         }
         (self.note)("warming up");
         runner.each(0, |session| session.warm_up(self.sweep(session.engine()), workload.ceiling, &self.judge))?;
-        let threaded = Pass::Threaded(workload.all_threads(), workload.least_ms);
-        let passes = std::iter::repeat_n(Pass::Single(workload.least_ms), workload.repeats)
-            .chain(std::iter::repeat_n(threaded, workload.threaded_repeats))
-            .chain([Pass::Each]);
-        for (number, pass) in passes.enumerate() {
+        let (repeats, threads) = (workload.repeats, workload.all_threads());
+        let one_thread = (0..repeats).flat_map(|turn| [(turn, Pass::Batch(workload.least_ms)), (turn, Pass::Single)]);
+        let all_threads = (0..workload.threaded_repeats).map(|turn| (turn, Pass::Threaded(threads, workload.least_ms)));
+        for (turn, pass) in one_thread.chain(all_threads) {
+            let number = turn + 1;
             (self.note)(&match pass {
-                Pass::Once | Pass::Single(_) => format!("one thread, pass {} of {}", number + 1, workload.repeats),
-                Pass::Threaded(threads, _) => format!("{threads} threads, pass {}", number + 1 - workload.repeats),
-                Pass::Each => "one call per query".to_owned(),
+                Pass::Once | Pass::Batch(_) => format!("batch calls, pass {number} of {repeats}"),
+                Pass::Single => format!("single calls, pass {number} of {repeats}"),
+                Pass::Threaded(..) => format!("batch calls on {threads} threads, pass {number}"),
             });
             let longest = runner.sessions.iter().map(|session| session.run.points.len()).max().unwrap_or(0);
             for at in 0..longest {
-                // Another engine begins every pass, so that none always follows the same one.
-                runner.each(number, |session| session.measure(at, pass, &self.judge))?;
+                // Another engine begins each pass of a kind, so that none always follows the same one.
+                runner.each(turn, |session| session.measure(at, pass, &self.judge))?;
             }
         }
         runner.each(0, Session::measure_memory)

@@ -2,11 +2,12 @@
 
 use crate::ann::cache::Record;
 use crate::ann::measured::{Asked, EngineRun, Measured, MemoryOverTime, Point};
-use crate::ann::protocol::{Built, Described, Memory, More};
+use crate::ann::protocol::{Built, Described, More};
+use crate::harness::Memory;
 use crate::harness::tests::{machine, run_info};
 
 fn memory(megabytes: u64) -> Memory {
-    Memory { rss_bytes: megabytes * 1_000_000, anonymous_bytes: 0, file_bytes: 0 }
+    Memory { rss_bytes: megabytes * 1_000_000, peak_bytes: 0 }
 }
 
 /// A name that stands for itself.
@@ -21,10 +22,10 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
         recall,
         recalls: vec![recall; 3],
         seconds: vec![seconds; 3],
-        threaded_seconds: vec![seconds / 2.0],
+        seconds_all_threads: vec![seconds / 2.0],
         rounds: 1,
-        p50_us: seconds * 1e3,
-        p99_us: seconds * 2e3,
+        passes_p50_us: vec![seconds * 1e3, seconds * 2e3, 0.0],
+        passes_p99_us: vec![seconds * 2e3; 3],
         latencies_us: vec![seconds * 1e3; 1_000],
         ids: Vec::new(),
     };
@@ -49,8 +50,8 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
             baseline: memory(10),
             opened: memory(20),
             served: memory(30 + megabytes),
-            cooled: memory(10 + megabytes),
-            served_cool: memory(12 + megabytes),
+            evicted: memory(10 + megabytes),
+            evicted_pass: memory(12 + megabytes),
         }),
     }
 }

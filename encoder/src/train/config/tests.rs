@@ -37,12 +37,12 @@ fn what_is_printed_is_the_default() {
     let all = Config::parse(&uncommented("loss.distillation")).unwrap();
     assert_eq!(all.stages.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(), ["pretrain", "fine-tune"]);
     let [pretrain, tune] = &all.stages[..] else { panic!() };
-    // What the cross side draws, it draws from the run's seed.
+    // The cross-encoder branch is initialised from the seed of the run.
     let mut endx = EndxConfig::default();
     endx.cross.seed = Some(0);
     assert_eq!(pretrain.loss.endx, Some(endx));
     assert_eq!(pretrain.mine, Some(MineConfig { corpus: Some("corpus.jsonl".into()), ..MineConfig::default() }));
-    assert_eq!((tune.batch.negatives, tune.mine.as_ref().unwrap().to, tune.training.steps), (1, 50, Some(20000)));
+    assert_eq!((tune.batch.negatives, tune.mine.as_ref().unwrap().rank_end, tune.training.steps), (1, 50, Some(20000)));
     let distillation = DistillationConfig { kind: DistillationKind::Kl, weight: 1.0, temperature: 1.0 };
     let distilled = Config::parse(&uncommented("mine")).unwrap();
     assert!(distilled.stages.iter().all(|stage| stage.loss.distillation == Some(distillation) && stage.mine.is_none()));
@@ -143,8 +143,8 @@ fn mistakes_are_named() {
         ("dtype = \"f16\"", "`dtype` must be f32 or bf16"),
         ("[model]\nsharing = \"spl\"", "`ade-spl`"),
         ("[model]\nencoder = \"gru\"", "`model.sharing` must be given"),
-        ("[model]\nweights = \"drawn\"", "`model.sharing` must be given"),
-        ("[model]\nweights = \"random\"", "`model.weights`: unknown variant `random`"),
+        ("[model]\ninit = \"random\"", "`model.sharing` must be given"),
+        ("[model]\ninit = \"zero\"", "`model.init`: unknown variant `zero`"),
         (
             "[mine]\nto = 10",
             "`stages.train.batch.negatives` must be at least 1 with [mine], which works on them, got: 0",
@@ -200,9 +200,9 @@ fn a_difference_is_named_where_it_matters() {
     assert_eq!((path.as_str(), before.as_str(), now.as_str()), ("stages[0].batch.size", "64", "65"));
     // Runs that were begun before this setting was there go on.
     assert!(!then.contains("pretrained"));
-    let (stored, drawn) = ("[model]\nsharing = \"sde\"", "[model]\nsharing = \"sde\"\nweights = \"drawn\"");
-    let (path, _, now) = trained(&facts(stored), &facts(drawn)).unwrap();
-    assert_eq!((path.as_str(), now.as_str()), ("model.weights", "\"drawn\""));
+    let (stored, random) = ("[model]\nsharing = \"sde\"", "[model]\nsharing = \"sde\"\ninit = \"random\"");
+    let (path, _, now) = trained(&facts(stored), &facts(random)).unwrap();
+    assert_eq!((path.as_str(), now.as_str()), ("model.init", "\"random\""));
     let (path, ..) = trained(&then, &facts("[training]\nsteps = 3")).unwrap();
     assert_eq!(path, "stages[0].training.steps");
 }
