@@ -102,13 +102,6 @@ impl EngineRun {
     }
 }
 
-/// A name as asked for, and its engines: itself, or the variants that it stands for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
-    pub(super) name: String,
-    pub(super) members: Vec<String>,
-}
-
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
@@ -126,8 +119,6 @@ pub struct Measured {
     pub(super) repeats: usize,
     /// Recalls at which engines are compared.
     pub(super) targets: Vec<f64>,
-    #[serde(skip)]
-    pub(super) asked: Vec<Asked>,
     /// Engines that were measured, in the order asked.
     #[serde(skip)]
     pub engines: Vec<EngineRun>,
@@ -138,16 +129,13 @@ pub struct Measured {
     pub(crate) stamp: RunInfo,
 }
 
-/// A figure at a recall, or the name of the engine whose curve has no value there and why.
+/// A ratio at a recall, or the name of the engine whose curve has no value there and why.
 pub(super) type AtRecall = Result<f64, (String, Outside)>;
 
-/// Ours against one peer, apart from speed. `None` where one of the two does not reach the first target.
+/// Ours against one peer, apart from speed. `None` where one of the two ends below the first target.
 #[derive(Debug, Clone)]
-pub(super) struct Ratios {
-    /// With those of its engines that were measured.
-    pub(super) peer: Asked,
-    /// The member whose build and memory are compared: the fastest at the first target.
-    pub(super) representative: String,
+pub(super) struct Ratios<'a> {
+    pub(super) peer: &'a EngineRun,
     /// Build seconds; `None` also where one of the two indexes was kept from an earlier run.
     pub(super) build: Option<f64>,
     /// Resident bytes after all searches, less the baseline.
@@ -169,53 +157,33 @@ impl Measured {
         Curve::envelope(run.points.iter().map(|point| (point.recall, point.qps(self.queries, speed))))
     }
 
-    /// Queries per second of a name at a recall: of several members the best, each interpolated by itself.
-    pub(super) fn qps_at(&self, asked: &Asked, speed: Speed, recall: f64) -> AtRecall {
-        let mut best = Err(Outside::Empty);
-        for run in asked.members.iter().filter_map(|name| self.engine(name)) {
-            best = match (best, self.curve(run, speed).qps_at(recall)) {
-                (Ok(best), Ok(qps)) => Ok(f64::max(best, qps)),
-                (Err(Outside::Below(best)), Err(Outside::Below(end))) => Err(Outside::Below(best.max(end))),
-                (Ok(best), Err(_)) => Ok(best),
-                (_, other) => other,
-            };
-        }
-        best.map_err(|why| (asked.name.clone(), why))
-    }
-
-    /// The measured member of a name that is the fastest at the first target; one that does not reach it counts as slowest.
-    pub(super) fn representative(&self, asked: &Asked) -> Option<&EngineRun> {
-        let target = self.targets.first().copied().unwrap_or(0.95);
-        let speed = |run: &&EngineRun| self.curve(run, Speed::Batch).qps_at(target).unwrap_or(0.0);
-        let members = asked.members.iter().filter_map(|name| self.engine(name));
-        members.max_by(|left, right| speed(left).total_cmp(&speed(right)))
-    }
-
     /// Our speed over a peer's at a recall; none where either does not reach it.
-    pub(super) fn ratio(&self, peer: &Asked, speed: Speed, recall: f64) -> AtRecall {
-        let ours = Asked { name: OURS.to_owned(), members: vec![OURS.to_owned()] };
-        let peer = self.qps_at(peer, speed, recall)?;
-        Ok(self.qps_at(&ours, speed, recall)? / peer)
+    pub(super) fn ratio(&self, peer: &EngineRun, speed: Speed, recall: f64) -> AtRecall {
+        let at =
+            |run: &EngineRun| self.curve(run, speed).qps_at(recall).map_err(|why| (run.described.engine.clone(), why));
+        let peer = at(peer)?;
+        let ours = self.engine(OURS).ok_or_else(|| (OURS.to_owned(), Outside::Empty))?;
+        Ok(at(ours)? / peer)
     }
 
-    /// Ours against every peer asked for of which an engine was measured; empty where ours was not measured.
-    pub(super) fn ratios(&self) -> Vec<Ratios> {
+    /// Ours against every peer that was measured; empty where ours was not.
+    pub(super) fn ratios(&self) -> Vec<Ratios<'_>> {
         let Some(ours) = self.engine(OURS) else { return Vec::new() };
-        let against = |peer: &Asked| Some(self.against(ours, self.representative(peer)?, peer));
-        self.asked.iter().filter(|asked| asked.name != OURS).filter_map(against).collect()
+        let peers = self.engines.iter().filter(|run| run.described.engine != OURS);
+        peers.map(|peer| self.against(ours, peer)).collect()
     }
 
-    fn against(&self, ours: &EngineRun, theirs: &EngineRun, peer: &Asked) -> Ratios {
-        let reached = self.targets.first().is_some_and(|&target| self.ratio(peer, Speed::Batch, target).is_ok());
+    fn against<'a>(&self, ours: &EngineRun, peer: &'a EngineRun) -> Ratios<'a> {
+        let at_first = self.targets.first().map(|&target| self.ratio(peer, Speed::Batch, target));
+        let reached = matches!(at_first, Some(Ok(_) | Err((_, Outside::Above(_)))));
         let over = |value: &dyn Fn(&EngineRun) -> f64| {
-            let (ours, theirs) = (value(ours), value(theirs));
+            let (ours, theirs) = (value(ours), value(peer));
             (reached && ours > 0.0 && theirs > 0.0).then(|| ours / theirs)
         };
         let rss = |at: fn(&MemoryOverTime) -> Memory| over(&|run| run.megabytes(at).unwrap_or(0.0));
         Ratios {
-            peer: peer.clone(),
-            representative: theirs.described.engine.clone(),
-            build: over(&|run| run.index.built.build_s).filter(|_| !ours.reused && !theirs.reused),
+            peer,
+            build: over(&|run| run.index.built.build_s).filter(|_| !ours.reused && !peer.reused),
             rss_served: rss(|memory| memory.served),
             rss_evicted: rss(|memory| memory.evicted_pass),
             bytes: over(&|run| run.index.built.index_bytes as f64),

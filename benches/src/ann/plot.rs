@@ -55,11 +55,10 @@ pub fn write_plots(dir: &Path, measured: &Measured) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The colour of an engine: in all plots that of the name by which it was asked for.
+/// The colour of an engine, the same in all plots.
 fn colour(measured: &Measured, engine: &str) -> RGBColor {
-    let asked = measured.asked.iter();
-    let at = asked.map(|asked| asked.name == engine || asked.members.iter().any(|member| member == engine));
-    COLOURS[at.take_while(|found| !found).count() % COLOURS.len()]
+    let before = measured.engines.iter().take_while(|run| run.described.engine != engine).count();
+    COLOURS[before % COLOURS.len()]
 }
 
 /// A curve per engine, with its measured points; nothing where no curve has a point.

@@ -70,7 +70,7 @@ pub struct More {
     pub(super) sweep: String,
     /// Values that make a useful curve.
     pub(super) defaults: Vec<u32>,
-    /// Engines that this name stands for, where it stands for several: the best of them counts at each recall.
+    /// Engines that this name stands for, where it stands for several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) variants: Vec<String>,
 }

@@ -110,14 +110,14 @@ pub fn write_table(out: &mut impl Write, measured: &Measured) -> io::Result<()> 
         write_row(out, NAME, &format!("{OURS} over"), headings(&others))?;
         let times = |ratio: f64| format!("{ratio:.2}x");
         for ratio in &ratios {
-            let at = |speed, target: f64| measured.ratio(&ratio.peer, speed, target);
+            let at = |speed, target: f64| measured.ratio(ratio.peer, speed, target);
             let speed = targets.iter().map(|&target| match at(Speed::Batch, target) {
                 Ok(ratio) => times(ratio),
                 Err((name, _)) => if name == OURS { "ours: none" } else { "peer: none" }.to_owned(),
             });
             let [single, threaded] = [Speed::SingleP50, Speed::BatchAllThreads].map(|speed| at(speed, first).ok());
             let others = [single, threaded, ratio.build, ratio.bytes, ratio.rss_served, ratio.rss_evicted];
-            write_row(out, NAME, &ratio.peer.name, speed.chain(others.map(|value| or(value, "-", times))))?;
+            write_row(out, NAME, &ratio.peer.described.engine, speed.chain(others.map(|value| or(value, "-", times))))?;
         }
         writeln!(
             out,

@@ -4,7 +4,7 @@
 //! `ratios_all_threads` is the same on all threads, `ratios_single_call` the peer's median time of a single call over ours. A recall
 //! that one of the two does not reach is `null` there and explained in `unreached`. `build_ratio`, `rss_ratio_served` (after all
 //! searches), `rss_ratio_evicted` (after full-precision vectors were evicted and one more pass) and `index_bytes_ratio` are ours over
-//! the peer's: below 1 is less; `null` where one of the two does not reach the first recall. `build_ratio` is `null` also where an
+//! the peer's: below 1 is less; `null` where one of the two ends below the first recall. `build_ratio` is `null` also where an
 //! index was kept from an earlier run: times of two days have no ratio.
 
 use serde_json::{Map, Value, json};
@@ -16,21 +16,22 @@ use crate::harness::{OURS, median};
 pub fn summary(measured: &Measured) -> Value {
     let ratios = measured.ratios();
     let per_peer = |value: &dyn Fn(&Ratios) -> Value| -> Value {
-        ratios.iter().map(|peer| (peer.peer.name.clone(), value(peer))).collect::<Map<_, _>>().into()
+        ratios.iter().map(|ratios| (ratios.peer.described.engine.clone(), value(ratios))).collect::<Map<_, _>>().into()
     };
     let at_targets = |value: &dyn Fn(f64) -> Value| -> Value {
         measured.targets.iter().map(|&target| (target.to_string(), value(target))).collect::<Map<_, _>>().into()
     };
-    let speeds = |speed| per_peer(&|peer| at_targets(&|target| json!(measured.ratio(&peer.peer, speed, target).ok())));
+    let speeds = |speed| per_peer(&|peer| at_targets(&|target| json!(measured.ratio(peer.peer, speed, target).ok())));
     let unreached = per_peer(&|peer| {
         let reason = |target: &f64| {
-            let (whose, why) = measured.ratio(&peer.peer, Speed::Batch, *target).err()?;
+            let (whose, why) = measured.ratio(peer.peer, Speed::Batch, *target).err()?;
             Some((target.to_string(), format!("{whose}: {why}").into()))
         };
         measured.targets.iter().filter_map(reason).collect::<Map<_, _>>().into()
     });
-    let asked = measured.asked.iter().map(|asked| {
-        (asked.name.clone(), at_targets(&|target| json!(measured.qps_at(asked, Speed::Batch, target).ok())))
+    let engines = measured.engines.iter().map(|run| {
+        let curve = measured.curve(run, Speed::Batch);
+        (run.described.engine.clone(), at_targets(&|target| json!(curve.qps_at(target).ok())))
     });
     let ours = measured.engine(OURS);
     let mut summary = json!({
@@ -42,10 +43,9 @@ pub fn summary(measured: &Measured) -> Value {
         "rss_ratio_served": per_peer(&|peer| json!(peer.rss_served)),
         "rss_ratio_evicted": per_peer(&|peer| json!(peer.rss_evicted)),
         "index_bytes_ratio": per_peer(&|peer| json!(peer.bytes)),
-        "compared_member": per_peer(&|peer| json!(peer.representative)),
         "open_ms": ours.map(|run| run.open_ms),
         "first_query_ms": ours.map(|run| run.first_query_us / 1e3),
-        "qps_at": asked.collect::<Map<_, _>>(),
+        "qps_at": engines.collect::<Map<_, _>>(),
         "engines": measured.engines.iter().map(|run| engine(measured, run)).collect::<Vec<_>>(),
         "failures": measured.failures.iter().map(|(name, error)| (name.clone(), json!(error))).collect::<Map<_, _>>(),
     });

@@ -62,7 +62,7 @@ struct Search;
 
 impl Comparison for Search {
     const ENGINES: &'static str = "dyad, `hnsw_rs`, and the peers that benches/peers/ann.py knows. `svs-lvq` stands for all LVQ \
-         variants, of which the best counts at each recall";
+         variants";
     const PYTHON: &'static str = ".venv-ann/bin/python";
     const PEERS: &'static str = "benches/peers/ann.py";
     const RECORDS: &'static str = "benches/records/ann";

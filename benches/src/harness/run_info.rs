@@ -43,7 +43,7 @@ impl Machine {
         let has = |feature: &&str| flags.split(' ').any(|flag| flag == *feature);
         // The model name of a virtual machine may name no more than a family of products.
         let parts = ["cpu family", "model", "stepping"].map(|name| field(&cpu, name));
-        let identity = format!("(family {}, model {}, stepping {})", parts[0], parts[1], parts[2]);
+        let identity = format!("(family {} model {} stepping {})", parts[0], parts[1], parts[2]);
         let identity = if parts.iter().any(String::is_empty) { String::new() } else { identity };
         let kilobytes = field(&memory, "MemTotal").trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0);
         Self {

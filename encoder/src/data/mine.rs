@@ -59,11 +59,7 @@ impl MineOptions {
     pub fn check(&self) -> Result<(), DataError> {
         let refuse = |what, expected: String, got: String| Err(DataError::Option { what, expected, got });
         if self.rank_start >= self.rank_end {
-            return refuse(
-                "the rank window",
-                format!("an end above its start {}", self.rank_start),
-                self.rank_end.to_string(),
-            );
+            return refuse("`rank-end`", format!("above `rank-start` {}", self.rank_start), self.rank_end.to_string());
         }
         if self.count == 0 || self.count > self.rank_end - self.rank_start {
             let expected = format!("between 1 and the {} ranks of the window", self.rank_end - self.rank_start);
@@ -384,7 +380,7 @@ mod tests {
         let default = MineOptions::default;
         assert_eq!(
             refusal(MineOptions { rank_start: 9, rank_end: 9, ..default() }),
-            "the rank window must be an end above its start 9, got: 9"
+            "`rank-end` must be above `rank-start` 9, got: 9"
         );
         assert_eq!(
             refusal(MineOptions { rank_start: 8, rank_end: 12, ..default() }),

@@ -104,11 +104,7 @@ fn mined_negatives_are_the_best_that_do_not_answer() {
     assert!(text(&again.stderr).contains("is there already"), "{}", text(&again.stderr));
     fs_err::remove_file(&out).unwrap();
     let wrong = run(&[&arguments[..7], &["--rank-start", "5", "--rank-end", "5"]].concat());
-    assert!(
-        text(&wrong.stderr).contains("the rank window must be a last rank above 5, got: 5"),
-        "{}",
-        text(&wrong.stderr)
-    );
+    assert!(text(&wrong.stderr).contains("`rank-end` must be above `rank-start` 5, got: 5"), "{}", text(&wrong.stderr));
     assert!(!out.exists());
 }
 

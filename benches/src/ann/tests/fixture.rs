@@ -1,18 +1,13 @@
 //! A small synthetic measurement whose ratios can be worked out by hand.
 
 use crate::ann::cache::Record;
-use crate::ann::measured::{Asked, EngineRun, Measured, MemoryOverTime, Point};
+use crate::ann::measured::{EngineRun, Measured, MemoryOverTime, Point};
 use crate::ann::protocol::{Built, Described, More};
 use crate::harness::Memory;
 use crate::harness::tests::{machine, run_info};
 
 fn memory(megabytes: u64) -> Memory {
     Memory { rss_bytes: megabytes * 1_000_000, peak_bytes: 0 }
-}
-
-/// A name that stands for itself.
-pub(in crate::ann) fn asked(name: &str) -> Asked {
-    Asked { name: name.to_owned(), members: vec![name.to_owned()] }
 }
 
 /// An engine with `(recall, seconds for 1,000 queries)` points.
@@ -70,7 +65,6 @@ pub(in crate::ann) fn measured() -> Measured {
         threads: 2,
         repeats: 3,
         targets: vec![0.95, 0.97, 0.99],
-        asked: vec![asked("dyad"), asked("hnswlib")],
         engines: vec![
             // 10,000, 1,000 and 100 queries per second.
             engine("dyad", &[(0.94, 0.1), (0.96, 1.0), (0.98, 10.0)], 2.0, 5),

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::fixture;
-use crate::ann::measured::Asked;
 use crate::ann::summary;
 
 fn near(value: &Value, expected: f64) -> bool {
@@ -31,24 +30,6 @@ fn ratios_are_the_ones_worked_out_by_hand() {
     assert!(near(&summary["rss_ratio_evicted"]["hnswlib"], 7.0 / 22.0));
     assert!(near(&summary["open_ms"], 1.5));
     assert!(near(&summary["qps_at"]["dyad"]["0.95"], 10f64.powf(3.5)));
-}
-
-#[test]
-fn a_family_counts_with_its_best_member_at_each_recall() {
-    let mut measured = fixture::measured();
-    let members = ["svs-lvq8", "svs-lvq4x8", "svs-lvq4x4"].map(str::to_owned).to_vec();
-    measured.asked = vec![fixture::asked("dyad"), Asked { name: "svs-lvq".to_owned(), members }];
-    measured.engines.truncate(1);
-    // One is faster at low recall, the other alone reaches 0.98.
-    measured.engines.push(fixture::engine("svs-lvq8", &[(0.94, 0.1), (0.96, 1.0)], 3.0, 9));
-    measured.engines.push(fixture::engine("svs-lvq4x8", &[(0.94, 1.0), (0.98, 10.0)], 5.0, 10));
-    let summary = summary(&measured);
-    assert!(near(&summary["ratios"]["svs-lvq"]["0.95"], 1.0));
-    // lvq8 ends at 0.96. lvq4x8 by itself is three quarters of the way from 1,000 to 100; dyad half way.
-    assert!(near(&summary["ratios"]["svs-lvq"]["0.97"], 10f64.powf(0.25)));
-    // Build and memory are those of the fastest at 0.95.
-    assert_eq!(summary["compared_member"]["svs-lvq"], "svs-lvq8");
-    assert!(near(&summary["build_ratio"]["svs-lvq"], 2.0 / 3.0));
 }
 
 #[test]

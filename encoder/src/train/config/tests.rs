@@ -146,7 +146,7 @@ fn mistakes_are_named() {
         ("[model]\ninit = \"random\"", "`model.sharing` must be given"),
         ("[model]\ninit = \"zero\"", "`model.init`: unknown variant `zero`"),
         (
-            "[mine]\nto = 10",
+            "[mine]\nrank-end = 10",
             "`stages.train.batch.negatives` must be at least 1 with [mine], which works on them, got: 0",
         ),
         (
@@ -155,7 +155,7 @@ fn mistakes_are_named() {
         ),
         ("[batch]\nsize = 1", "`stages.train.batch.size` must be at least 2 without batch.negatives"),
         (
-            "[batch]\nnegatives = 1\n[mine]\nto = 10\n[loss.distillation]\nkind = \"kl\"",
+            "[batch]\nnegatives = 1\n[mine]\nrank-end = 10\n[loss.distillation]\nkind = \"kl\"",
             "`stages.train.mine` must be absent with [loss.distillation]",
         ),
         ("[loss.endx]", "`stages.train.loss.similarity` must be \"inner-product\" with [loss.endx]"),
@@ -211,7 +211,7 @@ fn a_difference_is_named_where_it_matters() {
 #[test]
 fn what_was_made_decides_which_settings_matter() {
     let facts = |text: &str| {
-        Config::parse(&format!("{text}\n[batch]\nnegatives = 1\n[mine]\nto = 10")).unwrap().facts().unwrap()
+        Config::parse(&format!("{text}\n[batch]\nnegatives = 1\n[mine]\nrank-end = 10")).unwrap().facts().unwrap()
     };
     let then = facts("");
     for (text, start, mined) in [
@@ -224,7 +224,7 @@ fn what_was_made_decides_which_settings_matter() {
         let differs = |made| difference(&then, &facts(text), made).is_some();
         assert_eq!([Made::Start, Made::Mined, Made::Trained].map(differs), [start, mined, true], "{text}");
     }
-    let other = facts("").replace("\"to\":10", "\"to\":11");
+    let other = facts("").replace("\"rank-end\":10", "\"rank-end\":11");
     let (path, ..) = difference(&then, &other, Made::Mined).unwrap();
-    assert_eq!((path.as_str(), difference(&then, &other, Made::Start)), ("stages[0].mine.to", None));
+    assert_eq!((path.as_str(), difference(&then, &other, Made::Start)), ("stages[0].mine.rank-end", None));
 }

@@ -68,7 +68,7 @@ fn mistakes_of_later_stages_are_told_at_once() {
         ("loss = { temperature = 0.0 }", "`temperature` must be a positive number"),
         ("clipping = { max-norm = -1.0 }", "`max-norm` must be positive"),
         ("training = { groups = [{ names = [\"*\"], rate = -1.0 }] }", "`rate of a group` must be a number from 0"),
-        ("batch = { negatives = 1 }\nmine = { rank-start = 5, rank-end = 3 }", "the rank window must be"),
+        ("batch = { negatives = 1 }\nmine = { rank-start = 5, rank-end = 3 }", "`rank-end` must be above `rank-start`"),
         ("batch = { negatives = 2 }", "`stages.two.batch.negatives` is 2, and 0 of 64 examples have negatives"),
         ("batch = { size = 65 }", "batch of 65 is larger than the data: 64 examples"),
         ("data = { paths = [\"nowhere.jsonl\"] }", "nowhere.jsonl"),
@@ -145,7 +145,7 @@ fn nothing_that_a_run_has_made_is_handed_to_another() {
         let message = place.refusal(out);
         assert!(message.contains(&format!("`{setting}` = {then}, now it is {now}")), "{message}");
     };
-    let mine = |count: usize| format!("[mine]\nto = 20\ncount = {count}\n");
+    let mine = |count: usize| format!("[mine]\nrank-end = 20\ncount = {count}\n");
 
     ended_early("out", &mine(2));
     let mined = fs_err::read_to_string(place.path("out/mined/train.jsonl")).unwrap();
