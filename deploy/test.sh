@@ -76,6 +76,7 @@ else
 fi
 
 step 'tests of the scripts' unit_tests deploy/tests
+step "tests of the benchmarks' peers" unit_tests benches/peers/tests
 if cargo nextest --version >/dev/null 2>&1; then
   step 'doctests' cargo test --profile "$profile" --workspace --doc --locked
   step 'tests' cargo nextest run --cargo-profile "$profile" --workspace --locked

@@ -4,8 +4,8 @@
     ann.py --engine NAME      speaks JSON lines: one request on stdin, one reply on stdout, the engine's own noise on stderr
     ann.py --list             prints every engine name with what it stands for
 
-The harness sends `describe`, `build`, `open`, `prepare`, `search`, `rss`, `cool` and `quit`; `worker.py` holds that loop, and
-what is timed and what is not. deploy/ann-venv.sh makes the environment with every engine at the version of
+The harness sends `describe`, `build`, `open`, `prepare`, `search`, `memory`, `evict` and `quit`; `worker.py` holds that loop, and
+what is timed and what is not. benches/peers/ann-venv.sh makes the environment with every engine at the version of
 ann-requirements.txt.
 
 How each engine is called, and where that comes from. M is the harness's `m`, ef_construction its `ef_construction`; "batch"

@@ -5,7 +5,7 @@
     encode.py --list             prints every engine name with what it stands for
 
 The harness sends `describe`, `open`, `prepare`, `tune`, `encode`, `memory`, `matmul` and `quit`; `encoders/worker.py` holds that
-loop, and what is timed and what is not. deploy/encode-venv.sh makes the environment.
+loop, and what is timed and what is not. benches/peers/encode-venv.sh makes the environment.
 
 All engines get all texts of a shape in one call and give float32 vectors of unit length; tokenizing counts. Threads are those
 that the harness asks for (`torch.set_num_threads`, OMP_NUM_THREADS, RAYON_NUM_THREADS for the tokenizers).

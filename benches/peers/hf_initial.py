@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How transformers draws the tensors of a model by its config.json: the oracle of `dyad-encoder create --drawn`.
+"""How transformers initialises the tensors of a model by its config.json: the oracle of `dyad-encoder create --from-scratch`.
 
     .venv/bin/python benches/peers/hf_initial.py DIR...
 
 (`deploy/venv.sh` makes the environment.) Prints a line of JSON per directory: its path, and of every tensor name, shape, mean and
-standard deviation, drawn with seed 0. No weights are read.
+standard deviation, initialised with seed 0. No weights are read.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import torch
 from transformers import AutoConfig, AutoModel, T5EncoderModel
 
 
-def drawn(directory: str) -> dict[str, dict]:
+def initial(directory: str) -> dict[str, dict]:
     """Shape, mean and deviation of each tensor of a new model."""
     config = AutoConfig.from_pretrained(directory)
     torch.manual_seed(0)
@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directories", nargs="+", metavar="DIR", help="with a config.json")
     for directory in parser.parse_args().directories:
-        print(json.dumps({"directory": directory, "tensors": drawn(directory)}))
+        print(json.dumps({"directory": directory, "tensors": initial(directory)}))
 
 
 if __name__ == "__main__":

@@ -22,14 +22,14 @@ SHAPES = {"matrix": (3, 4), "vector": (5,), "cube": (2, 3, 4)}
 SCHEDULED = 16
 
 
-def drawn(shape: tuple[int, ...], seed: float) -> torch.Tensor:
+def values(shape: tuple[int, ...], seed: float) -> torch.Tensor:
     """The sines that the tests draw too: rounded to f32, held in f64."""
     values = [math.sin((place + 1) * 12.9898 + seed * 78.233) * 1.5 for place in range(math.prod(shape))]
     return torch.tensor(values, dtype=torch.float64).float().double().reshape(shape)
 
 
 def learned(shape: tuple[int, ...], seed: float) -> torch.Tensor:
-    return drawn(shape, seed).requires_grad_()
+    return values(shape, seed).requires_grad_()
 
 
 def record(value: torch.Tensor, **inputs: torch.Tensor) -> dict:
@@ -38,7 +38,7 @@ def record(value: torch.Tensor, **inputs: torch.Tensor) -> dict:
     return {"value": value.item(), "gradients": named}
 
 
-def in_batch(cosine: bool, log_temperature: torch.Tensor, both_ways: bool, left_out: list[tuple[int, int]]) -> dict:
+def in_batch(cosine: bool, log_temperature: torch.Tensor, symmetric: bool, left_out: list[tuple[int, int]]) -> dict:
     """Ni et al. 2022, equations 1 and 2: three questions, their answers, four hard negatives."""
     questions, documents = learned((3, 5), 1), learned((7, 5), 2)
     q, d = (functional.normalize(questions), functional.normalize(documents)) if cosine else (questions, documents)
@@ -48,7 +48,7 @@ def in_batch(cosine: bool, log_temperature: torch.Tensor, both_ways: bool, left_
         mask[row, column] = True
     scores = scores.masked_fill(mask, -torch.inf)
     loss = functional.cross_entropy(scores, torch.arange(3))
-    if both_ways:
+    if symmetric:
         loss = loss + functional.cross_entropy(scores[:, :3].T, torch.arange(3))
     inputs = {"questions": questions, "documents": documents}
     if log_temperature.requires_grad:
@@ -61,13 +61,13 @@ def in_batch_cases() -> dict:
     mask = [(0, 1), (0, 4), (1, 6), (2, 0)]
     return {
         "cosine": in_batch(True, fixed(0.05), False, []),
-        "inner_product_both_ways": in_batch(False, fixed(1.0), True, []),
-        "learned_masked_both_ways": in_batch(True, fixed(0.2).requires_grad_(), True, mask),
+        "inner_product_symmetric": in_batch(False, fixed(1.0), True, []),
+        "learned_masked_symmetric": in_batch(True, fixed(0.2).requires_grad_(), True, mask),
     }
 
 
 def kl(temperature: float, missing: list[tuple[int, int]]) -> dict:
-    own, teacher = learned((3, 4), 3), drawn((3, 4), 4)
+    own, teacher = learned((3, 4), 3), values((3, 4), 4)
     mask = torch.zeros(3, 4, dtype=torch.bool)
     for row, column in missing:
         mask[row, column] = True
@@ -79,7 +79,7 @@ def kl(temperature: float, missing: list[tuple[int, int]]) -> dict:
 
 def margin_mse(missing: list[tuple[int, int]]) -> dict:
     """Hofstätter et al. 2020, equation 3; the first candidate is the positive."""
-    own, teacher = learned((3, 4), 3), drawn((3, 4), 4)
+    own, teacher = learned((3, 4), 3), values((3, 4), 4)
     keep = torch.ones(3, 3, dtype=torch.bool)
     for row, column in missing:
         keep[row, column - 1] = False
@@ -132,7 +132,7 @@ SIDE = {
 
 
 def scattered(shape: tuple[int, ...], seed: float) -> torch.Tensor:
-    """As `drawn`, from -1.5 to 1.5 and without the sine's regularity, by which rows of a matrix would be sums of two others."""
+    """As `values`, from -1.5 to 1.5 and without the sine's regularity, by which rows of a matrix would be sums of two others."""
     large = [math.sin((place + 1) * 12.9898 + seed * 78.233) * 43758.5453 for place in range(math.prod(shape))]
     values = [3 * (value - math.floor(value)) - 1.5 for value in large]
     return torch.tensor(values, dtype=torch.float64).float().double().reshape(shape).requires_grad_()
@@ -215,12 +215,12 @@ def losses() -> dict:
 
 def steps(make) -> dict:
     """Values after the first and the last step; gradients depend on the step alone."""
-    tensors = {name: drawn(shape, 20 + at).float().requires_grad_() for at, (name, shape) in enumerate(SHAPES.items())}
+    tensors = {name: values(shape, 20 + at).float().requires_grad_() for at, (name, shape) in enumerate(SHAPES.items())}
     optimizer = make(list(tensors.values()))
     after = {}
     for step in range(1, STEPS + 1):
         for at, tensor in enumerate(tensors.values()):
-            tensor.grad = (drawn(tuple(tensor.shape), 100 * step + at) * 0.7).float()
+            tensor.grad = (values(tuple(tensor.shape), 100 * step + at) * 0.7).float()
         optimizer.step()
         if step in (1, STEPS):
             after[str(step)] = {name: tensor.detach().flatten().tolist() for name, tensor in tensors.items()}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Opens bundles of ours with sentence-transformers and holds them to their own golden vectors.
+"""Opens models of ours with sentence-transformers and holds them to their own golden vectors.
 
     .venv/bin/python benches/peers/st_load.py DIR...
 
 (`deploy/venv.sh` makes the environment.) Reads `golden` of DIR/dyad.json, a list of `{"tower": "question" or "answer",
 "text": ..., "vector": [...]}`, embeds every text by `encode_query` or `encode_document` in f32, prints the smallest cosine as
-a line of JSON per bundle, and exits with 1 where one is below --least.
+a line of JSON per model, and exits with 1 where one is below --least.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def main() -> int:
     failed = False
     for folder in arguments.dirs:
         try:
-            result = {"bundle": str(folder)} | compare(folder)
+            result = {"model": str(folder)} | compare(folder)
         except (OSError, ValueError) as error:
             print(f"error: {error}", file=sys.stderr)
             failed = True

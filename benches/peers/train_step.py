@@ -5,7 +5,7 @@
     train_step.py --list             prints every engine name
 
 The harness sends `describe`, `open`, `prepare`, `steps`, `memory` and `quit`; `trainers/worker.py` holds that loop, and what is
-timed and what is not. deploy/encode-venv.sh makes the environment.
+timed and what is not. benches/peers/encode-venv.sh makes the environment.
 
 A step is that of `SentenceTransformerTrainer` on one device, without the trainer around it: forward of both columns,
 MultipleNegativesRankingLoss, backward, clipping to norm 1, AdamW as `adamw_torch_fused` (the default of transformers 5), no

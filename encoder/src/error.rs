@@ -132,7 +132,7 @@ pub enum Error {
         /// libtorch's message.
         source: tch::TchError,
     },
-    /// A new bundle would replace something.
+    /// A new model would replace something.
     #[error("`{}` is there already. Name a new directory, or move the old one away", path.display())]
     Exists {
         /// The path.
@@ -140,7 +140,7 @@ pub enum Error {
     },
     /// Tensors that `dyad.json` says are one differ.
     #[error(
-        "`{}`: tensor `{tensor}` must be the same in the modules {} that share it, and is not. One of the files was changed: write the bundle again", path.display(), modules.join(" and ")
+        "`{}`: tensor `{tensor}` must be the same in the modules {} that share it, and is not. One of the files was changed: write the model again", path.display(), modules.join(" and ")
     )]
     TiedTensors {
         /// `dyad.json`.
@@ -150,8 +150,8 @@ pub enum Error {
         /// The modules that share it.
         modules: Vec<String>,
     },
-    /// What `dyad.json` says of ties is not what the bundle was written with.
-    #[error("`{}`: `sharing` and `shared_tensors` were changed since the bundle was written: their digest `sharing_sha256` must be {expected}, got: {got}. Put the file back, or write the bundle again with `dyad-encoder create`", path.display())]
+    /// What `dyad.json` says of ties is not what the model was written with.
+    #[error("`{}`: `sharing` and `shared_tensors` were changed since the model was written: their digest `sharing_sha256` must be {expected}, got: {got}. Put the file back, or write the model again with `dyad-encoder create`", path.display())]
     Sharing {
         /// `dyad.json`.
         path: PathBuf,
@@ -168,8 +168,8 @@ pub enum Error {
         /// Name of the tensor.
         tensor: String,
     },
-    /// A bundle is not what `dyad.json` says.
-    #[error("`{}`: the model's fingerprint must be {expected}, got: {got}. One of its files was changed since the bundle was written", path.display())]
+    /// A model is not what `dyad.json` says.
+    #[error("`{}`: the model's fingerprint must be {expected}, got: {got}. One of its files was changed since the model was written", path.display())]
     Fingerprint {
         /// `dyad.json`.
         path: PathBuf,
@@ -178,7 +178,7 @@ pub enum Error {
         /// As computed.
         got: String,
     },
-    /// A bundle does not reproduce its golden vectors.
+    /// A model does not reproduce its golden vectors.
     #[error(
         "model `{model}` does not reproduce its golden vector of the {tower} text `{text}`: {reason}. Its weights are damaged, or it does not run right on this device and dtype; it is not served"
     )]

@@ -12,7 +12,7 @@ answer after it stops. `rescore=True` and `oversampling` 2.0, the documented exa
 measure 1.0 and 3.0. No payload, no vectors in the answer. `hnsw_ef` is the sweep. The search pool's size belongs to the open
 shard (`max_search_threads`), so another number of threads loads the shard again, outside the clock.
 
-Memory. `cool` drops the pages of the original vectors (`vector_storage`) from the process, as ours does with its own: codes,
+Memory. `evict` drops the pages of the original vectors (`vector_storage`) from the process, as ours does with its own: codes,
 graph and payload stay. On minilm-100k that is 150 of 260 MB.
 """
 
@@ -145,7 +145,7 @@ class QdrantEdge:
         """One planned batch."""
         return self.shard.query_batch(batch)
 
-    def cool(self):
+    def evict(self):
         """Drops the pages of the mapped original vectors: madvise on every mapping of them that can only be read."""
         libc = ctypes.CDLL(None, use_errno=True)
         libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]

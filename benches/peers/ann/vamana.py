@@ -2,7 +2,7 @@
 
 Which release. 0.5.0 ends the process when LVQ or LeanVec is asked for on a processor that is not Intel's, and its licence
 forbids altering how it runs. 0.0.5 is the last under the AGPL; it has no such rule, and its loader documents
-SVS_OVERRIDE_BACKEND for processors it does not know by name. So deploy/ann-venv.sh installs 0.5.0 on Intel and 0.0.5
+SVS_OVERRIDE_BACKEND for processors it does not know by name. So benches/peers/ann-venv.sh installs 0.5.0 on Intel and 0.0.5
 elsewhere, and `version` in the record says which one was measured: on another vendor's processor the ratio is to 0.0.5, not to
 the newest SVS on the hardware it is made for. 0.0.5 builds LVQ4, LVQ8, LVQ4x8 and LeanVec 8x8.
 
@@ -76,7 +76,7 @@ class Family:
     def __init__(self):
         _, self.version, kinds = library()
         if not kinds:
-            raise RuntimeError(f"scalable-vs {self.version} has no LVQ on this processor. Make the environment by deploy/ann-venv.sh")
+            raise RuntimeError(f"scalable-vs {self.version} has no LVQ on this processor. Make the environment by benches/peers/ann-venv.sh")
         self.variants = [f"svs-{kind}" for kind in kinds]
 
 

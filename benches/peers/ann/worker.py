@@ -10,7 +10,7 @@ An engine is an object with
     configure(value, threads)                     sets the sweep parameter and the threads; not timed
     requests(queries) -> anything                 only where rows must be wrapped once `configure` has run; not timed
     search(requests) -> anything                  one call for all rows given; this is what is timed
-    cool()                                        only of engines that map full-precision vectors beside codes
+    evict()                                       only of engines that map full-precision vectors in addition to codes
     ids(answer) -> integer array [rows, k]        of what `search` returned; -1 or an unknown id pads; not timed
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 import lines
 from ann import engines
 
-OPERATIONS = ("describe", "build", "open", "prepare", "search", "rss", "cool")
+OPERATIONS = ("describe", "build", "open", "prepare", "search", "memory", "evict")
 
 
 class Worker:
@@ -128,16 +128,13 @@ class Worker:
                 row += 1
         return ids
 
-    def rss(self, _request):
-        """Resident memory as the kernel counts it, after what can be freed is freed."""
-        lines.trim()
-        status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text("ascii").splitlines())
-        names = {"rss_bytes": "VmRSS", "anonymous_bytes": "RssAnon", "file_bytes": "RssFile"}
-        return {key: int(status[name].split()[0]) * 1024 for key, name in names.items()}
+    def memory(self, request):
+        """Resident memory and its peak."""
+        return lines.memory(request["settle"])
 
-    def cool(self, _request):
-        """Drops the pages of full-precision vectors that the engine has mapped beside its codes, where it has any."""
-        cool = getattr(self.engine, "cool", None)
-        if cool is not None:
-            cool()
+    def evict(self, _request):
+        """Drops the pages of full-precision vectors that the engine has mapped in addition to its codes, where it has any."""
+        evict = getattr(self.engine, "evict", None)
+        if evict is not None:
+            evict()
         return {}

@@ -72,16 +72,11 @@ class Worker:
         return {"seconds": seconds, "tokens": tokens, "computed_tokens": computed}
 
     def memory(self, request):
-        """Resident memory and its peak as the kernel counts them."""
-        if request["settle"]:
-            release = getattr(self.engine, "release", None)
-            if release is not None:
-                release()
-            lines.trim()
-            # Sets the peak back to what is resident now (man 5 proc).
-            pathlib.Path("/proc/self/clear_refs").write_text("5", "ascii")
-        status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text("ascii").splitlines())
-        return {key: int(status[name].split()[0]) * 1024 for key, name in [("rss_bytes", "VmRSS"), ("peak_bytes", "VmHWM")]}
+        """Resident memory and its peak, after what is cached on a device was freed."""
+        release = getattr(self.engine, "release", None)
+        if request["settle"] and release is not None:
+            release()
+        return lines.memory(request["settle"])
 
     def matmul(self, request):
         """The machine's limit."""

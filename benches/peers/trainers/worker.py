@@ -55,10 +55,5 @@ class Worker:
         return {"seconds": seconds, "losses": [float(loss) for loss in losses], "tokens": tokens, "computed_tokens": computed}
 
     def memory(self, request):
-        """Resident memory and its peak as the kernel counts them."""
-        if request["settle"]:
-            lines.trim()
-            # Sets the peak back to what is resident now (man 5 proc).
-            pathlib.Path("/proc/self/clear_refs").write_text("5", "ascii")
-        status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text("ascii").splitlines())
-        return {key: int(status[name].split()[0]) * 1024 for key, name in [("rss_bytes", "VmRSS"), ("peak_bytes", "VmHWM")]}
+        """Resident memory and its peak."""
+        return lines.memory(request["settle"])

@@ -46,7 +46,7 @@ fn file(measured: &Measured, run: &EngineRun, point: &Point, judge: &Judge<'_>) 
     let returned = point.ids.iter().filter(|id| **id >= 0).count() as f64 / queries as f64;
     let name = format!("{} {}={}", run.described.engine, run.described.more.sweep, point.value);
     let distance = if measured.metric == Metric::Ip.name() { "angular" } else { "euclidean" };
-    let kilobytes = run.memory.as_ref().map_or(0.0, |memory| memory.serving_bytes() as f64 / 1024.0);
+    let kilobytes = run.megabytes(|memory| memory.served).unwrap_or(0.0) * 1e6 / 1024.0;
     for (key, value) in [
         ("batch_mode", AttrValue::U8(0)),
         ("best_search_time", AttrValue::F64(mean)),

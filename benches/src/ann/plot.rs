@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::curve::{Curve, CurvePoint};
-use super::measured::{EngineRun, Measured, MemoryOverTime, Speed};
+use super::measured::{EngineRun, Measured, Speed};
 use crate::harness::{Error, Result};
 
 /// Colours that also differ for the colour-blind (Okabe and Ito 2008), the first for our own engine.
@@ -30,31 +29,20 @@ const LOWEST: f64 = 0.8;
 /// Height of a bar and the space around it.
 const BAR: u32 = 34;
 
-type Drawn<T = ()> = std::result::Result<T, Box<dyn StdError>>;
+type Plotted<T = ()> = std::result::Result<T, Box<dyn StdError>>;
 
-/// Writes `recall-qps.svg`, `recall-qps-all-threads.svg`, `build.svg`, `memory.svg` (vectors cold) and `memory-served.svg`; returns their
-/// paths. What was not measured is not plotted.
+/// Writes `recall-qps.svg`, `recall-qps-all-threads.svg`, `build.svg` and `memory.svg`; returns their paths. What was not measured is not
+/// plotted.
 pub fn write_plots(dir: &Path, measured: &Measured) -> Result<Vec<PathBuf>> {
     let star = if measured.engines.iter().any(|run| run.reused) { "; * in an earlier run" } else { "" };
     let build = format!("build time, {} threads (s){star}", measured.threads);
-    let memory = |when: &str| format!("resident memory, {when}, without the empty process (MB)");
-    let megabytes = |run: &EngineRun, bytes| run.megabytes(bytes).unwrap_or(0.0);
+    let memory = "resident memory after all searches, less the empty process (MB)";
+    let served = |run: &EngineRun| (run.megabytes(|memory| memory.served).unwrap_or(0.0), false);
     let plots = [
-        ("recall-qps.svg", recall(measured, Speed::Median)),
-        ("recall-qps-all-threads.svg", recall(measured, Speed::AllThreads)),
+        ("recall-qps.svg", recall(measured, Speed::Batch)),
+        ("recall-qps-all-threads.svg", recall(measured, Speed::BatchAllThreads)),
         ("build.svg", bars(measured, &build, |run| (run.index.built.build_s, run.reused))),
-        (
-            "memory.svg",
-            bars(measured, &memory("full-precision vectors cold"), |run| {
-                (megabytes(run, MemoryOverTime::serving_bytes), false)
-            }),
-        ),
-        (
-            "memory-served.svg",
-            bars(measured, &memory("after one more pass over the queries"), |run| {
-                (megabytes(run, MemoryOverTime::served_bytes), false)
-            }),
-        ),
+        ("memory.svg", bars(measured, memory, served)),
     ];
     let mut paths = Vec::new();
     for (name, drawing) in plots {
@@ -67,60 +55,33 @@ pub fn write_plots(dir: &Path, measured: &Measured) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The colour of an engine: in all plots that of the name by which it was asked for.
+/// The colour of an engine, the same in all plots.
 fn colour(measured: &Measured, engine: &str) -> RGBColor {
-    let asked = measured.asked.iter();
-    let at = asked.map(|asked| asked.name == engine || asked.members.iter().any(|member| member == engine));
-    COLOURS[at.take_while(|found| !found).count() % COLOURS.len()]
+    let before = measured.engines.iter().take_while(|run| run.described.engine != engine).count();
+    COLOURS[before % COLOURS.len()]
 }
 
-struct Line {
-    name: String,
-    curve: Curve,
-    /// Points of the curve that were measured: where curves of several engines cross, nothing was.
-    marks: Vec<CurvePoint>,
-    colour: RGBColor,
-}
-
-/// One curve per name asked for; nothing where no curve has a point.
-fn recall(measured: &Measured, speed: Speed) -> Drawn<Option<String>> {
-    let threaded = speed == Speed::AllThreads;
-    let curves: Vec<Line> = measured
-        .asked
-        .iter()
-        .filter_map(|asked| measured.family(asked))
-        .map(|family| {
-            let curve = measured.curve(&family.members, speed);
-            let own = |name| measured.curve(std::slice::from_ref(name), speed).points().to_vec();
-            let mut marks: Vec<CurvePoint> = family.members.iter().flat_map(own).collect();
-            let same = |one: &CurvePoint, other: &CurvePoint| {
-                one.recall.total_cmp(&other.recall).is_eq() && (one.qps - other.qps).abs() <= 1e-9 * one.qps
-            };
-            marks.retain(|point| curve.points().iter().any(|kept| same(point, kept)));
-            Line { colour: colour(measured, &family.name), name: family.name, curve, marks }
-        })
-        .filter(|line| !line.curve.points().is_empty())
-        .collect();
-    let all = || curves.iter().flat_map(|line| line.curve.points());
-    let recalls = || all().map(|point| point.recall);
+/// A curve per engine, with its measured points; nothing where no curve has a point.
+fn recall(measured: &Measured, speed: Speed) -> Plotted<Option<String>> {
+    let curves = measured.engines.iter().map(|run| (run.described.engine.as_str(), measured.curve(run, speed).0));
+    let mut curves: Vec<(&str, Vec<(f64, f64)>)> = curves.filter(|(_, points)| !points.is_empty()).collect();
+    let recalls = || curves.iter().flat_map(|(_, points)| points).map(|point| point.0);
     let left = recalls().fold(1.0, f64::min).max(LOWEST.min(recalls().fold(0.0, f64::max) - 0.01));
-    let shown = || all().filter(|point| point.recall >= left).map(|point| point.qps);
-    let (low, high) = (shown().fold(f64::INFINITY, f64::min), shown().fold(0.0, f64::max));
+    for (_, points) in &mut curves {
+        points.retain(|point| point.0 >= left);
+    }
+    let speeds = || curves.iter().flat_map(|(_, points)| points).map(|point| point.1);
+    let (low, high) = (speeds().fold(f64::INFINITY, f64::min), speeds().fold(0.0, f64::max));
     if high <= 0.0 {
         return Ok(None);
     }
+    let (workload, k) = (&measured.workload, measured.k);
+    let threads = if speed == Speed::Batch { "one thread".to_owned() } else { format!("{} threads", measured.threads) };
     let mut svg = String::new();
-    let threads = if threaded { format!("{} threads", measured.threads) } else { "one thread".to_owned() };
-    let title = format!("{}: recall@{} against queries per second, {threads}", measured.workload, measured.k);
-    plot(&mut svg, &title, &curves, (left, low, high), measured.k)?;
-    Ok(Some(svg))
-}
-
-fn plot(svg: &mut String, title: &str, curves: &[Line], (left, low, high): (f64, f64, f64), k: usize) -> Drawn {
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
-        .caption(title, ("sans-serif", 18))
+        .caption(format!("{workload}: recall@{k} against queries per second in batches, {threads}"), ("sans-serif", 18))
         .margin(14)
         .x_label_area_size(44)
         .y_label_area_size(80)
@@ -133,16 +94,14 @@ fn plot(svg: &mut String, title: &str, curves: &[Line], (left, low, high): (f64,
         .y_label_formatter(&|qps| format!("{qps:.0}"))
         .light_line_style(WHITE)
         .draw()?;
-    for Line { name, curve, marks, colour } in curves {
-        let style = ShapeStyle::from(colour).stroke_width(2);
-        let shown = |point: &&CurvePoint| point.recall >= left;
-        let points = curve.points().iter().filter(shown).map(|point| (point.recall, point.qps));
-        let marks = marks.iter().filter(shown).map(|point| (point.recall, point.qps));
+    for (name, points) in curves {
+        let colour = colour(measured, name);
+        let style = ShapeStyle::from(&colour).stroke_width(2);
         chart
-            .draw_series(LineSeries::new(points, style))?
+            .draw_series(LineSeries::new(points.iter().copied(), style))?
             .label(name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-        chart.draw_series(marks.map(|point| Circle::new(point, 3, colour.filled())))?;
+        chart.draw_series(points.into_iter().map(|point| Circle::new(point, 3, colour.filled())))?;
     }
     chart
         .configure_series_labels()
@@ -151,11 +110,13 @@ fn plot(svg: &mut String, title: &str, curves: &[Line], (left, low, high): (f64,
         .border_style(BLACK.mix(0.3))
         .draw()?;
     root.present()?;
-    Ok(())
+    drop(chart);
+    drop(root);
+    Ok(Some(svg))
 }
 
 /// A bar per engine, of a value; a pale one with a star where that was measured in an earlier run.
-fn bars(measured: &Measured, what: &str, value: impl Fn(&EngineRun) -> (f64, bool)) -> Drawn<Option<String>> {
+fn bars(measured: &Measured, what: &str, value: impl Fn(&EngineRun) -> (f64, bool)) -> Plotted<Option<String>> {
     let all = measured.engines.iter().map(|run| (run.described.engine.as_str(), value(run)));
     let bars: Vec<(&str, (f64, bool))> = all.filter(|(_, (value, _))| *value > 0.0).collect();
     if bars.is_empty() {

@@ -34,10 +34,8 @@ pub(super) enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         latencies: Option<PathBuf>,
     },
-    /// How much memory the worker has.
-    Rss,
     /// Drop the pages of the full-precision vectors, where the engine maps them.
-    Cool,
+    Evict,
 }
 
 /// What a build is to do.
@@ -72,7 +70,7 @@ pub struct More {
     pub(super) sweep: String,
     /// Values that make a useful curve.
     pub(super) defaults: Vec<u32>,
-    /// Engines that this name stands for, where it stands for several: the best of them counts at each recall.
+    /// Engines that this name stands for, where it stands for several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) variants: Vec<String>,
 }
@@ -104,15 +102,6 @@ pub(super) struct Searched {
 
 fn one() -> u32 {
     1
-}
-
-/// Memory of a worker, from `/proc/self/status`: `VmRSS`, `RssAnon`, `RssFile`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_field_names, reason = "the protocol's names")]
-pub(super) struct Memory {
-    pub(super) rss_bytes: u64,
-    pub(super) anonymous_bytes: u64,
-    pub(super) file_bytes: u64,
 }
 
 /// A reply without content.

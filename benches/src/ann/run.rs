@@ -9,7 +9,7 @@ use dyad_command::Cancellation;
 
 use super::cache::{Reuse, build_or_reuse};
 use super::data::Ready;
-use super::measured::{Asked, Measured};
+use super::measured::Measured;
 use super::protocol::Described;
 use super::recall::Judge;
 use super::session::{Pass, Session};
@@ -52,11 +52,10 @@ pub struct Job<'a> {
 pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured> {
     let workload = job.workload;
     let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
-    let (asked, runner) = in_scratch(&job.cache, |scratch| {
-        let mut run = Run { job, ready, judge, note, scratch, asked: Vec::new() };
+    let runner = in_scratch(&job.cache, |scratch| {
         let mut runner = Runner::new(note);
-        run.measure(&mut runner)?;
-        Ok((run.asked, runner))
+        Run { job, ready, judge, note, scratch }.measure(&mut runner)?;
+        Ok(runner)
     })?;
     let (engines, failures) = runner.close(Session::close);
     Ok(Measured {
@@ -71,7 +70,6 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
         threads: workload.all_threads(),
         repeats: workload.repeats,
         targets: workload.targets.clone(),
-        asked,
         engines,
         failures,
         machine: Machine::this(),
@@ -85,44 +83,54 @@ struct Run<'a> {
     judge: Judge<'a>,
     note: &'a dyn Fn(&str),
     scratch: &'a Path,
-    asked: Vec<Asked>,
 }
 
 impl Run<'_> {
-    fn measure(&mut self, runner: &mut Runner<'_, Session>) -> Result<()> {
+    fn measure(&self, runner: &mut Runner<'_, Session>) -> Result<()> {
         let workload = self.job.workload;
+        // Each engine, and the name by which it was asked for: its own, or one that stands for several.
+        let mut engines: Vec<(String, &str)> = Vec::new();
         for name in &self.job.engines {
             match self.members(name) {
-                Ok(members) => self.asked.push(Asked { name: name.clone(), members }),
+                Ok(members) => engines.extend(members.into_iter().map(|engine| (engine, name.as_str()))),
                 Err(error) => runner.fail(name, error)?,
             }
         }
-        let rebuilt = self.known(&self.job.reuse.rebuild, runner, "--rebuild")?;
-        self.known(&self.job.swept, runner, "--sweep")?;
-        for Asked { members, .. } in &self.asked {
-            for engine in members {
-                // A variant may also have been asked for by its own name.
-                if runner.sessions.iter().all(|session| session.engine() != engine) {
-                    runner.admit(engine, self.session(engine, rebuilt.contains(engine)))?;
-                }
+        for (flag, names) in [("--rebuild", &self.job.reuse.rebuild), ("--sweep", &self.job.swept)] {
+            let unknown = |name: &&String| !engines.iter().any(|(engine, asked)| engine == *name || asked == name);
+            if let Some(name) = names.iter().filter(|name| !runner.has_failed(name)).find(unknown) {
+                let known = engines.iter().map(|(engine, _)| engine.as_str()).collect::<Vec<_>>().join(", ");
+                return Err(Error::NotInRun { flag, name: name.clone(), known });
             }
         }
+        for (engine, asked) in &engines {
+            // A variant may also have been asked for by its own name.
+            if runner.sessions.iter().all(|session| session.engine() != engine) {
+                let rebuild = self.job.reuse.rebuild.iter().any(|name| name == engine || name == asked);
+                runner.admit(engine, self.session(engine, rebuild))?;
+            }
+        }
+        // Values that the workload or the command gives for an engine: under its name, or else under the one asked for.
+        let sweep = |engine: &str| {
+            let asked = engines.iter().find(|(name, _)| name == engine).map(|(_, asked)| *asked);
+            workload.sweep.get(engine).or_else(|| workload.sweep.get(asked?)).cloned()
+        };
         (self.note)("warming up");
-        runner.each(0, |session| session.warm_up(self.sweep(session.engine()), workload.ceiling, &self.judge))?;
-        let threaded = Pass::Threaded(workload.all_threads(), workload.least_ms);
-        let passes = std::iter::repeat_n(Pass::Single(workload.least_ms), workload.repeats)
-            .chain(std::iter::repeat_n(threaded, workload.threaded_repeats))
-            .chain([Pass::Each]);
-        for (number, pass) in passes.enumerate() {
+        runner.each(0, |session| session.warm_up(sweep(session.engine()), workload.ceiling, &self.judge))?;
+        let (repeats, threads) = (workload.repeats, workload.all_threads());
+        let one_thread = (0..repeats).flat_map(|turn| [(turn, Pass::Batch(workload.least_ms)), (turn, Pass::Single)]);
+        let all_threads = (0..workload.threaded_repeats).map(|turn| (turn, Pass::Threaded(threads, workload.least_ms)));
+        for (turn, pass) in one_thread.chain(all_threads) {
+            let number = turn + 1;
             (self.note)(&match pass {
-                Pass::Once | Pass::Single(_) => format!("one thread, pass {} of {}", number + 1, workload.repeats),
-                Pass::Threaded(threads, _) => format!("{threads} threads, pass {}", number + 1 - workload.repeats),
-                Pass::Each => "one call per query".to_owned(),
+                Pass::Once | Pass::Batch(_) => format!("batch calls, pass {number} of {repeats}"),
+                Pass::Single => format!("single calls, pass {number} of {repeats}"),
+                Pass::Threaded(..) => format!("batch calls on {threads} threads, pass {number}"),
             });
             let longest = runner.sessions.iter().map(|session| session.run.points.len()).max().unwrap_or(0);
             for at in 0..longest {
-                // Another engine begins every pass, so that none always follows the same one.
-                runner.each(number, |session| session.measure(at, pass, &self.judge))?;
+                // Another engine begins each pass of a kind, so that none always follows the same one.
+                runner.each(turn, |session| session.measure(at, pass, &self.judge))?;
             }
         }
         runner.each(0, Session::measure_memory)
@@ -141,34 +149,6 @@ impl Run<'_> {
         worker.quit();
         let variants = described.more.variants;
         Ok(if variants.is_empty() { vec![name.to_owned()] } else { variants })
-    }
-
-    /// Values that the workload or the command gives for an engine: under its name, or else under one that it is a member of.
-    fn sweep(&self, engine: &str) -> Option<Vec<u32>> {
-        let sweep = &self.job.workload.sweep;
-        let of_family = || {
-            let mut families = self.asked.iter().filter(|asked| asked.members.iter().any(|member| member == engine));
-            families.find_map(|asked| sweep.get(&asked.name))
-        };
-        sweep.get(engine).or_else(of_family).cloned()
-    }
-
-    /// The engines behind names that a flag gives, each of which may stand for several; a name that is not in this run is
-    /// refused.
-    fn known(&self, names: &[String], runner: &Runner<'_, Session>, flag: &'static str) -> Result<Vec<String>> {
-        let mut engines = Vec::new();
-        for name in names {
-            let is_member = self.asked.iter().any(|asked| asked.members.contains(name));
-            if let Some(asked) = self.asked.iter().find(|asked| asked.name == *name) {
-                engines.extend(asked.members.iter().cloned());
-            } else if is_member || runner.has_failed(name) {
-                engines.push(name.clone());
-            } else {
-                let known = self.asked.iter().map(|asked| asked.name.as_str()).collect::<Vec<_>>().join(", ");
-                return Err(Error::NotInRun { flag, name: name.clone(), known });
-            }
-        }
-        Ok(engines)
     }
 
     /// Builds or reuses an engine's index, and opens it in a fresh process.

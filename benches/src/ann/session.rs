@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use super::cache::Index;
 use super::measured::{EngineRun, MemoryOverTime, Point};
-use super::protocol::{Described, Done, Memory, Mode, Prepared, Request, Searched};
+use super::protocol::{Described, Done, Mode, Prepared, Request, Searched};
 use super::recall::Judge;
 use crate::dataset::npy;
-use crate::harness::{self, Error, Opened, Result, Worker, percentile};
+use crate::harness::{self, Error, Memory, Opened, Result, Worker, percentile};
 
 /// How one pass over all queries is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pass {
     /// One thread, over all queries once.
     Once,
-    /// Timed, one thread, at least so many milliseconds.
-    Single(u32),
-    /// Timed, all threads, at least so many milliseconds.
+    /// Timed batch calls, one thread, for at least this many milliseconds.
+    Batch(u32),
+    /// The same on this many threads.
     Threaded(usize, u32),
-    /// One call per query.
-    Each,
+    /// One timed call per query, one thread.
+    Single,
 }
 
 /// An engine with an open index.
@@ -50,10 +50,10 @@ impl Session {
         scratch: &Path,
         deadline: Duration,
     ) -> Result<Self> {
-        let baseline = worker.ask(&Request::Rss, deadline)?;
+        let baseline = worker.memory(true, deadline)?;
         warm_page_cache(&index.files)?;
         let Opened { open_ms } = worker.ask(&Request::Open { dir: index.files }, deadline)?;
-        let opened = worker.ask(&Request::Rss, deadline)?;
+        let opened = worker.memory(true, deadline)?;
         let prepare = Request::Prepare { queries: queries.to_owned(), k: judge.k() };
         let prepared: Prepared = worker.ask(&prepare, deadline)?;
         if prepared.queries != judge.queries() {
@@ -70,7 +70,7 @@ impl Session {
     pub(super) fn warm_up(&mut self, values: Option<Vec<u32>>, ceiling: f64, judge: &Judge<'_>) -> Result<()> {
         let values = values.unwrap_or_else(|| self.run.described.more.defaults.clone());
         let middle = values.get(values.len() / 2).copied().unwrap_or(1);
-        let (_, latencies) = self.search(middle, Pass::Each)?;
+        let (_, latencies) = self.search(middle, Pass::Single)?;
         self.run.first_query_us = latencies.first().copied().unwrap_or(0.0);
         for value in values {
             self.search(value, Pass::Once)?;
@@ -91,32 +91,33 @@ impl Session {
         let point = &mut self.run.points[at];
         match pass {
             Pass::Once => {}
-            Pass::Single(_) => {
+            Pass::Batch(_) => {
                 point.rounds = if point.seconds.is_empty() { rounds } else { point.rounds.min(rounds) };
                 point.seconds.push(seconds);
                 point.recalls.push(judge.recall(&ids));
                 point.recall = point.recalls.iter().sum::<f64>() / point.recalls.len() as f64;
             }
-            Pass::Threaded(..) => point.threaded_seconds.push(seconds),
-            Pass::Each => {
-                (point.p50_us, point.p99_us) = (percentile(&latencies_us, 0.5), percentile(&latencies_us, 0.99));
+            Pass::Threaded(..) => point.seconds_all_threads.push(seconds),
+            Pass::Single => {
+                point.passes_p50_us.push(percentile(&latencies_us, 0.5));
+                point.passes_p99_us.push(percentile(&latencies_us, 0.99));
                 (point.latencies_us, point.ids) = (latencies_us, ids);
             }
         }
         Ok(())
     }
 
-    /// Measures the memory after all searches, cool, and serving again.
+    /// Measures the memory after all searches, after eviction, and after one more pass.
     pub(super) fn measure_memory(&mut self) -> Result<()> {
-        let served = self.worker.ask(&Request::Rss, self.deadline)?;
-        let _: Done = self.worker.ask(&Request::Cool, self.deadline)?;
-        let cooled = self.worker.ask(&Request::Rss, self.deadline)?;
+        let served = self.worker.memory(true, self.deadline)?;
+        let _: Done = self.worker.ask(&Request::Evict, self.deadline)?;
+        let evicted = self.worker.memory(true, self.deadline)?;
         let points = &self.run.points;
         let middle = points.get(points.len() / 2).map_or(1, |point| point.value);
         self.search(middle, Pass::Once)?;
-        let served_cool = self.worker.ask(&Request::Rss, self.deadline)?;
+        let evicted_pass = self.worker.memory(true, self.deadline)?;
         let [baseline, opened] = self.memory;
-        self.run.memory = Some(MemoryOverTime { baseline, opened, served, cooled, served_cool });
+        self.run.memory = Some(MemoryOverTime { baseline, opened, served, evicted, evicted_pass });
         Ok(())
     }
 
@@ -126,15 +127,15 @@ impl Session {
         self.run
     }
 
-    /// A search for all queries, and the microseconds of each with [`Pass::Each`].
+    /// A search for all queries, and the microseconds of each with [`Pass::Single`].
     fn search(&mut self, value: u32, pass: Pass) -> Result<(Searched, Vec<f64>)> {
         let (threads, least_ms) = match pass {
-            Pass::Single(least) => (1, least),
+            Pass::Batch(least) => (1, least),
             Pass::Threaded(threads, least) => (threads, least),
-            Pass::Once | Pass::Each => (1, 0),
+            Pass::Once | Pass::Single => (1, 0),
         };
-        let mode = if pass == Pass::Each { Mode::Each } else { Mode::Batch };
-        let latencies = (pass == Pass::Each).then(|| self.scratch.with_extension("latencies.npy"));
+        let mode = if pass == Pass::Single { Mode::Each } else { Mode::Batch };
+        let latencies = (pass == Pass::Single).then(|| self.scratch.with_extension("latencies.npy"));
         let out = self.ids_path();
         let request = Request::Search { value, threads, mode, least_ms, out, latencies: latencies.clone() };
         let searched: Searched = self.worker.ask(&request, self.deadline)?;

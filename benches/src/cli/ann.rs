@@ -1,12 +1,13 @@
 //! `dyad-bench ann` and `growth`.
 
 use std::io::{Write as _, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use dyad_command::cancel_on_signal;
+use serde_json::Value;
 
 use super::comparison::{Comparison, Shared};
 use crate::ann::{
@@ -21,43 +22,6 @@ pub(super) struct Ann {
     /// What to measure; see benches/workloads/README.md.
     #[arg(long, value_name = "TOML")]
     workload: PathBuf,
-    #[command(flatten)]
-    how: How,
-    /// Folder for points.csv, engines.csv, summary.json and the plots. Earlier files there are replaced.
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
-}
-
-/// Measure workloads of several sizes, and fit how speed and build time grow with the number of vectors.
-#[derive(Debug, Args)]
-pub(super) struct GrowthCommand {
-    /// Workloads of one kind of data and different sizes.
-    #[arg(long, value_name = "TOML", value_delimiter = ',', num_args = 1.., required = true)]
-    workloads: Vec<PathBuf>,
-    #[command(flatten)]
-    how: How,
-    /// Folder for growth.json, and one folder per workload as `ann` writes them.
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
-}
-
-/// Approximate search.
-#[derive(Debug)]
-struct Search;
-
-impl Comparison for Search {
-    const ENGINES: &'static str = "dyad, `hnsw_rs`, and the peers that benches/peers/ann.py knows. `svs-lvq` stands for all LVQ \
-         variants, of which the best counts at each recall";
-    const PYTHON: &'static str = ".venv-ann/bin/python";
-    const PEERS: &'static str = "benches/peers/ann.py";
-    const RECORDS: &'static str = "benches/records/ann";
-    const CACHE: &'static str = "prepared vectors, exact neighbours and built indexes";
-    const TIMEOUT_S: &'static str = "600";
-}
-
-/// How a workload is measured.
-#[derive(Debug, Args)]
-struct How {
     #[command(flatten)]
     shared: Shared<Search>,
     /// Values of one engine's sweep parameter, in place of its own: NAME=V1:V2:... May be given several times.
@@ -76,39 +40,40 @@ struct How {
     /// Time for one build, in seconds.
     #[arg(long, default_value_t = 14_400, value_parser = clap::value_parser!(u64).range(1..))]
     build_timeout_s: u64,
+    /// Folder for points.csv, engines.csv, summary.json and the plots. Earlier files there are replaced.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Fit how speed, build time and memory grow with the number of vectors.
+#[derive(Debug, Args)]
+pub(super) struct GrowthCommand {
+    /// summary.json of runs of `ann` with one kind of data and different sizes.
+    #[arg(value_name = "SUMMARY", num_args = 2.., required = true)]
+    summaries: Vec<PathBuf>,
+    /// Also write the fits to this file, as JSON and unrounded.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Approximate search.
+#[derive(Debug)]
+struct Search;
+
+impl Comparison for Search {
+    const ENGINES: &'static str = "dyad, `hnsw_rs`, and the peers that benches/peers/ann.py knows. `svs-lvq` stands for all LVQ \
+         variants";
+    const PYTHON: &'static str = ".venv-ann/bin/python";
+    const PEERS: &'static str = "benches/peers/ann.py";
+    const RECORDS: &'static str = "benches/records/ann";
+    const CACHE: &'static str = "prepared vectors, exact neighbours and built indexes";
+    const TIMEOUT_S: &'static str = "600";
 }
 
 impl Ann {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let measured = self.how.measure(&self.workload, &self.out)?;
-        write_table(&mut stdout().lock(), &measured)?;
-        refuse_failures(&measured)
-    }
-}
-
-impl GrowthCommand {
-    pub(super) fn run(self) -> anyhow::Result<()> {
-        let mut runs = Vec::new();
-        for workload in &self.workloads {
-            let name = workload.file_stem().map_or_else(|| "workload".into(), |name| name.to_string_lossy());
-            let measured = self.how.measure(workload, &self.out.join(name.as_ref()))?;
-            write_table(&mut stdout().lock(), &measured)?;
-            runs.push(measured);
-        }
-        let growth = Growth::of(&runs);
-        let record = runs.first().map_or_else(String::new, |first| first.stamp.record("growth"));
-        let text = format!("{:#}\n", growth.to_json());
-        self.how.shared.write(&self.out.join("growth.json"), &(record + ".json"), text.as_bytes())?;
-        write_growth(&mut stdout().lock(), &growth)?;
-        runs.iter().try_for_each(refuse_failures)
-    }
-}
-
-impl How {
-    /// Measures a workload and writes what was measured into `out`.
-    fn measure(&self, workload: &Path, out: &Path) -> anyhow::Result<Measured> {
-        let (cancel, shared) = (cancel_on_signal()?, &self.shared);
-        let mut workload = Workload::read(workload, shared.data.as_deref())?;
+        let (cancel, shared, out) = (cancel_on_signal()?, &self.shared, &self.out);
+        let mut workload = Workload::read(&self.workload, shared.data.as_deref())?;
         let engines = shared.apply(&mut workload.repeats, &workload.engines)?;
         workload.sweep.extend(self.sweep.iter().cloned());
         fs_err::create_dir_all(out)?;
@@ -145,7 +110,22 @@ impl How {
             let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
             write_results(out, &measured, &judge)?;
         }
-        Ok(measured)
+        write_table(&mut stdout().lock(), &measured)?;
+        refuse_failures(&measured)
+    }
+}
+
+impl GrowthCommand {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let read = |path: &PathBuf| -> anyhow::Result<Value> {
+            let value = serde_json::from_slice(&fs_err::read(path)?);
+            value.with_context(|| format!("`{}`: expected the summary.json of a run of `ann`", path.display()))
+        };
+        let growth = Growth::of(&self.summaries.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?);
+        if let Some(path) = &self.json {
+            fs_err::write(path, format!("{:#}\n", growth.to_json()))?;
+        }
+        Ok(write_growth(&mut stdout().lock(), &growth)?)
     }
 }
 

@@ -36,7 +36,7 @@ pub use run_info::{Conditions, Machine, RunInfo};
 pub(crate) use run_info::{threads, unix_time};
 pub(crate) use runner::{EngineSession, Runner};
 pub use serve::Described;
-pub(crate) use serve::{Opened, own_bytes, serve};
+pub(crate) use serve::{Memory, Opened, serve};
 pub use task::{
     At, Column, EngineRun, Limited, Measured, Session, ShapeRun, Task, run, summary, write_points, write_table,
 };

@@ -15,6 +15,7 @@ const FEATURES: &str =
 /// The machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
+    /// Model name, with family, model and stepping where the kernel gives them.
     pub(crate) cpu: String,
     /// Threads that this process may use.
     pub(crate) threads: usize,
@@ -40,9 +41,13 @@ impl Machine {
         };
         let flags = [field(&cpu, "flags"), field(&cpu, "Features")].join(" ");
         let has = |feature: &&str| flags.split(' ').any(|flag| flag == *feature);
+        // The model name of a virtual machine may name no more than a family of products.
+        let parts = ["cpu family", "model", "stepping"].map(|name| field(&cpu, name));
+        let identity = format!("(family {} model {} stepping {})", parts[0], parts[1], parts[2]);
+        let identity = if parts.iter().any(String::is_empty) { String::new() } else { identity };
         let kilobytes = field(&memory, "MemTotal").trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0);
         Self {
-            cpu: field(&cpu, "model name"),
+            cpu: [field(&cpu, "model name"), identity].join(" ").trim().to_owned(),
             threads: threads(0),
             features: FEATURES.split(' ').filter(has).map(str::to_owned).collect(),
             memory_bytes: kilobytes * 1024,

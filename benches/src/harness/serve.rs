@@ -61,8 +61,8 @@ impl Memory {
     }
 }
 
-/// A field of `/proc/self/status` in bytes: `VmRSS` (resident), `VmHWM` (its peak), `RssAnon`, `RssFile`.
-pub(crate) fn own_bytes(name: &str) -> anyhow::Result<u64> {
+/// A field of `/proc/self/status` in bytes: `VmRSS` (resident), `VmHWM` (its peak).
+pub(super) fn own_bytes(name: &str) -> anyhow::Result<u64> {
     let status = fs_err::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());

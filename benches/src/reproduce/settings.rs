@@ -48,7 +48,7 @@ pub(crate) fn settings(
     overrides: &[Override],
 ) -> Result<Config, String> {
     let mut model = Toml::new();
-    model.insert("from".to_owned(), Value::String("$MODEL".to_owned()));
+    model.insert("path".to_owned(), Value::String("$MODEL".to_owned()));
     let mut settings = Toml::from_iter([("model".to_owned(), Value::Table(model))]);
     settings = over(over(settings, table.train.clone()), variant.train.clone());
     settings.insert("seed".to_owned(), Value::Integer(i64::try_from(seed).map_err(|_| "seed is too large")?));
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn variants_lie_over_the_table_and_the_command_over_both() {
         let config = of(0, &[]).unwrap();
-        assert_eq!((config.seed, config.model.from.to_str(), config.stages[0].batch.size), (3, Some("/m"), 8));
+        assert_eq!((config.seed, config.model.path.to_str(), config.stages[0].batch.size), (3, Some("/m"), 8));
         assert_eq!(config.model.sharing.map(|sharing| sharing.to_string()).as_deref(), Some("ade"));
         assert_eq!(config.stages[0].data.paths[0].to_str(), Some("/d/x"));
         let config = of(0, &["batch.size=2", "training.steps=5", "device=cuda", "loss.endx.cross.heads=2"]).unwrap();

@@ -118,7 +118,7 @@ impl Todo<'_> {
         let (config, name) = (self.config, &self.variant.name);
         fs_err::create_dir_all(folder)?;
         let (model, steps, train_s) = if self.variant.untrained {
-            (config.model.from.clone(), 0, 0.0)
+            (config.model.path.clone(), 0, 0.0)
         } else {
             note(&format!("{name}, seed {}: training", config.seed));
             self.train(folder)?

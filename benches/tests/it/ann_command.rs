@@ -48,11 +48,11 @@ fn ann_writes_everything_and_prints_the_table() {
     let output = bench(&arguments, dir.path());
     assert!(output.status.success(), "{output:?}");
     let table = String::from_utf8(output.stdout).unwrap();
-    assert!(table.contains("QPS, 1 thread") && table.contains("dyad over"), "{table}");
+    assert!(table.contains("batch QPS") && table.contains("p50 us") && table.contains("dyad over"), "{table}");
 
     let out = dir.path().join("out");
     let summary = json(&out.join("summary.json"));
-    for key in ["ratios", "build_ratio", "rss_ratio", "rss_ratio_served"] {
+    for key in ["ratios", "ratios_single_call", "build_ratio", "rss_ratio_served", "rss_ratio_evicted"] {
         assert!(summary[key]["hnsw_rs"].is_object() || summary[key]["hnsw_rs"].is_f64(), "{key}: {summary:#}");
     }
     assert!(summary["open_ms"].as_f64().unwrap() > 0.0);
@@ -62,7 +62,8 @@ fn ann_writes_everything_and_prints_the_table() {
         let last = points.last().unwrap();
         assert!(last["recall"].as_f64().unwrap() > 0.95, "{last}");
         assert!(points.iter().all(|point| point["seconds"].as_array().unwrap().len() == 2));
-        assert!(engine["serving_bytes"].as_u64().unwrap() > 0);
+        assert!(points.iter().all(|point| point["passes_p50_us"].as_array().unwrap().len() == 2));
+        assert!(engine["served_mb"].as_f64().unwrap() > 0.0);
     }
     let points = fs_err::read_to_string(out.join("points.csv")).unwrap();
     let rows: usize =
@@ -71,7 +72,7 @@ fn ann_writes_everything_and_prints_the_table() {
     let columns = points.lines().next().unwrap().split(',').count();
     assert!(points.lines().all(|line| line.split(',').count() == columns), "{points}");
     assert_eq!(fs_err::read_to_string(out.join("engines.csv")).unwrap().lines().count(), 3);
-    for plot in ["recall-qps.svg", "recall-qps-all-threads.svg", "build.svg", "memory.svg", "memory-served.svg"] {
+    for plot in ["recall-qps.svg", "recall-qps-all-threads.svg", "build.svg", "memory.svg"] {
         assert!(out.join(plot).exists(), "{plot}");
     }
     let hdf5 = fs_err::read_dir(out.join("results/tiny/10/dyad")).unwrap().count();
@@ -89,19 +90,24 @@ fn growth_follows_engines_through_the_sizes() {
     let dir = tempdir().unwrap();
     workload(dir.path(), "small", 300);
     workload(dir.path(), "large", 900);
-    let arguments = ["growth", "--workloads", "large.toml,small.toml", "--engines", "dyad", "--out", "out"];
-    let output = bench(&arguments, dir.path());
-    assert!(output.status.success(), "{output:?}");
-    let growth = json(&dir.path().join("out/growth.json"));
-    assert_eq!(growth["workloads"], serde_json::json!(["small", "large"]));
-    for quantity in ["build s", "cold MB", "served MB"] {
-        assert!(growth["exponents"]["dyad"][quantity].is_f64(), "{quantity}: {growth:#}");
+    for name in ["large", "small"] {
+        let (file, out) = (format!("{name}.toml"), format!("out/{name}"));
+        let output = bench(&["ann", "--workload", &file, "--engines", "dyad", "--out", &out], dir.path());
+        assert!(output.status.success(), "{output:?}");
     }
-    let sizes: Vec<u64> =
-        growth["series"][0]["points"].as_array().unwrap().iter().map(|point| point[0].as_u64().unwrap()).collect();
-    assert_eq!(sizes, [300, 900]);
+    let [large, small] = ["large", "small"].map(|name| format!("out/{name}/summary.json"));
+    let output = bench(&["growth", &large, &small, "--json", "growth.json"], dir.path());
+    assert!(output.status.success(), "{output:?}");
+    let growth = json(&dir.path().join("growth.json"));
+    for quantity in ["build s", "served MB"] {
+        let found = growth.as_array().unwrap().iter().find(|row| row["quantity"] == quantity);
+        let row = found.unwrap_or_else(|| panic!("no {quantity}: {growth:#}"));
+        assert!(row["engine"] == "dyad" && row["exponent"].is_f64(), "{row}");
+        assert_eq!((&row["points"][0][0], &row["points"][1][0]), (&300.0.into(), &900.0.into()));
+    }
     assert!(String::from_utf8(output.stdout).unwrap().contains("exponent"));
-    assert!(dir.path().join("out/small/summary.json").exists());
+    let output = bench(&["growth", &large, "tiny.toml"], dir.path());
+    assert!(!output.status.success());
 }
 
 #[test]

@@ -75,15 +75,15 @@ class Fake:
         write_npy(request["out"], "<i4", "i", (len(self.near), self.k), ids)
         seconds = value * PACE / 1000 / request["threads"]
         if request["mode"] == "each":
-            latencies = [float(at + 1) for at in range(len(self.near))]
+            latencies = [(at + 1) * value * PACE / 90 for at in range(len(self.near))]
             write_npy(request["latencies"], "<f8", "d", (len(self.near),), latencies)
         return {"seconds": seconds}
 
-    def rss(self, request):
+    def memory(self, request):
         opened = hasattr(self, "base")
-        return {"rss_bytes": (1 + PACE * opened) * 1_000_000, "anonymous_bytes": 0, "file_bytes": 0}
+        return {"rss_bytes": (1 + PACE * opened) * 1_000_000, "peak_bytes": 0}
 
-    def cool(self, request):
+    def evict(self, request):
         return {}
 
     def quit(self, request):

@@ -49,7 +49,7 @@ fn bench(directory: &Path, arguments: &[&str]) -> Output {
     command.args(["--tables", &tables, "--data", "data", "--model", &model]);
     command.args(["--set", "batch.size=4", "--set", "threads=1", "--set", "model.hidden=6"]);
     if arguments.first() == Some(&"stages") {
-        command.args(["--set", "mine.to=5", "--set", "batch.negatives=1"]);
+        command.args(["--set", "mine.rank-end=5", "--set", "batch.negatives=1"]);
     }
     command.current_dir(directory).env("NO_COLOR", "1").output().unwrap()
 }

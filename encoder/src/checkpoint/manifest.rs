@@ -1,4 +1,4 @@
-//! `dyad.json`: what our bundles know beyond the layout of sentence-transformers: ties, and golden vectors.
+//! `dyad.json`: what our models know beyond the layout of sentence-transformers: ties, and golden vectors.
 //!
 //! ```json
 //! {
@@ -116,7 +116,7 @@ impl Manifest {
         Ok(Some(manifest))
     }
 
-    /// Refuses a model of another fingerprint, and a bundle that says nothing of one of its towers.
+    /// Refuses a model of another fingerprint, and a model that says nothing of one of its towers.
     pub(crate) fn agrees(&self, root: &Path, fingerprint: &str) -> Result<(), Error> {
         let path = root.join(MANIFEST);
         if self.fingerprint != fingerprint {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::config::{Cell, Sharing};
-use crate::model::{create_drawn, create_over, create_with, own_projection};
+use crate::model::{create_from_scratch, create_over, create_with, own_projection};
 use crate::transform::{Aggregation, Creation, NewEncoder};
 
 /// Values per vector where neither the command nor the model says it.
@@ -16,7 +16,7 @@ const DIM: usize = 768;
 enum Pooling {
     /// The mean over all tokens
     Mean,
-    /// Multi-hop self-attention, drawn anew; sentence-transformers cannot read it
+    /// Multi-hop self-attention, randomly initialised; sentence-transformers cannot read it
     Multihop,
 }
 
@@ -28,7 +28,7 @@ enum Encoder {
     Gru,
     /// tanh of input and state (Elman 1990)
     Rnn,
-    /// A small BERT: positions are learned, and each block is normalised behind its sum (post-norm), not before it;
+    /// A small BERT: positions are learned, and each block is normalised after the residual sum (post-norm), not before;
     /// sentence-transformers reads it as a BERT
     Transformer,
 }
@@ -38,10 +38,10 @@ pub(crate) struct Options {
     /// Pretrained model that the towers start from: both from its one tower, or each from its own where it has two (a DPR
     /// pair, a `Router`); what the new towers share is then that of the question tower
     #[arg(long, value_name = "DIR")]
-    from: PathBuf,
-    /// Directory of the new bundle
+    model: PathBuf,
+    /// Directory of the new model
     #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    out: PathBuf,
     /// sde, ade, ade-ste, ade-fte, ade-spl, or token=T,transformer=T,projection=T with shared, separate or frozen
     #[arg(long, default_value_t = Sharing::SDE)]
     sharing: Sharing,
@@ -58,13 +58,14 @@ pub(crate) struct Options {
     /// Values between the two maps of `--pooling multihop`
     #[arg(long, value_name = "N", default_value_t = 350, requires = "pooling", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     inner: u32,
-    /// Draw this encoder anew over the token vectors and the tokenizer of `--from` (of two towers: the question tower's)
+    /// Use this randomly initialised encoder over the token vectors and the tokenizer of `--model` (of two towers: the question
+    /// tower's)
     #[arg(long, value_enum)]
     encoder: Option<Encoder>,
-    /// Draw everything anew, token vectors too: no weights of `--from` are read, and without `--encoder` it is the transformer
-    /// that its `config.json` describes (of two towers: the question tower's)
+    /// Initialise everything randomly, token vectors too: no weights of `--model` are read, and without `--encoder` the
+    /// transformer is that of its `config.json` (of two towers: the question tower's)
     #[arg(long)]
-    drawn: bool,
+    from_scratch: bool,
     /// Layers of `--encoder`
     #[arg(long, value_name = "N", default_value_t = 2, requires = "encoder", value_parser = clap::value_parser!(u32).range(1..=64))]
     layers: u32,
@@ -74,17 +75,17 @@ pub(crate) struct Options {
     /// With `--encoder lstm`, `gru` or `rnn`: read from the end too
     #[arg(long, requires = "encoder")]
     bidirectional: bool,
-    /// Of everything that is drawn
+    /// Seed of the random initialisation
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let brings_none = options.drawn || options.encoder.is_some() || options.pooling.is_some();
+    let brings_none = options.from_scratch || options.encoder.is_some() || options.pooling.is_some();
     let dim = match options.dim {
         Some(dim) => dim as usize,
         None if brings_none => DIM,
-        None => own_projection(&options.from)?.unwrap_or(DIM),
+        None => own_projection(&options.model)?.unwrap_or(DIM),
     };
     let creation = Creation { sharing: options.sharing, dim, seed: options.seed };
     let aggregation = match options.pooling {
@@ -104,10 +105,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         None => options.encoder.map(|_| NewEncoder::Transformer { layers }),
     };
     match encoder {
-        encoder if options.drawn => create_drawn(&options.from, &options.to, &creation, encoder, aggregation)?,
-        Some(encoder) => create_over(&options.from, &options.to, &creation, encoder, aggregation)?,
-        None => create_with(&options.from, &options.to, &creation, aggregation)?,
+        encoder if options.from_scratch => {
+            create_from_scratch(&options.model, &options.out, &creation, encoder, aggregation)?;
+        }
+        Some(encoder) => create_over(&options.model, &options.out, &creation, encoder, aggregation)?,
+        None => create_with(&options.model, &options.out, &creation, aggregation)?,
     }
-    writeln!(std::io::stdout().lock(), "created {} ({})", options.to.display(), options.sharing)?;
+    writeln!(std::io::stdout().lock(), "created {} ({})", options.out.display(), options.sharing)?;
     Ok(())
 }

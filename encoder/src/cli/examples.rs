@@ -21,7 +21,7 @@ pub(crate) struct ExampleArguments {
     data_corpus: Option<PathBuf>,
     /// Leave out and count records that are broken, ask nothing or have no answer, instead of ending at the first
     #[arg(long)]
-    skip_flawed: bool,
+    skip_bad: bool,
 }
 
 impl ExampleArguments {
@@ -29,7 +29,7 @@ impl ExampleArguments {
     pub(crate) fn read(&self, split: &str) -> ExampleOptions {
         ExampleOptions {
             format: self.format,
-            flawed: if self.skip_flawed { Flawed::Skip } else { Flawed::Refuse },
+            flawed: if self.skip_bad { Flawed::Skip } else { Flawed::Refuse },
             split: self.split.clone().unwrap_or_else(|| split.to_owned()),
             corpus: self.data_corpus.clone(),
         }

@@ -18,17 +18,17 @@ pub(crate) struct Options {
     dtype: Dtype,
     /// Directory of the new model
     #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    out: PathBuf,
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    export(&options.model, &options.to, options.dtype)?;
-    let encoder = Model::open(&options.to, &Compute::default())?;
+    export(&options.model, &options.out, options.dtype)?;
+    let encoder = Model::open(&options.out, &Compute::default())?;
     let fingerprint = &encoder.info().fingerprint;
     writeln!(
         std::io::stdout().lock(),
         "exported {} ({}), fingerprint {fingerprint}",
-        options.to.display(),
+        options.out.display(),
         options.dtype
     )?;
     Ok(())

@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     writeln!(output, "\n{} parameters: {}", contents.parameters, sizes.join(", "))?;
     match golden {
         Some(cosine) => writeln!(output, "golden vectors reproduced: smallest cosine {cosine:.7}")?,
-        None => writeln!(output, "no golden vectors: not one of our bundles")?,
+        None => writeln!(output, "no golden vectors: not written by dyad")?,
     }
     Ok(())
 }

@@ -31,10 +31,10 @@ pub(crate) struct Options {
     out: PathBuf,
     /// First rank that is taken, from 0, among candidates not known to answer
     #[arg(long, value_name = "RANK", default_value_t = 0)]
-    from: u32,
+    rank_start: u32,
     /// The rank behind the last
     #[arg(long, value_name = "RANK", default_value_t = 100)]
-    to: u32,
+    rank_end: u32,
     /// Negatives of each question
     #[arg(long, value_name = "N", default_value_t = 5)]
     negatives: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     /// Share of the worst positive's cosine that a negative's may reach
     #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
     relative_margin: f32,
-    /// Take the best of the window instead of drawing from it
+    /// Take the best of the window instead of sampling from it
     #[arg(long)]
     best: bool,
     /// Keep the negatives that the examples have, without the scores that they came with
@@ -63,8 +63,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     );
     ensure!(options.data.data != Path::new("-"), "examples are read twice: save standard input to a file");
     let mining = MineOptions {
-        from: options.from as usize,
-        to: options.to as usize,
+        rank_start: options.rank_start as usize,
+        rank_end: options.rank_end as usize,
         count: options.negatives as usize,
         margin: Some(Margin { absolute: options.margin, relative: options.relative_margin }),
         sample: !options.best,

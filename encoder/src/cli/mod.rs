@@ -65,11 +65,11 @@ enum Command {
     Encode(encode::Options),
     /// Print what a model is made of: modules, ties, parameters, fingerprint, memory.
     Inspect(inspect::Options),
-    /// Make a bundle of two towers from one pretrained model, in any of the sharings.
+    /// Make a model of two towers from one pretrained model, with any kind of sharing.
     Create(create::Options),
     /// Write the same model with its weights in another number type.
     Export(export::Options),
-    /// Draw questions and answers in one plane, and say how far the towers are apart.
+    /// Plot questions and answers in one plane, and measure how separable the towers are.
     #[cfg(feature = "train")]
     Probe(probe::Options),
     /// Train a dual encoder by one TOML; run again after an interruption to go on.

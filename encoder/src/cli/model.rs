@@ -9,7 +9,7 @@ use crate::tokenize::Budget;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ModelOptions {
-    /// Directory of the model: sentence-transformers, one of our bundles, a plain Hugging Face directory, or a pair of them
+    /// Directory of the model: sentence-transformers (also ours), a plain Hugging Face directory, or a pair of them
     #[arg(long, value_name = "DIR")]
     pub(crate) model: PathBuf,
     /// cpu, cuda or cuda:N

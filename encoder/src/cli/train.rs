@@ -15,7 +15,7 @@ pub(crate) struct Options {
     /// Settings; what a file does not name is as `--print-config` prints it
     #[arg(long, value_name = "FILE.toml", required_unless_present = "print_config")]
     config: Option<PathBuf>,
-    /// Directory of the run: checkpoints, metrics, and the bundles `best` and `final`. Holding a run already, that one goes on
+    /// Directory of the run: checkpoints, metrics, and the models `best` and `final`. An existing run is resumed
     #[arg(long, value_name = "DIR", required_unless_present = "print_config")]
     out: Option<PathBuf>,
     /// Print every setting with its default, and end

@@ -5,7 +5,7 @@
 //! | file | what |
 //! |---|---|
 //! | `settings.rs` | sizes and choices |
-//! | `drawn.rs` | tensors drawn anew |
+//! | `random_init.rs` | random initialisation |
 //! | `padded.rs` | packed tokens to rows of one length, and back |
 //! | `side.rs` | cross attention, feed-forward block and aggregator of one side |
 //!
@@ -20,8 +20,8 @@
 //! - *Equation 2* takes queries from the answer for the question's side, so the refined question has as many token vectors as the answer
 //!   has tokens. There is no residual around it, for the lengths differ.
 
-mod drawn;
 mod padded;
+mod random_init;
 mod settings;
 mod side;
 #[cfg(test)]
@@ -35,7 +35,7 @@ use crate::config::Tower;
 use crate::device::Compute;
 use crate::error::{Error, torch};
 use crate::model::{Model, Output, Parameter};
-use drawn::Drawn;
+use random_init::RandomInit;
 pub use settings::{Aggregator, CrossEncoder, CrossSettings};
 use side::Side;
 
@@ -64,7 +64,7 @@ pub struct Cross {
 }
 
 impl Cross {
-    /// Draws a cross side for the token vectors of `dual`; an encoder of its own is read from `directory`, the bundle that `dual`
+    /// Randomly initialises a cross-encoder branch for the token vectors of `dual`; an encoder of its own is read from `directory`, the model that `dual`
     /// began from. [`Self::parameters`] says what learns.
     pub fn new(settings: &CrossSettings, dual: &Model, directory: &Path, compute: &Compute) -> Result<Self, Error> {
         let size = dual.token_size(Tower::Question);
@@ -77,14 +77,14 @@ impl Cross {
             });
         }
         settings.check(size)?;
-        let mut drawn = Drawn::new(settings.seed.unwrap_or_default(), compute);
+        let mut init = RandomInit::new(settings.seed.unwrap_or_default(), compute);
         let mut side = |name: &str| {
-            drawn.within(format!("{PREFIX}{name}/"));
-            Side::load(&mut drawn, settings, size)
+            init.within(format!("{PREFIX}{name}/"));
+            Side::load(&mut init, settings, size)
         };
         let (question, answer) =
             if settings.one_side { (side("both")?, None) } else { (side("question")?, Some(side("answer")?)) };
-        let mut parameters = drawn.finish();
+        let mut parameters = init.finish();
         let encoder = match settings.encoder {
             CrossEncoder::Shared => None,
             CrossEncoder::Separate => {

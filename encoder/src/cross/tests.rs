@@ -132,7 +132,7 @@ fn compare(case: &str, aggregator: Aggregator, one_side: bool, cross_learns: boo
     }
 
     let in_batch =
-        InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(1.0), both_ways: false };
+        InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(1.0), symmetric: false };
     let ramp = |to: f64| Ramp { to, epochs: 5.0 };
     let endx =
         Endx { dual: 0.3, cross: 0.2, geometry: 0.5, a_q: ramp(0.5), q_q: ramp(3.0), q_a: ramp(0.25), a_a: ramp(2.0) };

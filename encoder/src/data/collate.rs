@@ -13,7 +13,7 @@ pub struct TrainBatch {
     pub questions: Vec<Tokens>,
     /// `n` answers; answer `i < b` is the positive of question `i`.
     pub answers: Vec<Tokens>,
-    /// The question that answer `b + j` was drawn for as a negative.
+    /// The question that answer `b + j` was sampled for as a negative.
     pub owners: Vec<usize>,
     /// `[b, n]` row-major: answers that must not count as negatives of a question, because they are known to answer it, or
     /// because an equal answer stands further left. Never a question's own positive.

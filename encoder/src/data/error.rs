@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 
-/// Failure to read training data, or to draw from it.
+/// Failure to read training data, or to sample from it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {

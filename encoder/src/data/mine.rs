@@ -31,14 +31,14 @@ pub struct Margin {
 #[derive(Debug, Clone, PartialEq)]
 pub struct MineOptions {
     /// First rank, from 0, among the candidates that are not known to answer.
-    pub from: usize,
+    pub rank_start: usize,
     /// The rank behind the last.
-    pub to: usize,
+    pub rank_end: usize,
     /// Negatives of each question.
     pub count: usize,
     /// `None`: any score will do.
     pub margin: Option<Margin>,
-    /// Draw them at random from the window instead of taking the best.
+    /// Sample them from the window instead of taking the best.
     pub sample: bool,
     /// Of the random numbers.
     pub seed: u64,
@@ -50,7 +50,7 @@ impl Default for MineOptions {
     /// Five at random from ranks 0 to 100, at most 95 % of the positive's score.
     fn default() -> Self {
         let margin = Some(Margin { absolute: 0.0, relative: 0.95 });
-        Self { from: 0, to: 100, count: 5, margin, sample: true, seed: 0, keep: false }
+        Self { rank_start: 0, rank_end: 100, count: 5, margin, sample: true, seed: 0, keep: false }
     }
 }
 
@@ -58,11 +58,11 @@ impl MineOptions {
     /// Refuses options that contradict each other.
     pub fn check(&self) -> Result<(), DataError> {
         let refuse = |what, expected: String, got: String| Err(DataError::Option { what, expected, got });
-        if self.from >= self.to {
-            return refuse("the rank window", format!("a last rank above {}", self.from), self.to.to_string());
+        if self.rank_start >= self.rank_end {
+            return refuse("`rank-end`", format!("above `rank-start` {}", self.rank_start), self.rank_end.to_string());
         }
-        if self.count == 0 || self.count > self.to - self.from {
-            let expected = format!("between 1 and the {} ranks of the window", self.to - self.from);
+        if self.count == 0 || self.count > self.rank_end - self.rank_start {
+            let expected = format!("between 1 and the {} ranks of the window", self.rank_end - self.rank_start);
             return refuse("the number of negatives", expected, self.count.to_string());
         }
         match self.margin {
@@ -175,7 +175,7 @@ impl Finder for Miner<'_> {
         let known = |example: &Example| self.known.get(&question_key(example)).map_or(&[][..], Vec::as_slice);
         let deepest = window.iter().map(|example| known(example).len()).max().unwrap_or(0);
         let device = Compute { device: self.encoder.info().device, ..Compute::default() }.torch_device();
-        let best = best_answers(&questions, &self.vectors, dim, options.to + deepest, device)?;
+        let best = best_answers(&questions, &self.vectors, dim, options.rank_end + deepest, device)?;
         for (example, best) in window.iter_mut().zip(&best) {
             let known = known(example);
             settle(example, self.candidates, best, known, options, mined);
@@ -283,7 +283,7 @@ fn select(example: &Example, best: &[Ranked], known: &[u32], number: u64, option
         relative.min(worst - margin.absolute)
     });
     let unknown = best.iter().copied().filter(|ranked| !known.contains(&ranked.answer));
-    let window = unknown.skip(options.from).take(options.to - options.from);
+    let window = unknown.skip(options.rank_start).take(options.rank_end - options.rank_start);
     let mut found: Vec<Ranked> = window.filter(|ranked| ranked.score <= limit).collect();
     if options.sample {
         let mut random = Random::of(&[options.seed, number]);
@@ -321,8 +321,14 @@ mod tests {
     #[test]
     fn the_window_counts_what_is_not_known_to_answer() {
         let best = ranked(&[0.9, 0.8, 0.7, 0.6, 0.5, 0.4]);
-        let of =
-            |from, to, count| MineOptions { from, to, count, margin: None, sample: false, ..MineOptions::default() };
+        let of = |rank_start, rank_end, count| MineOptions {
+            rank_start,
+            rank_end,
+            count,
+            margin: None,
+            sample: false,
+            ..MineOptions::default()
+        };
         let known = [0, 2];
         assert_eq!(rows(&select(&example(0.9), &best, &known, 0, &of(0, 3, 3))), [1, 3, 4]);
         assert_eq!(rows(&select(&example(0.9), &best, &known, 0, &of(1, 3, 1))), [3]);
@@ -360,7 +366,7 @@ mod tests {
     #[test]
     fn a_seed_draws_the_same_and_every_rank_can_come() {
         let best = ranked(&[0.5, 0.4, 0.3, 0.2]);
-        let options = MineOptions { from: 1, to: 4, count: 2, margin: None, ..MineOptions::default() };
+        let options = MineOptions { rank_start: 1, rank_end: 4, count: 2, margin: None, ..MineOptions::default() };
         let none = [];
         let draw = |number| rows(&select(&example(0.9), &best, &none, number, &options));
         assert_eq!(draw(3), draw(3));
@@ -373,11 +379,11 @@ mod tests {
         let refusal = |options: MineOptions| options.check().unwrap_err().to_string();
         let default = MineOptions::default;
         assert_eq!(
-            refusal(MineOptions { from: 9, to: 9, ..default() }),
-            "the rank window must be a last rank above 9, got: 9"
+            refusal(MineOptions { rank_start: 9, rank_end: 9, ..default() }),
+            "`rank-end` must be above `rank-start` 9, got: 9"
         );
         assert_eq!(
-            refusal(MineOptions { from: 8, to: 12, ..default() }),
+            refusal(MineOptions { rank_start: 8, rank_end: 12, ..default() }),
             "the number of negatives must be between 1 and the 4 ranks of the window, got: 5"
         );
         let margin = |absolute, relative| MineOptions { margin: Some(Margin { absolute, relative }), ..default() };

@@ -93,11 +93,11 @@ impl Finder for ServedMiner<'_> {
         let known = |example: &Example| self.known.get(&question_key(example)).unwrap_or(&none);
         // Each positive may come up by its key, and another document by its text.
         let deepest = window.iter().map(known).map(|known| known.keys.len() + known.texts.len()).max().unwrap_or(0);
-        let k = options.to + deepest;
+        let k = options.rank_end + deepest;
         let Some(k) = u32::try_from(k).ok().filter(|k| *k <= MAX_K) else {
             let expected =
                 format!("at most the {} ranks that a searcher gives", (MAX_K as usize).saturating_sub(deepest));
-            return Err(DataError::Option { what: "the rank window", expected, got: options.to.to_string() });
+            return Err(DataError::Option { what: "`rank-end`", expected, got: options.rank_end.to_string() });
         };
         let at_a_time = (HITS_OF_A_CALL / k as usize).clamp(1, MAX_BATCH);
         for some in window.chunks_mut(at_a_time) {

@@ -13,7 +13,7 @@
 //! | `build.rs` | [`PairsBuilder`]: examples to pairs |
 //! | `plan.rs` | the order of one epoch: batches without equal answers |
 //! | `repair.rs` | swaps between its batches |
-//! | `sampler.rs` | [`Sampler`]: positives and negatives drawn by seed; its cursor |
+//! | `sampler.rs` | [`Sampler`]: positives and negatives sampled by seed; its cursor |
 //! | `collate.rs` | [`TrainBatch`]: tokens, mask, teacher's scores |
 //! | `prefetch.rs` | [`Prefetch`]: a thread that works ahead |
 //! | `mine.rs` | hard negatives by exact search |

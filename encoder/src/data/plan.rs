@@ -38,32 +38,32 @@ pub(super) fn plan(pairs: &Pairs, batch: usize, seed: u64, epoch: u64, positive:
         let mut filled = Filled::default();
         let mut still = VecDeque::new();
         for _ in 0..waiting.len().min(batch.saturating_mul(TRIED)) {
-            let Some(drawn) = waiting.pop_front() else { break };
-            if filled.size < batch && filled.take(pairs, drawn) {
-                planned.order.push(drawn);
+            let Some(sampled) = waiting.pop_front() else { break };
+            if filled.size < batch && filled.take(pairs, sampled) {
+                planned.order.push(sampled);
             } else {
-                still.push_back(drawn);
+                still.push_back(sampled);
             }
         }
-        while let Some(drawn) = still.pop_back() {
-            waiting.push_front(drawn);
+        while let Some(sampled) = still.pop_back() {
+            waiting.push_front(sampled);
         }
         while filled.size < batch {
             let Some(example) = list.next() else { break };
-            let drawn = (example, positive(example));
-            if filled.take(pairs, drawn) {
-                planned.order.push(drawn);
+            let sampled = (example, positive(example));
+            if filled.take(pairs, sampled) {
+                planned.order.push(sampled);
             } else {
-                waiting.push_back(drawn);
+                waiting.push_back(sampled);
             }
         }
         while filled.size < batch {
-            let Some(drawn) = waiting.pop_front() else { break };
-            if !filled.take(pairs, drawn) {
+            let Some(sampled) = waiting.pop_front() else { break };
+            if !filled.take(pairs, sampled) {
                 forced.push(planned.order.len());
                 filled.size += 1;
             }
-            planned.order.push(drawn);
+            planned.order.push(sampled);
         }
     }
     planned.forced = repair(pairs, &mut planned.order, batch, &forced);

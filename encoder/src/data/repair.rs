@@ -6,11 +6,11 @@ use super::pairs::Pairs;
 const COMPARISONS: usize = 20_000_000;
 
 /// An example and the place of its positive.
-type Drawn = (u32, u32);
+type Sampled = (u32, u32);
 
 /// Swaps each forced example with one of another batch where both then fit; gives the number of those that stay forced.
 /// Batches are tried from the first, so that the outcome is a function of its input.
-pub(super) fn repair(pairs: &Pairs, order: &mut [Drawn], batch: usize, forced: &[usize]) -> usize {
+pub(super) fn repair(pairs: &Pairs, order: &mut [Sampled], batch: usize, forced: &[usize]) -> usize {
     let mut left = COMPARISONS;
     let mut stays = 0;
     for &at in forced {
@@ -23,12 +23,12 @@ pub(super) fn repair(pairs: &Pairs, order: &mut [Drawn], batch: usize, forced: &
 }
 
 /// The first place that the example at `at` can be swapped with.
-fn partner(pairs: &Pairs, order: &[Drawn], batch: usize, at: usize, left: &mut usize) -> Option<usize> {
-    let drawn = *order.get(at)?;
+fn partner(pairs: &Pairs, order: &[Sampled], batch: usize, at: usize, left: &mut usize) -> Option<usize> {
+    let sampled = *order.get(at)?;
     let own = at / batch * batch..(at / batch * batch + batch).min(order.len());
     for start in (0..order.len()).step_by(batch).filter(|&start| start != own.start) {
         let other = start..(start + batch).min(order.len());
-        let clashing = clashes(pairs, order, other.clone(), drawn, None, left)?;
+        let clashing = clashes(pairs, order, other.clone(), sampled, None, left)?;
         let candidates = match clashing.as_slice() {
             [] => other,
             [one] => *one..one + 1,
@@ -44,23 +44,23 @@ fn partner(pairs: &Pairs, order: &[Drawn], batch: usize, at: usize, left: &mut u
     None
 }
 
-/// Places within `range`, but for `except`, whose examples cannot stand in one batch with `drawn`: two of them at most.
+/// Places within `range`, but for `except`, whose examples cannot stand in one batch with `sampled`: two of them at most.
 /// `None` once there were too many comparisons.
 fn clashes(
     pairs: &Pairs,
-    order: &[Drawn],
+    order: &[Sampled],
     range: std::ops::Range<usize>,
-    drawn: Drawn,
+    sampled: Sampled,
     except: Option<usize>,
     left: &mut usize,
 ) -> Option<Vec<usize>> {
     *left = left.checked_sub(range.len())?;
     let places = range.filter(|&place| Some(place) != except);
-    Some(places.filter(|&place| order.get(place).is_some_and(|&other| clash(pairs, drawn, other))).take(2).collect())
+    Some(places.filter(|&place| order.get(place).is_some_and(|&other| clash(pairs, sampled, other))).take(2).collect())
 }
 
 /// Whether the answer of one is known to answer the question of the other; equal answers are.
-fn clash(pairs: &Pairs, one: Drawn, other: Drawn) -> bool {
-    let answers = |asked: Drawn, given: Drawn| pairs.answers(pairs.question(asked.0), pairs.answer(given.1));
+fn clash(pairs: &Pairs, one: Sampled, other: Sampled) -> bool {
+    let answers = |asked: Sampled, given: Sampled| pairs.answers(pairs.question(asked.0), pairs.answer(given.1));
     answers(one, other) || answers(other, one)
 }

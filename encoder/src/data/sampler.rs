@@ -34,7 +34,7 @@ pub enum Last {
     Keep,
 }
 
-/// How batches are drawn.
+/// How batches are sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerOptions {
@@ -145,18 +145,18 @@ impl Sampler {
         let (plan, Cursor { epoch, position }) = (self.plan(), self.cursor);
         let start = position as usize * self.options.batch;
         let end = (start + self.options.batch).min(plan.order.len());
-        let drawn = plan.order.get(start..end).unwrap_or_default().iter().map(|&(example, positive)| {
+        let sampled = plan.order.get(start..end).unwrap_or_default().iter().map(|&(example, positive)| {
             let negatives = self.negatives(epoch, example);
             Draw { example, positive, negatives }
         });
-        let drawn = drawn.collect();
+        let sampled = sampled.collect();
         let next = position + 1;
         self.cursor = if next < self.batches() {
             Cursor { epoch, position: next }
         } else {
             Cursor { epoch: epoch + 1, position: 0 }
         };
-        drawn
+        sampled
     }
 
     fn plan(&mut self) -> Arc<Plan> {

@@ -20,7 +20,7 @@ pub struct InBatch {
     /// Adds the loss from documents to questions, over the batch's positives only: a hard negative has no question of its own
     /// (Ni et al. 2022, section 3.1, after Yang et al. 2019, "Improving Multilingual Sentence Embedding using Bi-directional
     /// Dual Encoder with Additive Margin Softmax", equation 4, a sum). Each direction has its own softmax.
-    pub both_ways: bool,
+    pub symmetric: bool,
 }
 
 impl InBatch {
@@ -52,7 +52,7 @@ impl InBatch {
         }
         let targets = Tensor::f_arange(questions, (Kind::Int64, scores.device()))?;
         let loss = cross_entropy(&scores, &targets)?;
-        if !self.both_ways {
+        if !self.symmetric {
             return Ok(loss);
         }
         let back = scores.f_narrow(1, 0, questions)?.f_transpose(0, 1)?;

@@ -23,7 +23,7 @@ pub struct ModuleContents {
 pub struct Contents {
     /// Each once.
     pub modules: Vec<ModuleContents>,
-    /// What the towers have in common, where the bundle says so.
+    /// What the towers have in common, where the model says so.
     pub sharing: Option<Sharing>,
     /// Tensors inside several modules that are one: name, and the modules.
     pub shared_tensors: Vec<(String, Vec<String>)>,

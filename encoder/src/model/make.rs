@@ -62,7 +62,7 @@ pub fn create_over(
 /// to be there next to its tokenizer and settings. Without an `encoder` it is the transformer that `config.json` describes (of two
 /// towers: the question tower's), initialised as its authors do: maps and tables of BERT's family normal with `initializer_range`,
 /// those of T5 by their fan-in. Its pooling can be kept then; multi-hop attention is initialised too.
-pub fn create_drawn(
+pub fn create_from_scratch(
     from: &Path,
     to: &Path,
     creation: &Creation,

@@ -24,7 +24,7 @@ pub(crate) use golden::least_cosine;
 pub use load::Mode;
 #[cfg(feature = "train")]
 pub(crate) use make::{check_whole, is_sealed};
-pub use make::{create, create_drawn, create_over, create_with, export, own_projection};
+pub use make::{create, create_from_scratch, create_over, create_with, export, own_projection};
 pub use open::{Model, ModelInfo};
 #[cfg(feature = "train")]
 pub(crate) use tensors::{to_checkpoint, to_torch};

@@ -65,9 +65,9 @@ mod tests {
     use super::*;
 
     /// Flat values by name.
-    struct Drawn(HashMap<String, (Vec<f64>, Vec<usize>)>);
+    struct RandomParameters(HashMap<String, (Vec<f64>, Vec<usize>)>);
 
-    impl Parameters for Drawn {
+    impl Parameters for RandomParameters {
         fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
             let number = self.0.len() as f64;
             let value = |place: usize| ((place as f64 + 1.0) * 12.9898 + number * 78.233).sin() * 0.8;
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    impl Drawn {
+    impl RandomParameters {
         /// `W x + b` of one part (`ih` or `hh`) of one cell.
         fn affine(&self, part: &str, cell: &str, x: &[f64]) -> Vec<f64> {
             let (weight, shape) = &self.0[&format!("rnn.weight_{part}_{cell}")];
@@ -125,8 +125,8 @@ mod tests {
             for (layers, bidirectional) in [(1, false), (2, false), (2, true)] {
                 let config =
                     RecurrentConfig { cell, vocab_size: 7, embedding_size: 3, hidden_size: 4, layers, bidirectional };
-                let mut drawn = Drawn(HashMap::new());
-                let network = Recurrent::load(&mut drawn, &config).unwrap();
+                let mut random = RandomParameters(HashMap::new());
+                let network = Recurrent::load(&mut random, &config).unwrap();
                 // Two texts of three tokens, one of one.
                 let ids = [1, 5, 2, 6, 0, 3, 4];
                 let runs = [(0, 2, 3), (6, 1, 1)].map(|(first, rows, tokens)| Run { first, rows, tokens }).to_vec();
@@ -141,19 +141,19 @@ mod tests {
                 };
                 let ours = Vec::<Vec<f64>>::try_from(network.forward(&packed).unwrap().to_kind(Kind::Double)).unwrap();
 
-                let table = &drawn.0[RecurrentConfig::TABLE].0;
+                let table = &random.0[RecurrentConfig::TABLE].0;
                 let mut expected = Vec::new();
                 for text in [&ids[0..3], &ids[3..6], &ids[6..]] {
                     let mut values: Vec<Vec<f64>> =
                         text.iter().map(|&id| table[id as usize * 3..(id as usize + 1) * 3].to_vec()).collect();
                     for layer in 0..layers {
-                        let forth = drawn.states(cell, &format!("l{layer}"), &values, 4);
+                        let forth = random.states(cell, &format!("l{layer}"), &values, 4);
                         if !bidirectional {
                             values = forth;
                             continue;
                         }
                         values.reverse();
-                        let mut back = drawn.states(cell, &format!("l{layer}_reverse"), &values, 4);
+                        let mut back = random.states(cell, &format!("l{layer}_reverse"), &values, 4);
                         back.reverse();
                         values = forth.into_iter().zip(back).map(|(a, b)| [a, b].concat()).collect();
                     }

@@ -10,14 +10,14 @@ use crate::config::{Architecture, BertConfig, BertFamily, Cell, HiddenActivation
 use crate::device::set_operator_threads;
 use crate::error::Error;
 
-/// Values drawn once for each name.
-struct Drawn {
+/// Random values, the same for each use of a name.
+struct RandomParameters {
     tensors: HashMap<String, Tensor>,
     kind: Kind,
     form: WeightForm,
 }
 
-impl Parameters for Drawn {
+impl Parameters for RandomParameters {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
         let size: Vec<i64> = shape.iter().map(|&length| length as i64).collect();
         let tensor = self.tensors.entry(name.to_owned()).or_insert_with(|| {
@@ -81,13 +81,13 @@ fn kernels_give_the_states_of_operators() {
         for (kind, int8, limit) in [(Kind::Float, false, 1e-4), (Kind::Float, true, 0.1), (Kind::BFloat16, false, 0.3)]
         {
             let form = if int8 { WeightForm::Int8 } else { WeightForm::Fixed };
-            let mut drawn = Drawn { tensors: HashMap::new(), kind, form };
-            let fixed = Transformer::load(&mut drawn, &architecture).unwrap();
+            let mut random = RandomParameters { tensors: HashMap::new(), kind, form };
+            let fixed = Transformer::load(&mut random, &architecture).unwrap();
             // In f32 our kernels multiply with any number of threads, unless the network learns.
             if kind == Kind::Float && !int8 {
-                drawn.form = WeightForm::Learned;
+                random.form = WeightForm::Learned;
             }
-            let other = Transformer::load(&mut drawn, &architecture).unwrap();
+            let other = Transformer::load(&mut random, &architecture).unwrap();
             let mut states = |network: &Transformer, threads| {
                 set_operator_threads(threads);
                 packed.exec = Exec::on(threads);
@@ -122,10 +122,10 @@ fn networks_take_the_tensors_that_their_configuration_lists() {
     let families = [BertFamily::Bert, BertFamily::DistilBert, BertFamily::MpNet].map(bert);
     let others = [t5(), plain, recurrent(Cell::Lstm, true), recurrent(Cell::Gru, false), recurrent(Cell::Rnn, false)];
     for architecture in families.into_iter().chain(others) {
-        let mut drawn = Drawn { tensors: HashMap::new(), kind: Kind::Float, form: WeightForm::Learned };
-        Transformer::load(&mut drawn, &architecture).unwrap();
+        let mut random = RandomParameters { tensors: HashMap::new(), kind: Kind::Float, form: WeightForm::Learned };
+        Transformer::load(&mut random, &architecture).unwrap();
         let shape = |tensor: &Tensor| tensor.size().iter().map(|&length| length as usize).collect::<Vec<_>>();
-        let mut taken: Vec<_> = drawn.tensors.iter().map(|(name, tensor)| (name.clone(), shape(tensor))).collect();
+        let mut taken: Vec<_> = random.tensors.iter().map(|(name, tensor)| (name.clone(), shape(tensor))).collect();
         let mut listed: Vec<_> = architecture.tensors().collect();
         taken.sort();
         listed.sort();

@@ -96,13 +96,13 @@ mod tests {
             separation: Separation { accuracy: 0.5, standard_error: 0.0, folds: 2 },
             geometry: geometry(&[1.0, 0.0], &[0.0, 1.0], 2),
         };
-        let drawn = svg(&probe, &[[-3.0, 2.0], [5.0, 0.0], [0.0, 9.0], [1.0, 1.0]]);
-        assert!(drawn.contains("a&lt;b: 2 questions"));
+        let plotted = svg(&probe, &[[-3.0, 2.0], [5.0, 0.0], [0.0, 9.0], [1.0, 1.0]]);
+        assert!(plotted.contains("a&lt;b: 2 questions"));
         for colour in COLOURS {
-            assert_eq!(drawn.matches(&format!("r=\"3\" fill=\"{colour}\"")).count(), 2);
+            assert_eq!(plotted.matches(&format!("r=\"3\" fill=\"{colour}\"")).count(), 2);
         }
         let numbers = |name: &str| -> Vec<f32> {
-            drawn
+            plotted
                 .split(&format!(" {name}=\""))
                 .skip(1)
                 .map(|rest| rest.split('"').next().unwrap().parse().unwrap())

@@ -186,7 +186,7 @@ pub enum NotReady {
         /// Length of the vector.
         length: f64,
     },
-    /// The vector of a golden text is not the one that the bundle brings.
+    /// The vector of a golden text is not the one that the model brings.
     #[error(
         "the {tower} tower does not reproduce a golden vector: cosine {cosine}, expected at least {least}. Start the process again, on another device if it stays"
     )]

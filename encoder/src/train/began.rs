@@ -1,7 +1,7 @@
 //! `run.json`: what a run began with, so that nothing it has made is handed to a run of other settings.
 //!
 //! It is written before anything else of a run is. A checkpoint holds the same, but the first one may be far away: until then the
-//! directory already has the bundle to begin from, and negatives that were mined with it.
+//! directory already has the initial model, and negatives that were mined with it.
 
 use std::io;
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Began {
     /// What a run by these settings begins with in `out`, where `saved` is the last checkpoint; refuses a directory in which another run
     /// has made something that this one would take over.
     ///
-    /// Without a checkpoint no step is taken over. The bundle to begin from is, and what was mined with it, and each depends on some of the
+    /// Without a checkpoint no step is taken over. The initial model is, and what was mined with it, and each depends on some of the
     /// settings alone: a mistake in the others may be corrected.
     pub(super) fn of(out: &Path, facts: &str, saved: Option<&State>) -> Result<Self, TrainError> {
         let (then, model) = match (saved, read(out)?) {
@@ -49,7 +49,7 @@ impl Began {
         if let Some((setting, then, now)) = difference(&then, facts, made) {
             return Err(TrainError::OtherSetting { path: path(), setting, then, now });
         }
-        // The bundle to begin from may be made again, and nothing else depends on it yet.
+        // The initial model may be made again, and nothing else depends on it yet.
         if made == Made::Start { Ok(Self { model: None, ..now }) } else { Ok(now) }
     }
 
@@ -78,9 +78,9 @@ fn made(out: &Path) -> Option<(&'static str, Made)> {
         entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|end| end == "jsonl"))
     };
     let has = |name: &&str| out.join(name).exists();
-    let bundle = ["final", "best"].into_iter().find(has).map(|name| (name, Made::Trained));
+    let model_dir = ["final", "best"].into_iter().find(has).map(|name| (name, Made::Trained));
     let mined = || has_mined().then_some(("mined", Made::Mined));
-    bundle.or_else(mined).or_else(|| has(&"start").then_some(("start", Made::Start)))
+    model_dir.or_else(mined).or_else(|| has(&"start").then_some(("start", Made::Start)))
 }
 
 fn read(out: &Path) -> Result<Option<Began>, TrainError> {

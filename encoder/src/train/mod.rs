@@ -1,7 +1,7 @@
 //! Training: one TOML, one command, a directory that a run can be taken up in again.
 //!
 //! ```text
-//! Config -> for each stage: (mine ->) pairs -> Sampler ==Prefetch==> Step -> checkpoints, evaluation, log -> bundles
+//! Config -> for each stage: (mine ->) pairs -> Sampler ==Prefetch==> Step -> checkpoints, evaluation, log -> models
 //! ```
 //!
 //! | file | what |
@@ -15,17 +15,17 @@
 //! | `objective.rs` | the loss of a batch from its vectors |
 //! | `cache.rs` | gradients of a large batch in the memory of a part |
 //! | `state.rs`, `tensors.rs` | checkpoints, whole or not at all |
-//! | `publish.rs` | the directory of a run, and the bundle that it begins from |
+//! | `publish.rs` | the directory of a run, and the model that it begins from |
 //! | `evaluate.rs` | exact search over a BEIR folder |
 //! | `memory.rs` | what the allocator keeps between steps |
 //! | `log/` | bar, lines of JSON, TensorBoard |
 //! | `error.rs` | why a run cannot begin, go on or save |
 //!
 //! A run that goes on from a checkpoint takes the steps that it would have taken: batches are a function of the seed and a cursor,
-//! nothing else is drawn, and the optimizer's state is kept whole. On a CPU with the same number of threads they are the same to
+//! nothing else is random, and the optimizer's state is kept whole. On a CPU with the same number of threads they are the same to
 //! the bit: 0 threads are one per core, whatever the process did before. A GPU adds in an order of its own.
 //!
-//! ENDX trains by inner products of vectors of any length, while a bundle serves vectors of unit length. So evaluation is by cosine,
+//! ENDX trains by inner products of vectors of any length, while a model serves vectors of unit length. So evaluation is by cosine,
 //! as served, unless `evaluation.similarity` asks for inner products.
 
 mod began;

@@ -50,9 +50,9 @@ impl Objective {
         };
         // Vectors of unit length need not be made so once more.
         let similarity = Similarity::InnerProduct;
-        let cross = || InBatch { similarity, temperature: Temperature::Fixed(1.0), both_ways: false };
+        let cross = || InBatch { similarity, temperature: Temperature::Fixed(1.0), symmetric: false };
         Ok(Self {
-            in_batch: InBatch { similarity, temperature, both_ways: config.both_ways },
+            in_batch: InBatch { similarity, temperature, symmetric: config.symmetric },
             weight: config.weight,
             distillation: config.distillation,
             endx: config.endx.map(|endx| (endx, cross())),
@@ -220,14 +220,14 @@ mod tests {
             similarity: Similarity::InnerProduct,
             temperature: 0.5,
             learned_temperature: false,
-            both_ways: false,
+            symmetric: false,
             weight: 0.5,
             distillation: None,
             endx: None,
         }
     }
 
-    fn drawn(rows: i64) -> Tensor {
+    fn random(rows: i64) -> Tensor {
         Tensor::arange(rows * 4, (Kind::Float, Device::Cpu)).sin().view([rows, 4])
     }
 
@@ -235,7 +235,7 @@ mod tests {
     fn distillation_is_weighed_beside_the_softmax() {
         let none = f32::NAN;
         let teacher = [[5.0, none, 1.0], [none, 4.0, none]].concat();
-        let vectors = Embedded { questions: drawn(2), answers: drawn(3) * 0.7, cross: None };
+        let vectors = Embedded { questions: random(2), answers: random(3) * 0.7, cross: None };
         let scores = vectors.questions.matmul(&vectors.answers.transpose(0, 1));
         let score = |row: i64, column: i64| scores.double_value(&[row, column]);
         for kind in [DistillationKind::MarginMse, DistillationKind::Kl] {

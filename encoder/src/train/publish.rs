@@ -1,4 +1,4 @@
-//! A run's directory: held by one process; in it the bundle that training begins from.
+//! A run's directory: held by one process; in it the model that training begins from.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use dyad_files::{DirLock, LockError};
 
 use super::TrainError;
-use super::config::{Config, Weights};
+use super::config::{Config, Init};
 use crate::model::is_sealed;
-use crate::model::{create_drawn, create_over, create_with};
+use crate::model::{create_from_scratch, create_over, create_with};
 use crate::transform::Creation;
 
 /// Makes the directory of a run, and keeps other processes from training there until the lock is dropped.
@@ -26,11 +26,11 @@ pub(super) fn lock(out: &Path) -> Result<DirLock, TrainError> {
 /// The directory that training begins from: the model itself, or two towers that are made from it once.
 pub(super) fn start(config: &Config, out: &Path) -> Result<PathBuf, TrainError> {
     let model = &config.model;
-    if model.from.as_os_str().is_empty() {
+    if model.path.as_os_str().is_empty() {
         let expected = "the directory of a model to begin from".to_owned();
-        return Err(TrainError::Setting { setting: "model.from".into(), expected, got: "nothing".into() });
+        return Err(TrainError::Setting { setting: "model.path".into(), expected, got: "nothing".into() });
     }
-    let Some(sharing) = model.sharing else { return Ok(model.from.clone()) };
+    let Some(sharing) = model.sharing else { return Ok(model.path.clone()) };
     let start = out.join("start");
     // What a power loss has torn is made again.
     if start.exists() && !is_sealed(&start)? {
@@ -38,11 +38,11 @@ pub(super) fn start(config: &Config, out: &Path) -> Result<PathBuf, TrainError> 
     }
     if !start.exists() {
         let creation = Creation { sharing, dim: model.dim, seed: config.seed };
-        let (from, aggregation) = (&model.from, model.aggregation());
-        match (model.weights, model.new_encoder()) {
-            (Weights::Drawn, encoder) => create_drawn(from, &start, &creation, encoder, aggregation)?,
-            (Weights::Pretrained, Some(encoder)) => create_over(from, &start, &creation, encoder, aggregation)?,
-            (Weights::Pretrained, None) => create_with(from, &start, &creation, aggregation)?,
+        let (from, aggregation) = (&model.path, model.aggregation());
+        match (model.init, model.new_encoder()) {
+            (Init::Random, encoder) => create_from_scratch(from, &start, &creation, encoder, aggregation)?,
+            (Init::Pretrained, Some(encoder)) => create_over(from, &start, &creation, encoder, aggregation)?,
+            (Init::Pretrained, None) => create_with(from, &start, &creation, aggregation)?,
         }
     }
     Ok(start)

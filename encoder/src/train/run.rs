@@ -9,7 +9,7 @@ use dyad_files::AtomicDir;
 
 use super::TrainError;
 use super::began::Began;
-use super::config::{Config, Stage, Weights};
+use super::config::{Config, Init, Stage};
 use super::evaluate::{Evaluator, METRICS};
 use super::log::RunLog;
 use super::publish::{lock, start};
@@ -281,14 +281,14 @@ impl Run<'_> {
         Ok(found.map(|found| evaluator.measure(&found)))
     }
 
-    /// The value of the model that the run begins from: `model.from`, where its weights are trained; else, and where it is not there any
-    /// more, the drawn model `start`. Nothing where nothing is evaluated.
+    /// The value of the model that the run begins from: `model.path`, where its weights are trained; else, and where it is not there any
+    /// more, the initialised model `start`. Nothing where nothing is evaluated.
     fn measure_before(&mut self, start: &Model) -> Result<Option<Best>, TrainError> {
         let Some(evaluator) = &self.evaluator else { return Ok(None) };
         let model = &self.config.model;
-        let is_trained = model.weights == Weights::Pretrained && model.encoder.is_none() && model.from.is_dir();
+        let is_trained = model.init == Init::Pretrained && model.encoder.is_none() && model.path.is_dir();
         let from = if is_trained && model.sharing.is_some() {
-            Some(Model::open_for_training(&model.from, self.compute)?)
+            Some(Model::open_for_training(&model.path, self.compute)?)
         } else {
             None
         };

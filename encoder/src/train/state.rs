@@ -5,7 +5,7 @@
 //!                           tensors.safetensors   what learns, and the optimizer's state
 //! ```
 //!
-//! There is no state of a random generator to keep: what is drawn is a function of the seed and the data's cursor, and the
+//! There is no state of a random generator to keep: what is sampled is a function of the seed and the data's cursor, and the
 //! towers have no dropout. A folder is written next to its place, synced and renamed.
 
 use std::collections::BTreeMap;

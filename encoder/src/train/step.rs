@@ -69,7 +69,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// A first step. `directory` is what `learned` was opened from: an ENDX stage draws its cross side over it.
+    /// A first step. `directory` is what `learned` was opened from: an ENDX stage initialises its cross-encoder branch over it.
     pub fn new(
         learned: Model,
         directory: &Path,

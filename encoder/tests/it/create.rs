@@ -1,4 +1,4 @@
-//! What bundles are made from: pairs of towers with their projections, and sources that are refused.
+//! What models are made from: pairs of towers with their projections, and sources that are refused.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -104,7 +104,7 @@ fn a_pair_keeps_its_towers_and_projections_and_shares_what_is_asked() {
         ("sde", Parts { table: 0, others: 0, projection: 0 }, 1),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let to = folder.path().join("bundle");
+        let to = folder.path().join("model");
         create(source.path(), &to, &creation(sharing, OWN)).unwrap();
         let expected = pair(parts);
         assert!(near(&to, expected.path()).iter().all(|cosine| *cosine > 0.999_999), "{sharing}");
@@ -122,16 +122,16 @@ fn a_pair_keeps_its_towers_and_projections_and_shares_what_is_asked() {
 }
 
 /// The folder of the answer tower's transformer.
-fn opened_transformer(bundle: &Path) -> PathBuf {
-    let router = read_json(&bundle.join("router_config.json"));
-    bundle.join(router["structure"]["document"][0].as_str().unwrap())
+fn opened_transformer(model_dir: &Path) -> PathBuf {
+    let router = read_json(&model_dir.join("router_config.json"));
+    model_dir.join(router["structure"]["document"][0].as_str().unwrap())
 }
 
 #[test]
 fn another_dimension_or_pooling_draws_a_projection() {
     let source = pair(SEPARATE);
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("drawn");
+    let to = folder.path().join("random");
     create(source.path(), &to, &creation("ade", 6)).unwrap();
     let settings = read_json(&to.join("document_2_Dense/config.json"));
     assert_eq!((&settings["out_features"], &settings["bias"]), (&json!(6), &json!(false)));
@@ -142,13 +142,13 @@ fn another_dimension_or_pooling_draws_a_projection() {
 }
 
 #[test]
-fn two_towers_stay_two_in_a_bundle_of_a_bundle() {
+fn two_towers_stay_two_in_a_model_made_from_a_model() {
     let source = pair(SEPARATE);
     let folder = tempfile::tempdir().unwrap();
     let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
     create(source.path(), &first, &creation("ade", OWN)).unwrap();
     create(&first, &second, &creation("ade-spl", 6)).unwrap();
-    let weights = |bundle: &Path, id: &str| fs_err::read(bundle.join(id).join("model.safetensors")).unwrap();
+    let weights = |model_dir: &Path, id: &str| fs_err::read(model_dir.join(id).join("model.safetensors")).unwrap();
     let [query, document] = ["query_0_Transformer", "document_0_Transformer"];
     for id in [query, document] {
         assert_eq!(weights(&first, id), weights(&second, id), "{id}");
@@ -163,7 +163,7 @@ fn the_command_keeps_the_projection_unless_told_otherwise() {
     let run = |name: &str, more: &[&str]| {
         let to = folder.path().join(name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-        command.args(["create", "--sharing", "ade", "--from"]).arg(source.path()).arg("--to").arg(&to).args(more);
+        command.args(["create", "--sharing", "ade", "--model"]).arg(source.path()).arg("--out").arg(&to).args(more);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         to
@@ -172,7 +172,7 @@ fn the_command_keeps_the_projection_unless_told_otherwise() {
     assert!(near(&kept, source.path()).iter().all(|cosine| *cosine > 0.999_999));
     assert_eq!(open(&run("other", &["--dim", "7"])).info().dim, 7);
     assert_eq!(open(&run("pooled", &["--pooling", "mean"])).info().dim, 768);
-    assert_eq!(open(&run("drawn", &["--encoder", "gru", "--hidden", "5"])).info().dim, 768);
+    assert_eq!(open(&run("random", &["--encoder", "gru", "--hidden", "5"])).info().dim, 768);
 }
 
 #[test]
@@ -180,19 +180,19 @@ fn towers_of_different_sizes_share_no_tensor() {
     let source = pair(SEPARATE);
     edit(&source.path().join("ctx_encoder/config.json"), |config| config["layer_norm_eps"] = json!(1e-6));
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("bundle");
+    let to = folder.path().join("model");
     let message = create(source.path(), &to, &creation("ade-ste", OWN)).unwrap_err().to_string();
     assert!(message.contains("question_encoder/config.json") && message.contains("same sizes"), "{message}");
     assert_eq!(entries(folder.path()).len(), 0);
     create(source.path(), &to, &creation("ade", OWN)).unwrap();
 }
 
-/// Vectors of Python for a pair with projection, through a bundle of ours.
+/// Vectors of Python for a pair with projection, through a model of ours.
 #[test]
-fn a_bundle_of_a_pair_gives_the_vectors_of_python() {
-    let Some(all) = path_of("DYAD_ST_CHECKPOINTS", "a_bundle_of_a_pair_gives_the_vectors_of_python") else { return };
+fn a_model_of_a_pair_gives_the_vectors_of_python() {
+    let Some(all) = path_of("DYAD_ST_CHECKPOINTS", "a_model_of_a_pair_gives_the_vectors_of_python") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("bundle");
+    let to = folder.path().join("model");
     create(&all.join("dpr-projected"), &to, &creation("ade", OWN)).unwrap();
     let opened = open(&to);
     for name in ["question", "answer"] {
@@ -207,7 +207,7 @@ fn a_bundle_of_a_pair_gives_the_vectors_of_python() {
 /// Nothing is made of a source that is not sound, and nothing is left.
 fn refused(source: &Path) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("bundle");
+    let to = folder.path().join("model");
     let message = create(source, &to, &creation("ade", 6)).unwrap_err().to_string();
     let rnn = NewEncoder::Recurrent { cell: Cell::Rnn, layers: 1, hidden: 5, bidirectional: false };
     let over = create_over(source, &to, &creation("ade", 6), rnn, Aggregation::Kept).unwrap_err().to_string();
@@ -241,10 +241,10 @@ fn a_source_that_is_not_sound_is_refused_before_anything_is_written() {
         tensors.get_mut("pooler.dense.bias").unwrap().2[..4].copy_from_slice(&f32::NAN.to_le_bytes());
     });
     let folder = tempfile::tempdir().unwrap();
-    let bundle = folder.path().join("bundle");
-    create(pooler.path(), &bundle, &creation("ade", 6)).unwrap();
-    // A bundle that is not what it was.
-    let path = bundle.join("dyad.json");
+    let model_dir = folder.path().join("model");
+    create(pooler.path(), &model_dir, &creation("ade", 6)).unwrap();
+    // A model that is not what it was.
+    let path = model_dir.join("dyad.json");
     let whole = read_json(&path);
     for change in [
         |value: &mut serde_json::Value| value["golden"][3]["vector"][0] = json!(-3.0),
@@ -252,7 +252,7 @@ fn a_source_that_is_not_sound_is_refused_before_anything_is_written() {
         |value: &mut serde_json::Value| value["sharing"]["token"] = json!("shared"),
     ] {
         edit(&path, change);
-        assert_eq!(refused(&bundle), refusal(&bundle));
+        assert_eq!(refused(&model_dir), refusal(&model_dir));
         edit(&path, |value| *value = whole.clone());
     }
     let short = copy("plain");

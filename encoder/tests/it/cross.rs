@@ -33,9 +33,9 @@ fn compute() -> Compute {
     Compute { threads: Some(1), ..Compute::default() }
 }
 
-fn bundle(sharing: &str) -> (tempfile::TempDir, PathBuf, Model) {
+fn model_dir(sharing: &str) -> (tempfile::TempDir, PathBuf, Model) {
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("bundle");
+    let to = folder.path().join("model");
     let creation = Creation { sharing: sharing.parse().unwrap(), dim: 6, seed: 1 };
     create_with(&tiny("classic-mean"), &to, &creation, Aggregation::MultiHop { inner: 5, hops: 2 }).unwrap();
     let learned = Model::open_for_training(&to, &compute()).unwrap();
@@ -84,12 +84,12 @@ fn slow(cross: &Cross, side: &str, own: &Tensor, other: &Tensor, aggregator: Agg
 
 #[test]
 fn pairs_are_those_of_the_equations() {
-    let (_folder, to, learned) = bundle("sde");
+    let (_folder, to, learned) = model_dir("sde");
     let (questions, answers) =
         (states(&learned, Tower::Question, &QUESTIONS), states(&learned, Tower::Answer, &ANSWERS));
     for (aggregator, one_side) in [(MULTI_HOP, false), (Aggregator::Mean, false), (MULTI_HOP, true)] {
         let cross = Cross::new(&CrossSettings { one_side, ..settings(aggregator) }, &learned, &to, &compute()).unwrap();
-        // Norms and biases that do something, and attention that is not about even, as it is when it is drawn.
+        // Norms and biases that do something, and attention that is not nearly uniform, as it is after initialisation.
         for parameter in cross.parameters() {
             let mut tensor = parameter.tensor.detach();
             if tensor.dim() == 1 {
@@ -118,7 +118,7 @@ fn pairs_are_those_of_the_equations() {
 
 #[test]
 fn states_are_the_token_vectors_of_each_text() {
-    let (_folder, _, learned) = bundle("ade");
+    let (_folder, _, learned) = model_dir("ade");
     let together = states(&learned, Tower::Question, &QUESTIONS);
     assert_eq!(together.texts(), QUESTIONS.len());
     assert!(together.tokens_of(QUESTIONS.len()).is_none());
@@ -143,7 +143,7 @@ fn an_encoder_of_its_own_learns_and_the_dual_one_does_not_hear_of_it() {
     for (encoder, sharing) in
         [(CrossEncoder::Separate, "sde"), (CrossEncoder::Separate, "ade-spl"), (CrossEncoder::Shared, "sde")]
     {
-        let (_folder, to, learned) = bundle(sharing);
+        let (_folder, to, learned) = model_dir(sharing);
         let cross = Cross::new(&CrossSettings { encoder, ..settings(MULTI_HOP) }, &learned, &to, &compute()).unwrap();
         let names: std::collections::HashSet<&str> =
             cross.parameters().iter().chain(learned.parameters()).map(|parameter| parameter.name.as_str()).collect();
@@ -154,7 +154,7 @@ fn an_encoder_of_its_own_learns_and_the_dual_one_does_not_hear_of_it() {
             .forward(&states(reader, Tower::Question, &QUESTIONS), &states(reader, Tower::Answer, &ANSWERS))
             .unwrap();
         let in_batch =
-            InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(1.0), both_ways: false };
+            InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(1.0), symmetric: false };
         in_batch.loss(&vectors.questions, &vectors.answers, None).unwrap().backward();
         for parameter in cross.parameters() {
             let gradient = parameter.tensor.grad();
@@ -169,7 +169,7 @@ fn an_encoder_of_its_own_learns_and_the_dual_one_does_not_hear_of_it() {
 /// All of ENDX at once: losses of both sides and their geometry, one optimizer, and the loss falls.
 #[test]
 fn endx_learns() {
-    let (_folder, to, learned) = bundle("sde");
+    let (_folder, to, learned) = model_dir("sde");
     let separate = CrossSettings { encoder: CrossEncoder::Separate, ..settings(MULTI_HOP) };
     let cross = Cross::new(&separate, &learned, &to, &compute()).unwrap();
     let parameters: Vec<_> =
@@ -177,7 +177,7 @@ fn endx_learns() {
     let settings = OptimizerSettings::AdamW(AdamWSettings { learning_rate: 2e-3, ..AdamWSettings::default() });
     let mut optimizer = Optimizer::new(&settings, &parameters, &Groups(vec![Groups::without_decay()])).unwrap();
     let in_batch =
-        InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(1.0), both_ways: false };
+        InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(1.0), symmetric: false };
     // Weights as they are from the beginning on: while they grow, so does the loss.
     let weight = Ramp { to: 0.5, epochs: 0.0 };
     let endx = Endx { a_q: weight, q_q: weight, q_a: weight, a_a: weight, ..Endx::default() };
@@ -212,7 +212,7 @@ fn endx_learns() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let (_folder, to, learned) = bundle("sde");
+    let (_folder, to, learned) = model_dir("sde");
     let new = |settings: CrossSettings, from: &Path| Cross::new(&settings, &learned, from, &compute());
     for (wrong, part) in [
         (CrossSettings { heads: 5, ..settings(MULTI_HOP) }, "`heads` must be a divisor of the 12 values"),

@@ -1,4 +1,4 @@
-//! The sharings: which tensors are one, which learn, which stay equal; bundles that keep it all; the gate of golden vectors.
+//! The sharings: which tensors are one, which learn, which stay equal; models that keep it all; the gate of golden vectors.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,20 +22,20 @@ const TABLE: &str = "embeddings.word_embeddings.weight";
 
 fn made(sharing: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("bundle");
+    let to = folder.path().join("model");
     create(&tiny("classic-mean"), &to, &Creation { sharing: sharing.parse().unwrap(), dim: DIM, seed: 1 }).unwrap();
     (folder, to)
 }
 
-fn learned(bundle: &Path) -> Model {
-    Model::open_for_training(bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap()
+fn learned(model_dir: &Path) -> Model {
+    Model::open_for_training(model_dir, &Compute { threads: Some(1), ..Compute::default() }).unwrap()
 }
 
 /// Values of the table, of the other tensors of a transformer, and of a projection.
 fn sizes() -> [usize; 3] {
-    let (_folder, bundle) = made("ade");
+    let (_folder, model_dir) = made("ade");
     let mut sizes = [0; 3];
-    for parameter in learned(&bundle).parameters().iter().filter(|parameter| parameter.name.starts_with("query")) {
+    for parameter in learned(&model_dir).parameters().iter().filter(|parameter| parameter.name.starts_with("query")) {
         let part = match parameter.name.split_once('/').unwrap() {
             (_, TABLE) => 0,
             (module, _) if module.ends_with("Transformer") => 1,
@@ -58,12 +58,12 @@ fn each_sharing_has_its_number_of_parameters() {
         ("ade-spl", 2, 2, 1),
         (FREE, 1, 1, 2),
     ] {
-        let (_folder, bundle) = made(sharing);
+        let (_folder, model_dir) = made(sharing);
         let expected = tables * table + transformers * others + projections * projection;
-        let learned = learned(&bundle);
+        let learned = learned(&model_dir);
         let values: usize = learned.parameters().iter().map(|parameter| parameter.tensor.numel()).sum();
         assert_eq!(values, expected, "{sharing}");
-        let encoder = open(&bundle);
+        let encoder = open(&model_dir);
         assert_eq!(encoder.contents().parameters, expected as u64, "{sharing}");
         assert_eq!((encoder.contents().sharing, learned.sharing()), (sharing.parse().ok(), sharing.parse().ok()));
         let frozen: Vec<&str> =
@@ -108,8 +108,8 @@ fn ten_steps_move_what_learns_and_part_what_is_separate() {
         ("ade-fte", false, true, true),
         ("ade-spl", true, true, false),
     ] {
-        let (_folder, bundle) = made(sharing);
-        let learned = learned(&bundle);
+        let (_folder, model_dir) = made(sharing);
+        let learned = learned(&model_dir);
         let before: HashMap<&str, Tensor> =
             learned.parameters().iter().map(|p| (p.name.as_str(), p.tensor.detach().copy())).collect();
         ten_steps(&learned);
@@ -139,8 +139,8 @@ fn ten_steps_move_what_learns_and_part_what_is_separate() {
 fn learning_and_serving_give_the_same_vectors() {
     let texts: Vec<String> = ["the river", "who was the king of the city", "a"].map(str::to_owned).to_vec();
     for sharing in VARIANTS.into_iter().chain([FREE]) {
-        let (_folder, bundle) = made(sharing);
-        let (encoder, learned) = (open(&bundle), learned(&bundle));
+        let (_folder, model_dir) = made(sharing);
+        let (encoder, learned) = (open(&model_dir), learned(&model_dir));
         for tower in [Tower::Question, Tower::Answer] {
             let tokens: Vec<Tokens> =
                 texts.iter().map(|text| encoder.tokenizer().encode(tower, text).unwrap()).collect();
@@ -157,40 +157,40 @@ fn learning_and_serving_give_the_same_vectors() {
 }
 
 #[test]
-fn a_bundle_is_the_same_each_time_and_another_with_another_seed() {
+fn a_model_is_the_same_each_time_and_another_with_another_seed() {
     let fingerprint = |seed| {
         let folder = tempfile::tempdir().unwrap();
-        let to = folder.path().join("bundle");
+        let to = folder.path().join("model");
         create(&tiny("classic-mean"), &to, &Creation { sharing: Sharing::ADE_SPL, dim: DIM, seed }).unwrap();
         open(&to).info().fingerprint.clone()
     };
     assert_eq!(fingerprint(1), fingerprint(1));
     assert_ne!(fingerprint(1), fingerprint(2));
-    let (_folder, bundle) = made("sde");
-    let again = create(&tiny("classic-mean"), &bundle, &Creation { sharing: Sharing::SDE, dim: 3, seed: 0 });
+    let (_folder, model_dir) = made("sde");
+    let again = create(&tiny("classic-mean"), &model_dir, &Creation { sharing: Sharing::SDE, dim: 3, seed: 0 });
     assert!(again.unwrap_err().to_string().contains("is there already"));
 }
 
 #[test]
 fn ties_that_do_not_hold_are_refused() {
-    let (_folder, bundle) = made("ade-ste");
-    let weights = bundle.join("document_0_Transformer/model.safetensors");
+    let (_folder, model_dir) = made("ade-ste");
+    let weights = model_dir.join("document_0_Transformer/model.safetensors");
     let mut bytes = fs_err::read(&weights).unwrap();
     let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let names: serde_json::Value = serde_json::from_slice(&bytes[8..8 + header]).unwrap();
     let at = 8 + header + names[TABLE]["data_offsets"][0].as_u64().unwrap() as usize;
     bytes[at] ^= 1;
     fs_err::write(&weights, &bytes).unwrap();
-    let message = refusal(&bundle);
+    let message = refusal(&model_dir);
     assert!(message.contains(TABLE) && message.contains("must be the same"), "{message}");
     assert!(message.contains("query_0_Transformer and document_0_Transformer"), "{message}");
 
-    let (_folder, bundle) = made("ade-ste");
-    edit(&bundle.join("dyad.json"), |value| {
+    let (_folder, model_dir) = made("ade-ste");
+    edit(&model_dir.join("dyad.json"), |value| {
         value["shared_tensors"][0]["tensor"] = json!("nothing.weight");
         drop(value.as_object_mut().unwrap().remove("sharing_sha256"));
     });
-    let message = refusal(&bundle);
+    let message = refusal(&model_dir);
     assert!(message.contains("`nothing.weight`") && message.contains("0 of them"), "{message}");
 }
 
@@ -199,10 +199,10 @@ type Edit = fn(&mut serde_json::Value);
 
 #[test]
 fn a_table_that_was_edited_by_hand_is_refused() {
-    let (_folder, bundle) = made("ade-ste");
-    let path = bundle.join("dyad.json");
+    let (_folder, model_dir) = made("ade-ste");
+    let path = model_dir.join("dyad.json");
     let whole = read_json(&path);
-    let fingerprint = open(&bundle).info().fingerprint.clone();
+    let fingerprint = open(&model_dir).info().fingerprint.clone();
     let changes: [(&str, Edit); 5] = [
         ("another tie", |value| value["sharing"]["token"] = json!("frozen")),
         ("no sharing", |value| drop(value.as_object_mut().unwrap().remove("sharing"))),
@@ -215,85 +215,85 @@ fn a_table_that_was_edited_by_hand_is_refused() {
             *value = whole.clone();
             change(value);
         });
-        let message = refusal(&bundle);
+        let message = refusal(&model_dir);
         assert!(message.contains("`sharing` and `shared_tensors` were changed"), "{what}: {message}");
-        let learned = Model::open_for_training(&bundle, &Compute::default());
+        let learned = Model::open_for_training(&model_dir, &Compute::default());
         assert_eq!(learned.unwrap_err().to_string(), message, "{what}: nor is it trained");
     }
     // Whitespace and order of keys are nobody's business, and the model keeps its name.
     edit(&path, |value| {
         *value = whole.as_object().unwrap().clone().into_iter().rev().collect::<serde_json::Map<_, _>>().into();
     });
-    assert_eq!(open(&bundle).info().fingerprint, fingerprint);
-    // A bundle of before there was a digest.
+    assert_eq!(open(&model_dir).info().fingerprint, fingerprint);
+    // A model of before there was a digest.
     edit(&path, |value| drop(value.as_object_mut().unwrap().remove("sharing_sha256")));
-    assert_eq!(open(&bundle).contents().sharing, Some(Sharing::ADE_STE));
+    assert_eq!(open(&model_dir).contents().sharing, Some(Sharing::ADE_STE));
 }
 
 #[test]
-fn a_bundle_that_is_not_what_it_was_is_refused() {
-    let (_folder, bundle) = made("ade-spl");
-    let path = bundle.join("dyad.json");
+fn a_model_that_is_not_what_it_was_is_refused() {
+    let (_folder, model_dir) = made("ade-spl");
+    let path = model_dir.join("dyad.json");
     let whole = read_json(&path);
     assert_eq!(whole["golden"].as_array().unwrap().len(), 12);
-    let smallest = open(&bundle).reproduce_golden().unwrap().unwrap();
+    let smallest = open(&model_dir).reproduce_golden().unwrap().unwrap();
     assert!(smallest > 0.999_999, "{smallest}");
 
     edit(&path, |value| value["golden"][3]["vector"][0] = json!(-3.0));
-    let message = refusal(&bundle);
+    let message = refusal(&model_dir);
     assert!(message.contains("does not reproduce its golden vector") && message.contains("question"), "{message}");
     edit(&path, |value| value["golden"][3]["tower"] = json!("both"));
-    assert!(refusal(&bundle).contains("got: both"));
+    assert!(refusal(&model_dir).contains("got: both"));
     edit(&path, |value| {
         *value = whole.clone();
         value["golden"].as_array_mut().unwrap().retain(|golden| golden["tower"] == "question");
     });
-    assert!(refusal(&bundle).contains("a golden vector of the answer tower"));
+    assert!(refusal(&model_dir).contains("a golden vector of the answer tower"));
     edit(&path, |value| {
         *value = whole.clone();
         value["format"] = json!(2);
     });
-    assert!(refusal(&bundle).contains("`format`"));
+    assert!(refusal(&model_dir).contains("`format`"));
     edit(&path, |value| {
         *value = whole.clone();
         value["more"] = json!(2);
     });
-    assert!(refusal(&bundle).contains("`more`"));
+    assert!(refusal(&model_dir).contains("`more`"));
 
     edit(&path, |value| *value = whole.clone());
-    edit(&bundle.join("config_sentence_transformers.json"), |value| value["prompts"]["query"] = json!("ask: "));
-    let message = refusal(&bundle);
+    edit(&model_dir.join("config_sentence_transformers.json"), |value| value["prompts"]["query"] = json!("ask: "));
+    let message = refusal(&model_dir);
     assert!(message.contains("fingerprint") && message.contains("was changed"), "{message}");
-    let learned = Model::open_for_training(&bundle, &Compute::default());
+    let learned = Model::open_for_training(&model_dir, &Compute::default());
     assert_eq!(learned.unwrap_err().to_string(), message, "nor is it trained");
 }
 
 #[test]
 fn weights_that_are_no_numbers_are_refused() {
-    let (_folder, bundle) = made("sde");
-    let weights = bundle.join("2_Dense/model.safetensors");
+    let (_folder, model_dir) = made("sde");
+    let weights = model_dir.join("2_Dense/model.safetensors");
     let mut bytes = fs_err::read(&weights).unwrap();
     let end = bytes.len();
     bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
     fs_err::write(&weights, bytes).unwrap();
-    assert!(refusal(&bundle).contains("fingerprint"), "any change is seen");
-    // A bundle that was written with them.
-    edit(&bundle.join("dyad.json"), |value| value["golden"] = json!([]));
-    let fingerprint = refusal(&bundle).rsplit_once("got: ").unwrap().1[..64].to_owned();
-    edit(&bundle.join("dyad.json"), |value| {
+    assert!(refusal(&model_dir).contains("fingerprint"), "any change is seen");
+    // A model that was written with them.
+    edit(&model_dir.join("dyad.json"), |value| value["golden"] = json!([]));
+    let fingerprint = refusal(&model_dir).rsplit_once("got: ").unwrap().1[..64].to_owned();
+    edit(&model_dir.join("dyad.json"), |value| {
         value["fingerprint"] = json!(fingerprint);
         value["golden"] = json!(
             ["question", "answer"].map(|tower| json!({"tower": tower, "text": "the king", "vector": vec![0.4; DIM]}))
         );
     });
-    let message = refusal(&bundle);
+    let message = refusal(&model_dir);
     assert!(message.contains("not finite"), "{message}");
 }
 
 /// What we write is what sentence-transformers reads: `encode_query` and `encode_document` give our golden vectors.
 #[test]
-fn sentence_transformers_reads_our_bundles() {
-    let test = "sentence_transformers_reads_our_bundles";
+fn sentence_transformers_reads_our_models() {
+    let test = "sentence_transformers_reads_our_models";
     let (Some(python), Some(checkpoints)) = (path_of("DYAD_PYTHON", test), path_of("DYAD_ST_CHECKPOINTS", test)) else {
         return;
     };
@@ -308,30 +308,30 @@ fn sentence_transformers_reads_our_bundles() {
         ("dpr-projected", "ade", 10),
         ("dpr-projected", "ade-spl", 10),
     ];
-    let bundles = made.map(|(from, sharing, dim)| {
-        let bundle = folder.path().join(format!("{from}-{sharing}"));
-        create(&checkpoints.join(from), &bundle, &Creation { sharing: sharing.parse().unwrap(), dim, seed: 3 })
+    let model_dirs = made.map(|(from, sharing, dim)| {
+        let model_dir = folder.path().join(format!("{from}-{sharing}"));
+        create(&checkpoints.join(from), &model_dir, &Creation { sharing: sharing.parse().unwrap(), dim, seed: 3 })
             .unwrap();
-        bundle
+        model_dir
     });
     // One process for all: Python takes long to read its modules.
-    let output = Command::new(&python).arg(&script).args(&bundles).env("HF_HUB_OFFLINE", "1").output().unwrap();
+    let output = Command::new(&python).arg(&script).args(&model_dirs).env("HF_HUB_OFFLINE", "1").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
     let results: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(results.len(), bundles.len(), "{text}");
-    for (bundle, result) in bundles.iter().zip(&results) {
-        assert_eq!((result["bundle"].as_str(), &result["vectors"]), (bundle.to_str(), &12.into()), "{result}");
+    assert_eq!(results.len(), model_dirs.len(), "{text}");
+    for (model_dir, result) in model_dirs.iter().zip(&results) {
+        assert_eq!((result["model"].as_str(), &result["vectors"]), (model_dir.to_str(), &12.into()), "{result}");
         assert!(result["smallest_cosine"].as_f64().unwrap() >= 0.999_99, "{result}");
     }
 }
 
 #[test]
 fn inspect_prints_modules_ties_and_sizes() {
-    let (_folder, bundle) = made("ade-ste");
+    let (_folder, model_dir) = made("ade-ste");
     let run = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-        let output = command.arg("inspect").arg(&bundle).args(more).output().unwrap();
+        let output = command.arg("inspect").arg(&model_dir).args(more).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };

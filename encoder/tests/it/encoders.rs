@@ -1,4 +1,4 @@
-//! Encoders that are drawn anew over pretrained token vectors: every sharing, gradients, batches, saving and loading. The
+//! Randomly initialised encoders over pretrained token vectors: every sharing, gradients, batches, saving and loading. The
 //! cells' equations are tested beside their code.
 
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn encoders() -> [NewEncoder; 4] {
 
 fn made(sharing: &str, encoder: NewEncoder, aggregation: Aggregation) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("bundle");
+    let to = folder.path().join("model");
     let creation = Creation { sharing: sharing.parse().unwrap(), dim: DIM, seed: 1 };
     create_over(&tiny("classic-mean"), &to, &creation, encoder, aggregation).unwrap();
     assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
@@ -44,10 +44,10 @@ fn every_encoder_learns_in_every_sharing() {
             ("ade-spl", hops),
             ("token=separate,transformer=shared,projection=separate", hops),
         ] {
-            let (_folder, bundle) = made(sharing, encoder, aggregation);
-            let served = open(&bundle);
+            let (_folder, model_dir) = made(sharing, encoder, aggregation);
+            let served = open(&model_dir);
             let learned =
-                Model::open_for_training(&bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
+                Model::open_for_training(&model_dir, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
             let mut sums = Vec::new();
             for tower in [Tower::Question, Tower::Answer] {
                 let tokens = tokens(&served, tower, &texts());
@@ -75,8 +75,8 @@ fn every_encoder_learns_in_every_sharing() {
 #[test]
 fn a_vector_does_not_depend_on_its_batch() {
     for encoder in encoders() {
-        let (_folder, bundle) = made("sde", encoder, Aggregation::MultiHop { inner: 4, hops: 2 });
-        let opened = open(&bundle);
+        let (_folder, model_dir) = made("sde", encoder, Aggregation::MultiHop { inner: 4, hops: 2 });
+        let opened = open(&model_dir);
         let tokens = tokens(&opened, Tower::Answer, &texts());
         let all: Vec<&Tokens> = tokens.iter().collect();
         let together = rows(&opened.embed(Tower::Answer, &all).unwrap(), DIM);
@@ -85,7 +85,7 @@ fn a_vector_does_not_depend_on_its_batch() {
         // Different texts are told apart, and the gate of golden vectors holds in half precision too.
         assert!(worst(&together[..1], &together[1..2]) < 0.9999, "{encoder:?}");
         let compute = Compute { dtype: Dtype::Bf16, threads: Some(1), ..Compute::default() };
-        assert!(Model::open(&bundle, &compute).is_ok(), "{encoder:?}");
+        assert!(Model::open(&model_dir, &compute).is_ok(), "{encoder:?}");
     }
 }
 
@@ -93,8 +93,8 @@ fn a_vector_does_not_depend_on_its_batch() {
 fn a_seed_makes_one_model() {
     for encoder in encoders() {
         let [one, two] = [0, 1].map(|_| {
-            let (_folder, bundle) = made("ade-spl", encoder, Aggregation::Kept);
-            open(&bundle).info().fingerprint.clone()
+            let (_folder, model_dir) = made("ade-spl", encoder, Aggregation::Kept);
+            open(&model_dir).info().fingerprint.clone()
         });
         assert_eq!(one, two, "{encoder:?}");
     }
@@ -103,8 +103,8 @@ fn a_seed_makes_one_model() {
 #[test]
 fn cells_see_token_vectors_of_size_one() {
     let size = |values: &tch::Tensor| values.to_kind(tch::Kind::Double).square().mean(None).sqrt().double_value(&[]);
-    let table = |bundle: &std::path::Path| {
-        let learned = Model::open_for_training(bundle, &Compute::default()).unwrap();
+    let table = |model_dir: &std::path::Path| {
+        let learned = Model::open_for_training(model_dir, &Compute::default()).unwrap();
         let table =
             learned.parameters().iter().find(|parameter| parameter.name.ends_with("embeddings.weight")).unwrap();
         table.tensor.detach().copy()
@@ -122,7 +122,7 @@ fn cells_see_token_vectors_of_size_one() {
 fn a_projection_has_any_size() {
     for dim in [1, 256, 768, 2048, 4096] {
         let folder = tempfile::tempdir().unwrap();
-        let to = folder.path().join("bundle");
+        let to = folder.path().join("model");
         let creation = Creation { sharing: "ade-spl".parse().unwrap(), dim, seed: 2 };
         create_over(&tiny("classic-mean"), &to, &creation, encoders()[3], Aggregation::Mean).unwrap();
         let opened = open(&to);

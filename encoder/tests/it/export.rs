@@ -92,16 +92,16 @@ fn half_the_bytes_and_nearly_the_vectors() {
 fn ties_and_sharing_are_kept() {
     for sharing in ["ade-ste", "ade-fte", "ade-spl", "token=separate,transformer=shared,projection=separate"] {
         let folder = tempfile::tempdir().unwrap();
-        let bundle = folder.path().join("bundle");
-        create(&tiny("classic-mean"), &bundle, &Creation { sharing: sharing.parse().unwrap(), dim: 6, seed: 1 })
+        let model_dir = folder.path().join("model");
+        create(&tiny("classic-mean"), &model_dir, &Creation { sharing: sharing.parse().unwrap(), dim: 6, seed: 1 })
             .unwrap();
-        let (_folder, to) = exported(&bundle, Dtype::Bf16);
-        assert_eq!(open(&to).contents(), open(&bundle).contents(), "{sharing}");
-        let [before, after] = [&bundle, &to].map(|root| read_json(&root.join("dyad.json")));
+        let (_folder, to) = exported(&model_dir, Dtype::Bf16);
+        assert_eq!(open(&to).contents(), open(&model_dir).contents(), "{sharing}");
+        let [before, after] = [&model_dir, &to].map(|root| read_json(&root.join("dyad.json")));
         for field in ["sharing", "shared_tensors", "dim"] {
             assert_eq!(before[field], after[field], "{sharing}");
         }
-        near(&bundle, &to, 0.999);
+        near(&model_dir, &to, 0.999);
     }
 }
 
@@ -112,11 +112,11 @@ fn what_cannot_be_exported_leaves_nothing() {
     assert!(message.contains("is there already"), "{message}");
 
     let to = folder.path().join("to");
-    let bundle = folder.path().join("bundle");
-    create(&tiny("plain"), &bundle, &Creation { sharing: "sde".parse().unwrap(), dim: 6, seed: 1 }).unwrap();
-    edit(&bundle.join("config_sentence_transformers.json"), |value| value["prompts"]["query"] = "ask: ".into());
-    let message = export(&bundle, &to, Dtype::Bf16).unwrap_err().to_string();
-    assert_eq!(message, refusal(&bundle));
+    let model_dir = folder.path().join("model");
+    create(&tiny("plain"), &model_dir, &Creation { sharing: "sde".parse().unwrap(), dim: 6, seed: 1 }).unwrap();
+    edit(&model_dir.join("config_sentence_transformers.json"), |value| value["prompts"]["query"] = "ask: ".into());
+    let message = export(&model_dir, &to, Dtype::Bf16).unwrap_err().to_string();
+    assert_eq!(message, refusal(&model_dir));
     assert!(message.contains("fingerprint") && !to.exists(), "{message}");
 
     // A folder that leads back into the model.
@@ -136,7 +136,7 @@ fn the_command_says_what_it_wrote() {
     let to = model.join("bf16");
     let run = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-        command.args(["export", "--dtype", "bf16", "--model"]).arg(&model).arg("--to").arg(&to).output().unwrap()
+        command.args(["export", "--dtype", "bf16", "--model"]).arg(&model).arg("--out").arg(&to).output().unwrap()
     };
     let output = run();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -108,7 +108,7 @@ fn copied(name: &str) -> Option<tempfile::TempDir> {
 }
 
 #[test]
-fn what_a_bundle_lacks_or_has_too_much_is_named() {
+fn what_a_model_lacks_or_has_too_much_is_named() {
     let says = |folder: &Path, parts: &[&str]| {
         let message = refusal(folder);
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");

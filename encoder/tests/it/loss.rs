@@ -6,7 +6,7 @@ use dyad_encoder::loss::{
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
-use crate::reference::{apart, drawn, flat, learned, numbers, reference};
+use crate::reference::{apart, flat, learned, numbers, reference, values};
 
 /// Compares a loss and its gradients with those of the script. In f64 it is the same to rounding; in f32 as near as f32 goes.
 fn agrees(name: &str, expected: &Value, loss: &Tensor, inputs: &[(&str, &Tensor)]) {
@@ -56,11 +56,11 @@ fn in_batch_softmax_is_that_of_pytorch() {
     for kind in [Kind::Float, Kind::Double] {
         // The last two mark a question's own positive, which stays all the same.
         let marked = [(0, 1), (0, 4), (1, 6), (2, 0), (1, 1), (2, 2)];
-        for (name, similarity, temperature, both_ways, left_out) in [
+        for (name, similarity, temperature, symmetric, left_out) in [
             ("cosine", Similarity::Cosine, Temperature::Fixed(0.05), false, None),
-            ("inner_product_both_ways", Similarity::InnerProduct, Temperature::Fixed(1.0), true, None),
+            ("inner_product_symmetric", Similarity::InnerProduct, Temperature::Fixed(1.0), true, None),
             (
-                "learned_masked_both_ways",
+                "learned_masked_symmetric",
                 Similarity::Cosine,
                 Temperature::Learned {
                     log: Tensor::full([], 0.2f64.ln(), (kind, Device::Cpu)).set_requires_grad(true),
@@ -70,7 +70,7 @@ fn in_batch_softmax_is_that_of_pytorch() {
             ),
         ] {
             let (questions, documents) = (learned(&[3, 5], 1.0, kind), learned(&[7, 5], 2.0, kind));
-            let in_batch = InBatch { similarity, temperature, both_ways };
+            let in_batch = InBatch { similarity, temperature, symmetric };
             let loss = in_batch.loss(&questions, &documents, left_out.as_ref()).unwrap();
             assert_eq!(loss.kind(), kind);
             let log = in_batch.temperature.parameter().map(|parameter| parameter.tensor);
@@ -86,7 +86,7 @@ fn in_batch_gradients_are_differences() {
     let marked = mask(3, 5, &[(0, 2), (2, 4)]);
     let inputs = [learned(&[3, 4], 1.0, Kind::Double), learned(&[5, 4], 2.0, Kind::Double)];
     for similarity in [Similarity::Cosine, Similarity::InnerProduct] {
-        let in_batch = InBatch { similarity, temperature: Temperature::Fixed(0.3), both_ways: true };
+        let in_batch = InBatch { similarity, temperature: Temperature::Fixed(0.3), symmetric: true };
         let inputs = inputs.each_ref().map(|input| input.detach().copy().set_requires_grad(true));
         follows_differences("in-batch", &inputs, |inputs| {
             in_batch.loss(&inputs[0], &inputs[1], Some(&marked)).unwrap()
@@ -96,8 +96,8 @@ fn in_batch_gradients_are_differences() {
 
 #[test]
 fn documents_left_out_are_as_if_they_were_not_there() {
-    let in_batch = InBatch { similarity: Similarity::Cosine, temperature: Temperature::Fixed(0.1), both_ways: false };
-    let (questions, documents) = (drawn(&[2, 4], 1.0, Kind::Float), drawn(&[5, 4], 2.0, Kind::Float));
+    let in_batch = InBatch { similarity: Similarity::Cosine, temperature: Temperature::Fixed(0.1), symmetric: false };
+    let (questions, documents) = (values(&[2, 4], 1.0, Kind::Float), values(&[5, 4], 2.0, Kind::Float));
     let marked = mask(2, 5, &[(0, 3), (1, 3)]);
     let masked = in_batch.loss(&questions, &documents, Some(&marked)).unwrap();
     let others = documents.index_select(0, &Tensor::from_slice(&[0i64, 1, 2, 4]));
@@ -112,7 +112,7 @@ fn documents_left_out_are_as_if_they_were_not_there() {
 #[test]
 fn extreme_scores_and_narrow_numbers_stay_finite() {
     let in_batch =
-        InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(0.01), both_ways: true };
+        InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(0.01), symmetric: true };
     let (questions, documents) = (learned(&[3, 8], 1.0, Kind::BFloat16), learned(&[6, 8], 2.0, Kind::BFloat16));
     let loss = in_batch.loss(&(&questions * 100.0), &(&documents * 100.0), None).unwrap();
     assert_eq!(loss.kind(), Kind::Float);
@@ -123,7 +123,7 @@ fn extreme_scores_and_narrow_numbers_stay_finite() {
         assert!(flat(&tensor.grad()).iter().all(|value| value.is_finite()));
     }
     let zero = Tensor::zeros([2, 4], (Kind::Float, Device::Cpu)).set_requires_grad(true);
-    let cosine = InBatch { similarity: Similarity::Cosine, temperature: Temperature::Fixed(0.01), both_ways: false };
+    let cosine = InBatch { similarity: Similarity::Cosine, temperature: Temperature::Fixed(0.01), symmetric: false };
     let loss = cosine.loss(&zero, &zero, None).unwrap();
     assert!((loss.double_value(&[]) - 2f64.ln()).abs() < 1e-6);
     loss.backward();
@@ -132,15 +132,15 @@ fn extreme_scores_and_narrow_numbers_stay_finite() {
 
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
-    let in_batch = InBatch { similarity: Similarity::Cosine, temperature: Temperature::Fixed(0.1), both_ways: false };
-    let of = |rows: i64| drawn(&[rows, 4], 1.0, Kind::Float);
+    let in_batch = InBatch { similarity: Similarity::Cosine, temperature: Temperature::Fixed(0.1), symmetric: false };
+    let of = |rows: i64| values(&[rows, 4], 1.0, Kind::Float);
     for (result, part) in [
         (in_batch.loss(&of(3), &of(2), None), "3 questions and 2 documents"),
         (in_batch.loss(&of(0), &of(2), None), "0 questions"),
         (in_batch.loss(&of(2), &of(3), Some(&mask(2, 2, &[]))), "[2, 3], got: [2, 2]"),
-        (in_batch.loss(&drawn(&[4], 1.0, Kind::Float), &of(2), None), "must be a matrix"),
+        (in_batch.loss(&values(&[4], 1.0, Kind::Float), &of(2), None), "must be a matrix"),
         (kl_divergence(&of(2), &of(3), 1.0, None), "teacher"),
-        (margin_mse(&drawn(&[2, 1], 1.0, Kind::Float), &drawn(&[2, 1], 1.0, Kind::Float), None), "negatives"),
+        (margin_mse(&values(&[2, 1], 1.0, Kind::Float), &values(&[2, 1], 1.0, Kind::Float), None), "negatives"),
     ] {
         let message = result.unwrap_err().to_string();
         assert!(message.contains(part), "{message}");
@@ -169,7 +169,7 @@ fn distillation_is_that_of_pytorch() {
     for kind in [Kind::Float, Kind::Double] {
         for (name, temperature, missing) in [("plain", 1.0, None), ("masked", 2.0, Some(mask(3, 4, &[(0, 3), (2, 1)])))]
         {
-            let teacher = drawn(&[3, 4], 4.0, kind).set_requires_grad(true);
+            let teacher = values(&[3, 4], 4.0, kind).set_requires_grad(true);
             let own = learned(&[3, 4], 3.0, kind);
             let loss = kl_divergence(&own, &teacher, temperature, missing.as_ref()).unwrap();
             agrees(name, &all["kl"][name], &loss, &[("own", &own)]);
@@ -183,7 +183,7 @@ fn distillation_is_that_of_pytorch() {
 
 #[test]
 fn what_a_teacher_agrees_with_costs_nothing() {
-    let scores = drawn(&[3, 4], 3.0, Kind::Float);
+    let scores = values(&[3, 4], 3.0, Kind::Float);
     // Neither loss sees what is added to all scores of a question.
     let moved = &scores + 7.0;
     for loss in [kl_divergence(&scores, &moved, 0.5, None), margin_mse(&scores, &moved, None)] {
@@ -240,7 +240,7 @@ fn geometry_gradients_are_differences() {
     for kernel in [Kernel::InnerProduct, Kernel::Gaussian { width: 2.0 }] {
         let geometry = Geometry { dual: kernel, cross: kernel, cross_learns: true };
         let inputs =
-            [1.0, 2.0, 3.0, 4.0].map(|seed| (drawn(&[3, 3], seed, Kind::Double) * 0.7).set_requires_grad(true));
+            [1.0, 2.0, 3.0, 4.0].map(|seed| (values(&[3, 3], seed, Kind::Double) * 0.7).set_requires_grad(true));
         follows_differences("geometry", &inputs, |inputs| {
             let dual = Pairs { questions: &inputs[0], answers: &inputs[1] };
             let cross = Pairs { questions: &inputs[2], answers: &inputs[3] };
@@ -251,11 +251,11 @@ fn geometry_gradients_are_differences() {
 
 #[test]
 fn equal_geometries_cost_nothing_and_unequal_batches_are_refused() {
-    let (q, a) = (drawn(&[4, 5], 1.0, Kind::Float), drawn(&[4, 5], 2.0, Kind::Float));
+    let (q, a) = (values(&[4, 5], 1.0, Kind::Float), values(&[4, 5], 2.0, Kind::Float));
     let same = Pairs { questions: &q, answers: &a };
     let terms = Geometry::default().terms(same, same).unwrap();
     assert!(terms.weighted(WEIGHTS).unwrap().double_value(&[]).abs() < 1e-6);
-    let fewer = drawn(&[3, 5], 2.0, Kind::Float);
+    let fewer = values(&[3, 5], 2.0, Kind::Float);
     let message = Geometry::default().terms(same, Pairs { questions: &q, answers: &fewer }).unwrap_err().to_string();
     assert!(message.contains("cross answers") && message.contains("[4, 5]"), "{message}");
 }

@@ -70,7 +70,7 @@ fn a_corpus_ten_times_as_large_takes_no_more_memory() {
 /// The peak of two steps with batches of so many pairs, `chunk` of them at a time.
 fn training(root: &Path, batch: usize, chunk: usize) -> u64 {
     let settings = format!(
-        "threads = 1\n[model]\nfrom = \"model\"\nsharing = \"sde\"\nweights = \"drawn\"\ndim = 16\n\
+        "threads = 1\n[model]\npath = \"model\"\nsharing = \"sde\"\ninit = \"random\"\ndim = 16\n\
          [data]\npaths = [\"pairs.jsonl\"]\n[batch]\nsize = {batch}\nchunk = {chunk}\n[training]\nsteps = 2\n"
     );
     let name = format!("{batch}-{chunk}");

@@ -157,8 +157,8 @@ async fn a_searcher_gives_the_negatives_of_exact_search() {
     tokio::task::spawn_blocking(move || {
         let encoder = open(&tiny("plain"));
         for (number, options) in [
-            MineOptions { to: 50, ..MineOptions::default() },
-            MineOptions { from: 1, to: 6, count: 5, margin: None, sample: false, ..MineOptions::default() },
+            MineOptions { rank_end: 50, ..MineOptions::default() },
+            MineOptions { rank_start: 1, rank_end: 6, count: 5, margin: None, sample: false, ..MineOptions::default() },
         ]
         .iter()
         .enumerate()
@@ -194,7 +194,7 @@ async fn a_searcher_gives_the_negatives_of_exact_search() {
         };
         let message = refusal(&other, &MineOptions::default());
         assert!(message.contains(&"0".repeat(64)) && message.contains(&encoder.info().fingerprint), "{message}");
-        let message = refusal(&url, &MineOptions { to: 10_000, ..MineOptions::default() });
+        let message = refusal(&url, &MineOptions { rank_end: 10_000, ..MineOptions::default() });
         assert!(message.contains("at most the 9999 ranks that a searcher gives, got: 10000"), "{message}");
         assert!(refusal("nowhere", &MineOptions::default()).contains("`nowhere` is not a server's URL"));
     })

@@ -23,7 +23,7 @@ fn creation(sharing: &str) -> Creation {
 
 fn made(from: &Path, sharing: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("bundle");
+    let to = folder.path().join("model");
     create_with(from, &to, &creation(sharing), Aggregation::MultiHop { inner: INNER, hops: HOPS }).unwrap();
     (folder, to)
 }
@@ -43,14 +43,15 @@ fn every_sharing_holds_its_aggregators() {
         ("token=separate,transformer=shared,projection=separate", 1, false),
         ("token=shared,transformer=frozen,projection=separate", 2, true),
     ] {
-        let (_folder, bundle) = made(&tiny("classic-mean"), sharing);
-        let encoder = open(&bundle);
+        let (_folder, model_dir) = made(&tiny("classic-mean"), sharing);
+        let encoder = open(&model_dir);
         let modules = encoder.contents().modules.iter().filter(|module| module.class == "MultiHopAttention");
         let counts: Vec<(usize, u64)> = modules.map(|module| (module.tensors, module.parameters)).collect();
         assert_eq!(counts, vec![(2, (INNER * H + HOPS * INNER) as u64); aggregators], "{sharing}");
         assert!(encoder.reproduce_golden().unwrap().unwrap() > 0.999_999, "{sharing}");
 
-        let learned = Model::open_for_training(&bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
+        let learned =
+            Model::open_for_training(&model_dir, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
         let maps: Vec<_> = learned.parameters().iter().filter(|p| p.name.contains("MultiHopAttention/w")).collect();
         assert_eq!(maps.len(), 2 * aggregators, "{sharing}");
         assert!(maps.iter().all(|map| map.frozen == frozen), "{sharing}");
@@ -72,8 +73,8 @@ fn every_sharing_holds_its_aggregators() {
 
 #[test]
 fn a_vector_does_not_depend_on_its_batch() {
-    let (_folder, bundle) = made(&tiny("classic-prompt-left-out"), "ade-spl");
-    let encoder = open(&bundle);
+    let (_folder, model_dir) = made(&tiny("classic-prompt-left-out"), "ade-spl");
+    let encoder = open(&model_dir);
     for tower in [Tower::Question, Tower::Answer] {
         let tokens = tokens(&encoder, tower, &texts());
         let all: Vec<&Tokens> = tokens.iter().collect();
@@ -85,34 +86,34 @@ fn a_vector_does_not_depend_on_its_batch() {
 
 #[test]
 fn the_module_is_read_as_it_is_written() {
-    let (folder, bundle) = made(&tiny("classic-mean"), "sde");
-    let module = &read_json(&bundle.join("modules.json"))[1];
+    let (folder, model_dir) = made(&tiny("classic-mean"), "sde");
+    let module = &read_json(&model_dir.join("modules.json"))[1];
     assert_eq!(
         (&module["type"], &module["path"]),
         (&json!("dyad.models.MultiHopAttention"), &json!("1_MultiHopAttention"))
     );
-    // A bundle of it keeps its values.
+    // A model of it keeps its values.
     let again = folder.path().join("again");
-    create(&bundle, &again, &creation("sde")).unwrap();
-    assert_eq!(open(&again).info().fingerprint, open(&bundle).info().fingerprint);
+    create(&model_dir, &again, &creation("sde")).unwrap();
+    assert_eq!(open(&again).info().fingerprint, open(&model_dir).info().fingerprint);
     // With the mean again it is another model, of other input to the projection.
     let mean = folder.path().join("mean");
-    create_with(&bundle, &mean, &creation("sde"), Aggregation::Mean).unwrap();
+    create_with(&model_dir, &mean, &creation("sde"), Aggregation::Mean).unwrap();
     assert_eq!(read_json(&mean.join("2_Dense/config.json"))["in_features"], json!(H));
 
     // Its settings are part of the fingerprint, and have to fit.
-    let config = bundle.join("1_MultiHopAttention/config.json");
+    let config = model_dir.join("1_MultiHopAttention/config.json");
     edit(&config, |value| value["include_prompt"] = json!(false));
-    assert!(refusal(&bundle).contains("fingerprint"));
+    assert!(refusal(&model_dir).contains("fingerprint"));
     edit(&config, |value| value["in_features"] = json!(H + 1));
-    let message = refusal(&bundle);
+    let message = refusal(&model_dir);
     assert!(message.contains("`in_features`") && message.contains("the 12 values"), "{message}");
     edit(&config, |value| {
         value["in_features"] = json!(H);
         value["hops"] = json!(0);
     });
-    assert!(refusal(&bundle).contains("`hops`"));
+    assert!(refusal(&model_dir).contains("`hops`"));
     edit(&config, |value| value["hops"] = json!(HOPS + 1));
-    let message = refusal(&bundle);
+    let message = refusal(&model_dir);
     assert!(message.contains("`in_features`") && message.contains("the 48 values"), "{message}");
 }

@@ -10,7 +10,7 @@ use dyad_encoder::{Compute, Tower};
 use tch::{Kind, Tensor};
 
 use crate::fixture::tiny;
-use crate::reference::{apart, drawn, flat, numbers, reference};
+use crate::reference::{apart, flat, numbers, reference, values};
 
 const STEPS: i64 = 5;
 const SHAPES: [(&str, &[i64]); 3] = [("matrix", &[3, 4]), ("vector", &[5]), ("cube", &[2, 3, 4])];
@@ -18,7 +18,7 @@ const SHAPES: [(&str, &[i64]); 3] = [("matrix", &[3, 4]), ("vector", &[5]), ("cu
 fn parameters(kind: Kind) -> Vec<Parameter> {
     let parameter = |(place, (name, shape)): (usize, &(&str, &[i64]))| Parameter {
         name: (*name).to_owned(),
-        tensor: drawn(shape, 20.0 + place as f64, kind).set_requires_grad(true),
+        tensor: values(shape, 20.0 + place as f64, kind).set_requires_grad(true),
         frozen: false,
     };
     SHAPES.iter().enumerate().map(parameter).collect()
@@ -28,7 +28,7 @@ fn parameters(kind: Kind) -> Vec<Parameter> {
 fn loss(parameters: &[Parameter], step: i64) -> Tensor {
     let terms = parameters.iter().enumerate().map(|(place, parameter)| {
         let tensor = &parameter.tensor;
-        let gradient = drawn(&tensor.size(), (100 * step + place as i64) as f64, Kind::Double) * 0.7;
+        let gradient = values(&tensor.size(), (100 * step + place as i64) as f64, Kind::Double) * 0.7;
         (tensor * gradient.to_kind(tensor.kind())).sum(None)
     });
     Tensor::stack(&terms.collect::<Vec<_>>(), 0).sum(None)
@@ -98,14 +98,14 @@ fn five_steps_are_those_of_the_reference() {
     }
 }
 
-/// Tensors of many parts: the cut must not show. One part is taken as the oracle by giving it to `drawn` tensors that are small.
+/// Tensors of many parts: the cut must not show. One part is taken as the oracle by giving it to `values` tensors that are small.
 #[test]
 fn a_large_tensor_is_as_its_rows_one_by_one() {
     // 700 x 500 is several parts of 65,536 values on one thread.
     let (rows, columns) = (700, 500);
     let settings = adamw(AdamWSettings { learning_rate: 1e-2, weight_decay: 0.1, ..AdamWSettings::default() });
-    let whole = drawn(&[rows, columns], 1.0, Kind::Float).set_requires_grad(true);
-    let gradient = drawn(&[rows, columns], 2.0, Kind::Float);
+    let whole = values(&[rows, columns], 1.0, Kind::Float).set_requires_grad(true);
+    let gradient = values(&[rows, columns], 2.0, Kind::Float);
     let one = [Parameter { name: "whole".to_owned(), tensor: whole.shallow_clone(), frozen: false }];
     let many: Vec<Parameter> = (0..rows)
         .map(|row| Parameter {
@@ -132,14 +132,14 @@ fn a_large_tensor_is_as_its_rows_one_by_one() {
 fn a_large_matrix_is_factored_as_a_whole() {
     let size = [700, 500];
     let settings = AdafactorSettings { beta1: Some(0.9), weight_decay: 0.1, ..AdafactorSettings::default() };
-    let tensor = (drawn(&size, 1.0, Kind::Float) * 0.1).set_requires_grad(true);
-    let mut values = tensor.detach().to_kind(Kind::Double);
+    let tensor = (values(&size, 1.0, Kind::Float) * 0.1).set_requires_grad(true);
+    let mut reference_values = tensor.detach().to_kind(Kind::Double);
     let double = |shape: &[i64]| Tensor::zeros(shape, (Kind::Double, tch::Device::Cpu));
     let (mut rows, mut columns, mut momentum) = (double(&[700]), double(&[500]), double(&size));
     let parameter = [Parameter { name: "matrix".to_owned(), tensor: tensor.shallow_clone(), frozen: false }];
     let mut ours = Optimizer::new(&adafactor(settings), &parameter, &Groups::default()).unwrap();
     for step in 1..=4 {
-        let gradient = drawn(&size, 2.0 + f64::from(step), Kind::Double);
+        let gradient = values(&size, 2.0 + f64::from(step), Kind::Double);
         let used = (&tensor * gradient.to_kind(Kind::Float)).sum(None);
         ours.step_with(&Gradients::of(&used, &ours.tensors()).unwrap(), 1.0).unwrap();
 
@@ -151,13 +151,13 @@ fn a_large_matrix_is_factored_as_a_whole() {
         let estimate = rows.outer(&columns) / rows.mean(None::<Kind>);
         let update = gradient / estimate.sqrt();
         let update = &update / update.square().mean(None::<Kind>).sqrt().clamp_min(1.0);
-        let rate = 1e-3 * values.square().mean(None::<Kind>).sqrt().double_value(&[]).max(1e-3);
+        let rate = 1e-3 * reference_values.square().mean(None::<Kind>).sqrt().double_value(&[]).max(1e-3);
         momentum = momentum * 0.9 + update * (0.1 * rate);
-        values = values * (1.0 - 0.1 * rate) - &momentum;
+        reference_values = reference_values * (1.0 - 0.1 * rate) - &momentum;
     }
-    let difference = apart(&flat(&tensor), &flat(&values));
+    let difference = apart(&flat(&tensor), &flat(&reference_values));
     assert!(difference < 1e-7, "{difference}");
-    assert!(apart(&flat(&tensor), &flat(&(drawn(&size, 1.0, Kind::Float) * 0.1))) > 1e-5, "it moved");
+    assert!(apart(&flat(&tensor), &flat(&(values(&size, 1.0, Kind::Float) * 0.1))) > 1e-5, "it moved");
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn settings_are_read_from_tables() {
     assert_eq!(schedule, Schedule::Linear { warm_up: 7 });
 }
 
-/// A step through both towers of a bundle: what is shared stays one tensor, what is frozen stays as it was.
+/// A step through both towers of a model: what is shared stays one tensor, what is frozen stays as it was.
 #[test]
 fn ties_and_frozen_tensors_survive_steps() {
     for (sharing, settings) in [
@@ -349,7 +349,7 @@ fn ties_and_frozen_tensors_survive_steps() {
         (Sharing::ADE_STE, adafactor(AdafactorSettings::default())),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let to = folder.path().join("bundle");
+        let to = folder.path().join("model");
         create(&tiny("classic-mean"), &to, &Creation { sharing, dim: 6, seed: 1 }).unwrap();
         let learned = Model::open_for_training(&to, &Compute { threads: Some(1), ..Compute::default() }).unwrap();
         let before: Vec<Vec<f64>> = learned.parameters().iter().map(|parameter| flat(&parameter.tensor)).collect();

@@ -65,7 +65,7 @@ fn mined_negatives_are_the_best_that_do_not_answer() {
     let (model_path, out_path) = (model.display().to_string(), out.display().to_string());
     let arguments = [
         &["mine", "--model", &model_path, "--data", &data, "--out", &out_path][..],
-        &["--from", "1", "--to", "8", "--negatives", "3", "--best", "--relative-margin", "1"],
+        &["--rank-start", "1", "--rank-end", "8", "--negatives", "3", "--best", "--relative-margin", "1"],
     ]
     .concat();
     let mined = run(&arguments);
@@ -103,12 +103,8 @@ fn mined_negatives_are_the_best_that_do_not_answer() {
     let again = run(&arguments);
     assert!(text(&again.stderr).contains("is there already"), "{}", text(&again.stderr));
     fs_err::remove_file(&out).unwrap();
-    let wrong = run(&[&arguments[..7], &["--from", "5", "--to", "5"]].concat());
-    assert!(
-        text(&wrong.stderr).contains("the rank window must be a last rank above 5, got: 5"),
-        "{}",
-        text(&wrong.stderr)
-    );
+    let wrong = run(&[&arguments[..7], &["--rank-start", "5", "--rank-end", "5"]].concat());
+    assert!(text(&wrong.stderr).contains("`rank-end` must be above `rank-start` 5, got: 5"), "{}", text(&wrong.stderr));
     assert!(!out.exists());
 }
 

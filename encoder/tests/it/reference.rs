@@ -13,7 +13,7 @@ pub(crate) fn reference(name: &str) -> Value {
 }
 
 /// The same sines as in the script: rounded to f32, of kind `kind`.
-pub(crate) fn drawn(shape: &[i64], seed: f64, kind: Kind) -> Tensor {
+pub(crate) fn values(shape: &[i64], seed: f64, kind: Kind) -> Tensor {
     let value = |place: i64| (((place + 1) as f64 * 12.9898 + seed * 78.233).sin() * 1.5) as f32;
     let values: Vec<f32> = (0..shape.iter().product()).map(value).collect();
     Tensor::from_slice(&values).view(shape).to_kind(kind)
@@ -21,7 +21,7 @@ pub(crate) fn drawn(shape: &[i64], seed: f64, kind: Kind) -> Tensor {
 
 /// The same, to be learned.
 pub(crate) fn learned(shape: &[i64], seed: f64, kind: Kind) -> Tensor {
-    drawn(shape, seed, kind).set_requires_grad(true)
+    values(shape, seed, kind).set_requires_grad(true)
 }
 
 pub(crate) fn numbers(value: &Value) -> Vec<f64> {

@@ -1,17 +1,13 @@
 //! A small synthetic measurement whose ratios can be worked out by hand.
 
 use crate::ann::cache::Record;
-use crate::ann::measured::{Asked, EngineRun, Measured, MemoryOverTime, Point};
-use crate::ann::protocol::{Built, Described, Memory, More};
+use crate::ann::measured::{EngineRun, Measured, MemoryOverTime, Point};
+use crate::ann::protocol::{Built, Described, More};
+use crate::harness::Memory;
 use crate::harness::tests::{machine, run_info};
 
 fn memory(megabytes: u64) -> Memory {
-    Memory { rss_bytes: megabytes * 1_000_000, anonymous_bytes: 0, file_bytes: 0 }
-}
-
-/// A name that stands for itself.
-pub(in crate::ann) fn asked(name: &str) -> Asked {
-    Asked { name: name.to_owned(), members: vec![name.to_owned()] }
+    Memory { rss_bytes: megabytes * 1_000_000, peak_bytes: 0 }
 }
 
 /// An engine with `(recall, seconds for 1,000 queries)` points.
@@ -21,10 +17,10 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
         recall,
         recalls: vec![recall; 3],
         seconds: vec![seconds; 3],
-        threaded_seconds: vec![seconds / 2.0],
+        seconds_all_threads: vec![seconds / 2.0],
         rounds: 1,
-        p50_us: seconds * 1e3,
-        p99_us: seconds * 2e3,
+        passes_p50_us: vec![seconds * 1e3, seconds * 2e3, 0.0],
+        passes_p99_us: vec![seconds * 2e3; 3],
         latencies_us: vec![seconds * 1e3; 1_000],
         ids: Vec::new(),
     };
@@ -49,8 +45,8 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
             baseline: memory(10),
             opened: memory(20),
             served: memory(30 + megabytes),
-            cooled: memory(10 + megabytes),
-            served_cool: memory(12 + megabytes),
+            evicted: memory(10 + megabytes),
+            evicted_pass: memory(12 + megabytes),
         }),
     }
 }
@@ -69,7 +65,6 @@ pub(in crate::ann) fn measured() -> Measured {
         threads: 2,
         repeats: 3,
         targets: vec![0.95, 0.97, 0.99],
-        asked: vec![asked("dyad"), asked("hnswlib")],
         engines: vec![
             // 10,000, 1,000 and 100 queries per second.
             engine("dyad", &[(0.94, 0.1), (0.96, 1.0), (0.98, 10.0)], 2.0, 5),

@@ -1,14 +1,15 @@
 //! What is made of a run, by figures that can be worked out by hand; and the parts of a run alone.
 
 pub(super) mod fixture;
-mod summary;
+mod ratios;
 
 use super::cache::lock_cache;
-use super::growth::exponent;
-use super::measured::{Asked, Point, Speed};
+use super::growth::slope;
+use super::measured::{Point, Speed};
 use super::plot::write_plots;
-use super::{Growth, Measured, write_engines, write_points};
+use super::{Growth, Measured, summary, write_engines, write_points};
 use crate::harness::tests::lines;
+use serde_json::json;
 
 #[test]
 fn a_second_run_is_told_who_holds_the_directory() {
@@ -36,38 +37,41 @@ fn only_scratch_of_the_dead_is_removed() {
 }
 
 #[test]
-fn a_family_is_followed_through_its_fastest_member() {
-    let mut measured = fixture::measured();
-    let members = ["slow", "fast"].map(str::to_owned).to_vec();
-    measured.asked = vec![Asked { name: "family".to_owned(), members }];
-    measured.engines = vec![
-        fixture::engine("slow", &[(0.94, 1.0), (0.99, 10.0)], 7.0, 30),
-        fixture::engine("fast", &[(0.94, 0.1), (0.99, 1.0)], 3.0, 8),
-    ];
-    let growth = Growth::of(&[measured]);
-    let at = |quantity: &str| {
-        let series = growth.series.iter().find(|series| series.quantity == quantity).unwrap();
-        (series.points[0].0, series.points[0].1.round())
+fn summaries_are_followed_by_engine_and_quantity() {
+    let runs = [(3_000, 4.0), (1_000, 2.0)].map(|(rows, build_s)| {
+        let mut measured = fixture::measured();
+        measured.rows = rows;
+        measured.engines[0] = fixture::engine("dyad", &[(0.94, 0.1), (0.99, 1.0)], build_s, 8);
+        summary(&measured)
+    });
+    let growth = Growth::of(&runs).to_json();
+    let of = |quantity: &str| {
+        let found =
+            growth.as_array().unwrap().iter().find(|row| row["engine"] == "dyad" && row["quantity"] == quantity);
+        found.unwrap_or_else(|| panic!("no {quantity} in {growth:#}")).clone()
     };
-    assert_eq!((at("build s"), at("cold MB"), at("served MB")), ((1_000, 3.0), (1_000, 8.0), (1_000, 10.0)));
+    assert_eq!(of("build s")["points"], json!([[1_000.0, 2.0], [3_000.0, 4.0]]));
+    assert!((of("build s")["exponent"].as_f64().unwrap() - 2f64.ln() / 3f64.ln()).abs() < 1e-12);
+    assert!(of("qps at 0.95")["exponent"].as_f64().unwrap().abs() < 1e-12, "the same at both sizes");
+    assert_eq!(of("served MB")["points"][0], json!([1_000.0, 28.0]));
 }
 
 #[test]
 fn a_power_law_is_found_again() {
-    let law = |n: usize| (n, 3.0 * (n as f64).powf(-0.25));
-    assert!((exponent(&[law(100_000), law(300_000), law(1_000_000)]).unwrap() + 0.25).abs() < 1e-12);
+    let law = |n: f64| (n, 3.0 * n.powf(-0.25));
+    assert!((slope(&[law(1e5), law(3e5), law(1e6)]).unwrap() + 0.25).abs() < 1e-12);
 }
 
 #[test]
 fn the_fit_is_the_one_of_least_squares() {
     // log10: x = 0, 1, 2 and y = 0, 1, 1: the slope is 1/2.
-    assert!((exponent(&[(1, 1.0), (10, 10.0), (100, 10.0)]).unwrap() - 0.5).abs() < 1e-12);
+    assert!((slope(&[(1.0, 1.0), (10.0, 10.0), (100.0, 10.0)]).unwrap() - 0.5).abs() < 1e-12);
 }
 
 #[test]
 fn too_little_has_no_exponent() {
     assert_eq!(
-        (exponent(&[]), exponent(&[(5, 2.0)]), exponent(&[(5, 2.0), (5, 3.0)]), exponent(&[(1, 0.0), (2, 1.0)])),
+        (slope(&[]), slope(&[(5.0, 2.0)]), slope(&[(5.0, 2.0), (5.0, 3.0)]), slope(&[(1.0, 0.0), (2.0, 1.0)])),
         (None, None, None, None)
     );
 }
@@ -75,8 +79,8 @@ fn too_little_has_no_exponent() {
 #[test]
 fn speed_is_queries_over_the_median_time() {
     let point = Point { seconds: vec![0.5, 10.0, 0.25, 0.5, 0.4], ..Point::default() };
-    assert!((point.qps(1000, Speed::Median) - 2000.0).abs() < 1e-9);
-    assert!(point.qps(1000, Speed::AllThreads).abs() < 1e-9);
+    assert!((point.qps(1000, Speed::Batch) - 2000.0).abs() < 1e-9);
+    assert!(point.qps(1000, Speed::BatchAllThreads).abs() < 1e-9);
 }
 
 #[test]
@@ -84,7 +88,7 @@ fn every_engine_is_in_every_plot() {
     let dir = tempfile::tempdir().unwrap();
     let paths = write_plots(dir.path(), &fixture::measured()).unwrap();
     let names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, ["recall-qps.svg", "recall-qps-all-threads.svg", "build.svg", "memory.svg", "memory-served.svg"]);
+    assert_eq!(names, ["recall-qps.svg", "recall-qps-all-threads.svg", "build.svg", "memory.svg"]);
     for path in paths {
         let svg = fs_err::read_to_string(&path).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{path:?}");
@@ -96,19 +100,11 @@ fn every_engine_is_in_every_plot() {
 }
 
 #[test]
-fn only_what_was_measured_is_marked_on_the_curve_of_a_family() {
+fn each_point_of_a_curve_is_marked() {
     let dir = tempfile::tempdir().unwrap();
-    let mut measured = fixture::measured();
-    let members = ["dyad", "hnswlib"].map(str::to_owned).to_vec();
-    measured.asked = vec![Asked { name: "family".to_owned(), members }];
-    // They cross between 0.94 and 0.98: that is a bend of the curve, and no point of either.
-    measured.engines = vec![
-        fixture::engine("dyad", &[(0.94, 0.1), (0.98, 100.0)], 1.0, 1),
-        fixture::engine("hnswlib", &[(0.94, 1.0), (0.98, 10.0)], 1.0, 1),
-    ];
-    write_plots(dir.path(), &measured).unwrap();
+    write_plots(dir.path(), &fixture::measured()).unwrap();
     let svg = fs_err::read_to_string(dir.path().join("recall-qps.svg")).unwrap();
-    assert_eq!(svg.matches("<circle").count(), 2, "{svg}");
+    assert_eq!(svg.matches("<circle").count(), 6, "{svg}");
 }
 
 #[test]
@@ -123,8 +119,7 @@ fn builds_of_an_earlier_run_are_marked() {
     measured.engines[1].reused = true;
     let build = plotted(&measured, "build.svg");
     assert!(build.contains("4.0*") && !build.contains("2.0*") && build.contains("in an earlier run"), "{build}");
-    assert!(plotted(&measured, "memory.svg").contains("vectors cold"));
-    assert!(plotted(&measured, "memory-served.svg").contains("after one more pass"));
+    assert!(plotted(&measured, "memory.svg").contains("after all searches"));
 }
 
 #[test]
@@ -151,10 +146,9 @@ fn records_have_the_columns_of_earlier_ones() {
     assert_eq!(
         engines[0],
         "date,revision,workload,engine,version,settings,m,ef_construction,threads,build_s,index_bytes,index_reused,open_ms,\
-         first_query_us,baseline_bytes,opened_bytes,served_bytes,cooled_bytes,served_cool_bytes,serving_bytes,\
-         serving_after_pass_bytes"
+         first_query_us,baseline_bytes,opened_bytes,served_bytes,evicted_bytes,evicted_pass_bytes"
     );
     let expected = "2026-01-02,abc,fixture,dyad,1,\"f32, made up\",16,200,2,2.000,5000000,false,1.500,80.0,10000000,20000000,35000000,\
-                    15000000,17000000,5000000,7000000";
+                    15000000,17000000";
     assert_eq!((engines.len(), engines[1].as_str()), (3, expected));
 }

@@ -105,7 +105,7 @@ impl Opening for Index {
         });
     }
 
-    fn cool(&self) {
+    fn evict(&self) {
         self.shard.evict_vectors();
     }
 }

@@ -28,7 +28,7 @@ pub(super) trait Opening: Sync {
         }
     }
     /// Drops pages of full-precision vectors, where they are mapped.
-    fn cool(&self) {}
+    fn evict(&self) {}
 }
 
 /// What an engine says of itself whose sweep parameter is `ef`.

@@ -20,9 +20,9 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use self::engine::{Engine, Opening};
-use super::protocol::{Built, Memory, Prepared, Request, Searched};
+use super::protocol::{Built, Prepared, Request, Searched};
 use crate::dataset::{Matrix, npy};
-use crate::harness::{self, Opened, own_bytes};
+use crate::harness::{self, Opened};
 
 /// Engines that this binary holds.
 pub(crate) const ENGINES: [&str; 2] = ["dyad", "hnsw_rs"];
@@ -83,13 +83,8 @@ impl Worker {
                 }
                 json!(Searched { seconds: found.seconds, rounds: found.rounds })
             }
-            Request::Rss => json!(Memory {
-                rss_bytes: own_bytes("VmRSS")?,
-                anonymous_bytes: own_bytes("RssAnon")?,
-                file_bytes: own_bytes("RssFile")?,
-            }),
-            Request::Cool => {
-                self.index.as_deref().context("`cool` before `open`")?.cool();
+            Request::Evict => {
+                self.index.as_deref().context("`evict` before `open`")?.evict();
                 json!({})
             }
         };

@@ -28,7 +28,7 @@ fn an_epoch_is_every_example_once_in_an_order_of_its_own() {
 }
 
 #[test]
-fn negatives_and_positives_are_drawn_anew_each_epoch() {
+fn negatives_and_positives_are_sampled_again_each_epoch() {
     let pairs = built(vec![example(1, &[10, 11, 12], &[20, 21, 22, 23]), example(2, &[13], &[24])]);
     let mut sampler = Sampler::new(Arc::clone(&pairs), SamplerOptions { negatives: 2, ..options(2) }).unwrap();
     let (mut positives, mut negatives) = (BTreeSet::new(), BTreeSet::new());
@@ -48,7 +48,7 @@ fn negatives_and_positives_are_drawn_anew_each_epoch() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_refused_by_name() {
+fn what_cannot_be_sampled_is_refused_by_name() {
     let pairs = distinct(3);
     let refusal = |result: Result<Sampler, DataError>| result.unwrap_err().to_string();
     assert_eq!(

@@ -9,7 +9,7 @@ use super::*;
 const SOON: Duration = Duration::from_mins(1);
 
 #[test]
-fn batches_come_as_they_are_drawn() {
+fn batches_come_as_they_are_sampled() {
     let sampler = || Sampler::new(distinct(9), options(2)).unwrap();
     let mut direct = sampler();
     let mut ahead = Prefetch::batches(sampler(), 3).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use super::{Config, LossConfig, Stage, Weights};
+use super::{Config, Init, LossConfig, Stage};
 use crate::config::Sharing;
 use crate::device::Dtype;
 use crate::loss::Similarity;
@@ -13,9 +13,9 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     if !matches!(config.dtype, Dtype::F32 | Dtype::Bf16) {
         return refuse("dtype", "f32 or bf16, which hold the range of gradients", &config.dtype);
     }
-    let is_drawn = config.model.encoder.is_some() || config.model.weights == Weights::Drawn;
-    if is_drawn && config.model.sharing.is_none() {
-        return refuse("model.sharing", "given where an encoder is drawn anew, such as \"sde\"", &"nothing");
+    let is_random = config.model.encoder.is_some() || config.model.init == Init::Random;
+    if is_random && config.model.sharing.is_none() {
+        return refuse("model.sharing", "given with a randomly initialised encoder, such as \"sde\"", &"nothing");
     }
     if config.model.sharing == Some(Sharing::SDE) && config.model.dim == 0 {
         return refuse("model.dim", "at least 1", &0);

@@ -21,7 +21,7 @@ mod stage;
 mod tests;
 mod text;
 
-pub use model::{EncoderKind, ModelConfig, PoolingKind, Weights};
+pub use model::{EncoderKind, Init, ModelConfig, PoolingKind};
 pub use read::DEFAULT;
 pub use run::{CheckpointConfig, Criterion, EvaluationConfig, LogConfig};
 pub(crate) use same::{Made, difference};
@@ -38,7 +38,7 @@ use crate::device::{Compute, Device, Dtype};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Config {
-    /// Of everything that is drawn.
+    /// Seed of all that is random.
     pub seed: u64,
     /// Where the model computes.
     #[serde(with = "text")]

@@ -13,7 +13,7 @@ use crate::transform::{Aggregation, NewEncoder};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ModelConfig {
     /// Directory of the model.
-    pub from: PathBuf,
+    pub path: PathBuf,
     /// What two new towers have in common; absent for the model as it is.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub sharing: Option<Sharing>,
@@ -25,10 +25,10 @@ pub struct ModelConfig {
     pub hops: usize,
     /// Values between the two maps of multi-hop pooling.
     pub inner: usize,
-    /// Whether the values of the encoder are those of `from`.
-    #[serde(default, skip_serializing_if = "Weights::are_pretrained")]
-    pub weights: Weights,
-    /// Drawn anew over the token vectors.
+    /// Initial values of the encoder.
+    #[serde(default, skip_serializing_if = "Init::is_pretrained")]
+    pub init: Init,
+    /// A randomly initialised encoder over the token vectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoder: Option<EncoderKind>,
     /// Of a new encoder.
@@ -39,20 +39,20 @@ pub struct ModelConfig {
     pub bidirectional: bool,
 }
 
-/// Where the values of the encoder come from.
+/// Initial values of the encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Weights {
+pub enum Init {
     /// From the model's files.
     #[default]
     Pretrained,
-    /// From the seed: the model's weights are not read.
-    Drawn,
+    /// Random values from the seed: the weights of the model are not read.
+    Random,
 }
 
-impl Weights {
+impl Init {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-    fn are_pretrained(&self) -> bool {
+    fn is_pretrained(&self) -> bool {
         *self == Self::Pretrained
     }
 }
@@ -65,11 +65,11 @@ pub enum PoolingKind {
     Kept,
     /// The mean over all tokens.
     Mean,
-    /// Multi-hop self-attention, drawn anew.
+    /// Multi-hop self-attention, randomly initialised.
     MultiHop,
 }
 
-/// An encoder to be drawn.
+/// The kind of a new encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EncoderKind {
@@ -93,7 +93,7 @@ impl ModelConfig {
         }
     }
 
-    /// The encoder that is drawn, if one is.
+    /// The randomly initialised encoder, if there is one.
     pub(crate) fn new_encoder(&self) -> Option<NewEncoder> {
         let Self { layers, hidden, bidirectional, .. } = *self;
         let recurrent = |cell| NewEncoder::Recurrent { cell, layers, hidden, bidirectional };

@@ -22,7 +22,7 @@ pub struct EvaluationConfig {
     pub metric: Criterion,
     /// Evaluations without a better one that end a stage; 0 for never.
     pub patience: u64,
-    /// Cosine is what a bundle serves.
+    /// Cosine is what a model serves.
     pub similarity: Similarity,
 }
 

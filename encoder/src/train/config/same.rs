@@ -6,7 +6,7 @@ use super::Config;
 
 /// Settings that do not change what is learned, up to rounding: a run may go on under others.
 const FREE: [&str; 4] = ["device", "threads", "checkpoints", "log"];
-/// Settings that the bundle which a run begins from is made by.
+/// Settings that the model which a run begins from is made by.
 const OF_START: [&str; 2] = ["model", "seed"];
 /// Settings that decide, with those, which negatives are mined before the first step: of the run, and of its first stage.
 const OF_MINING: [&str; 2] = ["dtype", "stages"];
@@ -15,7 +15,7 @@ const OF_MINING_STAGE: [&str; 2] = ["data", "mine"];
 /// How far a run has come, as what it has left tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// The bundle to begin from.
+    /// The initial model.
     Start,
     /// Negatives for the first stage too.
     Mined,

@@ -49,7 +49,7 @@ pub struct DataConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<PathBuf>,
     /// Leave flawed records out.
-    pub skip_flawed: bool,
+    pub skip_bad: bool,
     /// Longest question.
     pub question_tokens: usize,
     /// Longest answer.
@@ -62,7 +62,7 @@ impl DataConfig {
     pub(crate) fn read(&self) -> ExampleOptions {
         ExampleOptions {
             format: self.format,
-            flawed: if self.skip_flawed { Flawed::Skip } else { Flawed::Refuse },
+            flawed: if self.skip_bad { Flawed::Skip } else { Flawed::Refuse },
             split: self.split.clone(),
             corpus: self.corpus.clone(),
         }
@@ -101,7 +101,7 @@ pub struct LossConfig {
     /// Whether it learns.
     pub learned_temperature: bool,
     /// Adds the loss from answers to questions.
-    pub both_ways: bool,
+    pub symmetric: bool,
     /// Of the in-batch loss beside distillation.
     pub weight: f64,
     /// After a teacher's scores.
@@ -203,16 +203,16 @@ pub struct MineConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corpus: Option<PathBuf>,
     /// First rank.
-    pub from: usize,
+    pub rank_start: usize,
     /// The rank behind the last.
-    pub to: usize,
+    pub rank_end: usize,
     /// Negatives of each question.
     pub count: usize,
     /// How much lower than the worst positive a negative's cosine must be.
     pub margin: f32,
     /// Share of the worst positive's cosine that a negative's may reach.
     pub relative_margin: f32,
-    /// Draw from the window instead of taking its best.
+    /// Sample from the window instead of taking its best.
     pub sample: bool,
     /// Keep the negatives that the examples have.
     pub keep: bool,
@@ -220,15 +220,15 @@ pub struct MineConfig {
 
 impl Default for MineConfig {
     fn default() -> Self {
-        let MineOptions { from, to, count, sample, keep, .. } = MineOptions::default();
-        Self { corpus: None, from, to, count, margin: 0.0, relative_margin: 0.95, sample, keep }
+        let MineOptions { rank_start, rank_end, count, sample, keep, .. } = MineOptions::default();
+        Self { corpus: None, rank_start, rank_end, count, margin: 0.0, relative_margin: 0.95, sample, keep }
     }
 }
 
 impl MineConfig {
     pub(crate) fn options(&self, seed: u64) -> MineOptions {
-        let Self { from, to, count, sample, keep, .. } = *self;
+        let Self { rank_start, rank_end, count, sample, keep, .. } = *self;
         let margin = Some(Margin { absolute: self.margin, relative: self.relative_margin });
-        MineOptions { from, to, count, margin, sample, seed, keep }
+        MineOptions { rank_start, rank_end, count, margin, sample, seed, keep }
     }
 }

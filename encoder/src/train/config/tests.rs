@@ -37,12 +37,12 @@ fn what_is_printed_is_the_default() {
     let all = Config::parse(&uncommented("loss.distillation")).unwrap();
     assert_eq!(all.stages.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(), ["pretrain", "fine-tune"]);
     let [pretrain, tune] = &all.stages[..] else { panic!() };
-    // What the cross side draws, it draws from the run's seed.
+    // The cross-encoder branch is initialised from the seed of the run.
     let mut endx = EndxConfig::default();
     endx.cross.seed = Some(0);
     assert_eq!(pretrain.loss.endx, Some(endx));
     assert_eq!(pretrain.mine, Some(MineConfig { corpus: Some("corpus.jsonl".into()), ..MineConfig::default() }));
-    assert_eq!((tune.batch.negatives, tune.mine.as_ref().unwrap().to, tune.training.steps), (1, 50, Some(20000)));
+    assert_eq!((tune.batch.negatives, tune.mine.as_ref().unwrap().rank_end, tune.training.steps), (1, 50, Some(20000)));
     let distillation = DistillationConfig { kind: DistillationKind::Kl, weight: 1.0, temperature: 1.0 };
     let distilled = Config::parse(&uncommented("mine")).unwrap();
     assert!(distilled.stages.iter().all(|stage| stage.loss.distillation == Some(distillation) && stage.mine.is_none()));
@@ -143,10 +143,10 @@ fn mistakes_are_named() {
         ("dtype = \"f16\"", "`dtype` must be f32 or bf16"),
         ("[model]\nsharing = \"spl\"", "`ade-spl`"),
         ("[model]\nencoder = \"gru\"", "`model.sharing` must be given"),
-        ("[model]\nweights = \"drawn\"", "`model.sharing` must be given"),
-        ("[model]\nweights = \"random\"", "`model.weights`: unknown variant `random`"),
+        ("[model]\ninit = \"random\"", "`model.sharing` must be given"),
+        ("[model]\ninit = \"zero\"", "`model.init`: unknown variant `zero`"),
         (
-            "[mine]\nto = 10",
+            "[mine]\nrank-end = 10",
             "`stages.train.batch.negatives` must be at least 1 with [mine], which works on them, got: 0",
         ),
         (
@@ -155,7 +155,7 @@ fn mistakes_are_named() {
         ),
         ("[batch]\nsize = 1", "`stages.train.batch.size` must be at least 2 without batch.negatives"),
         (
-            "[batch]\nnegatives = 1\n[mine]\nto = 10\n[loss.distillation]\nkind = \"kl\"",
+            "[batch]\nnegatives = 1\n[mine]\nrank-end = 10\n[loss.distillation]\nkind = \"kl\"",
             "`stages.train.mine` must be absent with [loss.distillation]",
         ),
         ("[loss.endx]", "`stages.train.loss.similarity` must be \"inner-product\" with [loss.endx]"),
@@ -200,9 +200,9 @@ fn a_difference_is_named_where_it_matters() {
     assert_eq!((path.as_str(), before.as_str(), now.as_str()), ("stages[0].batch.size", "64", "65"));
     // Runs that were begun before this setting was there go on.
     assert!(!then.contains("pretrained"));
-    let (stored, drawn) = ("[model]\nsharing = \"sde\"", "[model]\nsharing = \"sde\"\nweights = \"drawn\"");
-    let (path, _, now) = trained(&facts(stored), &facts(drawn)).unwrap();
-    assert_eq!((path.as_str(), now.as_str()), ("model.weights", "\"drawn\""));
+    let (stored, random) = ("[model]\nsharing = \"sde\"", "[model]\nsharing = \"sde\"\ninit = \"random\"");
+    let (path, _, now) = trained(&facts(stored), &facts(random)).unwrap();
+    assert_eq!((path.as_str(), now.as_str()), ("model.init", "\"random\""));
     let (path, ..) = trained(&then, &facts("[training]\nsteps = 3")).unwrap();
     assert_eq!(path, "stages[0].training.steps");
 }
@@ -211,7 +211,7 @@ fn a_difference_is_named_where_it_matters() {
 #[test]
 fn what_was_made_decides_which_settings_matter() {
     let facts = |text: &str| {
-        Config::parse(&format!("{text}\n[batch]\nnegatives = 1\n[mine]\nto = 10")).unwrap().facts().unwrap()
+        Config::parse(&format!("{text}\n[batch]\nnegatives = 1\n[mine]\nrank-end = 10")).unwrap().facts().unwrap()
     };
     let then = facts("");
     for (text, start, mined) in [
@@ -224,7 +224,7 @@ fn what_was_made_decides_which_settings_matter() {
         let differs = |made| difference(&then, &facts(text), made).is_some();
         assert_eq!([Made::Start, Made::Mined, Made::Trained].map(differs), [start, mined, true], "{text}");
     }
-    let other = facts("").replace("\"to\":10", "\"to\":11");
+    let other = facts("").replace("\"rank-end\":10", "\"rank-end\":11");
     let (path, ..) = difference(&then, &other, Made::Mined).unwrap();
-    assert_eq!((path.as_str(), difference(&then, &other, Made::Start)), ("stages[0].mine.to", None));
+    assert_eq!((path.as_str(), difference(&then, &other, Made::Start)), ("stages[0].mine.rank-end", None));
 }

@@ -62,18 +62,18 @@ pub(super) fn one_thread() -> Compute {
     Compute { threads: Some(1), ..Compute::default() }
 }
 
-/// A new bundle over a tiny model.
-pub(super) fn bundle(from: &str, sharing: &str, dim: usize) -> (TempDir, PathBuf) {
+/// A new model over a tiny model.
+pub(super) fn model_dir(from: &str, sharing: &str, dim: usize) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("bundle");
+    let to = folder.path().join("model");
     create(&tiny(from), &to, &Creation { sharing: sharing.parse().unwrap(), dim, seed: 1 }).unwrap();
     (folder, to)
 }
 
-/// A new bundle with a Transformer of one layer that is drawn anew: it learns fast.
+/// A new model with a Transformer of one randomly initialised layer: it learns fast.
 pub(super) fn small(sharing: &str, dim: usize) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("bundle");
+    let to = folder.path().join("model");
     let creation = Creation { sharing: sharing.parse().unwrap(), dim, seed: 1 };
     let encoder = NewEncoder::Transformer { layers: 1 };
     create_over(&tiny("classic-mean"), &to, &creation, encoder, Aggregation::Mean).unwrap();
@@ -127,7 +127,7 @@ impl Place {
     pub(super) fn settings(&self, settings: &str) {
         let model = tiny("classic-mean").display().to_string();
         let head = format!(
-            "threads = 1\n[model]\nfrom = {model:?}\nsharing = \"ade-spl\"\ndim = 16\nencoder = \"transformer\"\nlayers = 1\n\
+            "threads = 1\n[model]\npath = {model:?}\nsharing = \"ade-spl\"\ndim = 16\nencoder = \"transformer\"\nlayers = 1\n\
              [data]\npaths = [\"pairs.jsonl\"]\n"
         );
         fs_err::write(self.path("settings.toml"), format!("{head}{settings}")).unwrap();
@@ -157,10 +157,10 @@ impl Place {
     }
 }
 
-/// All weights of a bundle, file by file.
-pub(super) fn weights(bundle: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+/// All weights of a model, file by file.
+pub(super) fn weights(model_dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
-    for entry in fs_err::read_dir(bundle).unwrap().map(|entry| entry.unwrap().path()) {
+    for entry in fs_err::read_dir(model_dir).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_dir() {
             found.extend(weights(&entry).into_iter().map(|(path, bytes)| (entry.join(path), bytes)));
         } else if entry.extension().is_some_and(|extension| extension == "safetensors") {
@@ -168,7 +168,7 @@ pub(super) fn weights(bundle: &Path) -> Vec<(PathBuf, Vec<u8>)> {
             found.push((PathBuf::from(entry.file_name().unwrap()), bytes));
         }
     }
-    let relative = |path: &Path| path.strip_prefix(bundle).unwrap_or(path).to_owned();
+    let relative = |path: &Path| path.strip_prefix(model_dir).unwrap_or(path).to_owned();
     let mut found: Vec<_> = found.into_iter().map(|(path, bytes)| (relative(&path), bytes)).collect();
     found.sort();
     found

@@ -36,6 +36,7 @@ fn steps_are_left_out_where_that_is_asked_for() {
         .collect();
     assert_eq!(norms, vec![serde_json::Value::Null; 4]);
     // Nothing was learned.
-    let tensors = |bundle: &str| weights(&place.path(bundle)).into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>();
+    let tensors =
+        |model_dir: &str| weights(&place.path(model_dir)).into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>();
     assert_eq!(tensors("out/final"), tensors("out/start"));
 }

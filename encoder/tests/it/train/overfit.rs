@@ -40,7 +40,7 @@ fn overfit(name: &str, directory: &Path, rate: f64, settings: &str) {
 fn all_sharings_learn_64_pairs() {
     for sharing in ["sde", "ade", "ade-ste", "ade-fte", "ade-spl"] {
         let (_folder, directory) = small(sharing, 16);
-        overfit(sharing, &directory, 0.01, "[loss]\nboth-ways = true");
+        overfit(sharing, &directory, 0.01, "[loss]\nsymmetric = true");
     }
 }
 
@@ -54,7 +54,7 @@ fn all_families_learn_64_pairs() {
         ("transformer", NewEncoder::Transformer { layers: 1 }),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let directory = folder.path().join("bundle");
+        let directory = folder.path().join("model");
         let creation = Creation { sharing: "ade".parse().unwrap(), dim: 16, seed: 1 };
         create_over(&tiny("classic-mean"), &directory, &creation, encoder, Aggregation::Mean).unwrap();
         overfit(name, &directory, 0.01, "");
@@ -63,7 +63,7 @@ fn all_families_learn_64_pairs() {
     let Some(all) = path_of("DYAD_ST_CHECKPOINTS", "all_families_learn_64_pairs") else { return };
     for name in ["bert", "distilbert", "mpnet", "t5-relu", "t5-gated"] {
         let folder = tempfile::tempdir().unwrap();
-        let directory = folder.path().join("bundle");
+        let directory = folder.path().join("model");
         create(&all.join(name), &directory, &Creation { sharing: "ade".parse().unwrap(), dim: 16, seed: 1 }).unwrap();
         overfit(name, &directory, 0.004, "");
     }
@@ -72,7 +72,7 @@ fn all_families_learn_64_pairs() {
 #[test]
 fn endx_learns_64_pairs_with_either_cross_encoder() {
     let folder = tempfile::tempdir().unwrap();
-    let directory = folder.path().join("bundle");
+    let directory = folder.path().join("model");
     let creation = Creation { sharing: "sde".parse().unwrap(), dim: 16, seed: 1 };
     let pooling = Aggregation::MultiHop { inner: 8, hops: 2 };
     create_over(&tiny("classic-mean"), &directory, &creation, NewEncoder::Transformer { layers: 1 }, pooling).unwrap();

@@ -27,7 +27,7 @@ fn what_it_reads_lies_in_the_repository() {
     }
     assert!(root().join(evaluation).join(format!("qrels/{}.tsv", config.evaluation.split)).is_file());
     let quickstart = fs_err::read_to_string(root().join("deploy/quickstart.sh")).unwrap();
-    let model = config.model.from.strip_prefix(".models").unwrap().display().to_string();
+    let model = config.model.path.strip_prefix(".models").unwrap().display().to_string();
     assert!(quickstart.contains(&format!("{{MODEL:-{model}}}")), "the model that the quickstart leaves");
 }
 

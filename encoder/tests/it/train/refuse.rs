@@ -20,7 +20,7 @@ fn data_that_cannot_be_learned_from() {
     let nothing = refusal(&format!("{{\"query\": \"b\", \"positive\": [], \"negative\": [\"c\"]}}\n{}", lines()));
     assert!(nothing.contains("pairs.jsonl:1") && nothing.contains("positive"), "{nothing}");
     // Left out and counted where that was asked for; then a batch of 65 is larger than the rest.
-    place.settings("skip-flawed = true\n[batch]\nsize = 65\n");
+    place.settings("skip-bad = true\n[batch]\nsize = 65\n");
     let small = refusal(&format!("{{\"question\": \" \", \"answer\": \"b\"}}\n{}", lines()));
     assert!(small.contains("batch of 65") && small.contains("64 examples"), "{small}");
 }
@@ -54,7 +54,7 @@ fn settings_that_cannot_be() {
     let message = place.refusal("settings.toml");
     assert!(message.contains("`settings.toml` is a file, a directory is needed"), "{message}");
     fs_err::write(place.path("settings.toml"), "seed = 1\n").unwrap();
-    assert!(place.refusal("empty").contains("`model.from` must be"));
+    assert!(place.refusal("empty").contains("`model.path` must be"));
 }
 
 /// What is wrong with a later stage is said before the first one is run.
@@ -68,7 +68,7 @@ fn mistakes_of_later_stages_are_told_at_once() {
         ("loss = { temperature = 0.0 }", "`temperature` must be a positive number"),
         ("clipping = { max-norm = -1.0 }", "`max-norm` must be positive"),
         ("training = { groups = [{ names = [\"*\"], rate = -1.0 }] }", "`rate of a group` must be a number from 0"),
-        ("batch = { negatives = 1 }\nmine = { from = 5, to = 3 }", "the rank window must be"),
+        ("batch = { negatives = 1 }\nmine = { rank-start = 5, rank-end = 3 }", "`rank-end` must be above `rank-start`"),
         ("batch = { negatives = 2 }", "`stages.two.batch.negatives` is 2, and 0 of 64 examples have negatives"),
         ("batch = { size = 65 }", "batch of 65 is larger than the data: 64 examples"),
         ("data = { paths = [\"nowhere.jsonl\"] }", "nowhere.jsonl"),
@@ -121,7 +121,7 @@ fn a_run_does_not_go_on_as_another() {
     assert!(message.contains("fingerprint") && message.contains("another directory"), "{message}");
 }
 
-/// Ended before its first checkpoint, a run has left a bundle to begin from, and perhaps mined negatives: neither is another's.
+/// Ended before its first checkpoint, a run has left a initial model, and perhaps mined negatives: neither is another's.
 #[test]
 fn nothing_that_a_run_has_made_is_handed_to_another() {
     let place = Place::new("");
@@ -134,7 +134,7 @@ fn nothing_that_a_run_has_made_is_handed_to_another() {
         without(settings);
         change("[batch]", "[batch]\nnegatives = 1");
     };
-    // No tensor has this name: seen after the bundle was made and negatives were mined.
+    // No tensor has this name: seen after the model was made and negatives were mined.
     let wrong = "groups = [{ names = [\"nothing.*\"] }]\n";
     let ended_early = |out: &str, settings: &str| {
         with(&format!("{wrong}{settings}"));
@@ -145,7 +145,7 @@ fn nothing_that_a_run_has_made_is_handed_to_another() {
         let message = place.refusal(out);
         assert!(message.contains(&format!("`{setting}` = {then}, now it is {now}")), "{message}");
     };
-    let mine = |count: usize| format!("[mine]\nto = 20\ncount = {count}\n");
+    let mine = |count: usize| format!("[mine]\nrank-end = 20\ncount = {count}\n");
 
     ended_early("out", &mine(2));
     let mined = fs_err::read_to_string(place.path("out/mined/train.jsonl")).unwrap();
@@ -172,7 +172,7 @@ fn nothing_that_a_run_has_made_is_handed_to_another() {
     place.trained("out");
     assert_eq!(fs_err::read_to_string(place.path("out/mined/train.jsonl")).unwrap(), mined);
 
-    // With a bundle alone, what it was not made by may change.
+    // With a model alone, what it was not made by may change.
     without(wrong);
     assert!(place.refusal("start").contains("nothing.*"));
     without("[loss]\ntemperature = 0.1\n");

@@ -73,19 +73,19 @@ fn any_number_of_threads_resumes_to_the_bit() {
     let mut all = Vec::new();
     for threads in [0, 1, 2] {
         let settings = format!(
-            "seed = 1\nthreads = {threads}\n[model]\nfrom = {model:?}\nsharing = \"sde\"\ndim = 256\nencoder = \"lstm\"\nlayers = 1\nhidden = 256\n\
+            "seed = 1\nthreads = {threads}\n[model]\npath = {model:?}\nsharing = \"sde\"\ndim = 256\nencoder = \"lstm\"\nlayers = 1\nhidden = 256\n\
              [data]\npaths = [\"pairs.jsonl\"]\n[batch]\nsize = 32\n[optimizer]\nlearning-rate = 0.01\n[clipping]\nmax-norm = 0.01\n\
              [training]\nsteps = 4\n[checkpoints]\nevery = 2\n"
         );
         fs_err::write(place.path("settings.toml"), settings).unwrap();
         let out = format!("out{threads}");
         place.trained(&out);
-        let bundle = place.path(&out).join("final");
-        let whole = weights(&bundle);
-        fs_err::remove_dir_all(&bundle).unwrap();
+        let model_dir = place.path(&out).join("final");
+        let whole = weights(&model_dir);
+        fs_err::remove_dir_all(&model_dir).unwrap();
         fs_err::remove_dir_all(place.path(&out).join("checkpoints/step-00000004")).unwrap();
         place.trained(&out);
-        assert!(weights(&bundle) == whole, "{threads} threads: other weights");
+        assert!(weights(&model_dir) == whole, "{threads} threads: other weights");
         all.push(whole);
     }
     assert!(all[1] != all[2], "the number of threads makes no difference here, so nothing was tested");
@@ -125,7 +125,7 @@ fn an_interrupt_ends_mining() {
     let pairs = place.path("pairs.jsonl");
     let stage = format!(
         "[batch]\nsize = 8\nnegatives = 1\n[training]\nsteps = 2\n[[stages]]\nname = \"one\"\ndata = {{ paths = [{pairs:?}] }}\n\
-         mine = {{ to = 20 }}\n"
+         mine = {{ rank-end = 20 }}\n"
     );
     place.settings(&stage);
     let config = Config::open(&place.path("settings.toml")).unwrap();

@@ -1,4 +1,4 @@
-//! Whole runs: evaluation, best model, early stop, stages, mining, and what the bundles are.
+//! Whole runs: evaluation, best model, early stop, stages, mining, and what the models are.
 
 use std::process::Command;
 
@@ -63,7 +63,7 @@ fn the_best_model_is_the_one_that_evaluation_finds() {
     assert!(stopped.len() < 12, "{said}");
     assert_eq!(stopped.last().unwrap()["step"].as_u64().unwrap(), 10 * stopped.len() as u64);
     assert!(said.contains(&format!("{} steps", 10 * stopped.len())), "{said}");
-    // It ends with the best weights, also where it was ended between the last step and the final bundle.
+    // It ends with the best weights, also where it was ended between the last step and the final model.
     let best = weights(&place.path("patient/best"));
     assert!(weights(&place.path("patient/final")) == best, "not the best weights");
     assert!(best == weights(&place.path("out/best")));
@@ -83,7 +83,7 @@ fn a_model_that_got_worse_is_told() {
     let place = Place::new(&format!("{LEARNING}[training]\nsteps = 60\n"));
     place.trained("out");
     let settings = format!(
-        "threads = 1\n[model]\nfrom = \"out/final\"\n[data]\npaths = [\"pairs.jsonl\"]\n[training]\nsteps = 10\n\
+        "threads = 1\n[model]\npath = \"out/final\"\n[data]\npaths = [\"pairs.jsonl\"]\n[training]\nsteps = 10\n\
          [evaluation]\ndata = \"beir\"\nevery = 5\n{}",
         LEARNING.replace("0.02", "3.0")
     );
@@ -103,34 +103,34 @@ fn a_model_that_got_worse_is_told() {
     assert!(said.contains("nothing to do") || place.trained("made").contains(&format!("(before training {before:.4}")));
 }
 
-/// As a power loss may leave a bundle that an earlier release has written.
+/// As a power loss may leave a model that an earlier release has written.
 #[test]
 fn a_torn_final_is_written_again() {
     let place = Place::new(&format!("{LEARNING}[training]\nsteps = 5\n"));
     place.trained("out");
-    let (bundle, whole) = (place.path("out/final"), weights(&place.path("out/final")));
+    let (model_dir, whole) = (place.path("out/final"), weights(&place.path("out/final")));
     let (name, content) = whole.iter().max_by_key(|(_, content)| content.len()).unwrap().clone();
     let mut flipped = content.clone();
     let last = flipped.len() - 1;
     flipped[last] ^= 1;
     let tears: [&dyn Fn(); 4] = [
-        &|| fs_err::remove_file(bundle.join("dyad.json")).unwrap(),
-        &|| fs_err::write(bundle.join("dyad.json"), "").unwrap(),
-        &|| fs_err::write(bundle.join(&name), &content[..content.len() / 2]).unwrap(),
-        &|| fs_err::write(bundle.join(&name), &flipped).unwrap(),
+        &|| fs_err::remove_file(model_dir.join("dyad.json")).unwrap(),
+        &|| fs_err::write(model_dir.join("dyad.json"), "").unwrap(),
+        &|| fs_err::write(model_dir.join(&name), &content[..content.len() / 2]).unwrap(),
+        &|| fs_err::write(model_dir.join(&name), &flipped).unwrap(),
     ];
     for (number, tear) in tears.iter().enumerate() {
         tear();
         let said = place.trained("out");
         assert!(said.starts_with("trained 5 steps"), "{number}: {said}");
-        assert!(weights(&bundle) == whole, "{number}");
+        assert!(weights(&model_dir) == whole, "{number}");
         assert!(place.trained("out").starts_with("nothing to do"), "{number}");
     }
-    // So is a bundle to begin from, which nothing else would notice to be without its ties.
+    // So is a initial model, which nothing else would notice to be without its ties.
     fs_err::remove_file(place.path("out/start/dyad.json")).unwrap();
-    fs_err::remove_dir_all(&bundle).unwrap();
+    fs_err::remove_dir_all(&model_dir).unwrap();
     place.trained("out");
-    assert!(weights(&bundle) == whole && place.path("out/start/dyad.json").exists());
+    assert!(weights(&model_dir) == whole && place.path("out/start/dyad.json").exists());
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn stages_follow_one_another_and_mine_between() {
     let settings = format!(
         "{LEARNING}[evaluation]\ndata = \"beir\"\nevery = 0\n[[stages]]\nname = \"pretrain\"\ntraining = {{ steps = 60 }}\n\
          [[stages]]\nname = \"tune\"\ntraining = {{ epochs = 5.0 }}\nbatch = {{ negatives = 2, size = 16 }}\n\
-         mine = {{ to = 20, count = 2, relative-margin = 1.0 }}\nloss = {{ temperature = 0.1 }}\n"
+         mine = {{ rank-end = 20, count = 2, relative-margin = 1.0 }}\nloss = {{ temperature = 0.1 }}\n"
     );
     let place = Place::new(&settings);
     let said = place.trained("out");
@@ -228,12 +228,12 @@ fn training_begins_from_nothing() {
     }
     let settings = |model: &str| {
         let text = format!(
-            "threads = 1\n[model]\nfrom = \"bare\"\ndim = 16\npooling = \"mean\"\n{model}\n[data]\npaths = [\"pairs.jsonl\"]\n\
+            "threads = 1\n[model]\npath = \"bare\"\ndim = 16\npooling = \"mean\"\n{model}\n[data]\npaths = [\"pairs.jsonl\"]\n\
              {LEARNING}[training]\nsteps = 120\n[evaluation]\ndata = \"beir\"\nevery = 0\n"
         );
         fs_err::write(place.path("settings.toml"), text).unwrap();
     };
-    settings("sharing = \"ade-spl\"\nweights = \"drawn\"");
+    settings("sharing = \"ade-spl\"\ninit = \"random\"");
     place.trained("out");
     let [before, after] = ["out/start", "out/final"].map(|model| evaluate(&place, model));
     assert!(before < 0.3 && after > 0.9, "{before} {after}");
@@ -243,24 +243,24 @@ fn training_begins_from_nothing() {
     // Pretrained weights are not there.
     settings("sharing = \"ade-spl\"");
     assert!(place.refusal("pretrained").contains("safetensors"), "{}", place.refusal("pretrained"));
-    settings("weights = \"drawn\"");
+    settings("init = \"random\"");
     assert!(place.refusal("whole").contains("`model.sharing` must be given"), "{}", place.refusal("whole"));
 }
 
 #[test]
-fn bundles_are_read_by_sentence_transformers() {
-    let test = "bundles_are_read_by_sentence_transformers";
+fn models_are_read_by_sentence_transformers() {
+    let test = "models_are_read_by_sentence_transformers";
     let Some(python) = path_of("DYAD_PYTHON", test) else { return };
     let place = Place::new(&format!("{LEARNING}[training]\nsteps = 30\n"));
     place.trained("out");
-    let bundle = place.path("out/final");
-    let encoder = open(&bundle);
+    let model_dir = place.path("out/final");
+    let encoder = open(&model_dir);
     let text = super::fixture::pair(9);
     let script = "import json, sys\nfrom sentence_transformers import SentenceTransformer\n\
                   model = SentenceTransformer(sys.argv[1], device='cpu')\n\
                   print(json.dumps([model.encode_query([sys.argv[2]])[0].tolist(), model.encode_document([sys.argv[3]])[0].tolist()]))";
     let output = Command::new(python)
-        .args(["-c", script, &bundle.display().to_string(), &text.0, &text.1])
+        .args(["-c", script, &model_dir.display().to_string(), &text.0, &text.1])
         .env("HF_HUB_OFFLINE", "1")
         .output()
         .unwrap();

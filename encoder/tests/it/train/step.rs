@@ -9,7 +9,7 @@ use dyad_encoder::train::{Length, Step, StepReport};
 use dyad_encoder::{Compute, Dtype};
 use tch::Tensor;
 
-use super::fixture::{PAIRS, bundle, example, one_thread, small, stage};
+use super::fixture::{PAIRS, example, model_dir, one_thread, small, stage};
 
 /// Plain gradient descent cannot be had, so that gradients are compared as they are: through the first moments of AdamW, which
 /// behind one step are a tenth of them.
@@ -83,9 +83,9 @@ fn a_report_tells_the_rate() {
 
 #[test]
 fn cached_gradients_are_those_of_the_whole_batch() {
-    let (_folder, directory) = bundle("classic-mean", "ade-spl", 12);
+    let (_folder, directory) = model_dir("classic-mean", "ade-spl", 12);
     for (name, loss, negatives) in [
-        ("both ways, learned temperature", "[loss]\nboth-ways = true\nlearned-temperature = true", 0),
+        ("symmetric, learned temperature", "[loss]\nsymmetric = true\nlearned-temperature = true", 0),
         ("hard negatives", "", 2),
         ("ENDX", ENDX, 1),
         ("distillation", "[batch]\nnegatives = 2\n[loss.distillation]\nkind = \"kl\"", 2),
@@ -110,7 +110,7 @@ fn cached_gradients_are_those_of_the_whole_batch() {
 
 #[test]
 fn accumulated_batches_are_averaged() {
-    let (_folder, directory) = bundle("classic-mean", "sde", 12);
+    let (_folder, directory) = model_dir("classic-mean", "sde", 12);
     let all = batches(&directory, 16, 0);
     let twice = [all[0].clone(), all[0].clone()];
     let (once, expected) = step(&directory, "", &all[..1]);
@@ -125,7 +125,7 @@ fn accumulated_batches_are_averaged() {
 
 #[test]
 fn a_frozen_table_stays_and_reports_count_tokens() {
-    let (_folder, directory) = bundle("classic-mean", "ade-fte", 12);
+    let (_folder, directory) = model_dir("classic-mean", "ade-fte", 12);
     let batch = &batches(&directory, 8, 0)[..1];
     let learned = Model::open_for_training(&directory, &one_thread()).unwrap();
     let (report, updates) = step(&directory, "", batch);

@@ -145,7 +145,7 @@ pub fn randomisation_test(differences: &[f64], sampling: Sampling) -> f64 {
     let assignments = u32::try_from(tossed.len()).ok().and_then(|count| 1usize.checked_shl(count));
     match assignments {
         Some(count) if count <= sampling.rounds => exact(&tossed, count),
-        _ => drawn(&tossed, sampling),
+        _ => sampled(&tossed, sampling),
     }
 }
 
@@ -159,7 +159,7 @@ fn exact(differences: &[f64], assignments: usize) -> f64 {
     sums.filter(|sum| sum.abs() >= bound).count() as f64 / assignments as f64
 }
 
-fn drawn(differences: &[f64], sampling: Sampling) -> f64 {
+fn sampled(differences: &[f64], sampling: Sampling) -> f64 {
     let bound = extreme(differences);
     let mut random = SplitMix64::seed_from_u64(sampling.seed);
     let mut as_far = 1usize;
@@ -234,9 +234,9 @@ mod tests {
         let sums = (0..512).map(|number| signs(number).zip(SOME).map(|(sign, value)| sign * value).sum::<f64>());
         let expected = sums.filter(|sum| sum.abs() >= observed.abs() - 1e-9).count() as f64 / 512.0;
         assert!((randomisation_test(&SOME, sampling(512)) - expected).abs() < 1e-12);
-        let drawn = drawn(&SOME, sampling(200_000));
-        assert!((drawn - expected).abs() < 0.005, "{drawn} {expected}");
-        assert!((randomisation_test(&SOME, sampling(511)) - expected).abs() < 0.1, "drawn below 512 rounds");
+        let sampled = sampled(&SOME, sampling(200_000));
+        assert!((sampled - expected).abs() < 0.005, "{sampled} {expected}");
+        assert!((randomisation_test(&SOME, sampling(511)) - expected).abs() < 0.1, "sampled below 512 rounds");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::fixture;
-use crate::ann::measured::Asked;
 use crate::ann::summary;
 
 fn near(value: &Value, expected: f64) -> bool {
@@ -22,33 +21,15 @@ fn ratios_are_the_ones_worked_out_by_hand() {
     assert!(ratios["0.99"].is_null(), "{ratios}");
     assert_eq!(summary["unreached"]["hnswlib"], json!({ "0.99": "dyad: reaches only 0.9800" }));
     assert!(near(&summary["ratios_all_threads"]["hnswlib"]["0.95"], 10.0));
-    assert!(near(&summary["ratios_of_fastest_passes"]["hnswlib"]["0.97"], 10f64.sqrt()));
-    // Without interpolation: 1,000 at 0.96 over 100 at 0.97.
-    assert!(near(&summary["ratios_at_least"]["hnswlib"]["0.95"], 10.0));
+    // The median pass of single calls takes as long per query as the batch.
+    assert!(near(&summary["ratios_single_call"]["hnswlib"]["0.97"], 10f64.sqrt()));
     assert!(near(&summary["build_ratio"]["hnswlib"], 0.5));
-    assert!(near(&summary["rss_ratio"]["hnswlib"], 0.25));
-    // 12 + 5 - 10 over 12 + 20 - 10.
-    assert!(near(&summary["rss_ratio_served"]["hnswlib"], 7.0 / 22.0));
+    assert!(near(&summary["index_bytes_ratio"]["hnswlib"], 0.25));
+    // 30 + 5 - 10 over 30 + 20 - 10, and 12 + 5 - 10 over 12 + 20 - 10.
+    assert!(near(&summary["rss_ratio_served"]["hnswlib"], 25.0 / 40.0));
+    assert!(near(&summary["rss_ratio_evicted"]["hnswlib"], 7.0 / 22.0));
     assert!(near(&summary["open_ms"], 1.5));
     assert!(near(&summary["qps_at"]["dyad"]["0.95"], 10f64.powf(3.5)));
-}
-
-#[test]
-fn a_family_counts_with_its_best_member_at_each_recall() {
-    let mut measured = fixture::measured();
-    let members = ["svs-lvq8", "svs-lvq4x8", "svs-lvq4x4"].map(str::to_owned).to_vec();
-    measured.asked = vec![fixture::asked("dyad"), Asked { name: "svs-lvq".to_owned(), members }];
-    measured.engines.truncate(1);
-    // One is faster at low recall, the other alone reaches 0.98.
-    measured.engines.push(fixture::engine("svs-lvq8", &[(0.94, 0.1), (0.96, 1.0)], 3.0, 9));
-    measured.engines.push(fixture::engine("svs-lvq4x8", &[(0.94, 1.0), (0.98, 10.0)], 5.0, 10));
-    let summary = summary(&measured);
-    assert!(near(&summary["ratios"]["svs-lvq"]["0.95"], 1.0));
-    // lvq8 ends at 0.96. lvq4x8 by itself is three quarters of the way from 1,000 to 100; dyad half way.
-    assert!(near(&summary["ratios"]["svs-lvq"]["0.97"], 10f64.powf(0.25)));
-    // Build and memory are those of the fastest at 0.95.
-    assert_eq!(summary["compared_member"]["svs-lvq"], "svs-lvq8");
-    assert!(near(&summary["build_ratio"]["svs-lvq"], 2.0 / 3.0));
 }
 
 #[test]
@@ -58,7 +39,7 @@ fn builds_of_two_days_have_no_ratio() {
         measured.engines[kept].reused = true;
         let summary = summary(&measured);
         assert!(summary["build_ratio"].as_object().unwrap()["hnswlib"].is_null(), "{kept}");
-        assert!(near(&summary["rss_ratio"]["hnswlib"], 0.25));
+        assert!(near(&summary["rss_ratio_served"]["hnswlib"], 25.0 / 40.0));
     }
 }
 
@@ -71,4 +52,18 @@ fn without_our_engine_there_are_no_ratios_but_all_figures() {
     assert_eq!(summary["ratios"], json!({}));
     assert!(summary["open_ms"].is_null());
     assert_eq!((summary["engines"].as_array().unwrap().len(), &summary["failures"]["dyad"]), (1, &json!("broken")));
+}
+
+#[test]
+fn an_engine_that_ends_below_the_first_recall_has_no_ratio() {
+    let mut measured = fixture::measured();
+    measured.engines[1] = fixture::engine("hnswlib", &[(0.90, 1.0), (0.94, 10.0)], 4.0, 20);
+    let summary = summary(&measured);
+    assert_eq!(summary["unreached"]["hnswlib"]["0.95"], "hnswlib: reaches only 0.9400");
+    for key in ["ratios", "ratios_all_threads", "ratios_single_call"] {
+        assert!(summary[key]["hnswlib"].as_object().unwrap()["0.95"].is_null(), "{key}");
+    }
+    for key in ["build_ratio", "rss_ratio_served", "rss_ratio_evicted", "index_bytes_ratio"] {
+        assert!(summary[key].as_object().unwrap()["hnswlib"].is_null(), "{key}");
+    }
 }

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PEERS = ROOT / "benches/peers"
 PYTHON = pathlib.Path(os.environ.get("DYAD_PYTHON") or ROOT / ".venv/bin/python")
 WAIT_S = 300
@@ -69,8 +69,8 @@ class Checkpoints(unittest.TestCase):
         refused = run("st_checkpoints.py", "--out", kept)
         self.assertEqual((refused.returncode, (kept / "file").read_text()), (2, "mine"))
 
-    def bundle(self, model, change=lambda golden: None):
-        """A copy of a model's golden vectors, as a bundle of ours has them."""
+    def golden_copy(self, model, change=lambda golden: None):
+        """A copy of a model's golden vectors, as a model of ours has them."""
         golden = [
             {"tower": tower, "text": text, "vector": vector}
             for tower, reference in self.references(model).items()
@@ -80,12 +80,12 @@ class Checkpoints(unittest.TestCase):
         (self.out / model / "dyad.json").write_text(json.dumps({"golden": golden}))
         return self.out / model
 
-    def test_bundles_whose_vectors_are_right_pass(self):
+    def test_models_whose_vectors_are_right_pass(self):
         models = ["gtr", "router-shared-dense"]
-        loaded = run("st_load.py", *map(self.bundle, models))
+        loaded = run("st_load.py", *map(self.golden_copy, models))
         self.assertEqual(loaded.returncode, 0, loaded.stderr)
         results = [json.loads(line) for line in loaded.stdout.splitlines()]
-        self.assertEqual([pathlib.Path(result["bundle"]).name for result in results], models)
+        self.assertEqual([pathlib.Path(result["model"]).name for result in results], models)
         for result in results:
             self.assertEqual(set(result["towers"]), {"question", "answer"})
             self.assertGreater(result["smallest_cosine"], 0.999999)
@@ -95,10 +95,10 @@ class Checkpoints(unittest.TestCase):
             for entry in golden:
                 entry["tower"] = {"question": "answer", "answer": "question"}[entry["tower"]]
 
-        swapped = self.bundle("router-dense-behind", swap)
-        shorter = self.bundle("st5", lambda golden: golden[0]["vector"].pop())
-        unknown = self.bundle("router-newer", lambda golden: golden[0].update(tower="both"))
-        empty = self.bundle("router-shared-all", lambda golden: golden.clear())
+        swapped = self.golden_copy("router-dense-behind", swap)
+        shorter = self.golden_copy("st5", lambda golden: golden[0]["vector"].pop())
+        unknown = self.golden_copy("router-newer", lambda golden: golden[0].update(tower="both"))
+        empty = self.golden_copy("router-shared-all", lambda golden: golden.clear())
         loaded = run("st_load.py", swapped, shorter, unknown, empty)
         self.assertEqual(loaded.returncode, 1)
         (result,) = (json.loads(line) for line in loaded.stdout.splitlines())

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes the Python environment of the peers of `dyad-bench ann`: deploy/ann-venv.sh [DIR] (default .venv-ann; 0.3 GB on disk).
+# Makes the Python environment of the peers of `dyad-bench ann`: benches/peers/ann-venv.sh [DIR] (default .venv-ann; 0.3 GB on disk).
 # A second run changes nothing, unless ann-requirements.txt has changed. hnswlib needs a C++ compiler.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=deploy/steps.sh
 source "$root/deploy/steps.sh"
 requirements=$root/benches/peers/ann-requirements.txt

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes the Python environment of the peers of `dyad-bench encode`: deploy/encode-venv.sh [DIR] (default .venv-encode).
+# Makes the Python environment of the peers of `dyad-bench encode`: benches/peers/encode-venv.sh [DIR] (default .venv-encode).
 # It uses the packages of .venv (made first by deploy/venv.sh if absent) and adds those of encode-requirements.txt: 0.1 GB on
 # disk. A second run changes nothing, unless the requirements have changed.
 #
-#   TORCH_PYTHON=/usr/bin/python3 deploy/encode-venv.sh    packages of another Python instead of .venv: on a GPU machine, one
+#   TORCH_PYTHON=/usr/bin/python3 benches/peers/encode-venv.sh    packages of another Python instead of .venv: on a GPU machine, one
 #                                                          with a CUDA torch and sentence-transformers
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=deploy/steps.sh
 source "$root/deploy/steps.sh"
 requirements=$root/benches/peers/encode-requirements.txt

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORKER = ROOT / "benches/peers/encode.py"
 MODEL = ROOT / "encoder/tests/golden/tiny/classic-mean"
 TORCH_PYTHON = pathlib.Path(os.environ.get("DYAD_PYTHON") or ROOT / ".venv/bin/python")
@@ -111,7 +111,7 @@ class Engines(unittest.TestCase):
     def test_sentence_transformers(self):
         self.check(TORCH_PYTHON, "sentence-transformers")
 
-    @unittest.skipUnless(ONNX_PYTHON.exists(), f"no {ONNX_PYTHON}: deploy/encode-venv.sh makes it")
+    @unittest.skipUnless(ONNX_PYTHON.exists(), f"no {ONNX_PYTHON}: benches/peers/encode-venv.sh makes it")
     def test_onnxruntime_reads_the_same_tokens(self):
         self.assertEqual(self.check(ONNX_PYTHON, "onnxruntime"), self.check(ONNX_PYTHON, "sentence-transformers"))
 

@@ -1,10 +1,10 @@
-//! Models of which every value is drawn: as transformers draws them, without weights to begin from, in every form.
+//! Randomly initialised models: as transformers initialises them, without pretrained weights, in every form.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dyad_encoder::config::Cell;
-use dyad_encoder::model::{Model, create, create_drawn};
+use dyad_encoder::model::{Model, create, create_from_scratch};
 use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
 use dyad_encoder::{Compute, Tower};
 use serde_json::{Value, json};
@@ -29,16 +29,21 @@ fn bare(from: &Path) -> TempDir {
     folder
 }
 
-fn drawn(from: &Path, creation: &Creation, encoder: Option<NewEncoder>, pooling: Aggregation) -> (TempDir, PathBuf) {
+fn from_scratch(
+    from: &Path,
+    creation: &Creation,
+    encoder: Option<NewEncoder>,
+    pooling: Aggregation,
+) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("bundle");
-    create_drawn(from, &to, creation, encoder, pooling).unwrap();
+    let to = folder.path().join("model");
+    create_from_scratch(from, &to, creation, encoder, pooling).unwrap();
     assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
     (folder, to)
 }
 
-fn learned(bundle: &Path) -> Model {
-    Model::open_for_training(bundle, &Compute { threads: Some(1), ..Compute::default() }).unwrap()
+fn learned(model_dir: &Path) -> Model {
+    Model::open_for_training(model_dir, &Compute { threads: Some(1), ..Compute::default() }).unwrap()
 }
 
 /// Mean and standard deviation.
@@ -48,7 +53,7 @@ fn moments(values: &Tensor) -> (f64, f64) {
     (mean, (values - mean).square().mean(None::<Kind>).sqrt().double_value(&[]))
 }
 
-/// Every tensor has the mean and the deviation of the one that transformers draws from the same `config.json`.
+/// Every tensor has the mean and the deviation of the one that transformers initialises from the same `config.json`.
 #[test]
 fn tensors_are_drawn_as_transformers_draws_them() {
     let test = "tensors_are_drawn_as_transformers_draws_them";
@@ -65,18 +70,18 @@ fn tensors_are_drawn_as_transformers_draws_them() {
             let change = if family.starts_with("t5") { &t5 } else { &bert };
             config.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         });
-        drawn(bare.path(), &creation("sde", 7), None, Aggregation::Mean)
+        from_scratch(bare.path(), &creation("sde", 7), None, Aggregation::Mean)
     });
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/peers/hf_initial.py");
-    let bundles = made.each_ref().map(|(_, bundle)| bundle);
-    let output = Command::new(&python).arg(&script).args(bundles).env("HF_HUB_OFFLINE", "1").output().unwrap();
+    let model_dirs = made.each_ref().map(|(_, model_dir)| model_dir);
+    let output = Command::new(&python).arg(&script).args(model_dirs).env("HF_HUB_OFFLINE", "1").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
     let theirs: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(theirs.len(), families.len(), "{text}");
-    for ((family, bundle), theirs) in families.iter().zip(bundles).zip(&theirs) {
+    for ((family, model_dir), theirs) in families.iter().zip(model_dirs).zip(&theirs) {
         let mut compared = 0;
-        for parameter in learned(bundle).parameters().iter().filter(|parameter| !parameter.name.contains("Dense")) {
+        for parameter in learned(model_dir).parameters().iter().filter(|parameter| !parameter.name.contains("Dense")) {
             let name = format!("{family} {}", parameter.name);
             let theirs = &theirs["tensors"][parameter.name.trim_start_matches('/')];
             assert_eq!(json!(parameter.tensor.size()), theirs["shape"], "{name}");
@@ -97,21 +102,21 @@ fn tensors_are_drawn_as_transformers_draws_them() {
 #[test]
 fn nothing_of_the_weights_is_read() {
     let bare = bare(&tiny("classic-mean"));
-    let make = |seed| drawn(bare.path(), &creation("sde", seed), None, Aggregation::Kept);
+    let make = |seed| from_scratch(bare.path(), &creation("sde", seed), None, Aggregation::Kept);
     let ((_one, one), (_same, same), (_other, other)) = (make(1), make(1), make(2));
-    let fingerprint = |bundle: &Path| open(bundle).info().fingerprint.clone();
+    let fingerprint = |model_dir: &Path| open(model_dir).info().fingerprint.clone();
     assert_eq!(fingerprint(&one), fingerprint(&same));
     assert_ne!(fingerprint(&one), fingerprint(&other));
     // Weights that stand there change nothing, even such as no network can read.
     let whole = copy("classic-mean");
-    let (_beside, beside) = drawn(whole.path(), &creation("sde", 1), None, Aggregation::Kept);
+    let (_beside, beside) = from_scratch(whole.path(), &creation("sde", 1), None, Aggregation::Kept);
     assert_eq!(fingerprint(&beside), fingerprint(&one));
     fs_err::write(whole.path().join("model.safetensors"), b"none").unwrap();
-    let (_broken, broken) = drawn(whole.path(), &creation("sde", 1), None, Aggregation::Kept);
+    let (_broken, broken) = from_scratch(whole.path(), &creation("sde", 1), None, Aggregation::Kept);
     assert_eq!(fingerprint(&broken), fingerprint(&one));
-    // All of it is drawn from the seed.
-    let tensor = |bundle: &Path, name: &str| {
-        let learned = learned(bundle);
+    // All of it comes from the seed.
+    let tensor = |model_dir: &Path, name: &str| {
+        let learned = learned(model_dir);
         learned.parameters().iter().find(|parameter| parameter.name == name).unwrap().tensor.detach().copy()
     };
     for parameter in learned(&one).parameters() {
@@ -124,18 +129,18 @@ fn nothing_of_the_weights_is_read() {
 #[test]
 fn the_pooling_is_kept_or_replaced() {
     let texts = ["the river", "who was the king of the city"].map(str::to_owned);
-    let pooling = |bundle: &Path| read_json(&bundle.join("1_Pooling/config.json"));
-    let (_kept, kept) = drawn(&tiny("roberta-cls"), &creation("sde", 1), None, Aggregation::Kept);
+    let pooling = |model_dir: &Path| read_json(&model_dir.join("1_Pooling/config.json"));
+    let (_kept, kept) = from_scratch(&tiny("roberta-cls"), &creation("sde", 1), None, Aggregation::Kept);
     assert_eq!(pooling(&kept)["pooling_mode_cls_token"], json!(true));
-    let (_mean, mean) = drawn(&tiny("roberta-cls"), &creation("sde", 1), None, Aggregation::Mean);
+    let (_mean, mean) = from_scratch(&tiny("roberta-cls"), &creation("sde", 1), None, Aggregation::Mean);
     assert_eq!(pooling(&mean)["pooling_mode_mean_tokens"], json!(true));
     let multihop = Aggregation::MultiHop { inner: 5, hops: 3 };
-    let (_hops, hops) = drawn(&tiny("roberta-cls"), &creation("ade-spl", 1), None, multihop);
-    // From a bundle of two towers and multi-hop attention: that too is drawn again, for token vectors of another size.
+    let (_hops, hops) = from_scratch(&tiny("roberta-cls"), &creation("ade-spl", 1), None, multihop);
+    // From a model of two towers and multi-hop attention: that too is initialised again, for token vectors of another size.
     let gru = NewEncoder::Recurrent { cell: Cell::Gru, layers: 1, hidden: 5, bidirectional: true };
     for encoder in [None, Some(gru), Some(NewEncoder::Transformer { layers: 1 })] {
         for aggregation in [Aggregation::Kept, multihop] {
-            let (_again, again) = drawn(&hops, &creation("ade", 2), encoder, aggregation);
+            let (_again, again) = from_scratch(&hops, &creation("ade", 2), encoder, aggregation);
             let opened = open(&again);
             for tower in [Tower::Question, Tower::Answer] {
                 let vectors = embed(&opened, tower, &texts);
@@ -153,8 +158,8 @@ fn the_pooling_is_kept_or_replaced() {
 fn token_vectors_of_new_encoders_are_drawn() {
     let bare = bare(&tiny("classic-mean"));
     let size = |encoder: NewEncoder| {
-        let (_folder, bundle) = drawn(bare.path(), &creation("sde", 3), Some(encoder), Aggregation::Mean);
-        let learned = learned(&bundle);
+        let (_folder, model_dir) = from_scratch(bare.path(), &creation("sde", 3), Some(encoder), Aggregation::Mean);
+        let learned = learned(&model_dir);
         let table =
             |name: &str| name.ends_with("embeddings.weight") && !name.contains("position") && !name.contains("type");
         let table = learned.parameters().iter().find(|parameter| table(&parameter.name)).unwrap();
@@ -166,12 +171,12 @@ fn token_vectors_of_new_encoders_are_drawn() {
     assert!((transformer - 0.02).abs() < 0.002, "{transformer}");
 }
 
-/// Without an encoder named, that of a recurrent source is drawn as it was the first time.
+/// Without an encoder named, that of a recurrent source is initialised as it was the first time.
 #[test]
 fn cells_are_drawn_from_their_configuration() {
     let gru = NewEncoder::Recurrent { cell: Cell::Gru, layers: 2, hidden: 40, bidirectional: true };
-    let (_folder, source) = drawn(&tiny("plain"), &creation("sde", 3), Some(gru), Aggregation::Mean);
-    let (_again, again) = drawn(&source, &creation("sde", 4), None, Aggregation::Kept);
+    let (_folder, source) = from_scratch(&tiny("plain"), &creation("sde", 3), Some(gru), Aggregation::Mean);
+    let (_again, again) = from_scratch(&source, &creation("sde", 4), None, Aggregation::Kept);
     let (source, again) = (learned(&source), learned(&again));
     assert_eq!(source.parameters().len(), again.parameters().len());
     for (one, other) in source.parameters().iter().zip(again.parameters()) {
@@ -186,7 +191,7 @@ fn cells_are_drawn_from_their_configuration() {
     }
 }
 
-/// Values are drawn in f32, and that is what transformers is told to read.
+/// Values are initialised in f32, and that is what transformers is told to read.
 #[test]
 fn a_configuration_of_halves_becomes_one_of_f32() {
     let bare = bare(&tiny("plain"));
@@ -194,15 +199,16 @@ fn a_configuration_of_halves_becomes_one_of_f32() {
         config["dtype"] = json!("float16");
         config["torch_dtype"] = json!("bfloat16");
     });
-    let (_folder, bundle) = drawn(bare.path(), &creation("sde", 1), None, Aggregation::Kept);
-    let config = read_json(&bundle.join("config.json"));
+    let (_folder, model_dir) = from_scratch(bare.path(), &creation("sde", 1), None, Aggregation::Kept);
+    let config = read_json(&model_dir.join("config.json"));
     assert_eq!((&config["dtype"], &config["torch_dtype"]), (&json!("float32"), &json!("float32")));
 }
 
 fn refusal(from: &Path, encoder: Option<NewEncoder>) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("bundle");
-    let message = create_drawn(from, &to, &creation("sde", 1), encoder, Aggregation::Kept).unwrap_err().to_string();
+    let to = folder.path().join("model");
+    let message =
+        create_from_scratch(from, &to, &creation("sde", 1), encoder, Aggregation::Kept).unwrap_err().to_string();
     assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 0, "{message}");
     // The file that can be mended, and not the one that was being made.
     assert!(message.contains(&from.display().to_string()), "{message}");
@@ -226,7 +232,7 @@ fn a_configuration_that_cannot_be_drawn_from_is_refused() {
     fs_err::remove_file(bare.path().join("tokenizer.json")).unwrap();
     assert!(refusal(bare.path(), None).contains("vocab.txt"), "{}", refusal(bare.path(), None));
     let full = tempfile::tempdir().unwrap();
-    let message = create_drawn(&tiny("plain"), full.path(), &creation("sde", 1), None, Aggregation::Kept)
+    let message = create_from_scratch(&tiny("plain"), full.path(), &creation("sde", 1), None, Aggregation::Kept)
         .unwrap_err()
         .to_string();
     assert!(message.contains("is there already"), "{message}");
@@ -263,21 +269,21 @@ fn a_model_larger_than_any_is_refused() {
 #[test]
 fn the_command_draws_too() {
     let (bare, folder) = (bare(&tiny("plain")), tempfile::tempdir().unwrap());
-    let to = folder.path().join("bundle");
+    let to = folder.path().join("model");
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
     let run = |command: &mut Command| command.output().unwrap();
-    let output = run(command.args(["create", "--from"]).arg(bare.path()).arg("--to").arg(&to).args(["--dim", "6"]));
+    let output = run(command.args(["create", "--model"]).arg(bare.path()).arg("--out").arg(&to).args(["--dim", "6"]));
     assert_eq!(output.status.code(), Some(1), "without weights there is nothing to begin from");
-    let output = run(command.args(["--drawn", "--seed", "5"]));
+    let output = run(command.args(["--from-scratch", "--seed", "5"]));
     assert!(output.status.success(), "{output:?}");
     let by_command: Model = open(&to);
-    let (_folder, by_call) = drawn(bare.path(), &creation("sde", 5), None, Aggregation::Kept);
+    let (_folder, by_call) = from_scratch(bare.path(), &creation("sde", 5), None, Aggregation::Kept);
     assert_eq!(by_command.info().fingerprint, open(&by_call).info().fingerprint);
     // Two towers of one start are equal until they learn.
-    let (_pair, pair) = drawn(bare.path(), &creation("ade-spl", 5), None, Aggregation::Kept);
+    let (_pair, pair) = from_scratch(bare.path(), &creation("ade-spl", 5), None, Aggregation::Kept);
     let pair = open(&pair);
     let texts = ["the river".to_owned()];
     assert_eq!(embed(&pair, Tower::Question, &texts), embed(&pair, Tower::Answer, &texts));
     let again = tempfile::tempdir().unwrap();
-    create(&to, &again.path().join("bundle"), &creation("ade", 1)).unwrap();
+    create(&to, &again.path().join("model"), &creation("ade", 1)).unwrap();
 }

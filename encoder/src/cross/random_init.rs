@@ -1,4 +1,4 @@
-//! Tensors drawn anew: matrices uniform within one over the square root of their input, as torch draws linear maps; norms 1; biases 0.
+//! Random initialisation: matrices uniform within one over the square root of their input, as torch initialises linear maps; norms 1; biases 0.
 
 use tch::{Device, Kind, Tensor};
 
@@ -7,8 +7,8 @@ use crate::error::{Error, torch};
 use crate::nn::{Parameter, Parameters, WeightForm};
 use crate::random::Random;
 
-/// Hands out drawn tensors, and notes them.
-pub(super) struct Drawn {
+/// Initialises the tensors that are asked for, and keeps them.
+pub(super) struct RandomInit {
     seed: u64,
     mixed: bool,
     device: Device,
@@ -16,7 +16,7 @@ pub(super) struct Drawn {
     parameters: Vec<Parameter>,
 }
 
-impl Drawn {
+impl RandomInit {
     pub(super) fn new(seed: u64, compute: &Compute) -> Self {
         Self {
             seed,
@@ -37,7 +37,7 @@ impl Drawn {
     }
 }
 
-impl Parameters for Drawn {
+impl Parameters for RandomInit {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
         let (name, count) = (format!("{}{name}", self.prefix), shape.iter().product());
         let values: Vec<f32> = match shape {
@@ -52,7 +52,7 @@ impl Parameters for Drawn {
         let tensor = Tensor::f_from_slice(&values)
             .and_then(|tensor| tensor.f_view(&size[..])?.f_to_kind(Kind::Float)?.f_to_device(self.device))
             .and_then(|tensor| tensor.f_set_requires_grad(true))
-            .map_err(torch("drawing the cross side"))?;
+            .map_err(torch("initialising the cross-encoder branch"))?;
         self.parameters.push(Parameter { name, tensor: tensor.shallow_clone(), frozen: false });
         Ok(tensor)
     }

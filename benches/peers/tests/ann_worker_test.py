@@ -11,7 +11,7 @@ import tempfile
 import threading
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORKER = ROOT / "benches/peers/ann.py"
 VENV = ROOT / ".venv-ann/bin/python"
 PYTHON = pathlib.Path(os.environ.get("DYAD_ANN_PYTHON", VENV))
@@ -170,11 +170,11 @@ class AnnWorkerTest(unittest.TestCase):
             self.numpy.testing.assert_array_equal(self.search(session, value, "batch", least_ms=5), batch)
             self.numpy.testing.assert_array_equal(self.search(session, value, "each"), batch)
             self.assertGreaterEqual(self.recall(self.search(session, value, "batch", 2), metric), least)
-            before = session.ask("rss")["file_bytes"]
-            self.assertEqual(session.ask("cool"), {})
+            before = session.ask("memory", settle=True)["rss_bytes"]
+            self.assertEqual(session.ask("evict"), {})
             if engine == "qdrant-edge":
                 # Its vectors are mapped: at least half of their bytes leave. They are read again when they are needed.
-                self.assertLess(session.ask("rss")["file_bytes"], before - self.base.nbytes // 2)
+                self.assertLess(session.ask("memory", settle=True)["rss_bytes"], before - self.base.nbytes // 2)
             self.numpy.testing.assert_array_equal(self.search(session, value, "each"), batch)
             self.assertEqual(session.quit(), 0)
 
@@ -210,12 +210,12 @@ class AnnWorkerTest(unittest.TestCase):
         self.assertIn("expected float32 [n,d], got float16", reply["error"])
         self.assertEqual(session.ask("describe")["engine"], "exact")
 
-    def test_rss_is_the_kernels(self):
-        """Anonymous and file pages are parts of the whole."""
-        reply = self.start("exact").ask("rss")
-        self.assertEqual(sorted(reply), ["anonymous_bytes", "file_bytes", "rss_bytes"])
-        self.assertLessEqual(reply["anonymous_bytes"] + reply["file_bytes"], reply["rss_bytes"])
-        self.assertGreater(reply["anonymous_bytes"], 1 << 20)
+    def test_memory_is_the_kernels(self):
+        """What is resident is no more than its peak."""
+        reply = self.start("exact").ask("memory", settle=True)
+        self.assertEqual(sorted(reply), ["peak_bytes", "rss_bytes"])
+        self.assertLessEqual(reply["rss_bytes"], reply["peak_bytes"])
+        self.assertGreater(reply["rss_bytes"], 1 << 20)
 
     def test_unknown_engine_is_refused(self):
         """With the names that exist."""
@@ -227,7 +227,7 @@ class AnnWorkerTest(unittest.TestCase):
     def test_engines_agree_with_the_oracle(self):
         """Every engine of .venv-ann (or DYAD_ANN_PYTHON); one that cannot run here is named and skipped."""
         if not PYTHON.exists():
-            self.skipTest(f"{PYTHON} is not there: run deploy/ann-venv.sh")
+            self.skipTest(f"{PYTHON} is not there: run benches/peers/ann-venv.sh")
         for engine, (value, least) in ENGINES.items():
             with self.subTest(engine=engine):
                 reply = self.start(engine).ask("describe")
