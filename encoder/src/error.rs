@@ -44,7 +44,7 @@ pub enum Error {
         /// What the file says.
         got: String,
     },
-    /// A sound configuration that this crate cannot run.
+    /// A valid configuration that this crate cannot run.
     #[error("`{}`: {what} is not supported, only {supported}: {got}", path.display())]
     Unsupported {
         /// The file that asks for it.

@@ -2,7 +2,7 @@
 //!
 //! Layers, lowest first; no module imports upward:
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`error`], [`device`] | why a model cannot be opened or run; cpu or cuda, number type, threads |
 //! | `random` | random numbers that are the same on every machine |
@@ -17,7 +17,7 @@
 //! | [`data`] | what training reads: tokenized examples, batches, their order |
 //! | [`loss`] | what training makes small |
 //! | [`optim`] | optimizers whose state can be saved, schedules, clipping |
-//! | [`cross`] | the cross side of ENDX, for training only |
+//! | [`cross`] | the cross-encoder branch of ENDX, for training only |
 //! | [`train`] | the training loop: one TOML, stages, checkpoints, evaluation |
 //! | [`probe`] | how the two towers lie in their common space |
 //! | [`cli`] | the commands of the binary |

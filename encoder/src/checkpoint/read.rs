@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// The weights of a module.
 pub(crate) const WEIGHTS: &str = "model.safetensors";
-/// Where large ones are split: which tensor lies in which file.
+/// Where large ones are split: the file of each tensor.
 const INDEX: &str = "model.safetensors.index.json";
 
 /// What a file of the directory holds.
@@ -39,7 +39,7 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     /// Reads a model's directory: the files that a model is opened from. Weights in another form (`pytorch_model.bin`, ONNX) and
-    /// what else lies there are no part of it.
+    /// other files are not part of it.
     pub(crate) fn read(root: &Path) -> Result<Self, Error> {
         let mut checkpoint = Self::read_settings(root)?;
         for placed in checkpoint.layout.modules.clone() {
@@ -94,7 +94,7 @@ impl Checkpoint {
                         if weights { Content::Weights(WeightFile::open(&path)?) } else { Content::Copy(path) };
                     self.files.insert(inside, content);
                 } else if entry.file_type()?.is_symlink() {
-                    // It may lead back to where it lies.
+                    // A link may lead back to its own folder.
                     let supported = "files, folders, and links to files";
                     return Err(Error::Unsupported { got: path.display().to_string(), path, what: "link", supported });
                 } else {
@@ -149,7 +149,7 @@ impl<'a> ModuleTensors<'a> {
 
 const REFETCH: &str = "Fetch the model again, for example with `deploy/model.sh NAME DIR`";
 
-/// The model's own folder, those of its modules, and what lies between, by their paths below the model's.
+/// The model's own folder, those of its modules, and the folders in between, by their paths below the model's.
 fn folders(layout: &Layout) -> BTreeSet<PathBuf> {
     let of = |placed: &Placed| -> Vec<PathBuf> { Path::new(&placed.id).ancestors().map(Path::to_owned).collect() };
     layout.modules.iter().flat_map(of).chain([PathBuf::new()]).collect()

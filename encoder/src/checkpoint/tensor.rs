@@ -22,7 +22,7 @@ pub(crate) struct MappedFile {
 impl MappedFile {
     #[expect(unsafe_code, reason = "maps a file")]
     pub(super) fn open(path: &Path, file: &File) -> Result<Self, Error> {
-        // SAFETY: the map is private and only read; any bytes are sound numbers. A file that is changed in place meanwhile may be digested
+        // SAFETY: the map is private and only read; any bytes are valid numbers. A file that is changed in place meanwhile may be digested
         // before the change and copied after it, and one that is cut short ends the program (SIGBUS): we write models to a directory
         // of their own and rename it; with others' tools, do not write over a model that is being opened.
         let map = unsafe { MmapOptions::new().map_copy_read_only(file.file()) };

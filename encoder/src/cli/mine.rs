@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// First rank that is taken, from 0, among candidates not known to answer
     #[arg(long, value_name = "RANK", default_value_t = 0)]
     rank_start: u32,
-    /// The rank behind the last
+    /// End rank (exclusive)
     #[arg(long, value_name = "RANK", default_value_t = 100)]
     rank_end: u32,
     /// Negatives of each question
@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     report(&found.skipped);
     let mined = found.mined;
     let among = match &options.searcher {
-        Some(url) => format!("the documents behind {url}"),
+        Some(url) => format!("the documents of the index at {url}"),
         None => format!("{} candidates", found.candidates.unwrap_or_default()),
     };
     writeln!(

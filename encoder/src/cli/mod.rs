@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `embed.rs` | a corpus to an embeddings directory |
-//! | `serve.rs` | the gRPC service, and HTTP beside it |
+//! | `serve.rs` | the gRPC service, and HTTP |
 //! | `encode.rs` | a few texts to JSON |
 //! | `inspect.rs` | what a model is made of |
 //! | `create.rs` | a dual encoder from one pretrained model |

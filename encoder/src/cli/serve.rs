@@ -22,7 +22,7 @@ pub(crate) struct Options {
     /// Address to listen on, HOST:PORT; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7701")]
     listen: String,
-    /// Address of HTTP beside gRPC, HOST:PORT: OpenAI's `/v1/embeddings`, `/livez`, `/readyz`, `/metrics` [default: none]
+    /// Address of the HTTP service, HOST:PORT: OpenAI's `/v1/embeddings`, `/livez`, `/readyz`, `/metrics` [default: none]
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
     /// Tokens that may wait or be under way; requests on top get `RESOURCE_EXHAUSTED`, over HTTP 429, as do those that cannot

@@ -1,9 +1,9 @@
-//! What lies between the two matrices of a feed-forward block.
+//! The activation between the two matrices of a feed-forward block.
 
 use super::json::JsonFile;
 use crate::error::Error;
 
-/// What lies between the two matrices of a feed-forward block.
+/// The activation between the two matrices of a feed-forward block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HiddenActivation {
     /// Exact: x * Phi(x) (Hendrycks and Gimpel 2016).

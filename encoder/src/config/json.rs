@@ -84,7 +84,7 @@ impl JsonFile {
         Error::Field { path: self.path.clone(), field, expected: expected.into(), got }
     }
 
-    /// The error for a sound value that this crate cannot run.
+    /// The error for a valid value that this crate cannot run.
     pub(crate) fn unsupported(&self, what: &'static str, supported: &'static str, got: &str) -> Error {
         Error::Unsupported { path: self.path.clone(), what, supported, got: got.into() }
     }

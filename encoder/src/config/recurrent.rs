@@ -19,7 +19,7 @@ const MOST_LAYERS: usize = 256;
 pub enum Cell {
     /// Long short-term memory (Hochreiter and Schmidhuber 1997), with a forget gate.
     Lstm,
-    /// Gated recurrent unit (Cho et al. 2014), the reset gate behind the product.
+    /// Gated recurrent unit (Cho et al. 2014), the reset gate after the product.
     Gru,
     /// `tanh` of input and state (Elman 1990).
     Rnn,

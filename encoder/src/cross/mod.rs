@@ -1,4 +1,4 @@
-//! The cross side of ENDX (Wang et al. 2021, section 3.3): vectors of matched questions and answers that know each other. It
+//! The cross-encoder branch of ENDX (Wang et al. 2021, section 3.3): vectors of matched questions and answers that attend to each other. It
 //! guides the dual encoder in training ([`crate::loss::Geometry`]) and is not part of a model: its tensors have names, and lie in training
 //! checkpoints only.
 //!
@@ -11,8 +11,8 @@
 //!
 //! What the paper leaves open, and what is done here:
 //!
-//! - *The encoder.* It names `Encoder_cross` beside `Encoder_dual` and shows two, so the default is an encoder of its own that starts from
-//!   the same pretrained one ([`CrossEncoder::Separate`]). That doubles the cost of a step; with [`CrossEncoder::Shared`] the cross side
+//! - *The encoder.* It names `Encoder_cross` as well as `Encoder_dual` and shows two, so the default is an encoder of its own that starts from
+//!   the same pretrained one ([`CrossEncoder::Separate`]). That doubles the cost of a step; with [`CrossEncoder::Shared`] the cross-encoder branch
 //!   reads the dual encoder's token vectors, and gives them a gradient.
 //! - *Both sides.* "Similarly we can obtain" the answer's side: with maps of its own, unless `one-side` asks for one set.
 //! - *Feed-forward block.* Its width and activation are not given: four times the token vector and GELU, as in BERT. The attention's
@@ -39,7 +39,7 @@ use random_init::RandomInit;
 pub use settings::{Aggregator, CrossEncoder, CrossSettings};
 use side::Side;
 
-/// What the names of the cross side's own tensors begin with.
+/// Prefix of the names of the branch's own tensors.
 const PREFIX: &str = "cross/";
 /// What the names of its encoder's tensors begin with.
 const ENCODER_PREFIX: &str = "cross/encoder/";
@@ -53,7 +53,7 @@ pub struct CrossVectors {
     pub answers: Tensor,
 }
 
-/// The cross side.
+/// The cross-encoder branch.
 #[derive(Debug)]
 pub struct Cross {
     encoder: Option<Model>,
@@ -100,7 +100,7 @@ impl Cross {
         self.encoder.as_ref()
     }
 
-    /// Every tensor of the cross side once, those of its own encoder too.
+    /// Every tensor of the cross-encoder branch once, those of its own encoder too.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }

@@ -1,10 +1,10 @@
-//! Sizes and choices of the cross side.
+//! Sizes and choices of the cross-encoder branch.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Whose token vectors the cross side reads.
+/// The encoder whose token vectors the cross-encoder branch reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CrossEncoder {
@@ -30,7 +30,7 @@ pub enum Aggregator {
     },
 }
 
-/// Settings of the cross side. The default is the paper's where it says something.
+/// Settings of the cross-encoder branch. The default is the paper's where it says something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CrossSettings {

@@ -64,7 +64,7 @@ impl Parameters for Given<'_> {
     }
 }
 
-/// Texts of so many tokens, whose token vectors are the rows of `tokens` one text after another.
+/// Texts of these numbers of tokens, whose token vectors are the rows of `tokens` one text after another.
 fn states(tokens: &Tensor, lengths: &[usize], vectors: &Tensor) -> Output {
     let texts: Vec<Tokens> =
         lengths.iter().map(|&length| Tokens { ids: vec![1; length], ..Tokens::default() }).collect();

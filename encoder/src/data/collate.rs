@@ -25,7 +25,7 @@ pub struct TrainBatch {
     pub examples: Vec<u32>,
     /// The batch's own place.
     pub cursor: Cursor,
-    /// The place of the next: what a checkpoint behind this batch keeps.
+    /// The place of the next: which a checkpoint after this batch stores.
     pub next: Cursor,
 }
 

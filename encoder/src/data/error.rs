@@ -52,7 +52,7 @@ pub enum DataError {
     /// A batch of nothing.
     #[error("a batch must hold at least 1 example, got: 0")]
     NoBatch,
-    /// A cursor behind the last batch.
+    /// A cursor after the last batch.
     #[error(
         "cursor at batch {position} of epoch {epoch}, which has {batches}. The checkpoint belongs to other data or another batch size"
     )]
@@ -66,7 +66,7 @@ pub enum DataError {
     },
     /// A cursor of other data.
     #[error(
-        "the checkpoint was written over other training data: expected digest {expected}, got: {got}. Train over the same data, lengths and tokenizer, or begin anew"
+        "the checkpoint was written over other training data: expected digest {expected}, got: {got}. Train over the same data, lengths and tokenizer, or start a new run"
     )]
     OtherData {
         /// As the checkpoint says.
@@ -97,9 +97,9 @@ pub enum DataError {
     /// A searcher that cannot be asked.
     #[error(transparent)]
     Searcher(#[from] dyad_proto::client::ClientError),
-    /// A searcher over vectors of another model: its scores say nothing beside the positives'.
+    /// A searcher over vectors of another model: its scores cannot be compared with those of the positives.
     #[error(
-        "the index behind `{url}` was made by a model with fingerprint {got}, `--model` has {expected}. Mine with the index's model, or index anew"
+        "the index at `{url}` was built by a model with fingerprint {got}, `--model` has {expected}. Mine with the index's model, or build the index again"
     )]
     OtherModel {
         /// The searcher.

@@ -27,7 +27,7 @@ fn order(one: Ranked, other: Ranked) -> Ordering {
 }
 
 /// The `k` best answers of each question, best first, equal scores by row. Both are row-major with `dim` values per row; the
-/// products run on `device`, and beside the rows only one block of scores is held.
+/// products run on `device`, and in addition to the rows only one block of scores is held.
 pub fn best_answers(
     questions: &[f32],
     answers: &[f32],

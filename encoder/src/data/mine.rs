@@ -18,7 +18,7 @@ use crate::tokenize::{Budget, Tokens};
 /// Examples that are embedded and searched at a time.
 const WINDOW: usize = 1024;
 
-/// How far below the score of the worst positive a negative must lie; closer ones may well be answers that nobody judged.
+/// How far below the score of the worst positive a negative must be; closer ones may well be answers that nobody judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
     /// At least this much lower.
@@ -32,7 +32,7 @@ pub struct Margin {
 pub struct MineOptions {
     /// First rank, from 0, among the candidates that are not known to answer.
     pub rank_start: usize,
-    /// The rank behind the last.
+    /// The end rank (exclusive).
     pub rank_end: usize,
     /// Negatives of each question.
     pub count: usize,

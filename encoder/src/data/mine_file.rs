@@ -33,7 +33,7 @@ pub enum Candidates<'a> {
     Positives,
     /// The documents of a corpus file or a BEIR folder.
     Corpus(&'a Path),
-    /// The documents of a published index, behind the searcher at `http://HOST:PORT`.
+    /// The documents of a published index, served by the searcher at `http://HOST:PORT`.
     Searcher(&'a str),
 }
 

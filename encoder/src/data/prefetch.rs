@@ -11,7 +11,7 @@ use super::error::DataError;
 use super::sampler::Sampler;
 use crate::error::Error;
 
-/// What one producer makes ahead of its consumer. Dropping it stops the producer behind the item at hand, and waits for it.
+/// Items that a producer thread makes ahead of its consumer. Dropping it stops the producer after the current item, and waits for it.
 #[derive(Debug)]
 pub struct Prefetch<T> {
     name: &'static str,
@@ -45,7 +45,7 @@ impl<T: Send + 'static> Prefetch<T> {
         Ok(Self { name, receiver: Some(receiver), stop, thread: Some(thread), finished: false })
     }
 
-    /// The next item, `None` behind the last; an error of the producer comes in its place. Behind either there is nothing.
+    /// The next item, `None` after the last; an error of the producer is returned in its place. Either is final.
     pub fn next(&mut self, deadline: Duration) -> Result<Option<T>, DataError> {
         let (false, Some(receiver)) = (self.finished, &self.receiver) else { return Ok(None) };
         let received = match receiver.recv_timeout(deadline) {
@@ -68,7 +68,7 @@ fn work<T>(
     while !stop.load(Ordering::Relaxed) {
         let item = produce();
         let last = !matches!(item, Ok(Some(_)));
-        // A closed channel means that nobody waits any more.
+        // A closed channel means that the consumer is gone.
         if sender.send(item).is_err() || last {
             return;
         }

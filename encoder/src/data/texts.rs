@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::error::DataError;
 use crate::tokenize::Tokens;
 
-/// Texts by number: ids one text behind the other.
+/// Texts by number: ids one text after the other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Texts {
     ids: Vec<u32>,

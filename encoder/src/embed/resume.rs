@@ -15,7 +15,7 @@ use dyad_files::space::check_space;
 
 use super::job::{EmbedJob, JobError};
 
-/// Bytes of a row beside its vector: the digest of its text, and quotes and line end of its key.
+/// Bytes of a row without its vector: the digest of its text, and quotes and line end of its key.
 const ROW_BYTES: u64 = 16 + 3;
 
 /// A reader that stands after the documents of the parts that are kept.
@@ -30,7 +30,7 @@ pub(crate) struct Resumed {
     pub(crate) earlier: EarlierRows,
 }
 
-/// What a corpus is beside the parts of an earlier run.
+/// How a corpus relates to the parts of an earlier run.
 #[derive(Debug, Default)]
 struct Compared {
     /// Parts whose documents are still the same, and their documents.
@@ -73,7 +73,7 @@ pub(crate) fn resume(
     Ok(Resumed { reader, documents: compared.documents, parts_dropped, earlier: writer.earlier_rows() })
 }
 
-/// A reader of a file after so many documents.
+/// A reader of a file after this many documents.
 fn reader_after(corpus: &Path, options: &ReadOptions, documents: u64) -> Result<CorpusReader, JobError> {
     let mut reader = CorpusReader::open(corpus, options)?;
     for _ in 0..documents {

@@ -101,7 +101,7 @@ where
                 set_operator_threads(1);
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    // Without a receiver nobody wants more.
+                    // Without a receiver no more are needed.
                     if number >= batches || sender.send((number, one(&network, number))).is_err() {
                         break;
                     }

@@ -16,7 +16,7 @@ use crate::nn::{
 /// What a model is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Weights stay as they are, laid out for speed.
+    /// Weights do not change and are packed for speed.
     Inference,
     /// Weights are learned, but for those that the towers hold frozen.
     Training,

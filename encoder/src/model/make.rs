@@ -31,7 +31,7 @@ pub fn create(from: &Path, to: &Path, creation: &Creation) -> Result<(), Error> 
 /// length.
 ///
 /// Towers of `from` that differ (a pair of DPR, a `Router`) each become a tower; what the new ones share is that of the question
-/// tower. `from` must be sound: opened by its fingerprint and golden vectors, every weight finite.
+/// tower. `from` must be valid: opened with its fingerprint and golden vectors, every weight finite.
 ///
 /// In the classic layout of sentence-transformers, with a `Router` unless the towers are one; a DPR encoder becomes a BERT,
 /// which sentence-transformers reads.
@@ -85,7 +85,7 @@ pub fn own_projection(from: &Path) -> Result<Option<usize>, Error> {
     Ok(config.architecture.projection())
 }
 
-/// Writes the model in `from` to `to`, which must not exist, with all weights in `dtype`: every file is kept where it lies,
+/// Writes the model in `from` to `to`, which must not exist, with all weights in `dtype`: every file keeps its place,
 /// safetensors files are rewritten, and `dyad.json` is new, with the ties of the old one where there is one.
 ///
 /// The model must open first, so that a damaged one is not sealed again; and the vectors of the new one must be those of

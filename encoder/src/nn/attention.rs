@@ -23,7 +23,7 @@ const SCORES: i64 = 1 << 20;
 enum Way {
     /// By our kernel; in f32, whatever the network's dtype.
     Kernel,
-    /// In batched products of so many scores.
+    /// In batched products of this many scores.
     Products(i64),
     /// By torch's kernel.
     Fused,

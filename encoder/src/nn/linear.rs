@@ -68,7 +68,7 @@ impl Linear {
         Self::of(maps, if parameters.form() == WeightForm::Int8 { WeightForm::Fixed } else { parameters.form() })
     }
 
-    /// Maps that stay as they are are joined, and laid out for the fastest product.
+    /// Maps that do not change are joined, and packed for the fastest product.
     pub(super) fn of(maps: Vec<Map>, form: WeightForm) -> Result<Self, Error> {
         match form {
             WeightForm::Learned => Ok(Self::Learned(maps)),

@@ -37,7 +37,7 @@ impl MultiHop {
         let skipped = if self.include_prompt { 0 } else { packed.prompt };
         let (scores, hidden) = (packed.runs_of(&scores)?, packed.runs_of(hidden)?);
         let pooled = packed.runs.iter().zip(scores.iter().zip(&hidden)).map(|(run, (scores, hidden))| {
-            // What follows the prompt, at least the token behind the text.
+            // What follows the prompt, at least the token after the text.
             let skipped = skipped.min(run.tokens - 1);
             let kept = |values: &Tensor| values.f_narrow(1, skipped, run.tokens - skipped);
             // [rows, s, hops] -> [rows, hops, s]

@@ -51,7 +51,7 @@ impl Transformer {
 pub(crate) enum Loaded {
     Transformer {
         transformer: Transformer,
-        /// DPR's projection, which lies in the transformer's own file and follows the pooling.
+        /// DPR's projection, which is in the transformer's own file and follows the pooling.
         projection: Option<Dense>,
     },
     Pooling(Pooling),

@@ -56,14 +56,14 @@ impl Output {
         self.vectors
     }
 
-    /// Token vectors `[s, h]` of a text; `None` if there are not so many texts.
+    /// Token vectors `[s, h]` of a text; `None` if there are fewer texts.
     pub fn tokens_of(&self, text: usize) -> Option<Result<Tensor, TchError>> {
         let &(first, length) = self.rows.get(text)?;
         Some(self.tokens.f_narrow(0, first, length))
     }
 }
 
-/// For the cross side, which goes on from the token vectors.
+/// For the cross-encoder branch, which continues from the token vectors.
 #[cfg(feature = "train")]
 impl Output {
     /// `[t, h]`, packed.

@@ -7,7 +7,7 @@ use crate::error::Error;
 /// What becomes of the weights of affine maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum WeightForm {
-    /// They stay as they are, and are laid out for the fastest product.
+    /// They do not change, and are packed for the fastest product.
     #[default]
     Fixed,
     /// The same, rounded to int8.

@@ -20,7 +20,7 @@ impl Pooling {
         let skipped = if self.config.include_prompt { 0 } else { packed.prompt };
         let runs = packed.runs_of(hidden)?;
         let pooled = packed.runs.iter().zip(&runs).map(|(run, hidden)| {
-            // What follows the prompt, at least the token behind the text.
+            // What follows the prompt, at least the token after the text.
             let skipped = skipped.min(run.tokens - 1);
             let tokens = hidden.f_to_kind(Kind::Float)?.f_narrow(1, skipped, run.tokens - skipped)?;
             let modes = self.config.modes.iter().map(|mode| pool(*mode, &tokens, skipped));
@@ -115,7 +115,7 @@ mod tests {
             let got = Vec::<Vec<f32>>::try_from(pooling.forward(&hidden, &packed).unwrap()).unwrap();
             assert_eq!(got.len(), texts.len());
             for (got, text) in got.iter().zip(texts) {
-                // The token behind the text stays, however long the prompt.
+                // The token after the text stays, however long the prompt.
                 let skipped = if include_prompt { 0 } else { prompt.min(text.len() - 1) };
                 let expected = modes.iter().flat_map(|mode| slow(*mode, text, skipped));
                 for (number, (got, expected)) in got.iter().zip(expected).enumerate() {

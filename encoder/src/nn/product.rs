@@ -1,6 +1,6 @@
 //! How a map multiplies: by our kernel, torch's way, oneDNN's, or in int8.
 //!
-//! * **f32 on the CPU**, where the processor has AVX-512: by a kernel of ours over a weight laid out once
+//! * **f32 on the CPU**, where the processor has AVX-512: by our kernel over a weight packed once
 //!   (`kernels/product.rs`), which activates what it has made too.
 //! * **f32 on other CPUs**, and where the weight learns. torch gives `linear` to MKL, whose kernels for AMD processors use half of AVX-512 (measured: EPYC,
 //!   Zen 5: half the speed; Zen 4: 0.9). oneDNN, in the same library, has kernels for what is there, and torch reaches them
@@ -125,7 +125,7 @@ impl Product {
             }
             Weight::Torch(weight) | Weight::OneDnn { weight, .. } => input.f_linear(weight, bias),
         }?;
-        // In place: nobody else has it.
+        // In place: it is not shared.
         match activation {
             None => Ok(made),
             Some(HiddenActivation::Gelu) => made.f_gelu_("none"),
@@ -351,7 +351,7 @@ mod tests {
                 assert!(relative < 1e-5, "{rows} x {input} -> {output}: {relative}");
                 let exact = x.linear(&weight, bias);
                 let expected = Tensor::from_slice(&slow(&x, &weight, bias)).view_as(&got);
-                // A value beside the middle between two steps may go either way in f32.
+                // A value next to the middle between two steps may go either way in f32.
                 let step =
                     f64::try_from(x.abs().amax([1], false).max()).unwrap() * f64::try_from(weight.abs().max()).unwrap();
                 assert!(

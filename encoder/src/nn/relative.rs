@@ -17,7 +17,7 @@ pub(crate) struct Buckets {
 }
 
 impl Buckets {
-    /// The bucket of a key that stands `distance` places behind its query: half of the buckets for each direction; in each,
+    /// The bucket of a key that is `distance` places after its query: half of the buckets for each direction; in each,
     /// half for single distances and the rest for ranges that grow by the logarithm.
     fn of(self, distance: i64) -> i64 {
         let each = (self.count / 2) as i64;

@@ -9,7 +9,7 @@ use super::groups::{Groups, Treatment};
 use crate::error::{Error, torch};
 use crate::nn::Parameter;
 
-/// What an optimizer keeps of a tensor beside the number of its steps.
+/// The state that an optimizer keeps of a tensor, without the number of its steps.
 pub(super) trait Moments {
     /// Each tensor with its name.
     fn named(&self) -> Vec<(&'static str, &Tensor)>;
@@ -96,7 +96,7 @@ impl<M: Moments> Entries<M> {
         Ok(())
     }
 
-    /// Everything that the next step depends on beside the tensors and gradients themselves: `TENSOR:step` and `TENSOR:MOMENT`. The tensors are
+    /// Everything that the next step depends on, apart from the tensors and gradients themselves: `TENSOR:step` and `TENSOR:MOMENT`. The tensors are
     /// those that the next step changes.
     pub(super) fn state(&self) -> Vec<(String, Tensor)> {
         let of_entry = |entry: &Entry<M>| {
@@ -149,7 +149,7 @@ impl<M: Moments> Entries<M> {
     }
 }
 
-/// Zeros in f32 beside a tensor.
+/// Zeros in f32 on the device of a tensor.
 pub(super) fn zeros(shape: &[i64], beside: &Tensor) -> Result<Tensor, TchError> {
     Tensor::f_zeros(shape, (Kind::Float, beside.device()))
 }

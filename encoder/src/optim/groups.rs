@@ -36,10 +36,10 @@ pub(super) struct Treatment {
 }
 
 impl Groups {
-    /// No weight decay for biases, normalisation and the learned temperature; to be put behind groups of one's own.
+    /// No weight decay for biases, normalisation and the learned temperature; to be put after custom groups.
     pub fn without_decay() -> Group {
         // Names of the BERT family (`LayerNorm`, `layer_norm`, MPNet's `LayerNorm`), DistilBERT (`sa_layer_norm`), T5 (`layer_norm`), of
-        // torch's recurrent cells (`bias_ih_l0`) and of the cross side (`norm`).
+        // torch's recurrent cells (`bias_ih_l0`) and of the cross-encoder branch (`norm`).
         let names = ["*.bias", "*.bias_*", "*LayerNorm.weight", "*layer_norm.weight", "*norm.weight", "loss/*"];
         Group { names: names.map(str::to_owned).to_vec(), rate: 1.0, weight_decay: Some(0.0) }
     }

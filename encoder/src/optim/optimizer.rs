@@ -102,7 +102,7 @@ impl Optimizer {
         zeroed.map_err(torch("setting gradients to zero"))
     }
 
-    /// Everything that later steps depend on, beside the tensors that learn and the settings: by tensor, `NAME:step` (whole number) and
+    /// Everything that later steps depend on, apart from the trained tensors and the settings: by tensor, `NAME:step` (whole number) and
     /// `NAME:MOMENT` (f32). These are the optimizer's own tensors, which the next step changes: save or copy them before.
     pub fn state(&self) -> Vec<(String, Tensor)> {
         match self {

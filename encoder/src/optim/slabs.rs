@@ -1,12 +1,12 @@
 //! The passes of Adafactor over a matrix `[n, m]`, in groups of rows that fit a processor's cache. The update
-//! `gradient * row * column` is never laid out as a whole.
+//! `gradient * row * column` is never materialised as a whole.
 
 use tch::{Kind, TchError, Tensor};
 
 use super::chunks;
 use super::entry::scratch;
 
-/// One matrix, or one of several that lie behind one another in a tensor of more dimensions.
+/// One matrix, or one of several that follow one another in a tensor of more dimensions.
 #[derive(Debug)]
 pub(super) struct Slab {
     /// `[n, m]`, not yet multiplied with `scale`.
@@ -31,7 +31,7 @@ pub(super) struct Factors {
     columns: Tensor,
 }
 
-/// What a step does beside.
+/// Other parts of a step.
 #[derive(Debug)]
 pub(super) struct Step<'a> {
     /// One value: learning rate over the clipping's denominator.

@@ -51,7 +51,7 @@ pub fn svg(probe: &Probe, places: &[[f32; 2]]) -> String {
     svg
 }
 
-/// From the plane to the picture, the same scale both ways.
+/// From the plane to the picture, the same scale in both directions.
 struct Frame {
     left: f32,
     low: f32,

@@ -36,7 +36,7 @@ impl Backend {
         Self { state, wake: Condvar::new(), admission, metrics }
     }
 
-    /// Whether a request of at least so many tokens can be answered before its deadline.
+    /// Whether a request of at least this many tokens can be answered before its deadline.
     pub(crate) fn in_time(&self, tokens: usize, deadline: Instant) -> Result<(), EncodeError> {
         self.lock().line.in_time(tokens, deadline, Instant::now())
     }
@@ -193,7 +193,7 @@ mod tests {
         backend.push(patient);
         assert!(answer.try_recv().is_err(), "it waits");
         assert_eq!(backend.next().unwrap().tokens(), 20);
-        // While these are at the model nobody is taken either.
+        // While these are at the model no other request is taken either.
         let (refused, mut answer) = request(minute);
         backend.offer(refused);
         assert!(matches!(answer.try_recv(), Ok(Err(EncodeError::Overloaded { .. }))));

@@ -151,10 +151,10 @@ pub(crate) fn more_than(more: bool) -> &'static str {
     if more { "more than " } else { "" }
 }
 
-/// A queue of the default size is worked off in some seconds; whoever comes again sooner finds it as full.
+/// A queue of the default size is processed in some seconds; a client that retries sooner finds it as full.
 const FULL: Duration = Duration::from_secs(1);
 
-/// Until the queue is short enough, if nobody else comes.
+/// Time until the queue is short enough, without further requests.
 fn retry_after(wait: Duration, left: Duration) -> Duration {
     wait.saturating_sub(left).clamp(Duration::from_millis(1), Duration::from_mins(1))
 }

@@ -302,7 +302,7 @@ mod tests {
         let late = handle.encode_blocking(tower, text(), EncodeOptions::until(soon()));
         assert!(matches!(late, Err(EncodeError::Deadline { .. })), "{late:?}");
         drop(held);
-        // What nobody waits for is not done, and the next caller is served.
+        // Requests without a waiting caller are dropped, and the next is served.
         assert_eq!(handle.compute(Instant::now() + Duration::from_mins(1), || 7).await.unwrap(), 7);
         let in_time = EncodeOptions::until(Instant::now() + Duration::from_mins(1));
         assert!(handle.encode(tower, text(), in_time).await.is_ok());

@@ -4,7 +4,7 @@
 //! the budget, with the longest texts of the same tower that are not longer than that and at least half as long, whichever
 //! request they belong to. Nothing is padded; texts of one batch are near in length so that attention, which runs on texts of
 //! equal length together, is cut into few runs, and so that rows times the longest row is a fair measure of the work. Then
-//! the front request goes to the back if it still waits: one question behind a thousand passages waits for one batch, not
+//! the front request goes to the back if it still waits: one question after a thousand passages waits for one batch, not
 //! for all of them.
 
 use std::collections::VecDeque;
@@ -94,7 +94,7 @@ impl<R: Clone> Queue<R> {
         self.waiting.extend(Waiting::new(request));
     }
 
-    /// Puts a request before all others: for a probe, which says something only if it does not wait behind bulk work.
+    /// Puts a request before all others: for a probe, which says something only if it does not wait for bulk work.
     pub(crate) fn push_first(&mut self, request: Request<R>) {
         if let Some(waiting) = Waiting::new(request) {
             self.waiting.push_front(waiting);
@@ -111,7 +111,7 @@ impl<R: Clone> Queue<R> {
         self.waiting.iter().map(|request| request.tokens).sum()
     }
 
-    /// Tokens that are embedded before the last of a request of so many, were it pushed now: every other request has a turn
+    /// Tokens that are embedded before the last of a request of this many, if it were pushed now: every other request has a turn
     /// for each of its turns, and no more.
     pub(crate) fn ahead(&self, tokens: usize, budget: Budget) -> usize {
         let turns = tokens.div_ceil(budget.tokens.max(1)).max(1);

@@ -2,7 +2,7 @@
 //!
 //! A batch of one question takes nearly as long as one of ten, so the rate depends on how much waits. It is kept for each
 //! power of two of the backlog: the tokens that waited when a batch was cut, the batch's own included. Where so large a
-//! backlog has not been met yet nothing is known, and nobody is refused for what is not known; the first batch that is cut
+//! backlog has not been met yet nothing is known, and no request is refused for lack of it; the first batch that is cut
 //! from it tells.
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Whether the model works: a real forward pass of both towers, whose vectors are judged.
 //!
 //! A probe goes before everything that waits, so that a busy service is not taken for a broken one. Callers share a probe
-//! for a moment, so that nobody keeps others waiting by asking often.
+//! for a moment, so that frequent probes do not delay other callers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -61,7 +61,7 @@ impl Reply {
         Self(Mutex::new(Some(Assembly { encoded, missing, queued, started: false, receiver, permit })))
     }
 
-    /// Whether nobody waits any more.
+    /// Whether the caller is gone.
     pub(crate) fn is_gone(&self) -> bool {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             None => true,

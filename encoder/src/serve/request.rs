@@ -104,7 +104,7 @@ pub(crate) fn keep_leading(row: &[f32], place: &mut [f32]) {
     }
     let length = leading.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
     for (place, value) in place.iter_mut().zip(leading) {
-        // The floor that sentence-transformers' normalisation has too: no direction is left, and none is made up.
+        // The floor that sentence-transformers' normalisation has too: no direction is left, and none is invented.
         *place = (f64::from(*value) / length.max(1e-12)) as f32;
     }
 }

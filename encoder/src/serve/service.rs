@@ -17,7 +17,7 @@ use crate::config::Tower;
 use crate::error::Error;
 use crate::model::ModelInfo;
 
-/// Requests of one stream that are under way at once: one at the model, the others ready behind it.
+/// Requests of one stream that are under way at once: one at the model, the others queued after it.
 const STREAM_WINDOW: usize = 4;
 
 /// The encoder service of one model.
@@ -153,7 +153,7 @@ fn status(error: &EncodeError) -> Status {
     }
 }
 
-/// gRPC's word for "try again after so many milliseconds", which its clients with a retry policy obey; a negative number
+/// gRPC's word for "try again after this many milliseconds", which its clients with a retry policy obey; a negative number
 /// tells them not to.
 fn pushback(retry_after: Option<Duration>) -> MetadataMap {
     let millis = retry_after.map_or(-1, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));

@@ -20,7 +20,7 @@ pub struct Budget {
 
 impl Budget {
     /// On one core, budgets from 256 to 4096 tokens cost the same user time within 6 % (all-MiniLM-L6-v2, SciFact; `embed
-    /// --threads 1 --batch-tokens N`): small enough, then, that a question behind bulk work waits a fraction of a second.
+    /// --threads 1 --batch-tokens N`): small enough, then, that a question after bulk work waits a fraction of a second.
     pub const CPU: Self = Self { tokens: 2048, rows: 256 };
     /// int8 reads and writes more for each product, and is a tenth faster while that stays in the cache.
     pub const CPU_INT8: Self = Self { tokens: 1024, rows: 256 };

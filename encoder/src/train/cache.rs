@@ -31,7 +31,7 @@ impl Part {
     }
 }
 
-/// Vectors of a part, or gradients at them: questions, answers, and both of the cross side.
+/// Vectors of a part, or gradients at them: questions, answers, and both of the cross-encoder branch.
 type Rows = [Option<Tensor>; 4];
 
 /// Gradients of `learned` for a batch, with `chunk` pairs or negatives in memory at a time, and the batch's loss.

@@ -3,7 +3,7 @@
 //! The binaries' allocator, mimalloc, gives back to the kernel what has been free for a second. A step takes longer, and most of its
 //! memory is activations: having the kernel clear their pages again was a sixth to a quarter of a step (all-MiniLM-L6-v2, 64 pairs of
 //! SQuAD, f32, two threads, medians of ten steps of `dyad-encoder train`; `MIMALLOC_PURGE_DELAY=1000`: 3.4, 3.7 and 4.1 s; `-1`, never:
-//! 2.8, 3.1 and 3.0; `60000`, beside the last of each: 3.2; 37,000 page faults a step against 2,000).
+//! 2.8, 3.1 and 3.0; `60000`, in addition to the last of each: 3.2; 37,000 page faults a step against 2,000).
 
 use std::ffi::{c_int, c_long};
 

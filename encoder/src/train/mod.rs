@@ -11,7 +11,7 @@
 //! | `began.rs` | `run.json`: what a run began with |
 //! | `stages.rs` | what a stage needs before its first step |
 //! | `step.rs` | [`Step`]: forward, loss, gradients, optimizer |
-//! | `vectors.rs` | a batch through both towers and the cross side |
+//! | `vectors.rs` | a batch through both towers and the cross-encoder branch |
 //! | `objective.rs` | the loss of a batch from its vectors |
 //! | `cache.rs` | gradients of a large batch in the memory of a part |
 //! | `state.rs`, `tensors.rs` | checkpoints, whole or not at all |

@@ -16,7 +16,7 @@ pub(super) struct Embedded {
     pub(super) questions: Tensor,
     /// `[n, d]`: the positives in the questions' order, then negatives.
     pub(super) answers: Tensor,
-    /// Of the cross side, `[b, c]` each.
+    /// Of the cross-encoder branch, `[b, c]` each.
     pub(super) cross: Option<[Tensor; 2]>,
 }
 

@@ -1,4 +1,4 @@
-//! A whole run: stages one behind another, with evaluation, checkpoints and log; and how it goes on where it was ended.
+//! A whole run: stages one after another, with evaluation, checkpoints and log; and how it resumes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

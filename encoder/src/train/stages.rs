@@ -52,7 +52,7 @@ pub(super) fn suits(stage: &Stage, pairs: &Pairs) -> Result<(), DataError> {
     has_negatives(stage, pairs.with_negatives(), pairs.len())
 }
 
-/// Negatives that were asked for have to be there: the stage would learn as without, and nobody would know.
+/// Requested negatives must exist: otherwise the stage would silently train without them.
 fn has_negatives(stage: &Stage, with_negatives: usize, examples: usize) -> Result<(), DataError> {
     let wanted = stage.batch.negatives;
     if wanted == 0 || with_negatives > 0 {

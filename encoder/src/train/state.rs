@@ -72,7 +72,7 @@ pub(super) struct State {
     pub(super) before: Option<Best>,
     /// Evaluations of the stage since its best.
     pub(super) stale: u64,
-    /// Steps of the run behind which the last evaluation was made.
+    /// Steps of the run at the last evaluation.
     pub(super) evaluated: Option<u64>,
 }
 
@@ -232,7 +232,7 @@ mod tests {
         let checkpoints = Checkpoints::of(folder.path(), 1);
         let values = [("parameter/a".to_owned(), Tensor::from_slice(&[1.0_f32, 2.0]))];
         checkpoints.save(&state(1, None), &values).unwrap();
-        // A tensor that cannot be stored fails behind what was begun.
+        // A tensor that cannot be stored fails after what was begun.
         let odd = [("parameter/a".to_owned(), Tensor::from(true))];
         let message = checkpoints.save(&state(2, None), &odd).unwrap_err().to_string();
         assert!(message.contains("step-00000002") && message.contains("are whole"), "{message}");

@@ -43,7 +43,7 @@ pub struct StepReport {
     pub norm: Option<f64>,
     /// The learning rate, with the schedule's factor and before groups; of Adafactor before a tensor's own scale.
     pub rate: f64,
-    /// As it is behind the step.
+    /// Its value after the step.
     pub temperature: f64,
     /// Questions.
     pub examples: usize,
@@ -181,7 +181,7 @@ impl Step {
         own.chain(of_optimizer).map(|(prefix, name, tensor)| (format!("{prefix}{name}"), tensor)).collect()
     }
 
-    /// Takes a state back, behind `taken` steps; the error says what does not fit, and nothing is changed then.
+    /// Restores a state after `taken` steps; the error says what does not fit, and then nothing is changed.
     pub(super) fn restore(&mut self, mut state: BTreeMap<String, Tensor>, taken: u64) -> Result<(), String> {
         let pairs = matched(&self.parameters, &mut state)?;
         let mut of_optimizer = Vec::new();

@@ -1,4 +1,4 @@
-//! A batch through both towers, and the cross side where there is one.
+//! A batch through both towers, and the cross-encoder branch where there is one.
 
 use tch::{TchError, Tensor};
 
@@ -49,7 +49,7 @@ impl Towers<'_> {
         if self.cross.is_none() || negatives.is_empty() {
             return self.pairs(questions, answers);
         }
-        // The cross side reads matched pairs only.
+        // The cross-encoder branch reads matched pairs only.
         let mut vectors = self.pairs(questions, own)?;
         vectors.answers = joined(&[vectors.answers, self.answers(negatives)?]).map_err(torch("joining vectors"))?;
         Ok(vectors)
@@ -60,7 +60,7 @@ impl Towers<'_> {
     }
 }
 
-/// Rows one behind another.
+/// Concatenated rows.
 pub(super) fn joined(parts: &[Tensor]) -> Result<Tensor, TchError> {
     if let [only] = parts { Ok(only.shallow_clone()) } else { Tensor::f_cat(parts, 0) }
 }

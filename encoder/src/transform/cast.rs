@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::checkpoint::{Checkpoint, Content, TensorData, WeightFile};
 use crate::error::Error;
 
-/// The end of the name of a file that tells in which file each tensor lies.
+/// The end of the name of a file that lists the file of each tensor.
 const INDEX_NAME: &str = ".safetensors.index.json";
 
 /// The types that are converted, and those that they may become.

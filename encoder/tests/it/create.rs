@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::broken::{Tensors, rewrite};
 use crate::fixture::{copy, cosine, edit, embed, open, path_of, read_json, refusal, tiny, worst};
 
-/// Values of a token vector of the tiny model, and of the projection that is put behind it.
+/// Values of a token vector of the tiny model, and of the projection that follows it.
 const H: usize = 12;
 const OWN: usize = 10;
 const TABLE: &str = "embeddings.word_embeddings.weight";
@@ -204,7 +204,7 @@ fn a_model_of_a_pair_gives_the_vectors_of_python() {
     }
 }
 
-/// Nothing is made of a source that is not sound, and nothing is left.
+/// An invalid source creates nothing, and nothing is left.
 fn refused(source: &Path) -> String {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("model");

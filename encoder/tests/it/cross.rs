@@ -1,4 +1,4 @@
-//! The cross side of ENDX: against its equations, one pair at a time; its gradients; its names; what it refuses.
+//! The cross-encoder branch of ENDX: against its equations, one pair at a time; its gradients; its names; what it refuses.
 
 use std::path::{Path, PathBuf};
 

@@ -121,7 +121,7 @@ fn ten_steps_move_what_learns_and_part_what_is_separate() {
                 assert_eq!(moved, !parameter.frozen, "{sharing}: {}", parameter.name);
             }
         }
-        // A tensor of the question tower beside that of the answer tower; one tensor has no other name.
+        // A tensor of the question tower and that of the answer tower; one tensor has no other name.
         let parted = |suffix: &str| {
             let pairs = after.iter().filter(|(name, _)| name.starts_with("query") && name.ends_with(suffix));
             let mut twins = pairs.filter_map(|(name, tensor)| {
@@ -220,7 +220,7 @@ fn a_table_that_was_edited_by_hand_is_refused() {
         let learned = Model::open_for_training(&model_dir, &Compute::default());
         assert_eq!(learned.unwrap_err().to_string(), message, "{what}: nor is it trained");
     }
-    // Whitespace and order of keys are nobody's business, and the model keeps its name.
+    // Whitespace and order of keys do not matter, and the model keeps its name.
     edit(&path, |value| {
         *value = whole.as_object().unwrap().clone().into_iter().rev().collect::<serde_json::Map<_, _>>().into();
     });

@@ -1,5 +1,5 @@
 //! Randomly initialised encoders over pretrained token vectors: every sharing, gradients, batches, saving and loading. The
-//! cells' equations are tested beside their code.
+//! cells' equations are tested next to their code.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Peak memory: of `embed` beside the size of the corpus, of `train` beside the size of a batch.
+//! Peak memory: of `embed` for corpora of several sizes, of `train` for batches of several sizes.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -36,7 +36,7 @@ fn peak_of(command: &mut Command) -> u64 {
     most
 }
 
-/// The peak of embedding so many short texts.
+/// The peak of embedding this many short texts.
 fn embedding(root: &Path, model: &Path, texts: usize) -> u64 {
     let (corpus, out) = (root.join(format!("{texts}.tsv")), root.join(format!("{texts}")));
     let mut file = BufWriter::new(fs_err::File::create(&corpus).unwrap());
@@ -67,7 +67,7 @@ fn a_corpus_ten_times_as_large_takes_no_more_memory() {
     assert!(large < small + more / 6, "{} MiB, then {} MiB", small / MIB, large / MIB);
 }
 
-/// The peak of two steps with batches of so many pairs, `chunk` of them at a time.
+/// The peak of two steps with batches of this many pairs, `chunk` of them at a time.
 fn training(root: &Path, batch: usize, chunk: usize) -> u64 {
     let settings = format!(
         "threads = 1\n[model]\npath = \"model\"\nsharing = \"sde\"\ninit = \"random\"\ndim = 16\n\

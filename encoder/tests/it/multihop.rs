@@ -1,5 +1,5 @@
 //! Multi-hop attention as a module: created in every sharing, learned, saved, loaded and refused. Its equations are tested
-//! beside its code.
+//! next to its code.
 
 use std::path::{Path, PathBuf};
 

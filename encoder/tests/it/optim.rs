@@ -127,7 +127,7 @@ fn a_large_tensor_is_as_its_rows_one_by_one() {
     assert_eq!(flat(&whole), flat(&joined));
 }
 
-/// Adafactor's equations on whole tensors, in f64 and with every intermediate laid out, against the passes by rows.
+/// Adafactor's equations on whole tensors, in f64 and with every intermediate materialised, against the passes by rows.
 #[test]
 fn a_large_matrix_is_factored_as_a_whole() {
     let size = [700, 500];

@@ -1,4 +1,4 @@
-//! One model for many callers: the handle in process, and the gRPC service behind a real port.
+//! One model for many callers: the handle in process, and the gRPC service on a real port.
 
 use std::time::{Duration, Instant};
 

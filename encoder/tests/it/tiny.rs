@@ -55,7 +55,7 @@ fn sizes_and_lengths_are_read_from_either_form() {
         assert_eq!((long[0].ids.len(), long[0].truncated), (max_tokens, true), "{name}");
         assert!(!long[1].truncated, "{name}");
     }
-    // RoBERTa's positions begin behind the padding id: 28 rows leave 27 tokens.
+    // RoBERTa's positions begin after the padding id: 28 rows leave 27 tokens.
     let folder = copy("roberta-cls");
     fs_err::remove_file(folder.path().join("sentence_bert_config.json")).unwrap();
     assert_eq!(open(folder.path()).info().max_tokens, 27);

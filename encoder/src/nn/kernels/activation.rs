@@ -58,7 +58,7 @@ mod tests {
     use super::super::simd::{Avx512, LANES, load, store};
     use super::*;
 
-    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
     fn of(_: Avx512, activation: HiddenActivation, values: &mut [f32]) {
         #[target_feature(enable = "avx512f")]
         fn all(activation: HiddenActivation, values: &mut [f32]) {

@@ -1,6 +1,6 @@
-//! Self-attention, one head of one text after another: what lies between queries and contexts never leaves the cache.
+//! Self-attention, one head of one text after another: the scores between queries and contexts never leave the cache.
 //!
-//! Keys are laid out once per head so that 32 of them are one load per dimension; eight queries at a time then take all scores,
+//! Keys are packed once per head so that 32 of them are one load per dimension; eight queries at a time then take all scores,
 //! their softmax and the weighted sum of the values. Bound by multiply-adds: 2 x 2 x s x size of them for each query, and one exponential for each score.
 //! Tokens of a text lie a few KiB apart, so laying a head out waits for memory: 16 tokens are read at once.
 
@@ -21,10 +21,10 @@ const QUERIES: usize = 8;
 /// Scores times the heads' size from which work is shared: some 50 microseconds of one core.
 const SHARED: usize = 1 << 20;
 
-/// What a head needs beside its input.
+/// Scratch memory of a head.
 #[derive(Debug, Default)]
 struct Room {
-    /// Keys, multiplied with the scale, in blocks of 32: `[blocks, size]` of 32 keys, zeros behind the last one.
+    /// Keys, multiplied with the scale, in blocks of 32: `[blocks, size]` of 32 keys, zeros after the last one.
     keys: Vec<[f32; WIDTH]>,
     /// Values in blocks of 32: `[size / 32, s]` of 32 values.
     values: Vec<[f32; WIDTH]>,
@@ -75,7 +75,7 @@ struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
     fn attend(self, _: Avx512, heads: Heads, tokens: usize, bias: Option<&[f32]>) {
         let Self { all, from, contexts } = self;
         let Heads { count, size, scale } = heads;
@@ -231,7 +231,7 @@ fn weighted<const Q: usize>(factors: &[&[f32]; Q], rows: &[[f32; WIDTH]]) -> [[_
 }
 
 /// Scores to exponentials of their distance to the largest; the sum of those. `tokens` scores are valid; what
-/// follows, or has a bias of minus infinity, becomes 1e-38: nothing beside a sum of 1 and more.
+/// follows, or has a bias of minus infinity, becomes 1e-38: negligible in a sum of 1 and more.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn softmax(scores: &mut [[f32; WIDTH]], tokens: usize, bias: Option<&[f32]>) -> f32 {

@@ -13,7 +13,7 @@ impl Number for i8 {}
 /// Row-major values of a tensor; nothing where they are of another type, or lie elsewhere than side by side in the memory of the
 /// CPU.
 #[cfg(target_arch = "x86_64")]
-#[expect(unsafe_code, reason = "reads a tensor where it lies")]
+#[expect(unsafe_code, reason = "reads a tensor in place")]
 pub(super) fn values<T: Number>(tensor: &Tensor) -> Option<&[T]> {
     let plain = tensor.device() == Device::Cpu && tensor.kind() == T::KIND && tensor.is_contiguous();
     if !plain || tensor.data_ptr().is_null() {
@@ -27,7 +27,7 @@ pub(super) fn values<T: Number>(tensor: &Tensor) -> Option<&[T]> {
 }
 
 /// A new tensor `[rows, columns]`, all of it written by `fill`, and what that gives.
-#[expect(unsafe_code, reason = "writes a tensor where it lies")]
+#[expect(unsafe_code, reason = "writes a tensor in place")]
 pub(in super::super) fn filled<T: Number, R>(
     rows: usize,
     columns: usize,
@@ -38,7 +38,7 @@ pub(in super::super) fn filled<T: Number, R>(
         let given = fill(&mut [])?;
         return Ok((tensor, given));
     }
-    // SAFETY: a tensor just made has `numel` values of this type from its pointer on, aligned by torch and known to nobody else.
+    // SAFETY: a tensor just made has `numel` values of this type from its pointer on, aligned by torch and not shared yet.
     // What stands there before it is written is what foreign code has left in memory that it handed out: unknown, and a number
     // whatever it is.
     let given = fill(unsafe { std::slice::from_raw_parts_mut(tensor.data_ptr().cast::<T>(), tensor.numel()) })?;

@@ -22,7 +22,7 @@ pub(super) struct Scale<'a> {
 }
 
 /// `(x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias` of each row of `x = rows + others`; rows are a multiple of 16 long.
-#[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+#[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
 pub(super) fn normalise(
     (_, exec): (Avx512, Exec),
     rows: &[f32],

@@ -1,6 +1,6 @@
 //! Rows times a weight that stays as it is, in f32: `y = act(x W^T + b)`.
 //!
-//! The weight is laid out once in *panels* of 48 outputs. A tile of 8 rows and one panel takes 24 registers of sums, so that each load of three
+//! The weight is packed once in *panels* of 48 outputs. A tile of 8 rows and one panel takes 24 registers of sums, so that each load of three
 //! registers of weights is followed by 24 multiply-adds, and what a tile has made is activated while it is in the first cache. Bound by
 //! multiply-adds: a core of a Zen 4 does 117 GFLOP/s of them, of which such a tile reached 112 over 1,920 rows times 384 x 1,536, and oneDNN's
 //! product, which lays the weight out at every call, 104 over 2,048.
@@ -21,7 +21,7 @@ const WIDTH: usize = REGISTERS * LANES;
 const ROWS: usize = 8;
 /// Rows that go through all panels before the next ones do: their inputs stay in the second cache.
 const BLOCK: usize = 64;
-/// Inputs of one tile at most; a panel of so many is 288 KiB.
+/// Inputs of one tile at most; a panel of this many is 288 KiB.
 const DEPTH: usize = 1536;
 /// Multiply-adds from which work is shared: about 20 microseconds of one core.
 const SHARED: usize = 1 << 20;
@@ -36,7 +36,7 @@ struct Line([f32; LANES]);
 pub(in super::super) struct Panels {
     inputs: usize,
     outputs: usize,
-    /// `[panels, inputs]` of 48 outputs; zeros behind the last one.
+    /// `[panels, inputs]` of 48 outputs; zeros after the last one.
     weight: Vec<[Line; REGISTERS]>,
     /// `[panels]` of 48 outputs.
     bias: Vec<[Line; REGISTERS]>,
@@ -111,7 +111,7 @@ impl Panels {
         }
     }
 
-    /// Rows `[n, in]` through this weight, activated, and through the `next` one, a block at a time: what lies between is as large as
+    /// Rows `[n, in]` through this weight, activated, and through the `next` one, a block at a time: the intermediate is as large as
     /// that of one block, and stays in the cache.
     pub(super) fn fused_mlp(
         &self,
@@ -145,7 +145,7 @@ impl Panels {
     }
 
     /// Rows `[n, in]` to the outputs of some panels, on this thread.
-    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
     fn part(&self, rows: &[f32], panels: Range<usize>, activation: Option<HiddenActivation>, outputs: &mut [f32]) {
         // SAFETY: the processor has AVX-512F, as `of` was told.
         unsafe { self.blocks(rows, panels, activation, outputs) }

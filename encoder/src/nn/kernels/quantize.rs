@@ -11,7 +11,7 @@ use super::simd::{Avx512, LANES, load, store};
 use super::{LARGEST, SMALLEST};
 
 /// Rows of `width` values, a multiple of 16, to whole numbers, and what one step of each row is worth.
-#[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+#[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
 pub(super) fn round(_: Avx512, rows: &[f32], width: usize, numbers: &mut [i8], steps: &mut [f32]) {
     #[target_feature(enable = "avx512f")]
     fn row(values: &[f32], numbers: &mut [i8]) -> f32 {
@@ -38,7 +38,7 @@ pub(super) fn round(_: Avx512, rows: &[f32], width: usize, numbers: &mut [i8], s
 }
 
 /// Sums `[rows, out]` of whole numbers to `sum * rows' step * outputs' step + bias`; `out` is a multiple of 16.
-#[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+#[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
 pub(super) fn scale(
     _: Avx512,
     sums: &[i32],

@@ -97,7 +97,7 @@ pub(super) fn transposed(rows: &mut [__m512; LANES]) {
 mod tests {
     use super::*;
 
-    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
     fn exp_of(_: Avx512, x: f32) -> f32 {
         #[target_feature(enable = "avx512f")]
         fn of(x: f32) -> f32 {
@@ -126,7 +126,7 @@ mod tests {
         assert!(exp_of(here, f32::NAN).is_nan());
     }
 
-    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, behind the check of the processor")]
+    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
     #[test]
     fn rows_become_columns() {
         #[target_feature(enable = "avx512f")]

@@ -113,7 +113,7 @@ pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> 
 }
 
 /// Ids mean nothing without the tokenizer that made them: those of another one are words of this one's vocabulary too. So
-/// whoever sends ids names it, by the model's name or fingerprint; OpenAI's clients that tokenize by themselves do not.
+/// clients that send ids name it, by the model's name or fingerprint; OpenAI's clients that tokenize by themselves do not.
 fn check_tokenizer(wire: &Wire, model: &ModelInfo) -> Result<(), Refusal> {
     let refused = |code, message: String| Err(Refusal::invalid(StatusCode::BAD_REQUEST, code, message).at("tokenizer"));
     match &wire.tokenizer {
@@ -193,7 +193,7 @@ impl<'de> Deserialize<'de> for WireInput {
                     if usize::from(!texts.is_empty()) + usize::from(!ids.is_empty()) + usize::from(!lists.is_empty())
                         > 1
                     {
-                        return Err(de::Error::custom("expected items of one kind, got texts beside token ids"));
+                        return Err(de::Error::custom("expected items of one kind, got texts and token ids"));
                     }
                 }
                 Ok(WireInput(match (ids.is_empty(), lists.is_empty()) {

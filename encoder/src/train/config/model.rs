@@ -17,7 +17,7 @@ pub struct ModelConfig {
     /// What two new towers have in common; absent for the model as it is.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub sharing: Option<Sharing>,
-    /// Values of a vector behind the new projection.
+    /// Values of a vector after the new projection.
     pub dim: usize,
     /// Of the new towers.
     pub pooling: PoolingKind,

@@ -1,4 +1,4 @@
-//! A file to a [`Config`]. The user's tables are laid over the default's, and a stage's over those, before anything is read:
+//! A file to a [`Config`]. The user's tables are merged over the defaults, and a stage's over those, before anything is parsed:
 //! a value stands in one place only, and a key that nothing knows is refused with its path.
 
 use std::path::Path;

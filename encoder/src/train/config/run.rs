@@ -16,7 +16,7 @@ pub struct EvaluationConfig {
     pub data: Option<PathBuf>,
     /// Its split.
     pub split: String,
-    /// Steps between two; 0 for one behind the last step only.
+    /// Steps between two; 0 for one after the last step only.
     pub every: u64,
     /// Which model is best.
     pub metric: Criterion,
@@ -67,6 +67,6 @@ pub struct CheckpointConfig {
 pub struct LogConfig {
     /// Steps between two lines.
     pub every: u64,
-    /// Event files beside.
+    /// Whether to write event files of TensorBoard too.
     pub tensorboard: bool,
 }

@@ -39,7 +39,7 @@ pub struct Stage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct DataConfig {
-    /// One behind another.
+    /// In this order.
     pub paths: Vec<PathBuf>,
     /// Their form.
     pub format: ExampleFormat,
@@ -102,12 +102,12 @@ pub struct LossConfig {
     pub learned_temperature: bool,
     /// Adds the loss from answers to questions.
     pub symmetric: bool,
-    /// Of the in-batch loss beside distillation.
+    /// Weight of the in-batch loss, next to distillation.
     pub weight: f64,
     /// After a teacher's scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distillation: Option<DistillationConfig>,
-    /// Beside a cross side.
+    /// Training with a cross-encoder branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endx: Option<EndxConfig>,
 }
@@ -146,7 +146,7 @@ pub enum DistillationKind {
 pub struct EndxConfig {
     /// Of equations 12 and 13.
     pub weights: Endx,
-    /// The cross side.
+    /// The cross-encoder branch.
     pub cross: CrossSettings,
     /// Of the kernels.
     pub geometry: Geometry,
@@ -183,7 +183,7 @@ pub struct TrainingConfig {
 }
 
 impl TrainingConfig {
-    /// The groups, and behind them biases and norms without weight decay.
+    /// The groups, and after them biases and norms without weight decay.
     pub(crate) fn groups(&self) -> Groups {
         Groups(self.groups.iter().cloned().chain([Groups::without_decay()]).collect())
     }
@@ -204,7 +204,7 @@ pub struct MineConfig {
     pub corpus: Option<PathBuf>,
     /// First rank.
     pub rank_start: usize,
-    /// The rank behind the last.
+    /// The end rank (exclusive).
     pub rank_end: usize,
     /// Negatives of each question.
     pub count: usize,

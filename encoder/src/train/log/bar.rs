@@ -46,7 +46,7 @@ impl Bar {
     }
 }
 
-/// What stands beside the bar, and in the log.
+/// The text next to the bar, and in the log.
 fn message(loss: f64, rate: f64, speed: f64, left: Duration) -> String {
     format!("loss {loss:.4}, rate {rate:.2e}, {speed:.0} examples/s, {} left", HumanDuration(left))
 }

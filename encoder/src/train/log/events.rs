@@ -52,7 +52,7 @@ const START: i32 = 1;
 pub(super) struct Events(File);
 
 impl Events {
-    /// Makes a file of its own in `folder`, for a run that goes on behind `step` steps.
+    /// Makes a file of its own in `folder`, for a run that resumes after `step` steps.
     pub(super) fn create(folder: &Path, step: u64) -> io::Result<Self> {
         fs_err::create_dir_all(folder)?;
         let time = now();

@@ -66,7 +66,7 @@ impl RunLog {
         })
     }
 
-    /// A stage begins, or goes on behind `taken` of its steps.
+    /// A stage begins, or resumes after `taken` of its steps.
     pub(super) fn begin(&mut self, stage: &Stage, taken: u64, steps: u64) {
         self.stage.clone_from(&stage.name);
         (self.window, self.since) = (Window::default(), Instant::now());
@@ -109,7 +109,7 @@ impl RunLog {
         self.measured("before", 0, values, "before training")
     }
 
-    /// An evaluation behind `step` steps of the run.
+    /// An evaluation after `step` steps of the run.
     pub(super) fn evaluation(&mut self, step: u64, values: &[(String, f64)], best: bool) -> Result<(), TrainError> {
         self.measured("evaluation", step, values, &format!("step {step}{}", if best { " (best)" } else { "" }))
     }

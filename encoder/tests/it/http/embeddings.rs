@@ -46,7 +46,7 @@ async fn float_and_base64_are_the_vectors_of_grpc_bit_for_bit() {
 async fn a_reply_has_openais_shape() {
     let server = simple().await;
     let fingerprint = server.handle.info().fingerprint.clone();
-    // Fields that OpenAI's clients send, fields that nobody knows, and nulls.
+    // Fields that OpenAI's clients send, unknown fields, and nulls.
     let request = json!({"input": "the river", "model": MODEL, "user": {"id": 7}, "dimensions": null, "later": [1]});
     let reply = server.post(&request).await;
     assert_eq!((reply.status, reply.header("content-type")), (200, Some("application/json")));

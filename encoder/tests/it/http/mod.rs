@@ -1,4 +1,4 @@
-//! HTTP behind a real port, asked with bytes as they go over the wire.
+//! HTTP on a real port, with requests as raw bytes.
 //!
 //! | file | what |
 //! |---|---|

@@ -45,7 +45,7 @@ async fn a_full_queue_is_429_and_the_service_ready_nevertheless() {
         assert!(reply.text().contains("the limit of 480000"), "{}", reply.text());
     }
     assert_eq!(server.metric("dyad_encoder_refused_total{reason=\"queue_full\"}").await, Some(2.0));
-    // Thousands of texts wait, and a probe does not wait behind them.
+    // Thousands of texts wait, and a probe does not wait for them.
     assert_eq!(server.get("/readyz").await.status, 200);
     assert!(!bulk.is_finished());
     bulk.abort();
@@ -173,7 +173,7 @@ async fn a_request_under_way_is_answered_before_the_end() {
     let reply = long.await.unwrap();
     assert_eq!((reply.status, reply.vectors().len()), (200, 1024));
     tokio::time::timeout(Duration::from_mins(1), task).await.unwrap().unwrap().unwrap();
-    assert!(TcpStream::connect(client.0).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(client.0).await.is_err(), "the port is closed");
 }
 
 #[tokio::test]

@@ -185,7 +185,7 @@ async fn too_much_at_once_is_413() {
     assert!(refused(&server, ids, 413, "input_too_large", "input").await.contains("token ids"));
     let ids = json!({"input": [[5], vec![5; limits::MAX_TEXT_BYTES / 4 + 1]]});
     assert!(refused(&server, ids, 413, "input_too_large", "input").await.contains("`input[1]"));
-    // A body of nothing but items: refused at the 1,025th, whatever comes behind it.
+    // A body of nothing but items: refused at the 1,025th, whatever follows it.
     let many = [&b"{\"input\": [[]"[..], &b",[]".repeat(1_000_000), b", what is no JSON"].concat();
     let message = error(&server.post_bytes("", &many).await, 413, "input_too_large", Some("input"));
     assert_eq!(message, "`input`: expected at most 1024 texts, got 1025 or more. Send them in parts");

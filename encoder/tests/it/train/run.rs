@@ -29,7 +29,7 @@ const LEARNING: &str = "[batch]\nsize = 32\n[optimizer]\nkind = \"adamw\"\nlearn
 
 #[test]
 fn the_best_model_is_the_one_that_evaluation_finds() {
-    // Far too high a rate behind a good beginning: the last model is worse than the best.
+    // Far too high a rate after a good start: the last model is worse than the best.
     let settings = "[batch]\nsize = 32\n[optimizer]\nkind = \"adamw\"\nlearning-rate = 0.3\n[schedule]\nkind = \"linear\"\nwarm-up = 120\n\
                     [clipping]\nmax-norm = 0.0\n[training]\nsteps = 120\n[evaluation]\ndata = \"beir\"\nevery = 10\n[log]\nevery = 5\n";
     let place = Place::new(settings);

@@ -12,7 +12,7 @@ use tch::Tensor;
 use super::fixture::{PAIRS, example, model_dir, one_thread, small, stage};
 
 /// Plain gradient descent cannot be had, so that gradients are compared as they are: through the first moments of AdamW, which
-/// behind one step are a tenth of them.
+/// after one step are a tenth of them.
 fn step(directory: &Path, settings: &str, batches: &[TrainBatch]) -> (StepReport, Vec<Tensor>) {
     let learned = Model::open_for_training(directory, &one_thread()).unwrap();
     let settings = format!(
