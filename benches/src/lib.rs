@@ -1,6 +1,6 @@
 //! Measurements of dyad and of its peers, all of them on what is really run: the served system, the written files.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
 //! | [`quality`] | a served system's answers against judgements: runs, metrics, encoder loss apart from ANN loss |
 //! | [`dataset`] | vectors and exact neighbours: read, synthesized, computed |

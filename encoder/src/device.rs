@@ -1,4 +1,4 @@
-//! Where and in which number type a model runs: device, dtype, threads.
+//! Device, data type and threads of a model.
 
 use std::fmt;
 use std::str::FromStr;
@@ -94,7 +94,7 @@ impl FromStr for Dtype {
     }
 }
 
-/// Where and how a model computes.
+/// Device, data type and threads of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Compute {
     /// Device of the weights.
@@ -135,7 +135,7 @@ impl Compute {
         }
     }
 
-    /// Where tensors lie.
+    /// Device of the tensors.
     pub fn torch_device(&self) -> tch::Device {
         match self.device {
             Device::Cpu => tch::Device::Cpu,
@@ -170,7 +170,7 @@ pub(crate) fn set_operator_threads(threads: usize) {
     tch::set_num_threads(i32::try_from(threads.clamp(1, MOST_THREADS)).unwrap_or(1));
 }
 
-/// What libtorch chose before anything was set: one per core, or what `OMP_NUM_THREADS` says.
+/// libtorch's own number of threads: one per core, or `OMP_NUM_THREADS`.
 ///
 /// Later it answers with the number that was last set on any thread, so it is asked once, before the first one is set.
 fn one_per_core() -> usize {

@@ -16,9 +16,9 @@ pub enum Error {
     /// A file that the model needs is not there.
     #[error("model file `{}` is missing. {fix}", path.display())]
     MissingFile {
-        /// Where it was looked for.
+        /// The path that was looked for.
         path: PathBuf,
-        /// What brings it.
+        /// The command or file that provides it.
         fix: &'static str,
     },
     /// A file cannot be read; the message carries its path.
@@ -39,9 +39,9 @@ pub enum Error {
         path: PathBuf,
         /// Name of the field.
         field: &'static str,
-        /// What would be right.
+        /// Values that are accepted.
         expected: String,
-        /// What the file says.
+        /// The value in the file.
         got: String,
     },
     /// A valid configuration that this crate cannot run.
@@ -51,7 +51,7 @@ pub enum Error {
         path: PathBuf,
         /// The kind of thing: module, activation, model type.
         what: &'static str,
-        /// What this crate runs instead.
+        /// The supported values.
         supported: &'static str,
         /// The name in the file.
         got: String,
@@ -61,7 +61,7 @@ pub enum Error {
     Weights {
         /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// The mismatch.
         reason: String,
     },
     /// The architecture needs a tensor that the file lacks.
@@ -107,7 +107,7 @@ pub enum Error {
     Tokenizer {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// A text could not be split into tokens.
@@ -119,15 +119,15 @@ pub enum Error {
     /// The device asked for is not there.
     #[error("device `{device}` is not available: {reason}")]
     Device {
-        /// As asked for.
+        /// The requested value.
         device: String,
-        /// What is there, and what to do.
+        /// The available ones, and the fix.
         reason: String,
     },
     /// libtorch refused an operation.
     #[error("libtorch failed while {action}: {source}")]
     Torch {
-        /// What was being done.
+        /// The operation.
         action: &'static str,
         /// libtorch's message.
         source: tch::TchError,
@@ -150,14 +150,14 @@ pub enum Error {
         /// The modules that share it.
         modules: Vec<String>,
     },
-    /// What `dyad.json` says of ties is not what the model was written with.
+    /// The ties in `dyad.json` are not those that the model was written with.
     #[error("`{}`: `sharing` and `shared_tensors` were changed since the model was written: their digest `sharing_sha256` must be {expected}, got: {got}. Put the file back, or write the model again with `dyad-encoder create`", path.display())]
     Sharing {
         /// `dyad.json`.
         path: PathBuf,
-        /// Of what the file says.
+        /// Digest of the values in the file.
         expected: String,
-        /// As written.
+        /// Digest in the file.
         got: String,
     },
     /// A weight is NaN or infinite.
@@ -173,9 +173,9 @@ pub enum Error {
     Fingerprint {
         /// `dyad.json`.
         path: PathBuf,
-        /// As written.
+        /// Fingerprint as written.
         expected: String,
-        /// As computed.
+        /// Fingerprint as computed.
         got: String,
     },
     /// A model does not reproduce its golden vectors.
@@ -202,9 +202,9 @@ pub enum Error {
     Setting {
         /// Name of the setting.
         setting: &'static str,
-        /// What would be right.
+        /// Values that are accepted.
         expected: String,
-        /// What was given.
+        /// The given value.
         got: String,
     },
     /// A saved optimizer is not one of these tensors and settings.
@@ -214,9 +214,9 @@ pub enum Error {
     OptimizerState {
         /// Name of the entry.
         entry: String,
-        /// What would be right.
+        /// Values that are accepted.
         expected: String,
-        /// What was given.
+        /// The given value.
         got: String,
     },
     /// The gradients of a step hold NaN or infinity.

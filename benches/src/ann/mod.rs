@@ -1,6 +1,6 @@
 //! Approximate search measured against its peers: one process per engine, interleaved, at equal recall.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `workload.rs` | which data, parameters and engines: TOML |
 //! | `data.rs` | vectors made ready, exact neighbours |

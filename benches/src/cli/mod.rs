@@ -1,6 +1,6 @@
 //! The command line: arguments in, exit code out.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `quality.rs` | `dyad-bench quality` |
 //! | `metrics.rs` | `dyad-bench metrics` |

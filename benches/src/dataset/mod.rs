@@ -1,6 +1,6 @@
 //! Vectors, queries and exact neighbours: read from the field's formats, synthesized, or computed.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `matrix.rs` | rows and lists of neighbours in memory, and how vectors are compared |
 //! | `formats.rs` | `.fbin`, `.ibin`, `.fvecs`, `.ivecs`; files by their endings |

@@ -1,6 +1,6 @@
 //! Texts to vectors, measured against peers: the same texts for all engines, in one call.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `workload.rs` | which model, texts and engines: TOML |
 //! | `texts.rs` | real texts, read, chosen, cut to passages by the model's tokens |

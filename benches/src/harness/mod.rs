@@ -1,6 +1,6 @@
 //! What every comparison with peers is made of: engines in processes of their own, asked in turn, and where it all took place.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `task.rs` | a comparison of engines that open a model, from its run to its record, summary and table |
 //! | `workload.rs` | its workloads, of named shapes, and its jobs |

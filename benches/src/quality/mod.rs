@@ -1,6 +1,6 @@
 //! How good a served system's answers are, and where what is missing got lost.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `system.rs` | what is measured: a ranking mode, through the graph or exact |
 //! | `ask.rs` | every question to the server, over gRPC; replies checked |

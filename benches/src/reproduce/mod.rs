@@ -1,6 +1,6 @@
 //! The papers' findings on real data: models trained under like settings, evaluated by exact search, compared by paired tests.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `table.rs` | which models, data and settings: TOML, `benches/reproduce/` |
 //! | `settings.rs` | the trainer's settings of one model and one seed |

@@ -3,7 +3,7 @@
 //! A step is the forward pass of both towers, the in-batch loss, the backward pass, clipping and AdamW. Tokenizing is not part of
 //! it.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `workload.rs` | which model, pairs and engines: TOML |
 //! | `pairs.rs` | real pairs, read and chosen |

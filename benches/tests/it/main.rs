@@ -1,6 +1,6 @@
 //! The measurements against a served searcher whose answers are known, and against trec_eval.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `server.rs` | a searcher with known answers, and ways to misbehave |
 //! | `quality.rs` | what is measured there |

@@ -1,4 +1,4 @@
-//! Whether the tensors of a checkpoint are those that its configuration asks for, and their digests.
+//! Checks that the tensors of a checkpoint are those of its configuration, and computes their digests.
 
 use rayon::prelude::*;
 use safetensors::Dtype;

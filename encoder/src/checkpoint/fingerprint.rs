@@ -25,16 +25,16 @@ use serde_json::{Value, json};
 
 use crate::config::{Layout, Module, Tower, sha256};
 
-/// What the fingerprint says about one tensor.
+/// A tensor's part of the fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TensorRecord {
-    /// As the architecture names it.
+    /// Name in the architecture.
     pub(crate) name: String,
-    /// As stored.
+    /// Stored data type.
     pub(crate) dtype: String,
     /// Row-major.
     pub(crate) shape: Vec<usize>,
-    /// Of the stored bytes.
+    /// Digest of the stored bytes.
     pub(crate) sha256: String,
 }
 

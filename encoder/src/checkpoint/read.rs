@@ -13,13 +13,13 @@ use crate::error::Error;
 
 /// The weights of a module.
 pub(crate) const WEIGHTS: &str = "model.safetensors";
-/// Where large ones are split: the file of each tensor.
+/// Index of split weights: the file of each tensor.
 const INDEX: &str = "model.safetensors.index.json";
 
-/// What a file of the directory holds.
+/// The content of a file of the directory.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
-    /// What this file holds.
+    /// The content of this file.
     Copy(PathBuf),
     Json(Value),
     Weights(WeightFile),
@@ -135,7 +135,7 @@ impl Checkpoint {
 /// The tensors of one module.
 #[derive(Debug)]
 pub(crate) struct ModuleTensors<'a> {
-    /// Where they lie: the file, or the index of several.
+    /// Their place: the file, or the index of several.
     pub(crate) path: PathBuf,
     pub(crate) tensors: BTreeMap<String, &'a TensorData>,
 }
@@ -155,7 +155,7 @@ fn folders(layout: &Layout) -> BTreeSet<PathBuf> {
     layout.modules.iter().flat_map(of).chain([PathBuf::new()]).collect()
 }
 
-/// Whether a file of this name is part of what a model is opened from: settings and word lists.
+/// Whether a file of this name is one of the settings and word lists that a model is opened from.
 pub(crate) fn belongs(name: &str) -> bool {
     let kinds = [".json", ".txt", ".model"];
     kinds.iter().any(|kind| name.ends_with(kind)) && !name.starts_with('.') && name != MANIFEST

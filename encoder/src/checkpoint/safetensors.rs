@@ -21,7 +21,7 @@ const ALIGNMENT: usize = 8;
 /// The tensors of one file, by their stored names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WeightFile {
-    /// Where it was read from, or what it is to be; for errors.
+    /// Path of the file, for errors.
     pub(crate) path: PathBuf,
     /// Remarks that its writer left in it.
     pub(crate) metadata: Option<HashMap<String, String>>,

@@ -46,7 +46,7 @@ impl MappedFile {
 /// Computes the bytes of a tensor.
 type Compute = dyn Fn() -> Result<Vec<u8>, Error> + Send + Sync;
 
-/// Where bytes come from.
+/// Source of the bytes of a tensor.
 #[derive(Clone)]
 enum Bytes {
     Mapped(Arc<MappedFile>, Range<usize>),
@@ -66,7 +66,7 @@ impl TensorData {
         Self { dtype, shape, bytes: Bytes::Mapped(Arc::clone(file), range) }
     }
 
-    /// What `compute` gives, each time that it is asked for.
+    /// The result of `compute`, computed at each use.
     pub(crate) fn computed(
         dtype: Dtype,
         shape: Vec<usize>,
@@ -130,7 +130,7 @@ impl TensorData {
 }
 
 impl TensorData {
-    /// Whether a finite number of it is none in f32.
+    /// Whether a finite value of it is not finite in f32.
     pub(crate) fn exceeds_f32(&self) -> Result<bool, Error> {
         let wide = |eight: &[u8; 8]| f64::from_le_bytes(*eight);
         let beyond = |value: f64| value.is_finite() && !(value as f32).is_finite();

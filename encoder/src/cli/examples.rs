@@ -36,7 +36,7 @@ impl ExampleArguments {
     }
 }
 
-/// Says what was left out.
+/// Logs the skipped records.
 pub(crate) fn report(skipped: &Skipped) {
     if skipped.total() > 0 {
         let first = skipped.first.as_deref().unwrap_or("by design of the format");

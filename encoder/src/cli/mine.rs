@@ -50,7 +50,7 @@ pub(crate) struct Options {
     /// Keep the negatives that the examples have, without the scores that they came with
     #[arg(long)]
     keep: bool,
-    /// Of the random numbers
+    /// Seed of the sampling
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }

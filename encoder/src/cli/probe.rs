@@ -23,7 +23,7 @@ pub(crate) struct Options {
     /// Questions, and answers, to choose
     #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     pairs: u32,
-    /// Of the choice, the folds and the picture
+    /// Seed of the choice, the folds and the picture
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Print one JSON object

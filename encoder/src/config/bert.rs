@@ -130,7 +130,7 @@ impl BertConfig {
     /// MPNet's table of relative positions.
     pub(crate) const RELATIVE_BIAS: &str = "encoder.relative_attention_bias.weight";
 
-    /// What the parts of a layer are called.
+    /// Names of the parts of a layer.
     pub(crate) const fn names(&self) -> LayerNames {
         LayerNames::of(self.family)
     }
@@ -173,7 +173,7 @@ fn norm(name: &str, size: usize) -> [TensorSpec; 2] {
     ["weight", "bias"].map(|part| (format!("{name}.{part}"), vec![size]))
 }
 
-/// What a layer's parts are called, below the layer.
+/// Names of a layer's parts, below the layer.
 pub(crate) struct LayerNames {
     pub(crate) layers: &'static str,
     pub(crate) attention: [&'static str; 4],

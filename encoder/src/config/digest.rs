@@ -19,7 +19,7 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-/// The same JSON with the keys of every object sorted, so that rewriting a file does not rename a model.
+/// The same JSON with sorted keys in every object, so that rewriting a file does not change a model's fingerprint.
 pub(crate) fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

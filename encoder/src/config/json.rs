@@ -23,7 +23,7 @@ impl JsonFile {
         read_value(path)?.map(|value| Self::new(path.to_owned(), value)).transpose()
     }
 
-    /// What the file at `path` holds, or will hold.
+    /// The JSON content of the file at `path`.
     pub(crate) fn new(path: PathBuf, value: Value) -> Result<Self, Error> {
         match value {
             Value::Object(fields) => Ok(Self { path, fields }),

@@ -32,7 +32,7 @@ pub(crate) struct Layout {
     pub(crate) similarity: Option<String>,
 }
 
-/// What is put before a text, per tower; empty where the model has no prompt.
+/// Prompts of the towers, put before each text; empty where the model has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Prompts {
     pub(crate) question: String,
@@ -78,7 +78,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Whether both towers are one.
+    /// Whether both towers are the same.
     pub(crate) fn is_siamese(&self) -> bool {
         self.routes[0] == self.routes[1]
     }
@@ -106,7 +106,7 @@ impl Layout {
         self.truncate_dim.is_none() && Tower::BOTH.into_iter().all(ends)
     }
 
-    /// What each tower runs, and how long its vectors are: modules fit those before them, and both towers each other.
+    /// The modules of each tower and the length of its vectors: modules fit those before them, and both towers each other.
     pub(crate) fn towers(&self) -> Result<[Route; 2], Error> {
         let [question, answer] = [self.steps(Tower::Question)?, self.steps(Tower::Answer)?];
         if question.dim != answer.dim {
@@ -159,7 +159,7 @@ impl Layout {
     }
 }
 
-/// What a tower runs next.
+/// The next module of a tower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The module at this place.
@@ -168,7 +168,7 @@ pub(crate) enum Step {
     OwnProjection(usize),
 }
 
-/// What one tower runs.
+/// The modules of one tower.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) steps: Vec<Step>,

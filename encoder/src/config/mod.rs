@@ -1,4 +1,4 @@
-//! What a model directory says about itself, as plain data: no tensor, no network.
+//! The configuration files of a model directory as plain data: no tensor, no network.
 //!
 //! | file | what |
 //! |---|---|

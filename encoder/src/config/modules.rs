@@ -56,7 +56,7 @@ impl Module {
         }
     }
 
-    /// Whether a checkpoint may hold a tensor of this name that the module does not use.
+    /// Whether a checkpoint may contain a tensor of this name that the module does not use.
     pub(crate) fn may_hold(&self, name: &str) -> bool {
         matches!(self, Self::Transformer(_)) && Architecture::is_unused(name)
     }
@@ -78,7 +78,7 @@ impl Module {
 pub(crate) struct Placed {
     /// Its folder below the model's; empty for the model's own.
     pub(crate) id: String,
-    /// Where its settings and its tokenizer are read from.
+    /// Folder of its settings and its tokenizer.
     pub(crate) folder: PathBuf,
     pub(crate) module: Module,
 }
@@ -119,7 +119,7 @@ impl PoolingMode {
     const ALL: [Self; 6] =
         [Self::Cls, Self::Max, Self::Mean, Self::MeanSqrtLength, Self::WeightedMean, Self::LastToken];
 
-    /// As sentence-transformers writes it.
+    /// Its name in the files of sentence-transformers.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cls => "cls",
@@ -151,17 +151,17 @@ const CLASSIC_FLAGS: [(&str, &str); 6] = [
 pub(crate) struct PoolingConfig {
     /// The vectors of several modes are concatenated in this order.
     pub(crate) modes: Vec<PoolingMode>,
-    /// Whether the prompt's tokens take part.
+    /// Whether the tokens of the prompt are pooled too.
     pub(crate) include_prompt: bool,
 }
 
 impl PoolingConfig {
-    /// What a model without a pooling module gets.
+    /// The pooling of a model without a pooling module.
     pub(crate) fn mean() -> Self {
         Self { modes: vec![PoolingMode::Mean], include_prompt: true }
     }
 
-    /// What DPR takes.
+    /// DPR's pooling.
     pub(crate) fn cls() -> Self {
         Self { modes: vec![PoolingMode::Cls], ..Self::mean() }
     }
@@ -228,7 +228,7 @@ pub(crate) struct MultiHopConfig {
     pub(crate) inner: usize,
     /// Weighted means, which stand side by side.
     pub(crate) hops: usize,
-    /// Whether the prompt's tokens take part.
+    /// Whether the tokens of the prompt are pooled too.
     pub(crate) include_prompt: bool,
 }
 
@@ -263,7 +263,7 @@ impl MultiHopConfig {
     }
 }
 
-/// What follows a dense layer, by the last part of its torch class path.
+/// The activation after a dense layer, by the last part of its torch class path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activation {
     Identity,

@@ -14,7 +14,7 @@ use crate::error::Error;
 /// More layers than anybody stacks.
 const MOST_LAYERS: usize = 256;
 
-/// What carries the state from token to token.
+/// The recurrent cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cell {
     /// Long short-term memory (Hochreiter and Schmidhuber 1997), with a forget gate.

@@ -1,4 +1,4 @@
-//! What two towers have in common: one table of three parts, and the five variants that are named in it.
+//! Parameter sharing of two towers: one table of three parts, and the five named variants.
 //!
 //! | | token embedder | transformer | projection |
 //! |---|---|---|---|
@@ -47,7 +47,7 @@ pub enum Part {
     TokenEmbedder,
     /// All other tensors of the transformer.
     Transformer,
-    /// What follows the pooling.
+    /// The projection after the pooling.
     Projection,
 }
 
@@ -59,7 +59,7 @@ pub struct Sharing {
     pub token: Tie,
     /// All other tensors of the transformer.
     pub transformer: Tie,
-    /// What follows the pooling.
+    /// The projection after the pooling.
     pub projection: Tie,
 }
 

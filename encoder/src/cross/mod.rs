@@ -9,7 +9,7 @@
 //! | `padded.rs` | packed tokens to rows of one length, and back |
 //! | `side.rs` | cross attention, feed-forward block and aggregator of one side |
 //!
-//! What the paper leaves open, and what is done here:
+//! Choices where the paper leaves them open:
 //!
 //! - *The encoder.* It names `Encoder_cross` as well as `Encoder_dual` and shows two, so the default is an encoder of its own that starts from
 //!   the same pretrained one ([`CrossEncoder::Separate`]). That doubles the cost of a step; with [`CrossEncoder::Shared`] the cross-encoder branch
@@ -41,7 +41,7 @@ use side::Side;
 
 /// Prefix of the names of the branch's own tensors.
 const PREFIX: &str = "cross/";
-/// What the names of its encoder's tensors begin with.
+/// Prefix of the names of its encoder's tensors.
 const ENCODER_PREFIX: &str = "cross/encoder/";
 
 /// Vectors of matched questions and answers, `[b, dim]` each and in f32, not normalised.

@@ -7,7 +7,7 @@ use tch::{TchError, Tensor};
 
 use crate::nn::Output;
 
-/// Where the tokens of some texts stand in rows of one length, in the order of the texts.
+/// Positions of the tokens of some texts in padded rows, in the order of the texts.
 #[derive(Debug)]
 pub(super) struct Padded {
     texts: i64,

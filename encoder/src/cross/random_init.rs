@@ -27,7 +27,7 @@ impl RandomInit {
         }
     }
 
-    /// What the names of the next tensors begin with.
+    /// Prefix of the names of the next tensors.
     pub(super) fn within(&mut self, prefix: String) {
         self.prefix = prefix;
     }

@@ -8,7 +8,7 @@ use crate::error::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CrossEncoder {
-    /// Those of an encoder of its own, from the same pretrained one.
+    /// Those of its own encoder, initialised from the same pretrained one.
     #[default]
     Separate,
     /// Those of the dual encoder.
@@ -34,7 +34,7 @@ pub enum Aggregator {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CrossSettings {
-    /// Whose token vectors are read.
+    /// The source of the token vectors.
     pub encoder: CrossEncoder,
     /// Attention heads; they have to divide the size of a token vector.
     pub heads: usize,

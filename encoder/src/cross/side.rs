@@ -8,7 +8,7 @@ use crate::config::{HiddenActivation, MultiHopConfig, PoolingConfig};
 use crate::error::Error;
 use crate::nn::{FeedForward, LayerNorm, Linear, MultiHop, Output, Parameters, Pooling};
 
-/// As in BERT.
+/// Epsilon of the normalisation, as in BERT.
 const EPSILON: f64 = 1e-12;
 
 #[derive(Debug)]

@@ -24,7 +24,7 @@ pub struct PairOptions {
     pub question_tokens: usize,
     /// Longest answer.
     pub answer_tokens: usize,
-    /// Whether a passage's title stands before its text, as in evaluation.
+    /// Whether a passage's title precedes its text, as in evaluation.
     pub titles: bool,
 }
 

@@ -30,7 +30,7 @@ pub struct TrainBatch {
 }
 
 impl TrainBatch {
-    /// Whether the mask takes out anything.
+    /// Whether the mask excludes anything.
     pub fn excludes(&self) -> bool {
         self.excluded.contains(&true)
     }

@@ -32,9 +32,9 @@ pub enum DataError {
         "a batch of {batch} is larger than the data: {examples} examples. Use a batch of at most {examples}, or more data"
     )]
     BatchSize {
-        /// As asked for.
+        /// The requested number.
         batch: usize,
-        /// As there are.
+        /// The available number.
         examples: usize,
     },
     /// Hard negatives that no example has.
@@ -44,9 +44,9 @@ pub enum DataError {
     NoNegatives {
         /// Name of the stage.
         stage: String,
-        /// As asked for.
+        /// The requested number.
         wanted: usize,
-        /// As there are.
+        /// Number of examples.
         examples: usize,
     },
     /// A batch of nothing.
@@ -69,9 +69,9 @@ pub enum DataError {
         "the checkpoint was written over other training data: expected digest {expected}, got: {got}. Train over the same data, lengths and tokenizer, or start a new run"
     )]
     OtherData {
-        /// As the checkpoint says.
+        /// The digest in the checkpoint.
         expected: String,
-        /// As computed.
+        /// The computed digest.
         got: String,
     },
     /// Options of mining that contradict each other.
@@ -79,9 +79,9 @@ pub enum DataError {
     Option {
         /// The option.
         what: &'static str,
-        /// What would do.
+        /// Values that are accepted.
         expected: String,
-        /// As given.
+        /// The given value.
         got: String,
     },
     /// A vector that is not finite, or of another length.
@@ -91,7 +91,7 @@ pub enum DataError {
         what: &'static str,
         /// Rows times dimension.
         expected: usize,
-        /// As given.
+        /// The given value.
         got: usize,
     },
     /// A searcher that cannot be asked.
@@ -106,7 +106,7 @@ pub enum DataError {
         url: String,
         /// Fingerprint of the model that mines.
         expected: String,
-        /// Of the index's.
+        /// Fingerprint of the index's model.
         got: String,
     },
     /// The thread that works ahead gave nothing in time.

@@ -40,7 +40,7 @@ pub struct MineOptions {
     pub margin: Option<Margin>,
     /// Sample them from the window instead of taking the best.
     pub sample: bool,
-    /// Of the random numbers.
+    /// Seed of the sampling.
     pub seed: u64,
     /// Keep the negatives that an example already has, before the new ones and without the scores that they came with.
     pub keep: bool,
@@ -77,7 +77,7 @@ impl MineOptions {
     }
 }
 
-/// What mining did.
+/// Counts of a mining run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mined {
     /// Examples.

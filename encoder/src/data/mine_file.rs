@@ -15,7 +15,7 @@ use super::texts::halves;
 use crate::model::Model;
 use crate::tokenize::Budget;
 
-/// What mining did, and what it read.
+/// Counts of a mining run, and of its input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MinedFile {
     /// Counts.
@@ -26,7 +26,7 @@ pub struct MinedFile {
     pub skipped: Skipped,
 }
 
-/// What negatives are found among.
+/// The candidates for negatives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Candidates<'a> {
     /// The positives of all examples.

@@ -18,7 +18,7 @@ use crate::tokenize::Budget;
 /// Hits of one call, each with its document: some MiB of usual passages, where a message may have 64.
 const HITS_OF_A_CALL: usize = 8192;
 
-/// What is known to answer a question.
+/// The known answers of a question.
 #[derive(Debug, Default)]
 struct Known {
     keys: HashSet<String>,

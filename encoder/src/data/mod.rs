@@ -1,4 +1,4 @@
-//! What training reads: tokenized examples in compact memory, and batches of them in an order that can be taken up again.
+//! Training data: tokenized examples in compact memory, and resumable batches of them.
 //!
 //! ```text
 //! examples (dyad-corpus) -> Pairs -> Sampler(seed, cursor) -> collate ==Prefetch==> TrainBatch

@@ -104,7 +104,7 @@ impl Pairs {
         self.scores.get(member as usize).copied().filter(|score| !score.is_nan())
     }
 
-    /// What equal answers have in common.
+    /// The class of equal answers.
     pub fn class(&self, answer: u32) -> u32 {
         self.classes.get(answer as usize).copied().unwrap_or(answer)
     }

@@ -70,7 +70,7 @@ pub(super) fn plan(pairs: &Pairs, batch: usize, seed: u64, epoch: u64, positive:
     planned
 }
 
-/// What a batch holds so far.
+/// The batch so far.
 #[derive(Debug, Default)]
 struct Filled {
     size: usize,
@@ -81,7 +81,7 @@ struct Filled {
 }
 
 impl Filled {
-    /// Takes an example if it fits.
+    /// Adds an example if it fits.
     fn take(&mut self, pairs: &Pairs, (example, positive): (u32, u32)) -> bool {
         let (class, known) = (pairs.class(pairs.answer(positive)), pairs.known(pairs.question(example)));
         // The class is among those known, so equal answers are met here too.

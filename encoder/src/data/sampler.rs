@@ -13,7 +13,7 @@ use super::plan::{Plan, plan};
 const POSITIVE: u64 = 2;
 const NEGATIVES: u64 = 3;
 
-/// Where a run stands: the next batch.
+/// Position of a run: the next batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cursor {
@@ -23,14 +23,14 @@ pub struct Cursor {
     pub position: u64,
 }
 
-/// What becomes of the examples that do not fill a last batch.
+/// Handling of the examples that do not fill a last batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Last {
-    /// They are left out of this epoch; which ones changes from epoch to epoch.
+    /// They are dropped in this epoch; which ones changes from epoch to epoch.
     #[default]
     Drop,
-    /// They make a smaller batch.
+    /// They form a smaller batch.
     Keep,
 }
 
@@ -38,23 +38,23 @@ pub enum Last {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerOptions {
-    /// Of all random numbers.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Examples of a batch.
     pub batch: usize,
     /// Hard negatives of each question; fewer where an example has fewer.
     pub negatives: usize,
-    /// What becomes of an incomplete last batch.
+    /// Handling of an incomplete last batch.
     pub last: Last,
 }
 
-/// A sampler as a checkpoint keeps it.
+/// The state of a sampler in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerState {
     /// [`Pairs::digest`].
     pub data: String,
-    /// As they were.
+    /// The options.
     pub options: SamplerOptions,
     /// The next batch.
     pub cursor: Cursor,
@@ -111,12 +111,12 @@ impl Sampler {
         Ok(self)
     }
 
-    /// What a checkpoint keeps.
+    /// The state that a checkpoint stores.
     pub fn state(&self) -> SamplerState {
         SamplerState { data: self.pairs.digest().to_owned(), options: self.options, cursor: self.cursor }
     }
 
-    /// What it draws from.
+    /// The examples.
     pub fn pairs(&self) -> &Arc<Pairs> {
         &self.pairs
     }

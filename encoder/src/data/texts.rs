@@ -11,7 +11,7 @@ use crate::tokenize::Tokens;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Texts {
     ids: Vec<u32>,
-    /// Where each text ends.
+    /// End of each text.
     ends: Vec<usize>,
     truncated: Vec<bool>,
 }

@@ -1,4 +1,4 @@
-//! What to embed, and how a job ends.
+//! An embedding job and its outcome.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::config::Tower;
 use crate::error::Error;
 use crate::tokenize::Budget;
 
-/// What to embed, and where to.
+/// An embedding job.
 #[derive(Debug, Clone)]
 pub struct EmbedJob {
     /// File, BEIR folder, or `-` for standard input.
     pub corpus: PathBuf,
     /// How to read it.
     pub read: ReadOptions,
-    /// Whose prompt the documents get.
+    /// The tower whose prompt the documents get.
     pub tower: Tower,
     /// Size of a batch.
     pub budget: Budget,
@@ -44,7 +44,7 @@ pub enum Outcome {
     Embedded(Report),
 }
 
-/// What a run did.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The whole set.

@@ -13,15 +13,15 @@ pub(crate) struct Progress {
     total_bytes: Option<u64>,
     first_byte: u64,
     window: Window,
-    /// Of whole windows.
+    /// Totals of finished windows.
     documents: u64,
     tokens: u64,
 }
 
-/// The window under way.
+/// The current window.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    /// Where it begins and ends, in bytes.
+    /// Its first byte, and the byte after its last.
     begin: u64,
     end: u64,
     documents: usize,

@@ -1,4 +1,4 @@
-//! What an earlier run has left: parts whose documents are still the same stay, rows of others are used again one by one.
+//! The state of an earlier run: parts whose documents are unchanged are kept, and rows of others are reused one by one.
 //!
 //! A file is read once to its end before anything is embedded: what is flawed, how much room the vectors take and where the
 //! corpus has changed is then known. A stream is compared with the parts as far as they go.
@@ -36,7 +36,7 @@ struct Compared {
     /// Parts whose documents are still the same, and their documents.
     kept: usize,
     documents: u64,
-    /// Of the documents after these: how many were read, and the bytes of their keys.
+    /// The documents after these: how many were read, and the bytes of their keys.
     new: u64,
     key_bytes: u64,
 }

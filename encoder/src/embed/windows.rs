@@ -23,19 +23,18 @@ const WINDOWS_AHEAD: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) documents: Vec<Document>,
-    /// By document: its vector, where an earlier run has made it.
+    /// Vector of each document, where an earlier run has made it.
     pub(crate) earlier: Vec<Option<Vec<f32>>>,
-    /// Of the other documents.
+    /// Tokens of the documents without one.
     pub(crate) tokens: Vec<Tokens>,
     /// Bytes of the corpus on disk that were read by the end of this window.
     pub(crate) bytes_read: u64,
 }
 
-/// What the reader thread sends: windows, then `None` at the end of the corpus, so that a thread that died is told from
-/// one that is done.
+/// Messages of the reader thread: windows, then `None` at the end of the corpus, so that a panic is not mistaken for the end.
 pub(crate) type Sent = Result<Option<Window>, JobError>;
 
-/// Where windows come from.
+/// Source of the windows.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) reader: CorpusReader,

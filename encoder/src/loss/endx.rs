@@ -24,13 +24,13 @@ impl Ramp {
 /// Weights of the four terms of equation 12.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GeometryWeights {
-    /// Of answers given a question.
+    /// Weight of answers given a question.
     pub a_q: f64,
-    /// Of questions given a question.
+    /// Weight of questions given a question.
     pub q_q: f64,
-    /// Of questions given an answer.
+    /// Weight of questions given an answer.
     pub q_a: f64,
-    /// Of answers given an answer.
+    /// Weight of answers given an answer.
     pub a_a: f64,
 }
 
@@ -38,19 +38,19 @@ pub struct GeometryWeights {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Endx {
-    /// Of the dual encoder's own loss.
+    /// Weight of the dual encoder's own loss.
     pub dual: f64,
-    /// Of the cross encoder's own loss.
+    /// Weight of the cross encoder's own loss.
     pub cross: f64,
-    /// Of the geometry alignment.
+    /// Weight of the geometry alignment.
     pub geometry: f64,
-    /// Of answers given a question.
+    /// Weight of answers given a question.
     pub a_q: Ramp,
-    /// Of questions given a question.
+    /// Weight of questions given a question.
     pub q_q: Ramp,
-    /// Of questions given an answer.
+    /// Weight of questions given an answer.
     pub q_a: Ramp,
-    /// Of answers given an answer.
+    /// Weight of answers given an answer.
     pub a_a: Ramp,
 }
 

@@ -15,7 +15,7 @@ const NO_TARGET: i64 = -100;
 pub struct InBatch {
     /// How like a question and a document are.
     pub similarity: Similarity,
-    /// What scores are divided by.
+    /// Divisor of the scores.
     pub temperature: Temperature,
     /// Adds the loss from documents to questions, over the batch's positives only: a hard negative has no question of its own
     /// (Ni et al. 2022, section 3.1, after Yang et al. 2019, "Improving Multilingual Sentence Embedding using Bi-directional

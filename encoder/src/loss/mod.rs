@@ -1,4 +1,4 @@
-//! What training makes small: losses over vectors and scores, each differentiable and a single number.
+//! Losses over vectors and scores, each differentiable and a scalar.
 //!
 //! | file | what | source |
 //! |---|---|---|

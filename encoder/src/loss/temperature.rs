@@ -9,10 +9,10 @@ use crate::nn::Parameter;
 /// f32 tells apart.
 const BOUNDS: [f64; 2] = [0.001, 100.0];
 
-/// What scores are divided by before the softmax.
+/// Divisor of the scores before the softmax.
 #[derive(Debug)]
 pub enum Temperature {
-    /// The same throughout; GTR takes 0.01.
+    /// A constant; GTR uses 0.01.
     Fixed(f64),
     /// A number that learns. Its logarithm is what is held, so that it stays positive and a step changes it by a factor
     /// (Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision", section 2.5).
@@ -38,7 +38,7 @@ impl Temperature {
         Ok(Self::Learned { log: log.map_err(torch("making the temperature"))? })
     }
 
-    /// What an optimizer has to know, if it learns.
+    /// The parameter for the optimizer, if it is trained.
     pub fn parameter(&self) -> Option<Parameter> {
         match self {
             Self::Fixed(_) => None,
@@ -48,7 +48,7 @@ impl Temperature {
         }
     }
 
-    /// As it is now.
+    /// The current value.
     pub fn value(&self) -> Result<f64, TchError> {
         match self {
             Self::Fixed(temperature) => Ok(*temperature),

@@ -22,7 +22,7 @@ const BATCHES_PER_WORKER: usize = 2;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchEncoder {
     pub(crate) tower: Tower,
-    /// Of each text.
+    /// Number of tokens of the prompt, which each text begins with.
     pub(crate) prompt_tokens: usize,
     pub(crate) length: VectorLength,
     pub(crate) budget: Budget,

@@ -1,4 +1,4 @@
-//! What a model is made of, for people: modules, towers, tensors that are one, and how much memory they take.
+//! A readable description of a model: modules, towers, shared tensors, memory.
 
 use crate::checkpoint::{Manifest, ModuleRecords, SharedTensor};
 use crate::config::{Layout, Sharing};
@@ -23,7 +23,7 @@ pub struct ModuleContents {
 pub struct Contents {
     /// Each once.
     pub modules: Vec<ModuleContents>,
-    /// What the towers have in common, where the model says so.
+    /// The sharing of the towers, where the model states it.
     pub sharing: Option<Sharing>,
     /// Tensors inside several modules that are one: name, and the modules.
     pub shared_tensors: Vec<(String, Vec<String>)>,

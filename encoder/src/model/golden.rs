@@ -8,7 +8,7 @@ use crate::config::Tower;
 use crate::device::{Compute, Dtype, OperatorThreads};
 use crate::error::Error;
 
-/// What a new model is measured with: short and long, another script, digits, and a text of one letter.
+/// Texts whose vectors verify a new model: short and long, another script, digits, and a text of one letter.
 const TEXTS: [&str; 6] = [
     "who won super bowl 50",
     "What is the difference between a siamese and an asymmetric dual encoder?",

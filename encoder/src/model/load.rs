@@ -13,7 +13,7 @@ use crate::nn::{
     Dense, Loaded, MultiHop, Padding, Parameter, Parameters, Pooling, Transformer, WeightForm, by_kernels,
 };
 
-/// What a model is opened for.
+/// The use that a model is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Weights do not change and are packed for speed.
@@ -22,13 +22,13 @@ pub enum Mode {
     Training,
 }
 
-/// What was loaded.
+/// A loaded model.
 pub(super) struct LoadedModules {
     pub(super) modules: Vec<Loaded>,
-    /// What is to be learned or is frozen, each tensor once; empty for inference.
+    /// The trained and frozen tensors, each once; empty for inference.
     pub(super) parameters: Vec<Parameter>,
     pub(super) padding: Padding,
-    /// Whether products are those of our kernels.
+    /// Whether products use our kernels.
     pub(super) by_kernels: bool,
 }
 
@@ -107,7 +107,7 @@ fn own_projection(config: &TransformerConfig) -> Option<DenseConfig> {
     Some(DenseConfig { in_features, out_features, bias: true, activation: Activation::Identity })
 }
 
-/// Hands out one module's tensors.
+/// Provides the tensors of one module.
 struct Source<'b, 'a> {
     tensors: ModuleTensors<'a>,
     placed: &'b Placed,
@@ -122,7 +122,7 @@ impl Source<'_, '_> {
         ties.iter().position(has)
     }
 
-    /// Whether training leaves a tensor as it is.
+    /// Whether a tensor is frozen in training.
     fn is_frozen(&self, tensor: &str) -> bool {
         let part = match &self.placed.module {
             Module::Transformer(config) if config.architecture.token_table() == tensor => Part::TokenEmbedder,

@@ -12,7 +12,7 @@ use crate::error::{Error, torch};
 use crate::nn::{Exec, Network, Parameter, Pool};
 use crate::tokenize::{Splitter, SplitterSettings, Tokenizer};
 
-/// What a model is, for people, peers and indexes.
+/// A model's identity, for people, peers and indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
     /// The directory's name.
@@ -25,7 +25,7 @@ pub struct ModelInfo {
     pub max_tokens: usize,
     /// Longest input of the question tower.
     pub max_question_tokens: usize,
-    /// Where the weights lie.
+    /// Device of the weights.
     pub device: Device,
     /// Number type of the computation.
     pub dtype: Dtype,
@@ -153,22 +153,22 @@ impl Model {
         Ok(self)
     }
 
-    /// What was opened.
+    /// Name, fingerprint and sizes.
     pub fn info(&self) -> &ModelInfo {
         &self.info
     }
 
-    /// What the model is made of.
+    /// Modules, towers and shared tensors.
     pub fn contents(&self) -> &Contents {
         &self.contents
     }
 
-    /// What is learned and what is frozen, every tensor once, in the order of modules; nothing in [`Mode::Inference`].
+    /// The trained and frozen tensors, each once, in the order of modules; nothing in [`Mode::Inference`].
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
 
-    /// What the towers have in common, where the model says so.
+    /// The sharing of the towers, where the model states it.
     pub fn sharing(&self) -> Option<Sharing> {
         self.sharing
     }

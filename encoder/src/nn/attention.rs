@@ -37,7 +37,7 @@ pub(crate) struct AttentionShape {
     pub(crate) head_size: usize,
     /// Maps with a bias vector.
     pub(crate) bias: bool,
-    /// What scores are multiplied with; `1 / sqrt(head_size)` where absent.
+    /// Factor of the scores; `1 / sqrt(head_size)` where absent.
     pub(crate) scale: Option<f64>,
 }
 
@@ -186,7 +186,7 @@ mod tests {
     use super::super::packed::Run;
     use super::*;
 
-    /// Of one head of one text, as the paper has it.
+    /// Attention of one head of one text, by the equation of the paper.
     fn slow([query, key, value]: &[Tensor; 3], bias: Option<Tensor>) -> Tensor {
         let mut scores = query.matmul(&key.transpose(0, 1)) / (query.size()[1] as f64).sqrt();
         if let Some(bias) = bias {

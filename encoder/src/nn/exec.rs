@@ -9,7 +9,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use crate::device::{OperatorThreads, set_operator_threads};
 use crate::error::Error;
 
-/// What computes where both can.
+/// The implementation, where there are several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// Torch's operators, each on all threads.
@@ -34,7 +34,7 @@ impl Exec {
         if threads > 1 { Self { threads, backend: Backend::Torch } } else { Self::ONE_THREAD }
     }
 
-    /// Whether kernels of our own may be used.
+    /// Whether our own kernels may be used.
     pub(super) fn by_kernels(self) -> bool {
         self.backend == Backend::Kernels
     }

@@ -66,7 +66,7 @@ pub enum VectorLength {
     /// 1: what a cosine needs, and what is served.
     #[default]
     Unit,
-    /// As the last module before the normalisation gives it, for losses by inner product.
+    /// The output of the last module before the normalisation, for losses by inner product.
     Raw,
 }
 
@@ -74,7 +74,7 @@ pub enum VectorLength {
 #[derive(Debug, Clone)]
 pub(crate) struct Network {
     pub(crate) modules: Vec<Loaded>,
-    /// Of the question tower and the answer tower; of a siamese encoder they are equal.
+    /// The question tower and the answer tower; equal for a siamese encoder.
     pub(crate) routes: [Route; 2],
     pub(crate) device: Device,
     pub(crate) padding: Padding,
@@ -164,7 +164,7 @@ impl Network {
     }
 }
 
-/// What a step of a route runs.
+/// A step of a route.
 #[derive(Debug, Clone, Copy)]
 enum Layer<'a> {
     Module(&'a Loaded),

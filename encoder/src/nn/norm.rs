@@ -25,7 +25,7 @@ impl LayerNorm {
         Ok(Self { weight, bias, size: size as i64, epsilon })
     }
 
-    /// Of the sum of what a product has just made and what it was made from.
+    /// Normalises the sum of a product and its residual input.
     pub(crate) fn of_sum(&self, exec: Exec, mut made: Tensor, input: &Tensor) -> Result<Tensor, TchError> {
         let plain = [&made, input, &self.weight, &self.bias].iter().all(|tensor| !tensor.requires_grad());
         if plain

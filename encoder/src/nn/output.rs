@@ -1,4 +1,4 @@
-//! What a forward pass gives: the vectors of a batch, and the token vectors that they are made from.
+//! The output of a forward pass: the vectors of a batch, and the token vectors that they are made from.
 
 use tch::{TchError, Tensor};
 
@@ -14,9 +14,9 @@ pub struct Output {
     packed: Packed,
     /// In the order of the texts.
     vectors: Tensor,
-    /// Of each text: its first row in `tokens`, and its number of tokens.
+    /// First row of each text in `tokens`, and its number of tokens.
     rows: Vec<(i64, i64)>,
-    /// Of each text: its place in the batch.
+    /// Place of each text in the batch.
     #[cfg_attr(not(feature = "train"), expect(dead_code, reason = "read by training"))]
     places: Tensor,
 }
@@ -75,12 +75,12 @@ impl Output {
         &self.packed
     }
 
-    /// Of each text: its first row in [`Self::tokens`], and its number of tokens.
+    /// First row of each text in [`Self::tokens`], and its number of tokens.
     pub(crate) fn rows(&self) -> &[(i64, i64)] {
         &self.rows
     }
 
-    /// What is in the order of the batch, `[texts, ..]`, in the order of the texts.
+    /// Reorders `[texts, ..]` from the order of the batch to the order of the texts.
     pub(crate) fn in_order_of_texts(&self, batch: &Tensor) -> Result<Tensor, TchError> {
         batch.f_index_select(0, &self.places)
     }

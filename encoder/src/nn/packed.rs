@@ -16,11 +16,11 @@ pub(crate) struct Run {
     /// The first token of its first row.
     pub(crate) first: i64,
     pub(crate) rows: i64,
-    /// Of each row.
+    /// Tokens of each row.
     pub(crate) tokens: i64,
 }
 
-/// Token ids and where they stand.
+/// Token ids and their positions.
 #[derive(Debug)]
 pub(crate) struct Packed {
     /// `[t]`, whole numbers.

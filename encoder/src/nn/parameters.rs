@@ -4,17 +4,17 @@ use tch::Tensor;
 
 use crate::error::Error;
 
-/// What becomes of the weights of affine maps.
+/// Form of the weights of affine maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum WeightForm {
     /// They do not change, and are packed for the fastest product.
     #[default]
     Fixed,
-    /// The same, rounded to int8.
+    /// Not trained, and rounded to int8.
     Int8,
-    /// They are learned: the network computes from them as they are, and keeps no copies that a step would leave as they were.
+    /// Trained: the network computes from the tensors themselves and keeps no copies that a step would make stale.
     Learned,
-    /// They are learned in f32, and products of them are in bfloat16 (mixed precision, Micikevicius et al. 2018).
+    /// Trained in f32, with products in bfloat16 (mixed precision, Micikevicius et al. 2018).
     Mixed,
 }
 
@@ -25,12 +25,12 @@ impl WeightForm {
     }
 }
 
-/// Hands out the tensors of one network by the names of its architecture.
+/// Provides the tensors of one network by their names in the architecture.
 pub(crate) trait Parameters {
     /// A tensor of exactly this shape, on the model's device and in its number type.
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error>;
 
-    /// What becomes of the weights of maps.
+    /// Form of the weights of maps.
     fn form(&self) -> WeightForm {
         WeightForm::Fixed
     }
@@ -48,7 +48,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// The same tensor once more, not a copy of it.
+    /// The same tensor, not a copy of it.
     #[must_use]
     pub fn shallow_clone(&self) -> Self {
         Self { name: self.name.clone(), tensor: self.tensor.shallow_clone(), frozen: self.frozen }

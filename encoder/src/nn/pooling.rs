@@ -60,7 +60,7 @@ mod tests {
     use super::super::packed::Run;
     use super::*;
 
-    /// Of the tokens of one text, `at` counted from 0, as sentence-transformers documents each mode.
+    /// Weight of token `at` (from 0) of a text, as sentence-transformers documents each mode.
     fn slow(mode: PoolingMode, tokens: &[Vec<f32>], prompt: usize) -> Vec<f32> {
         let of = |value: &dyn Fn(usize, f32) -> f32, start: f32, fold: &dyn Fn(f32, f32) -> f32| {
             let column =

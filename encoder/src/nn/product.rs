@@ -25,15 +25,15 @@ const ONEDNN_ROWS: i64 = 64;
 
 /// How many tokens a batch is padded to.
 ///
-/// oneDNN compiles a kernel for every number of rows that it meets, and keeps a thousand of them. Batches of real texts have
-/// as many numbers of tokens as there are batches; rounded up, a few dozen are left, for 3 % more rows at most in a full batch.
+/// oneDNN compiles a kernel for every number of rows, and caches a thousand of them. Nearly every batch of real texts has a
+/// number of tokens of its own; rounded up, a few dozen remain, for at most 3 % more rows in a full batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Padding {
-    /// To what they are: no product is oneDNN's.
+    /// No padding: no product is oneDNN's.
     No,
-    /// Where there are many: f32 products of few rows are torch's.
+    /// Only of large batches: f32 products of few rows are torch's.
     Many,
-    /// Always: int8 and the half precisions have oneDNN's products alone.
+    /// Always: all products of int8 and the half precisions are oneDNN's.
     All,
 }
 
@@ -52,7 +52,7 @@ impl Padding {
 /// A map's weight as its product takes it.
 #[derive(Debug, Clone)]
 enum Weight {
-    /// As our kernel takes it, with the bias.
+    /// The weight packed for our kernel, with the bias.
     Panels(Arc<Panels>),
     /// `[out, in]`.
     Torch(SharedTensor),
@@ -62,7 +62,7 @@ enum Weight {
     Int8 { values: SharedTensor, steps: SharedTensor },
 }
 
-/// Whether products in f32 on the CPU are our kernel's: they then share the cores themselves.
+/// Whether products in f32 on the CPU use our kernel, which splits the work over threads itself.
 pub(crate) fn by_kernels() -> bool {
     kernels::can_multiply()
 }
@@ -76,10 +76,10 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// Of a weight `[out, in]`, rounded if `int8`, and a bias `[out]`.
+    /// Makes a product of a weight `[out, in]`, rounded if `int8`, and a bias `[out]`.
     pub(super) fn of(weight: Tensor, bias: Option<Tensor>, int8: bool) -> Result<Self, TchError> {
         let weight = if int8 {
-            let (values, steps) = rounded(&weight)?;
+            let (values, steps) = quantize(&weight)?;
             let values = values.f_transpose(0, 1)?.f_contiguous()?.into();
             Weight::Int8 { values, steps: steps.f_squeeze_dim(1)?.into() }
         } else if let Some(panels) = kernels::pack_weights(&weight, bias.as_ref())? {
@@ -186,7 +186,7 @@ fn by_int8(
 ) -> Result<Tensor, TchError> {
     let kernels = exec.by_kernels();
     let by_kernel = if kernels { kernels::quantize_rows(input)? } else { None };
-    let (input, worth) = by_kernel.map_or_else(|| rounded(input), Ok)?;
+    let (input, worth) = by_kernel.map_or_else(|| quantize(input), Ok)?;
     let sums = input.f_internal_int_mm(values)?;
     if kernels && let Some(outputs) = kernels::dequantize(&sums, &worth, steps, bias)? {
         return Ok(outputs);
@@ -199,7 +199,7 @@ fn by_int8(
 }
 
 /// Rows `[n, m]` of numbers as int8, and what one step of each row is worth, `[n, 1]`.
-fn rounded(rows: &Tensor) -> Result<(Tensor, Tensor), TchError> {
+fn quantize(rows: &Tensor) -> Result<(Tensor, Tensor), TchError> {
     // Two reductions that are vectorised; those of `norm` and `aminmax` are not, and took ten times as long.
     let mut largest = rows.f_amax([1], true)?.f_maximum(&rows.f_amin([1], true)?.f_neg_()?)?;
     let steps = largest.f_clamp_min_(f64::from(SMALLEST))?.f_div_scalar_(f64::from(LARGEST))?;

@@ -101,7 +101,7 @@ fn kernels_give_the_states_of_operators() {
     }
 }
 
-/// What a configuration says without a network is what the network asks for.
+/// The tensors that a configuration lists without a network are those that the network loads.
 #[test]
 fn networks_take_the_tensors_that_their_configuration_lists() {
     let recurrent = |cell, bidirectional| {

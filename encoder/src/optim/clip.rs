@@ -8,7 +8,7 @@ use crate::error::{Error, torch};
 /// Keeps the division defined, as in `torch.nn.utils.clip_grad_norm_`.
 const SMALL: f64 = 1e-6;
 
-/// What to do with gradients that are not finite.
+/// Handling of gradients that are not finite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NotFinite {
@@ -25,11 +25,11 @@ pub enum NotFinite {
 pub struct Clipping {
     /// The largest norm of all gradients together; longer ones are scaled down to it. Positive; `None` for any.
     pub max_norm: Option<f64>,
-    /// What to do with gradients that are not finite.
+    /// Handling of gradients that are not finite.
     pub not_finite: NotFinite,
 }
 
-/// What became of the gradients.
+/// The outcome of clipping.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
     /// To be applied.

@@ -36,7 +36,7 @@ pub(super) struct Entry<M> {
 pub(super) struct Entries<M>(pub(super) Vec<Entry<M>>);
 
 impl<M: Moments> Entries<M> {
-    /// Those of `parameters` that are not frozen. `moments` makes the state that a tensor begins with.
+    /// Entries of the `parameters` that are not frozen. `moments` makes the initial state of a tensor.
     pub(super) fn new(
         parameters: &[Parameter],
         groups: &Groups,
@@ -107,7 +107,7 @@ impl<M: Moments> Entries<M> {
         self.0.iter().flat_map(of_entry).collect()
     }
 
-    /// Takes a state back. What does not fit is refused before anything is changed.
+    /// Restores a state. A state that does not fit is refused before anything is changed.
     pub(super) fn restore(&mut self, state: &[(String, Tensor)]) -> Result<(), Error> {
         let refuse = |entry: &str, expected: &str, got: String| {
             Err(Error::OptimizerState { entry: entry.to_owned(), expected: expected.to_owned(), got })

@@ -11,13 +11,13 @@ use super::chunks::flat;
 /// Gradients of some tensors, in their order; a tensor that the loss does not depend on has none.
 #[derive(Debug)]
 pub struct Gradients {
-    tensors: Vec<Option<Held>>,
+    tensors: Vec<Option<Gradient>>,
     /// `None` for 1.
     scale: Option<f64>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct Gradient {
     tensor: Tensor,
     /// Made here, so that it can be added to in place.
     own: bool,
@@ -28,16 +28,16 @@ impl Gradients {
     /// stays as it is.
     pub fn of(loss: &Tensor, learned: &[Tensor]) -> Result<Self, TchError> {
         let gradients = Tensor::f_run_backward(&[loss], learned, false, false)?;
-        Ok(Self::held(gradients))
+        Ok(Self::owned(gradients))
     }
 
-    /// What earlier calls of `backward` added up in `.grad()`.
+    /// The gradients that earlier calls of `backward` have summed in `.grad()`.
     pub fn kept(learned: &[Tensor]) -> Result<Self, TchError> {
-        Ok(Self::held(learned.iter().map(Tensor::f_grad).collect::<Result<_, _>>()?))
+        Ok(Self::owned(learned.iter().map(Tensor::f_grad).collect::<Result<_, _>>()?))
     }
 
-    fn held(gradients: Vec<Tensor>) -> Self {
-        let held = |tensor: Tensor| tensor.defined().then_some(Held { tensor, own: false });
+    fn owned(gradients: Vec<Tensor>) -> Self {
+        let held = |tensor: Tensor| tensor.defined().then_some(Gradient { tensor, own: false });
         Self { tensors: gradients.into_iter().map(held).collect(), scale: None }
     }
 
@@ -54,7 +54,7 @@ impl Gradients {
                         let _ = sum.tensor.f_add_(&more.tensor)?;
                         Some(sum)
                     }
-                    (Some(sum), Some(more)) => Some(Held { tensor: sum.tensor.f_add(&more.tensor)?, own: true }),
+                    (Some(sum), Some(more)) => Some(Gradient { tensor: sum.tensor.f_add(&more.tensor)?, own: true }),
                     (sum, more) => sum.or(more),
                 };
             }
@@ -67,7 +67,7 @@ impl Gradients {
         self.scale = Some(self.scale.unwrap_or(1.0) * factor);
     }
 
-    /// What they still have to be multiplied with; `None` for 1.
+    /// A factor still to be applied; `None` for 1.
     pub(super) fn factor(&self) -> Option<f64> {
         self.scale
     }

@@ -10,7 +10,7 @@ use crate::error::Error;
 pub struct Group {
     /// Names that are meant: `*` stands for any characters, everything else for itself.
     pub names: Vec<String>,
-    /// What the learning rate is multiplied with.
+    /// Factor of the learning rate.
     #[serde(default = "one")]
     pub rate: f64,
     /// Weight decay instead of the optimizer's.
@@ -28,7 +28,7 @@ fn one() -> f64 {
 #[serde(transparent)]
 pub struct Groups(pub Vec<Group>);
 
-/// What holds for one tensor.
+/// The settings of one tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Treatment {
     pub(super) rate: f64,
@@ -44,7 +44,7 @@ impl Groups {
         Group { names: names.map(str::to_owned).to_vec(), rate: 1.0, weight_decay: Some(0.0) }
     }
 
-    /// What holds for the tensor of a name, where the optimizer's weight decay is `weight_decay`.
+    /// The settings of the tensor of this name, with the optimizer's weight decay `weight_decay`.
     pub(super) fn of(&self, name: &str, weight_decay: f64) -> Treatment {
         let named = |group: &&Group| group.names.iter().any(|pattern| matches(pattern, name));
         let mut of_it = self.0.iter().filter(named);
@@ -92,7 +92,7 @@ pub(super) fn not_negative(setting: &'static str, value: f64) -> Result<(), Erro
     Err(Error::Setting { setting, expected: "a number from 0".to_owned(), got: value.to_string() })
 }
 
-/// Whether `*` in `pattern` can stand for something so that it is `name`.
+/// Whether `name` matches `pattern`, where `*` stands for any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut left) = name.strip_prefix(start) else { return false };

@@ -1,4 +1,4 @@
-//! What the learning rate is multiplied with at a step: pure functions, so that a resumed run goes on where it was.
+//! Learning-rate schedules: pure functions of the step, so that a resumed run continues exactly.
 //!
 //! Steps count from 0, as in `transformers.get_scheduler`: the first step of a warm-up has the factor 0.
 

@@ -24,7 +24,7 @@ pub(super) struct Slab {
     pub(super) part: i64,
 }
 
-/// What an update is multiplied with, by row `[n, 1]` and by column `[m]`.
+/// Factors of an update, by row `[n, 1]` and by column `[m]`.
 #[derive(Debug)]
 pub(super) struct Factors {
     rows: Tensor,
@@ -96,7 +96,7 @@ impl Slab {
         sum.f_mul_scalar(self.scale * self.scale)
     }
 
-    /// Takes the update off the values.
+    /// Subtracts the update from the values.
     pub(super) fn apply(&self, factors: &Factors, step: &Step<'_>) -> Result<(), TchError> {
         // Without momentum the sign goes into the factors, so that one pass multiplies and subtracts.
         let sign = if self.momentum.is_some() { 1.0 } else { -1.0 };

@@ -17,7 +17,7 @@ pub enum ProbeError {
     TooFew {
         /// Fewest.
         least: usize,
-        /// As there are.
+        /// The available number.
         got: usize,
     },
     /// The operating system gave no thread.

@@ -19,7 +19,7 @@ use crate::tokenize::{Budget, Tokens};
 /// Fewest pairs that say anything.
 const LEAST: usize = 10;
 
-/// What to look at.
+/// Options of a probe.
 #[derive(Debug, Clone)]
 pub struct ProbeOptions {
     /// Examples: a BEIR folder, or a file of any form that is trained on.
@@ -28,13 +28,13 @@ pub struct ProbeOptions {
     pub read: ExampleOptions,
     /// Questions, and answers.
     pub pairs: usize,
-    /// Of the choice, the folds and the picture.
+    /// Seed of the choice, the folds and the picture.
     pub seed: u64,
     /// Size of a batch.
     pub budget: Budget,
 }
 
-/// What was found.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Probe {
     /// Name of the model.
@@ -43,9 +43,9 @@ pub struct Probe {
     pub fingerprint: String,
     /// Questions, and answers.
     pub pairs: usize,
-    /// As given.
+    /// Seed of the choice, the folds and the picture.
     pub seed: u64,
-    /// How well a linear classifier tells the towers apart.
+    /// Separability of the towers by a linear probe.
     pub separation: Separation,
     /// Alignment, uniformity, centroids.
     pub geometry: Geometry,

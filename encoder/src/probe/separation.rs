@@ -8,7 +8,7 @@ const FOLDS: usize = 5;
 /// Steps of the descent: far more than its value needs to settle.
 const STEPS: usize = 300;
 
-/// What the classifier reaches on pairs it was not fitted to.
+/// Accuracy of the linear probe on held-out pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Separation {
     /// Share of vectors that it gives to the right tower: 0.5 where the towers are mixed, 1 where a plane parts them.

@@ -21,7 +21,7 @@ struct State {
     open: bool,
 }
 
-/// What callers and the model's thread share.
+/// State shared by callers and the model's thread.
 #[derive(Debug)]
 pub(crate) struct Backend {
     state: Mutex<State>,
@@ -121,7 +121,7 @@ impl Backend {
     }
 }
 
-/// Whether it worked.
+/// Whether it succeeded.
 fn embed(encoder: &Model, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
     let started = Instant::now();
     // Pieces of one request need not lie side by side.

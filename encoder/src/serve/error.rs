@@ -26,7 +26,7 @@ pub enum EncodeError {
         position: usize,
         /// Its tokens, prompt and special tokens included; of a text of more than 64 KiB those of its beginning.
         tokens: usize,
-        /// Whether it has more than those.
+        /// Whether there are more than those.
         more: bool,
         /// The model's longest input.
         limit: usize,
@@ -62,7 +62,7 @@ pub enum EncodeError {
     /// Vectors of the model cannot have that number of values.
     #[error("`dimensions` must be 1 to {dim}, the values of the model's vectors, got: {asked}")]
     Dimensions {
-        /// As asked.
+        /// The requested value.
         asked: usize,
         /// The model's.
         dim: usize,
@@ -79,7 +79,7 @@ pub enum EncodeError {
         /// The limit.
         limit: usize,
     },
-    /// What is embedded first takes longer than the request has.
+    /// The requests before it take longer than its deadline.
     #[error(
         "the model is too busy to answer in time: {ahead} tokens come first, which takes about {} ms, and {} ms are left. Try again in {} ms, allow more time, or add encoders",
         wait.as_millis(), left.as_millis(), retry_after(*wait, *left).as_millis()

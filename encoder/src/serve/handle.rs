@@ -234,7 +234,7 @@ impl Drop for Running {
     }
 }
 
-/// Tells everyone when the model's thread ends, by a panic too.
+/// Notifies all callers when the model's thread ends, also by a panic.
 struct StopOnExit<'a>(&'a Backend);
 
 impl Drop for StopOnExit<'_> {

@@ -38,7 +38,7 @@ impl<R: Clone> Line<R> {
         Self { queue: Queue::new(), rates: Rates::default(), running: None, budget }
     }
 
-    /// What waits.
+    /// The waiting requests.
     pub(crate) fn queue(&mut self) -> &mut Queue<R> {
         &mut self.queue
     }

@@ -1,4 +1,4 @@
-//! What the service counts, and its text for Prometheus (OpenMetrics 1.0).
+//! Metrics of the service, and their text for Prometheus (OpenMetrics 1.0).
 //!
 //! One registry per model, so that two of them in one process do not mix. Names begin with `dyad_encoder_`; times are seconds.
 

@@ -22,7 +22,7 @@ pub(crate) struct Request<R> {
     pub(crate) tower: Tower,
     pub(crate) texts: Vec<Tokens>,
     pub(crate) deadline: Instant,
-    /// Where the vectors go; shared by the pieces that the request is cut into.
+    /// Receiver of the vectors; shared by the pieces that a request is split into.
     pub(crate) reply: R,
 }
 
@@ -101,7 +101,7 @@ impl<R: Clone> Queue<R> {
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -125,7 +125,7 @@ impl<R: Clone> Queue<R> {
         self.waiting.iter().map(|request| request.deadline).collect()
     }
 
-    /// Takes out the requests whose deadline has passed and those whose caller went away.
+    /// Removes the requests whose deadline has passed or whose caller is gone.
     pub(crate) fn drop_dead(&mut self, now: Instant, is_gone: impl Fn(&R) -> bool) -> Vec<R> {
         let mut dead = Vec::new();
         self.waiting.retain(|request| {
@@ -138,7 +138,7 @@ impl<R: Clone> Queue<R> {
         dead
     }
 
-    /// Takes out everything.
+    /// Removes all requests.
     pub(crate) fn drain(&mut self) -> Vec<R> {
         self.waiting.drain(..).map(|request| request.reply).collect()
     }

@@ -13,7 +13,7 @@ const KEPT: f64 = 0.75;
 /// Powers of two that are told apart; the last one stands for all above.
 const CLASSES: usize = 32;
 
-/// What the batches of one class of backlog did; a moving average, in which a batch counts by its tokens.
+/// Measured speed of one class of backlog: a moving average, weighted by tokens.
 #[derive(Debug, Clone, Copy, Default)]
 struct Class {
     per_second: f64,

@@ -1,4 +1,4 @@
-//! Whether the model works: a real forward pass of both towers, whose vectors are judged.
+//! Readiness: a real forward pass of both towers whose vectors are checked.
 //!
 //! A probe goes before everything that waits, so that a busy service is not taken for a broken one. Callers share a probe
 //! for a moment, so that frequent probes do not delay other callers.
@@ -19,7 +19,7 @@ use crate::model::least_cosine;
 /// How long an answer holds.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What is embedded where the model brings no golden text.
+/// The text of a probe where the model has no golden text.
 const PROBE: &str = "Does the model answer?";
 
 /// How far the length of a unit vector may be from 1, in half precision too.
@@ -73,7 +73,7 @@ impl Handle {
     }
 }
 
-/// Whether a probe's vector is one that the model can give: finite and of unit length.
+/// Whether a probe's vector is valid: finite and of unit length.
 fn judge(tower: Tower, vector: &[f32]) -> Result<(), NotReady> {
     let length = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
     // Also where the length is NaN.

@@ -29,7 +29,7 @@ pub struct Encoded {
     pub embed_us: u64,
 }
 
-/// What a request's receiver gets.
+/// The reply to a request.
 pub(crate) type Outcome = Result<Encoded, EncodeError>;
 
 /// Whoever waits for a reply.
@@ -105,7 +105,7 @@ impl Reply {
         }
     }
 
-    /// Says that the deadline has passed, unless the reply is sent already.
+    /// Reports that the deadline has passed, unless the reply is sent already.
     pub(crate) fn expire(&self) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(assembly) = slot.take() {

@@ -1,10 +1,10 @@
-//! What a caller asks for: texts or token ids, and how they are embedded.
+//! Requests: texts or token ids, and how they are embedded.
 
 use std::time::Instant;
 
 use super::error::EncodeError;
 
-/// What to embed.
+/// Texts or token ids to embed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// Texts as they are (a document's passage is joined by the caller).
@@ -35,7 +35,7 @@ impl Input {
         }
     }
 
-    /// Whether there is nothing to embed.
+    /// Whether the request is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -57,10 +57,10 @@ impl Input {
     }
 }
 
-/// What becomes of a text that is longer than the model reads.
+/// Handling of a text that is longer than the model's maximum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Truncation {
-    /// It is cut and counted.
+    /// It is truncated and counted.
     #[default]
     Truncate,
     /// The request is refused; the error names the first such text.
@@ -72,7 +72,7 @@ pub enum Truncation {
 pub struct EncodeOptions {
     /// The reply is of no use after this.
     pub deadline: Instant,
-    /// What becomes of texts that are too long.
+    /// Handling of texts that are too long.
     pub truncation: Truncation,
     /// Leading values of each vector to keep, brought to unit length again (Matryoshka, Kusupati et al. 2022); `None` keeps
     /// all.

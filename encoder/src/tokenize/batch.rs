@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn the_last_batches_of_several_workers_are_small() {
         let budget = Budget { tokens: 2048, rows: 256 };
-        let sizes = |lanes| -> Vec<usize> { plan(&[128; 96], budget, lanes).iter().map(Vec::len).collect() };
+        let sizes = |workers| -> Vec<usize> { plan(&[128; 96], budget, workers).iter().map(Vec::len).collect() };
         assert_eq!(sizes(1), [16; 6]);
         assert_eq!(sizes(2), [16, 16, 16, 12, 9, 6, 5, 4, 3, 2, 2, 2, 2, 1]);
     }
@@ -170,10 +170,10 @@ mod tests {
         #[test]
         fn every_text_is_in_one_batch_within_the_budget(
             lengths in proptest::collection::vec(1usize..300, 0..200), tokens in 1usize..2000, rows in 1usize..40,
-            lanes in 1usize..4
+            workers in 1usize..4
         ) {
             let budget = Budget { tokens, rows };
-            let batches = plan(&lengths, budget, lanes);
+            let batches = plan(&lengths, budget, workers);
             let mut seen: Vec<usize> = batches.iter().flatten().copied().collect();
             seen.sort_unstable();
             prop_assert_eq!(seen, (0..lengths.len()).collect::<Vec<_>>());
@@ -182,7 +182,7 @@ mod tests {
                 prop_assert!(batch.len() == 1 || (batch.len() <= rows && batch.len() * longest <= tokens));
             }
             // The greedy cut leaves no two neighbours that would fit into one batch.
-            for pair in batches.windows(2).filter(|_| lanes == 1) {
+            for pair in batches.windows(2).filter(|_| workers == 1) {
                 prop_assert!(!budget.fits(pair[0].len() + 1, lengths[pair[0][0]]));
             }
         }

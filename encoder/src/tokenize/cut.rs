@@ -1,4 +1,4 @@
-//! Where a text may be cut before it is tokenized, without changing a token of what stands before.
+//! Finds places where a text can be split before tokenization without changing a token before them.
 //!
 //! A network reads some hundred tokens, a text may have a megabyte. It is enough to tokenize a part of it, if the tokens of
 //! the part are those with which the whole text begins, and are more than the network reads. They are where everything that
@@ -26,7 +26,7 @@ const META_TEXT: &str = "\u{2581}";
 /// How much longer each next part is.
 const GROWTH: usize = 4;
 
-/// What separates the tokens of a text.
+/// The separator of the tokens of a text.
 #[derive(Debug, Clone)]
 pub(super) enum Cuts {
     /// BERT's pre-tokenizer: whitespace, ASCII punctuation but these characters, and Chinese characters if they stand alone.
@@ -70,7 +70,7 @@ impl Cuts {
         .then_some(Self::Spaces)
     }
 
-    /// Whether the text may be cut between these two.
+    /// Whether the text may be split between these two.
     fn between(&self, before: char, after: char) -> bool {
         match self {
             Self::Bert { chinese, punctuation } => {

@@ -20,7 +20,7 @@ pub(crate) enum GivenError {
     Failed(Error),
 }
 
-/// What stands around the tokens of a text.
+/// The special tokens around the tokens of a text.
 #[derive(Debug)]
 struct Around {
     before: Vec<u32>,

@@ -1,4 +1,4 @@
-//! What stands before a text, and how many tokens it takes.
+//! The prompt before a text, and its number of tokens.
 
 /// A tower's prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

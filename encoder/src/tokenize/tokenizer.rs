@@ -23,11 +23,11 @@ const OTHERS: [&str; 3] = ["spiece.model", "sentencepiece.bpe.model", "vocab.jso
 pub struct Tokens {
     /// Token ids, special tokens included.
     pub ids: Vec<u32>,
-    /// Whether the text was longer than the model reads.
+    /// Whether the text was truncated.
     pub truncated: bool,
 }
 
-/// What a splitter needs to know from the model's settings.
+/// The model's settings that a splitter depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SplitterSettings {
     pub(crate) max_tokens: usize,
@@ -41,7 +41,7 @@ pub(crate) struct SplitterSettings {
 pub(crate) struct Splitter {
     pub(super) inner: tokenizers::Tokenizer,
     settings: SplitterSettings,
-    /// Where a long text may be cut; `None` where it is tokenized whole.
+    /// The places where a long text may be split; `None` where it is tokenized as a whole.
     pub(super) cuts: Option<Cuts>,
     /// Tokens that are put around every text.
     special: usize,
@@ -98,7 +98,7 @@ impl Splitter {
         &self.digest
     }
 
-    /// Of a long text no more than it needs is tokenized.
+    /// Of a long text only the necessary part is tokenized.
     pub(super) fn split(&self, text: &str) -> Result<Tokens, Error> {
         let beginnings = self.cuts.iter().flat_map(|cuts| cuts.beginnings(text, self.settings.max_tokens));
         for beginning in beginnings {
@@ -237,7 +237,7 @@ fn from_vocabulary(path: &Path) -> Result<(tokenizers::Tokenizer, Value), Error>
     Ok((tokenizer, json!({ "vocab.txt": sha256(&bytes) })))
 }
 
-/// What `tokenizer_config.json` says about BERT's normaliser; transformers lets it win over `tokenizer.json`.
+/// Settings of BERT's normaliser in `tokenizer_config.json`, which take precedence over `tokenizer.json` as in transformers.
 #[derive(Debug, Default)]
 struct NormalizerOverrides {
     lowercase: Option<bool>,

@@ -1,6 +1,6 @@
 //! `run.json`: what a run began with, so that nothing it has made is handed to a run of other settings.
 //!
-//! It is written before anything else of a run is. A checkpoint holds the same, but the first one may be far away: until then the
+//! It is written before anything else of a run. A checkpoint has the same record, but the first one may be far away: until then the
 //! directory already has the initial model, and negatives that were mined with it.
 
 use std::io;
@@ -17,7 +17,7 @@ use super::state::State;
 const FORMAT: u32 = 1;
 const FILE: &str = "run.json";
 
-/// What a run began with.
+/// The initial settings and model of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Began {
@@ -71,7 +71,7 @@ impl Began {
     }
 }
 
-/// What is there that a run takes over, by its name.
+/// The latest artefact in the directory that a run resumes from, by its name.
 fn made(out: &Path) -> Option<(&'static str, Made)> {
     let has_mined = || {
         let entries = fs_err::read_dir(out.join("mined")).into_iter().flatten().flatten();

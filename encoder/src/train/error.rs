@@ -25,9 +25,9 @@ pub enum TrainError {
     Setting {
         /// Its path.
         setting: String,
-        /// What would do.
+        /// Values that are accepted.
         expected: String,
-        /// As given.
+        /// The given value.
         got: String,
     },
     /// Examples cannot be read, or make no batch.
@@ -44,7 +44,7 @@ pub enum TrainError {
     Checkpoint {
         /// Its folder.
         path: PathBuf,
-        /// What does not fit, and what to do.
+        /// The mismatch, and the fix.
         reason: String,
     },
     /// A run that began under other settings.
@@ -56,33 +56,33 @@ pub enum TrainError {
         path: PathBuf,
         /// Path of the setting.
         setting: String,
-        /// As the checkpoint has it.
+        /// Its value in the run.
         then: String,
-        /// As given.
+        /// Its value now.
         now: String,
     },
-    /// A directory that holds what a run has made under settings that nothing tells.
+    /// A directory with the output of a run whose settings are not known.
     #[error(
         "`{}` holds `{made}` of a run whose settings are not known (there is no `run.json`, and no checkpoint). Remove the directory, or name another", path.display()
     )]
     UnknownRun {
         /// Directory of the run.
         path: PathBuf,
-        /// What is there.
+        /// An artefact of that run.
         made: &'static str,
     },
     /// The run's directory is a file.
     #[error("`{}` is a file, a directory is needed. Name another with `--out`", path.display())]
     NoDirectory {
-        /// As given.
+        /// The path.
         path: PathBuf,
     },
     /// No BEIR folder where one was named.
     #[error("no BEIR folder at `{}`: expected corpus.jsonl, queries.jsonl and qrels/{split}.tsv (plain, .gz or .zst)", path.display())]
     NoFolder {
-        /// As given.
+        /// The given value.
         path: PathBuf,
-        /// As given.
+        /// The given value.
         split: String,
     },
     /// Another process trains in the directory.
@@ -101,7 +101,7 @@ pub enum TrainError {
     Evaluation {
         /// The BEIR folder.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// A signal came.

@@ -17,7 +17,7 @@ use crate::data::best_answers;
 use crate::error::Error;
 use crate::tokenize::{Tokenizer, Tokens};
 
-/// What is measured, in the order of reports.
+/// The metrics, in the order of reports.
 pub const METRICS: [Metric; 6] = [
     Metric::ReciprocalRank,
     Metric::Precision(1),

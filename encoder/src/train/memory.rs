@@ -7,7 +7,7 @@
 
 use std::ffi::{c_int, c_long};
 
-/// Says how long freed memory is kept, in milliseconds, where it is set.
+/// Sets how long freed memory is kept, in milliseconds.
 const ENVIRONMENT: &str = "MIMALLOC_PURGE_DELAY";
 /// The same as an option of mimalloc: `mi_option_purge_delay` of `mi_option_e` in its `mimalloc.h`, versions 2 and 3.
 const PURGE_DELAY: c_int = 15;

@@ -16,7 +16,7 @@ pub(super) struct Embedded {
     pub(super) questions: Tensor,
     /// `[n, d]`: the positives in the questions' order, then negatives.
     pub(super) answers: Tensor,
-    /// Of the cross-encoder branch, `[b, c]` each.
+    /// Scores of the cross-encoder branch, `[b, c]` each.
     pub(super) cross: Option<[Tensor; 2]>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Loss {
     pub(super) parts: Vec<(&'static str, Tensor)>,
 }
 
-/// What is made small.
+/// The objective of a stage.
 #[derive(Debug)]
 pub(super) struct Objective {
     in_batch: InBatch,
@@ -133,7 +133,7 @@ impl Objective {
     }
 }
 
-/// What the teacher has scored: rows of candidates, the positive first.
+/// The candidates that the teacher has scored, the positive first.
 #[derive(Debug, PartialEq)]
 struct Candidates {
     /// Questions.

@@ -123,7 +123,7 @@ struct Run<'a> {
     config: &'a Config,
     /// Its directory.
     out: &'a Path,
-    /// What the model was opened from.
+    /// The model's directory.
     directory: &'a Path,
     compute: &'a Compute,
     cancel: &'a Cancellation,

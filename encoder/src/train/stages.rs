@@ -1,4 +1,4 @@
-//! What a stage needs before its first step: its examples, negatives that the model has found for them, batches.
+//! Preparation of a stage: examples, mined negatives, batches.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,10 +122,10 @@ pub(super) fn sampler(
 #[derive(Debug)]
 pub(super) struct Miner<'a> {
     pub(super) learned: &'a Model,
-    /// What it was opened from.
+    /// The model's directory.
     pub(super) directory: &'a Path,
     pub(super) compute: &'a Compute,
-    /// Of the run.
+    /// Seed of the run.
     pub(super) out: &'a Path,
     pub(super) seed: u64,
 }

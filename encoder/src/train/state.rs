@@ -36,7 +36,7 @@ pub(super) struct Best {
     pub(super) value: f64,
 }
 
-/// As text: JSON's numbers do not come back to the bit.
+/// Stored as text: JSON's numbers are not exact to the bit.
 mod exact {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -50,7 +50,7 @@ mod exact {
     }
 }
 
-/// Where a run stands.
+/// Position of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct State {

@@ -17,7 +17,7 @@ use crate::model::{Model, Parameter};
 use crate::optim::{Clipping, Gradients, Optimizer, Outcome, Schedule};
 use crate::tokenize::Tokens;
 
-/// What names begin with in a checkpoint.
+/// Prefix of the names in a checkpoint.
 const PARAMETER: &str = "parameter/";
 const OPTIMIZER: &str = "optimizer/";
 
@@ -30,7 +30,7 @@ pub struct Length {
     pub batches: u64,
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepReport {
     /// Its number in the stage, from 1.
@@ -47,7 +47,7 @@ pub struct StepReport {
     pub temperature: f64,
     /// Questions.
     pub examples: usize,
-    /// Of questions and answers.
+    /// Tokens of questions and answers.
     pub tokens: usize,
 }
 
@@ -59,7 +59,7 @@ pub struct Step {
     objective: Objective,
     optimizer: Optimizer,
     parameters: Vec<Parameter>,
-    /// Those that learn, in the optimizer's order.
+    /// The trained tensors, in the optimizer's order.
     tensors: Vec<Tensor>,
     clipping: Clipping,
     schedule: Schedule,

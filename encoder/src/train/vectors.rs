@@ -9,7 +9,7 @@ use crate::error::{Error, torch};
 use crate::model::{Model, Output, VectorLength};
 use crate::tokenize::Tokens;
 
-/// What embeds.
+/// The encoders of a step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Towers<'a> {
     pub(super) learned: &'a Model,

@@ -1,4 +1,4 @@
-//! The same model with its weights in another number type.
+//! Converts the weights of a model to another data type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

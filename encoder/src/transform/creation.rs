@@ -1,23 +1,23 @@
-//! What to make two towers of.
+//! Options of a new model of two towers.
 
 use crate::config::{Module, MultiHopConfig, PoolingConfig, Sharing};
 
 /// Two towers that are to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Creation {
-    /// What the towers have in common.
+    /// Sharing of the towers.
     pub sharing: Sharing,
     /// Values per vector. Where each tower of the source brings a projection of that many (DPR's `encode_proj`) and the pooling
     /// is kept, that projection is taken, and no new one is made.
     pub dim: usize,
-    /// Of all random values: projections (those of two towers differ), multi-hop attention, encoder, token vectors.
+    /// Seed of all random values: projections (those of two towers differ), multi-hop attention, encoder, token vectors.
     pub seed: u64,
 }
 
-/// What becomes of the pooling.
+/// Pooling of the new towers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Aggregation {
-    /// As the pretrained model has it.
+    /// That of the pretrained model.
     #[default]
     Kept,
     /// The mean over all tokens.
@@ -33,7 +33,7 @@ pub enum Aggregation {
 }
 
 impl Aggregation {
-    /// What takes the place of the model's own, for token vectors of a size that is not known yet.
+    /// A new encoder in place of the model's own; the size of its token vectors is not known yet.
     pub(crate) fn module(self) -> Option<Module> {
         match self {
             Self::Kept => None,

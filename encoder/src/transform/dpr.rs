@@ -9,7 +9,7 @@ use crate::error::Error;
 /// DPR's projection in a transformer's own file.
 pub(super) const PROJECTION: &str = "encode_proj.";
 
-/// Whether a transformer is in DPR's form.
+/// Whether a transformer has DPR's form.
 pub(super) fn is_dpr(config: &TransformerConfig) -> bool {
     matches!(&config.architecture, Architecture::Bert(bert) if bert.model_type == "dpr")
 }

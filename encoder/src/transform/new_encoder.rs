@@ -48,7 +48,7 @@ pub enum NewEncoder {
     },
 }
 
-/// Whether token vectors are those of the pretrained model.
+/// Source of the token vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenVectors {
     Pretrained,
@@ -139,7 +139,7 @@ impl NewEncoder {
     }
 }
 
-/// What the values of a new encoder come from.
+/// Source of the values of a new encoder.
 struct Source<'a> {
     from: &'a Checkpoint,
     /// The pretrained transformer's place among the modules.

@@ -1,4 +1,4 @@
-//! What a tower of a new model is made from: a tower of the pretrained one.
+//! The pretrained tower that a tower of a new model is made from.
 
 use super::dpr;
 use crate::checkpoint::{Checkpoint, ModuleTensors};
@@ -52,7 +52,7 @@ impl<'a> Origin<'a> {
         self.kept.map(|at| self.checkpoint.tensors(at)).transpose()
     }
 
-    /// Whether the transformer goes into a new model as it is.
+    /// Whether the transformer is kept in a new model without changes.
     pub(super) fn is_plain(&self) -> bool {
         !dpr::is_dpr(self.config)
     }

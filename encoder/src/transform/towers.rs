@@ -44,7 +44,7 @@ pub(crate) fn towers(from: &Checkpoint, creation: &Creation, aggregator: Option<
 
 struct Builder<'a> {
     from: &'a Checkpoint,
-    /// What the question tower and the answer tower are made from.
+    /// The sources of the question tower and the answer tower.
     origins: &'a [Origin<'a>; 2],
     creation: &'a Creation,
     made: Checkpoint,

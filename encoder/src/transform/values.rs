@@ -1,4 +1,4 @@
-//! The same model with other values of its tensors: those that training gave it.
+//! Writes a model with new values of its tensors, after training.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -22,7 +22,7 @@ fn texts() -> Vec<String> {
 }
 
 #[test]
-fn lanes_give_what_one_thread_gives() {
+fn workers_give_what_one_thread_gives() {
     for name in MODELS {
         for dtype in [Dtype::F32, Dtype::Int8] {
             let open = |threads| Model::open(&tiny(name), &compute(threads, dtype)).unwrap();
@@ -31,12 +31,12 @@ fn lanes_give_what_one_thread_gives() {
             let of =
                 |encoder: &Model| rows(&encoder.embed_all(Tower::Answer, &given, SMALL).unwrap(), alone.info().dim);
             let expected = of(&alone);
-            for lanes in [2, 5] {
-                let got = of(&open(lanes));
+            for workers in [2, 5] {
+                let got = of(&open(workers));
                 assert_eq!(got.len(), expected.len());
                 let apart = got.iter().flatten().zip(expected.iter().flatten()).map(|(a, b)| (a - b).abs());
                 let apart = apart.fold(0.0, f32::max);
-                assert!(apart < 1e-5, "{name} {dtype} {lanes}: {apart}");
+                assert!(apart < 1e-5, "{name} {dtype} {workers}: {apart}");
             }
         }
     }
@@ -69,13 +69,13 @@ fn towers_that_learn_give_the_same_side_by_side() {
         let given: Vec<Tokens> = texts().iter().map(|text| tokenizer.encode(Tower::Question, text).unwrap()).collect();
         learned.embed_while(Tower::Question, &given, VectorLength::Raw, SMALL, |_| true).unwrap().unwrap()
     };
-    let (alone, lanes) = (of(1), of(3));
-    assert_eq!(alone.len(), lanes.len());
-    assert!(alone.iter().zip(&lanes).all(|(a, b)| (a - b).abs() < 1e-4));
+    let (alone, workers) = (of(1), of(3));
+    assert_eq!(alone.len(), workers.len());
+    assert!(alone.iter().zip(&workers).all(|(a, b)| (a - b).abs() < 1e-4));
 }
 
 #[test]
-fn lanes_stop_where_they_are_told_to_and_count_every_token() {
+fn workers_stop_where_they_are_told_to_and_count_every_token() {
     let encoder = Model::open(&tiny("classic-mean"), &compute(2, Dtype::F32)).unwrap();
     let given = tokens(&encoder, Tower::Answer, &texts());
     let all: usize = given.iter().map(|text| text.ids.len()).sum();

@@ -1,6 +1,6 @@
 //! A worker of our own: the other end of the protocol.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `engine.rs` | what every engine can do |
 //! | `dyad.rs` | our index: **the one place to change when its interface does** |

@@ -1,7 +1,7 @@
 //! Synthetic data of any size that is as hard to search as embeddings are: clusters of very different sizes, each of low
 //! intrinsic dimension.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
 //! | `shape.rs` | clusters, their directions, one row from its number |
 //! | `write.rs` | all rows as a stream into files |

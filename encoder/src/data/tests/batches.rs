@@ -152,7 +152,7 @@ proptest! {
         prop_assert_eq!(seen.len(), rows.len());
     }
 
-    /// Wherever a run was stopped, it goes on as if it had not been.
+    /// A run that is stopped anywhere resumes as if it had not been.
     #[test]
     fn a_cursor_restores_the_same_continuation(stop in 0usize..30, batch in 1usize..7, keep in any::<bool>(), seed in any::<u64>()) {
         let pairs = distinct(13);

@@ -1,4 +1,4 @@
-//! What is held once, what counts as equal, what is known to answer.
+//! Deduplication, equal answers, known answers.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What follows the widening map of a feed-forward block, 16 values at a time.
+//! Activations of a feed-forward block, 16 values at a time.
 
 use std::arch::x86_64::{
     __m512, _mm512_abs_ps, _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_max_ps, _mm512_min_ps,
@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 use super::simd::exp;
 use crate::config::HiddenActivation;
 
-/// As torch's operator of that name, within 1e-6. A NaN stays one.
+/// torch's operator of that name, within 1e-6. NaN stays NaN.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn activate(activation: HiddenActivation, x: __m512) -> __m512 {

@@ -124,7 +124,7 @@ impl Head<'_> {
         }
     }
 
-    /// What a token has for this head: its query, key or value (`part` 0, 1, 2).
+    /// Query, key or value (`part` 0, 1, 2) of a token for this head.
     fn part(&self, token: usize, part: usize) -> &[f32] {
         &self.all[(token * 3 + part) * self.inner + self.first..][..self.size]
     }

@@ -55,6 +55,6 @@ pub(super) struct Heads {
     pub(super) count: usize,
     /// Values of a query, a key and a value.
     pub(super) size: usize,
-    /// What scores are multiplied with.
+    /// Factor of the scores.
     pub(super) scale: f32,
 }

@@ -11,7 +11,7 @@ use crate::nn::exec::Exec;
 /// Values from which work is shared: some 20 microseconds of one core.
 const SHARED: usize = 1 << 16;
 
-/// What normalised values are scaled with.
+/// Scale of the normalised values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale<'a> {
     /// Both as long as a row.

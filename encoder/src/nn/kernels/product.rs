@@ -42,13 +42,13 @@ pub(in super::super) struct Panels {
     bias: Vec<[Line; REGISTERS]>,
 }
 
-/// What happens to the outputs of a tile.
+/// Position and operation of a tile.
 #[derive(Debug, Clone, Copy)]
 struct Tile {
     panel: usize,
     /// The first row, among those of the block.
     row: usize,
-    /// Of all inputs, which are summed: the first ones are added to the bias, later ones to what stands in the outputs.
+    /// First of the inputs that are summed: the first inputs are added to the bias, later ones to the present outputs.
     first: usize,
     end: usize,
     /// Among the outputs of a row, of which there are `columns`.
@@ -57,7 +57,7 @@ struct Tile {
 }
 
 impl Panels {
-    /// Of a weight `[out, in]` and a bias `[out]`, neither of them empty. There are panels only where the processor has AVX-512F.
+    /// Packs a weight `[out, in]` and a bias `[out]`, neither of them empty. There are panels only where the processor has AVX-512F.
     pub(super) fn of(_: Avx512, weight: &[f32], inputs: usize, bias: Option<&[f32]>) -> Self {
         let outputs = weight.len() / inputs;
         let count = outputs.div_ceil(WIDTH);
@@ -208,7 +208,7 @@ impl Panels {
         R
     }
 
-    /// What a tile adds to a row's outputs: to the bias with the first inputs, to what stands there with later ones.
+    /// The summand of a row's outputs: the bias for the first inputs, the present values for later ones.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn put(

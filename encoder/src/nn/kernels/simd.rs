@@ -7,7 +7,7 @@ use std::arch::x86_64::{
     _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
-/// Says that this processor has AVX-512F: there is none without it.
+/// Proof that this processor has AVX-512F: it can only be made where it has.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Avx512(());
 

@@ -1,4 +1,4 @@
-//! What the routes share.
+//! State shared by the routes.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use crate::serve::handle::Handle;
 
-/// What the routes share.
+/// State shared by the routes.
 #[derive(Debug)]
 pub(super) struct App {
     pub(super) handle: Handle,

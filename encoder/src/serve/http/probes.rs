@@ -1,4 +1,4 @@
-//! What is served and how it does: `/v1/models`, `/livez`, `/readyz`, `/metrics`.
+//! Models, health and metrics: `/v1/models`, `/livez`, `/readyz`, `/metrics`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -156,7 +156,7 @@ fn too_much<E: de::Error>(most: usize, unit: &str, got: &str, fix: &str) -> E {
 #[derive(Debug)]
 struct WireInput(Input);
 
-/// What stands in the array.
+/// An item of the array.
 enum Item {
     Text(String),
     Id(u32),

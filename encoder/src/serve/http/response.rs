@@ -62,7 +62,7 @@ pub(super) fn body(encoded: &Encoded, format: Format, model: &ModelInfo) -> Resu
     })
 }
 
-/// What OpenAI's shape has no field for: the model's fingerprint, texts that were cut, and where the time went.
+/// Values without a field in OpenAI's format: the model's fingerprint, truncated texts, and the times.
 pub(super) fn headers(encoded: &Encoded, model: &ModelInfo) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

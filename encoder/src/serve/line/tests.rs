@@ -89,7 +89,7 @@ fn a_question_is_not_refused_for_bulk_work_that_it_overtakes() {
     assert!(matches!(bulk, EncodeError::Overloaded { ahead: 5200, .. }), "{bulk}");
 }
 
-/// What became of the requests of a simulation.
+/// The outcomes of a simulation.
 #[derive(Debug, Default)]
 struct Counts {
     answered: usize,

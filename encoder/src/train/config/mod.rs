@@ -1,4 +1,4 @@
-//! What a training run is to do: one TOML.
+//! Configuration of a training run: one TOML file.
 //!
 //! | file | what |
 //! |---|---|
@@ -40,15 +40,15 @@ use crate::device::{Compute, Device, Dtype};
 pub struct Config {
     /// Seed of all that is random.
     pub seed: u64,
-    /// Where the model computes.
+    /// Device of the model.
     #[serde(with = "text")]
     pub device: Device,
     /// `F32`, or `Bf16` for mixed precision.
     #[serde(with = "text")]
     pub dtype: Dtype,
-    /// Of one operator on the CPU; 0 for one per core.
+    /// Threads of one operator on the CPU; 0 for one per core.
     pub threads: usize,
-    /// What training begins from.
+    /// The initial model.
     pub model: ModelConfig,
     /// At least one.
     pub stages: Vec<Stage>,
@@ -61,7 +61,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Where and how the model computes.
+    /// Device, data type and threads.
     pub fn compute(&self) -> Compute {
         Compute { device: self.device, dtype: self.dtype, threads: (self.threads > 0).then_some(self.threads) }
     }

@@ -14,12 +14,12 @@ use crate::transform::{Aggregation, NewEncoder};
 pub struct ModelConfig {
     /// Directory of the model.
     pub path: PathBuf,
-    /// What two new towers have in common; absent for the model as it is.
+    /// Sharing of two new towers; absent to train the model as it is.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub sharing: Option<Sharing>,
     /// Values of a vector after the new projection.
     pub dim: usize,
-    /// Of the new towers.
+    /// Pooling of the new towers.
     pub pooling: PoolingKind,
     /// Weighted means of multi-hop pooling.
     pub hops: usize,
@@ -31,7 +31,7 @@ pub struct ModelConfig {
     /// A randomly initialised encoder over the token vectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoder: Option<EncoderKind>,
-    /// Of a new encoder.
+    /// Layers of a new encoder.
     pub layers: usize,
     /// Values of a recurrent state.
     pub hidden: usize,
@@ -61,7 +61,7 @@ impl Init {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PoolingKind {
-    /// As the model has it.
+    /// The model's own.
     Kept,
     /// The mean over all tokens.
     Mean,

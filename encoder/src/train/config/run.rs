@@ -26,7 +26,7 @@ pub struct EvaluationConfig {
     pub similarity: Similarity,
 }
 
-/// What decides which model is best.
+/// The metric that selects the best model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Criterion {
     /// Mean reciprocal rank.
@@ -41,7 +41,7 @@ pub enum Criterion {
 }
 
 impl Criterion {
-    /// As trec_eval computes it.
+    /// The metric of trec_eval.
     pub fn metric(self) -> Metric {
         match self {
             Self::Mrr => Metric::ReciprocalRank,
@@ -57,7 +57,7 @@ impl Criterion {
 pub struct CheckpointConfig {
     /// Steps between two.
     pub every: u64,
-    /// So many are kept, and the best.
+    /// Number of latest checkpoints that are kept, besides the best.
     pub keep: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a run goes on under the settings it began with.
+//! Checks that a run resumes with the settings that it began with.
 
 use serde_json::Value;
 

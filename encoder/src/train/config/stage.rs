@@ -20,13 +20,13 @@ pub struct Stage {
     pub data: DataConfig,
     /// Batches.
     pub batch: BatchConfig,
-    /// What is made small.
+    /// The objective.
     pub loss: LossConfig,
     /// With its learning rate.
     pub optimizer: OptimizerSettings,
-    /// Of the learning rate.
+    /// Schedule of the learning rate.
     pub schedule: Schedule,
-    /// Of gradients.
+    /// Clipping of gradients.
     pub clipping: ClippingConfig,
     /// How long, and which tensors differently.
     pub training: TrainingConfig,
@@ -43,9 +43,9 @@ pub struct DataConfig {
     pub paths: Vec<PathBuf>,
     /// Their form.
     pub format: ExampleFormat,
-    /// Of BEIR folders.
+    /// Split of BEIR folders.
     pub split: String,
-    /// Of records that name their passages by key.
+    /// Corpus of records that name their passages by key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<PathBuf>,
     /// Leave flawed records out.
@@ -82,7 +82,7 @@ pub struct BatchConfig {
     pub size: usize,
     /// Hard negatives of each question.
     pub negatives: usize,
-    /// Of an incomplete last batch.
+    /// Handling of an incomplete last batch.
     pub last: Last,
     /// Batches of a step.
     pub accumulate: usize,
@@ -90,15 +90,15 @@ pub struct BatchConfig {
     pub chunk: usize,
 }
 
-/// What is made small.
+/// The objective.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LossConfig {
-    /// Of a question and an answer.
+    /// Similarity of a question and an answer.
     pub similarity: Similarity,
-    /// What scores are divided by.
+    /// Divisor of the scores.
     pub temperature: f64,
-    /// Whether it learns.
+    /// Whether the temperature is trained.
     pub learned_temperature: bool,
     /// Adds the loss from answers to questions.
     pub symmetric: bool,
@@ -121,7 +121,7 @@ pub struct DistillationConfig {
     /// Its weight.
     #[serde(default = "one")]
     pub weight: f64,
-    /// What both scores are divided by before the softmax of `kl`.
+    /// Divisor of both scores before the softmax of `kl`.
     #[serde(default = "one")]
     pub temperature: f64,
 }
@@ -144,11 +144,11 @@ pub enum DistillationKind {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct EndxConfig {
-    /// Of equations 12 and 13.
+    /// Weights of equations 12 and 13.
     pub weights: Endx,
     /// The cross-encoder branch.
     pub cross: CrossSettings,
-    /// Of the kernels.
+    /// Kernels of the geometry terms.
     pub geometry: Geometry,
 }
 
@@ -158,7 +158,7 @@ pub struct EndxConfig {
 pub struct ClippingConfig {
     /// 0 for any norm.
     pub max_norm: f64,
-    /// What to do with gradients that are not finite.
+    /// Handling of gradients that are not finite.
     pub not_finite: NotFinite,
 }
 

@@ -111,7 +111,7 @@ fn every_schedule_is_read_without_a_warm_up() {
     }
 }
 
-/// What ENDX needs.
+/// The other settings that ENDX requires.
 const ENDX_LOSS: &str = "[loss]\nsimilarity = \"inner-product\"\ntemperature = 1.0\n";
 
 #[test]

@@ -13,7 +13,7 @@ pub(super) fn deserialize<'de, T: FromStr<Err = String>, D: Deserializer<'de>>(d
     String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
 }
 
-/// The same where there may be none.
+/// The same for an optional value.
 pub(super) mod option {
     use super::{Deserialize, Deserializer, Display, FromStr, Serializer, de};
 

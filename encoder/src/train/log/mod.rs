@@ -1,4 +1,4 @@
-//! What a run tells while it goes: a bar for people, lines of JSON, event files for TensorBoard.
+//! Progress of a run: a bar, lines of JSON, event files for TensorBoard.
 //!
 //! | file | what |
 //! |---|---|
