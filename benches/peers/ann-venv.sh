@@ -13,6 +13,7 @@ venv=${1:-$root/.venv-ann}
 # LVQ of a newer scalable-vs ends the process on other vendors' processors; 0.0.5 under the AGPL does not.
 wanted=$(<"$requirements")
 if ! grep -qs '^vendor_id.*GenuineIntel' /proc/cpuinfo; then
+  # shellcheck disable=SC2001 # a line of several
   wanted=$(sed 's/^scalable-vs==.*/scalable-vs==0.0.5/' <<<"$wanted")
 fi
 
