@@ -45,7 +45,7 @@ pub(crate) struct Options {
     /// sde, ade, ade-ste, ade-fte, ade-spl, or token=T,transformer=T,projection=T with shared, separate or frozen
     #[arg(long, default_value_t = Sharing::SDE)]
     sharing: Sharing,
-    /// Values per vector [default: those of the projection that the model brings (DPR's `encode_proj`), which is then kept;
+    /// Values per vector [default: those of the model's own projection (DPR's `encode_proj`), which is then kept;
     /// else 768]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     dim: Option<u32>,
@@ -72,7 +72,7 @@ pub(crate) struct Options {
     /// Values of a state of `--encoder lstm`, `gru` and `rnn`; a transformer is as wide as the token vectors
     #[arg(long, value_name = "N", default_value_t = 384, requires = "encoder", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     hidden: u32,
-    /// With `--encoder lstm`, `gru` or `rnn`: read from the end too
+    /// With `--encoder lstm`, `gru` or `rnn`: also read from the end
     #[arg(long, requires = "encoder")]
     bidirectional: bool,
     /// Seed of the random initialisation

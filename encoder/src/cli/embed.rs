@@ -19,31 +19,31 @@ use crate::model::Model;
 pub(crate) struct Options {
     #[command(flatten)]
     model: ModelOptions,
-    /// question or answer: whose prompt the texts get
+    /// question or answer: the tower whose prompt is used
     #[arg(long, default_value_t = Tower::Answer)]
     tower: Tower,
     /// JSONL or TSV file (plain, .gz, .zst), BEIR folder, or - for JSONL on standard input
     #[arg(long, value_name = "PATH")]
     corpus: PathBuf,
-    /// Directory of the embeddings; where an earlier run has begun or finished them, only what is new or changed is embedded
+    /// Directory of the embeddings; with those of an earlier run there, only new and changed documents are embedded
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Form of the corpus
+    /// Format of the corpus
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     format: Format,
-    /// Number type of the stored vectors
+    /// Data type of the stored vectors
     #[arg(long, value_enum, default_value_t = Vectors::F32)]
     vectors: Vectors,
-    /// Rows per part: what an interruption can cost
+    /// Rows per part: at most this many are lost by an interruption
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(1..))]
     part_rows: u64,
-    /// Flawed records (broken, without key or text, a key twice) that are skipped; with one more the job fails and tells of all
+    /// Bad records (malformed, without key or text, or with a duplicate key) to skip; with more the job fails and lists them
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_bad: u64,
-    /// List flawed records in this file, one JSON object with file, line and reason per line
+    /// List bad records in this file, one JSON object with file, line and reason per line
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
-    /// Begin even where the disk seems to have too little room
+    /// Start even if the disk seems to be too small
     #[arg(long)]
     skip_space_check: bool,
 }

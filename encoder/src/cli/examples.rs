@@ -10,7 +10,7 @@ pub(crate) struct ExampleArguments {
     /// BEIR folder, or a file (plain, .gz, .zst) of Tevatron, DPR, sentence-transformers, SQuAD or tab-separated examples
     #[arg(long, value_name = "PATH")]
     pub(crate) data: PathBuf,
-    /// Form of the examples: auto (by name and content), beir, tevatron, dpr, pairs, squad or tsv
+    /// Format of the examples: auto (by name and content), beir, tevatron, dpr, pairs, squad or tsv
     #[arg(long, value_name = "FORM", default_value = "auto")]
     format: ExampleFormat,
     /// Split of a BEIR folder
@@ -19,7 +19,7 @@ pub(crate) struct ExampleArguments {
     /// Corpus of Tevatron records that name their passages by key
     #[arg(long, value_name = "PATH")]
     data_corpus: Option<PathBuf>,
-    /// Leave out and count records that are broken, ask nothing or have no answer, instead of ending at the first
+    /// Skip and count bad records (malformed, without a question, without an answer) instead of ending at the first
     #[arg(long)]
     skip_bad: bool,
 }

@@ -13,7 +13,7 @@ pub(crate) struct Options {
     /// Directory of the model
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// Number type of the new weights: f32, bf16 or f16
+    /// Data type of the new weights: f32, bf16 or f16
     #[arg(long)]
     dtype: Dtype,
     /// Directory of the new model

@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// questions without an id get the number of their example, passages a digest of their text
     #[arg(long, value_name = "FILE.jsonl")]
     out: PathBuf,
-    /// First rank that is taken, from 0, among candidates not known to answer
+    /// First rank (from 0) among candidates that are not known to answer
     #[arg(long, value_name = "RANK", default_value_t = 0)]
     rank_start: u32,
     /// End rank (exclusive)
@@ -38,16 +38,16 @@ pub(crate) struct Options {
     /// Negatives of each question
     #[arg(long, value_name = "N", default_value_t = 5)]
     negatives: u32,
-    /// How much lower than the worst positive a negative's cosine must be
+    /// Least distance of a negative's cosine below the worst positive's
     #[arg(long, value_name = "COSINE", default_value_t = 0.0)]
     margin: f32,
-    /// Share of the worst positive's cosine that a negative's may reach
+    /// Largest cosine of a negative, as a share of the worst positive's
     #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
     relative_margin: f32,
     /// Take the best of the window instead of sampling from it
     #[arg(long)]
     best: bool,
-    /// Keep the negatives that the examples have, without the scores that they came with
+    /// Keep the negatives of the examples, without their scores
     #[arg(long)]
     keep: bool,
     /// Seed of the sampling

@@ -57,22 +57,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Embed a corpus into a directory; run again after an interruption to go on.
+    /// Embed a corpus into a directory; run it again to resume after an interruption.
     Embed(embed::Options),
-    /// Serve a model over gRPC, and over HTTP where asked.
+    /// Serve a model over gRPC, and optionally over HTTP.
     Serve(serve::Options),
     /// Embed the texts given and print one JSON object per text.
     Encode(encode::Options),
-    /// Print what a model is made of: modules, ties, parameters, fingerprint, memory.
+    /// Describe a model: modules, sharing, parameters, fingerprint, memory.
     Inspect(inspect::Options),
     /// Make a model of two towers from one pretrained model, with any kind of sharing.
     Create(create::Options),
-    /// Write the same model with its weights in another number type.
+    /// Convert the weights of a model to another data type.
     Export(export::Options),
     /// Plot questions and answers in one plane, and measure how separable the towers are.
     #[cfg(feature = "train")]
     Probe(probe::Options),
-    /// Train a dual encoder by one TOML; run again after an interruption to go on.
+    /// Train a dual encoder as a TOML file says; run it again to resume after an interruption.
     #[cfg(feature = "train")]
     Train(train::Options),
     /// Search a BEIR folder exactly and measure the ranking; compare two models.

@@ -15,7 +15,7 @@ pub(crate) struct ModelOptions {
     /// cpu, cuda or cuda:N
     #[arg(long, default_value_t = Device::Cpu)]
     pub(crate) device: Device,
-    /// Number type of the computation: f32, bf16, f16, or int8 (CPU: weights and activations of linear maps are rounded)
+    /// Data type of the computation: f32, bf16, f16, or int8 (CPU: weights and activations of linear maps are rounded)
     #[arg(long, default_value_t = Dtype::F32)]
     pub(crate) dtype: Dtype,
     /// Threads of one operator on the CPU [default: one per core]

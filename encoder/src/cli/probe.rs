@@ -17,7 +17,7 @@ pub(crate) struct Options {
     model: ModelOptions,
     #[command(flatten)]
     data: ExampleArguments,
-    /// Picture of the t-SNE
+    /// Plot of the t-SNE
     #[arg(long, value_name = "FILE.svg")]
     out: PathBuf,
     /// Questions, and answers, to choose

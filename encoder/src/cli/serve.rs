@@ -25,11 +25,11 @@ pub(crate) struct Options {
     /// Address of the HTTP service, HOST:PORT: OpenAI's `/v1/embeddings`, `/livez`, `/readyz`, `/metrics` [default: none]
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
-    /// Tokens that may wait or be under way; requests on top get `RESOURCE_EXHAUSTED`, over HTTP 429, as do those that cannot
+    /// Tokens that may be queued or running; further requests get `RESOURCE_EXHAUSTED`, over HTTP 429, as do those that cannot
     /// be answered before their deadline
     #[arg(long, value_name = "N", default_value_t = serve::Options::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]
     queue_tokens: u32,
-    /// Seconds after SIGINT or SIGTERM in which health says that the server goes, and requests are still taken
+    /// Seconds after SIGINT or SIGTERM in which the health service reports NOT_SERVING while requests are still accepted
     #[arg(long, value_name = "SECONDS", default_value_t = 1)]
     lame_duck_s: u64,
     /// Seconds that running requests get to finish after that

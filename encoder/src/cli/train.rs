@@ -12,13 +12,13 @@ use crate::train::{Config, keep_freed_memory, train};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Settings; what a file does not name is as `--print-config` prints it
+    /// Settings; others have the defaults that `--print-config` prints
     #[arg(long, value_name = "FILE.toml", required_unless_present = "print_config")]
     config: Option<PathBuf>,
     /// Directory of the run: checkpoints, metrics, and the models `best` and `final`. An existing run is resumed
     #[arg(long, value_name = "DIR", required_unless_present = "print_config")]
     out: Option<PathBuf>,
-    /// Print every setting with its default, and end
+    /// Print every setting with its default, and exit
     #[arg(long, conflicts_with_all = ["config", "out"])]
     print_config: bool,
 }

@@ -26,7 +26,7 @@ pub struct EmbedJob {
     pub out: PathBuf,
     /// Number type of the stored vectors.
     pub vectors: VectorType,
-    /// Rows per part: what an interruption can cost.
+    /// Rows per part: at most this many are lost by an interruption.
     pub part_rows: u64,
     /// Tells whether the directory's disk has room; a stream is not asked for, since its length is not known.
     pub free_space: FreeSpace,

@@ -80,11 +80,11 @@ pub(super) struct Arguments {
     /// Deadline of one call to the encoder service, in seconds
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout_s: u64,
-    /// Most flawed records (malformed, without key or text, duplicate keys) to skip; with more the job fails and lists them.
+    /// Bad records (malformed, without key or text, duplicate keys) to skip; with more the job fails and lists them.
     /// Use the same number as for `dyad-encoder embed`
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_bad: u64,
-    /// List flawed records in this file, one JSON object with file, line and reason per line
+    /// List bad records in this file, one JSON object with file, line and reason per line
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
     /// Start even if the disk seems to have too little free space

@@ -48,7 +48,7 @@ pub struct DataConfig {
     /// Corpus of records that name their passages by key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<PathBuf>,
-    /// Leave flawed records out.
+    /// Skip bad records.
     pub skip_bad: bool,
     /// Longest question.
     pub question_tokens: usize,
