@@ -113,7 +113,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
                 report.tokens as f64 / seconds
             )?;
             if kept > 0 {
-                write!(output, "{kept} used again; ")?;
+                write!(output, "{kept} reused; ")?;
             }
             writeln!(output, "{} documents in {out}", report.summary.rows)?;
         }

@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// be answered before their deadline
     #[arg(long, value_name = "N", default_value_t = serve::Options::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]
     queue_tokens: u32,
-    /// Seconds after SIGINT or SIGTERM in which the health service reports NOT_SERVING while requests are still accepted
+    /// Seconds after SIGINT or SIGTERM in which the health service reports `NOT_SERVING` while requests are still accepted
     #[arg(long, value_name = "SECONDS", default_value_t = 1)]
     lame_duck_s: u64,
     /// Seconds that running requests get to finish after that

@@ -32,7 +32,7 @@ impl EmbedJob {
         if parts_dropped > 0 {
             tracing::info!(
                 parts = parts_dropped,
-                "documents have changed since an earlier run: these are embedded, vectors of all others are used again"
+                "documents have changed since the earlier run: embedding these, reusing the vectors of all others"
             );
         } else if kept > 0 && !was_complete {
             tracing::info!(documents = kept, "going on after the parts of an earlier run");

@@ -46,10 +46,7 @@ fn embed_says_what_it_did_and_does_it_once() {
     assert!(text(&second.stdout).starts_with("nothing to do: "), "{}", text(&second.stdout));
     fs_err::write(&corpus, fs_err::read_to_string(&corpus).unwrap().replacen("river", "stream", 1)).unwrap();
     let third = text(&embed_corpus(&tiny("plain"), &corpus, &out).stdout);
-    assert!(
-        third.starts_with("embedded 1 documents (") && third.contains("; 39 used again; 40 documents in "),
-        "{third}"
-    );
+    assert!(third.starts_with("embedded 1 documents (") && third.contains("; 39 reused; 40 documents in "), "{third}");
     assert_eq!(dyad_corpus::embeddings::EmbeddingsReader::open(&out).unwrap().rows(), 40);
 }
 
@@ -112,11 +109,11 @@ fn embed_tells_what_is_flawed_and_what_is_not_stored() {
     let failed = embed(&[]);
     assert_eq!(failed.status.code(), Some(1));
     let message = text(&failed.stderr);
-    assert!(message.contains("error: 2 records are flawed in ") && message.contains("`--max-bad 2`"), "{message}");
+    assert!(message.contains("error: 2 bad records in ") && message.contains("`--max-bad 2`"), "{message}");
     let done = embed(&["--max-bad", "2", "--rejects", &rejects]);
     assert!(done.status.success(), "{}", text(&done.stderr));
     let log = text(&done.stderr);
-    assert_eq!(log.matches("left out 2 flawed records; the first: ").count(), 1, "{log}");
+    assert_eq!(log.matches("skipped 2 bad records; the first: ").count(), 1, "{log}");
     assert_eq!(log.matches("fields outside `metadata` are not stored: url").count(), 1, "{log}");
     assert_eq!(fs_err::read_to_string(&rejects).unwrap().lines().count(), 2);
     assert!(text(&done.stdout).contains("; 2 documents in "), "{}", text(&done.stdout));

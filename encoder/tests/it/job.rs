@@ -135,7 +135,7 @@ fn a_corpus_is_read_to_its_end_before_any_of_it_is_embedded() {
         .collect();
     let place = Place::new(&broken);
     let message = place.run().unwrap_err().to_string();
-    assert!(message.starts_with("3 records are flawed in "), "{message}");
+    assert!(message.starts_with("3 bad records in "), "{message}");
     for line in ["corpus.jsonl:10: ", "corpus.jsonl:20: ", "corpus.jsonl:30: "] {
         assert!(message.contains(line), "{message}");
     }

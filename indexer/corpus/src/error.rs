@@ -46,7 +46,7 @@ pub enum Error {
         /// What is wrong.
         problem: Problem,
     },
-    /// More records are flawed than may be skipped.
+    /// More bad records than may be skipped.
     #[error("{}", FlawsMessage { path, total: *total, allowed: *allowed, first, end: end.as_deref() })]
     Flaws {
         /// The corpus.
@@ -196,8 +196,8 @@ struct FlawsMessage<'a> {
 
 impl fmt::Display for FlawsMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let records = if self.total == 1 { "record is" } else { "records are" };
-        write!(f, "{} {records} flawed in `{}`", self.total, self.path.display())?;
+        let records = if self.total == 1 { "bad record" } else { "bad records" };
+        write!(f, "{} {records} in `{}`", self.total, self.path.display())?;
         if let Some(allowed) = self.allowed.filter(|allowed| *allowed > 0) {
             write!(f, ", and `--max-bad` allows {allowed}")?;
         }

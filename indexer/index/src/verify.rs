@@ -160,9 +160,9 @@ fn verify_dense(
     let verified = shard.verify(cancel);
     findings.stopped |= verified.stopped;
     let problems = verified.problems;
-    let sections_are_sound = problems.is_empty();
+    let sections_are_intact = problems.is_empty();
     findings.problems.extend(problems);
-    if sections_are_sound && !intact {
+    if sections_are_intact && !intact {
         // Damage between the sections, or a whole file of another build.
         findings.problems.extend(whole.problems);
     }
@@ -173,7 +173,7 @@ fn verify_dense(
     if shard.len() as u64 != entry.documents {
         findings.differ(path, "vectors", &entry.documents.to_string(), &shard.len().to_string());
     }
-    (sections_are_sound && intact && findings.problems.len() == before).then_some(shard)
+    (sections_are_intact && intact && findings.problems.len() == before).then_some(shard)
 }
 
 /// Document i of the text must be node i of the vectors.

@@ -24,12 +24,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     for problem in &findings.problems {
         writeln!(out, "{problem}")?;
     }
-    let sound = findings.problems.is_empty();
+    let intact = findings.problems.is_empty();
     match findings.problems.len() {
-        0 => writeln!(out, "sound: {read}")?,
-        1 => writeln!(out, "not sound: 1 problem in {read}")?,
-        problems => writeln!(out, "not sound: {problems} problems in {read}")?,
+        0 => writeln!(out, "intact: {read}")?,
+        1 => writeln!(out, "damaged: 1 problem in {read}")?,
+        problems => writeln!(out, "damaged: {problems} problems in {read}")?,
     }
     out.flush()?;
-    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if intact { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,4 +1,4 @@
-//! Good builds: everything is there, searchable, sound, and the next build is the next generation.
+//! Good builds: everything is there, searchable, intact, and the next build is the next generation.
 
 use dyad_corpus::embeddings::VectorType;
 use dyad_index::lexical::Question;
@@ -75,7 +75,7 @@ fn flawed_records_are_left_out_as_embed_leaves_them_out() {
     let (refused, _) = build(2);
     assert!(fixture.files().is_empty());
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("3 records are flawed in ") && refused.contains("corpus.jsonl:21: "), "{refused}");
+    assert!(refused.contains("3 bad records in ") && refused.contains("corpus.jsonl:21: "), "{refused}");
     let (built, notes) = build(3);
     assert_eq!(built.unwrap().manifest.documents(), 40);
     assert_eq!(notes.iter().filter(|note| note.starts_with("left out 3 flawed records; the first: ")).count(), 1);

@@ -50,7 +50,7 @@ fn build_inspect_verify() {
 
     let verified = run("verify", &[]);
     assert_eq!(verified.status.code(), Some(0));
-    assert!(text(&verified.stdout).starts_with("sound: generation 1, "), "{}", text(&verified.stdout));
+    assert!(text(&verified.stdout).starts_with("intact: generation 1, "), "{}", text(&verified.stdout));
     let dense = fixture.files().into_keys().find(|path| path.ends_with("dense.dyad")).unwrap();
     let mut bytes = fs_err::read(&dense).unwrap();
     bytes[600] ^= 1;
@@ -58,7 +58,7 @@ fn build_inspect_verify() {
     let verified = run("verify", &[]);
     assert_eq!(verified.status.code(), Some(1));
     let out = text(&verified.stdout);
-    assert!(out.contains("META") && out.contains("not sound: 1 problem in generation 1"), "{out}");
+    assert!(out.contains("META") && out.contains("damaged: 1 problem in generation 1"), "{out}");
 }
 
 #[test]

@@ -270,12 +270,12 @@ fn a_generation_that_cannot_be_opened_is_not_gone_back_to() {
     let index = fixture.index();
     let shard = &dyad_index::manifest::load(&index, 1).unwrap().shards[0].id;
     let dense = index.join("shards").join(shard).join("dense.dyad");
-    let sound = fs_err::read(&dense).unwrap();
-    fs_err::write(&dense, &sound[..1000]).unwrap();
+    let intact = fs_err::read(&dense).unwrap();
+    fs_err::write(&dense, &intact[..1000]).unwrap();
     let error = dyad_indexer::rollback::roll_back(&index, None).unwrap_err().to_string();
     assert_names(&error, &["dense.dyad", "length", "`mv` them there"]);
     assert_eq!(dyad_index::manifest::current_generation(&index).unwrap(), Some(2));
-    fs_err::write(&dense, &sound).unwrap();
+    fs_err::write(&dense, &intact).unwrap();
     // The way out of a damaged pointer needs no searcher, and no build.
     fs_err::write(index.join("CURRENT"), "rubbish").unwrap();
     let error = dyad_indexer::rollback::roll_back(&index, None).unwrap_err().to_string();

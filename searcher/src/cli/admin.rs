@@ -59,9 +59,9 @@ impl Admin {
                 for problem in &reply.problems {
                     writeln!(out, "{problem}")?;
                 }
-                let word = if reply.sound { "sound" } else { "UNSOUND" };
+                let word = if reply.intact { "intact" } else { "DAMAGED" };
                 writeln!(out, "{word}: {} bytes read, {} problems", reply.bytes_read, reply.problems.len())?;
-                return Ok(if reply.sound { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                return Ok(if reply.intact { ExitCode::SUCCESS } else { ExitCode::FAILURE });
             }
         }
         Ok(ExitCode::SUCCESS)

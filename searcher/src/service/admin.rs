@@ -80,6 +80,6 @@ impl Admin for AdminService {
     async fn verify(&self, request: Request<v1::VerifyRequest>) -> Result<Response<v1::VerifyResponse>, Status> {
         let time = timeout(request.metadata()).map_or(LONGEST, within_deadline);
         let (problems, bytes_read) = self.engine.verify(time).await?;
-        Ok(Response::new(v1::VerifyResponse { sound: problems.is_empty(), problems, bytes_read }))
+        Ok(Response::new(v1::VerifyResponse { intact: problems.is_empty(), problems, bytes_read }))
     }
 }

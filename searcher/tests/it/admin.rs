@@ -133,7 +133,7 @@ async fn verification_finds_damage_and_names_the_file() {
     let server = searcher().await;
     let admin = server.admin().await;
     let reply = admin.verify(v1::VerifyRequest {}).await.unwrap();
-    assert!(reply.sound && reply.problems.is_empty() && reply.bytes_read > 0);
+    assert!(reply.intact && reply.problems.is_empty() && reply.bytes_read > 0);
     // A copy is damaged and put in place, as a bad disk would: the served map keeps the old file.
     let path = server.index.path().join("shards/g1-0/dense.dyad");
     let mut bytes = fs_err::read(&path).unwrap();
@@ -143,5 +143,5 @@ async fn verification_finds_damage_and_names_the_file() {
     fs_err::write(&path, bytes).unwrap();
     admin.reload(v1::ReloadRequest {}).await.unwrap();
     let reply = admin.verify(v1::VerifyRequest {}).await.unwrap();
-    assert!(!reply.sound && reply.problems[0].contains("g1-0/dense.dyad"), "{:?}", reply.problems);
+    assert!(!reply.intact && reply.problems[0].contains("g1-0/dense.dyad"), "{:?}", reply.problems);
 }

@@ -49,7 +49,7 @@ async fn query_prints_a_table_or_json() {
     let (code, out, _) = run_beside(&["explain", "--server", &server.url, "--key", "doc-37", "number 37"]).await;
     assert!(code == Some(0) && out.contains("dense, exact   rank"), "{out}");
     let (code, out, _) = run_beside(&["admin", "--server", &server.url, "verify"]).await;
-    assert!(code == Some(0) && out.starts_with("sound: "), "{out}");
+    assert!(code == Some(0) && out.starts_with("intact: "), "{out}");
     let (code, out, _) = run_beside(&["admin", "--server", &server.url, "status"]).await;
     assert!(code == Some(0) && out.contains("60 documents") && out.contains("f00d"), "{out}");
     assert!(out.contains("published 1970-01-01 00:00:01 UTC") && out.contains("MiB dense"), "{out}");

@@ -96,7 +96,7 @@ pub struct EarlierRows {
     /// Ascending by digest.
     places: Vec<Place>,
     /// Whether a part's vectors match the record, once that was checked.
-    sound: Vec<Option<bool>>,
+    intact: Vec<Option<bool>>,
     open: Option<(usize, fs_err::File)>,
 }
 
@@ -117,7 +117,7 @@ impl EarlierRows {
     pub(super) fn open(dir: &Path, record: &Record) -> Self {
         let mut places = Vec::new();
         for (number, part) in (0u32..).zip(&record.earlier) {
-            let Some(digests) = part.texts.as_ref().and_then(|file| sound(dir, file).ok().flatten()) else { continue };
+            let Some(digests) = part.texts.as_ref().and_then(|file| intact(dir, file).ok().flatten()) else { continue };
             let expected = part.rows.saturating_mul(DIGEST_BYTES as u64);
             if part.rows < u64::from(u32::MAX) && digests.len() as u64 == expected {
                 let digests = digests.as_chunks::<DIGEST_BYTES>().0.iter().map(|bytes| u128::from_le_bytes(*bytes));
@@ -135,7 +135,7 @@ impl EarlierRows {
             vectors: record.header.vectors,
             parts: record.earlier.clone(),
             places,
-            sound: vec![None; record.earlier.len()],
+            intact: vec![None; record.earlier.len()],
             open: None,
         }
     }
@@ -162,7 +162,7 @@ impl EarlierRows {
         let width = self.dim * self.vectors.bytes();
         let header = self.vectors.header(part.rows, self.dim).len();
         if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
-            let state = self.sound.get_mut(number)?;
+            let state = self.intact.get_mut(number)?;
             let expected = header as u64 + part.rows * width as u64;
             let whole = || part.vectors.bytes == expected && matches!(is_valid(&self.dir, &part.vectors), Ok(true));
             if !*state.get_or_insert_with(whole) {
@@ -178,7 +178,7 @@ impl EarlierRows {
 }
 
 /// The content of a small file, if it matches the record.
-fn sound(dir: &Path, file: &PartFile) -> io::Result<Option<Vec<u8>>> {
+fn intact(dir: &Path, file: &PartFile) -> io::Result<Option<Vec<u8>>> {
     let bytes = fs_err::read(dir.join(&file.name))?;
     Ok((bytes.len() as u64 == file.bytes && crc32c::crc32c(&bytes) == file.crc32c).then_some(bytes))
 }

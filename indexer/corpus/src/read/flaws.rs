@@ -75,7 +75,7 @@ impl Flaws {
     pub(super) fn skipped(&self) -> Option<String> {
         let first = self.first.first()?;
         let records = if self.total == 1 { "record" } else { "records" };
-        Some(format!("left out {} flawed {records}; the first: {first}", self.total))
+        Some(format!("skipped {} bad {records}; the first: {first}", self.total))
     }
 
     /// Completes the list of rejects.

@@ -38,8 +38,8 @@ impl Columns {
     pub(crate) fn from_header(first_line: &str) -> Option<Self> {
         let order: Vec<Column> = first_line.split('\t').map(known).collect::<Option<_>>()?;
         let count = |column| order.iter().filter(|&&other| other == column).count();
-        let sound = count(Column::Key) == 1 && count(Column::Text) == 1 && count(Column::Title) <= 1;
-        sound.then_some(Self { order, header: true })
+        let intact = count(Column::Key) == 1 && count(Column::Text) == 1 && count(Column::Title) <= 1;
+        intact.then_some(Self { order, header: true })
     }
 
     /// `key<TAB>text`.

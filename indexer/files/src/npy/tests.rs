@@ -52,19 +52,19 @@ fn halves_become_floats_and_ids_stay_what_they_are() {
 
 #[test]
 fn what_is_wrong_is_told_with_the_part() {
-    let sound = [header(Dtype::F32, &[2, 2]), vec![0; 16]].concat();
+    let intact = [header(Dtype::F32, &[2, 2]), vec![0; 16]].concat();
     let replaced = |from: &str, to: &str| {
-        let text: Vec<u8> = String::from_utf8_lossy(&sound[10..]).replace(from, to).into_bytes();
+        let text: Vec<u8> = String::from_utf8_lossy(&intact[10..]).replace(from, to).into_bytes();
         let length = (text.len() - 16) as u16;
-        refusal(&[&sound[..8], &length.to_le_bytes(), &text].concat())
+        refusal(&[&intact[..8], &length.to_le_bytes(), &text].concat())
     };
     for (got, expected) in [
         (refusal(b""), "magic: expected a NumPy file, which begins with \\x93NUMPY, got ``"),
         (refusal(b"\x93NUMPY\x09\x00"), "version: expected 1, 2 or 3, got 9"),
-        (refusal(&sound[..9]), "header length: expected 2 bytes, got the end of the file"),
-        (refusal(&sound[..20]), "header: expected 118 bytes, got the end of the file"),
+        (refusal(&intact[..9]), "header length: expected 2 bytes, got the end of the file"),
+        (refusal(&intact[..20]), "header: expected 118 bytes, got the end of the file"),
         (refusal(b"\x93NUMPY\x02\x00\xff\xff\xff\xff"), "header length: expected at most 65536, got 4294967295"),
-        (refusal(&sound[..sound.len() - 1]), "file size: expected 144 bytes (<f4 of shape [2, 2]), got 143"),
+        (refusal(&intact[..intact.len() - 1]), "file size: expected 144 bytes (<f4 of shape [2, 2]), got 143"),
         (replaced("(2, 2)", "(18446744073709551615, 2)"), "file size: expected more bytes than any file has"),
         (replaced("<f4", ">f4"), "descr: expected <f2, <f4, <f8, <i4, <u4 or <i8, got >f4"),
         (replaced("'<f4'", "[('a', '<f4')]"), "descr: expected <f2, <f4, <f8, <i4, <u4 or <i8, got a compound type"),

@@ -126,7 +126,7 @@ mod tests {
         (valid, graph.reachable().iter().filter(|reached| !**reached).count() as u64)
     }
 
-    /// A layout of any links, most of which are sound: as a damaged file may hold.
+    /// A layout of any links, most of which are intact: as a damaged file may hold.
     fn layout() -> impl Strategy<Value = Layout> {
         let upper = prop::collection::vec((prop::collection::btree_set(0u32..40, 1..8), any::<u64>()), 0..3);
         (1usize..60, 1usize..5, any::<u64>(), upper, 0u32..16).prop_map(|(n, degree, seed, upper, damage)| {

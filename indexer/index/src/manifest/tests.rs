@@ -46,20 +46,20 @@ fn damage_is_found() {
     let (dir, lock) = index();
     publish(dir.path(), &manifest(1), &lock).unwrap();
     let path = dir.path().join("manifest-000001.json");
-    let sound = fs_err::read_to_string(&path).unwrap();
+    let intact = fs_err::read_to_string(&path).unwrap();
     let pointer = fs_err::read_to_string(dir.path().join("CURRENT")).unwrap();
-    fs_err::write(&path, sound.replace("\"documents\": 7", "\"documents\": 8")).unwrap();
+    fs_err::write(&path, intact.replace("\"documents\": 7", "\"documents\": 8")).unwrap();
     assert!(current(dir.path()).unwrap_err().to_string().contains("checksum in `CURRENT`"));
     let republish = |text: String| {
         fs_err::write(&path, text).unwrap();
         point_to(dir.path(), 1, &lock).unwrap_err()
     };
     assert!(matches!(
-        republish(sound.replace("\"format_version\": 1", "\"format_version\": 2")),
+        republish(intact.replace("\"format_version\": 1", "\"format_version\": 2")),
         Error::Newer { got: 2, .. }
     ));
-    assert!(republish(sound.replace("\"abc\"", "\"../abc\"")).to_string().contains("names inside the index"));
-    assert!(republish(sound.replace("text/meta.json", "/etc/passwd")).to_string().contains("names inside the index"));
+    assert!(republish(intact.replace("\"abc\"", "\"../abc\"")).to_string().contains("names inside the index"));
+    assert!(republish(intact.replace("text/meta.json", "/etc/passwd")).to_string().contains("names inside the index"));
     assert!(republish("{".into()).to_string().contains("expected a manifest"));
     assert_eq!(fs_err::read_to_string(dir.path().join("CURRENT")).unwrap(), pointer, "a refused publish moves nothing");
     for broken in ["", "x", "manifest-000001.json", "manifest-000001.json zz", "../m 00000000"] {

@@ -119,21 +119,21 @@ impl DenseShard {
         note(self.check_padding(cancel))?;
         self.check_length()?;
         // The content of damaged sections is not checked.
-        let sound = |kind| !damaged.contains(&kind);
+        let intact = |kind| !damaged.contains(&kind);
         if self.certificate().vectors != self.len() as u64 {
             note(Err(Fault::new("CERTIFICATE, vectors", self.len(), self.certificate().vectors).into()))?;
         }
-        if sound(SectionKind::Vectors) {
+        if intact(SectionKind::Vectors) {
             note(self.check_vectors(cancel))?;
         }
-        if sound(SectionKind::Graph) {
+        if intact(SectionKind::Graph) {
             note(self.check_graph(cancel))?;
         }
-        if sound(SectionKind::Vectors) && sound(SectionKind::Codes) && sound(SectionKind::Graph) {
+        if intact(SectionKind::Vectors) && intact(SectionKind::Codes) && intact(SectionKind::Graph) {
             look(cancel)?;
             note(self.check_codes().map_err(End::from))?;
         }
-        if sound(SectionKind::Keys) {
+        if intact(SectionKind::Keys) {
             look(cancel)?;
             note(self.keys().check().map_err(End::from))?;
         }

@@ -1,6 +1,6 @@
 //! The only place that maps a file into memory.
 //!
-//! A map is only as sound as its file. One that is shortened or overwritten in place, or whose disk fails, ends a process
+//! A map is only as intact as its file. One that is shortened or overwritten in place, or whose disk fails, ends a process
 //! that reads the map there (SIGBUS), and nothing short of a signal handler can make an error of it. So files are written
 //! once under a new name and replaced by `rename`, lengths are compared before a map is made, and `verify` reads with
 //! `read` what it checks, before it reads the map.

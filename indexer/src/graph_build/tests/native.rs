@@ -45,7 +45,7 @@ fn recall(made: &BuiltGraph, ef: usize) -> f64 {
     made.certificate.recall.iter().find(|point| point.ef == ef).unwrap().recall_at_10
 }
 
-fn assert_sound(repaired: &Repaired, n: usize, params: &BuildParams) {
+fn assert_valid(repaired: &Repaired, n: usize, params: &BuildParams) {
     repaired.graph.validate(n).unwrap();
     assert!(repaired.graph.reachable().iter().all(|reached| *reached));
     for (number, layer) in repaired.graph.layers.iter().enumerate() {
@@ -61,7 +61,7 @@ fn assert_sound(repaired: &Repaired, n: usize, params: &BuildParams) {
 #[test]
 fn clusters_are_found_and_every_vector_is_reachable() {
     let rows = Rows::clustered(4_000, 48, 60, 0.6, 3);
-    assert_sound(&build(&rows, Metric::Cosine, &params(2)), 4_000, &params(2));
+    assert_valid(&build(&rows, Metric::Cosine, &params(2)), 4_000, &params(2));
     let made = make(&rows, Metric::Cosine, &params(2), RecallGate::default()).unwrap();
     assert!(recall(&made, 64) >= 0.95, "{:?}", made.certificate.recall);
     assert_eq!((made.certificate.unreachable, made.certificate.source), (0, QuerySource::Documents));
@@ -77,7 +77,7 @@ fn rows_of_any_length_are_found_by_distance() {
     });
     let values: Vec<f32> = scaled.collect();
     let rows = DenseRows::new(&values, 24);
-    assert_sound(&build(&rows, Metric::L2, &params(2)), 3_000, &params(2));
+    assert_valid(&build(&rows, Metric::L2, &params(2)), 3_000, &params(2));
     let made = make(&rows, Metric::L2, &params(2), RecallGate::default()).unwrap();
     assert!(recall(&made, 64) >= 0.95, "{:?}", made.certificate.recall);
 }
@@ -112,7 +112,7 @@ fn equal_vectors_and_the_smallest_graphs() {
         for metric in [Metric::Cosine, Metric::L2] {
             for m in [2, 16] {
                 let (rows, params) = (Rows::duplicated(n, 8, distinct, 3), BuildParams { m, ..params(2) });
-                assert_sound(&build(&rows, metric, &params), n, &params);
+                assert_valid(&build(&rows, metric, &params), n, &params);
             }
         }
         let made =
@@ -205,6 +205,6 @@ proptest! {
     ) {
         let rows = Rows::clustered(n, 8, clusters, spread, seed);
         let params = BuildParams { m, ef_construction: 8, seed, threads };
-        assert_sound(&build(&rows, if l2 { Metric::L2 } else { Metric::Cosine }, &params), n, &params);
+        assert_valid(&build(&rows, if l2 { Metric::L2 } else { Metric::Cosine }, &params), n, &params);
     }
 }

@@ -36,7 +36,7 @@ fn reached(graph: &Graph, layer: usize) -> usize {
     seen.len()
 }
 
-fn assert_sound(repaired: &Repaired, n: usize, params: &BuildParams) {
+fn assert_valid(repaired: &Repaired, n: usize, params: &BuildParams) {
     let graph = &repaired.graph;
     graph.validate(n).unwrap();
     assert!(graph.reachable().iter().all(|reached| *reached));
@@ -56,10 +56,10 @@ fn one_vector_and_two() {
     let rows = Rows::clustered(2, 4, 2, 0.1, 0);
     let one = repair(single_layer(&[vec![]]), &rows.first(1), &params(4));
     assert_eq!((one.unreachable_before, one.links_added), (0, 0));
-    assert_sound(&one, 1, &params(4));
+    assert_valid(&one, 1, &params(4));
     let two = repair(single_layer(&[vec![], vec![]]), &rows, &params(4));
     assert_eq!((two.unreachable_before, two.links_added), (1, 2), "there and back");
-    assert_sound(&two, 2, &params(4));
+    assert_valid(&two, 2, &params(4));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn clusters_without_a_link_between_them_are_joined_near_each_other() {
         .collect();
     let repaired = repair(single_layer(&lists), &Rows::new(values, dim), &params(4));
     assert_eq!(repaired.unreachable_before, 40);
-    assert_sound(&repaired, 50, &params(4));
+    assert_valid(&repaired, 50, &params(4));
     assert!(repaired.links_added >= 40, "every node of a small component is linked: {}", repaired.links_added);
 }
 
@@ -101,7 +101,7 @@ fn orphans_are_linked_even_where_every_slot_is_taken() {
     let rows = Rows::duplicated(41, 4, 1, 3);
     let repaired = repair(single_layer(&lists), &rows, &params(2));
     assert_eq!(repaired.unreachable_before, 32);
-    assert_sound(&repaired, 41, &params(2));
+    assert_valid(&repaired, 41, &params(2));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn thousands_of_equal_vectors_take_no_time_and_stay_shallow() {
     let rows = Rows::duplicated(n, 4, 1, 3);
     let repaired = repair(single_layer(&vec![vec![]; n]), &rows, &params(4));
     assert_eq!(repaired.unreachable_before, n as u64 - 1);
-    assert_sound(&repaired, n, &params(4));
+    assert_valid(&repaired, n, &params(4));
     // Steps from the entry point to the farthest node.
     let (mut seen, mut front, mut steps) = (vec![false; n], vec![0u32], 0);
     seen[0] = true;
@@ -166,7 +166,7 @@ fn an_orphan_is_linked_from_the_nearest_row_by_distance_whatever_the_lengths() {
     let control = JobControl::silent();
     let linking = |metric| {
         let repaired = repair_unless(single_layer(&lists), &rows, metric, &params(4), control).unwrap();
-        assert_sound(&repaired, 5, &params(4));
+        assert_valid(&repaired, 5, &params(4));
         (0..4).find(|node| repaired.graph.neighbours(0, *node).contains(&4)).unwrap()
     };
     assert_eq!((linking(Metric::L2), linking(Metric::Cosine)), (1, 3));
@@ -179,7 +179,7 @@ fn upper_layers_are_repaired_too() {
     graph.layers.push(Layer::from_lists(vec![0, 2, 3], &[vec![], vec![3], vec![]]));
     let repaired = repair(graph, &Rows::clustered(4, 4, 2, 0.2, 1), &params(2));
     assert_eq!(repaired.unreachable_before, 2, "of layer 0");
-    assert_sound(&repaired, 4, &params(2));
+    assert_valid(&repaired, 4, &params(2));
 }
 
 fn any_graph() -> impl Strategy<Value = (Graph, usize, u64)> {
@@ -206,6 +206,6 @@ proptest! {
     fn every_node_is_reached_within_the_caps((graph, m, seed) in any_graph(), distinct in 1usize..9) {
         let n = graph.layers[0].nodes.len();
         let rows = Rows::clustered(n, 4, distinct, if distinct < 4 { 0.0 } else { 0.3 }, seed);
-        assert_sound(&repair(graph, &rows, &params(m)), n, &params(m));
+        assert_valid(&repair(graph, &rows, &params(m)), n, &params(m));
     }
 }

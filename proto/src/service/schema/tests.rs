@@ -1,4 +1,4 @@
-//! The check against the decoder itself, over sound, cut and changed messages.
+//! The check against the decoder itself, over intact, cut and changed messages.
 
 use proptest::prelude::*;
 use prost::Message;

@@ -138,20 +138,20 @@ fn a_flipped_byte_anywhere_is_found() {
     let dir = written(VectorType::F32);
     for name in ["part-000001.npy", "part-000002.keys"] {
         let path = dir.path().join(name);
-        let sound = fs_err::read(&path).unwrap();
-        for at in 0..sound.len() {
-            let mut bytes = sound.clone();
+        let intact = fs_err::read(&path).unwrap();
+        for at in 0..intact.len() {
+            let mut bytes = intact.clone();
             bytes[at] ^= 0x20;
             fs_err::write(&path, bytes).unwrap();
             let error = rows(dir.path()).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("checksum"), "{error}");
         }
-        fs_err::write(&path, &sound[1..]).unwrap();
+        fs_err::write(&path, &intact[1..]).unwrap();
         assert!(rows(dir.path()).unwrap_err().to_string().contains("length"));
-        fs_err::write(&path, sound).unwrap();
+        fs_err::write(&path, intact).unwrap();
     }
     let record = dir.path().join("embeddings.json");
-    let sound = fs_err::read_to_string(&record).unwrap();
+    let intact = fs_err::read_to_string(&record).unwrap();
     for (from, to, expected) in [
         ("\"format_version\": 1", "\"format_version\": 2", "format version 2"),
         ("part-000001.npy", "../../secret", "not a plain name"),
@@ -160,7 +160,7 @@ fn a_flipped_byte_anywhere_is_found() {
         ("\"dim\": 3", "\"dim\": 9223372036854775807", "larger than any file"),
         ("{", "[", "damaged"),
     ] {
-        fs_err::write(&record, sound.replacen(from, to, 1)).unwrap();
+        fs_err::write(&record, intact.replacen(from, to, 1)).unwrap();
         let error = rows(dir.path()).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }

@@ -52,16 +52,16 @@ fn all_flaws_of_a_corpus_are_told_at_once() {
                  \n  c.jsonl:9: not a JSON object: invalid type: integer `7`, expected a map at column 1\n";
     assert_eq!(
         told(&options(Some(0))),
-        format!("5 records are flawed in `c.jsonl`:{flaws}Correct them, or skip them with `--max-bad 5`")
+        format!("5 bad records in `c.jsonl`:{flaws}Correct them, or skip them with `--max-bad 5`")
     );
     assert_eq!(
         told(&options(Some(4))),
         format!(
-            "5 records are flawed in `c.jsonl`, and `--max-bad` allows 4:{flaws}Correct them, or skip them with `--max-bad 5`"
+            "5 bad records in `c.jsonl`, and `--max-bad` allows 4:{flaws}Correct them, or skip them with `--max-bad 5`"
         )
     );
     // No option is named to who has none.
-    assert_eq!(told(&options(None)), format!("5 records are flawed in `c.jsonl`:{flaws}Correct them"));
+    assert_eq!(told(&options(None)), format!("5 bad records in `c.jsonl`:{flaws}Correct them"));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn many_flaws_take_little_memory_and_are_counted() {
     let content = format!("a\tone\n{}", flawed.concat());
     fs_err::write(&path, &content).unwrap();
     let told = read(&path, &options(Some(0))).unwrap_err().to_string();
-    assert!(told.starts_with("1000 records are flawed in ") && told.contains("\n  and 980 more\n"), "{told}");
+    assert!(told.starts_with("1000 bad records in ") && told.contains("\n  and 980 more\n"), "{told}");
     assert!(told.ends_with("with `--max-bad 1000`; `--rejects FILE` lists them all"), "{told}");
     assert_eq!(told.lines().count(), 1 + 20 + 2);
     assert_eq!(read(&path, &options(Some(1_000))).unwrap().len(), 1);

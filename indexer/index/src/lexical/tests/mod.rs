@@ -179,10 +179,10 @@ fn a_flipped_byte_never_ends_the_process() {
     let mut damaged = 0;
     for entry in fs_err::read_dir(&path).unwrap() {
         let file = entry.unwrap().path();
-        let sound = fs_err::read(&file).unwrap();
+        let intact = fs_err::read(&file).unwrap();
         // The last bytes hold lengths and offsets, the first ones headers.
-        for at in (0..sound.len()).filter(|at| *at < 64 || at + 96 > sound.len()) {
-            let mut bytes = sound.clone();
+        for at in (0..intact.len()).filter(|at| *at < 64 || at + 96 > intact.len()) {
+            let mut bytes = intact.clone();
             bytes[at] ^= 0x84;
             // A new file: the map of an earlier turn must not change.
             fs_err::remove_file(&file).unwrap();
@@ -190,7 +190,7 @@ fn a_flipped_byte_never_ends_the_process() {
             damaged += usize::from(TextShard::open(&path).is_err());
         }
         fs_err::remove_file(&file).unwrap();
-        fs_err::write(&file, sound).unwrap();
+        fs_err::write(&file, intact).unwrap();
     }
     assert!(damaged > 0);
     TextShard::open(&path).unwrap();

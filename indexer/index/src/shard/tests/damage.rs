@@ -28,22 +28,22 @@ fn search_all(shard: &DenseShard) {
 pub(super) struct Bench {
     file: std::fs::File,
     pub(super) path: std::path::PathBuf,
-    pub(super) sound: Vec<u8>,
+    pub(super) intact: Vec<u8>,
     _dir: tempfile::TempDir,
 }
 
 impl Bench {
     pub(super) fn new() -> Self {
         let (dir, path) = written();
-        let sound = fs_err::read(&path).unwrap();
+        let intact = fs_err::read(&path).unwrap();
         let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap().into_file();
-        Self { file, path, sound, _dir: dir }
+        Self { file, path, intact, _dir: dir }
     }
 
     pub(super) fn with(&self, at: usize, bytes: &[u8], look: impl FnOnce(&Path)) {
         self.file.write_all_at(bytes, at as u64).unwrap();
         look(&self.path);
-        self.file.write_all_at(&self.sound[at..at + bytes.len()], at as u64).unwrap();
+        self.file.write_all_at(&self.intact[at..at + bytes.len()], at as u64).unwrap();
     }
 }
 
@@ -53,24 +53,24 @@ impl Bench {
 fn a_flipped_bit_or_byte_anywhere_is_found() {
     let bench = Bench::new();
     let mut opened = 0;
-    for at in 0..bench.sound.len() {
+    for at in 0..bench.intact.len() {
         for flip in [1, 2, 4, 8, 16, 32, 64, 128, 0xFF] {
-            bench.with(at, &[bench.sound[at] ^ flip], |path| {
+            bench.with(at, &[bench.intact[at] ^ flip], |path| {
                 let Ok(shard) = DenseShard::open(path) else { return };
                 opened += 1;
                 search_all(&shard);
-                assert!(!shard.verify(&Never).problems.is_empty(), "{flip:#x} in byte {at} of {}", bench.sound.len());
+                assert!(!shard.verify(&Never).problems.is_empty(), "{flip:#x} in byte {at} of {}", bench.intact.len());
             });
         }
     }
-    assert!(opened > bench.sound.len(), "bulk sections are checked by `verify` alone, but only {opened} files opened");
+    assert!(opened > bench.intact.len(), "bulk sections are checked by `verify` alone, but only {opened} files opened");
     assert!(DenseShard::open(&bench.path).unwrap().verify(&Never).problems.is_empty(), "the file is as it was");
 }
 
 /// The file with `bytes` at `at` of a section, and checksums that hold.
-fn sealed(sound: &[u8], kind: SectionKind, at: usize, bytes: &[u8]) -> Vec<u8> {
-    let mut header = Header::parse(sound, sound.len() as u64).unwrap();
-    let mut file = sound.to_vec();
+fn sealed(intact: &[u8], kind: SectionKind, at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut header = Header::parse(intact, intact.len() as u64).unwrap();
+    let mut file = intact.to_vec();
     let entry = header.sections.iter_mut().find(|entry| entry.kind == kind).unwrap();
     let section = &mut file[entry.offset as usize..(entry.offset + entry.len) as usize];
     section[at..at + bytes.len()].copy_from_slice(bytes);
@@ -80,7 +80,7 @@ fn sealed(sound: &[u8], kind: SectionKind, at: usize, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Every aligned word of every section becomes each of the values at which readers stumble, with valid checksums.
-/// What still opens can be searched and verified, and what `verify` calls sound answers as a sound shard does.
+/// What still opens can be searched and verified, and what `verify` calls intact answers as an intact shard does.
 #[test]
 fn damage_behind_right_checksums_panics_nothing() {
     let bench = Bench::new();
@@ -90,7 +90,7 @@ fn damage_behind_right_checksums_panics_nothing() {
     for entry in &header.sections {
         for at in (0..entry.len as usize / 4 * 4).step_by(4) {
             for word in &words {
-                let file = sealed(&bench.sound, entry.kind, at, &word.to_le_bytes());
+                let file = sealed(&bench.intact, entry.kind, at, &word.to_le_bytes());
                 bench.file.write_all_at(&file, 0).unwrap();
                 let Ok(shard) = DenseShard::open(&bench.path) else { continue };
                 search_all(&shard);
@@ -127,10 +127,10 @@ fn damage_behind_right_checksums_panics_nothing() {
 fn longer_vectors_than_sums_can_hold_are_refused() {
     let bench = Bench::new();
     let parse = |dim: u32| {
-        let header = Header::parse(&bench.sound, bench.sound.len() as u64).unwrap();
+        let header = Header::parse(&bench.intact, bench.intact.len() as u64).unwrap();
         let row_stride = RowType::F32.stride(dim as usize) as u32;
         let bytes = Header { dim, row_stride, ..header }.to_bytes();
-        Header::parse(&bytes, bench.sound.len() as u64)
+        Header::parse(&bytes, bench.intact.len() as u64)
     };
     assert!(parse(MAX_DIM).is_ok());
     let Err(HeaderFault::Fault(fault)) = parse(MAX_DIM + 1) else { panic!("{:?}", parse(MAX_DIM + 1)) };

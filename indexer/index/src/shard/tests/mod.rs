@@ -213,12 +213,12 @@ fn parts_that_do_not_belong_together_are_refused() {
 #[test]
 fn damage_in_a_section_is_named() {
     let (_dir, path) = written();
-    let sound = fs_err::read(&path).unwrap();
+    let intact = fs_err::read(&path).unwrap();
     let header = DenseShard::open(&path).unwrap().header().clone();
     let damaged = path.with_file_name("damaged");
     for kind in SectionKind::ALL {
         let entry = header.section(kind).unwrap();
-        let mut bytes = sound.clone();
+        let mut bytes = intact.clone();
         bytes[(entry.offset + entry.len / 2) as usize] ^= 1;
         fs_err::write(&damaged, bytes).unwrap();
         let said = match DenseShard::open(&damaged) {
@@ -232,10 +232,10 @@ fn damage_in_a_section_is_named() {
 #[test]
 fn a_truncated_file_is_refused_at_every_length() {
     let (_dir, path) = written();
-    let sound = fs_err::read(&path).unwrap();
+    let intact = fs_err::read(&path).unwrap();
     let cut = path.with_file_name("cut");
-    for len in 0..sound.len() {
-        fs_err::write(&cut, &sound[..len]).unwrap();
+    for len in 0..intact.len() {
+        fs_err::write(&cut, &intact[..len]).unwrap();
         assert!(DenseShard::open(&cut).is_err(), "{len}");
     }
 }

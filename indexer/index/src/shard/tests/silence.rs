@@ -1,4 +1,4 @@
-//! Damage in the bulk sections, which opening does not read: searches give what they give of a sound shard, or say that the
+//! Damage in the bulk sections, which opening does not read: searches give what they give of an intact shard, or say that the
 //! shard is damaged. None gives less and is silent.
 
 use super::damage::Bench;
@@ -28,14 +28,14 @@ fn answers(shard: &DenseShard) -> Vec<Hits<Scored>> {
     all
 }
 
-/// Each answer is that of a sound shard, or says that it may not be; and then the shard says which file it is, and what to do.
-fn assert_told(shard: &DenseShard, sound: &[Hits<Scored>], place: &str) {
-    for (got, sound) in answers(shard).iter().zip(sound) {
+/// Each answer is that of an intact shard, or says that it may not be; and then the shard says which file it is, and what to do.
+fn assert_told(shard: &DenseShard, intact: &[Hits<Scored>], place: &str) {
+    for (got, intact) in answers(shard).iter().zip(intact) {
         if got.completeness == Completeness::Damaged {
             let damage = shard.damage().unwrap().to_string();
             assert!(damage.contains("dense.dyad") && damage.contains("`dyad-indexer verify`"), "{damage}");
         } else {
-            assert_eq!(got.hits, sound.hits, "{place}");
+            assert_eq!(got.hits, intact.hits, "{place}");
         }
     }
 }
@@ -56,11 +56,11 @@ fn with_words(bench: &Bench, kind: SectionKind, words: &[u32], mut look: impl Fn
 #[test]
 fn links_order_and_offsets_that_lead_nowhere_are_told() {
     let bench = Bench::new();
-    let sound = answers(&DenseShard::open(&bench.path).unwrap());
-    assert!(sound.iter().all(|hits| hits.completeness == Completeness::Complete));
+    let intact = answers(&DenseShard::open(&bench.path).unwrap());
+    assert!(intact.iter().all(|hits| hits.completeness == Completeness::Complete));
     let mut told = 0;
     with_words(&bench, SectionKind::Graph, &OUTSIDE, |_, shard, place| {
-        assert_told(&shard, &sound, place);
+        assert_told(&shard, &intact, place);
         told += usize::from(shard.damage().is_some());
     });
     // All of the order and of the links: every search of the whole graph reads them.
@@ -71,10 +71,10 @@ fn links_order_and_offsets_that_lead_nowhere_are_told() {
 #[test]
 fn values_that_are_no_numbers_are_told() {
     let bench = Bench::new();
-    let sound = answers(&DenseShard::open(&bench.path).unwrap());
+    let intact = answers(&DenseShard::open(&bench.path).unwrap());
     let mut told = 0;
     with_words(&bench, SectionKind::Vectors, &[NAN], |_, shard, place| {
-        assert_told(&shard, &sound, place);
+        assert_told(&shard, &intact, place);
         told += usize::from(shard.damage().is_some());
     });
     assert_eq!(told, N as usize * DIM);
@@ -92,9 +92,9 @@ fn values_that_are_no_numbers_are_told() {
 fn a_node_in_two_slots_is_told() {
     let bench = Bench::new();
     let shard = DenseShard::open(&bench.path).unwrap();
-    let (entry, sound) = (*shard.header().section(SectionKind::Graph).unwrap(), answers(&shard));
+    let (entry, intact) = (*shard.header().section(SectionKind::Graph).unwrap(), answers(&shard));
     let order = shard.graph().order().to_vec();
-    let start = bench.sound[entry.offset as usize..]
+    let start = bench.intact[entry.offset as usize..]
         .windows(order.len() * 4)
         .position(|bytes| bytes.chunks(4).zip(&order).all(|(bytes, node)| bytes == node.to_le_bytes()))
         .unwrap();
@@ -102,9 +102,9 @@ fn a_node_in_two_slots_is_told() {
         bench.with(entry.offset as usize + start + 4 * slot, &order[slot - 1].to_le_bytes(), |path| {
             let shard = DenseShard::open(path).unwrap();
             let all = SearchParams::new(N as usize, N as usize);
-            for (query, sound) in vectors().chunks(DIM).zip(sound.chunks(4)) {
+            for (query, intact) in vectors().chunks(DIM).zip(intact.chunks(4)) {
                 let got = shard.search(query, &all);
-                assert_eq!((got.completeness, &got.hits), (Completeness::Damaged, &sound[1].hits), "slot {slot}");
+                assert_eq!((got.completeness, &got.hits), (Completeness::Damaged, &intact[1].hits), "slot {slot}");
             }
         });
     }
@@ -140,7 +140,7 @@ fn whatever_is_flipped_is_told_once_the_checksums_are_compared() {
     for kind in [SectionKind::Vectors, SectionKind::Codes, SectionKind::Graph, SectionKind::Keys] {
         let entry = header.section(kind).unwrap();
         for at in entry.offset as usize..(entry.offset + entry.len) as usize {
-            bench.with(at, &[bench.sound[at] ^ 0x10], |path| {
+            bench.with(at, &[bench.intact[at] ^ 0x10], |path| {
                 let Ok(shard) = DenseShard::open(path) else { return };
                 let query = [0.5; DIM];
                 for hits in [shard.search(&query, &SearchParams::new(3, 8)), shard.search_exact(&query, 3, None)] {
@@ -155,11 +155,11 @@ fn whatever_is_flipped_is_told_once_the_checksums_are_compared() {
             });
         }
     }
-    let sound = DenseShard::open(&bench.path).unwrap();
-    assert!(!sound.check_sums(&|| true).unwrap(), "told to end");
+    let intact = DenseShard::open(&bench.path).unwrap();
+    assert!(!intact.check_sums(&|| true).unwrap(), "told to end");
     // Another file under the same name says nothing of the one that is open.
     let other = bench.path.with_extension("other");
-    fs_err::write(&other, vec![0; bench.sound.len()]).unwrap();
+    fs_err::write(&other, vec![0; bench.intact.len()]).unwrap();
     fs_err::rename(&other, &bench.path).unwrap();
-    assert!(sound.check_sums(&|| false).unwrap() && sound.damage().is_none());
+    assert!(intact.check_sums(&|| false).unwrap() && intact.damage().is_none());
 }
