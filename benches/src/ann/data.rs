@@ -46,8 +46,9 @@ pub fn prepare(workload: &Workload, cache: &Path, cancel: &Cancellation, note: &
     check(cancel)?;
     let key = key(workload.metric, &raw.base, &raw.queries);
     let dir = cache.join("data").join(&key);
-    let base_path = raw.path_of(&raw.base, &raw.paths[0], &dir.join("base.npy"))?;
-    let queries_path = raw.path_of(&raw.queries, &raw.paths[1], &dir.join("queries.npy"))?;
+    fs_err::create_dir_all(&dir)?;
+    let base_path = written(&dir.join("base.npy"), &raw.base)?;
+    let queries_path = written(&dir.join("queries.npy"), &raw.queries)?;
     check(cancel)?;
     let truth = truth(&raw, workload, &dir, cancel, note)?;
     Ok(Ready { base: raw.base, base_path, queries: raw.queries, queries_path, truth, key })
@@ -60,16 +61,11 @@ struct Raw {
     /// Of base and queries.
     paths: [PathBuf; 2],
     truth: Option<(Neighbours, PathBuf)>,
-    /// The files hold these very values.
-    unchanged: bool,
     /// Rows are to be scaled to unit length whatever their length.
     any_length: bool,
 }
 
 fn from_files(paths: [&Path; 2], data: &Data) -> Result<Raw> {
-    let plain = |path: &Path| -> Result<bool> {
-        Ok(path.extension().is_some_and(|ending| ending == "npy") && npy::is_f32(path)?)
-    };
     Ok(Raw {
         base: read_vectors(paths[0])?,
         queries: read_vectors(paths[1])?,
@@ -78,7 +74,6 @@ fn from_files(paths: [&Path; 2], data: &Data) -> Result<Raw> {
             .as_ref()
             .map(|path| Ok::<_, Error>((read_neighbours(path)?, path.clone())))
             .transpose()?,
-        unchanged: plain(paths[0])? && plain(paths[1])?,
         any_length: data.normalise,
         paths: paths.map(Path::to_owned),
     })
@@ -119,7 +114,7 @@ fn from_hdf5(path: &Path, workload: &Workload) -> Result<Raw> {
     check_metric(workload, metric, &format!("as in `{}`", path.display()))?;
     let truth = neighbours.map(|truth| (truth, path.to_owned()));
     let any_length = any_length || workload.data.normalise;
-    Ok(Raw { base, queries, paths: [path.to_owned(), path.to_owned()], truth, unchanged: false, any_length })
+    Ok(Raw { base, queries, paths: [path.to_owned(), path.to_owned()], truth, any_length })
 }
 
 impl Raw {
@@ -128,14 +123,12 @@ impl Raw {
         if let Some(limit) = data.limit.filter(|limit| *limit < self.base.len()) {
             self.base.truncate(limit);
             self.truth = None;
-            self.unchanged = false;
         }
         if let Some(limit) = data.limit_queries.filter(|limit| *limit < self.queries.len()) {
             self.queries.truncate(limit);
             if let Some((truth, _)) = &mut self.truth {
                 truth.truncate(limit);
             }
-            self.unchanged = false;
         }
     }
 
@@ -149,28 +142,22 @@ impl Raw {
         }
         for (path, matrix) in [(base_path, &mut self.base), (queries_path, &mut self.queries)] {
             match metric {
-                Metric::Ip => self.unchanged &= !make_unit(path, matrix, self.any_length)?,
+                Metric::Ip => drop(make_unit(path, matrix, self.any_length)?),
                 Metric::L2 => require_finite(path, matrix)?,
             }
         }
         Ok(())
     }
+}
 
-    /// The file itself where it holds just these values, else a copy.
-    fn path_of(&self, matrix: &Matrix, path: &Path, copy: &Path) -> Result<PathBuf> {
-        if self.unchanged {
-            return Ok(fs_err::canonicalize(path)?);
-        }
-        if !copy.exists() {
-            if let Some(dir) = copy.parent() {
-                fs_err::create_dir_all(dir)?;
-            }
-            let part = copy.with_extension("part");
-            npy::write_vectors(&part, matrix)?;
-            fs_err::rename(part, copy)?;
-        }
-        Ok(fs_err::canonicalize(copy)?)
+/// Writes vectors as float32 `.npy` where they are not there yet; the path is absolute.
+fn written(path: &Path, matrix: &Matrix) -> Result<PathBuf> {
+    if !path.exists() {
+        let part = path.with_extension("part");
+        npy::write_vectors(&part, matrix)?;
+        fs_err::rename(part, path)?;
     }
+    Ok(fs_err::canonicalize(path)?)
 }
 
 fn key(metric: Metric, base: &Matrix, queries: &Matrix) -> String {
@@ -197,7 +184,6 @@ fn truth(raw: &Raw, workload: &Workload, dir: &Path, cancel: &Cancellation, note
     note(&format!("computing exact neighbours: {} queries, {} rows", raw.queries.len(), raw.base.len()));
     let found = exact_unless(&raw.base, &raw.queries, depth, workload.metric, cancel);
     let (truth, scores) = found?;
-    fs_err::create_dir_all(dir)?;
     let part = path.with_extension("part");
     write_neighbours(&part, &truth, &scores)?;
     fs_err::rename(part, path)?;

@@ -45,6 +45,6 @@ pub use plot::write_plots;
 pub use protocol::{Built, More};
 pub use recall::Judge;
 pub use report::{write_engines, write_points, write_table};
-pub use run::{Deadlines, Job, run};
+pub use run::{Job, run};
 pub use summary::summary;
 pub use workload::{Data, Workload};

@@ -18,15 +18,6 @@ use super::workload::Workload;
 
 use crate::harness::{EngineSession as _, Error, Machine, Programs, Result, RunInfo, Runner, Worker, in_scratch};
 
-/// Deadlines of one engine.
-#[derive(Debug, Clone, Copy)]
-pub struct Deadlines {
-    /// A build.
-    pub build: Duration,
-    /// Anything else.
-    pub other: Duration,
-}
-
 /// A run to be done.
 #[derive(Debug)]
 pub struct Job<'a> {
@@ -42,8 +33,10 @@ pub struct Job<'a> {
     pub cache: PathBuf,
     /// When a kept index is good enough.
     pub reuse: Reuse,
-    /// How long workers may take.
-    pub deadlines: Deadlines,
+    /// For a build.
+    pub build_deadline: Duration,
+    /// For any other answer of a worker.
+    pub deadline: Duration,
     /// Ends the run.
     pub cancel: Cancellation,
 }
@@ -139,7 +132,7 @@ impl Run<'_> {
     fn start(&self, engine: &str) -> Result<(Worker, Described)> {
         let own = worker::ENGINES.contains(&engine).then_some("ann-worker");
         let mut worker = Worker::start(engine, self.job.programs.command(engine, own), self.job.cancel.clone())?;
-        let described = worker.describe(self.job.deadlines.other)?;
+        let described = worker.describe(self.job.deadline)?;
         Ok((worker, described))
     }
 
@@ -153,11 +146,11 @@ impl Run<'_> {
 
     /// Builds or reuses an engine's index, and opens it in a fresh process.
     fn session(&self, engine: &str, rebuild: bool) -> Result<Session> {
-        let (job, deadlines) = (self.job, self.job.deadlines);
+        let job = self.job;
         let (mut builder, described) = self.start(engine)?;
         (self.note)(&format!("{engine}: index"));
         let (vectors, kept) = ((job.workload, self.ready), (job.cache.as_path(), &job.reuse, rebuild));
-        let index = build_or_reuse(&mut builder, &described, vectors, kept, deadlines.build)?;
+        let index = build_or_reuse(&mut builder, &described, vectors, kept, job.build_deadline)?;
         builder.quit();
         (self.note)(&format!(
             "{engine}: {} in {:.1} s",
@@ -166,6 +159,6 @@ impl Run<'_> {
         ));
         let (worker, described) = self.start(engine)?;
         let queries = (self.ready.queries_path.as_path(), &self.judge);
-        Session::open(worker, described, index, queries, self.scratch, deadlines.other)
+        Session::open(worker, described, index, queries, self.scratch, job.deadline)
     }
 }

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::comparison::{Comparison, Shared};
 use crate::ann::{
-    Deadlines, Growth, Job, Judge, Measured, Reuse, Workload, lock_cache, prepare, run, summary, write_engines,
-    write_growth, write_plots, write_points, write_results, write_table,
+    Growth, Job, Judge, Measured, Reuse, Workload, lock_cache, prepare, run, summary, write_engines, write_growth,
+    write_plots, write_points, write_results, write_table,
 };
 use crate::harness::program_hash;
 
@@ -93,7 +93,8 @@ impl Ann {
             },
             programs,
             cache: shared.cache.clone(),
-            deadlines: Deadlines { build: Duration::from_secs(self.build_timeout_s), other: shared.timeout() },
+            build_deadline: Duration::from_secs(self.build_timeout_s),
+            deadline: shared.timeout(),
             cancel,
         };
         let measured = run(&job, &ready, &note)?;

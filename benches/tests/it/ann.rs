@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use dyad_bench::ann::{Deadlines, Job, Measured, Reuse, Workload, prepare, run, summary, write_table};
+use dyad_bench::ann::{Job, Measured, Reuse, Workload, prepare, run, summary, write_table};
 use dyad_bench::harness::{Error, Programs};
 use dyad_command::Cancellation;
 use serde_json::json;
@@ -53,7 +53,8 @@ impl Bench {
             swept: Vec::new(),
             cache: self.dir.path().join("cache"),
             reuse: Reuse::default(),
-            deadlines: Deadlines { build: Duration::from_secs(20), other: Duration::from_secs(3) },
+            build_deadline: Duration::from_secs(20),
+            deadline: Duration::from_secs(3),
             cancel: cancel.clone(),
         }
     }
@@ -184,7 +185,7 @@ fn an_interrupt_ends_the_run_and_its_workers() {
     let cancel = Cancellation::new();
     let Some(bench) = Bench::new() else { return };
     let mut job = bench.job(&["dyad", "hangs-20"], &cancel);
-    job.deadlines.other = Duration::from_secs(100);
+    job.deadline = Duration::from_secs(100);
     fs_err::create_dir_all(&job.cache).unwrap();
     let ready = prepare(&bench.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
     let log = bench.dir.path().join("log");

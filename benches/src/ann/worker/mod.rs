@@ -35,7 +35,7 @@ pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> an
         other => bail!("no engine `{other}` in this binary; there are {}", ENGINES.join(" and ")),
     };
     let described = engine.describe();
-    let mut worker = Worker { engine, index: None, queries: None, threads: search::Threads::default() };
+    let mut worker = Worker { engine, index: None, queries: None, pool: None };
     harness::serve(input, output, &described, |request| worker.answer(request))
 }
 
@@ -43,7 +43,7 @@ struct Worker {
     engine: Box<dyn Engine>,
     index: Option<Box<dyn Opening>>,
     queries: Option<(Matrix, usize)>,
-    threads: search::Threads,
+    pool: Option<rayon::ThreadPool>,
 }
 
 impl Worker {
@@ -74,9 +74,8 @@ impl Worker {
                 if queries.dim() != index.dim() {
                     bail!("queries of {} values, but vectors of {}", queries.dim(), index.dim());
                 }
-                let hands = self.threads.of(threads, mode)?;
-                let least = Duration::from_millis(least_ms.into());
-                let found = search::search(index, queries, *k, value as usize, &hands, least);
+                let (how, least) = ((threads, mode), Duration::from_millis(least_ms.into()));
+                let found = search::search(index, (queries, *k), value as usize, how, least, &mut self.pool)?;
                 npy::write_ids(&out, *k, &found.ids)?;
                 if let Some(path) = latencies {
                     npy::write_f64(&path, &found.latencies_us)?;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::engine::Opening;
 use crate::ann::protocol::Mode;
@@ -25,85 +26,43 @@ pub(super) struct Found {
     pub(super) rounds: u32,
 }
 
-/// Threads that stay between searches, as those of a server do, with what they keep for the next search.
-#[derive(Default)]
-pub(super) struct Threads {
-    pool: Option<rayon::ThreadPool>,
-}
-
-/// How queries are handed out.
-pub(super) enum Hands<'a> {
-    /// To this thread, each one timed.
-    Each,
-    /// To this thread.
-    One,
-    /// To many.
-    Many(&'a rayon::ThreadPool),
-}
-
-impl Threads {
-    /// Those for one search; started here where there are not just as many.
-    pub(super) fn of(&mut self, threads: usize, mode: Mode) -> anyhow::Result<Hands<'_>> {
-        if mode == Mode::Each || threads <= 1 {
-            return Ok(if mode == Mode::Each { Hands::Each } else { Hands::One });
-        }
-        let fits = |pool: &rayon::ThreadPool| pool.current_num_threads() == threads;
-        let pool = match self.pool.take().filter(fits) {
-            Some(pool) => pool,
-            None => rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("search threads")?,
-        };
-        Ok(Hands::Many(self.pool.insert(pool)))
-    }
-}
-
-/// Searches for all queries; with a batch call again and again until `least` has passed, which evens out what else a machine
-/// does. Hands of [`Hands::Each`] go through them once.
+/// Searches for all queries: with one call per query, each timed; or with batch calls again and again until `least` has passed, which
+/// evens out other load of the machine. `pool` keeps its threads, and what they cache, between searches, as a server does.
 pub(super) fn search(
     index: &dyn Opening,
-    queries: &Matrix,
-    k: usize,
+    (queries, k): (&Matrix, usize),
     value: usize,
-    hands: &Hands<'_>,
+    (threads, mode): (usize, Mode),
     least: Duration,
-) -> Found {
+    pool: &mut Option<ThreadPool>,
+) -> anyhow::Result<Found> {
     let mut ids = vec![-1; queries.len() * k];
-    let mut latencies_us = Vec::with_capacity(queries.len());
+    let mut latencies_us = Vec::new();
+    let all: Vec<&[f32]> = queries.rows().collect();
+    if mode == Mode::Batch && threads > 1 && pool.as_ref().is_none_or(|pool| pool.current_num_threads() != threads) {
+        *pool = Some(ThreadPoolBuilder::new().num_threads(threads).build().context("search threads")?);
+    }
     let started = Instant::now();
-    let mut rounds = 1;
-    match hands {
-        Hands::Each => {
-            for (query, out) in queries.rows().zip(ids.chunks_mut(k.max(1))) {
-                let asked = Instant::now();
-                index.search(query, value, out);
-                latencies_us.push(asked.elapsed().as_secs_f64() * 1e6);
+    let mut rounds = 0;
+    while rounds == 0 || mode == Mode::Batch && started.elapsed() < least {
+        match pool {
+            _ if mode == Mode::Each => {
+                for (query, out) in all.iter().zip(ids.chunks_mut(k.max(1))) {
+                    let asked = Instant::now();
+                    index.search(query, value, out);
+                    latencies_us.push(asked.elapsed().as_secs_f64() * 1e6);
+                }
             }
+            Some(pool) if threads > 1 => pool.install(|| {
+                let tasks = all.par_chunks(TASK).zip(ids.par_chunks_mut((TASK * k).max(1)));
+                tasks.for_each(|(some, out)| index.search_batch(some, k, value, out));
+            }),
+            _ => index.search_batch(&all, k, value, &mut ids),
         }
-        Hands::One => {
-            let all: Vec<&[f32]> = queries.rows().collect();
-            index.search_batch(&all, k, value, &mut ids);
-            while started.elapsed() < least {
-                index.search_batch(&all, k, value, &mut ids);
-                rounds += 1;
-            }
-        }
-        Hands::Many(pool) => pool.install(|| {
-            let mut round = || {
-                let tasks = ids.par_chunks_mut((TASK * k).max(1)).enumerate();
-                tasks.for_each(|(task, out)| {
-                    let count = out.len() / k.max(1);
-                    let some: Vec<&[f32]> = (0..count).map(|at| queries.row(task * TASK + at)).collect();
-                    index.search_batch(&some, k, value, out);
-                });
-            };
-            round();
-            while started.elapsed() < least {
-                round();
-                rounds += 1;
-            }
-        }),
+        rounds += 1;
     }
     let seconds = started.elapsed().as_secs_f64() / f64::from(rounds);
-    Found { ids, latencies_us, seconds, rounds }
+    Ok(Found { ids, latencies_us, seconds, rounds })
 }
 
 #[cfg(test)]
@@ -130,12 +89,11 @@ mod tests {
     #[test]
     fn rounds_are_gone_through_until_the_time_has_passed() {
         let queries = Matrix::new(2, vec![1.0; 2 * 37]);
-        let mut threads = Threads::default();
+        let mut pool = None;
         for (mode, count) in [(Mode::Batch, 1), (Mode::Batch, 2), (Mode::Each, 1)] {
-            let hands = threads.of(count, mode).unwrap();
             for least in [Duration::ZERO, Duration::from_millis(5)] {
                 let index = Counts::default();
-                let found = search(&index, &queries, 3, 7, &hands, least);
+                let found = search(&index, (&queries, 3), 7, (count, mode), least, &mut pool).unwrap();
                 assert_eq!(found.ids, [7; 37 * 3]);
                 assert_eq!(index.0.into_inner(), 37 * found.rounds);
                 if mode == Mode::Each || least.is_zero() {
