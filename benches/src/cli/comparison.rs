@@ -10,7 +10,7 @@ use clap::Args;
 use dyad_command::cancel_on_signal;
 
 use crate::encode::Encode;
-use crate::harness::{Job, Programs, Shaped as _, Task, run, summary, threads, write_points, write_table};
+use crate::harness::{Job, Programs, Task, Workload, run, summary, threads, write_points, write_table};
 use crate::train_step::TrainStep;
 
 /// What the arguments of a comparison say of it.
@@ -139,11 +139,10 @@ pub(super) struct Compare<C: Comparison> {
 impl<C: Comparison + Task> Compare<C> {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let (cancel, shared) = (cancel_on_signal()?, &self.shared);
-        let mut workload = C::Workload::read(&self.workload, shared.data.as_deref(), self.model.as_deref())?;
+        let mut workload = Workload::<C::Shape>::read(&self.workload, shared.data.as_deref(), self.model.as_deref())?;
         workload.keep_shapes(&self.shapes).map_err(|problem| anyhow!("--shapes: {problem}"))?;
-        let parts = workload.parts();
-        let engines = shared.apply(parts.repeats, parts.engines)?;
-        let threads = self.threads.map_or_else(|| threads(parts.threads), usize::from);
+        let engines = shared.apply(&mut workload.repeats, &workload.engines)?;
+        let threads = self.threads.map_or_else(|| threads(workload.threads), usize::from);
         for dir in [&self.out, &shared.cache] {
             fs_err::create_dir_all(dir)?;
         }

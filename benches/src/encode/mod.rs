@@ -30,9 +30,11 @@ pub use protocol::More;
 pub use task::Context;
 #[cfg(feature = "torch")]
 pub(crate) use worker::serve;
-pub use workload::{Shape, TextSource, Workload};
+pub use workload::{Shape, TextSource};
 
 /// A run to be done. Vectors are compared with those of the first engine.
-pub type Job<'a> = harness::Job<'a, Workload>;
+pub type Job<'a> = harness::Job<'a, Shape>;
+/// What one run measures.
+pub type Workload = harness::Workload<Shape>;
 /// A run.
 pub type Measured = harness::Measured<Encode>;

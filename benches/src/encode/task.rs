@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::Workload;
 use super::measured::{Encode, Gflops, LIMIT, Limit, Point};
 use super::model::Model;
 use super::protocol::{Encoded, More, Prepared, Request, Tuned};
 use super::report;
 use super::texts::{Counter, Texts};
-use super::workload::{Shape, Workload};
+use super::workload::Shape;
 use crate::dataset::{Matrix, npy};
 use crate::harness::{Column, Job, Limited, Measured, Result, Session, Task, write_lines};
 
@@ -21,7 +22,7 @@ pub struct Context {
 }
 
 impl Task for Encode {
-    type Workload = Workload;
+    type Shape = Shape;
     type Context = Context;
     type More = More;
     type Point = Point;
@@ -36,7 +37,7 @@ impl Task for Encode {
     }
 
     fn prepare(
-        job: &Job<'_, Workload>,
+        job: &Job<'_, Shape>,
         Context { model, counter }: &Context,
         shape: &Shape,
         scratch: &Path,
@@ -62,7 +63,7 @@ impl Task for Encode {
         format!("{} texts, {each:.1} tokens each, at most {}", self.texts, self.max_tokens)
     }
 
-    fn open(&self, job: &Job<'_, Workload>) -> Value {
+    fn open(&self, job: &Job<'_, Shape>) -> Value {
         let (model, device, cache) = (self.model.clone(), job.device.clone(), job.cache.clone());
         json!(Request::Open { model, device, threads: job.threads, cache })
     }
@@ -103,7 +104,7 @@ impl Task for Encode {
         Ok(encoded.seconds)
     }
 
-    fn start_limit(&mut self, job: &Job<'_, Workload>, sessions: &[Session<Self>]) -> Limited {
+    fn start_limit(&mut self, job: &Job<'_, Shape>, sessions: &[Session<Self>]) -> Limited {
         let of = |session: &Session<Self>| session.run.described.more.limited_by().to_owned();
         let mut dtypes: Vec<String> = sessions.iter().map(of).collect();
         dtypes.sort();

@@ -11,17 +11,17 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::protocol::{Encoded, More, Prepared, Request, Tuned};
-use super::workload::OWN;
+use super::workload::Shape;
 use crate::dataset::{Matrix, npy};
-use crate::harness::{self, Described, Opened, read_lines};
+use crate::harness::{self, Described, Opened, Shape as _, read_lines};
 
 /// Like peers' `encode_document`.
 const TOWER: Tower = Tower::Answer;
 
 /// Serves requests until `quit` or the end of `input`.
 pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
-    if !OWN.contains(&engine) {
-        bail!("no engine `{engine}` in this binary; there are {}", OWN.join(", "));
+    if !Shape::OWN.contains(&engine) {
+        bail!("no engine `{engine}` in this binary; there are {}", Shape::OWN.join(", "));
     }
     let dtype = engine.split_once('-').map_or("f32", |(_, dtype)| dtype);
     let described = Described {

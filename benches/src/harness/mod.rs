@@ -40,4 +40,4 @@ pub(crate) use serve::{Memory, Opened, serve};
 pub use task::{
     At, Column, EngineRun, Limited, Measured, Session, ShapeRun, Task, run, summary, write_points, write_table,
 };
-pub use workload::{Job, Parts, Shape, Shaped};
+pub use workload::{Job, Shape, Workload};

@@ -19,15 +19,15 @@ use super::process::{OURS, Worker};
 use super::run_info::Conditions;
 use super::runner::{EngineSession, Runner};
 use super::serve::{Described, Memory, Opened};
-use super::workload::{Job, Shape, Shaped};
+use super::workload::{Job, Shape, Workload};
 
 /// A column of a record or a table: its heading, and its text for one engine at one shape.
 pub type Column<T> = (&'static str, fn(&At<'_, T>) -> String);
 
 /// What is measured; a value is what all engines at one shape share.
 pub trait Task: Sized + Debug + 'static {
-    /// Its workloads.
-    type Workload: Shaped;
+    /// A shape of its workloads.
+    type Shape: Shape;
     /// What is read once, before the first shape.
     type Context: Debug;
     /// What an engine says of itself beyond name, version and settings.
@@ -42,18 +42,18 @@ pub trait Task: Sized + Debug + 'static {
     const LEGEND: &'static str;
 
     /// Reads what all shapes share.
-    fn context(workload: &Self::Workload) -> Result<Self::Context>;
+    fn context(workload: &Workload<Self::Shape>) -> Result<Self::Context>;
     /// Prepares a shape; files go to `scratch`.
     fn prepare(
-        job: &Job<'_, Self::Workload>,
+        job: &Job<'_, Self::Shape>,
         context: &Self::Context,
-        shape: &<Self::Workload as Shaped>::Shape,
+        shape: &Self::Shape,
         scratch: &Path,
     ) -> Result<Self>;
     /// The inputs in words.
     fn describe(&self) -> String;
     /// The request that opens the model.
-    fn open(&self, job: &Job<'_, Self::Workload>) -> Value;
+    fn open(&self, job: &Job<'_, Self::Shape>) -> Value;
     /// Has an engine load the inputs.
     fn load(&self, session: &mut Session<Self>) -> Result<()>;
     /// One untimed pass, whose result is compared with the first engine's.
@@ -61,7 +61,7 @@ pub trait Task: Sized + Debug + 'static {
     /// One pass; its seconds.
     fn pass(&self, session: &mut Session<Self>) -> Result<f64>;
     /// Before the first timed pass: a worker that is measured before each pass, and no engine of its own.
-    fn start_limit(&mut self, _: &Job<'_, Self::Workload>, _: &[Session<Self>]) -> Limited {
+    fn start_limit(&mut self, _: &Job<'_, Self::Shape>, _: &[Session<Self>]) -> Limited {
         Ok(())
     }
     /// Before each timed pass.
@@ -135,7 +135,7 @@ impl<T: Task> EngineSession for Session<T> {
 }
 
 impl<T: Task> Session<T> {
-    fn start(job: &Job<'_, T::Workload>, task: &T, engine: &str) -> Result<Self> {
+    fn start(job: &Job<'_, T::Shape>, task: &T, engine: &str) -> Result<Self> {
         let (mut worker, deadline) = (job.start(engine)?, job.deadline);
         let described = worker.describe(deadline)?;
         let baseline = worker.memory(true, deadline)?;
@@ -208,29 +208,21 @@ impl<T: Task> At<'_, T> {
 const OF_RUN: [&str; 6] = ["date", "revision", "workload", "model", "device", "threads"];
 
 /// Runs a workload; `note` hears what is being done.
-pub fn run<T: Task>(job: &Job<'_, T::Workload>, note: &dyn Fn(&str)) -> Result<Measured<T>> {
-    let mut workload = job.workload.clone();
-    let parts = workload.parts();
+pub fn run<T: Task>(job: &Job<'_, T::Shape>, note: &dyn Fn(&str)) -> Result<Measured<T>> {
     let context = T::context(job.workload)?;
     let shapes = in_scratch(&job.cache, |scratch| {
-        let one = |shape: &<T::Workload as Shaped>::Shape| {
+        let one = |shape: &T::Shape| {
             let task = T::prepare(job, &context, shape, scratch)?;
             note(&format!("{}: {}", shape.name(), task.describe()));
-            measure(job, shape.name(), task, *parts.repeats, note)
+            measure(job, shape.name(), task, note)
         };
-        parts.shapes.iter().map(one).collect::<Result<_>>()
+        job.workload.shapes.iter().map(one).collect::<Result<_>>()
     })?;
-    Ok(Measured { conditions: job.conditions(&parts)?, shapes })
+    Ok(Measured { conditions: job.conditions()?, shapes })
 }
 
-fn measure<T: Task>(
-    job: &Job<'_, T::Workload>,
-    name: &str,
-    mut task: T,
-    repeats: usize,
-    note: &dyn Fn(&str),
-) -> Result<ShapeRun<T>> {
-    let mut runner = Runner::new(note);
+fn measure<T: Task>(job: &Job<'_, T::Shape>, name: &str, mut task: T, note: &dyn Fn(&str)) -> Result<ShapeRun<T>> {
+    let (mut runner, repeats) = (Runner::new(note), job.workload.repeats);
     for engine in &job.engines {
         runner.admit(engine, Session::start(job, &task, engine))?;
     }
@@ -280,7 +272,7 @@ impl<T: Task> Measured<T> {
     /// Peers among the engines asked for, and ours; ours begin with the one that `ratios` speaks of.
     pub(crate) fn sides(&self) -> (Vec<&str>, Vec<&str>) {
         let asked = self.conditions.asked.iter().map(String::as_str);
-        let (mut ours, peers): (Vec<&str>, Vec<&str>) = asked.partition(|name| T::Workload::OWN.contains(name));
+        let (mut ours, peers): (Vec<&str>, Vec<&str>) = asked.partition(|name| T::Shape::OWN.contains(name));
         ours.sort_by_key(|name| *name != OURS);
         (ours, peers)
     }

@@ -26,7 +26,9 @@ use crate::harness;
 pub use protocol::{More, Point, TrainStep};
 #[cfg(feature = "torch")]
 pub(crate) use worker::serve;
-pub use workload::{Shape, Workload};
+pub use workload::Shape;
 
+/// What one run measures.
+pub type Workload = harness::Workload<Shape>;
 /// A run.
 pub type Measured = harness::Measured<TrainStep>;

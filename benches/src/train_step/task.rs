@@ -4,13 +4,18 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::Workload;
 use super::protocol::{More, Point, Prepared, Request, Stepped, TrainStep};
-use super::workload::{Shape, Workload};
+use super::workload::Shape;
 use super::{pairs, report};
 use crate::harness::{Column, Job, Measured, Result, Session, Task, write_lines};
 
+/// Of AdamW, and divisor of the cosines: the defaults of sentence-transformers' trainer and loss.
+const LEARNING_RATE: f64 = 5e-5;
+const TEMPERATURE: f64 = 0.05;
+
 impl Task for TrainStep {
-    type Workload = Workload;
+    type Shape = Shape;
     type Context = ();
     type More = More;
     type Point = Point;
@@ -22,7 +27,7 @@ impl Task for TrainStep {
         Ok(())
     }
 
-    fn prepare(_: &Job<'_, Workload>, (): &(), shape: &Shape, scratch: &Path) -> Result<Self> {
+    fn prepare(_: &Job<'_, Shape>, (): &(), shape: &Shape, scratch: &Path) -> Result<Self> {
         let path = scratch.join("pairs.jsonl");
         write_lines(&path, &pairs::read(shape)?)?;
         Ok(Self { batch: shape.batch, batches: shape.batches, tokens: None, pairs: path })
@@ -34,10 +39,9 @@ impl Task for TrainStep {
         format!("steps with {} pairs{tokens}", self.batch)
     }
 
-    fn open(&self, job: &Job<'_, Workload>) -> Value {
-        let &Workload { ref model, learning_rate, temperature, .. } = job.workload;
-        let (model, device, threads) = (model.clone(), job.device.clone(), job.threads);
-        json!(Request::Open { model, device, threads, learning_rate, temperature })
+    fn open(&self, job: &Job<'_, Shape>) -> Value {
+        let (model, device, threads) = (job.workload.model.clone(), job.device.clone(), job.threads);
+        json!(Request::Open { model, device, threads, learning_rate: LEARNING_RATE, temperature: TEMPERATURE })
     }
 
     fn load(&self, session: &mut Session<Self>) -> Result<()> {

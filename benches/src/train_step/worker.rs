@@ -14,13 +14,13 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::protocol::{More, Prepared, Request, Stepped};
-use super::workload::OWN;
-use crate::harness::{self, Described, Opened, read_lines};
+use super::workload::Shape;
+use crate::harness::{self, Described, Opened, Shape as _, read_lines};
 
 /// Serves requests until `quit` or the end of `input`.
 pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
-    if !OWN.contains(&engine) {
-        bail!("no engine `{engine}` in this binary; there is {}", OWN.join(", "));
+    if !Shape::OWN.contains(&engine) {
+        bail!("no engine `{engine}` in this binary; there is {}", Shape::OWN.join(", "));
     }
     let described = Described {
         engine: engine.to_owned(),

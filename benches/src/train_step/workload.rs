@@ -4,32 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::harness::{self, Parts, Shaped};
-
-/// Engines that this binary holds.
-pub(crate) const OWN: [&str; 1] = ["dyad"];
-/// Engines of a workload that names none.
-const ENGINES: [&str; 3] = ["dyad", "sentence-transformers", "sentence-transformers-no-dropout"];
-
-/// What one run measures. `benches/workloads/README.md` says what every key means.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Workload {
-    pub(crate) name: String,
-    pub(crate) model: PathBuf,
-    #[serde(default = "repeats")]
-    pub(crate) repeats: usize,
-    #[serde(default)]
-    pub(crate) threads: usize,
-    #[serde(default = "learning_rate")]
-    pub(crate) learning_rate: f64,
-    #[serde(default = "temperature")]
-    pub(crate) temperature: f64,
-    #[serde(default = "engines")]
-    pub(crate) engines: Vec<String>,
-    #[serde(rename = "shape")]
-    pub(crate) shapes: Vec<Shape>,
-}
+use crate::harness;
 
 /// Some batches, a step with each of which is a pass.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -41,34 +16,11 @@ pub struct Shape {
     pub(crate) batches: usize,
 }
 
-defaults! {
-    repeats: usize = 7;
-    learning_rate: f64 = 5e-5;
-    temperature: f64 = 0.05;
-    engines: Vec<String> = ENGINES.map(str::to_owned).to_vec();
-}
-
-impl Shaped for Workload {
-    type Shape = Shape;
-    const OWN: &'static [&'static str] = &OWN;
-    const WORKER: &'static str = "train-step-worker";
-
-    fn parts(&mut self) -> Parts<'_, Shape> {
-        let Self { name, model, repeats, threads, engines, shapes, .. } = self;
-        Parts { name, model, repeats, threads: *threads, engines, shapes }
-    }
-
-    fn check(&self) -> Result<(), String> {
-        for (name, value) in [("learning_rate", self.learning_rate), ("temperature", self.temperature)] {
-            if !(value.is_finite() && value > 0.0) {
-                return Err(format!("`{name}`: expected a number above 0, got {value}"));
-            }
-        }
-        Ok(())
-    }
-}
-
 impl harness::Shape for Shape {
+    const OWN: &'static [&'static str] = &["dyad"];
+    const WORKER: &'static str = "train-step-worker";
+    const ENGINES: &'static [&'static str] = &["dyad", "sentence-transformers", "sentence-transformers-no-dropout"];
+    const REPEATS: usize = 7;
     const FILES: &'static str = "pairs";
 
     fn name(&self) -> &str {

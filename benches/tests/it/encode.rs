@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use dyad_bench::encode::{Encode, Job, Measured, Workload};
-use dyad_bench::harness::{Error, Programs, Shaped as _, run, summary};
+use dyad_bench::harness::{Error, Programs, run, summary};
 use dyad_command::Cancellation;
 use serde_json::json;
 use tempfile::TempDir;
