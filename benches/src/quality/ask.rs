@@ -1,6 +1,7 @@
 //! Every question to the server, over gRPC; replies checked.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -41,15 +42,10 @@ pub struct Served {
     pub fingerprint: String,
 }
 
-impl Served {
-    /// Generation and the first 12 digits of the fingerprint.
-    fn short(&self) -> String {
-        format!("generation {} of model {}", self.generation, self.short_fingerprint())
-    }
-
-    /// The first 12 digits of the fingerprint.
-    pub fn short_fingerprint(&self) -> &str {
-        self.fingerprint.get(..12).unwrap_or(&self.fingerprint)
+/// `generation 3, model 0123456789ab`: the first 12 digits of the fingerprint.
+impl fmt::Display for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "generation {}, model {}", self.generation, self.fingerprint.get(..12).unwrap_or(&self.fingerprint))
     }
 }
 
@@ -136,7 +132,8 @@ impl Gathered<'_> {
                 let reason = format!("expected mode {}, got {}", system.mode.name(), response.mode().as_str_name());
                 return Err(self.contract(&question.key, reason));
             }
-            self.same_index(&response)?;
+            let served = Served { generation: response.generation, fingerprint: response.fingerprint.clone() };
+            same(self.url, self.served.get_or_insert_with(|| served.clone()), &served)?;
             let mut hits = self.hits(question, response.hits)?;
             if job.drop_identical_ids {
                 hits.retain(|(key, _)| *key != question.key);
@@ -149,26 +146,19 @@ impl Gathered<'_> {
         Ok(())
     }
 
-    fn same_index(&mut self, response: &v1::SearchResponse) -> Result<(), Error> {
-        let served = Served { generation: response.generation, fingerprint: response.fingerprint.clone() };
-        let first = self.served.get_or_insert_with(|| served.clone());
-        same(self.url, first, &served)
-    }
-
     /// Keys and scores, where a run could hold them.
     fn hits(&self, question: &Query, hits: Vec<v1::Hit>) -> Result<Vec<(String, f32)>, Error> {
         let mut seen = HashSet::with_capacity(hits.len());
         for hit in &hits {
-            if hit.key.is_empty() || !seen.insert(hit.key.as_str()) {
-                return Err(
-                    self.contract(&question.key, format!("hit {} is empty or a duplicate: `{}`", hit.rank, hit.key))
-                );
-            }
-            if !hit.score.is_finite() {
-                return Err(
-                    self.contract(&question.key, format!("the score of `{}` is not finite: {}", hit.key, hit.score))
-                );
-            }
+            let v1::Hit { key, rank, score, .. } = hit;
+            let reason = if key.is_empty() || !seen.insert(key.as_str()) {
+                format!("hit {rank} is empty or a duplicate: `{key}`")
+            } else if !score.is_finite() {
+                format!("the score of `{key}` is not finite: {score}")
+            } else {
+                continue;
+            };
+            return Err(self.contract(&question.key, reason));
         }
         Ok(hits.into_iter().map(|hit| (hit.key, hit.score)).collect())
     }
@@ -192,5 +182,5 @@ pub(super) fn same(url: &str, expected: &Served, got: &Served) -> Result<(), Err
     if expected == got {
         return Ok(());
     }
-    Err(Error::IndexChanged { url: url.to_owned(), expected: expected.short(), got: got.short() })
+    Err(Error::IndexChanged { url: url.to_owned(), expected: expected.to_string(), got: got.to_string() })
 }

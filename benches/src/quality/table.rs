@@ -32,18 +32,9 @@ fn signed(value: f64) -> String {
 
 /// Prints a measurement: one row per system, then what the graph walk lost.
 pub fn write_table(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    let (generation, fingerprint) =
-        report.served.as_ref().map_or((0, "-"), |served| (served.generation, served.short_fingerprint()));
-    writeln!(
-        out,
-        "{}, split {}: {} queries, k {}, index generation {generation}, model {fingerprint}",
-        report.data.display(),
-        report.split,
-        report.queries,
-        report.k
-    )?;
-    writeln!(out)?;
-
+    let Report { data, split, queries, k, .. } = report;
+    let served = report.served.as_ref().map_or_else(|| "generation 0, model -".to_owned(), ToString::to_string);
+    writeln!(out, "{}, split {split}: {queries} queries, k {k}, index {served}\n", data.display())?;
     write!(out, "{:<NAME$}", "")?;
     for metric in &report.metrics {
         write!(out, "{:>FIGURE$}", heading(*metric))?;

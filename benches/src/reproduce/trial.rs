@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! OUT/VARIANT-seedN/run/            the trainer's directory; its checkpoints go when the trial is finished
-//!                   EVALUATION.csv  the values of each question
+//!                   EVALUATION.json the values of each question
 //!                   tsne.svg        where there is a probe
 //!                   trial.json      written last
 //! ```
@@ -109,7 +109,7 @@ fn decisive(settings: &Value) -> Result<Value, serde_json::Error> {
 }
 
 fn file(folder: &Path, evaluated: &Evaluated) -> PathBuf {
-    folder.join(format!("{}.csv", evaluated.name))
+    folder.join(format!("{}.json", evaluated.name))
 }
 
 impl Todo<'_> {

@@ -1,61 +1,28 @@
 //! The values of each question under each metric, kept as a file with a trial, so that a paired test needs no second search.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 
 use dyad_encoder::train::METRICS;
 use dyad_files::write_atomic;
 
-use crate::harness::{Error, Result, field};
+use crate::harness::{Error, Result};
 
 /// Question to one value per metric, in the order of [`METRICS`].
 pub(super) type Values = BTreeMap<String, Vec<f64>>;
 
-/// The first line of the file.
-fn heading() -> String {
-    let names = METRICS.iter().map(ToString::to_string);
-    std::iter::once("question".to_owned()).chain(names).collect::<Vec<_>>().join(",")
-}
-
-/// Writes them; the file is whole or not there.
+/// Writes them as JSON; the file is complete or absent.
 pub(super) fn write(path: &Path, values: &Values) -> Result<()> {
-    let mut text = heading();
-    text.push('\n');
-    for (question, values) in values {
-        text.push_str(&field(question));
-        for value in values {
-            // Writing into a text cannot fail.
-            let _ = write!(text, ",{value}");
-        }
-        text.push('\n');
-    }
-    Ok(write_atomic(path, text.as_bytes())?)
+    Ok(write_atomic(path, &serde_json::to_vec(values).map_err(std::io::Error::from)?)?)
 }
 
 /// Reads them back.
 pub(super) fn read(path: &Path) -> Result<Values> {
-    let text = fs_err::read_to_string(path)?;
-    let fail = |line: usize, problem: &str| Error::kept(path, format!("line {line}: {problem}"));
-    let mut lines = text.lines().enumerate();
-    if lines.next().is_none_or(|(_, first)| first != heading()) {
-        return Err(fail(1, &format!("expected `{}`", heading())));
+    let values: Values = serde_json::from_slice(&fs_err::read(path)?).map_err(|error| Error::kept(path, error))?;
+    match values.iter().find(|(_, values)| values.len() != METRICS.len()) {
+        Some((question, _)) => Err(Error::kept(path, format!("`{question}`: expected a value for each metric"))),
+        None => Ok(values),
     }
-    let mut values = Values::new();
-    for (number, line) in lines {
-        // From the right: a key may hold commas.
-        let mut fields: Vec<&str> = line.rsplitn(METRICS.len() + 1, ',').collect();
-        fields.reverse();
-        let (Some(key), true) = (fields.first(), fields.len() == METRICS.len() + 1) else {
-            return Err(fail(number + 1, "expected a question and a value for each metric"));
-        };
-        let unquoted = key.strip_prefix('"').and_then(|key| key.strip_suffix('"'));
-        let key = unquoted.map_or_else(|| (*key).to_owned(), |key| key.replace("\"\"", "\""));
-        let parsed: std::result::Result<Vec<f64>, _> = fields.iter().skip(1).map(|value| value.parse()).collect();
-        let parsed = parsed.map_err(|_| fail(number + 1, "expected numbers after the question"))?;
-        values.insert(key, parsed);
-    }
-    Ok(values)
 }
 
 /// The mean of a metric, by its place in [`METRICS`]; 0 of nothing.
@@ -85,7 +52,7 @@ mod tests {
     #[test]
     fn values_come_back_and_damage_is_told() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("e.csv");
+        let path = dir.path().join("e.json");
         let row = |value: f64| (0..METRICS.len()).map(|at| value / (at + 3) as f64).collect::<Vec<f64>>();
         let values = Values::from([("a,\"b\"".to_owned(), row(1.0)), ("c".to_owned(), row(0.0))]);
         write(&path, &values).unwrap();
@@ -93,9 +60,9 @@ mod tests {
         assert!((mean(&values, 0) - 1.0 / 6.0).abs() < 1e-12);
         let text = fs_err::read_to_string(&path).unwrap();
         for (broken, expected) in [
-            (text.replace("question,", "q,"), "line 1: expected `question,"),
-            (text.replace("c,0", "c,x"), "line 3: expected numbers"),
-            (format!("{text}d,1\n"), "line 4: expected a question and a value for each metric"),
+            (text.replace(":[", ":[\"x\","), "expected f64"),
+            (text[..text.len() - 1].to_owned(), "EOF"),
+            (text.replace(":[", ":[0.5,"), "expected a value for each metric"),
         ] {
             fs_err::write(&path, broken).unwrap();
             let message = read(&path).unwrap_err().to_string();

@@ -42,7 +42,7 @@ async fn an_index_that_changes_is_no_index_to_measure() {
     });
     assert_eq!(
         message.await,
-        "`URL` changed its index during the measurement: expected generation 7 of model 0123456789ab, got generation 8 of \
+        "`URL` changed its index during the measurement: expected generation 7, model 0123456789ab, got generation 8, \
          model 0123456789ab. Measure again"
     );
 }
