@@ -57,7 +57,7 @@ pub enum Error {
         got: String,
     },
     /// A weights file that is cut short or damaged.
-    #[error("`{}` is not a whole safetensors file: {reason}. Fetch the model again and compare its checksum", path.display())]
+    #[error("`{}` is not a complete safetensors file: {reason}. Fetch the model again and compare its checksum", path.display())]
     Weights {
         /// The file.
         path: PathBuf,
@@ -73,7 +73,7 @@ pub enum Error {
         tensor: String,
     },
     /// The file has tensors that the architecture has no place for.
-    #[error("`{}` holds tensors that the model has no place for. The weights belong to another architecture than `config.json` says. Unexpected tensors: {}", path.display(), tensors.join(", "))]
+    #[error("`{}` has tensors that the model does not use. The weights belong to another architecture than `config.json` says. Unexpected tensors: {}", path.display(), tensors.join(", "))]
     UnexpectedTensors {
         /// The weights file.
         path: PathBuf,
@@ -133,7 +133,7 @@ pub enum Error {
         source: tch::TchError,
     },
     /// A new model would replace something.
-    #[error("`{}` is there already. Name a new directory, or move the old one away", path.display())]
+    #[error("`{}` already exists. Name a new directory, or move the old one away", path.display())]
     Exists {
         /// The path.
         path: PathBuf,
@@ -161,7 +161,7 @@ pub enum Error {
         got: String,
     },
     /// A weight is NaN or infinite.
-    #[error("`{}`: tensor `{tensor}` holds a value that is not finite. The weights are damaged: fetch or train the model again", path.display())]
+    #[error("`{}`: tensor `{tensor}` has a value that is not finite. The weights are damaged: fetch or train the model again", path.display())]
     WeightNotFinite {
         /// The weights file.
         path: PathBuf,
@@ -180,7 +180,7 @@ pub enum Error {
     },
     /// A model does not reproduce its golden vectors.
     #[error(
-        "model `{model}` does not reproduce its golden vector of the {tower} text `{text}`: {reason}. Its weights are damaged, or it does not run right on this device and dtype; it is not served"
+        "model `{model}` does not reproduce its golden vector of the {tower} text `{text}`: {reason}. Its weights are damaged, or it does not run correctly on this device and dtype; it is not served"
     )]
     Golden {
         /// Name of the model.
@@ -221,7 +221,7 @@ pub enum Error {
     },
     /// The gradients of a step hold NaN or infinity.
     #[error(
-        "the gradients of step {step} are not finite (their norm is {norm}). Lower the learning rate or clip gradients; `not-finite = \"skip\"` leaves such steps out"
+        "the gradients of step {step} are not finite (their norm is {norm}). Lower the learning rate or clip gradients; `not-finite = \"skip\"` skips such steps"
     )]
     GradientNotFinite {
         /// The step.
@@ -238,7 +238,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The thread that owns the model ended before the model was open.
-    #[error("the thread that opens the model ended early; its panic message stands in the log above")]
+    #[error("the thread that opens the model ended early; its panic message is in the log above")]
     ThreadLost,
 }
 

@@ -260,7 +260,7 @@ pub enum Error {
         vectors: u64,
     },
     /// A directory that is not an index.
-    #[error("`{}` holds `{found}`: it is not an index. Name another directory with `--index`", dir.display())]
+    #[error("`{}` contains `{found}`: it is not an index. Name another directory with `--index`", dir.display())]
     NotAnIndex {
         /// The directory.
         dir: PathBuf,

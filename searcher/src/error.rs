@@ -19,8 +19,8 @@ pub enum Error {
     Index(#[from] dyad_index::Error),
     /// The question tower is not of the model that made the index.
     #[error(
-        "the question tower does not match the index: the index was made with `{}` (fingerprint {}, {} values), the tower is \
-         `{}` (fingerprint {}, {} values). Start with the model that made the index, make a generation of this model current \
+        "the question tower does not match the index: the index was built with `{}` (fingerprint {}, {} values), the tower is \
+         `{}` (fingerprint {}, {} values). Start with the model of the index, make a generation of this model current \
          (`dyad-indexer rollback`), or embed the corpus again with this one",
         index.name, index.fingerprint, index.dim, tower.name, tower.fingerprint, tower.dim
     )]

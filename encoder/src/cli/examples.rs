@@ -40,6 +40,6 @@ impl ExampleArguments {
 pub(crate) fn report(skipped: &Skipped) {
     if skipped.total() > 0 {
         let first = skipped.first.as_deref().unwrap_or("by design of the format");
-        tracing::warn!(records = skipped.total(), first, "left out records that cannot be learned from");
+        tracing::warn!(records = skipped.total(), first, "skipped records that cannot be trained on");
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     ensure!(
         !options.out.exists(),
-        "`{}` is there already. Name a new file, or move the old one away",
+        "`{}` already exists. Name a new file, or move the old one away",
         options.out.display()
     );
     ensure!(options.data.data != Path::new("-"), "examples are read twice: save standard input to a file");

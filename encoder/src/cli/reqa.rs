@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     report(&summary.skipped);
     writeln!(
         std::io::stdout().lock(),
-        "{} candidates, {} questions, {} judgements; left out: {} unanswerable, {} whose answer crosses sentences; {}",
+        "{} candidates, {} questions, {} judgements; skipped: {} unanswerable, {} whose answer crosses sentences; {}",
         summary.candidates,
         summary.questions,
         summary.judgements,

@@ -13,7 +13,7 @@ pub enum DataError {
     #[error(transparent)]
     Model(#[from] Error),
     /// No example at all.
-    #[error("there are no training examples. Name a source that holds some")]
+    #[error("there are no training examples. Name a source with some")]
     Empty,
     /// An example that nothing answers; readers refuse such.
     #[error("example {example} has no positive passage")]
@@ -50,7 +50,7 @@ pub enum DataError {
         examples: usize,
     },
     /// A batch of nothing.
-    #[error("a batch must hold at least 1 example, got: 0")]
+    #[error("a batch must have at least 1 example, got: 0")]
     NoBatch,
     /// A cursor after the last batch.
     #[error(
@@ -66,7 +66,7 @@ pub enum DataError {
     },
     /// A cursor of other data.
     #[error(
-        "the checkpoint was written over other training data: expected digest {expected}, got: {got}. Train over the same data, lengths and tokenizer, or start a new run"
+        "the checkpoint was written with other training data: expected digest {expected}, got: {got}. Train over the same data, lengths and tokenizer, or start a new run"
     )]
     OtherData {
         /// The digest in the checkpoint.
@@ -118,7 +118,7 @@ pub enum DataError {
         seconds: u64,
     },
     /// The thread that works ahead died.
-    #[error("thread `{name}` ended early; its panic message stands in the log above")]
+    #[error("thread `{name}` ended early; its panic message is in the log above")]
     Lost {
         /// Name of the thread.
         name: &'static str,

@@ -83,7 +83,7 @@ pub enum JobError {
         part: usize,
     },
     /// A signal.
-    #[error("interrupted; {rows} documents are kept in `{}`. Run the same command again to go on", out.display())]
+    #[error("interrupted; {rows} documents are kept in `{}`. Run the same command again to resume", out.display())]
     Interrupted {
         /// Documents in whole parts.
         rows: u64,
@@ -91,6 +91,6 @@ pub enum JobError {
         out: PathBuf,
     },
     /// The reader's thread died.
-    #[error("the thread that reads the corpus ended early; its panic message stands in the log above")]
+    #[error("the thread that reads the corpus ended early; its panic message is in the log above")]
     ReaderLost,
 }

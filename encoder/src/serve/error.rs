@@ -47,7 +47,7 @@ pub enum EncodeError {
     },
     /// A special token at an end of a text, where one is put anyway.
     #[error(
-        "`texts[{position}][{place}]` is the special token `{token}` ({id}), which is put there anyway. Tokenize with `add_special_tokens=False`"
+        "`texts[{position}][{place}]` is the special token `{token}` ({id}), which is added automatically. Tokenize with `add_special_tokens=False`"
     )]
     SpecialToken {
         /// Place of the text in the request.

@@ -49,7 +49,7 @@ pub enum TrainError {
     },
     /// A run that began under other settings.
     #[error(
-        "`{}` holds a run that began with `{setting}` = {then}, now it is {now}. Go on under the old settings, or name another directory", path.display()
+        "`{}` contains a run with `{setting}` = {then}, now it is {now}. Resume with the old settings, or name another directory", path.display()
     )]
     OtherSetting {
         /// Directory of the run.
@@ -63,7 +63,7 @@ pub enum TrainError {
     },
     /// A directory with the output of a run whose settings are not known.
     #[error(
-        "`{}` holds `{made}` of a run whose settings are not known (there is no `run.json`, and no checkpoint). Remove the directory, or name another", path.display()
+        "`{}` contains `{made}` of a run whose settings are not known (there is no `run.json`, and no checkpoint). Remove the directory, or name another", path.display()
     )]
     UnknownRun {
         /// Directory of the run.
@@ -89,7 +89,7 @@ pub enum TrainError {
     #[error("another run writes to the directory: {0}, or name another directory")]
     Locked(LockError),
     /// A checkpoint cannot be written.
-    #[error("cannot write checkpoint `{}`: {source}. Checkpoints from before are whole; make room and run again", path.display())]
+    #[error("cannot write checkpoint `{}`: {source}. Earlier checkpoints are intact; free some space and run again", path.display())]
     Save {
         /// Its folder.
         path: PathBuf,
@@ -105,7 +105,7 @@ pub enum TrainError {
         reason: String,
     },
     /// A signal came.
-    #[error("interrupted at step {step}. Run again to go on from there")]
+    #[error("interrupted at step {step}. Run again to resume there")]
     Interrupted {
         /// Steps that are saved.
         step: u64,

@@ -73,7 +73,7 @@ pub(super) fn pairs(
         let skipped = reader.skipped();
         if skipped.total() > 0 {
             let first = skipped.first.as_deref().unwrap_or("by design of the format");
-            tracing::warn!(records = skipped.total(), first, "left out records that cannot be learned from");
+            tracing::warn!(records = skipped.total(), first, "skipped records that cannot be trained on");
         }
     }
     let pairs = builder.finish()?;

@@ -111,7 +111,7 @@ impl Checkpoints {
         let Some((_, path)) = self.list()?.pop() else { return Ok(None) };
         let refuse = |reason: String| TrainError::Checkpoint { path: path.clone(), reason };
         let state: State = serde_json::from_slice(&fs_err::read(path.join(STATE))?).map_err(|error| {
-            refuse(format!("`{STATE}` is not valid: {error}. Remove the folder to go on from the one before"))
+            refuse(format!("`{STATE}` is not valid: {error}. Remove the folder to resume from the one before"))
         })?;
         if state.format != FORMAT {
             return Err(refuse(format!("format {FORMAT} is read here, got: {}", state.format)));
@@ -139,7 +139,7 @@ impl Checkpoints {
     pub(super) fn tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, TrainError> {
         tensors::read(&path.join(TENSORS)).map_err(|reason| TrainError::Checkpoint {
             path: path.to_owned(),
-            reason: format!("{reason}. Remove the folder to go on from the one before"),
+            reason: format!("{reason}. Remove the folder to resume from the one before"),
         })
     }
 

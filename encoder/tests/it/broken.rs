@@ -68,10 +68,10 @@ fn weights_cut_short_anywhere_are_refused() {
     let whole = fs_err::read(&path).unwrap();
     for length in [0, 1, 7, 8, 9, 100, 1000, 5000, whole.len() - 1] {
         fs_err::write(&path, &whole[..length]).unwrap();
-        assert_says(&refusal(folder.path()), &["model.safetensors`", "not a whole safetensors file", "again"]);
+        assert_says(&refusal(folder.path()), &["model.safetensors`", "not a complete safetensors file", "again"]);
     }
     fs_err::write(&path, [whole.as_slice(), b"x"].concat()).unwrap();
-    assert_says(&refusal(folder.path()), &["not a whole safetensors file"]);
+    assert_says(&refusal(folder.path()), &["not a complete safetensors file"]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn weights_of_another_architecture_are_refused_tensor_by_tensor() {
         let tensor = tensors["encoder.layer.0.output.dense.bias"].clone();
         drop(tensors.insert("encoder.layer.2.output.dense.bias".into(), tensor));
     });
-    assert_says(&unexpected, &["no place for", "`encoder.layer.2.output.dense.bias`"]);
+    assert_says(&unexpected, &["does not use", "`encoder.layer.2.output.dense.bias`"]);
     let shape = weights(|tensors| tensors.get_mut("embeddings.LayerNorm.bias").unwrap().1 = vec![3, 4]);
     assert_says(&shape, &["`embeddings.LayerNorm.bias`", "shape [12]", "got: [3, 4]"]);
     let dtype = weights(|tensors| tensors.get_mut("embeddings.LayerNorm.bias").unwrap().0 = Dtype::I32);
@@ -205,7 +205,7 @@ fn dense_layers_are_checked() {
     assert_says(&dense("activation_function", json!("evil.module.GELU")), &["activation is not supported", "evil"]);
     assert_says(&dense("activation_function", json!("torch.nn.modules.activation.Mish")), &["Mish"]);
     assert_says(&dense("use_residual", json!(true)), &["residual is not supported"]);
-    assert_says(&dense("bias", json!(false)), &["no place for", "`linear.bias`"]);
+    assert_says(&dense("bias", json!(false)), &["does not use", "`linear.bias`"]);
 }
 
 #[test]

@@ -258,5 +258,5 @@ fn a_source_that_is_not_sound_is_refused_before_anything_is_written() {
     let short = copy("plain");
     let bytes = fs_err::read(short.path().join("model.safetensors")).unwrap();
     fs_err::write(short.path().join("model.safetensors"), &bytes[..bytes.len() - 1]).unwrap();
-    assert!(refused(short.path()).contains("not a whole safetensors file"));
+    assert!(refused(short.path()).contains("not a complete safetensors file"));
 }

@@ -168,7 +168,7 @@ fn a_model_is_the_same_each_time_and_another_with_another_seed() {
     assert_ne!(fingerprint(1), fingerprint(2));
     let (_folder, model_dir) = made("sde");
     let again = create(&tiny("classic-mean"), &model_dir, &Creation { sharing: Sharing::SDE, dim: 3, seed: 0 });
-    assert!(again.unwrap_err().to_string().contains("is there already"));
+    assert!(again.unwrap_err().to_string().contains("already exists"));
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn ties_and_sharing_are_kept() {
 fn what_cannot_be_exported_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let message = export(&tiny("plain"), folder.path(), Dtype::Bf16).unwrap_err().to_string();
-    assert!(message.contains("is there already"), "{message}");
+    assert!(message.contains("already exists"), "{message}");
 
     let to = folder.path().join("to");
     let model_dir = folder.path().join("model");
@@ -145,7 +145,7 @@ fn the_command_says_what_it_wrote() {
     assert!(!to.join("bf16").exists() && !to.join(".git").exists());
     let again = run();
     assert_eq!(again.status.code(), Some(1));
-    assert!(String::from_utf8(again.stderr).unwrap().contains("is there already"));
+    assert!(String::from_utf8(again.stderr).unwrap().contains("already exists"));
 }
 
 #[test]

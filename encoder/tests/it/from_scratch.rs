@@ -235,7 +235,7 @@ fn a_configuration_that_cannot_be_drawn_from_is_refused() {
     let message = create_from_scratch(&tiny("plain"), full.path(), &creation("sde", 1), None, Aggregation::Kept)
         .unwrap_err()
         .to_string();
-    assert!(message.contains("is there already"), "{message}");
+    assert!(message.contains("already exists"), "{message}");
 }
 
 /// Nothing of the size is made before it is known to be one that can be.

@@ -179,7 +179,7 @@ fn a_disk_without_room_is_told_before_the_work() {
     assert_eq!(message, expected);
     assert!(!place.out().exists());
     run(boundless).unwrap();
-    // What is there already takes no more room.
+    // What already exists takes no more room.
     assert_eq!(run(|_| Ok(0)).unwrap(), Outcome::NothingToDo { documents: 30 });
     place.write(&corpus(0..24));
     run(|_| Ok(0)).unwrap();

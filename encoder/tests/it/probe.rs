@@ -101,7 +101,7 @@ fn mined_negatives_are_the_best_that_do_not_answer() {
     }
 
     let again = run(&arguments);
-    assert!(text(&again.stderr).contains("is there already"), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("already exists"), "{}", text(&again.stderr));
     fs_err::remove_file(&out).unwrap();
     let wrong = run(&[&arguments[..7], &["--rank-start", "5", "--rank-end", "5"]].concat());
     assert!(text(&wrong.stderr).contains("`rank-end` must be above `rank-start` 5, got: 5"), "{}", text(&wrong.stderr));

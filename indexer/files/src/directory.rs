@@ -106,7 +106,7 @@ impl Drop for AtomicDir {
 }
 
 fn exists(path: &Path) -> io::Error {
-    io::Error::new(io::ErrorKind::AlreadyExists, format!("`{}` is there already", path.display()))
+    io::Error::new(io::ErrorKind::AlreadyExists, format!("`{}` already exists", path.display()))
 }
 
 /// `to` with a suffix.
@@ -160,7 +160,7 @@ mod tests {
         for taken in [&to, Path::new("/"), Path::new("..")] {
             let error = AtomicDir::create(taken).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-            assert!(error.to_string().contains("is there already"), "{error}");
+            assert!(error.to_string().contains("already exists"), "{error}");
         }
     }
 

@@ -78,7 +78,7 @@ fn flawed_records_are_left_out_as_embed_leaves_them_out() {
     assert!(refused.contains("3 bad records in ") && refused.contains("corpus.jsonl:21: "), "{refused}");
     let (built, notes) = build(3);
     assert_eq!(built.unwrap().manifest.documents(), 40);
-    assert_eq!(notes.iter().filter(|note| note.starts_with("left out 3 flawed records; the first: ")).count(), 1);
+    assert_eq!(notes.iter().filter(|note| note.starts_with("skipped 3 bad records; the first: ")).count(), 1);
     assert_eq!(fs_err::read_to_string(fixture.path("rejects.jsonl")).unwrap().lines().count(), 3);
 }
 

@@ -55,7 +55,7 @@ fn what_cannot_be_sampled_is_refused_by_name() {
         refusal(Sampler::new(Arc::clone(&pairs), options(4))),
         "a batch of 4 is larger than the data: 3 examples. Use a batch of at most 3, or more data"
     );
-    assert_eq!(refusal(Sampler::new(Arc::clone(&pairs), options(0))), "a batch must hold at least 1 example, got: 0");
+    assert_eq!(refusal(Sampler::new(Arc::clone(&pairs), options(0))), "a batch must have at least 1 example, got: 0");
     let sampler = || Sampler::new(Arc::clone(&pairs), options(1)).unwrap();
     assert!(
         refusal(sampler().at(Cursor { epoch: 2, position: 4 }))

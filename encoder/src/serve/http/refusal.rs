@@ -97,7 +97,7 @@ impl From<EncodeError> for Refusal {
                 bad,
                 "special_token",
                 format!(
-                    "`input[{position}][{place}]` is the special token `{token}` ({id}), which is put there anyway. Tokenize with `add_special_tokens=False`"
+                    "`input[{position}][{place}]` is the special token `{token}` ({id}), which is added automatically. Tokenize with `add_special_tokens=False`"
                 ),
             ),
             EncodeError::Dimensions { .. } => Self::invalid(bad, "dimensions", error.to_string()).at("dimensions"),

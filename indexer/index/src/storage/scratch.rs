@@ -18,7 +18,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Starts a new file; one that is there already is an error.
+    /// Starts a new file; one that already exists is an error.
     pub fn create(path: &Path) -> Result<Self> {
         let file = fs_err::OpenOptions::new().write(true).create_new(true).open(path)?;
         Ok(Self { file: BufWriter::with_capacity(BUFFER, file), path: path.to_owned() })

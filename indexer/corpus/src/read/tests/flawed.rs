@@ -75,7 +75,7 @@ fn flawed_records_are_skipped_up_to_a_number_and_listed() {
     assert_eq!(found, [(1, "a"), (3, "c"), (6, "d"), (8, "b"), (10, "e")].map(|(line, key)| (line, key.to_owned())));
     let warnings = reader.warnings();
     assert_eq!(warnings.len(), 1);
-    let start = format!("left out 5 flawed records; the first: {}:2: the text of key `b` is empty", path.display());
+    let start = format!("skipped 5 bad records; the first: {}:2: the text of key `b` is empty", path.display());
     assert!(warnings[0].starts_with(&start), "{warnings:?}");
 
     let listed = fs_err::read_to_string(&rejects).unwrap();
