@@ -47,7 +47,7 @@ mod tests {
         let line =
             |at: usize| format!("{{\"question\": \"q{at}\", \"answer\": \"a{}\"}}\n", at - usize::from(at % 3 == 2));
         fs_err::write(&path, (0..30).map(line).collect::<String>()).unwrap();
-        let mut shape = Shape { name: "s".to_owned(), pairs: path.clone(), batch: 5, batches: 2 };
+        let mut shape = Shape { name: "s".to_owned(), pairs: path.clone(), batch: 5, batches: 2, learning_rate: 1.0 };
         let read_pairs = read(&shape).unwrap();
         assert_eq!(read_pairs.len(), 10);
         assert_eq!(read_pairs[0], ("q0".to_owned(), "a0".to_owned()));

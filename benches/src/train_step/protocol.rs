@@ -42,7 +42,7 @@ pub(super) struct Stepped {
 }
 
 /// An engine at a shape.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Point {
     /// Of each batch in the pass that warmed up: its weights are those of the model, then those that the steps made.
     pub(super) losses: Vec<f64>,
@@ -59,6 +59,8 @@ pub struct TrainStep {
     pub(super) batch: usize,
     /// Batches, and so steps, of a pass.
     pub(super) batches: usize,
+    /// Of AdamW.
+    pub(super) learning_rate: f64,
     /// Real tokens of a pass, as the first engine counts them.
     pub(super) tokens: Option<u64>,
     pub(super) pairs: PathBuf,

@@ -10,8 +10,7 @@ use super::workload::Shape;
 use super::{pairs, report};
 use crate::harness::{Column, Job, Measured, Result, Session, Task, write_lines};
 
-/// Of AdamW, and divisor of the cosines: the defaults of sentence-transformers' trainer and loss.
-const LEARNING_RATE: f64 = 5e-5;
+/// Divisor of the cosines: the default of sentence-transformers' loss.
 const TEMPERATURE: f64 = 0.05;
 
 impl Task for TrainStep {
@@ -30,7 +29,8 @@ impl Task for TrainStep {
     fn prepare(_: &Job<'_, Shape>, (): &(), shape: &Shape, scratch: &Path) -> Result<Self> {
         let path = scratch.join("pairs.jsonl");
         write_lines(&path, &pairs::read(shape)?)?;
-        Ok(Self { batch: shape.batch, batches: shape.batches, tokens: None, pairs: path })
+        let &Shape { batch, batches, learning_rate, .. } = shape;
+        Ok(Self { batch, batches, learning_rate, tokens: None, pairs: path })
     }
 
     fn describe(&self) -> String {
@@ -41,7 +41,7 @@ impl Task for TrainStep {
 
     fn open(&self, job: &Job<'_, Shape>) -> Value {
         let (model, device, threads) = (job.workload.model.clone(), job.device.clone(), job.threads);
-        json!(Request::Open { model, device, threads, learning_rate: LEARNING_RATE, temperature: TEMPERATURE })
+        json!(Request::Open { model, device, threads, learning_rate: self.learning_rate, temperature: TEMPERATURE })
     }
 
     fn load(&self, session: &mut Session<Self>) -> Result<()> {

@@ -7,13 +7,20 @@ use serde::Deserialize;
 use crate::harness;
 
 /// Some batches, a step with each of which is a pass.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
     pub(crate) name: String,
     pub(crate) pairs: PathBuf,
     pub(crate) batch: usize,
     pub(crate) batches: usize,
+    /// Of AdamW; the default is that of sentence-transformers' trainer.
+    #[serde(default = "learning_rate")]
+    pub(crate) learning_rate: f64,
+}
+
+defaults! {
+    learning_rate: f64 = 5e-5;
 }
 
 impl harness::Shape for Shape {
@@ -32,7 +39,10 @@ impl harness::Shape for Shape {
     }
 
     fn check(&self) -> Result<(), String> {
-        let Self { name, batch, batches, .. } = self;
+        let Self { name, batch, batches, learning_rate, .. } = self;
+        if !(learning_rate.is_finite() && *learning_rate > 0.0) {
+            return Err(format!("`shape.{name}.learning_rate`: expected a number above 0, got {learning_rate}"));
+        }
         if *batch < 2 || *batches == 0 {
             return Err(format!("`shape.{name}`: expected batches of 2 pairs at least, got {batches} of {batch}"));
         }
