@@ -320,8 +320,8 @@ fn figures<T: Task>(at: &At<'_, T>) -> Value {
 /// `summary.json`: the ratios, the figures of every engine at every shape, and the conditions.
 pub fn summary<T: Task>(measured: &Measured<T>) -> Value {
     let engine = |name: &String| {
-        let at = |shape| Some(figures(&measured.at(shape, ShapeRun::engine(shape, name)?)));
-        (name.clone(), Value::from(measured.per_shape(at)))
+        let shapes = measured.per_shape(|shape| Some(figures(&measured.at(shape, shape.engine(name)?))));
+        (name.clone(), Value::from(shapes))
     };
     let mut failures = Map::new();
     for shape in &measured.shapes {
