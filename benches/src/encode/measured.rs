@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::model::ModelSize;
 use super::protocol::Request;
@@ -49,7 +49,7 @@ impl Limit {
 }
 
 /// An engine at a shape.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Point {
     /// The settings that it chose, in words.
     pub(super) tuned: String,

@@ -99,6 +99,12 @@ pub(super) fn summary(measured: &Measured<Encode>) -> Value {
         ratios.retain(|_, shapes| shapes.as_object().is_some_and(|shapes| !shapes.is_empty()));
         ratios.into()
     };
+    let mut failures = Map::new();
+    for shape in &measured.shapes {
+        for (engine, error) in &shape.failures {
+            failures.entry(engine.clone()).or_insert_with(|| json!({}))[&shape.name] = json!(error);
+        }
+    }
     let texts = |task: &Encode| {
         json!({
             "texts": task.texts,
@@ -108,6 +114,7 @@ pub(super) fn summary(measured: &Measured<Encode>) -> Value {
             "matmul_gflops": task.limits,
         })
     };
+    let engine = |name: &String| measured.per_shape(|shape| Some(figures(&measured.at(shape, shape.engine(name)?))));
     json!({
         "ratios": over(OURS),
         "ratios_of": measured.sides().0.into_iter().map(|name| (name.to_owned(), over(name))).collect::<Map<_, _>>(),
@@ -115,5 +122,28 @@ pub(super) fn summary(measured: &Measured<Encode>) -> Value {
         "matmul_gflops_bf16": limit(measured, "bf16"),
         "model_size": measured.shapes.first().map(|shape| shape.task.size),
         "shapes": measured.per_shape(|shape| Some(texts(&shape.task))),
+        "engines": measured.conditions.asked.iter().map(|name| (name.clone(), engine(name).into())).collect::<Map<_, _>>(),
+        "failures": failures,
+    })
+}
+
+fn figures(at: &At<'_, Encode>) -> Value {
+    let (described, passes, point) = (&at.run.described, &at.run.passes, &at.run.point);
+    json!({
+        "texts_per_s": at.texts_per_s(),
+        "tokens_per_s": at.tokens_per_s(),
+        "padding_share": at.padding_share(),
+        "peak_bytes": passes.peak_bytes(),
+        "smallest_cosine": point.smallest_cosine,
+        "gflops": at.gflops(),
+        "share_of_matmul": at.share_of_limit(),
+        "seconds": passes.seconds,
+        "open_ms": passes.open_ms,
+        "tuned": point.tuned,
+        "version": described.version,
+        "dtype": described.more.dtype,
+        "settings": described.settings,
+        "baseline": passes.baseline,
+        "served": passes.served,
     })
 }

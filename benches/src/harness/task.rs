@@ -33,7 +33,7 @@ pub trait Task: Sized + Debug + 'static {
     /// What an engine says of itself beyond name, version and settings.
     type More: Debug + DeserializeOwned;
     /// What is known of an engine at a shape beyond times and memory.
-    type Point: Debug + Default + Serialize;
+    type Point: Debug + Default;
     /// Columns of `points.csv` after those of the run.
     const COLUMNS: &'static [Column<Self>];
     /// Columns of the table for people.
@@ -74,7 +74,7 @@ pub trait Task: Sized + Debug + 'static {
     fn heading(_: &Measured<Self>) -> String {
         String::new()
     }
-    /// The keys of `summary.json` beyond engines, failures and conditions.
+    /// The keys of `summary.json` beyond those of the conditions.
     fn summary(measured: &Measured<Self>) -> Value;
 }
 
@@ -82,7 +82,7 @@ pub trait Task: Sized + Debug + 'static {
 pub type Limited = Result<(), (&'static str, Error)>;
 
 /// Time and memory of an engine that opens a model and makes passes over its inputs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Passes {
     pub(crate) open_ms: f64,
     /// Seconds of each timed pass.
@@ -172,6 +172,11 @@ impl<T: Task> ShapeRun<T> {
     /// Time of one engine's median pass over another's.
     pub(crate) fn time_ratio(&self, ours: &str, peer: &str) -> Option<f64> {
         Some(self.engine(ours)?.passes.median_s() / self.engine(peer)?.passes.median_s())
+    }
+
+    /// Names and errors of the engines that failed, as JSON.
+    pub(crate) fn failed(&self) -> Value {
+        self.failures.iter().map(|(name, error)| (name.clone(), json!(error))).collect::<Map<_, _>>().into()
     }
 }
 
@@ -299,39 +304,9 @@ impl<T: Task> Measured<T> {
     }
 }
 
-/// Columns of text; all others are numbers.
-const TEXTS: [&str; 6] = ["shape", "engine", "version", "settings", "tuned", "machine"];
-
-/// The figures of an engine at a shape: its columns, what the task knows of it, and its passes.
-fn figures<T: Task>(at: &At<'_, T>) -> Value {
-    let value = |heading, text: String| match text.parse::<f64>() {
-        Ok(number) if !TEXTS.contains(&heading) => json!(number),
-        _ if text.is_empty() => Value::Null,
-        _ => json!(text),
-    };
-    let mut all: Map<String, Value> =
-        T::COLUMNS.iter().map(|(heading, text)| ((*heading).to_owned(), value(*heading, text(at)))).collect();
-    for more in [json!(at.run.point), json!(at.run.passes)] {
-        all.extend(more.as_object().cloned().unwrap_or_default());
-    }
-    all.into()
-}
-
-/// `summary.json`: the ratios, the figures of every engine at every shape, and the conditions.
+/// `summary.json`: the ratios, and all that is needed to know what they are ratios of.
 pub fn summary<T: Task>(measured: &Measured<T>) -> Value {
-    let engine = |name: &String| {
-        let shapes = measured.per_shape(|shape| Some(figures(&measured.at(shape, shape.engine(name)?))));
-        (name.clone(), Value::from(shapes))
-    };
-    let mut failures = Map::new();
-    for shape in &measured.shapes {
-        for (engine, error) in &shape.failures {
-            failures.entry(engine.clone()).or_insert_with(|| json!({}))[&shape.name] = json!(error);
-        }
-    }
     let mut all = T::summary(measured);
-    all["engines"] = measured.conditions.asked.iter().map(engine).collect::<Map<_, _>>().into();
-    all["failures"] = failures.into();
     if let (Value::Object(all), Value::Object(conditions)) = (&mut all, json!(measured.conditions)) {
         all.extend(conditions);
     }

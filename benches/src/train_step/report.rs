@@ -3,7 +3,7 @@
 //! In the summary `time_ratios` holds, per peer and shape, the time of a step of `dyad` over the peer's, medians over the passes:
 //! below 1 ours is faster. In the record `time_ratio` is the time of our step over this engine's.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::protocol::TrainStep;
 use crate::harness::{At, Column, Measured, OURS, ShapeRun, or};
@@ -67,12 +67,35 @@ impl At<'_, TrainStep> {
 }
 
 pub(super) fn summary(measured: &Measured<TrainStep>) -> Value {
-    let shape = |shape: &ShapeRun<TrainStep>| {
-        let TrainStep { batch, batches, tokens, .. } = shape.task;
-        Some(json!({ "batch": batch, "batches": batches, "tokens": tokens.unwrap_or(0) }))
+    let of_shape = |shape: &ShapeRun<TrainStep>| {
+        let engine = |run| figures(&measured.at(shape, run));
+        let engines = shape.engines.iter().map(|run| (run.described.engine.clone(), engine(run)));
+        json!({
+            "batch": shape.task.batch,
+            "batches": shape.task.batches,
+            "tokens": shape.task.tokens.unwrap_or(0),
+            "engines": engines.collect::<Map<_, _>>(),
+            "failures": shape.failed(),
+        })
     };
     json!({
         "time_ratios": measured.per_peer(|shape, peer| shape.time_ratio(OURS, peer)),
-        "shapes": measured.per_shape(shape),
+        "shapes": measured.per_shape(|shape| Some(of_shape(shape))),
+    })
+}
+
+fn figures(at: &At<'_, TrainStep>) -> Value {
+    let (described, passes) = (&at.run.described, &at.run.passes);
+    json!({
+        "step_ms": at.step_ms(passes.median_s()),
+        "pairs_per_s": at.pairs_per_s(),
+        "padding_share": at.padding_share(),
+        "peak_bytes": passes.peak_bytes(),
+        "loss_difference": at.loss_difference(),
+        "losses": at.run.point.losses,
+        "seconds": passes.seconds,
+        "open_ms": passes.open_ms,
+        "version": described.version,
+        "settings": described.settings,
     })
 }

@@ -235,7 +235,7 @@ mod tests {
         // A tensor that cannot be stored fails after what was begun.
         let odd = [("parameter/a".to_owned(), Tensor::from(true))];
         let message = checkpoints.save(&state(2, None), &odd).unwrap_err().to_string();
-        assert!(message.contains("step-00000002") && message.contains("are whole"), "{message}");
+        assert!(message.contains("step-00000002") && message.contains("are intact"), "{message}");
         assert_eq!(names(folder.path()), ["step-00000001"]);
         assert_eq!(checkpoints.last().unwrap().unwrap().1.step, 1);
         // Killed between the two renames of a file system that cannot exchange directories.
