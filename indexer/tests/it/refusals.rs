@@ -199,7 +199,7 @@ fn a_directory_of_embeddings_is_no_index() {
     let error = build_index(&config, &mut source, JobControl::silent()).unwrap_err().to_string();
     assert_names(
         &error,
-        &["/embeddings` holds `embeddings.json`: it is not an index. Name another directory with `--index`"],
+        &["/embeddings` contains `embeddings.json`: it is not an index. Name another directory with `--index`"],
     );
     assert!(!fixture.path("embeddings").join("CURRENT").exists());
 }

@@ -185,7 +185,7 @@ fn nothing_that_a_run_has_made_is_handed_to_another() {
     fs_err::create_dir_all(place.path("old")).unwrap();
     fs_err::rename(place.path("start/start"), place.path("old/start")).unwrap();
     let message = place.refusal("old");
-    assert!(message.contains("holds `start` of a run whose settings are not known"), "{message}");
+    assert!(message.contains("contains `start` of a run whose settings are not known"), "{message}");
 }
 
 #[test]

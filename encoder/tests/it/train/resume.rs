@@ -161,7 +161,7 @@ fn without_room_the_checkpoint_before_stays_whole() {
     let limited = Command::new("sh").args(["-c", &script]).current_dir(place.path("")).output().unwrap();
     let message = String::from_utf8(limited.stderr).unwrap();
     assert_eq!(limited.status.code(), Some(1), "{message}");
-    assert!(message.contains("cannot write checkpoint") && message.contains("are whole"), "{message}");
+    assert!(message.contains("cannot write checkpoint") && message.contains("are intact"), "{message}");
     let after = checkpoints(&place, "out");
     assert!(after.contains(&last) && after.iter().all(|name| !name.contains("partial")), "{after:?}");
     assert_eq!(fs_err::read(place.path("out/checkpoints").join(&last).join("tensors.safetensors")).unwrap(), content);
