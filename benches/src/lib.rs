@@ -9,6 +9,7 @@
 //! | [`train_step`] | a step of training against its peers |
 //! | `reproduce` | the papers' findings on real data |
 //! | [`harness`] | what every comparison with peers is made of |
+//! | [`error`] | what can go wrong |
 //! | [`cli`] | `dyad-bench` and its commands |
 //!
 //! Next to the crate, `peers/` holds the Python programs whose figures ours are compared with.
@@ -26,6 +27,7 @@ pub mod ann;
 pub mod cli;
 pub mod dataset;
 pub mod encode;
+pub mod error;
 pub mod harness;
 pub mod quality;
 #[cfg(feature = "torch")]

@@ -1,26 +1,5 @@
 //! Curves of recall against speed, read at any recall that an engine reaches.
 
-/// Why a curve has no value at a recall.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Outside {
-    /// No point at all.
-    Empty,
-    /// The curve begins only at this recall.
-    Above(f64),
-    /// The curve ends at this recall.
-    Below(f64),
-}
-
-impl std::fmt::Display for Outside {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Empty => write!(out, "no points"),
-            Self::Above(recall) => write!(out, "begins at {recall:.4}"),
-            Self::Below(recall) => write!(out, "reaches only {recall:.4}"),
-        }
-    }
-}
-
 /// The points of one engine, (recall, queries per second), that no other beats in both, by ascending recall.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Curve(pub(super) Vec<(f64, f64)>);
@@ -40,14 +19,20 @@ impl Curve {
         Self(sorted)
     }
 
-    /// Queries per second at a recall: log speed is linear in recall between neighbouring points. Nothing is extrapolated.
-    pub(super) fn qps_at(&self, recall: f64) -> Result<f64, Outside> {
-        let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else { return Err(Outside::Empty) };
+    /// Whether it has a point at a recall or above.
+    pub(super) fn reaches(&self, recall: f64) -> bool {
+        self.0.last().is_some_and(|last| last.0 >= recall)
+    }
+
+    /// Queries per second at a recall, or why there is no value: log speed is linear in recall between neighbouring points, and nothing
+    /// is extrapolated.
+    pub(super) fn qps_at(&self, recall: f64) -> Result<f64, String> {
+        let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else { return Err("no points".to_owned()) };
         if recall < first.0 {
-            return Err(Outside::Above(first.0));
+            return Err(format!("begins at {:.4}", first.0));
         }
         if recall > last.0 {
-            return Err(Outside::Below(last.0));
+            return Err(format!("reaches only {:.4}", last.0));
         }
         let after = self.0.partition_point(|point| point.0 < recall);
         let right = self.0.get(after).unwrap_or(last);
@@ -86,9 +71,9 @@ mod tests {
     #[test]
     fn nothing_is_extrapolated() {
         let curve = curve(&[(0.90, 1000.0), (0.98, 1.0)]);
-        assert_eq!(curve.qps_at(0.981), Err(Outside::Below(0.98)));
-        assert_eq!(curve.qps_at(0.899), Err(Outside::Above(0.90)));
-        assert_eq!(Curve::default().qps_at(0.9), Err(Outside::Empty));
+        assert_eq!(curve.qps_at(0.981), Err("reaches only 0.9800".to_owned()));
+        assert_eq!(curve.qps_at(0.899), Err("begins at 0.9000".to_owned()));
+        assert_eq!(Curve::default().qps_at(0.9), Err("no points".to_owned()));
     }
 
     proptest::proptest! {

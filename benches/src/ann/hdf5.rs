@@ -13,28 +13,28 @@ use hdf5_pure::{AttrValue, FileBuilder};
 
 use super::measured::{EngineRun, Measured, Point};
 use super::recall::Judge;
+use super::workload::Workload;
 use crate::dataset::Metric;
-use crate::harness::{Error, Result};
+use crate::error::{Error, Result};
 
-/// Writes one file per engine and value of its sweep parameter; returns how many.
-pub fn write_results(out: &Path, measured: &Measured, judge: &Judge<'_>) -> Result<usize> {
-    let mut files = 0;
+/// Writes one file per engine and value of its sweep parameter.
+pub fn write_results(out: &Path, measured: &Measured, judge: &Judge<'_>) -> Result<()> {
+    let (name, k) = (&measured.workload.name, measured.workload.k.to_string());
     for run in &measured.engines {
-        let dir = out.join("results").join(&measured.workload).join(measured.k.to_string()).join(&run.described.engine);
+        let dir = out.join("results").join(name).join(&k).join(&run.described.engine);
         fs_err::create_dir_all(&dir)?;
         for point in run.points.iter().filter(|point| !point.ids.is_empty()) {
             let path = dir.join(format!("{}.hdf5", slug(&arguments(measured, point))));
             let fail = |error: hdf5_pure::Error| Error::file(&path, error);
             let bytes = file(measured, run, point, judge).finish().map_err(fail)?;
             fs_err::write(&path, bytes)?;
-            files += 1;
         }
     }
-    Ok(files)
+    Ok(())
 }
 
 fn file(measured: &Measured, run: &EngineRun, point: &Point, judge: &Judge<'_>) -> FileBuilder {
-    let (queries, k) = (measured.queries as u64, measured.k as u64);
+    let (queries, k) = (measured.queries as u64, measured.workload.k as u64);
     let times: Vec<f32> = point.latencies_us.iter().map(|micros| (micros / 1e6) as f32).collect();
     let neighbours: Vec<i32> = point.ids.iter().map(|id| *id as i32).collect();
     let mut builder = FileBuilder::new();
@@ -45,8 +45,8 @@ fn file(measured: &Measured, run: &EngineRun, point: &Point, judge: &Judge<'_>) 
     let mean = point.latencies_us.iter().sum::<f64>() / 1e6 / point.latencies_us.len().max(1) as f64;
     let returned = point.ids.iter().filter(|id| **id >= 0).count() as f64 / queries as f64;
     let name = format!("{} {}={}", run.described.engine, run.described.more.sweep, point.value);
-    let distance = if measured.metric == Metric::Ip.name() { "angular" } else { "euclidean" };
-    let kilobytes = run.megabytes(|memory| memory.served).unwrap_or(0.0) * 1e6 / 1024.0;
+    let distance = if measured.workload.metric == Metric::Ip { "angular" } else { "euclidean" };
+    let kilobytes = run.megabytes(run.memory.served) * 1e6 / 1024.0;
     for (key, value) in [
         ("batch_mode", AttrValue::U8(0)),
         ("best_search_time", AttrValue::F64(mean)),
@@ -59,7 +59,7 @@ fn file(measured: &Measured, run: &EngineRun, point: &Point, judge: &Judge<'_>) 
         ("build_time", AttrValue::F64(run.index.built.build_s)),
         ("index_size", AttrValue::F64(kilobytes)),
         ("algo", AttrValue::VarLenString(run.described.engine.clone())),
-        ("dataset", AttrValue::VarLenString(measured.workload.clone())),
+        ("dataset", AttrValue::VarLenString(measured.workload.name.clone())),
     ] {
         builder.set_attr(key, value);
     }
@@ -68,10 +68,9 @@ fn file(measured: &Measured, run: &EngineRun, point: &Point, judge: &Judge<'_>) 
 
 /// What ann-benchmarks would call the arguments of build and query, as its JSON.
 fn arguments(measured: &Measured, point: &Point) -> String {
-    format!(
-        "[\"{}\", {{\"M\": {}, \"efConstruction\": {}}}, {}]",
-        measured.metric, measured.m, measured.ef_construction, point.value
-    )
+    let Workload { metric, m, ef_construction, .. } = &measured.workload;
+    let value = point.value;
+    format!("[\"{}\", {{\"M\": {m}, \"efConstruction\": {ef_construction}}}, {value}]", metric.name())
 }
 
 /// `re.sub(r"\W+", "_", text).strip("_")`.

@@ -103,7 +103,3 @@ pub(super) struct Searched {
 fn one() -> u32 {
     1
 }
-
-/// A reply without content.
-#[derive(Debug, Deserialize)]
-pub(super) struct Done {}

@@ -9,9 +9,9 @@ const TIE: f64 = 1e-6;
 #[derive(Debug, Clone)]
 pub struct Judge<'a> {
     base: &'a Matrix,
-    queries: &'a Matrix,
+    pub(super) queries: &'a Matrix,
     metric: Metric,
-    k: usize,
+    pub(super) k: usize,
     floors: Vec<f64>,
 }
 
@@ -61,16 +61,6 @@ impl<'a> Judge<'a> {
         };
         let hits = self.queries.rows().zip(ids.chunks(self.k.max(1)));
         hits.flat_map(|(query, ids)| ids.iter().map(move |id| of((query, id)))).collect()
-    }
-
-    /// Queries judged.
-    pub fn queries(&self) -> usize {
-        self.queries.len()
-    }
-
-    /// Hits per query.
-    pub fn k(&self) -> usize {
-        self.k
     }
 }
 

@@ -1,152 +1,215 @@
-//! `points.csv` and `engines.csv`, one run as rows that later runs can be compared with; and the figures for people.
+//! `points.csv` and `engines.csv`, one run as rows that later runs can be compared with; `summary.json`; and the figures for people.
 
 use std::io::{self, Write};
 
-use super::measured::{EngineRun, Measured, MemoryOverTime, Point, Speed};
-use crate::harness::{Memory, OURS, extremes, median, or, per_second, write_csv, write_row};
+use serde_json::{Map, Value, json};
+
+use super::measured::{EngineRun, Measured, Point, Speed};
+use super::workload::Workload;
+use crate::harness::{OURS, Row, Show, extremes, median, per_second, row, write_line};
 
 /// Characters of an engine's name.
 const NAME: usize = 14;
 
-type OfPoint = (&'static str, fn(&Measured, &EngineRun, &Point) -> String);
-type OfEngine = (&'static str, fn(&Measured, &EngineRun) -> String);
+type OfPoint = (&'static str, fn(&(&Measured, &EngineRun, &Point)) -> Value);
+type OfEngine = (&'static str, fn(&(&Measured, &EngineRun)) -> Value);
 
 const POINTS: &[OfPoint] = &[
-    ("date", |measured, _, _| measured.stamp.date.clone()),
-    ("revision", |measured, _, _| measured.stamp.revision.clone()),
-    ("workload", |measured, _, _| measured.workload.clone()),
-    ("engine", |_, run, _| run.described.engine.clone()),
-    ("version", |_, run, _| run.described.version.clone()),
-    ("sweep", |_, run, _| run.described.more.sweep.clone()),
-    ("value", |_, _, point| point.value.to_string()),
-    ("recall", |_, _, point| format!("{:.6}", point.recall)),
-    ("qps", |measured, _, point| format!("{:.1}", point.qps(measured.queries, Speed::Batch))),
-    ("qps_lowest", |measured, _, point| qps(measured, extremes(&point.seconds).1)),
-    ("qps_highest", |measured, _, point| qps(measured, extremes(&point.seconds).0)),
-    ("qps_all_threads", |measured, _, point| format!("{:.1}", point.qps(measured.queries, Speed::BatchAllThreads))),
-    ("threads", |measured, _, _| measured.threads.to_string()),
-    ("p50_us", |_, _, point| or(median(&point.passes_p50_us), "", |micros| format!("{micros:.2}"))),
-    ("p99_us", |_, _, point| or(median(&point.passes_p99_us), "", |micros| format!("{micros:.2}"))),
-    ("repeats", |_, _, point| point.seconds.len().to_string()),
-    ("rounds", |_, _, point| point.rounds.to_string()),
+    ("date", |(measured, ..)| json!(measured.stamp.date)),
+    ("revision", |(measured, ..)| json!(measured.stamp.revision)),
+    ("workload", |(measured, ..)| json!(measured.workload.name)),
+    ("engine", |(_, run, _)| json!(run.described.engine)),
+    ("version", |(_, run, _)| json!(run.described.version)),
+    ("sweep", |(_, run, _)| json!(run.described.more.sweep)),
+    ("value", |(.., point)| json!(point.value)),
+    ("recall", |(.., point)| json!(point.recall)),
+    ("qps", |(measured, _, point)| json!(point.qps(measured.queries, Speed::Batch))),
+    ("qps_lowest", |(measured, _, point)| json!(per_second(measured.queries, extremes(&point.seconds).1))),
+    ("qps_highest", |(measured, _, point)| json!(per_second(measured.queries, extremes(&point.seconds).0))),
+    ("qps_all_threads", |(measured, _, point)| json!(point.qps(measured.queries, Speed::BatchAllThreads))),
+    ("threads", |(measured, ..)| json!(measured.workload.threads)),
+    ("p50_us", |(.., point)| json!(median(&point.passes_p50_us))),
+    ("p99_us", |(.., point)| json!(median(&point.passes_p99_us))),
+    ("repeats", |(.., point)| json!(point.seconds.len())),
+    ("rounds", |(.., point)| json!(point.rounds)),
+    ("seconds", |(.., point)| json!(point.seconds)),
+    ("seconds_all_threads", |(.., point)| json!(point.seconds_all_threads)),
+    ("passes_p50_us", |(.., point)| json!(point.passes_p50_us)),
+    ("passes_p99_us", |(.., point)| json!(point.passes_p99_us)),
 ];
 
 const ENGINES: &[OfEngine] = &[
-    ("date", |measured, _| measured.stamp.date.clone()),
-    ("revision", |measured, _| measured.stamp.revision.clone()),
-    ("workload", |measured, _| measured.workload.clone()),
-    ("engine", |_, run| run.described.engine.clone()),
-    ("version", |_, run| run.described.version.clone()),
-    ("settings", |_, run| run.described.settings.clone()),
-    ("m", |measured, _| measured.m.to_string()),
-    ("ef_construction", |measured, _| measured.ef_construction.to_string()),
-    ("threads", |measured, _| measured.threads.to_string()),
-    ("build_s", |_, run| format!("{:.3}", run.index.built.build_s)),
-    ("index_bytes", |_, run| run.index.built.index_bytes.to_string()),
-    ("index_reused", |_, run| run.reused.to_string()),
-    ("open_ms", |_, run| format!("{:.3}", run.open_ms)),
-    ("first_query_us", |_, run| format!("{:.1}", run.first_query_us)),
-    ("baseline_bytes", |_, run| bytes(run, |memory| memory.baseline)),
-    ("opened_bytes", |_, run| bytes(run, |memory| memory.opened)),
-    ("served_bytes", |_, run| bytes(run, |memory| memory.served)),
-    ("evicted_bytes", |_, run| bytes(run, |memory| memory.evicted)),
-    ("evicted_pass_bytes", |_, run| bytes(run, |memory| memory.evicted_pass)),
+    ("date", |(measured, _)| json!(measured.stamp.date)),
+    ("revision", |(measured, _)| json!(measured.stamp.revision)),
+    ("workload", |(measured, _)| json!(measured.workload.name)),
+    ("engine", |(_, run)| json!(run.described.engine)),
+    ("version", |(_, run)| json!(run.described.version)),
+    ("settings", |(_, run)| json!(run.described.settings)),
+    ("m", |(measured, _)| json!(measured.workload.m)),
+    ("ef_construction", |(measured, _)| json!(measured.workload.ef_construction)),
+    ("threads", |(measured, _)| json!(measured.workload.threads)),
+    ("machine", |(measured, _)| json!(measured.machine.cpu)),
+    ("build_s", |(_, run)| json!(run.index.built.build_s)),
+    ("index_bytes", |(_, run)| json!(run.index.built.index_bytes)),
+    ("index_reused", |(_, run)| json!(run.index.reused)),
+    ("open_ms", |(_, run)| json!(run.open_ms)),
+    ("first_query_us", |(_, run)| json!(run.first_query_us)),
+    ("baseline_bytes", |(_, run)| json!(run.memory.baseline.rss_bytes)),
+    ("opened_bytes", |(_, run)| json!(run.memory.opened.rss_bytes)),
+    ("served_bytes", |(_, run)| json!(run.memory.served.rss_bytes)),
+    ("evicted_bytes", |(_, run)| json!(run.memory.evicted.rss_bytes)),
+    ("evicted_pass_bytes", |(_, run)| json!(run.memory.evicted_pass.rss_bytes)),
 ];
 
-fn qps(measured: &Measured, seconds: f64) -> String {
-    format!("{:.1}", per_second(measured.queries, seconds))
-}
+/// Ours over a peer's, where below 1 is less: headings, keys of the summary, and whose ratio it is.
+type Over = (&'static str, &'static str, fn(&EngineRun) -> Option<f64>);
+const OVER: [Over; 4] = [
+    // Times of two days have no ratio.
+    ("build", "build_ratio", |run| Some(run.index.built.build_s).filter(|_| !run.index.reused)),
+    ("index", "index_bytes_ratio", |run| Some(run.index.built.index_bytes as f64)),
+    ("served", "rss_ratio_served", |run| Some(run.megabytes(run.memory.served))),
+    ("evicted", "rss_ratio_evicted", |run| Some(run.megabytes(run.memory.evicted_pass))),
+];
 
-fn bytes(run: &EngineRun, at: fn(&MemoryOverTime) -> Memory) -> String {
-    or(run.memory.as_ref(), "", |memory| at(memory).rss_bytes.to_string())
-}
-
-/// One row per engine and value of its sweep parameter.
-pub fn write_points(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
-    let points = measured.engines.iter().flat_map(|run| run.points.iter().map(move |point| (run, point)));
-    let row = |(run, point)| POINTS.iter().map(|(_, text)| text(measured, run, point)).collect();
-    write_csv(out, POINTS.iter().map(|(heading, _)| *heading), points.map(row))
-}
-
-/// One row per engine.
-pub fn write_engines(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
-    let row = |run| ENGINES.iter().map(|(_, text)| text(measured, run)).collect();
-    write_csv(out, ENGINES.iter().map(|(heading, _)| *heading), measured.engines.iter().map(row))
-}
-
-/// Prints every engine, then ours over each peer's.
-pub fn write_table(out: &mut impl Write, measured: &Measured) -> io::Result<()> {
-    let Measured { workload, rows, dim, metric, queries, k, m, ef_construction, repeats, targets, machine, .. } =
-        measured;
-    let first = targets.first().copied().unwrap_or(0.0);
-    writeln!(
-        out,
-        "{workload}: {rows} vectors of {dim} values ({metric}), {queries} queries, recall@{k}, M {m}, efConstruction {ef_construction}, \
-         medians of {repeats} interleaved passes\n{}, kernels {}\n",
-        machine.cpu, machine.kernels
-    )?;
-    let headings = |others: &[&str]| -> Vec<String> {
-        let at = targets.iter().map(|target| format!("at {target}"));
-        at.chain(others.iter().map(|heading| (*heading).to_owned())).collect()
-    };
-    let others = ["p50 us", "p99 us", "build s", "index MB", "served MB", "evicted MB", "open ms"];
-    write_row(out, NAME, "batch QPS", headings(&others))?;
-    for run in &measured.engines {
-        write_row(out, NAME, &run.described.engine, engine(measured, run))?;
+impl Measured {
+    /// `points.csv`: a row per engine and value of its sweep parameter.
+    pub fn points(&self) -> Vec<Row> {
+        self.engines.iter().flat_map(|run| self.points_of(run)).collect()
     }
-    writeln!(
-        out,
-        "QPS: the engine's batch call for all queries, one thread, at equal recall. p50, p99: one call per query, one thread, at {first}.\n\
-         served: resident after all searches, less the empty process; evicted: after mapped full-precision vectors were dropped and one \
-         more pass."
-    )?;
-    if measured.engines.iter().any(|run| run.reused) {
-        writeln!(out, "*: an index kept from an earlier run; its build time has no ratio.")?;
+
+    fn points_of(&self, run: &EngineRun) -> Vec<Row> {
+        run.points.iter().map(|point| row(POINTS, &(self, run, point))).collect()
     }
-    let ratios = measured.ratios();
-    if !ratios.is_empty() {
-        writeln!(out)?;
-        let others = ["single call", "all threads", "build", "index", "served", "evicted"];
-        write_row(out, NAME, &format!("{OURS} over"), headings(&others))?;
-        let times = |ratio: f64| format!("{ratio:.2}x");
-        for ratio in &ratios {
-            let at = |speed, target: f64| measured.ratio(ratio.peer, speed, target);
-            let speed = targets.iter().map(|&target| match at(Speed::Batch, target) {
-                Ok(ratio) => times(ratio),
-                Err((name, _)) => if name == OURS { "ours: none" } else { "peer: none" }.to_owned(),
-            });
-            let [single, threaded] = [Speed::SingleP50, Speed::BatchAllThreads].map(|speed| at(speed, first).ok());
-            let others = [single, threaded, ratio.build, ratio.bytes, ratio.rss_served, ratio.rss_evicted];
-            write_row(out, NAME, &ratio.peer.described.engine, speed.chain(others.map(|value| or(value, "-", times))))?;
+
+    /// `engines.csv`: a row per engine.
+    pub fn rows(&self) -> Vec<Row> {
+        self.engines.iter().map(|run| row(ENGINES, &(self, run))).collect()
+    }
+
+    /// `summary.json`: the workload, the ratios, and all that is needed to know what they are ratios of.
+    ///
+    /// `ratios` holds, per peer and recall, our queries per second over the peer's: the engine's batch call on one thread.
+    /// `ratios_all_threads` is the same on all threads, `ratios_single_call` the peer's median time of a single call over ours. A recall
+    /// that one of the two does not reach is `null` there and explained in `unreached`. `build_ratio`, `rss_ratio_served` (after all
+    /// searches), `rss_ratio_evicted` (after full-precision vectors were evicted and one more pass) and `index_bytes_ratio` are ours over
+    /// the peer's: below 1 is less; `null` where one of the two ends below the first recall. `build_ratio` is `null` also where an
+    /// index was kept from an earlier run.
+    pub fn summary(&self) -> Value {
+        let per_peer = |value: &dyn Fn(&EngineRun) -> Value| -> Value {
+            self.peers().map(|peer| (peer.described.engine.clone(), value(peer))).collect::<Map<_, _>>().into()
+        };
+        let at_targets = |value: &dyn Fn(f64) -> Option<Value>| -> Value {
+            let at = |target: &f64| Some((target.to_string(), value(*target)?));
+            self.workload.targets.iter().filter_map(at).collect::<Map<_, _>>().into()
+        };
+        let mut summary = json!(self);
+        for (key, speed) in [
+            ("ratios", Speed::Batch),
+            ("ratios_all_threads", Speed::BatchAllThreads),
+            ("ratios_single_call", Speed::SingleP50),
+        ] {
+            summary[key] = per_peer(&|peer| at_targets(&|target| Some(json!(self.ratio(peer, speed, target).ok()))));
+        }
+        let unreached = |peer: &EngineRun, target: f64| {
+            let (whose, why) = self.ratio(peer, Speed::Batch, target).err()?;
+            Some(format!("{whose}: {why}").into())
+        };
+        summary["unreached"] = per_peer(&|peer| at_targets(&|target| unreached(peer, target)));
+        for (_, key, figure) in OVER {
+            summary[key] = per_peer(&|peer| json!(self.over(peer, figure)));
+        }
+        let engine = |run: &EngineRun| {
+            let mut engine = row(ENGINES, &(self, run));
+            let qps_at = |target| Some(json!(self.curve(run, Speed::Batch).qps_at(target).ok()));
+            engine.insert("qps_at".to_owned(), at_targets(&qps_at));
+            engine.insert("points".to_owned(), json!(self.points_of(run)));
+            engine
+        };
+        summary["engines"] = self
+            .engines
+            .iter()
+            .map(|run| (run.described.engine.clone(), engine(run).into()))
+            .collect::<Map<_, _>>()
+            .into();
+        summary["failures"] =
+            self.failures.iter().map(|(name, error)| (name.clone(), json!(error))).collect::<Map<_, _>>().into();
+        summary
+    }
+
+    /// Prints every engine, then ours over each peer's.
+    pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
+        let Self { workload, rows, dim, queries, machine, .. } = self;
+        let Workload { name, metric, k, m, ef_construction, repeats, targets, .. } = workload;
+        let first = targets.first().copied().unwrap_or(0.0);
+        writeln!(
+            out,
+            "{name}: {rows} vectors of {dim} values ({}), {queries} queries, recall@{k}, M {m}, efConstruction {ef_construction}, \
+             medians of {repeats} interleaved passes\n{}, kernels {}\n",
+            metric.name(),
+            machine.cpu,
+            machine.kernels
+        )?;
+        let headings = |others: &[&str]| -> Vec<String> {
+            let at = targets.iter().map(|target| format!("at {target}"));
+            at.chain(others.iter().map(|heading| (*heading).to_owned())).collect()
+        };
+        let others = ["p50 us", "p99 us", "build s", "index MB", "served MB", "evicted MB", "open ms"];
+        write_line(out, NAME, "batch QPS", headings(&others))?;
+        for run in &self.engines {
+            write_line(out, NAME, &run.described.engine, self.figures(run, first))?;
         }
         writeln!(
             out,
-            "Above 1 is faster: batch QPS on one thread; at {first}, p50 of single calls, and batch QPS on all threads. Below 1 is less: \
-             build, index, memory."
+            "QPS: the engine's batch call for all queries, one thread, at equal recall. p50, p99: one call per query, one thread, at \
+             {first}.\nserved: resident after all searches, less the empty process; evicted: after mapped full-precision vectors were \
+             dropped and one more pass."
         )?;
+        if self.engines.iter().any(|run| run.index.reused) {
+            writeln!(out, "*: an index kept from an earlier run; its build time has no ratio.")?;
+        }
+        if self.peers().next().is_some() {
+            writeln!(out)?;
+            let others: Vec<&str> =
+                ["single call", "all threads"].into_iter().chain(OVER.map(|(heading, ..)| heading)).collect();
+            write_line(out, NAME, &format!("{OURS} over"), headings(&others))?;
+            for peer in self.peers() {
+                let at = |speed, target: f64| self.ratio(peer, speed, target);
+                let speed = targets.iter().map(|&target| match at(Speed::Batch, target) {
+                    Ok(ratio) => Show::Times.text(&json!(ratio)),
+                    Err((name, _)) => if name == OURS { "ours: none" } else { "peer: none" }.to_owned(),
+                });
+                let others = [at(Speed::SingleP50, first).ok(), at(Speed::BatchAllThreads, first).ok()].into_iter();
+                let others = others.chain(OVER.map(|(.., figure)| self.over(peer, figure)));
+                let others = others.map(|ratio| Show::Times.text(&json!(ratio)));
+                write_line(out, NAME, &peer.described.engine, speed.chain(others))?;
+            }
+            writeln!(
+                out,
+                "Above 1 is faster: batch QPS on one thread; at {first}, p50 of single calls, and batch QPS on all threads. Below 1 is \
+                 less: build, index, memory."
+            )?;
+        }
+        self.failures.iter().try_for_each(|(engine, error)| writeln!(out, "\n{engine} failed: {error}"))
     }
-    measured.failures.iter().try_for_each(|(engine, error)| writeln!(out, "\n{engine} failed: {error}"))
-}
 
-/// An engine's figures: queries per second at each target, and the rest.
-fn engine(measured: &Measured, run: &EngineRun) -> Vec<String> {
-    // Where there is no figure, the reason in the space of one.
-    let short =
-        |text: String| text.replace("begins at", "from").replace("reaches only", "to").replace("no points", "-");
-    let curve = measured.curve(run, Speed::Batch);
-    let at = |target: &f64| curve.qps_at(*target).map_or_else(|why| short(why.to_string()), |qps| format!("{qps:.0}"));
-    let mut figures: Vec<String> = measured.targets.iter().map(at).collect();
-    let target = measured.targets.first().copied().unwrap_or(0.0);
-    let micros = |speed| or(measured.curve(run, speed).qps_at(target).ok(), "-", |qps| format!("{:.0}", 1e6 / qps));
-    let megabytes = |at| or(run.megabytes(at), "-", |megabytes| format!("{megabytes:.1}"));
-    figures.extend([
-        micros(Speed::SingleP50),
-        micros(Speed::SingleP99),
-        format!("{:.1}{}", run.index.built.build_s, if run.reused { "*" } else { "" }),
-        format!("{:.1}", run.index.built.index_bytes as f64 / 1e6),
-        megabytes(|memory| memory.served),
-        megabytes(|memory| memory.evicted_pass),
-        format!("{:.2}", run.open_ms),
-    ]);
-    figures
+    /// An engine's figures: queries per second at each target, and the rest.
+    fn figures(&self, run: &EngineRun, first: f64) -> Vec<String> {
+        // Where there is no figure, the reason in the space of one.
+        let short =
+            |text: String| text.replace("begins at", "from").replace("reaches only", "to").replace("no points", "-");
+        let curve = self.curve(run, Speed::Batch);
+        let at = |target: &f64| curve.qps_at(*target).map_or_else(short, |qps| format!("{qps:.0}"));
+        let shown = |show: Show, figure: Option<f64>| show.text(&json!(figure));
+        let micros = |speed| shown(Show::Decimals(0), self.curve(run, speed).qps_at(first).ok().map(|qps| 1e6 / qps));
+        let others = [
+            micros(Speed::SingleP50),
+            micros(Speed::SingleP99),
+            format!("{:.1}{}", run.index.built.build_s, if run.index.reused { "*" } else { "" }),
+            shown(Show::Megabytes, Some(run.index.built.index_bytes as f64)),
+            shown(Show::Decimals(1), Some(run.megabytes(run.memory.served))),
+            shown(Show::Decimals(1), Some(run.megabytes(run.memory.evicted_pass))),
+            shown(Show::Decimals(2), Some(run.open_ms)),
+        ];
+        self.workload.targets.iter().map(at).chain(others).collect()
+    }
 }

@@ -1,21 +1,25 @@
-//! One engine's part in a run: its worker and what it has measured so far.
+//! One engine's part in a run: its index, its worker, and what it has measured so far.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::cache::Index;
-use super::measured::{EngineRun, MemoryOverTime, Point};
-use super::protocol::{Described, Done, Mode, Prepared, Request, Searched};
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::data::Ready;
+use super::measured::{EngineRun, Index, MemoryOverTime, Point};
+use super::protocol::{Build, Described, Mode, Prepared, Request, Searched};
 use super::recall::Judge;
+use super::worker;
+use super::workload::{Job, Workload};
 use crate::dataset::npy;
-use crate::harness::{self, Error, Memory, Opened, Result, Worker, percentile};
+use crate::error::{Error, Result};
+use crate::harness::{EngineSession, Opened, Worker, files_under, percentile};
 
 /// How one pass over all queries is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// One thread, over all queries once.
-    Once,
-    /// Timed batch calls, one thread, for at least this many milliseconds.
+    /// Batch calls on one thread, for at least this many milliseconds; with 0 over all queries once.
     Batch(u32),
     /// The same on this many threads.
     Threaded(usize, u32),
@@ -23,58 +27,115 @@ pub(super) enum Pass {
     Single,
 }
 
+/// What all engines of a run share.
+pub(super) struct Run<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) ready: &'a Ready,
+    /// Tells the vectors from others.
+    pub(super) key: String,
+    pub(super) judge: Judge<'a>,
+    pub(super) note: &'a dyn Fn(&str),
+    pub(super) scratch: &'a Path,
+}
+
+impl Run<'_> {
+    /// Starts the worker of an engine, which has so long for each answer.
+    pub(super) fn start(&self, engine: &str, deadline: Duration) -> Result<(Worker, Described)> {
+        let own = worker::ENGINES.contains(&engine).then_some("ann");
+        let command = self.job.programs.command(engine, own);
+        let mut worker = Worker::start(engine, command, deadline, self.job.cancel.clone())?;
+        let described = worker.describe()?;
+        Ok((worker, described))
+    }
+}
+
+impl Index {
+    /// Has a worker build an index, or takes a kept one of the same vectors and settings where the job says so; and its folder.
+    ///
+    /// ```text
+    /// CACHE/index/<engine>-<key>/record.json    what was built, from what, how long it took
+    /// CACHE/index/<engine>-<key>/files/         what the engine wrote
+    /// ```
+    pub(super) fn make(worker: &mut Worker, described: &Described, run: &Run<'_>) -> Result<(Self, PathBuf)> {
+        let base = run.ready.base_path.clone();
+        let &Workload { metric, m, ef_construction, threads, seed, .. } = run.job.workload;
+        let Described { engine, version, settings, .. } = described;
+        let made_from = format!(
+            "{engine} {version} | {settings} | {} | {} | m {m} | ef_construction {ef_construction} | threads {threads} | seed {seed}",
+            run.key,
+            metric.name()
+        );
+        let dir = run.job.cache.join("index").join(format!("{engine}-{:016x}", xxh3_64(made_from.as_bytes())));
+        let (record, files) = (dir.join("record.json"), dir.join("files"));
+        if run.job.keep_indexes && record.exists() {
+            let read = serde_json::from_slice(&fs_err::read(&record)?);
+            let index: Self = read.map_err(|error| Error::kept(&record, error))?;
+            if index.made_from == made_from {
+                return Ok((Self { reused: true, ..index }, fs_err::canonicalize(files)?));
+            }
+        }
+        if dir.exists() {
+            fs_err::remove_dir_all(&dir)?;
+        }
+        fs_err::create_dir_all(&files)?;
+        let files = fs_err::canonicalize(files)?;
+        let build = Build { base, metric, m, ef_construction, threads, seed, dir: files.clone() };
+        let index = Self { made_from, built: worker.ask(&Request::Build(build))?, reused: false };
+        fs_err::write(record, serde_json::to_vec_pretty(&index).map_err(std::io::Error::from)?)?;
+        Ok((index, files))
+    }
+}
+
 /// An engine with an open index.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct Session<'a> {
     worker: Worker,
-    deadline: Duration,
+    judge: &'a Judge<'a>,
     scratch: PathBuf,
-    /// Before `open`, and after it.
-    memory: [Memory; 2],
     pub(super) run: EngineRun,
 }
 
-impl harness::EngineSession for Session {
+impl EngineSession for Session<'_> {
     fn engine(&self) -> &str {
         self.worker.engine()
     }
 }
 
-impl Session {
-    /// Opens an index whose files are in the page cache, and loads the queries.
-    pub(super) fn open(
-        mut worker: Worker,
-        described: Described,
-        index: Index,
-        (queries, judge): (&Path, &Judge<'_>),
-        scratch: &Path,
-        deadline: Duration,
-    ) -> Result<Self> {
-        let baseline = worker.memory(true, deadline)?;
-        warm_page_cache(&index.files)?;
-        let Opened { open_ms } = worker.ask(&Request::Open { dir: index.files }, deadline)?;
-        let opened = worker.memory(true, deadline)?;
-        let prepare = Request::Prepare { queries: queries.to_owned(), k: judge.k() };
-        let prepared: Prepared = worker.ask(&prepare, deadline)?;
-        if prepared.queries != judge.queries() {
-            let expected = format!("{} queries", judge.queries());
-            return Err(worker.unexpected("prepare", expected, prepared.queries));
+impl<'a> Session<'a> {
+    /// Builds or reuses an engine's index, opens it in a fresh process with its files in the page cache, and loads the queries.
+    pub(super) fn open(run: &'a Run<'a>, engine: &str) -> Result<Self> {
+        let (mut builder, described) = run.start(engine, run.job.build_deadline)?;
+        (run.note)(&format!("{engine}: index"));
+        let (index, files) = Index::make(&mut builder, &described, run)?;
+        builder.quit();
+        let how = if index.reused { "reused, built" } else { "built" };
+        (run.note)(&format!("{engine}: {how} in {:.1} s", index.built.build_s));
+        let (mut worker, described) = run.start(engine, run.job.deadline)?;
+        let baseline = worker.memory(true)?;
+        for file in files_under(&files)? {
+            std::io::copy(&mut fs_err::File::open(file)?, &mut std::io::sink())?;
         }
-        let (index, reused) = (index.record, index.reused);
-        let run =
-            EngineRun { described, index, reused, open_ms, first_query_us: 0.0, points: Vec::new(), memory: None };
-        Ok(Self { scratch: scratch.join(worker.engine()), worker, deadline, memory: [baseline, opened], run })
+        let Opened { open_ms } = worker.ask(&Request::Open { dir: files })?;
+        let opened = worker.memory(true)?;
+        let prepare = Request::Prepare { queries: run.ready.queries_path.clone(), k: run.judge.k };
+        let prepared: Prepared = worker.ask(&prepare)?;
+        let words = |queries: usize| format!("{queries} queries");
+        worker.require("prepare", words(run.judge.queries.len()), words(prepared.queries))?;
+        let (judge, scratch) = (&run.judge, run.scratch.join(engine));
+        let memory = MemoryOverTime { baseline, opened, served: opened, evicted: opened, evicted_pass: opened };
+        let run = EngineRun { described, index, open_ms, first_query_us: 0.0, points: Vec::new(), memory };
+        Ok(Self { worker, judge, scratch, run })
     }
 
     /// Searches once with every value, untimed, until the ceiling is reached: later values are left out of the sweep.
-    pub(super) fn warm_up(&mut self, values: Option<Vec<u32>>, ceiling: f64, judge: &Judge<'_>) -> Result<()> {
+    pub(super) fn warm_up(&mut self, values: Option<Vec<u32>>, ceiling: f64) -> Result<()> {
         let values = values.unwrap_or_else(|| self.run.described.more.defaults.clone());
         let middle = values.get(values.len() / 2).copied().unwrap_or(1);
         let (_, latencies) = self.search(middle, Pass::Single)?;
         self.run.first_query_us = latencies.first().copied().unwrap_or(0.0);
         for value in values {
-            self.search(value, Pass::Once)?;
-            let recall = judge.recall(&self.ids(judge)?);
+            self.search(value, Pass::Batch(0))?;
+            let recall = self.judge.recall(&self.ids()?);
             self.run.points.push(Point { value, ..Point::default() });
             if recall >= ceiling {
                 break;
@@ -84,17 +145,16 @@ impl Session {
     }
 
     /// One pass over all queries at one value of the sweep; nothing where the sweep is shorter.
-    pub(super) fn measure(&mut self, at: usize, pass: Pass, judge: &Judge<'_>) -> Result<()> {
+    pub(super) fn measure(&mut self, at: usize, pass: Pass) -> Result<()> {
         let Some(value) = self.run.points.get(at).map(|point| point.value) else { return Ok(()) };
         let (Searched { seconds, rounds }, latencies_us) = self.search(value, pass)?;
-        let ids = self.ids(judge)?;
+        let ids = self.ids()?;
         let point = &mut self.run.points[at];
         match pass {
-            Pass::Once => {}
             Pass::Batch(_) => {
                 point.rounds = if point.seconds.is_empty() { rounds } else { point.rounds.min(rounds) };
                 point.seconds.push(seconds);
-                point.recalls.push(judge.recall(&ids));
+                point.recalls.push(self.judge.recall(&ids));
                 point.recall = point.recalls.iter().sum::<f64>() / point.recalls.len() as f64;
             }
             Pass::Threaded(..) => point.seconds_all_threads.push(seconds),
@@ -109,15 +169,13 @@ impl Session {
 
     /// Measures the memory after all searches, after eviction, and after one more pass.
     pub(super) fn measure_memory(&mut self) -> Result<()> {
-        let served = self.worker.memory(true, self.deadline)?;
-        let _: Done = self.worker.ask(&Request::Evict, self.deadline)?;
-        let evicted = self.worker.memory(true, self.deadline)?;
+        self.run.memory.served = self.worker.memory(true)?;
+        let _: Value = self.worker.ask(&Request::Evict)?;
+        self.run.memory.evicted = self.worker.memory(true)?;
         let points = &self.run.points;
         let middle = points.get(points.len() / 2).map_or(1, |point| point.value);
-        self.search(middle, Pass::Once)?;
-        let evicted_pass = self.worker.memory(true, self.deadline)?;
-        let [baseline, opened] = self.memory;
-        self.run.memory = Some(MemoryOverTime { baseline, opened, served, evicted, evicted_pass });
+        self.search(middle, Pass::Batch(0))?;
+        self.run.memory.evicted_pass = self.worker.memory(true)?;
         Ok(())
     }
 
@@ -132,27 +190,25 @@ impl Session {
         let (threads, least_ms) = match pass {
             Pass::Batch(least) => (1, least),
             Pass::Threaded(threads, least) => (threads, least),
-            Pass::Once | Pass::Single => (1, 0),
+            Pass::Single => (1, 0),
         };
         let mode = if pass == Pass::Single { Mode::Each } else { Mode::Batch };
         let latencies = (pass == Pass::Single).then(|| self.scratch.with_extension("latencies.npy"));
         let out = self.ids_path();
         let request = Request::Search { value, threads, mode, least_ms, out, latencies: latencies.clone() };
-        let searched: Searched = self.worker.ask(&request, self.deadline)?;
+        let searched: Searched = self.worker.ask(&request)?;
         self.worker.above_zero("search", "a time above 0", searched.seconds)?;
         Ok((searched, latencies.map_or(Ok(Vec::new()), |path| npy::read_f64(&path))?))
     }
 
     /// What the last search found.
-    fn ids(&self, judge: &Judge<'_>) -> Result<Vec<i64>> {
-        let unexpected = |expected: String, got: String| -> Error { self.worker.unexpected("search", expected, got) };
+    fn ids(&self) -> Result<Vec<i64>> {
         let (k, ids) = npy::read_ids(&self.ids_path())?;
-        if k != judge.k() || ids.len() != judge.queries() * k {
-            let expected = format!("ids of {} queries, {} each", judge.queries(), judge.k());
-            return Err(unexpected(expected, format!("{} ids, {k} each", ids.len())));
-        }
-        match judge.foreign(&ids) {
-            Some(id) => Err(unexpected("ids of rows, or -1".to_owned(), id.to_string())),
+        let words = |ids: usize, k: usize| format!("{ids} ids, {k} per query");
+        let expected = words(self.judge.queries.len() * self.judge.k, self.judge.k);
+        self.worker.require("search", expected, words(ids.len(), k))?;
+        match self.judge.foreign(&ids) {
+            Some(id) => Err(self.worker.unexpected("search", "ids of rows, or -1", id)),
             None => Ok(ids),
         }
     }
@@ -160,17 +216,4 @@ impl Session {
     fn ids_path(&self) -> PathBuf {
         self.scratch.with_extension("ids.npy")
     }
-}
-
-/// Reads all files under a directory once, so that every engine opens from memory.
-fn warm_page_cache(dir: &Path) -> Result<()> {
-    for entry in fs_err::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            warm_page_cache(&entry.path())?;
-        } else {
-            std::io::copy(&mut fs_err::File::open(entry.path())?, &mut std::io::sink())?;
-        }
-    }
-    Ok(())
 }

@@ -1,19 +1,22 @@
-//! A workload: which data, which parameters, which engines. Read from TOML; unknown keys are refused.
+//! A workload: which data, which parameters, which engines. Read from TOML (unknown keys are refused), and made a job.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use serde::Deserialize;
+use dyad_command::Cancellation;
+use serde::{Deserialize, Serialize};
 
 use crate::dataset::Metric;
 use crate::dataset::synthetic::Synthetic;
-use crate::harness::{Error, Result, find_data, plain_name, read_toml, threads};
+use crate::error::{Error, Result};
+use crate::harness::{Programs, find_data, plain_names, read_toml, threads};
 
 /// Engines of a workload that names none. `usearch-i8` builds slowly on few cores and is left out.
 const ENGINES: [&str; 7] = ["dyad", "hnswlib", "faiss", "faiss-sq8", "qdrant-edge", "svs-lvq", "hnsw_rs"];
 
 /// What one run measures. `benches/workloads/README.md` says what every key means.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Name in records.
@@ -34,6 +37,7 @@ pub struct Workload {
     pub(crate) threaded_repeats: usize,
     #[serde(default = "least_ms")]
     pub(crate) least_ms: u32,
+    /// Of builds and of the passes on all threads; read as 0, as many as this process may use.
     #[serde(default)]
     pub(crate) threads: usize,
     #[serde(default = "targets")]
@@ -49,7 +53,7 @@ pub struct Workload {
 }
 
 /// Where vectors come from: files, one HDF5 file, or the generator.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
     pub(crate) base: Option<PathBuf>,
@@ -84,34 +88,20 @@ impl Workload {
         for entry in [&mut data.base, &mut data.queries, &mut data.neighbours, &mut data.hdf5].into_iter().flatten() {
             *entry = find_data("data", entry, beside, data_dir).map_err(|problem| Error::file(path, problem))?;
         }
+        workload.threads = threads(workload.threads);
         Ok(workload)
     }
 
-    /// Threads of builds and of the passes on all threads.
-    pub fn all_threads(&self) -> usize {
-        threads(self.threads)
-    }
-
     fn check(&self) -> Result<(), String> {
-        let at_least_one = [
-            ("k", self.k),
-            ("m", self.m),
-            ("ef_construction", self.ef_construction),
-            ("repeats", self.repeats),
-            ("data.limit", self.data.limit.unwrap_or(1)),
-            ("data.limit_queries", self.data.limit_queries.unwrap_or(1)),
-        ];
-        for (key, value) in at_least_one {
-            if value == 0 {
-                return Err(format!("`{key}`: expected at least 1, got 0"));
-            }
+        let Self { k, m, ef_construction, repeats, data, .. } = self;
+        let limits = [("data.limit", data.limit.unwrap_or(1)), ("data.limit_queries", data.limit_queries.unwrap_or(1))];
+        let counts = [("k", *k), ("m", *m), ("ef_construction", *ef_construction), ("repeats", *repeats)];
+        if let Some((key, _)) = counts.into_iter().chain(limits).find(|(_, value)| *value == 0) {
+            return Err(format!("`{key}`: expected at least 1, got 0"));
         }
-        plain_name("name", &self.name)?;
-        if let Some(target) = self.targets.iter().find(|target| !(**target > 0.0 && **target <= 1.0)) {
-            return Err(format!("`targets`: expected recalls above 0 and at most 1, got {target}"));
-        }
-        if self.targets.is_empty() {
-            return Err("`targets`: expected at least one recall, got none".to_owned());
+        plain_names("name", [self.name.as_str()])?;
+        if self.targets.is_empty() || !self.targets.iter().all(|target| *target > 0.0 && *target <= 1.0) {
+            return Err(format!("`targets`: expected recalls above 0 and at most 1, got {:?}", self.targets));
         }
         for (engine, values) in &self.sweep {
             if values.is_empty() || values.contains(&0) || !values.is_sorted_by(|left, right| left < right) {
@@ -134,6 +124,29 @@ impl Data {
         if files && (self.base.is_none() || self.queries.is_none()) {
             return Err("`data`: expected both `base` and `queries`, got one of them".to_owned());
         }
-        self.synthetic.as_ref().map_or(Ok(()), |synthetic| synthetic.check().map_err(|error| error.to_string()))
+        self.synthetic.as_ref().map_or(Ok(()), Synthetic::check)
     }
+}
+
+/// A run to be done.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// What to measure.
+    pub workload: &'a Workload,
+    /// Engines, by names that may stand for several.
+    pub engines: Vec<String>,
+    /// Engines for which the command gives sweeps, by names that may stand for several: they must be in the run.
+    pub swept: Vec<String>,
+    /// Where the programs are.
+    pub programs: Programs,
+    /// Indexes, and scratch files.
+    pub cache: PathBuf,
+    /// Takes indexes of an earlier run, where vectors and settings are the same.
+    pub keep_indexes: bool,
+    /// For a build.
+    pub build_deadline: Duration,
+    /// For any other answer of a worker.
+    pub deadline: Duration,
+    /// Ends the run.
+    pub cancel: Cancellation,
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `quality.rs` | `dyad-bench quality` |
 //! | `metrics.rs` | `dyad-bench metrics` |
-//! | `ann.rs` | `dyad-bench ann` and `growth` |
+//! | `ann.rs` | `dyad-bench ann` |
 //! | `comparison.rs` | `dyad-bench encode` and `train-step`; what all comparisons share |
 //! | `reproduce.rs` | `dyad-bench reproduce` |
 //! | `synth.rs` | `dyad-bench synth` |
@@ -27,7 +27,8 @@ use dyad_index::kernels::{self, UnknownKernels};
 use self::comparison::Compare;
 use crate::ann::worker as ann_worker;
 use crate::encode::{self, Encode};
-use crate::harness::Error;
+use crate::error::Error;
+
 use crate::train_step::{self, TrainStep};
 
 /// Measures dyad.
@@ -53,26 +54,15 @@ enum Command {
     /// Show a paper's finding on real data: train, evaluate, compare.
     #[cfg(feature = "torch")]
     Reproduce(reproduce::Reproduce),
-    /// Fit how speed and build time grow with the number of vectors.
-    Growth(ann::GrowthCommand),
     /// Write a synthetic set of vectors.
     Synth(synth::Synth),
-    /// Serve one engine on stdin and stdout.
+    /// Serve one engine of a comparison on stdin and stdout.
     #[command(hide = true)]
-    AnnWorker(Engine),
-    /// Serve one engine on stdin and stdout.
-    #[command(hide = true)]
-    EncodeWorker(Engine),
-    /// Serve one engine on stdin and stdout.
-    #[command(hide = true)]
-    TrainStepWorker(Engine),
-}
-
-/// The engine that a worker serves.
-#[derive(Debug, clap::Args)]
-struct Engine {
-    #[arg(long)]
-    engine: String,
+    Worker {
+        comparison: String,
+        #[arg(long)]
+        engine: String,
+    },
 }
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
@@ -87,22 +77,22 @@ impl Arguments {
             Command::Quality(arguments) => arguments.run(),
             Command::Metrics(arguments) => arguments.run(),
             Command::Ann(arguments) => arguments.run(),
-            Command::Growth(arguments) => arguments.run(),
             Command::Synth(arguments) => arguments.run(),
-            Command::AnnWorker(Engine { engine }) => ann_worker::serve(&engine, stdin().lock(), stdout()),
             Command::Encode(arguments) => arguments.run(),
-            #[cfg(feature = "torch")]
-            Command::EncodeWorker(Engine { engine }) => encode::serve(&engine, stdin().lock(), stdout()),
             Command::TrainStep(arguments) => arguments.run(),
-            #[cfg(feature = "torch")]
-            Command::TrainStepWorker(Engine { engine }) => {
-                dyad_encoder::train::keep_freed_memory();
-                train_step::serve(&engine, stdin().lock(), stdout())
-            }
-            #[cfg(not(feature = "torch"))]
-            Command::EncodeWorker(Engine { engine }) | Command::TrainStepWorker(Engine { engine }) => anyhow::bail!(
-                "this dyad-bench was built without feature `torch`, which holds our `{engine}`. Build it with default features"
-            ),
+            Command::Worker { comparison, engine } => match comparison.as_str() {
+                "ann" => ann_worker::serve(&engine, stdin().lock(), stdout()),
+                #[cfg(feature = "torch")]
+                "encode" => encode::serve(&engine, stdin().lock(), stdout()),
+                #[cfg(feature = "torch")]
+                "train-step" => {
+                    dyad_encoder::train::keep_freed_memory();
+                    train_step::serve(&engine, stdin().lock(), stdout())
+                }
+                other => anyhow::bail!(
+                    "no worker of `{other}` in this dyad-bench. Feature `torch` holds our `{engine}`: build it with default features"
+                ),
+            },
             #[cfg(feature = "torch")]
             Command::Reproduce(arguments) => {
                 dyad_encoder::train::keep_freed_memory();

@@ -1,6 +1,5 @@
 //! `dyad-bench reproduce`.
 
-use std::fmt::{Display, Write as _};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -8,8 +7,8 @@ use anyhow::Context as _;
 use clap::Args;
 use dyad_command::cancel_on_signal;
 
-use crate::harness::threads;
-use crate::reproduce::{Job, Override, Places, Table, compare, run, write_markdown, write_rows};
+use crate::harness::{threads, write_csv};
+use crate::reproduce::{Job, Override, Places, Table, compare, rows, run, write_markdown};
 
 /// The model that the tables are sized for.
 const MODEL: &str = ".models/all-MiniLM-L6-v2";
@@ -82,47 +81,34 @@ impl Reproduce {
         };
         let reproduced = run(&job, &|text| tracing::info!("{text}"))?;
         let compared = compare(&reproduced)?;
-        let mut markdown = Vec::new();
+        let (mut markdown, mut csv) = (Vec::new(), Vec::new());
         write_markdown(&mut markdown, &reproduced, &compared)?;
+        write_csv(&mut csv, &rows(&reproduced)?)?;
         fs_err::write(self.out.join("table.md"), &markdown)?;
-        let mut rows = Vec::new();
-        write_rows(&mut rows, &reproduced)?;
-        fs_err::write(self.out.join("rows.csv"), &rows)?;
+        fs_err::write(self.out.join("rows.csv"), &csv)?;
         if let Some(records) = &self.record {
             fs_err::create_dir_all(records)?;
             let name = reproduced.stamp.record(&table.name);
-            fs_err::write(records.join(name.clone() + ".csv"), &rows)?;
+            fs_err::write(records.join(name.clone() + ".csv"), &csv)?;
             fs_err::write(records.join(name + ".md"), &markdown)?;
         }
-        std::io::stdout().lock().write_all(&markdown)?;
-        Ok(())
+        Ok(std::io::stdout().lock().write_all(&markdown)?)
     }
 
     /// The command for a record: all that decides its rows, and no folder of this machine.
     fn command(&self) -> String {
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut command = format!("dyad-bench reproduce {} --out OUT", name(Path::new(&self.table)));
-        let mut add = |option: &str, value: &dyn Display| {
-            let _ = write!(command, " {option} {value}");
-        };
-        if self.seeds != 1 {
-            add("--seeds", &self.seeds);
-        }
-        if self.first_seed != 0 {
-            add("--first-seed", &self.first_seed);
-        }
-        if !self.only.is_empty() {
-            add("--only", &self.only.join(","));
-        }
-        if let Some(steps) = self.steps {
-            add("--steps", &steps);
-        }
-        for setting in &self.set {
-            add("--set", setting);
-        }
-        if name(&self.model) != name(Path::new(MODEL)) {
-            add("--model", &name(&self.model));
-        }
-        command
+        let set = self.set.iter().map(|setting| (" --set", setting.to_string()));
+        let model = (name(&self.model) != name(Path::new(MODEL))).then(|| name(&self.model));
+        let options = [
+            (" --seeds", (self.seeds != 1).then(|| self.seeds.to_string())),
+            (" --first-seed", (self.first_seed != 0).then(|| self.first_seed.to_string())),
+            (" --only", (!self.only.is_empty()).then(|| self.only.join(","))),
+            (" --steps", self.steps.map(|steps| steps.to_string())),
+        ];
+        let given = options.into_iter().filter_map(|(option, value)| Some((option, value?)));
+        let options = given.chain(set).chain(model.map(|model| (" --model", model)));
+        let options: Vec<String> = options.map(|(option, value)| format!("{option} {value}")).collect();
+        format!("dyad-bench reproduce {} --out OUT{}", name(Path::new(&self.table)), options.concat())
     }
 }

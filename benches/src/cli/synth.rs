@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use dyad_command::{Cancellation, ProgressBar};
 
-use crate::dataset::synthetic::{Synthetic, write};
+use crate::dataset::synthetic::Synthetic;
 use crate::dataset::{exact, read_vectors, write_neighbours};
 
 /// Write a synthetic set: clusters of Zipf-like sizes and low intrinsic dimension. Any size; memory does not grow with it.
@@ -14,8 +14,8 @@ pub(super) struct Synth {
     #[command(flatten)]
     parameters: Synthetic,
     /// Format of base and queries.
-    #[arg(long, value_enum, default_value = "npy")]
-    format: Format,
+    #[arg(long, value_parser = ["npy", "fbin"], default_value = "npy")]
+    format: String,
     /// Also compute this many exact neighbours per query, into neighbours.ibin. Reads the whole set into memory.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..))]
     neighbours: Option<u16>,
@@ -24,30 +24,24 @@ pub(super) struct Synth {
     out: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    Npy,
-    Fbin,
-}
-
 impl Synth {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        self.parameters.check()?;
-        fs_err::create_dir_all(&self.out)?;
-        let ending = match self.format {
-            Format::Npy => "npy",
-            Format::Fbin => "fbin",
-        };
-        let (base, queries) = (self.out.join(format!("base.{ending}")), self.out.join(format!("queries.{ending}")));
-        let rows = (self.parameters.n + self.parameters.queries) as u64;
+        let Self { parameters, format, neighbours, out } = self;
+        parameters.check().map_err(anyhow::Error::msg)?;
+        fs_err::create_dir_all(&out)?;
+        let [base, queries] = ["base", "queries"].map(|name| out.join(format!("{name}.{format}")));
+        let rows = (parameters.n + parameters.queries) as u64;
         let bar = ProgressBar::new("rows", Some(rows), "{wide_bar} {pos}/{len}");
         // A signal ends this process at once: nothing has to be cleared up.
-        write(&self.parameters, &base, &queries, &|rows| bar.advance(rows as u64), &Cancellation::new())?;
+        parameters.write(&base, &queries, &|rows| {
+            bar.advance(rows as u64);
+            Ok(())
+        })?;
         drop(bar);
-        if let Some(k) = self.neighbours {
+        if let Some(k) = neighbours {
             let (base, queries) = (read_vectors(&base)?, read_vectors(&queries)?);
-            let (found, scores) = exact(&base, &queries, usize::from(k), self.parameters.metric());
-            write_neighbours(&self.out.join("neighbours.ibin"), &found, &scores)?;
+            let (found, scores) = exact(&base, &queries, usize::from(k), parameters.metric(), &Cancellation::new())?;
+            write_neighbours(&out.join("neighbours.ibin"), &found, &scores)?;
         }
         Ok(())
     }

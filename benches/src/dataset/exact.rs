@@ -7,8 +7,8 @@ use dyad_command::Cancellation;
 use dyad_index::search::{Completeness, DenseRows, Hits, Scored, exact_scan};
 use rayon::prelude::*;
 
-use super::error::{Error, Result};
 use super::matrix::{Matrix, Metric, Neighbours};
+use crate::error::{Error, Result};
 
 /// Candidates beyond k that f32 rounding may have put in the wrong order.
 const SPARE: usize = 32;
@@ -16,14 +16,8 @@ const SPARE: usize = 32;
 const QUERIES: usize = 64;
 
 /// The `k` nearest rows of every query (all rows where there are fewer), nearest first, ties by row, and their scores.
-/// Runs on the current rayon pool.
-pub fn exact(base: &Matrix, queries: &Matrix, k: usize, metric: Metric) -> (Neighbours, Vec<f32>) {
-    // Nobody ends it.
-    exact_unless(base, queries, k, metric, &Cancellation::new()).unwrap_or_default()
-}
-
-/// The same; [`Error::Cancelled`] soon after it is cancelled.
-pub fn exact_unless(
+/// Runs on the current rayon pool; [`Error::Interrupted`] soon after it is cancelled.
+pub fn exact(
     base: &Matrix,
     queries: &Matrix,
     k: usize,
@@ -42,7 +36,7 @@ pub fn exact_unless(
     let scan = |queries: &[&[f32]]| -> Result<Vec<(u32, f64)>> {
         let found = exact_scan(&rows, queries, k + SPARE, metric.into(), None, |_| !cancel.is_cancelled());
         if found.iter().any(|found| found.completeness == Completeness::Cancelled) {
-            return Err(Error::Cancelled);
+            return Err(Error::Interrupted);
         }
         Ok(queries.iter().zip(found).flat_map(rescore).collect())
     };
@@ -74,7 +68,7 @@ mod tests {
         // 130 queries are more than two groups.
         let (base, queries) = (matrix(3_000, 100, 7), matrix(130, 100, 99));
         for metric in [Metric::Ip, Metric::L2] {
-            let (found, scores) = exact(&base, &queries, 12, metric);
+            let (found, scores) = exact(&base, &queries, 12, metric, &Cancellation::new()).unwrap();
             assert_eq!((found.len(), found.k(), scores.len()), (130, 12, 130 * 12));
             for (number, query) in queries.rows().enumerate() {
                 assert_eq!(found.row(number), oracle(&base, query, 12, metric), "{metric:?} {number}");
@@ -87,14 +81,14 @@ mod tests {
         let rows = matrix(3, 2, 7);
         let cancel = Cancellation::new();
         cancel.cancel();
-        let ended = exact_unless(&rows, &rows, 1, Metric::L2, &cancel);
-        assert!(matches!(ended, Err(Error::Cancelled)));
+        let ended = exact(&rows, &rows, 1, Metric::L2, &cancel);
+        assert!(matches!(ended, Err(Error::Interrupted)));
     }
 
     #[test]
     fn fewer_rows_than_wanted_are_all_given_and_equal_ones_by_number() {
         let base = Matrix::new(2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
-        let (found, _) = exact(&base, &Matrix::new(2, vec![1.0, 0.0]), 10, Metric::Ip);
+        let (found, _) = exact(&base, &Matrix::new(2, vec![1.0, 0.0]), 10, Metric::Ip, &Cancellation::new()).unwrap();
         assert_eq!((found.k(), found.row(0)), (3, &[0, 2, 1][..]));
     }
 }

@@ -13,9 +13,9 @@ use std::path::Path;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::error::{Result, malformed};
 use super::matrix::{Matrix, Neighbours, Rows, of_rows};
 use super::npy;
+use crate::error::{Error, Result};
 
 // Vectors are read and written as they lie in memory.
 const _: () = assert!(cfg!(target_endian = "little"), "the data readers expect a little-endian machine");
@@ -26,7 +26,7 @@ pub fn read_vectors(path: &Path) -> Result<Matrix> {
         "npy" => npy::read_vectors(path),
         "fbin" => read_bin(path, false),
         "fvecs" => read_vecs(path, "float32"),
-        other => Err(malformed(path, "ending", ".npy, .fbin or .fvecs", format!("`{other}`"))),
+        other => Err(Error::malformed(path, "ending", ".npy, .fbin or .fvecs", format!("`{other}`"))),
     }
 }
 
@@ -36,7 +36,7 @@ pub fn read_neighbours(path: &Path) -> Result<Neighbours> {
         "npy" => return npy::read_neighbours(path),
         "ibin" => read_bin(path, true)?,
         "ivecs" => read_vecs(path, "int32")?,
-        other => return Err(malformed(path, "ending", ".ibin, .ivecs or .npy", format!("`{other}`"))),
+        other => return Err(Error::malformed(path, "ending", ".ibin, .ivecs or .npy", format!("`{other}`"))),
     };
     of_rows(path, ids.k(), ids.values().iter().copied())
 }
@@ -56,7 +56,7 @@ pub fn write_neighbours(path: &Path, neighbours: &Neighbours, scores: &[f32]) ->
 /// A new `.fbin` or `.ibin` with its sizes; the rows follow. For matrices larger than memory.
 pub(super) fn create_bin(path: &Path, n: usize, dim: usize) -> Result<BufWriter<fs_err::File>> {
     let size = |field: &str, size: usize| {
-        u32::try_from(size).map_err(|_| malformed(path, field, "fewer than 2^32 (the format's limit)", size))
+        u32::try_from(size).map_err(|_| Error::malformed(path, field, "fewer than 2^32 (the format's limit)", size))
     };
     let sizes = [size("n", n)?, size("d", dim)?];
     let mut out = BufWriter::with_capacity(1 << 20, fs_err::File::create(path)?);
@@ -79,7 +79,7 @@ fn read_bin<T: Value>(path: &Path, neighbours: bool) -> Result<Rows<T>> {
     let sizes: Vec<u32> = source.values(2, "sizes")?;
     let (width, rows) = if neighbours { ("k", "ids") } else { ("d", "rows") };
     if let Some((name, _)) = ["n", width].into_iter().zip(&sizes).find(|(_, size)| **size == 0) {
-        return Err(malformed(path, name, "at least 1", 0));
+        return Err(Error::malformed(path, name, "at least 1", 0));
     }
     let (n, dim) = (sizes[0] as usize, sizes[1] as usize);
     let (len, cells) = (u128::from(source.len), n as u128 * dim as u128);
@@ -89,7 +89,7 @@ fn read_bin<T: Value>(path: &Path, neighbours: bool) -> Result<Rows<T>> {
         } else {
             format!("{} bytes ({n} rows of {dim} float32)", 8 + 4 * cells)
         };
-        return Err(malformed(path, "file size", expected, len));
+        return Err(Error::malformed(path, "file size", expected, len));
     }
     Ok(Rows::new(dim, source.values(n * dim, rows)?))
 }
@@ -99,11 +99,11 @@ fn read_vecs<T: Value>(path: &Path, kind: &str) -> Result<Rows<T>> {
     let mut source = Source::open(path)?;
     let first: i32 = source.values(1, "d of row 0")?[0];
     let dim = usize::try_from(first).ok().filter(|dim| *dim > 0);
-    let dim = dim.ok_or_else(|| malformed(path, "d of row 0", "at least 1", first))?;
+    let dim = dim.ok_or_else(|| Error::malformed(path, "d of row 0", "at least 1", first))?;
     let row_bytes = 4 + 4 * dim as u64;
     if source.len % row_bytes != 0 {
         let expected = format!("a multiple of {row_bytes} bytes (rows of d and {dim} {kind})");
-        return Err(malformed(path, "file size", expected, source.len));
+        return Err(Error::malformed(path, "file size", expected, source.len));
     }
     let mut values = vec![T::default(); (source.len / row_bytes) as usize * dim];
     for (number, row) in values.chunks_exact_mut(dim).enumerate() {
@@ -112,7 +112,7 @@ fn read_vecs<T: Value>(path: &Path, kind: &str) -> Result<Rows<T>> {
             source.fill(&mut got, "d")?;
         }
         if got != [first] {
-            return Err(malformed(path, format!("d of row {number}"), format!("{dim}, as in row 0"), got[0]));
+            return Err(Error::malformed(path, format!("d of row {number}"), format!("{dim}, as in row 0"), got[0]));
         }
         source.fill(row, "values")?;
     }
@@ -137,7 +137,12 @@ impl<'a> Source<'a> {
     fn values<T: Value>(&mut self, count: usize, field: &str) -> Result<Vec<T>> {
         let bytes = count as u128 * size_of::<T>() as u128;
         if bytes > u128::from(self.len) {
-            return Err(malformed(self.path, field, format!("{bytes} bytes"), format!("a file of {}", self.len)));
+            return Err(Error::malformed(
+                self.path,
+                field,
+                format!("{bytes} bytes"),
+                format!("a file of {}", self.len),
+            ));
         }
         let mut values = vec![T::default(); count];
         self.fill(&mut values, field)?;
@@ -150,7 +155,7 @@ impl<'a> Source<'a> {
         let wanted = bytes.len();
         self.file.read_exact(bytes).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => {
-                malformed(self.path, field, format!("{wanted} bytes"), "the end of the file")
+                Error::malformed(self.path, field, format!("{wanted} bytes"), "the end of the file")
             }
             _ => error.into(),
         })

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use hdf5_pure::{AttrValue, File, H5Element};
 
-use super::error::{Result, malformed};
 use super::matrix::{Matrix, Metric, Neighbours, of_rows};
+use crate::error::{Error, Result};
 
 /// A data file's content.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +27,9 @@ pub struct Hdf5 {
 pub fn read(path: &Path) -> Result<Hdf5> {
     // `fs_err` names the file where it is missing or may not be read.
     drop(fs_err::File::open(path)?);
-    let file = File::open(path).map_err(|error| malformed(path, "header", "an HDF5 file", error))?;
-    let attributes = file.root().attrs().map_err(|error| malformed(path, "attributes", "readable ones", error))?;
+    let file = File::open(path).map_err(|error| Error::malformed(path, "header", "an HDF5 file", error))?;
+    let attributes =
+        file.root().attrs().map_err(|error| Error::malformed(path, "attributes", "readable ones", error))?;
     let text = |name: &str| match attributes.get(name) {
         Some(AttrValue::String(text) | AttrValue::AsciiString(text) | AttrValue::VarLenString(text)) => {
             Some(text.trim_end_matches('\0').to_owned())
@@ -36,7 +37,7 @@ pub fn read(path: &Path) -> Result<Hdf5> {
         _ => None,
     };
     if let Some(kind) = text("type").filter(|kind| kind != "dense") {
-        return Err(malformed(path, "attribute `type`", "dense", kind));
+        return Err(Error::malformed(path, "attribute `type`", "dense", kind));
     }
     let distance = text("distance");
     let (metric, any_length) = match distance.as_deref() {
@@ -45,15 +46,16 @@ pub fn read(path: &Path) -> Result<Hdf5> {
         Some("euclidean") => (Metric::L2, false),
         other => {
             let got = other.unwrap_or("no such attribute");
-            return Err(malformed(path, "attribute `distance`", "angular, euclidean or ip", got));
+            return Err(Error::malformed(path, "attribute `distance`", "angular, euclidean or ip", got));
         }
     };
     let (dim, base) = dataset::<f32>(path, &file, "train")?;
     let (query_dim, queries) = dataset::<f32>(path, &file, "test")?;
     if query_dim != dim {
-        return Err(malformed(path, "test: d", format!("{dim}, as in train"), query_dim));
+        return Err(Error::malformed(path, "test: d", format!("{dim}, as in train"), query_dim));
     }
-    let named = file.root().datasets().map_err(|error| malformed(path, "root group", "a list of data sets", error))?;
+    let named =
+        file.root().datasets().map_err(|error| Error::malformed(path, "root group", "a list of data sets", error))?;
     let neighbours = if named.iter().any(|name| name == "neighbors") {
         let (k, ids) = dataset::<i64>(path, &file, "neighbors")?;
         Some(of_rows(path, k, ids.into_iter())?)
@@ -65,18 +67,23 @@ pub fn read(path: &Path) -> Result<Hdf5> {
 
 /// A data set of two dimensions: its columns and its values.
 fn dataset<T: H5Element>(path: &Path, file: &File, name: &str) -> Result<(usize, Vec<T>)> {
-    let fail = |error: &dyn Display| malformed(path, name, "a readable data set", error);
+    let fail = |error: &dyn Display| Error::malformed(path, name, "a readable data set", error);
     let set = file.dataset(name).map_err(|error| fail(&error))?;
     let shape = set.shape().map_err(|error| fail(&error))?;
     let &[n, columns] = shape.as_slice() else {
-        return Err(malformed(path, format!("{name}: shape"), "two dimensions", format!("{shape:?}")));
+        return Err(Error::malformed(path, format!("{name}: shape"), "two dimensions", format!("{shape:?}")));
     };
     if n == 0 || columns == 0 {
-        return Err(malformed(path, format!("{name}: shape"), "at least one row and column", format!("{shape:?}")));
+        return Err(Error::malformed(
+            path,
+            format!("{name}: shape"),
+            "at least one row and column",
+            format!("{shape:?}"),
+        ));
     }
     let values = set.read::<T>().map_err(|error| fail(&error))?;
     if values.len() as u64 != n.saturating_mul(columns) {
-        return Err(malformed(path, name, format!("{n} x {columns} values"), values.len()));
+        return Err(Error::malformed(path, name, format!("{n} x {columns} values"), values.len()));
     }
     Ok((columns as usize, values))
 }

@@ -1,11 +1,18 @@
-//! Rows of vectors and lists of neighbours in memory, and how two vectors are compared.
+//! Rows of vectors and lists of neighbours in memory, how two vectors are compared, and what a metric asks of them: finite values, and
+//! unit length for inner products.
 
 use std::fmt::Display;
 use std::path::Path;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::error::{Result, malformed};
+use crate::error::{Error, Result};
+
+/// Rows this close to length 1 are left as they are.
+const EXACT: f64 = 1e-6;
+/// Rows this close are stretched to length 1: f16 storage is off by up to 5e-4 per value.
+const ROUNDING: f64 = 1e-2;
 
 /// Row-major values, all rows of one length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -62,11 +69,6 @@ impl<T> Rows<T> {
         &self.values
     }
 
-    /// All values in order.
-    pub fn values_mut(&mut self) -> &mut [T] {
-        &mut self.values
-    }
-
     /// Keeps the first `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.values.truncate(rows.saturating_mul(self.width));
@@ -79,7 +81,7 @@ pub(super) fn of_rows<T: TryInto<u32> + Copy + Display>(
     k: usize,
     ids: impl Iterator<Item = T>,
 ) -> Result<Neighbours> {
-    let ids = ids.map(|id| id.try_into().map_err(|_| malformed(path, "ids", "ids of rows", id)));
+    let ids = ids.map(|id| id.try_into().map_err(|_| Error::malformed(path, "ids", "ids of rows", id)));
     Ok(Neighbours::new(k, ids.collect::<Result<_>>()?))
 }
 
@@ -119,4 +121,34 @@ impl Metric {
             Self::L2 => -pairs.map(|(left, right)| (left - right) * (left - right)).sum::<f64>(),
         }
     }
+}
+
+/// Refuses rows with NaN or infinite values.
+pub fn require_finite(path: &Path, matrix: &Matrix) -> Result<()> {
+    let Some(at) = matrix.values().par_iter().position_first(|value| !value.is_finite()) else { return Ok(()) };
+    let field = format!("row {}, value {}", at / matrix.dim(), at % matrix.dim());
+    Err(Error::malformed(path, field, "a finite number", matrix.values()[at]))
+}
+
+/// Makes every row a unit vector. Rows that are not nearly of unit length already are refused unless `any_length`.
+pub fn make_unit(path: &Path, matrix: &mut Matrix, any_length: bool) -> Result<()> {
+    require_finite(path, matrix)?;
+    let dim = matrix.dim().max(1);
+    matrix.values.par_chunks_mut(dim).enumerate().try_for_each(|(row, values)| {
+        let length = values.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt();
+        let off = (length - 1.0).abs();
+        if length == 0.0 {
+            return Err(Error::malformed(path, format!("row {row}"), "a direction", "the zero vector"));
+        }
+        if off > ROUNDING && !any_length {
+            let expected = "unit length (metric `ip`; `normalise = true` in the workload scales the rows)";
+            return Err(Error::malformed(path, format!("row {row}"), expected, format!("length {length:.4}")));
+        }
+        if off > EXACT {
+            for value in values {
+                *value = (f64::from(*value) / length) as f32;
+            }
+        }
+        Ok(())
+    })
 }

@@ -2,31 +2,15 @@
 
 use std::path::Path;
 
-use dyad_files::npy::{Dtype, NpyError, NpyFile, write};
+use dyad_files::npy::{Dtype, NpyFile, write};
 
-use super::error::{Error, Result, malformed};
 use super::matrix::{Matrix, Neighbours, of_rows};
-
-impl From<NpyError> for Error {
-    fn from(error: NpyError) -> Self {
-        match error {
-            NpyError::Malformed { path, part, expected, got } => {
-                Self::Malformed { path, field: part.to_owned(), expected, got }
-            }
-            NpyError::Io(error) => Self::Io(error),
-        }
-    }
-}
+use crate::error::{Error, Result};
 
 /// Reads a matrix of `<f2`, `<f4` or `<f8` as f32.
 pub fn read_vectors(path: &Path) -> Result<Matrix> {
     let (mut file, dim) = open(path)?;
     Ok(Matrix::new(dim, file.read_f32(0..file.len())?))
-}
-
-/// Whether the file holds `<f4`, so that others can read it as it is.
-pub fn is_f32(path: &Path) -> Result<bool> {
-    Ok(NpyFile::open(path)?.dtype() == Dtype::F32)
 }
 
 /// Reads neighbours: `<i4`, `<u4` or `<i8`, none of them negative.
@@ -52,7 +36,7 @@ pub fn read_f64(path: &Path) -> Result<Vec<f64>> {
     let mut file = NpyFile::open(path)?;
     match file.shape() {
         [_] => Ok(file.read()?),
-        shape => Err(malformed(path, "shape", "one dimension", format!("{shape:?}"))),
+        shape => Err(Error::malformed(path, "shape", "one dimension", format!("{shape:?}"))),
     }
 }
 
@@ -76,6 +60,6 @@ fn open(path: &Path) -> Result<(NpyFile, usize)> {
     let file = NpyFile::open(path)?;
     match file.shape() {
         &[n, columns] if n > 0 && columns > 0 => Ok((file, columns)),
-        shape => Err(malformed(path, "shape", "two dimensions, none of them 0", format!("{shape:?}"))),
+        shape => Err(Error::malformed(path, "shape", "two dimensions, none of them 0", format!("{shape:?}"))),
     }
 }

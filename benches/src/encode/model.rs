@@ -3,27 +3,25 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::harness::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Sizes of a transformer, as far as its work goes by them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct ModelSize {
-    /// Layers.
-    pub layers: u64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ModelSize {
+    layers: u64,
     /// Weights in the matrices of one layer: attention and feed-forward.
-    pub linear_weights: u64,
+    linear_weights: u64,
     /// Values of all heads together.
-    pub attention_width: u64,
+    attention_width: u64,
 }
 
 impl ModelSize {
     /// Floating-point operations of one text of `tokens` tokens: two per linear weight and token, and 4 s^2 h per layer
     /// for attention's two products. Embedding, norms, softmax and what follows pooling are left out.
-    pub fn flops(&self, tokens: u64) -> f64 {
+    pub(super) fn flops(&self, tokens: u64) -> f64 {
         let linear = 2.0 * (self.linear_weights * tokens) as f64;
         let attention = 4.0 * (tokens * tokens) as f64 * self.attention_width as f64;
         self.layers as f64 * (linear + attention)
@@ -31,17 +29,16 @@ impl ModelSize {
 
     /// Reads the `config.json` of a BERT, `RoBERTa`, `MPNet`, `DistilBERT` or T5.
     fn read(path: &Path) -> Result<Self> {
-        let config = json(path)?.unwrap_or(Value::Null);
-        let number = |names: [&'static str; 2]| {
+        let config = json(path)?;
+        let number = |names: &[&str]| {
             let found = names.iter().find_map(|name| config.get(name)?.as_u64()).filter(|&value| value > 0);
-            let problem = || format!("`{}`: expected a whole number above 0, got none", names[0]);
-            found.ok_or_else(|| Error::file(path, problem()))
+            found.ok_or_else(|| Error::malformed(path, format!("`{}`", names[0]), "a whole number above 0", "none"))
         };
-        let is_t5 = config.get("d_ff").is_some();
-        let hidden = number(if is_t5 { ["d_model", "hidden_size"] } else { ["hidden_size", "dim"] })?;
-        let layers = number(if is_t5 { ["num_layers", "num_layers"] } else { ["num_hidden_layers", "n_layers"] })?;
-        let inner = number(if is_t5 { ["d_ff", "d_ff"] } else { ["intermediate_size", "hidden_dim"] })?;
-        let width = if is_t5 { number(["num_heads", "num_heads"])? * number(["d_kv", "d_kv"])? } else { hidden };
+        let hidden = number(&["hidden_size", "dim", "d_model"])?;
+        let layers = number(&["num_hidden_layers", "n_layers", "num_layers"])?;
+        let inner = number(&["intermediate_size", "hidden_dim", "d_ff"])?;
+        // T5's heads may be wider or narrower together than its vectors.
+        let width = number(&["d_kv"]).and_then(|head| Ok(head * number(&["num_heads"])?)).unwrap_or(hidden);
         let gated =
             config.get("feed_forward_proj").and_then(Value::as_str).is_some_and(|name| name.starts_with("gated"));
         let matrices = if gated { 3 } else { 2 };
@@ -67,14 +64,13 @@ impl Model {
         let dir = fs_err::canonicalize(dir)?;
         let path = dir.join("config.json");
         let size = ModelSize::read(&path)?;
-        let mut max_tokens = None;
-        for settings in settings_files(&dir)? {
-            max_tokens = max_tokens.or(count(json(&settings)?.as_ref(), "max_seq_length"));
-        }
         let tokenizer = json(&dir.join("tokenizer_config.json"))?;
-        let max_tokens = max_tokens.or(count(tokenizer.as_ref(), "model_max_length")).unwrap_or(usize::MAX);
-        let max_tokens = max_tokens.min(positions(json(&path)?.as_ref()));
-        let settings = json(&dir.join("config_sentence_transformers.json"))?.unwrap_or(Value::Null);
+        let mut max_tokens = count(&tokenizer, "model_max_length");
+        for settings in settings_files(&dir)?.iter().rev() {
+            max_tokens = count(&json(settings)?, "max_seq_length").or(max_tokens);
+        }
+        let max_tokens = max_tokens.unwrap_or(usize::MAX).min(positions(&json(&path)?));
+        let settings = json(&dir.join("config_sentence_transformers.json"))?;
         let prompts = settings.get("prompts").unwrap_or(&Value::Null);
         let named = |name: &str| prompts.get(name).and_then(Value::as_str);
         let default = settings.get("default_prompt_name").and_then(Value::as_str).and_then(named);
@@ -88,10 +84,11 @@ impl Model {
         if tokens <= self.max_tokens {
             return Ok(self.dir.clone());
         }
-        let most = positions(json(&self.dir.join("config.json"))?.as_ref());
+        let config = self.dir.join("config.json");
+        let most = positions(&json(&config)?);
         if tokens > most {
-            let problem = format!("`max_position_embeddings`: expected at least {tokens} for this shape, got {most}");
-            return Err(Error::file(&self.dir.join("config.json"), problem));
+            let expected = format!("at least {tokens} for this shape");
+            return Err(Error::malformed(&config, "`max_position_embeddings`", expected, most));
         }
         let key = xxh3_64(self.dir.as_os_str().as_encoded_bytes());
         let view = cache.join(format!("model-{key:016x}-{tokens}"));
@@ -104,7 +101,7 @@ impl Model {
             fs_err::os::unix::fs::symlink(entry.path(), view.join(entry.file_name()))?;
         }
         let changed = |name: &OsStr, field: &str, always: bool| -> Result<()> {
-            let Some(Value::Object(mut fields)) = json(&self.dir.join(name))? else { return Ok(()) };
+            let Value::Object(mut fields) = json(&self.dir.join(name))? else { return Ok(()) };
             if always || fields.contains_key(field) {
                 fields.insert(field.to_owned(), tokens.into());
                 let path = view.join(name);
@@ -138,28 +135,26 @@ fn settings_files(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Rows of the position table that texts can use; no end where positions are relative.
-fn positions(config: Option<&Value>) -> usize {
+fn positions(config: &Value) -> usize {
     let Some(rows) = count(config, "max_position_embeddings") else { return usize::MAX };
-    let family = config.and_then(|config| config.get("model_type")?.as_str()).unwrap_or("bert");
     // Their positions begin after the padding id.
-    let after_padding = ["roberta", "xlm-roberta", "camembert", "mpnet"].contains(&family);
+    let after_padding = ["roberta", "xlm-roberta", "camembert", "mpnet"].map(Value::from);
+    let after_padding = config.get("model_type").is_some_and(|family| after_padding.contains(family));
     if after_padding { rows.saturating_sub(count(config, "pad_token_id").unwrap_or(1) + 1) } else { rows }
 }
 
-fn count(file: Option<&Value>, field: &str) -> Option<usize> {
-    let value = file?.get(field)?;
-    // transformers writes 1e30 for "no limit".
-    value.as_u64().map(|value| usize::try_from(value).unwrap_or(usize::MAX))
+/// A whole number; transformers writes 1e30 for "no limit".
+fn count(file: &Value, field: &str) -> Option<usize> {
+    file.get(field)?.as_u64().map(|value| usize::try_from(value).unwrap_or(usize::MAX))
 }
 
-/// A JSON file; nothing where it is not there.
-fn json(path: &Path) -> Result<Option<Value>> {
+/// A JSON file; `null` where it is not there.
+fn json(path: &Path) -> Result<Value> {
     if !path.is_file() {
-        return Ok(None);
+        return Ok(Value::Null);
     }
-    let text = fs_err::read(path)?;
-    let read = serde_json::from_slice(&text);
-    Ok(Some(read.map_err(|error| Error::file(path, format!("expected JSON, got: {error}")))?))
+    serde_json::from_slice(&fs_err::read(path)?)
+        .map_err(|error| Error::file(path, format!("expected JSON, got: {error}")))
 }
 
 #[cfg(test)]

@@ -1,9 +1,57 @@
-//! What harness and workers say to each other about texts: one JSON object per line, one reply per request. What all protocols
-//! share is in `harness/serve.rs`.
+//! A shape of a workload (unknown keys are refused), and what harness and workers say to each other about texts: one JSON object per
+//! line, one reply per request. What all protocols share is in `harness/serve.rs`.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use crate::harness;
+
+/// Shortest passage: a few words between special tokens.
+const MIN_PASSAGE: usize = 8;
+
+/// One set of texts, handed to every engine in one call.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    pub(crate) name: String,
+    pub(crate) tokens: Option<usize>,
+    pub(crate) texts: Vec<TextSource>,
+}
+
+/// A corpus file or a BEIR folder, and how many texts are taken from it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextSource {
+    pub(crate) path: PathBuf,
+    pub(crate) count: usize,
+}
+
+impl harness::Shape for Shape {
+    const NAME: &'static str = "encode";
+    const OWN: &'static [&'static str] = &["dyad", "dyad-bf16", "dyad-f16", "dyad-int8"];
+    const ENGINES: &'static [&'static str] = &["dyad", "sentence-transformers", "onnxruntime"];
+    const REPEATS: usize = 5;
+    const FILES: &'static str = "texts";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn files(&mut self) -> Vec<&mut PathBuf> {
+        self.texts.iter_mut().map(|source| &mut source.path).collect()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if let Some(tokens) = self.tokens.filter(|&tokens| tokens < MIN_PASSAGE) {
+            return Err(format!("`shape.{}.tokens`: expected at least {MIN_PASSAGE}, got {tokens}", self.name));
+        }
+        if self.texts.is_empty() || self.texts.iter().any(|source| source.count == 0) {
+            return Err(format!("`shape.{}.texts`: expected files with a `count` of at least 1", self.name));
+        }
+        Ok(())
+    }
+}
 
 /// A request to a worker, which serves one shape.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +68,8 @@ pub(super) enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         out: Option<PathBuf>,
     },
-    /// Multiply two large matrices of `f32` or `bf16`: one engine only, the machine's limit.
+    /// Multiply two large matrices of `f32` or `bf16` several times; the reply is the highest `gflops`. One engine only, the machine's
+    /// limit.
     Matmul { dtype: String, device: String, threads: usize },
 }
 
@@ -33,7 +82,7 @@ pub struct More {
 
 impl More {
     /// The number type whose products limit it: int8 is compared with f32, which it is to beat.
-    pub(super) fn limited_by(&self) -> &str {
+    pub(super) fn limited_by(&self) -> &'static str {
         if self.dtype == "bf16" { "bf16" } else { "f32" }
     }
 }

@@ -1,53 +1,98 @@
-//! What engines are asked, and what is checked: the same number of tokens and vectors from each, and vectors like the first one's.
+//! What engines are asked, what is checked (the same number of tokens and vectors from each, and vectors like the first one's), and
+//! the figures. What the machine can do is a large matrix product with the same threads, between the passes of the engines.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::Workload;
-use super::measured::{Encode, Gflops, LIMIT, Limit, Point};
 use super::model::Model;
-use super::protocol::{Encoded, More, Prepared, Request, Tuned};
-use super::report;
-use super::texts::{Counter, Texts};
-use super::workload::Shape;
+use super::protocol::{Encoded, More, Prepared, Request, Shape, Tuned};
+use super::texts::Counter;
 use crate::dataset::{Matrix, npy};
-use crate::harness::{Column, Job, Limited, Measured, Result, Session, Task, write_lines};
+use crate::error::Result;
+use crate::harness::{At, Column, Job, Session, Show, Task, Worker, extremes, median, write_lines};
 
-/// What is read once: the model, and its tokenizer.
-#[derive(Debug)]
-pub struct Context {
-    model: Model,
-    counter: Counter,
+/// An engine at a shape.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Point {
+    /// The settings that it chose, in words.
+    pub(super) tuned: String,
+    /// Tokens that its linear layers saw, padding counted; where it knows.
+    pub(super) computed_tokens: Option<u64>,
+    /// Smallest cosine between its vectors and those of the first engine.
+    pub smallest_cosine: f64,
+}
+
+/// Texts to vectors, at one shape.
+#[derive(Debug, Default)]
+pub struct Encode {
+    pub(super) texts: usize,
+    /// Tokens of all texts, special tokens counted.
+    pub(super) tokens: u64,
+    /// Longest input of the model as it was opened.
+    pub(super) max_tokens: usize,
+    /// Floating-point operations of all texts without padding.
+    pub(super) flops: f64,
+    /// GFLOP/s of a large matrix product per number type, one value per pass.
+    pub(super) limits: BTreeMap<&'static str, Vec<f64>>,
+    /// The model directory that engines open.
+    pub(super) model: PathBuf,
+    pub(super) scratch: PathBuf,
+    /// The first engine's vectors.
+    pub(super) first: Option<Matrix>,
+    /// The worker that multiplies; `None` also once it has failed.
+    pub(super) limit: Option<Worker>,
+    pub(super) limit_failed: bool,
 }
 
 impl Task for Encode {
     type Shape = Shape;
-    type Context = Context;
     type More = More;
     type Point = Point;
-    const COLUMNS: &'static [Column<Self>] = report::COLUMNS;
-    const TABLE: &'static [Column<Self>] = report::TABLE;
-    const LEGEND: &'static str = report::LEGEND;
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("texts", |at| json!(at.shape.task.texts)),
+        ("tokens", |at| json!(at.shape.task.tokens)),
+        ("max_tokens", |at| json!(at.shape.task.max_tokens)),
+        ("flops", |at| json!(at.shape.task.flops)),
+        ("dtype", |at| json!(at.run.described.more.dtype)),
+        ("tuned", |at| json!(at.run.point.tuned)),
+        ("texts_per_s", |at| json!(at.texts_per_s(at.run.median_s()))),
+        ("texts_per_s_lowest", |at| json!(at.texts_per_s(extremes(&at.run.seconds).1))),
+        ("texts_per_s_highest", |at| json!(at.texts_per_s(extremes(&at.run.seconds).0))),
+        ("tokens_per_s", |at| json!(at.shape.task.tokens as f64 / at.run.median_s())),
+        ("padding_share", |at| json!(at.padding_share())),
+        ("smallest_cosine", |at| json!(at.run.point.smallest_cosine)),
+        ("gflops", |at| json!(at.gflops())),
+        ("matmul_gflops", |at| json!(at.limit())),
+        ("share_of_matmul", |at| json!(at.limit().map(|limit| at.gflops() / limit))),
+    ];
+    const TABLE: &'static [(&'static str, &'static str, Show)] = &[
+        ("texts/s", "texts_per_s", Show::Decimals(1)),
+        ("tokens/s", "tokens_per_s", Show::Decimals(0)),
+        ("padding", "padding_share", Show::Percent),
+        ("peak MB", "peak_bytes", Show::Megabytes),
+        ("cosine", "smallest_cosine", Show::Decimals(6)),
+        ("GFLOP/s", "gflops", Show::Decimals(1)),
+        ("of limit", "share_of_matmul", Show::Percent),
+        ("dyad over", "dyad_over", Show::Times),
+        ("", "tuned", Show::Note),
+    ];
+    /// The peers' engine that multiplies, and embeds nothing.
+    const MACHINE: &'static str = "matmul";
+    const LEGEND: &'static str = "Tokens and GFLOP/s without padding; peak memory less what the process had before it opened the \
+        model; cosine: the smallest to the first engine's vectors; of limit: GFLOP/s over a large matrix product's.";
 
-    fn context(workload: &Workload) -> Result<Context> {
-        let model = Model::read(&workload.model)?;
+    fn prepare(job: &Job<'_, Shape>, shape: &Shape, scratch: &Path) -> Result<Self> {
+        let model = Model::read(&job.workload.model)?;
         let counter = Counter::open(&model.dir, model.prompt.clone())?;
-        Ok(Context { model, counter })
-    }
-
-    fn prepare(
-        job: &Job<'_, Shape>,
-        Context { model, counter }: &Context,
-        shape: &Shape,
-        scratch: &Path,
-    ) -> Result<Self> {
         let max_tokens = shape.tokens.unwrap_or(0).max(model.max_tokens);
         let opened = model.reading(max_tokens, &job.cache)?;
-        let Texts { texts, lengths } = Texts::read(shape, counter, max_tokens)?;
+        let texts = counter.read(shape)?;
+        let lengths: Vec<u64> =
+            texts.iter().map(|text| Ok(counter.count(text)?.min(max_tokens) as u64)).collect::<Result<_>>()?;
         write_lines(&scratch.join("texts.jsonl"), &texts)?;
         Ok(Self {
-            size: model.size,
             texts: texts.len(),
             tokens: lengths.iter().sum(),
             max_tokens,
@@ -65,34 +110,25 @@ impl Task for Encode {
 
     fn open(&self, job: &Job<'_, Shape>) -> Value {
         let (model, device, cache) = (self.model.clone(), job.device.clone(), job.cache.clone());
-        json!(Request::Open { model, device, threads: job.threads, cache })
+        json!(Request::Open { model, device, threads: job.workload.threads, cache })
     }
 
     fn load(&self, session: &mut Session<Self>) -> Result<()> {
-        let prepared: Prepared = session.ask(&Request::Prepare { texts: self.scratch.join("texts.jsonl") })?;
-        if prepared.texts == self.texts {
-            return Ok(());
-        }
-        Err(session.worker.unexpected("prepare", format!("{} texts", self.texts), prepared.texts))
+        let prepared: Prepared = session.worker.ask(&Request::Prepare { texts: self.scratch.join("texts.jsonl") })?;
+        session.worker.require("prepare", format!("{} texts", self.texts), format!("{} texts", prepared.texts))
     }
 
     fn warm_up(&mut self, session: &mut Session<Self>) -> Result<()> {
-        let tuned: Tuned = session.ask(&Request::Tune)?;
+        let tuned: Tuned = session.worker.ask(&Request::Tune)?;
         session.run.point.tuned = tuned.settings;
         let out = self.scratch.join(format!("{}.npy", session.worker.engine()));
         self.encode(session, Some(out.clone()))?;
         let vectors = npy::read_vectors(&out)?;
         fs_err::remove_file(&out)?;
-        let unexpected = |expected: String, got: String| Err(session.worker.unexpected("encode", expected, got));
-        if vectors.len() != self.texts {
-            return unexpected(format!("{} vectors", self.texts), vectors.len().to_string());
-        }
         // Also the first engine's own vectors have to be vectors.
         let first = self.first.as_ref().unwrap_or(&vectors);
-        let shape = |matrix: &Matrix| format!("{} vectors of {} values", matrix.len(), matrix.dim());
-        if first.dim() != vectors.dim() {
-            return unexpected(shape(first), shape(&vectors));
-        }
+        let words = |rows: usize, matrix: &Matrix| format!("{rows} vectors of {} values", matrix.dim());
+        session.worker.require("encode", words(self.texts, first), words(vectors.len(), &vectors))?;
         session.run.point.smallest_cosine = smallest_cosine(first, &vectors);
         self.first.get_or_insert(vectors);
         Ok(())
@@ -104,50 +140,73 @@ impl Task for Encode {
         Ok(encoded.seconds)
     }
 
-    fn start_limit(&mut self, job: &Job<'_, Shape>, sessions: &[Session<Self>]) -> Limited {
-        let of = |session: &Session<Self>| session.run.described.more.limited_by().to_owned();
-        let mut dtypes: Vec<String> = sessions.iter().map(of).collect();
-        dtypes.sort();
-        dtypes.dedup();
-        let worker = job.start(LIMIT).map_err(|error| (LIMIT, error))?;
-        let (device, threads, deadline) = (job.device.clone(), job.threads, job.deadline);
-        self.limit = Some(Limit { worker, device, threads, deadline, dtypes });
-        Ok(())
-    }
-
-    fn measure_limit(&mut self) -> Limited {
-        let Some(limit) = &mut self.limit else { return Ok(()) };
-        limit.measure(&mut self.limits).map_err(|error| {
+    fn measure_machine(&mut self, job: &Job<'_, Shape>, sessions: &[Session<Self>]) -> Result<()> {
+        if self.limit_failed {
+            return Ok(());
+        }
+        self.multiply(job, sessions).inspect_err(|_| {
             // Without the limit a run has no shares, and all else.
-            (self.limit, self.limits) = (None, Gflops::new());
-            (LIMIT, error)
+            (self.limit_failed, self.limit, self.limits) = (true, None, BTreeMap::new());
         })
     }
 
-    fn end_limit(&mut self) {
+    fn close(&mut self) {
         if let Some(limit) = self.limit.take() {
-            limit.worker.quit();
+            limit.quit();
         }
-    }
-
-    fn heading(measured: &Measured<Self>) -> String {
-        report::heading(measured)
-    }
-
-    fn summary(measured: &Measured<Self>) -> Value {
-        report::summary(measured)
     }
 }
 
 impl Encode {
     fn encode(&self, session: &mut Session<Self>, out: Option<PathBuf>) -> Result<Encoded> {
-        let encoded: Encoded = session.ask(&Request::Encode { out })?;
+        let encoded: Encoded = session.worker.ask(&Request::Encode { out })?;
         session.worker.above_zero("encode", "a time above 0", encoded.seconds)?;
         // An engine that cuts texts shorter, or reads none of the prompt, does less work.
-        if let Some(tokens) = encoded.tokens.filter(|&tokens| tokens != self.tokens) {
-            return Err(session.worker.unexpected("encode", format!("{} tokens", self.tokens), tokens));
-        }
+        let tokens = encoded.tokens.unwrap_or(self.tokens);
+        session.worker.require("encode", format!("{} tokens", self.tokens), format!("{tokens} tokens"))?;
         Ok(encoded)
+    }
+
+    /// One more product of each number type that limits an engine.
+    fn multiply(&mut self, job: &Job<'_, Shape>, sessions: &[Session<Self>]) -> Result<()> {
+        let worker = match &mut self.limit {
+            Some(worker) => worker,
+            none => none.insert(job.start(Self::MACHINE)?),
+        };
+        for limited_by in ["bf16", "f32"] {
+            if sessions.iter().any(|session| session.run.described.more.limited_by() == limited_by) {
+                let (dtype, device, threads) = (limited_by.to_owned(), job.device.clone(), job.workload.threads);
+                let multiplied: Value = worker.ask(&Request::Matmul { dtype, device, threads })?;
+                let gflops = multiplied["gflops"].as_f64().unwrap_or(f64::NAN);
+                let gflops = worker.above_zero("matmul", "`gflops` above 0", gflops)?;
+                self.limits.entry(limited_by).or_default().push(gflops);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl At<'_, Encode> {
+    /// Of a pass of so many seconds.
+    fn texts_per_s(&self, seconds: f64) -> f64 {
+        self.shape.task.texts as f64 / seconds
+    }
+
+    /// Share of padding in what the linear layers saw.
+    fn padding_share(&self) -> Option<f64> {
+        let tokens = self.shape.task.tokens;
+        let computed = self.run.point.computed_tokens.filter(|&computed| computed >= tokens && computed > 0)?;
+        Some((computed - tokens) as f64 / computed as f64)
+    }
+
+    /// GFLOP/s of the median pass, counted per real token.
+    fn gflops(&self) -> f64 {
+        self.shape.task.flops / self.run.median_s() / 1e9
+    }
+
+    /// GFLOP/s of the machine.
+    fn limit(&self) -> Option<f64> {
+        median(self.shape.task.limits.get(self.run.described.more.limited_by())?)
     }
 }
 

@@ -10,8 +10,7 @@ use dyad_encoder::{Compute, Device, Dtype, Model, Tower};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::protocol::{Encoded, More, Prepared, Request, Tuned};
-use super::workload::Shape;
+use super::protocol::{Encoded, More, Prepared, Request, Shape, Tuned};
 use crate::dataset::{Matrix, npy};
 use crate::harness::{self, Described, Opened, Shape as _, read_lines};
 

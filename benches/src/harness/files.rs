@@ -1,13 +1,12 @@
-//! Files around a run: those that a workload names, those that engines are given, scratch files, and hashes of programs.
+//! Files around a run: those that a workload names, those that engines are given, and scratch files.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use xxhash_rust::xxh3::Xxh3;
 
-use super::error::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Begins the name of a run's scratch folder; its process id follows.
 pub(crate) const SCRATCH: &str = "scratch-";
@@ -23,20 +22,14 @@ pub(crate) fn read_toml<T: DeserializeOwned>(
     Ok(read)
 }
 
-/// Refuses a name that is no name of a file; `field` is where it stands.
-pub(crate) fn plain_name(field: &str, name: &str) -> Result<(), String> {
+/// Refuses names that are no names of files, that are there twice, or none at all; `field` is where they stand.
+pub(crate) fn plain_names<'a>(field: &str, names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty() || !name.chars().all(allowed) {
-        return Err(format!("`{field}`: expected letters, digits, `-`, `_` or `.`, got `{name}`"));
-    }
-    Ok(())
-}
-
-/// The same for several names, each of which may be there only once.
-pub(crate) fn plain_names<'a>(field: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let mut seen = Vec::new();
     for name in names {
-        plain_name(field, name)?;
+        if name.is_empty() || !name.chars().all(allowed) {
+            return Err(format!("`{field}`: expected letters, digits, `-`, `_` or `.`, got `{name}`"));
+        }
         if seen.contains(&name) {
             return Err(format!("`{field}`: expected each name once, got `{name}` twice"));
         }
@@ -97,21 +90,14 @@ pub(crate) fn in_scratch<T>(cache: &Path, work: impl FnOnce(&Path) -> Result<T>)
     done
 }
 
-/// Hash of a program's file, and of all `.py` files of the folder of its name next to it (`ann.py` and `ann/`). Empty where the
-/// program cannot be read.
-pub(crate) fn program_hash(program: &Path) -> String {
-    let Ok(bytes) = fs_err::read(program) else { return String::new() };
-    let mut hash = Xxh3::new();
-    hash.update(&bytes);
-    let folder = fs_err::read_dir(program.with_extension("")).into_iter().flatten();
-    let mut parts: Vec<PathBuf> = folder.filter_map(Result::ok).map(|entry| entry.path()).collect();
-    parts.retain(|path| path.extension().is_some_and(|ending| ending == "py"));
-    parts.sort();
-    for path in parts {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let bytes = fs_err::read(&path).unwrap_or_default();
-        hash.update(format!("\n{name} {}\n", bytes.len()).as_bytes());
-        hash.update(&bytes);
+/// All files under a folder.
+pub(crate) fn files_under(dir: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, mut pending) = (Vec::new(), vec![dir.to_owned()]);
+    while let Some(dir) = pending.pop() {
+        for entry in fs_err::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() { pending.push(entry.path()) } else { files.push(entry.path()) }
+        }
     }
-    format!("{:032x}", hash.digest128())
+    Ok(files)
 }

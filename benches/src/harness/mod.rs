@@ -10,9 +10,7 @@
 //! | `run_info.rs` | what was measured, where and when |
 //! | `output.rs` | records, tables, statistics |
 //! | `files.rs` | files that workloads name and engines are given |
-//! | `error.rs` | what can go wrong |
 
-mod error;
 mod files;
 mod output;
 mod process;
@@ -24,20 +22,17 @@ mod task;
 pub(crate) mod tests;
 mod workload;
 
-pub(crate) use error::check;
-pub use error::{Error, Result};
 pub(crate) use files::{
-    SCRATCH, evenly, find_data, in_scratch, plain_name, plain_names, program_hash, read_lines, read_toml, write_lines,
+    SCRATCH, evenly, files_under, find_data, in_scratch, plain_names, read_lines, read_toml, write_lines,
 };
-pub(crate) use output::{extremes, field, median, or, per_second, percentile, write_csv, write_row};
+pub use output::Show;
+pub(crate) use output::{Row, extremes, median, per_second, percentile, row, write_csv, write_line};
 pub(crate) use process::Worker;
 pub use process::{OURS, Programs};
+pub(crate) use run_info::threads;
 pub use run_info::{Conditions, Machine, RunInfo};
-pub(crate) use run_info::{threads, unix_time};
 pub(crate) use runner::{EngineSession, Runner};
 pub use serve::Described;
 pub(crate) use serve::{Memory, Opened, serve};
-pub use task::{
-    At, Column, EngineRun, Limited, Measured, Session, ShapeRun, Task, run, summary, write_points, write_table,
-};
+pub use task::{At, Column, EngineRun, Measured, Session, ShapeRun, Task, run};
 pub use workload::{Job, Shape, Workload};

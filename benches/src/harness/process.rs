@@ -16,8 +16,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::error::{Error, Result, check};
 use super::serve::{Described, Memory};
+use crate::error::{Error, Result, check};
 
 /// The engine that others are compared with.
 pub const OURS: &str = "dyad";
@@ -42,11 +42,11 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The command of an engine's worker: a command of our own where there is one for it, else the peers' program.
+    /// The command of an engine's worker: our own where the engine is one of ours in a comparison, else the peers' program.
     pub(crate) fn command(&self, engine: &str, own: Option<&str>) -> Command {
         let mut command = Command::new(if own.is_some() { &self.ours } else { &self.python });
         match own {
-            Some(own) => command.arg(own),
+            Some(comparison) => command.args(["worker", comparison]),
             None => command.arg(&self.peers),
         };
         command.args(["--engine", engine]);
@@ -66,13 +66,15 @@ pub(crate) struct Worker {
     stderr: Kept,
     /// Reads stderr, and ends with it.
     listener: Option<JoinHandle<()>>,
+    /// For each reply.
+    deadline: Duration,
     cancel: Cancellation,
     gone: bool,
 }
 
 impl Worker {
     /// Starts a worker in a process group of its own, so that Ctrl-C reaches only the harness, which then ends it.
-    pub(crate) fn start(engine: &str, mut command: Command, cancel: Cancellation) -> Result<Self> {
+    pub(crate) fn start(engine: &str, mut command: Command, deadline: Duration, cancel: Cancellation) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(|source| {
             let program = command.get_program().to_string_lossy();
@@ -93,7 +95,7 @@ impl Worker {
             thread::spawn(move || each_line(errors, |line| keep(&kept, line)))
         });
         let stdin = child.stdin.take();
-        Ok(Self { engine: engine.to_owned(), child, stdin, replies, stderr, listener, cancel, gone: false })
+        Ok(Self { engine: engine.to_owned(), child, stdin, replies, stderr, listener, deadline, cancel, gone: false })
     }
 
     /// The engine's name.
@@ -103,10 +105,10 @@ impl Worker {
 
     /// Sends a request, which is an object with an `op`, and waits for its reply. A worker that is late, gone or garbled is
     /// killed and stays so.
-    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &impl Serialize, deadline: Duration) -> Result<T> {
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &impl Serialize) -> Result<T> {
         let request = serde_json::to_value(request).map_err(std::io::Error::from)?;
         let op = request["op"].as_str().unwrap_or_default();
-        let line = self.exchange(&request, op, deadline).inspect_err(|_| self.kill())?;
+        let line = self.exchange(&request, op).inspect_err(|_| self.kill())?;
         let got = || line.trim().chars().take(200).collect::<String>();
         let Ok(value) = serde_json::from_str::<Value>(&line) else {
             self.kill();
@@ -123,17 +125,21 @@ impl Worker {
     }
 
     /// What an engine says of itself. One that answers to another name is refused.
-    pub(crate) fn describe<M: DeserializeOwned>(&mut self, deadline: Duration) -> Result<Described<M>> {
-        let described: Described<M> = self.ask(&json!({ "op": "describe" }), deadline)?;
-        if described.engine == self.engine {
-            return Ok(described);
-        }
-        Err(self.unexpected("describe", &self.engine, described.engine))
+    pub(crate) fn describe<M: DeserializeOwned>(&mut self) -> Result<Described<M>> {
+        let described: Described<M> = self.ask(&json!({ "op": "describe" }))?;
+        self.require("describe", &self.engine, &described.engine)?;
+        Ok(described)
     }
 
     /// Its memory; with `settle` freed memory is given back first and a new peak begins.
-    pub(crate) fn memory(&mut self, settle: bool, deadline: Duration) -> Result<Memory> {
-        self.ask(&json!({ "op": "memory", "settle": settle }), deadline)
+    pub(crate) fn memory(&mut self, settle: bool) -> Result<Memory> {
+        self.ask(&json!({ "op": "memory", "settle": settle }))
+    }
+
+    /// Refuses a reply that says something else than was expected.
+    pub(crate) fn require(&self, op: &str, expected: impl Display, got: impl Display) -> Result<()> {
+        let same = expected.to_string() == got.to_string();
+        if same { Ok(()) } else { Err(self.unexpected(op, expected, got)) }
     }
 
     /// A figure of a reply, refused in the words of `expected` where it is not above 0.
@@ -150,7 +156,7 @@ impl Worker {
         Error::Engine { engine: self.engine.clone(), problem }
     }
 
-    fn exchange(&mut self, request: &Value, op: &str, deadline: Duration) -> Result<String> {
+    fn exchange(&mut self, request: &Value, op: &str) -> Result<String> {
         if self.gone {
             return Err(self.ended(op));
         }
@@ -159,7 +165,7 @@ impl Worker {
         if !matches!(sent, Some(Ok(()))) {
             return Err(self.ended(op));
         }
-        let until = Instant::now() + deadline;
+        let until = Instant::now() + self.deadline;
         loop {
             check(&self.cancel)?;
             let left = until.saturating_duration_since(Instant::now());
@@ -167,7 +173,7 @@ impl Worker {
                 Ok(line) => return Ok(line),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.ended(op)),
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => {
-                    let (seconds, stderr) = (deadline.as_secs(), self.last_words());
+                    let (seconds, stderr) = (self.deadline.as_secs(), self.last_words());
                     let problem = format!("no answer to `{op}` within {seconds} s; the worker was killed{stderr}");
                     return Err(self.failed(problem));
                 }

@@ -1,12 +1,9 @@
 //! What was measured, where and when: the machine, the source and the conditions of a run.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-
-use super::process::OURS;
 
 /// Processor features that a search may use.
 const FEATURES: &str =
@@ -82,7 +79,7 @@ impl RunInfo {
                 git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| !changes.is_empty());
             if dirty { hash + "-dirty" } else { hash }
         });
-        let unix_time = unix_time();
+        let unix_time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self { revision: revision.unwrap_or_else(|| "unknown".to_owned()), date: day(unix_time), unix_time }
     }
 
@@ -95,11 +92,6 @@ impl RunInfo {
 /// The given number of threads; for 0 as many as this process may use.
 pub(crate) fn threads(wanted: usize) -> usize {
     if wanted > 0 { wanted } else { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) }
-}
-
-/// Seconds since 1970.
-pub(crate) fn unix_time() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The UTC day of a Unix time.
@@ -125,23 +117,4 @@ pub struct Conditions {
     pub(crate) asked: Vec<String>,
     pub(crate) machine: Machine,
     pub(crate) stamp: RunInfo,
-}
-
-impl Conditions {
-    /// The first line of a table for people.
-    pub(super) fn heading(&self) -> String {
-        let Self { workload, model, device, threads, repeats, machine, .. } = self;
-        format!("{workload}: {model} on {device}, {threads} threads, {repeats} repeats, {}", machine.cpu)
-    }
-
-    /// Characters of the column of engines in such a table.
-    pub(super) fn width(&self) -> usize {
-        self.asked.iter().map(String::len).max().unwrap_or(0).max(OURS.len()) + 2
-    }
-
-    /// The name of a model directory.
-    pub(super) fn model_name(model: &Path) -> std::io::Result<String> {
-        let model = fs_err::canonicalize(model)?;
-        Ok(model.file_name().unwrap_or(model.as_os_str()).to_string_lossy().into_owned())
-    }
 }

@@ -1,7 +1,9 @@
 //! The engines of a run, and one step for each in turn. An engine that fails leaves; the others go on. Only an interrupt ends the
 //! run.
 
-use super::error::{Error, Result};
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
 
 /// One engine's part in a run.
 pub(crate) trait EngineSession {
@@ -29,19 +31,15 @@ impl<'a, S: EngineSession> Runner<'a, S> {
 
     /// Does a step for every engine, beginning with another one each turn, so that none always follows the same one.
     pub(crate) fn each(&mut self, turn: usize, mut step: impl FnMut(&mut S) -> Result<()>) -> Result<()> {
-        let mut failed = Vec::new();
+        let mut failed = BTreeMap::new();
         let count = self.sessions.len();
-        for position in 0..count {
-            let at = (position + turn) % count;
+        for at in (0..count).map(|position| (position + turn) % count) {
             if let Err(error) = step(&mut self.sessions[at]) {
-                failed.push((at, error));
+                failed.insert(at, error);
             }
         }
-        failed.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        let left: Vec<(S, Error)> = failed.into_iter().map(|(at, error)| (self.sessions.remove(at), error)).collect();
-        for (session, error) in left.into_iter().rev() {
-            let engine = session.engine().to_owned();
-            drop(session);
+        for (gone, (at, error)) in failed.into_iter().enumerate() {
+            let engine = self.sessions.remove(at - gone).engine().to_owned();
             self.fail(&engine, error)?;
         }
         Ok(())

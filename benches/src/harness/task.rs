@@ -6,50 +6,41 @@
 use std::fmt::Debug;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::error::{Error, Result};
 use super::files::in_scratch;
-use super::output::{extremes, median, write_csv, write_row};
+use super::output::{Row, Show, median, row, write_line};
 use super::process::{OURS, Worker};
-use super::run_info::Conditions;
+use super::run_info::{Conditions, Machine, RunInfo};
 use super::runner::{EngineSession, Runner};
 use super::serve::{Described, Memory, Opened};
 use super::workload::{Job, Shape, Workload};
+use crate::error::Result;
 
-/// A column of a record or a table: its heading, and its text for one engine at one shape.
-pub type Column<T> = (&'static str, fn(&At<'_, T>) -> String);
+/// A figure of an engine at a shape: its name in records, and its value.
+pub type Column<T> = (&'static str, fn(&At<'_, T>) -> Value);
 
 /// What is measured; a value is what all engines at one shape share.
 pub trait Task: Sized + Debug + 'static {
     /// A shape of its workloads.
     type Shape: Shape;
-    /// What is read once, before the first shape.
-    type Context: Debug;
     /// What an engine says of itself beyond name, version and settings.
     type More: Debug + DeserializeOwned;
     /// What is known of an engine at a shape beyond times and memory.
     type Point: Debug + Default;
-    /// Columns of `points.csv` after those of the run.
+    /// Figures beyond those that all tasks have.
     const COLUMNS: &'static [Column<Self>];
-    /// Columns of the table for people.
-    const TABLE: &'static [Column<Self>];
+    /// The table for people: headings, and how which figure is shown.
+    const TABLE: &'static [(&'static str, &'static str, Show)];
     /// Explains the table.
     const LEGEND: &'static str;
+    /// The worker that measures the machine.
+    const MACHINE: &'static str = "";
 
-    /// Reads what all shapes share.
-    fn context(workload: &Workload<Self::Shape>) -> Result<Self::Context>;
     /// Prepares a shape; files go to `scratch`.
-    fn prepare(
-        job: &Job<'_, Self::Shape>,
-        context: &Self::Context,
-        shape: &Self::Shape,
-        scratch: &Path,
-    ) -> Result<Self>;
+    fn prepare(job: &Job<'_, Self::Shape>, shape: &Self::Shape, scratch: &Path) -> Result<Self>;
     /// The inputs in words.
     fn describe(&self) -> String;
     /// The request that opens the model.
@@ -60,54 +51,12 @@ pub trait Task: Sized + Debug + 'static {
     fn warm_up(&mut self, session: &mut Session<Self>) -> Result<()>;
     /// One pass; its seconds.
     fn pass(&self, session: &mut Session<Self>) -> Result<f64>;
-    /// Before the first timed pass: a worker that is measured before each pass, and no engine of its own.
-    fn start_limit(&mut self, _: &Job<'_, Self::Shape>, _: &[Session<Self>]) -> Limited {
+    /// Measures what the machine can do, before each timed pass.
+    fn measure_machine(&mut self, _: &Job<'_, Self::Shape>, _: &[Session<Self>]) -> Result<()> {
         Ok(())
     }
-    /// Before each timed pass.
-    fn measure_limit(&mut self) -> Limited {
-        Ok(())
-    }
-    /// After the last one.
-    fn end_limit(&mut self) {}
-    /// What follows the conditions in the first line of the table.
-    fn heading(_: &Measured<Self>) -> String {
-        String::new()
-    }
-    /// The keys of `summary.json` beyond those of the conditions.
-    fn summary(measured: &Measured<Self>) -> Value;
-}
-
-/// Done, or which worker could not and why.
-pub type Limited = Result<(), (&'static str, Error)>;
-
-/// Time and memory of an engine that opens a model and makes passes over its inputs.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Passes {
-    pub(crate) open_ms: f64,
-    /// Seconds of each timed pass.
-    pub(crate) seconds: Vec<f64>,
-    /// Before `open`, libraries loaded.
-    pub(crate) baseline: Memory,
-    /// After the timed passes; its peak is that of these passes alone.
-    pub(crate) served: Memory,
-}
-
-impl Passes {
-    /// Seconds of the median pass.
-    pub(crate) fn median_s(&self) -> f64 {
-        median(&self.seconds).unwrap_or(f64::NAN)
-    }
-
-    /// Seconds of the fastest and of the slowest pass.
-    pub(crate) fn extremes(&self) -> (f64, f64) {
-        extremes(&self.seconds)
-    }
-
-    /// Peak memory of the passes less what the process had before `open`.
-    pub(crate) fn peak_bytes(&self) -> u64 {
-        self.served.peak_bytes.saturating_sub(self.baseline.rss_bytes)
-    }
+    /// After the last pass.
+    fn close(&mut self) {}
 }
 
 /// One engine at one shape.
@@ -115,16 +64,28 @@ impl Passes {
 pub struct EngineRun<T: Task> {
     /// Itself in words.
     pub described: Described<T::More>,
-    pub(crate) passes: Passes,
+    pub(crate) open_ms: f64,
+    /// Seconds of each timed pass.
+    pub(crate) seconds: Vec<f64>,
+    /// Before `open`, libraries loaded.
+    pub(crate) baseline: Memory,
+    /// After the timed passes; its peak is that of these passes alone.
+    pub(crate) served: Memory,
     /// What the task knows of it.
     pub point: T::Point,
+}
+
+impl<T: Task> EngineRun<T> {
+    /// Seconds of the median pass.
+    pub(crate) fn median_s(&self) -> f64 {
+        median(&self.seconds).unwrap_or(f64::NAN)
+    }
 }
 
 /// An engine with an open model and loaded inputs.
 #[derive(Debug)]
 pub struct Session<T: Task> {
     pub(crate) worker: Worker,
-    pub(crate) deadline: Duration,
     pub(crate) run: EngineRun<T>,
 }
 
@@ -136,19 +97,15 @@ impl<T: Task> EngineSession for Session<T> {
 
 impl<T: Task> Session<T> {
     fn start(job: &Job<'_, T::Shape>, task: &T, engine: &str) -> Result<Self> {
-        let (mut worker, deadline) = (job.start(engine)?, job.deadline);
-        let described = worker.describe(deadline)?;
-        let baseline = worker.memory(true, deadline)?;
-        let Opened { open_ms } = worker.ask(&task.open(job), deadline)?;
-        let passes = Passes { open_ms, seconds: Vec::new(), baseline, served: baseline };
-        let mut session = Self { worker, deadline, run: EngineRun { described, passes, point: T::Point::default() } };
+        let mut worker = job.start(engine)?;
+        let described = worker.describe()?;
+        let baseline = worker.memory(true)?;
+        let Opened { open_ms } = worker.ask(&task.open(job))?;
+        let (served, point) = (baseline, T::Point::default());
+        let run = EngineRun { described, open_ms, seconds: Vec::new(), baseline, served, point };
+        let mut session = Self { worker, run };
         task.load(&mut session)?;
         Ok(session)
-    }
-
-    /// Sends a request and waits for its reply.
-    pub(crate) fn ask<R: DeserializeOwned>(&mut self, request: &impl Serialize) -> Result<R> {
-        self.worker.ask(request, self.deadline)
     }
 }
 
@@ -169,14 +126,9 @@ impl<T: Task> ShapeRun<T> {
         self.engines.iter().find(|run| run.described.engine == name)
     }
 
-    /// Time of one engine's median pass over another's.
-    pub(crate) fn time_ratio(&self, ours: &str, peer: &str) -> Option<f64> {
-        Some(self.engine(ours)?.passes.median_s() / self.engine(peer)?.passes.median_s())
-    }
-
-    /// Names and errors of the engines that failed, as JSON.
-    pub(crate) fn failed(&self) -> Value {
-        self.failures.iter().map(|(name, error)| (name.clone(), json!(error))).collect::<Map<_, _>>().into()
+    /// Speed of one engine over another's: the time of the other's median pass over its own.
+    fn speed_ratio(&self, ours: &str, peer: &str) -> Option<f64> {
+        Some(self.engine(peer)?.median_s() / self.engine(ours)?.median_s())
     }
 }
 
@@ -196,29 +148,59 @@ pub struct At<'a, T: Task> {
     pub(crate) run: &'a EngineRun<T>,
 }
 
-impl<T: Task> At<'_, T> {
-    /// Time of our median pass over this engine's; `None` for ourselves.
-    pub(crate) fn peer_ratio(&self) -> Option<f64> {
-        let name = &self.run.described.engine;
-        self.shape.time_ratio(OURS, name).filter(|_| name != OURS)
-    }
+/// The figures that all tasks have, those of the task among them.
+fn columns<T: Task>() -> Vec<Column<T>> {
+    let before: [Column<T>; 10] = [
+        ("date", |at| json!(at.conditions.stamp.date)),
+        ("revision", |at| json!(at.conditions.stamp.revision)),
+        ("workload", |at| json!(at.conditions.workload)),
+        ("model", |at| json!(at.conditions.model)),
+        ("device", |at| json!(at.conditions.device)),
+        ("threads", |at| json!(at.conditions.threads)),
+        ("shape", |at| json!(at.shape.name)),
+        ("engine", |at| json!(at.run.described.engine)),
+        ("version", |at| json!(at.run.described.version)),
+        ("settings", |at| json!(at.run.described.settings)),
+    ];
+    let after: [Column<T>; 7] = [
+        ("dyad_over", |at| {
+            let engine = &at.run.described.engine;
+            json!(at.shape.speed_ratio(OURS, engine).filter(|_| engine != OURS))
+        }),
+        // Of the passes, less what the process had before `open`.
+        ("peak_bytes", |at| json!(at.run.served.peak_bytes.saturating_sub(at.run.baseline.rss_bytes))),
+        ("baseline_bytes", |at| json!(at.run.baseline.rss_bytes)),
+        ("open_ms", |at| json!(at.run.open_ms)),
+        ("repeats", |at| json!(at.run.seconds.len())),
+        ("machine", |at| json!(at.conditions.machine.cpu)),
+        ("seconds", |at| json!(at.run.seconds)),
+    ];
+    before.into_iter().chain(T::COLUMNS.iter().copied()).chain(after).collect()
 }
-
-/// Columns of the run at the beginning of a record.
-const OF_RUN: [&str; 6] = ["date", "revision", "workload", "model", "device", "threads"];
 
 /// Runs a workload; `note` hears what is being done.
 pub fn run<T: Task>(job: &Job<'_, T::Shape>, note: &dyn Fn(&str)) -> Result<Measured<T>> {
-    let context = T::context(job.workload)?;
+    let Workload { name, model, repeats, threads, shapes, .. } = job.workload;
     let shapes = in_scratch(&job.cache, |scratch| {
         let one = |shape: &T::Shape| {
-            let task = T::prepare(job, &context, shape, scratch)?;
+            let task = T::prepare(job, shape, scratch)?;
             note(&format!("{}: {}", shape.name(), task.describe()));
             measure(job, shape.name(), task, note)
         };
-        job.workload.shapes.iter().map(one).collect::<Result<_>>()
+        shapes.iter().map(one).collect::<Result<_>>()
     })?;
-    Ok(Measured { conditions: job.conditions()?, shapes })
+    let model = fs_err::canonicalize(model)?;
+    let conditions = Conditions {
+        workload: name.clone(),
+        model: model.file_name().unwrap_or(model.as_os_str()).to_string_lossy().into_owned(),
+        device: job.device.clone(),
+        threads: *threads,
+        repeats: *repeats,
+        asked: job.engines.clone(),
+        machine: Machine::this(),
+        stamp: RunInfo::now(),
+    };
+    Ok(Measured { conditions, shapes })
 }
 
 fn measure<T: Task>(job: &Job<'_, T::Shape>, name: &str, mut task: T, note: &dyn Fn(&str)) -> Result<ShapeRun<T>> {
@@ -230,25 +212,20 @@ fn measure<T: Task>(job: &Job<'_, T::Shape>, name: &str, mut task: T, note: &dyn
         note(&format!("{}: warming up", session.worker.engine()));
         task.warm_up(session)?;
         // A new peak of memory begins.
-        session.worker.memory(true, session.deadline).map(drop)
+        session.worker.memory(true).map(drop)
     })?;
-    if let Err((engine, error)) = task.start_limit(job, &runner.sessions) {
-        runner.fail(engine, error)?;
-    }
     for pass in 0..repeats {
         note(&format!("pass {} of {repeats}", pass + 1));
-        if let Err((engine, error)) = task.measure_limit() {
-            runner.fail(engine, error)?;
-        }
+        task.measure_machine(job, &runner.sessions).or_else(|error| runner.fail(T::MACHINE, error))?;
         runner.each(pass, |session| {
             let seconds = task.pass(session)?;
-            session.run.passes.seconds.push(seconds);
+            session.run.seconds.push(seconds);
             Ok(())
         })?;
     }
-    task.end_limit();
+    task.close();
     runner.each(0, |session| {
-        session.run.passes.served = session.worker.memory(false, session.deadline)?;
+        session.run.served = session.worker.memory(false)?;
         Ok(())
     })?;
     let (engines, failures) = runner.close(|session| {
@@ -259,84 +236,72 @@ fn measure<T: Task>(job: &Job<'_, T::Shape>, name: &str, mut task: T, note: &dyn
 }
 
 impl<T: Task> Measured<T> {
-    /// Every engine at every shape.
-    fn rows(&self) -> impl Iterator<Item = At<'_, T>> {
-        self.shapes.iter().flat_map(|shape| shape.engines.iter().map(|run| self.at(shape, run)))
+    fn row(&self, shape: &ShapeRun<T>, run: &EngineRun<T>) -> Row {
+        row(&columns::<T>(), &At { conditions: &self.conditions, shape, run })
     }
 
-    /// An engine at a shape.
-    pub(crate) fn at<'a>(&'a self, shape: &'a ShapeRun<T>, run: &'a EngineRun<T>) -> At<'a, T> {
-        At { conditions: &self.conditions, shape, run }
+    /// `points.csv`: a row per shape and engine, for later runs to be compared with.
+    pub(crate) fn points(&self) -> Vec<Row> {
+        self.shapes.iter().flat_map(|shape| shape.engines.iter().map(|run| self.row(shape, run))).collect()
     }
 
-    /// Peers among the engines asked for, and ours; ours begin with the one that `ratios` speaks of.
-    pub(crate) fn sides(&self) -> (Vec<&str>, Vec<&str>) {
-        let asked = self.conditions.asked.iter().map(String::as_str);
-        let (mut ours, peers): (Vec<&str>, Vec<&str>) = asked.partition(|name| T::Shape::OWN.contains(name));
-        ours.sort_by_key(|name| *name != OURS);
-        (ours, peers)
-    }
-
-    /// For each peer and shape a figure of the two.
-    pub(crate) fn per_peer(&self, figure: impl Fn(&ShapeRun<T>, &str) -> Option<f64>) -> Map<String, Value> {
-        let of_peer = |peer: &str| -> Value { self.per_shape(|shape| figure(shape, peer).map(Value::from)).into() };
-        self.sides().1.into_iter().map(|peer| (peer.to_owned(), of_peer(peer))).collect()
-    }
-
-    /// For each shape what is to be said of it.
-    pub(crate) fn per_shape(&self, figure: impl Fn(&ShapeRun<T>) -> Option<Value>) -> Map<String, Value> {
-        self.shapes.iter().filter_map(|shape| Some((shape.name.clone(), figure(shape)?))).collect()
+    /// `summary.json`: the conditions; `ratios`, which are speeds of each engine of ours over each peer's, medians over the passes,
+    /// by shape; all figures of each engine by shape; and failures.
+    pub fn summary(&self) -> Value {
+        let per_shape = |figure: &dyn Fn(&ShapeRun<T>) -> Option<Value>| -> Value {
+            self.shapes
+                .iter()
+                .filter_map(|shape| Some((shape.name.clone(), figure(shape)?)))
+                .collect::<Map<_, _>>()
+                .into()
+        };
+        let named = |names: &[&String], value: &dyn Fn(&str) -> Value| -> Value {
+            let filled =
+                names.iter().map(|name| ((*name).clone(), value(name))).filter(|(_, value)| *value != json!({}));
+            filled.collect::<Map<_, _>>().into()
+        };
+        let (ours, peers): (Vec<&String>, Vec<&String>) =
+            self.conditions.asked.iter().partition(|name| T::Shape::OWN.contains(&name.as_str()));
+        let over =
+            |ours: &str| named(&peers, &|peer| per_shape(&|shape| shape.speed_ratio(ours, peer).map(Value::from)));
+        let failures: Vec<&String> =
+            self.shapes.iter().flat_map(|shape| &shape.failures).map(|(name, _)| name).collect();
+        let error =
+            |name: &str| per_shape(&|shape| Some(json!(shape.failures.iter().find(|(engine, _)| engine == name)?.1)));
+        let mut summary = json!(self.conditions);
+        summary["ratios"] = named(&ours, &over);
+        summary["engines"] = named(&self.conditions.asked.iter().collect::<Vec<_>>(), &|name| {
+            per_shape(&|shape| Some(self.row(shape, shape.engine(name)?).into()))
+        });
+        summary["failures"] = named(&failures, &error);
+        summary
     }
 
     /// Engines that were asked for and failed somewhere, as `engine at shape`.
     pub fn failed(&self) -> Vec<String> {
-        let of_shape = |shape: &ShapeRun<T>| {
-            let asked =
-                shape.failures.iter().map(|(engine, _)| engine).filter(|name| self.conditions.asked.contains(name));
-            asked.map(|engine| format!("{engine} at {}", shape.name)).collect::<Vec<_>>()
+        let of = |shape: &ShapeRun<T>| {
+            let asked = shape.failures.iter().filter(|(engine, _)| self.conditions.asked.contains(engine));
+            asked.map(|(engine, _)| format!("{engine} at {}", shape.name)).collect::<Vec<_>>()
         };
-        self.shapes.iter().flat_map(of_shape).collect()
+        self.shapes.iter().flat_map(of).collect()
     }
 
-    /// The name of its record.
-    pub(crate) fn record(&self) -> String {
-        self.conditions.stamp.record(&self.conditions.workload)
-    }
-}
-
-/// `summary.json`: the ratios, and all that is needed to know what they are ratios of.
-pub fn summary<T: Task>(measured: &Measured<T>) -> Value {
-    let mut all = T::summary(measured);
-    if let (Value::Object(all), Value::Object(conditions)) = (&mut all, json!(measured.conditions)) {
-        all.extend(conditions);
-    }
-    all
-}
-
-/// `points.csv`: one run as rows that later runs can be compared with, one per engine and shape.
-pub fn write_points<T: Task>(out: &mut impl Write, measured: &Measured<T>) -> io::Result<()> {
-    let Conditions { stamp, workload, model, device, threads, .. } = &measured.conditions;
-    let run = [&stamp.date, &stamp.revision, workload, model, device, &threads.to_string()].map(String::clone);
-    let headings = OF_RUN.into_iter().chain(T::COLUMNS.iter().map(|(heading, _)| *heading));
-    write_csv(
-        out,
-        headings,
-        measured.rows().map(|at| run.iter().cloned().chain(T::COLUMNS.iter().map(|(_, text)| text(&at))).collect()),
-    )
-}
-
-/// The figures for people: a table per shape.
-pub fn write_table<T: Task>(out: &mut impl Write, measured: &Measured<T>) -> io::Result<()> {
-    let (conditions, width) = (&measured.conditions, measured.conditions.width());
-    writeln!(out, "{}{}", conditions.heading(), T::heading(measured))?;
-    for shape in &measured.shapes {
-        writeln!(out, "\n{}: {}", shape.name, shape.task.describe())?;
-        write_row(out, width, "", T::TABLE.iter().map(|(heading, _)| *heading))?;
-        for run in &shape.engines {
-            let at = measured.at(shape, run);
-            write_row(out, width, &run.described.engine, T::TABLE.iter().map(|(_, text)| text(&at)))?;
+    /// Writes the figures for people: a table per shape.
+    pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
+        let Conditions { workload, model, device, threads, repeats, machine, asked, .. } = &self.conditions;
+        let width = asked.iter().map(String::len).max().unwrap_or(0) + 2;
+        writeln!(out, "{workload}: {model} on {device}, {threads} threads, {repeats} repeats, {}", machine.cpu)?;
+        for shape in &self.shapes {
+            writeln!(out, "\n{}: {}", shape.name, shape.task.describe())?;
+            write_line(out, width, "", T::TABLE.iter().map(|(heading, ..)| *heading))?;
+            for run in &shape.engines {
+                let row = self.row(shape, run);
+                let figure = |column: &str| row.get(column).unwrap_or(&Value::Null);
+                let figures = T::TABLE.iter().map(|(_, column, show)| show.text(figure(column)));
+                write_line(out, width, &run.described.engine, figures)?;
+            }
+            shape.failures.iter().try_for_each(|(engine, error)| writeln!(out, "{engine} failed: {error}"))?;
         }
-        shape.failures.iter().try_for_each(|(engine, error)| writeln!(out, "{engine} failed: {error}"))?;
+        writeln!(out, "\nMedians; dyad over: speed, above 1 is faster. {}", T::LEGEND)
     }
-    writeln!(out, "\nMedians. {}", T::LEGEND)
 }

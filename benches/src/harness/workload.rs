@@ -8,20 +8,20 @@ use dyad_command::Cancellation;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::error::{Error, Result};
-use super::files::{find, find_data, plain_name, plain_names, read_toml};
+use super::files::{find, find_data, plain_names, read_toml};
 use super::process::{Programs, Worker};
-use super::run_info::{Conditions, Machine, RunInfo};
+use super::run_info::threads;
+use crate::error::{Error, Result};
 
 /// What OpenMP, MKL and rayon (ours and that of the tokenizers) read.
 const THREADS: [&str; 4] = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
 
 /// One shape of a workload: inputs that are handed to every engine; and the constants of its task.
 pub trait Shape: DeserializeOwned + Clone + Debug {
+    /// Of the comparison.
+    const NAME: &'static str;
     /// Engines that this binary holds.
     const OWN: &'static [&'static str];
-    /// The command of this binary that serves one of them.
-    const WORKER: &'static str;
     /// Engines of a workload that names none.
     const ENGINES: &'static [&'static str];
     /// Timed passes of a workload that gives no number.
@@ -44,8 +44,9 @@ pub struct Workload<S> {
     pub(crate) model: PathBuf,
     #[serde(default = "repeats::<S>")]
     pub(crate) repeats: usize,
+    /// Of every engine; read as 0, as many as this process may use.
     #[serde(default)]
-    pub(crate) threads: usize,
+    pub threads: usize,
     #[serde(default = "engines::<S>")]
     pub(crate) engines: Vec<String>,
     #[serde(rename = "shape")]
@@ -76,6 +77,7 @@ impl<S: Shape> Workload<S> {
         workload.model = find(model, beside, Some(Path::new(""))).map_err(|tried| {
             Error::file(path, format!("`model`: no such directory: {tried}. `deploy/model.sh NAME DIR` fetches one"))
         })?;
+        workload.threads = threads(workload.threads);
         Ok(workload)
     }
 
@@ -90,7 +92,7 @@ impl<S: Shape> Workload<S> {
     }
 
     fn check(&self) -> Result<(), String> {
-        plain_name("name", &self.name)?;
+        plain_names("name", [self.name.as_str()])?;
         if self.repeats == 0 {
             return Err("`repeats`: expected at least 1, got 0".to_owned());
         }
@@ -108,8 +110,6 @@ pub struct Job<'a, S> {
     pub engines: Vec<String>,
     /// `cpu`, `cuda` or `cuda:N`.
     pub device: String,
-    /// Threads of every engine.
-    pub threads: usize,
     /// Where the programs are.
     pub programs: Programs,
     /// Scratch files, and what is made of a model and kept.
@@ -123,24 +123,9 @@ pub struct Job<'a, S> {
 impl<S: Shape> Job<'_, S> {
     /// Starts the worker of an engine with its threads set, and without a network.
     pub(crate) fn start(&self, engine: &str) -> Result<Worker> {
-        let mut command = self.programs.command(engine, S::OWN.contains(&engine).then_some(S::WORKER));
-        command.envs(THREADS.map(|name| (name, self.threads.to_string())));
+        let mut command = self.programs.command(engine, S::OWN.contains(&engine).then_some(S::NAME));
+        command.envs(THREADS.map(|name| (name, self.workload.threads.to_string())));
         command.envs([("HF_HUB_OFFLINE", "1"), ("TOKENIZERS_PARALLELISM", "true")]);
-        Worker::start(engine, command, self.cancel.clone())
-    }
-
-    /// The conditions of this run, as it ends.
-    pub(super) fn conditions(&self) -> Result<Conditions> {
-        let Workload { name, model, repeats, .. } = self.workload;
-        Ok(Conditions {
-            workload: name.clone(),
-            model: Conditions::model_name(model)?,
-            device: self.device.clone(),
-            threads: self.threads,
-            repeats: *repeats,
-            asked: self.engines.clone(),
-            machine: Machine::this(),
-            stamp: RunInfo::now(),
-        })
+        Worker::start(engine, command, self.deadline, self.cancel.clone())
     }
 }

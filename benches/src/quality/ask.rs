@@ -1,10 +1,11 @@
-//! Every question to the server, over gRPC; replies checked.
+//! What is measured, a ranking mode through the graph or exact; and every question to the server, over gRPC, replies checked.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use dyad_corpus::queries::Query;
 use dyad_corpus::run::Run;
 use dyad_proto::client::SearcherClient;
@@ -12,29 +13,85 @@ use dyad_proto::limits::MAX_K;
 use dyad_proto::{v1, validate};
 use futures_util::{StreamExt as _, stream};
 
-use super::error::Error;
-use super::system::System;
+use crate::error::{Error, Result};
 
 /// Questions in one call: enough for the server to embed them together, few enough for the progress bar to move.
 const BATCH: usize = 64;
 
+/// A ranking that a searcher serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Nearest vectors.
+    Dense,
+    /// Okapi BM25.
+    Bm25,
+    /// Fusion of both.
+    Hybrid,
+}
+
+impl Mode {
+    /// The mode's name on the command line and in files, and in the protocol.
+    pub(super) fn names(self) -> (&'static str, v1::Mode) {
+        match self {
+            Self::Dense => ("dense", v1::Mode::Dense),
+            Self::Bm25 => ("bm25", v1::Mode::Bm25),
+            Self::Hybrid => ("hybrid", v1::Mode::Hybrid),
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct System {
+    /// The ranking.
+    pub mode: Mode,
+    /// Every vector compared, instead of a walk over the graph.
+    pub exact: bool,
+}
+
+/// `dense`, `dense exact`, ...
+impl fmt::Display for System {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(&format!("{}{}", self.mode.names().0, if self.exact { " exact" } else { "" }))
+    }
+}
+
+/// The systems of `modes`, each once and in their order; those with vectors followed by their exact form.
+pub fn systems(modes: &[Mode]) -> Vec<System> {
+    let mut systems = Vec::new();
+    for &mode in modes {
+        for exact in [false, true] {
+            let system = System { mode, exact };
+            if !(systems.contains(&system) || exact && mode == Mode::Bm25) {
+                systems.push(system);
+            }
+        }
+    }
+    systems
+}
+
 /// What to ask, and where the runs go.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct Job {
-    /// What is measured, in this order.
-    pub systems: Vec<System>,
-    /// An existing folder.
+    /// Rankings to measure, between commas; dense and hybrid are also asked for with exact search.
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["dense", "bm25", "hybrid"])]
+    pub modes: Vec<Mode>,
+    /// Folder for the runs: dense.run, dense-exact.run, bm25.run and so on. Earlier runs there are replaced.
+    #[arg(long, value_name = "DIR")]
     pub run_dir: PathBuf,
     /// Hits per question.
+    #[arg(long, short, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_K)))]
     pub k: u32,
-    /// Calls under way at once.
-    pub concurrency: usize,
-    /// Drop hits whose key is the question's own.
+    /// Calls under way at once; each carries 64 questions.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub concurrency: u32,
+    /// Drop hits whose key is the question's own, where questions are themselves documents (ArguAna, Quora).
+    #[arg(long)]
     pub drop_identical_ids: bool,
 }
 
 /// The index that answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Served {
     /// Its generation.
     pub generation: u64,
@@ -49,138 +106,113 @@ impl fmt::Display for Served {
     }
 }
 
-/// A system's answers to all questions.
-#[derive(Debug, Clone)]
-pub struct Answers {
-    pub(crate) run: Run,
-    pub(crate) served: Served,
-    pub(crate) time: Duration,
-}
-
-/// Asks `system` every question, `job.concurrency` calls at a time; `watch` hears how many answers have come with each call.
+/// Asks `system` every question, `job.concurrency` calls at a time: the run, the index that answered, and the time of it all. `watch`
+/// hears how many answers have come with each call.
 ///
 /// One index has to give all answers, whole and well-formed; anything else is an error.
-pub async fn ask(
+pub(super) async fn ask(
     client: &SearcherClient,
     questions: &[Query],
     system: System,
     job: &Job,
     watch: &(dyn Fn(System, usize) + Sync),
-) -> Result<Answers, Error> {
-    let requests = questions.iter().map(|question| request(question, system, job)).collect::<Result<Vec<_>, _>>()?;
+) -> Result<(Run, Served, Duration)> {
+    let (url, asked) = (client.url(), questions.len());
+    let requests = questions.iter().map(|question| request(question, system, job)).collect::<Result<Vec<_>>>()?;
     let started = Instant::now();
     let mut calls = stream::iter(questions.chunks(BATCH).zip(requests.chunks(BATCH)))
         .map(|(questions, requests)| async move {
             let request = v1::SearchBatchRequest { requests: requests.to_vec() };
             (questions, client.search_batch(request).await)
         })
-        .buffered(job.concurrency.max(1));
-    let mut gathered = Gathered { url: client.url(), run: Run::new(), served: None, degraded: None };
+        .buffered(job.concurrency.max(1) as usize);
+    let (mut run, mut served) = (Run::new(), None);
+    // How many, the first one's query and its reason.
+    let mut degraded: Option<(usize, &str, String)> = None;
     while let Some((questions, reply)) = calls.next().await {
-        gathered.add(questions, reply?, system, job)?;
+        let responses = reply?.responses;
+        let wrong = |question: &Query, reason: String| {
+            let query = &question.key;
+            let hint = "Check that client and server are of the same release";
+            Error::Refused(format!("`{url}` answered query `{query}` against the contract: {reason}. {hint}"))
+        };
+        if let (Some(first), true) = (questions.first(), responses.len() != questions.len()) {
+            let reason = format!("expected {} responses to a batch, got {}", questions.len(), responses.len());
+            return Err(wrong(first, reason));
+        }
+        for (question, response) in questions.iter().zip(responses) {
+            if response.degraded {
+                degraded.get_or_insert((0, &question.key, response.degraded_reason)).0 += 1;
+                continue;
+            }
+            let (name, mode) = system.mode.names();
+            if response.mode() != mode {
+                let reason = format!("expected mode {name}, got {}", response.mode().as_str_name());
+                return Err(wrong(question, reason));
+            }
+            let one = Served { generation: response.generation, fingerprint: response.fingerprint };
+            same(url, served.get_or_insert_with(|| one.clone()), &one)?;
+            let mut hits = hits(response.hits).map_err(|reason| wrong(question, reason))?;
+            hits.retain(|(key, _)| !job.drop_identical_ids || *key != question.key);
+            hits.truncate(job.k as usize);
+            if !hits.is_empty() {
+                run.insert(question.key.clone(), hits);
+            }
+        }
         watch(system, questions.len());
     }
-    let time = started.elapsed();
-    gathered.finish(system, questions.len(), time)
+    if let Some((count, query, reason)) = degraded {
+        return Err(Error::Refused(format!(
+            "`{url}` gave degraded answers to {count} of {asked} questions in mode {system}, query `{query}` first: {reason}. Restore the \
+             server, then measure again"
+        )));
+    }
+    Ok((run, served.unwrap_or_default(), started.elapsed()))
 }
 
-fn request(question: &Query, system: System, job: &Job) -> Result<v1::SearchRequest, Error> {
+fn request(question: &Query, system: System, job: &Job) -> Result<v1::SearchRequest> {
     // The hit that may be dropped does not count.
     let k = if job.drop_identical_ids { job.k.saturating_add(1).min(MAX_K) } else { job.k };
-    let request = v1::SearchRequest {
-        query: question.text.clone(),
-        mode: v1::Mode::from(system.mode).into(),
-        k,
-        exact: system.exact,
-        keys_only: true,
-        ..v1::SearchRequest::default()
-    };
+    let (query, mode) = (question.text.clone(), system.mode.names().1.into());
+    let request =
+        v1::SearchRequest { query, mode, k, exact: system.exact, keys_only: true, ..v1::SearchRequest::default() };
     // Refused here, where the question's key is known.
     validate::search_request(&request)
-        .map_err(|violations| Error::Question { query: question.key.clone(), violations })?;
+        .map_err(|violations| Error::Refused(format!("query `{}`: {violations}", question.key)))?;
     Ok(request)
 }
 
-/// What has come so far.
-struct Gathered<'a> {
-    url: &'a str,
-    run: Run,
-    served: Option<Served>,
-    /// How many, the first one's query and its reason.
-    degraded: Option<(usize, String, String)>,
+/// Keys and scores, where a run could hold them.
+fn hits(hits: Vec<v1::Hit>) -> Result<Vec<(String, f32)>, String> {
+    let mut seen = HashSet::with_capacity(hits.len());
+    for v1::Hit { key, rank, score, .. } in &hits {
+        if key.is_empty() || !seen.insert(key.as_str()) {
+            return Err(format!("hit {rank} is empty or a duplicate: `{key}`"));
+        }
+        if !score.is_finite() {
+            return Err(format!("the score of `{key}` is not finite: {score}"));
+        }
+    }
+    Ok(hits.into_iter().map(|hit| (hit.key, hit.score)).collect())
 }
 
-impl Gathered<'_> {
-    fn add(
-        &mut self,
-        questions: &[Query],
-        reply: v1::SearchBatchResponse,
-        system: System,
-        job: &Job,
-    ) -> Result<(), Error> {
-        if let (Some(first), true) = (questions.first(), reply.responses.len() != questions.len()) {
-            let reason = format!("expected {} responses to a batch, got {}", questions.len(), reply.responses.len());
-            return Err(self.contract(&first.key, reason));
-        }
-        for (question, response) in questions.iter().zip(reply.responses) {
-            if response.degraded {
-                let (count, ..) = self.degraded.get_or_insert((0, question.key.clone(), response.degraded_reason));
-                *count += 1;
-                continue;
-            }
-            if response.mode() != v1::Mode::from(system.mode) {
-                let reason = format!("expected mode {}, got {}", system.mode.name(), response.mode().as_str_name());
-                return Err(self.contract(&question.key, reason));
-            }
-            let served = Served { generation: response.generation, fingerprint: response.fingerprint.clone() };
-            same(self.url, self.served.get_or_insert_with(|| served.clone()), &served)?;
-            let mut hits = self.hits(question, response.hits)?;
-            if job.drop_identical_ids {
-                hits.retain(|(key, _)| *key != question.key);
-            }
-            hits.truncate(job.k as usize);
-            if !hits.is_empty() {
-                self.run.insert(question.key.clone(), hits);
-            }
-        }
-        Ok(())
-    }
-
-    /// Keys and scores, where a run could hold them.
-    fn hits(&self, question: &Query, hits: Vec<v1::Hit>) -> Result<Vec<(String, f32)>, Error> {
-        let mut seen = HashSet::with_capacity(hits.len());
-        for hit in &hits {
-            let v1::Hit { key, rank, score, .. } = hit;
-            let reason = if key.is_empty() || !seen.insert(key.as_str()) {
-                format!("hit {rank} is empty or a duplicate: `{key}`")
-            } else if !score.is_finite() {
-                format!("the score of `{key}` is not finite: {score}")
-            } else {
-                continue;
-            };
-            return Err(self.contract(&question.key, reason));
-        }
-        Ok(hits.into_iter().map(|hit| (hit.key, hit.score)).collect())
-    }
-
-    fn contract(&self, query: &str, reason: String) -> Error {
-        Error::Contract { url: self.url.to_owned(), query: query.to_owned(), reason }
-    }
-
-    fn finish(self, system: System, asked: usize, time: Duration) -> Result<Answers, Error> {
-        if let Some((degraded, query, reason)) = self.degraded {
-            let (url, system) = (self.url.to_owned(), system.to_string());
-            return Err(Error::Degraded { url, system, degraded, asked, query, reason });
-        }
-        let served = self.served.unwrap_or(Served { generation: 0, fingerprint: String::new() });
-        Ok(Answers { run: self.run, served, time })
-    }
-}
-
-/// Refuses answers of two indexes in one measurement.
-pub(super) fn same(url: &str, expected: &Served, got: &Served) -> Result<(), Error> {
+/// Refuses answers of two indexes in one measurement: they do not compare.
+pub(super) fn same(url: &str, expected: &Served, got: &Served) -> Result<()> {
     if expected == got {
         return Ok(());
     }
-    Err(Error::IndexChanged { url: url.to_owned(), expected: expected.to_string(), got: got.to_string() })
+    let problem = format!("changed its index during the measurement: expected {expected}, got {got}. Measure again");
+    Err(Error::Refused(format!("`{url}` {problem}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_are_searched_both_ways_and_each_system_once() {
+        let names: Vec<String> =
+            systems(&[Mode::Hybrid, Mode::Bm25, Mode::Hybrid]).iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["hybrid", "hybrid exact", "bm25"]);
+    }
 }

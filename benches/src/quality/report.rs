@@ -1,16 +1,37 @@
-//! The figures, ANN loss and overlap, as JSON.
+//! All systems in turn: ask, write the run, compute the metrics; then ANN loss and overlap, as JSON and for people.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
-use dyad_corpus::metrics::Metric;
-use dyad_corpus::run::Run;
+use dyad_corpus::Judged;
+use dyad_corpus::metrics::{Average, Metric, evaluate};
+use dyad_corpus::run::{self, Run};
+use dyad_proto::client::SearcherClient;
+use dyad_proto::v1;
 use serde_json::{Map, Value, json};
 
-use super::ask::Served;
-use super::system::{Mode, System};
+use super::ask::{Job, Mode, Served, System, ask, same, systems};
+use crate::error::{Error, Result};
 
+/// The columns: metrics, their headings, and the k that they need.
+pub const METRICS: [(Metric, &str, u32); 7] = [
+    (Metric::ReciprocalRank, "MRR", 1),
+    (Metric::Precision(1), "P@1", 1),
+    (Metric::Recall(1), "R@1", 1),
+    (Metric::Recall(5), "R@5", 5),
+    (Metric::Recall(10), "R@10", 10),
+    (Metric::Recall(100), "R@100", 100),
+    (Metric::Ndcg(10), "nDCG@10", 10),
+];
 /// Depth at which the hits of the graph walk are compared with those of exact search.
-pub(super) const OVERLAP_DEPTH: usize = 10;
+const OVERLAP_DEPTH: usize = 10;
+/// Judged documents asked for at once: the first few show that an index is the right one.
+const KEYS: usize = 64;
+/// Characters of a system's name.
+const NAME: usize = 12;
+/// Characters of a figure.
+const FIGURE: usize = 9;
 
 /// One system's figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,23 +60,87 @@ pub struct Loss {
 /// A measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    pub(crate) server: String,
-    pub(crate) data: PathBuf,
-    pub(crate) split: String,
+    server: String,
+    data: PathBuf,
+    split: String,
     /// Judged questions, all of which count.
     pub queries: usize,
     /// Hits asked for per question.
     pub k: u32,
-    pub(crate) drop_identical_ids: bool,
+    drop_identical_ids: bool,
     /// What answered; `None` where no system was measured.
     pub served: Option<Served>,
-    /// The columns.
-    pub metrics: Vec<Metric>,
-    pub(crate) left_out: Vec<Metric>,
+    /// Those of [`METRICS`] for which k is large enough.
+    pub metrics: Vec<(Metric, &'static str, u32)>,
     /// One per system, in the order measured.
     pub rows: Vec<Row>,
     /// One per system that was measured both ways.
     pub losses: Vec<Loss>,
+}
+
+/// Measures the systems of all modes on every judged question, and writes its run; an index without any judged document is refused.
+/// `watch` hears of each call's answers.
+pub async fn measure(
+    client: &SearcherClient,
+    judged: &Judged,
+    job: &Job,
+    watch: &(dyn Fn(System, usize) + Sync),
+) -> Result<Report> {
+    holds_any(client, judged).await?;
+    let mut report = Report {
+        server: client.url().to_owned(),
+        data: judged.data.clone(),
+        split: judged.split.clone(),
+        queries: judged.questions.len(),
+        k: job.k,
+        drop_identical_ids: job.drop_identical_ids,
+        served: None,
+        metrics: METRICS.into_iter().filter(|(.., depth)| *depth <= job.k).collect(),
+        rows: Vec::new(),
+        losses: Vec::new(),
+    };
+    let metrics: Vec<Metric> = report.metrics.iter().map(|(metric, ..)| *metric).collect();
+    // The run through the graph, until the exact one of the same mode follows it.
+    let mut approximate: Option<(Row, Run)> = None;
+    for system in systems(&job.modes) {
+        let (answers, served, time) = ask(client, &judged.questions, system, job, watch).await?;
+        same(client.url(), report.served.get_or_insert_with(|| served.clone()), &served)?;
+        let name = system.to_string().replace(' ', "-");
+        let path = job.run_dir.join(format!("{name}.run"));
+        run::write(&path, &answers, &format!("dyad-{name}"))?;
+        let means = evaluate(&answers, &judged.qrels, &metrics, Average::Complete).means;
+        let queries_per_s = judged.questions.len() as f64 / time.as_secs_f64().max(1e-9);
+        let row = Row { system, run: path, means, queries_per_s };
+        match approximate.take() {
+            Some((walked, walked_run)) if system.exact && walked.system.mode == system.mode => {
+                let means = row.means.iter().zip(&walked.means).map(|(exact, walked)| exact - walked).collect();
+                let overlap = overlap(&walked_run, &answers, report.overlap_depth());
+                report.losses.push(Loss { mode: system.mode, means, overlap });
+            }
+            _ => approximate = Some((row.clone(), answers)),
+        }
+        report.rows.push(row);
+    }
+    Ok(report)
+}
+
+/// Refuses an index that has none of the judged documents: every figure would be 0 for no fault of its answers.
+async fn holds_any(client: &SearcherClient, judged: &Judged) -> Result<()> {
+    let documents: BTreeSet<&String> = judged.qrels.values().flat_map(BTreeMap::keys).collect();
+    let keys: Vec<String> = documents.into_iter().cloned().collect();
+    for some in keys.chunks(KEYS) {
+        let request = v1::GetDocumentsRequest { keys: some.to_vec() };
+        if !client.get_documents(request).await?.documents.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(Error::Refused(format!(
+        "none of the {} judged documents is in the index that `{}` serves. Serve an index of the corpus of `{}`, or name its folder with \
+         `--data`",
+        keys.len(),
+        client.url(),
+        judged.data.display()
+    )))
 }
 
 impl Report {
@@ -66,21 +151,21 @@ impl Report {
 
     /// Everything, unrounded; metrics under trec_eval's names.
     pub fn to_json(&self) -> Value {
+        let named = |means: &[f64]| -> Map<String, Value> {
+            self.metrics.iter().zip(means).map(|((metric, ..), mean)| (metric.to_string(), (*mean).into())).collect()
+        };
         let system = |row: &Row| {
             json!({
-                "mode": row.system.mode.name(),
+                "mode": row.system.mode.names().0,
                 "exact": row.system.exact,
                 "run": row.run,
-                "metrics": self.named(&row.means),
+                "metrics": named(&row.means),
                 "queries_per_s": row.queries_per_s,
             })
         };
         let loss = |loss: &Loss| {
-            json!({
-                "mode": loss.mode.name(),
-                "metrics": self.named(&loss.means),
-                "overlap": { "depth": self.overlap_depth(), "mean": loss.overlap },
-            })
+            let overlap = json!({ "depth": self.overlap_depth(), "mean": loss.overlap });
+            json!({ "mode": loss.mode.names().0, "metrics": named(&loss.means), "overlap": overlap })
         };
         json!({
             "server": self.server,
@@ -97,21 +182,52 @@ impl Report {
         })
     }
 
-    fn named(&self, means: &[f64]) -> Map<String, Value> {
-        self.metrics.iter().zip(means).map(|(metric, mean)| (metric.to_string(), (*mean).into())).collect()
+    /// Prints one row per system, then what the graph walk lost.
+    pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
+        let Self { data, split, queries, k, metrics, .. } = self;
+        let served = self.served.as_ref().map_or_else(|| "generation 0, model -".to_owned(), ToString::to_string);
+        writeln!(out, "{}, split {split}: {queries} queries, k {k}, index {served}\n", data.display())?;
+        let mut line = |name: &str, figures: Vec<String>, last: &str| {
+            let figures: Vec<String> = figures.iter().map(|figure| format!("{figure:>FIGURE$}")).collect();
+            writeln!(out, "{name:<NAME$}{}{last:>12}", figures.concat())
+        };
+        line("", metrics.iter().map(|(_, heading, _)| (*heading).to_owned()).collect(), "queries/s")?;
+        for row in &self.rows {
+            let means = row.means.iter().map(|mean| format!("{mean:.4}")).collect();
+            line(&row.system.to_string(), means, &format!("{:.1}", row.queries_per_s))?;
+        }
+        if !self.losses.is_empty() {
+            let width = NAME + FIGURE * metrics.len();
+            let title = format!("\n{:<width$}", "ANN loss: exact minus ANN");
+            line(&title, Vec::new(), &format!("overlap@{}", self.overlap_depth()))?;
+        }
+        for loss in &self.losses {
+            // What rounds to nothing has no sign of the negative kind.
+            let means = loss.means.iter().map(|mean| format!("{:+.4}", (mean * 1e4).round() / 1e4 + 0.0)).collect();
+            line(loss.mode.names().0, means, &format!("{:.4}", loss.overlap))?;
+        }
+        writeln!(out, "\nAll judged queries count, those without results as 0 (trec_eval -c).")?;
+        if self.drop_identical_ids {
+            writeln!(out, "Hits with the query's own key were dropped.")?;
+        }
+        let left_out = METRICS.iter().filter(|(.., depth)| depth > k);
+        let left_out = left_out.map(|(_, heading, _)| *heading).collect::<Vec<_>>().join(", ");
+        if !left_out.is_empty() {
+            writeln!(out, "Left out, because k is only {k}: {left_out}.")?;
+        }
+        self.rows
+            .first()
+            .and_then(|row| row.run.parent())
+            .map_or(Ok(()), |dir| writeln!(out, "Runs: {}", dir.display()))
     }
 }
 
 /// Mean over the queries of the share of `truth`'s first `depth` hits that are also among `run`'s, both in the order served.
 /// Queries without hits in `truth` do not count; 1 where none has any.
 pub fn overlap(run: &Run, truth: &Run, depth: usize) -> f64 {
-    let mut sum = 0.0;
-    let mut queries = 0;
-    for (query, expected) in truth {
+    let (mut sum, mut queries) = (0.0, 0);
+    for (query, expected) in truth.iter().filter(|(_, expected)| !expected.is_empty()) {
         let expected = expected.get(..depth).unwrap_or(expected);
-        if expected.is_empty() {
-            continue;
-        }
         let found = run.get(query).map_or(&[][..], Vec::as_slice);
         let found = found.get(..depth).unwrap_or(found);
         let shared = expected.iter().filter(|(key, _)| found.iter().any(|(other, _)| other == key)).count();

@@ -1,10 +1,10 @@
-//! Means over seeds, and paired tests against a baseline.
+//! Means over questions and seeds, and paired tests against a baseline.
 
-use dyad_corpus::metrics::{Comparison, Sampling, compare_values};
+use dyad_corpus::metrics::{Comparison, Incomparable, Sampling, compare_values};
 use dyad_encoder::train::METRICS;
 
 use super::run::Reproduced;
-use super::values::{Values, mean, over_seeds};
+use super::trial::Values;
 
 /// Places in [`METRICS`] of what is tested: MRR and P@1.
 const TESTED: [usize; 2] = [0, 1];
@@ -29,7 +29,7 @@ pub(crate) struct Compared {
 }
 
 /// Every evaluation, and in it every variant that has a finished trial.
-pub(crate) fn compare(reproduced: &Reproduced) -> Result<Vec<Compared>, dyad_corpus::metrics::Incomparable> {
+pub(crate) fn compare(reproduced: &Reproduced) -> Result<Vec<Compared>, Incomparable> {
     let mut all = Vec::new();
     for (place, evaluated) in reproduced.table.evaluations.iter().enumerate() {
         let of = |variant: &str| -> Vec<&Values> {
@@ -41,25 +41,22 @@ pub(crate) fn compare(reproduced: &Reproduced) -> Result<Vec<Compared>, dyad_cor
                 continue;
             }
             let own = over_seeds(&seeds);
-            let mut against = None;
-            if let Some(name) = reproduced.table.baseline_of(variant) {
-                let baseline = over_seeds(&of(name));
-                if !baseline.is_empty() {
-                    against = Some((name.to_owned(), paired(&baseline, &own)?));
-                }
-            }
-            let ranks: Vec<f64> = seeds.iter().map(|values| mean(values, 0)).collect();
-            let separable: Vec<f64> =
-                reproduced.of(&variant.name).filter_map(|(trial, _)| Some(trial.probe?.accuracy)).collect();
-            let count = separable.len();
+            let baseline = reproduced.table.baseline_of(variant).map(|name| (name, over_seeds(&of(name))));
+            let against = match baseline.filter(|(_, baseline)| !baseline.is_empty()) {
+                Some((name, baseline)) => Some((name.to_owned(), paired(&baseline, &own)?)),
+                None => None,
+            };
+            let ranks = seeds.iter().map(|values| mean(values, 0));
+            let trials = reproduced.of(&variant.name);
+            let separable: Vec<f64> = trials.filter_map(|(trial, _)| trial.separable()).collect();
             all.push(Compared {
                 evaluation: evaluated.name.clone(),
                 variant: variant.name.clone(),
                 seeds: seeds.len(),
                 means: (0..METRICS.len()).map(|metric| mean(&own, metric)).collect(),
-                range: ranks.iter().fold((f64::INFINITY, 0.0), |(low, high), &rank| (rank.min(low), rank.max(high))),
+                range: ranks.fold((f64::INFINITY, 0.0), |(low, high), rank| (rank.min(low), rank.max(high))),
                 against,
-                separable: (count > 0).then(|| separable.iter().sum::<f64>() / count as f64),
+                separable: (!separable.is_empty()).then(|| separable.iter().sum::<f64>() / separable.len() as f64),
             });
         }
     }
@@ -67,11 +64,43 @@ pub(crate) fn compare(reproduced: &Reproduced) -> Result<Vec<Compared>, dyad_cor
 }
 
 /// Second minus first, of MRR and of P@1.
-pub(super) fn paired(first: &Values, second: &Values) -> Result<[Comparison; 2], dyad_corpus::metrics::Incomparable> {
+pub(super) fn paired(first: &Values, second: &Values) -> Result<[Comparison; 2], Incomparable> {
     let sampling = Sampling { rounds: ROUNDS, ..Sampling::default() };
     let of = |values: &Values, metric: usize| -> Vec<f64> {
         values.values().filter_map(|values| values.get(metric).copied()).collect()
     };
     let test = |metric: usize| compare_values(&of(first, metric), &of(second, metric), sampling);
     Ok([test(TESTED[0])?, test(TESTED[1])?])
+}
+
+/// The mean of a metric, by its place in [`METRICS`]; 0 of nothing.
+pub(super) fn mean(values: &Values, metric: usize) -> f64 {
+    let sum: f64 = values.values().filter_map(|values| values.get(metric)).sum();
+    sum / values.len().max(1) as f64
+}
+
+/// The mean of each question's values over several seeds; questions that one of them lacks are left out.
+fn over_seeds(seeds: &[&Values]) -> Values {
+    let Some(first) = seeds.first() else { return Values::new() };
+    let of = |question: &String| {
+        let all: Vec<&Vec<f64>> = seeds.iter().map(|seed| seed.get(question)).collect::<Option<_>>()?;
+        let mean = |at| all.iter().filter_map(|values: &&Vec<f64>| values.get(at)).sum::<f64>() / seeds.len() as f64;
+        Some((question.clone(), (0..all.first()?.len()).map(mean).collect()))
+    };
+    first.keys().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_averaged_question_by_question() {
+        let one = Values::from([("a".to_owned(), vec![1.0]), ("b".to_owned(), vec![0.0])]);
+        let two = Values::from([("a".to_owned(), vec![0.5])]);
+        assert_eq!(over_seeds(&[&one, &two]), Values::from([("a".to_owned(), vec![0.75])]));
+        assert_eq!(over_seeds(&[&one]), one);
+        assert!(over_seeds(&[]).is_empty());
+        assert!((mean(&one, 0) - 0.5).abs() < 1e-12);
+    }
 }

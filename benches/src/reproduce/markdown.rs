@@ -51,18 +51,13 @@ pub(crate) fn write_markdown(out: &mut impl Write, reproduced: &Reproduced, comp
     }
     let steps: Vec<String> =
         reproduced.table.variants.iter().filter_map(|variant| trials(reproduced, &variant.name)).collect();
-    writeln!(
-        out,
-        "\n{}. Paired randomisation tests and bootstrap intervals over questions{}{}. {}, {} threads, {}, revision {}.\n`{}`",
-        steps.join("; "),
-        if seeds { ", each question's mean over the seeds" } else { ", one seed" },
-        if probed { "; separable: accuracy of a linear classifier between the towers, 0.5 is mixed" } else { "" },
-        reproduced.machine.cpu,
-        reproduced.machine.threads,
-        reproduced.stamp.date,
-        reproduced.stamp.revision,
-        reproduced.command
-    )
+    let Reproduced { machine, stamp, command, .. } = reproduced;
+    let over = if seeds { ", each question's mean over the seeds" } else { ", one seed" };
+    let probe = "; separable: accuracy of a linear classifier between the towers, 0.5 is mixed";
+    let (steps, probe) = (steps.join("; "), if probed { probe } else { "" });
+    writeln!(out, "\n{steps}. Paired randomisation tests and bootstrap intervals over questions{over}{probe}.")?;
+    let (cpu, threads) = (&machine.cpu, machine.threads);
+    writeln!(out, "{cpu}, {threads} threads, {}, revision {}.\n`{command}`", stamp.date, stamp.revision)
 }
 
 /// What a variant's trials took, in words.

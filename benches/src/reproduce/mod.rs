@@ -5,9 +5,8 @@
 //! | `table.rs` | which models, data and settings: TOML, `benches/reproduce/` |
 //! | `settings.rs` | the trainer's settings of one model and one seed |
 //! | `trial.rs` | one model at one seed: train, evaluate, probe; goes on where it was ended |
-//! | `values.rs` | the values of each question, kept as a file |
 //! | `run.rs` | all trials of a table, in order |
-//! | `compare.rs` | means over seeds, and paired tests against a baseline |
+//! | `compare.rs` | means over questions and seeds, and paired tests against a baseline |
 //! | `record.rs` | rows that later runs can be compared with |
 //! | `markdown.rs` | the table for people |
 
@@ -18,11 +17,10 @@ mod run;
 mod settings;
 mod table;
 mod trial;
-mod values;
 
 pub(crate) use compare::compare;
 pub(crate) use markdown::write_markdown;
-pub(crate) use record::write_rows;
+pub(crate) use record::rows;
 pub(crate) use run::{Job, run};
 pub(crate) use settings::Override;
 pub(crate) use table::{Places, Table};

@@ -6,10 +6,10 @@ use anyhow::anyhow;
 use dyad_command::Cancellation;
 
 use super::settings::{Override, settings};
-use super::table::{Places, Table, Variant};
-use super::trial::{Todo, Trial, finished, folder};
-use super::values::Values;
-use crate::harness::{Machine, RunInfo, check};
+use super::table::{Places, Table};
+use super::trial::{Todo, Trial, Values};
+use crate::error::check;
+use crate::harness::{Machine, RunInfo};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -65,42 +65,34 @@ pub(crate) fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduc
             ));
         }
     }
-    let one_by_one = |wanted: &dyn Fn(&Variant) -> bool,
-                      each: &mut dyn FnMut(Todo<'_>, PathBuf) -> anyhow::Result<()>|
-     -> anyhow::Result<()> {
-        for variant in table.variants.iter().filter(|variant| wanted(variant)) {
-            // A model as it is has no seed.
-            let seeds = if variant.untrained { job.seeds.get(..1).unwrap_or_default() } else { &job.seeds[..] };
-            for &seed in seeds {
-                let config =
-                    settings(table, variant, seed, &job.places, &job.overrides).map_err(|reason| anyhow!(reason))?;
-                let todo = Todo {
-                    variant,
-                    config: &config,
-                    evaluations: &table.evaluations,
-                    probe: table.probe.as_ref(),
-                    places: &job.places,
-                    cancel: &job.cancel,
-                };
-                each(todo, folder(&job.out, &variant.name, seed))?;
-            }
-        }
-        Ok(())
-    };
     // Mistakes in the settings of a last variant are told before the first one is trained.
-    one_by_one(&|_| true, &mut |_, _| Ok(()))?;
-    one_by_one(&|variant| job.only.is_empty() || job.only.contains(&variant.name), &mut |todo, folder| {
-        if finished(&folder, todo)?.is_none() {
-            check(&job.cancel)?;
-            todo.run(&folder, note)?;
+    let mut configs = Vec::new();
+    for variant in &table.variants {
+        // A model as it is has no seed.
+        for &seed in job.seeds.iter().take(if variant.untrained { 1 } else { usize::MAX }) {
+            let config =
+                settings(table, variant, seed, &job.places, &job.overrides).map_err(|reason| anyhow!(reason))?;
+            configs.push((variant, config));
         }
-        Ok(())
-    })?;
+    }
+    let todos = configs.iter().map(|(variant, config)| Todo {
+        variant,
+        config,
+        table,
+        places: &job.places,
+        cancel: &job.cancel,
+        folder: job.out.join(format!("{}-seed{}", variant.name, config.seed)),
+    });
+    for todo in todos.clone().filter(|todo| job.only.is_empty() || job.only.contains(&todo.variant.name)) {
+        if todo.finished()?.is_none() {
+            check(&job.cancel)?;
+            todo.run(note)?;
+        }
+    }
     let mut trials = Vec::new();
-    one_by_one(&|_| true, &mut |todo, folder| {
-        trials.extend(finished(&folder, todo)?);
-        Ok(())
-    })?;
+    for todo in todos {
+        trials.extend(todo.finished()?);
+    }
     Ok(Reproduced {
         table: table.clone(),
         command: job.command.clone(),

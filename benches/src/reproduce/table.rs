@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use dyad_encoder::loss::Similarity;
 use serde::Deserialize;
 
-use crate::harness::{Result, plain_name, plain_names, read_toml};
+use crate::error::Result;
+use crate::harness::{plain_names, read_toml};
 
 /// What a table shows. `benches/reproduce/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -35,12 +36,9 @@ pub(crate) struct Evaluated {
     pub(crate) similarity: Similarity,
 }
 
-fn test_split() -> String {
-    "test".to_owned()
-}
-
-fn cosine() -> Similarity {
-    Similarity::Cosine
+defaults! {
+    test_split: String = "test".to_owned();
+    cosine: Similarity = Similarity::Cosine;
 }
 
 /// What the towers are looked at with.
@@ -98,7 +96,7 @@ impl Table {
     }
 
     fn check(&self) -> Result<(), String> {
-        plain_name("name", &self.name)?;
+        plain_names("name", [self.name.as_str()])?;
         plain_names("variant.name", self.variants.iter().map(|variant| variant.name.as_str()))?;
         plain_names("evaluation.name", self.evaluations.iter().map(|evaluation| evaluation.name.as_str()))?;
         let against = self.variants.iter().filter_map(|variant| variant.against.as_ref());

@@ -7,6 +7,7 @@
 //!                   trial.json      written last
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -15,18 +16,21 @@ use dyad_command::Cancellation;
 use dyad_corpus::examples::ExampleOptions;
 use dyad_encoder::Tower;
 use dyad_encoder::loss::Similarity;
-use dyad_encoder::model::Model;
-use dyad_encoder::model::VectorLength;
+use dyad_encoder::model::{Model, VectorLength};
 use dyad_encoder::probe::{ProbeOptions, probe, svg};
 use dyad_encoder::tokenize::{Budget, Tokens};
-use dyad_encoder::train::{Config, Embed, Evaluator, TrainError, train};
+use dyad_encoder::train::{Config, Embed, Evaluator, METRICS, TrainError, train};
 use dyad_files::write_atomic;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::table::{Evaluated, Places, ProbeConfig, Variant};
-use super::values::{self, Values};
-use crate::harness::{Error, RunInfo};
+use super::table::{Evaluated, Places, ProbeConfig, Table, Variant};
+use crate::error::{Error, Result};
+use crate::harness::RunInfo;
+
+/// Question to one value per metric, in the order of [`METRICS`].
+pub(super) type Values = BTreeMap<String, Vec<f64>>;
 
 /// A finished trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,57 +49,32 @@ pub(crate) struct Trial {
     /// Threads of one operator; 0 for one per core.
     pub(crate) threads: usize,
     pub(crate) device: String,
-    /// How the towers lie, where that was asked for.
-    pub(crate) probe: Option<Separated>,
+    /// How the towers lie, where that was asked for: how well they are told apart, alignment (mean squared distance of a question and
+    /// its answer), uniformity of both together, and the cosine of their centroids.
+    pub(crate) probe: Option<Value>,
     pub(crate) settings: Value,
     /// The source and the time at the end of it; absent from trials made before it was kept.
     #[serde(default)]
     pub(crate) made: Option<RunInfo>,
 }
 
-/// How the towers lie.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Separated {
+impl Trial {
     /// Share of held-out vectors whose tower a linear classifier tells: 0.5 is mixed.
-    pub(crate) accuracy: f64,
-    pub(crate) standard_error: f64,
-    /// Mean squared distance of a question and its answer.
-    pub(crate) alignment: f64,
-    /// Of questions and answers together.
-    pub(crate) uniformity: f64,
-    /// Of the centroids of questions and answers.
-    pub(crate) centroid_cosine: f64,
+    pub(super) fn separable(&self) -> Option<f64> {
+        self.probe.as_ref()?["accuracy"].as_f64()
+    }
 }
 
 /// What a trial needs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Todo<'a> {
     pub(super) variant: &'a Variant,
     pub(super) config: &'a Config,
-    pub(super) evaluations: &'a [Evaluated],
-    pub(super) probe: Option<&'a ProbeConfig>,
+    pub(super) table: &'a Table,
     pub(super) places: &'a Places,
     pub(super) cancel: &'a Cancellation,
-}
-
-/// The folder of a trial.
-pub(super) fn folder(out: &Path, variant: &str, seed: u64) -> PathBuf {
-    out.join(format!("{variant}-seed{seed}"))
-}
-
-/// A finished trial with the values of its questions, evaluation by evaluation; `None` where it is not finished.
-pub(super) fn finished(folder: &Path, todo: Todo<'_>) -> anyhow::Result<Option<(Trial, Vec<Values>)>> {
-    let path = folder.join("trial.json");
-    if !path.exists() {
-        return Ok(None);
-    }
-    let fail = |problem: String| Error::kept(&path, problem);
-    let trial: Trial = serde_json::from_slice(&fs_err::read(&path)?).map_err(|error| fail(error.to_string()))?;
-    if decisive(&trial.settings)? != decisive(&serde_json::to_value(todo.config)?)? {
-        return Err(fail("the trial was made under other settings".to_owned()).into());
-    }
-    let values = todo.evaluations.iter().map(|evaluated| values::read(&file(folder, evaluated)));
-    Ok(Some((trial, values.collect::<Result<_, _>>()?)))
+    /// Of this trial.
+    pub(super) folder: PathBuf,
 }
 
 /// Settings without those that do not change what is learned, up to rounding; written and read, so that equal texts are equal
@@ -108,28 +87,42 @@ fn decisive(settings: &Value) -> Result<Value, serde_json::Error> {
     Ok(settings)
 }
 
-fn file(folder: &Path, evaluated: &Evaluated) -> PathBuf {
-    folder.join(format!("{}.json", evaluated.name))
-}
-
 impl Todo<'_> {
+    /// The finished trial with the values of its questions, evaluation by evaluation; `None` where it is not finished.
+    pub(super) fn finished(&self) -> anyhow::Result<Option<(Trial, Vec<Values>)>> {
+        let path = self.folder.join("trial.json");
+        if !path.exists() {
+            return Ok(None);
+        }
+        let trial: Trial = read(&path)?;
+        if decisive(&trial.settings)? != decisive(&serde_json::to_value(self.config)?)? {
+            return Err(Error::kept(&path, "the trial was made under other settings").into());
+        }
+        let values = self.table.evaluations.iter().map(|evaluated| read_values(&self.file(evaluated)));
+        Ok(Some((trial, values.collect::<Result<_>>()?)))
+    }
+
+    fn file(&self, evaluated: &Evaluated) -> PathBuf {
+        self.folder.join(format!("{}.json", evaluated.name))
+    }
+
     /// Does what is left of a trial.
-    pub(super) fn run(self, folder: &Path, note: &dyn Fn(&str)) -> anyhow::Result<()> {
-        let (config, name) = (self.config, &self.variant.name);
+    pub(super) fn run(&self, note: &dyn Fn(&str)) -> anyhow::Result<()> {
+        let (config, name, folder) = (self.config, &self.variant.name, &self.folder);
         fs_err::create_dir_all(folder)?;
         let (model, steps, train_s) = if self.variant.untrained {
             (config.model.path.clone(), 0, 0.0)
         } else {
             note(&format!("{name}, seed {}: training", config.seed));
-            self.train(folder)?
+            self.train()?
         };
         let started = Instant::now();
         let encoder = Model::open(&model, &config.compute())?;
-        for evaluated in self.evaluations {
-            let file = file(folder, evaluated);
+        for evaluated in &self.table.evaluations {
+            let file = self.file(evaluated);
             if !file.exists() {
                 note(&format!("{name}, seed {}: evaluating on {}", config.seed, evaluated.name));
-                values::write(&file, &self.evaluate(&model, &encoder, evaluated)?)?;
+                write_atomic(&file, &serde_json::to_vec(&self.evaluate(&model, &encoder, evaluated)?)?)?;
             }
         }
         let evaluate_s = started.elapsed().as_secs_f64();
@@ -142,7 +135,7 @@ impl Todo<'_> {
             dim: encoder.info().dim,
             threads: config.threads,
             device: config.device.to_string(),
-            probe: self.probe.map(|probe| self.look(folder, &encoder, probe)).transpose()?,
+            probe: self.table.probe.as_ref().map(|probe| self.look(&encoder, probe)).transpose()?,
             settings: serde_json::to_value(config)?,
             made: Some(RunInfo::now()),
         };
@@ -159,15 +152,13 @@ impl Todo<'_> {
     }
 
     /// Trains, or goes on; the final model, the steps, and the seconds of all calls.
-    fn train(self, folder: &Path) -> anyhow::Result<(PathBuf, u64, f64)> {
-        let run = folder.join("run");
-        let clock = folder.join("train-seconds");
+    fn train(&self) -> anyhow::Result<(PathBuf, u64, f64)> {
+        let [run, clock] = ["run", "train-seconds"].map(|name| self.folder.join(name));
         let before = if clock.exists() { fs_err::read_to_string(&clock)?.trim().parse().unwrap_or(0.0) } else { 0.0 };
         let started = Instant::now();
         let trained = train(self.config, &run, self.cancel);
         let seconds = before + started.elapsed().as_secs_f64();
         if !matches!(&trained, Ok(outcome) if outcome.was_finished) {
-            fs_err::create_dir_all(folder)?;
             fs_err::write(&clock, format!("{seconds:.1}\n"))?;
         }
         match trained {
@@ -178,7 +169,7 @@ impl Todo<'_> {
         }
     }
 
-    fn evaluate(self, model: &Path, encoder: &Model, evaluated: &Evaluated) -> anyhow::Result<Values> {
+    fn evaluate(&self, model: &Path, encoder: &Model, evaluated: &Evaluated) -> anyhow::Result<Values> {
         let data = PathBuf::from(self.places.fill(&evaluated.data));
         let compute = self.config.compute();
         let evaluator = Evaluator::open(&data, &evaluated.split, &encoder.tokenizer())?;
@@ -199,7 +190,8 @@ impl Todo<'_> {
         Ok(evaluator.measure(&found.ok_or(Error::Interrupted)?).queries)
     }
 
-    fn look(self, folder: &Path, encoder: &Model, config: &ProbeConfig) -> anyhow::Result<Separated> {
+    /// How the towers lie; draws them.
+    fn look(&self, encoder: &Model, config: &ProbeConfig) -> anyhow::Result<Value> {
         let compute = self.config.compute();
         let options = ProbeOptions {
             data: self.places.fill(&config.data).into(),
@@ -210,14 +202,53 @@ impl Todo<'_> {
             budget: Budget::of(compute.device, compute.dtype),
         };
         let (found, places) = probe(encoder, &options)?;
-        fs_err::write(folder.join("tsne.svg"), svg(&found, &places))?;
+        fs_err::write(self.folder.join("tsne.svg"), svg(&found, &places))?;
         let (separation, geometry) = (found.separation, found.geometry);
-        Ok(Separated {
-            accuracy: separation.accuracy,
-            standard_error: separation.standard_error,
-            alignment: geometry.alignment,
-            uniformity: geometry.uniformity,
-            centroid_cosine: geometry.centroid_cosine,
-        })
+        Ok(json!({
+            "accuracy": separation.accuracy,
+            "standard_error": separation.standard_error,
+            "alignment": geometry.alignment,
+            "uniformity": geometry.uniformity,
+            "centroid_cosine": geometry.centroid_cosine,
+        }))
+    }
+}
+
+/// Reads a file of an earlier run.
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    serde_json::from_slice(&fs_err::read(path)?).map_err(|error| Error::kept(path, error))
+}
+
+/// Reads the values of each question, kept so that a paired test needs no second search.
+fn read_values(path: &Path) -> Result<Values> {
+    let values: Values = read(path)?;
+    match values.iter().find(|(_, values)| values.len() != METRICS.len()) {
+        Some((question, _)) => Err(Error::kept(path, format!("`{question}`: expected a value for each metric"))),
+        None => Ok(values),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_and_damage_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("e.json");
+        let row = |value: f64| (0..METRICS.len()).map(|at| value / (at + 3) as f64).collect::<Vec<f64>>();
+        let values = Values::from([("a,\"b\"".to_owned(), row(1.0)), ("c".to_owned(), row(0.0))]);
+        let text = serde_json::to_string(&values).unwrap();
+        fs_err::write(&path, &text).unwrap();
+        assert_eq!(read_values(&path).unwrap(), values);
+        for (broken, expected) in [
+            (text.replace(":[", ":[\"x\","), "expected f64"),
+            (text[..text.len() - 1].to_owned(), "EOF"),
+            (text.replace(":[", ":[0.5,"), "expected a value for each metric"),
+        ] {
+            fs_err::write(&path, broken).unwrap();
+            let message = read_values(&path).unwrap_err().to_string();
+            assert!(message.contains(expected), "{expected}: {message}");
+        }
     }
 }

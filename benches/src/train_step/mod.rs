@@ -5,30 +5,22 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `workload.rs` | which model, pairs and engines: TOML |
-//! | `pairs.rs` | real pairs, read and chosen |
-//! | `protocol.rs` | what harness and workers say to each other, and what is known of an engine |
-//! | `task.rs` | what engines are asked, and what is checked |
-//! | `report.rs` | `points.csv`, `summary.json`, the table |
+//! | `protocol.rs` | a shape of a workload; what harness and workers say to each other |
+//! | `task.rs` | real pairs, what engines are asked, what is checked, and the figures |
 //! | `worker.rs` | a worker that holds our trainer |
 
-mod pairs;
 mod protocol;
-mod report;
 mod task;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "torch")]
 mod worker;
-mod workload;
 
 use crate::harness;
-pub use protocol::{More, Point, TrainStep};
+pub use protocol::{Shape, Stepped};
+pub use task::TrainStep;
 #[cfg(feature = "torch")]
 pub(crate) use worker::serve;
-pub use workload::Shape;
 
-/// What one run measures.
-pub type Workload = harness::Workload<Shape>;
 /// A run.
 pub type Measured = harness::Measured<TrainStep>;

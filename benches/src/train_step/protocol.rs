@@ -1,9 +1,55 @@
-//! What harness and workers say to each other about steps, one JSON object per line, one reply per request; and what is known of a
-//! shape and of an engine there. What all protocols share is in `harness/serve.rs`.
+//! A shape of a workload (unknown keys are refused), and what harness and workers say to each other about steps: one JSON object per
+//! line, one reply per request. What all protocols share is in `harness/serve.rs`.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use crate::harness;
+
+/// Some batches, a step with each of which is a pass.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    pub(crate) name: String,
+    pub(crate) pairs: PathBuf,
+    pub(crate) batch: usize,
+    pub(crate) batches: usize,
+    /// Of AdamW; the default is that of sentence-transformers' trainer.
+    #[serde(default = "learning_rate")]
+    pub(crate) learning_rate: f64,
+}
+
+defaults! {
+    learning_rate: f64 = 5e-5;
+}
+
+impl harness::Shape for Shape {
+    const NAME: &'static str = "train-step";
+    const OWN: &'static [&'static str] = &["dyad"];
+    const ENGINES: &'static [&'static str] = &["dyad", "sentence-transformers", "sentence-transformers-no-dropout"];
+    const REPEATS: usize = 7;
+    const FILES: &'static str = "pairs";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn files(&mut self) -> Vec<&mut PathBuf> {
+        vec![&mut self.pairs]
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Self { name, batch, batches, learning_rate, .. } = self;
+        if !(learning_rate.is_finite() && *learning_rate > 0.0) {
+            return Err(format!("`shape.{name}.learning_rate`: expected a number above 0, got {learning_rate}"));
+        }
+        if *batch < 2 || *batches == 0 {
+            return Err(format!("`shape.{name}`: expected batches of 2 pairs at least, got {batches} of {batch}"));
+        }
+        Ok(())
+    }
+}
 
 /// A request to a worker, which serves one shape.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,10 +63,6 @@ pub(super) enum Request {
     Steps,
 }
 
-/// Nothing beyond name, version and settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct More {}
-
 /// Loaded pairs.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Prepared {
@@ -29,8 +71,8 @@ pub(super) struct Prepared {
 }
 
 /// Steps taken.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Stepped {
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stepped {
     /// Wall time from token ids to new weights, of all steps.
     pub(super) seconds: f64,
     /// Of each batch, before its step.
@@ -39,29 +81,4 @@ pub(super) struct Stepped {
     pub(super) tokens: u64,
     /// The same with padding.
     pub(super) computed_tokens: u64,
-}
-
-/// An engine at a shape.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Point {
-    /// Of each batch in the pass that warmed up: its weights are those of the model, then those that the steps made.
-    pub(super) losses: Vec<f64>,
-    /// Real tokens of a pass.
-    pub(super) tokens: u64,
-    /// The same with padding.
-    pub(super) computed_tokens: u64,
-}
-
-/// Steps of training, at one shape.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct TrainStep {
-    /// Pairs of a batch.
-    pub(super) batch: usize,
-    /// Batches, and so steps, of a pass.
-    pub(super) batches: usize,
-    /// Of AdamW.
-    pub(super) learning_rate: f64,
-    /// Real tokens of a pass, as the first engine counts them.
-    pub(super) tokens: Option<u64>,
-    pub(super) pairs: PathBuf,
 }

@@ -13,8 +13,7 @@ use dyad_encoder::{Compute, Device, Dtype, Tower};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::protocol::{More, Prepared, Request, Stepped};
-use super::workload::Shape;
+use super::protocol::{Prepared, Request, Shape, Stepped};
 use crate::harness::{self, Described, Opened, Shape as _, read_lines};
 
 /// Serves requests until `quit` or the end of `input`.
@@ -26,7 +25,7 @@ pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> an
         engine: engine.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         settings: "dyad_encoder::train::Step, in-batch loss, clipping to norm 1, AdamW, f32".to_owned(),
-        more: More {},
+        more: (),
     };
     let mut trainer = None;
     harness::serve(input, output, &described, |request| answer(&mut trainer, request))

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use dyad_bench::ann::{Job, Measured, Reuse, Workload, prepare, run, summary, write_table};
-use dyad_bench::harness::{Error, Programs};
+use dyad_bench::ann::{Job, Measured, Workload, prepare, run};
+use dyad_bench::error::Error;
+use dyad_bench::harness::Programs;
 use dyad_command::Cancellation;
 use serde_json::json;
 use tempfile::TempDir;
@@ -52,7 +53,7 @@ impl Bench {
             programs: Programs { ours: script.clone(), python: PathBuf::from("python3"), peers: script },
             swept: Vec::new(),
             cache: self.dir.path().join("cache"),
-            reuse: Reuse::default(),
+            keep_indexes: false,
             build_deadline: Duration::from_secs(20),
             deadline: Duration::from_secs(3),
             cancel: cancel.clone(),
@@ -125,7 +126,7 @@ fn known_recall_and_speed_give_known_ratios() {
     let points: Vec<(u32, f64)> =
         measured.engines[0].points.iter().map(|point| (point.value, (point.recall * 1e9).round() / 1e9)).collect();
     assert_eq!(points, [(2, 0.2), (5, 0.5), (9, 0.9), (10, 1.0)]);
-    let summary = summary(&measured);
+    let summary = measured.summary();
     let ratio = |path: &str| summary.pointer(path).unwrap().as_f64().unwrap();
     for target in ["0.5", "0.7", "0.9"] {
         // Twice the time at every point is half the speed at every recall.
@@ -137,11 +138,12 @@ fn known_recall_and_speed_give_known_ratios() {
     assert!(
         (ratio("/build_ratio/fake-20") - 0.5).abs() < 1e-9 && (ratio("/rss_ratio_served/fake-20") - 0.5).abs() < 1e-9
     );
-    assert!((ratio("/open_ms") - 0.5).abs() < 1e-9 && (ratio("/first_query_ms") - 0.001).abs() < 1e-9);
+    assert!((ratio("/engines/dyad/open_ms") - 0.5).abs() < 1e-9);
+    assert!((ratio("/engines/dyad/first_query_us") - 1.0).abs() < 1e-9);
     // 6 queries in 5 times 10 ms.
-    assert!((ratio("/qps_at/dyad/0.5") - 120.0).abs() < 1e-9);
+    assert!((ratio("/engines/dyad/qps_at/0.5") - 120.0).abs() < 1e-9);
     let mut table = Vec::new();
-    write_table(&mut table, &measured).unwrap();
+    measured.write_table(&mut table).unwrap();
     let table = String::from_utf8(table).unwrap();
     let row: Vec<&str> = table.lines().rfind(|line| line.starts_with("fake-20")).unwrap().split_whitespace().collect();
     let expected = ["2.00x", "2.00x", "2.00x", "2.00x", "2.00x", "0.50x", "0.50x", "0.50x", "0.50x"];
@@ -165,7 +167,7 @@ fn an_engine_that_fails_leaves_the_others_measured() {
     let short = said("omits-20");
     assert!(short.starts_with("omits-20: reply to `prepare`: expected the fields of the protocol"), "{short}");
     assert_eq!(said("strays-20"), "strays-20: reply to `search`: expected ids of rows, or -1, got 120");
-    let summary = summary(&measured);
+    let summary = measured.summary();
     assert_eq!(summary["failures"].as_object().unwrap().len(), 5);
     assert!((summary["ratios"]["chatters-20"]["0.9"].as_f64().unwrap() - 2.0).abs() < 1e-9);
 }
@@ -210,58 +212,32 @@ fn an_interrupt_ends_the_run_and_its_workers() {
 }
 
 #[test]
-fn an_index_is_built_once_per_settings() {
+fn an_index_is_kept_where_that_is_asked_for_and_vectors_and_settings_are_the_same() {
     let Some(mut bench) = Bench::new() else { return };
     let builds = |bench: &Bench| bench.log().iter().filter(|(_, _, words)| words.starts_with("build")).count();
-    assert!(!bench.measure(&["dyad", "fake-20"]).engines[0].reused);
-    assert_eq!(builds(&bench), 2);
-    let again = bench.measure(&["dyad", "fake-20"]);
-    assert_eq!((builds(&bench), again.engines[0].reused, again.engines[1].reused), (2, true, true));
-    assert!((again.engines[1].index.built.build_s - 2.0).abs() < 1e-9, "the time of the first build");
-
-    // An index of an earlier run has a time of its own, and no ratio.
-    assert!(summary(&again)["build_ratio"]["fake-20"].is_null());
-
-    // Another program of ours is another builder, and other scripts of the peers may call theirs in another way.
-    let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
-    job.reuse.program = "other".to_owned();
-    let ready = prepare(&bench.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
-    run(&job, &ready, &|_| {}).unwrap();
-    assert_eq!(builds(&bench), 3);
-    let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
-    job.reuse = Reuse { program: "other".to_owned(), peers_program: "other".to_owned(), ..Reuse::default() };
-    run(&job, &ready, &|_| {}).unwrap();
-    assert_eq!(builds(&bench), 4);
-    let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
-    job.reuse = Reuse { other_programs: true, rebuild: vec!["fake-20".to_owned()], ..Reuse::default() };
-    run(&job, &ready, &|_| {}).unwrap();
-    assert_eq!(builds(&bench), 5);
-    bench.workload.m = 8;
-    bench.measure(&["dyad", "fake-20"]);
-    assert_eq!(builds(&bench), 7);
-}
-
-#[test]
-fn a_name_for_several_builds_all_of_them_again() {
-    let Some(bench) = Bench::new() else { return };
-    let builds = |bench: &Bench| bench.log().iter().filter(|(_, _, words)| words.starts_with("build")).count();
-    bench.measure(&["dyad", "family"]);
-    assert_eq!(builds(&bench), 3);
-    let ready =
-        prepare(&bench.workload, &bench.job(&["dyad"], &Cancellation::new()).cache, &Cancellation::new(), &|_| {})
-            .unwrap();
-    let rebuild = |names: &[&str]| {
-        let mut job = bench.job(&["dyad", "family"], &Cancellation::new());
-        job.reuse.rebuild = names.iter().map(|name| (*name).to_owned()).collect();
-        run(&job, &ready, &|_| {})
+    let measure = |bench: &Bench, keep_indexes: bool| {
+        let job = Job { keep_indexes, ..bench.job(&["dyad", "fake-20"], &Cancellation::new()) };
+        let ready = prepare(&bench.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
+        run(&job, &ready, &|_| {}).unwrap()
     };
-    rebuild(&["family"]).unwrap();
-    assert_eq!(builds(&bench), 5);
-    rebuild(&["fake-30"]).unwrap();
+    fs_err::create_dir_all(bench.dir.path().join("cache")).unwrap();
+    assert!(!measure(&bench, true).engines[0].index.reused);
+    assert_eq!(builds(&bench), 2);
+    let again = measure(&bench, true);
+    assert_eq!((builds(&bench), again.engines.iter().all(|run| run.index.reused)), (2, true));
+    assert!((again.engines[1].index.built.build_s - 2.0).abs() < 1e-9, "the time of the first build");
+    // An index of an earlier run has a time of its own, and no ratio.
+    assert!(again.summary()["build_ratio"]["fake-20"].is_null());
+    measure(&bench, false);
+    assert_eq!(builds(&bench), 4);
+    bench.workload.m = 8;
+    measure(&bench, true);
     assert_eq!(builds(&bench), 6);
-    let error = rebuild(&["fake-40"]).unwrap_err().to_string();
-    assert_eq!(error, "--rebuild fake-40: not among the engines of this run: dyad, fake-20, fake-30");
-    assert_eq!(builds(&bench), 6);
+    fs_err::write(bench.dir.path().join("tiny.toml"), WORKLOAD.replace("n = 120", "n = 121")).unwrap();
+    bench.workload = Workload::read(&bench.dir.path().join("tiny.toml"), None).unwrap();
+    bench.workload.m = 8;
+    measure(&bench, true);
+    assert_eq!(builds(&bench), 8, "of other vectors");
 }
 
 #[test]
@@ -296,11 +272,8 @@ fn an_interrupt_while_vectors_are_made_is_seen() {
     cancel.cancel();
     let Some(bench) = Bench::new() else { return };
     let cache = bench.job(&["dyad"], &Cancellation::new()).cache;
-    let stopped = |cache: &Path| prepare(&bench.workload, cache, &cancel, &|_| {}).unwrap_err();
-    assert!(matches!(stopped(&cache), Error::Interrupted));
-    // With the vectors there, but not their neighbours.
-    prepare(&bench.workload, &cache, &Cancellation::new(), &|_| {}).unwrap();
-    assert!(matches!(stopped(&cache), Error::Interrupted));
+    fs_err::create_dir_all(&cache).unwrap();
+    assert!(matches!(prepare(&bench.workload, &cache, &cancel, &|_| {}), Err(Error::Interrupted)));
 }
 
 #[test]
@@ -340,5 +313,5 @@ fn a_program_that_is_not_there_is_named() {
     assert_eq!(names(&measured), ["dyad"]);
     let (_, error) = &measured.failures[0];
     assert!(error.starts_with("fake-20: cannot start `/nowhere/python`: ") && error.contains("--python"), "{error}");
-    assert_eq!(summary(&measured)["ratios"], json!({}));
+    assert_eq!(measured.summary()["ratios"], json!({}));
 }

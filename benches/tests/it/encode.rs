@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use dyad_bench::encode::{Encode, Job, Measured, Workload};
-use dyad_bench::harness::{Error, Programs, run, summary};
+use dyad_bench::error::Error;
+use dyad_bench::harness::{Programs, run};
 use dyad_command::Cancellation;
 use serde_json::json;
 use tempfile::TempDir;
@@ -78,7 +79,8 @@ impl Bench {
         ];
         fs_err::write(path("b.jsonl"), corpus(&long)).unwrap();
         fs_err::write(path("tiny.toml"), WORKLOAD).unwrap();
-        let workload = Workload::read(&path("tiny.toml"), None, None).unwrap();
+        let mut workload = Workload::read(&path("tiny.toml"), None, None).unwrap();
+        workload.threads = 2;
         Some(Self { dir, workload })
     }
 
@@ -94,7 +96,6 @@ impl Bench {
             workload: &self.workload,
             engines: engines.iter().map(|&name| name.to_owned()).collect(),
             device: "cpu".to_owned(),
-            threads: 2,
             programs: Programs { ours: script.clone(), python: PathBuf::from("python3"), peers: script },
             cache,
             deadline: Duration::from_secs(8),
@@ -161,24 +162,24 @@ fn passes_are_interleaved_with_the_limit_and_every_shape_has_its_own_processes()
 fn known_speed_gives_known_figures() {
     let Some(bench) = Bench::new() else { return };
     let measured = bench.measure(&["dyad", "fake-20", "fake-bf16-40"]);
-    let summary = summary(&measured);
+    let summary = measured.summary();
     let figure = |path: &str| summary.pointer(path).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN);
     let near = |path: &str, expected: f64| assert!((figure(path) - expected).abs() < 1e-6, "{path}: {}", figure(path));
     for shape in ["mixed", "passages-8"] {
-        near(&format!("/ratios/fake-20/{shape}"), 2.0);
-        near(&format!("/ratios/fake-bf16-40/{shape}"), 4.0);
+        near(&format!("/ratios/dyad/fake-20/{shape}"), 2.0);
+        near(&format!("/ratios/dyad/fake-bf16-40/{shape}"), 4.0);
         near(&format!("/engines/dyad/{shape}/texts_per_s"), 100.0);
         near(&format!("/engines/fake-20/{shape}/padding_share"), 0.5);
         near(&format!("/engines/fake-20/{shape}/smallest_cosine"), 1.0);
         near(&format!("/engines/fake-20/{shape}/peak_bytes"), 20e6);
     }
-    near("/matmul_gflops", 100.0);
-    near("/matmul_gflops_bf16", 400.0);
+    near("/engines/dyad/mixed/matmul_gflops", 100.0);
+    near("/engines/fake-bf16-40/mixed/matmul_gflops", 400.0);
     // Passages have exactly 8 tokens and need a model that reads so many; 8 x (2 x (4 x 16 + 2 x 32)) + 4 x 64 x 4 each.
-    near("/shapes/passages-8/tokens", 32.0);
-    near("/shapes/passages-8/max_tokens", 8.0);
-    near("/shapes/mixed/max_tokens", 7.0);
-    near("/shapes/passages-8/flops", 4.0 * 3072.0);
+    near("/engines/dyad/passages-8/tokens", 32.0);
+    near("/engines/dyad/passages-8/max_tokens", 8.0);
+    near("/engines/dyad/mixed/max_tokens", 7.0);
+    near("/engines/dyad/passages-8/flops", 4.0 * 3072.0);
     near("/engines/fake-20/passages-8/share_of_matmul", 4.0 * 3072.0 / (4.0 * 0.020) / 100e9);
     near("/engines/fake-bf16-40/passages-8/share_of_matmul", 4.0 * 3072.0 / (4.0 * 0.040) / 400e9);
 }
@@ -199,8 +200,11 @@ fn an_engine_that_fails_leaves_the_others_measured() {
     );
     assert_eq!(said("refuses-20"), "refuses-20: `open`: this model does not suit me");
     assert_eq!(said("lies-20"), "lies-20: reply to `describe`: expected lies-20, got someone-else");
-    assert_eq!(said("short-20"), "short-20: reply to `encode`: expected 32 tokens, got 31");
-    assert_eq!(said("fewer-20"), "fewer-20: reply to `encode`: expected 4 vectors, got 3");
+    assert_eq!(said("short-20"), "short-20: reply to `encode`: expected 32 tokens, got 31 tokens");
+    assert_eq!(
+        said("fewer-20"),
+        "fewer-20: reply to `encode`: expected 4 vectors of 2 values, got 3 vectors of 2 values"
+    );
     assert_eq!(said("hangs-20"), "hangs-20: no answer to `encode` within 8 s; the worker was killed");
     assert_eq!(measured.failed().len(), 6);
 }
@@ -212,8 +216,8 @@ fn without_the_limit_there_are_no_shares() {
     let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
     job.programs.python = PathBuf::from("/nowhere/python");
     let measured = run::<Encode>(&job, &|_| {}).unwrap();
-    let summary = summary(&measured);
-    assert!(summary["matmul_gflops"].is_null() && summary["engines"]["dyad"]["mixed"]["share_of_matmul"].is_null());
+    let summary = measured.summary();
+    assert!(summary["engines"]["dyad"]["mixed"]["share_of_matmul"].is_null());
     assert!((summary["engines"]["dyad"]["mixed"]["texts_per_s"].as_f64().unwrap() - 100.0).abs() < 1e-6);
     for engine in ["matmul", "fake-20"] {
         let error = summary["failures"][engine]["mixed"].as_str().unwrap();

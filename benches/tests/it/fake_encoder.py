@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A worker of `dyad-bench encode` whose speed and vectors are known: a text's vector says its length and its first letter.
 
-Called as `fake_encoder.py --engine NAME` or `fake_encoder.py encode-worker --engine NAME`. The pace is in the name: `fake-20`
+Called as `fake_encoder.py --engine NAME` or `fake_encoder.py worker encode --engine NAME`. The pace is in the name: `fake-20`
 takes 20 ms per text, `dyad` 10. Names also say how to misbehave: `dies`, `hangs`, `refuses`, `lies`, `short`, `turned`,
 `fewer`. Every request is noted in `encode-log` beside this file, with the threads that OpenMP was given.
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A worker whose recall and speed are known: with the value v it finds the first v of k true neighbours in v times its own pace.
 
-Called as `fake_worker.py --engine NAME` or `fake_worker.py ann-worker --engine NAME`. The pace is in the name: `fake-20` takes
+Called as `fake_worker.py --engine NAME` or `fake_worker.py worker ann --engine NAME`. The pace is in the name: `fake-20` takes
 20 ms times v; `dyad` takes 10. Names also say how to misbehave: `dies`, `hangs`, `refuses`, `chatters`, `lies`, `strays`,
 `omits`, `family`. Every request is noted in `log` beside this file.
 """

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use dyad_bench::quality::{METRICS, Mode, measure, write_table};
+use dyad_bench::quality::{METRICS, Mode, measure};
 use dyad_corpus::metrics::{Average, Metric, evaluate};
 use dyad_corpus::run;
 use tempfile::tempdir;
@@ -52,7 +52,7 @@ async fn figures_runs_and_loss_follow_from_the_answers() {
         mean(walked),
         mean(|n| walked(n) * gain(n)),
     ];
-    for (index, metric) in METRICS.iter().enumerate() {
+    for (index, (metric, ..)) in METRICS.iter().enumerate() {
         assert_close(exact.means[index], expected_exact[index], &format!("dense exact {metric}"));
         assert_close(dense.means[index], expected_dense[index], &format!("dense {metric}"));
         assert_close(bm25.means[index], 0.5, &format!("bm25 {metric}: half of the questions have no hit and count 0"));
@@ -75,7 +75,7 @@ async fn figures_runs_and_loss_follow_from_the_answers() {
     // A run read again gives the very same figures: scores come back bit by bit.
     for row in &report.rows {
         let read = run::read(&row.run).unwrap();
-        let again = evaluate(&read, &judged.qrels, &METRICS, Average::Complete);
+        let again = evaluate(&read, &judged.qrels, &METRICS.map(|(metric, ..)| metric), Average::Complete);
         assert_eq!(again.means, row.means, "{}", row.system);
     }
     let bm25_run = run::read(&bm25.run).unwrap();
@@ -128,7 +128,7 @@ async fn a_table_and_json_say_the_same() {
         row.queries_per_s = 1234.56;
     }
     let mut table = Vec::new();
-    write_table(&mut table, &report).unwrap();
+    report.write_table(&mut table).unwrap();
     // The figures by Python: mean over n in range(150) of 1/(n%4+1), n%4==0, 1/log2(n%4+2), each times n%5!=0 for dense.
     let table = String::from_utf8(table).unwrap().replace(folder.path().to_str().unwrap(), "DATA");
     assert_eq!(

@@ -2,7 +2,8 @@
 
 use std::sync::Mutex;
 
-use dyad_bench::quality::{Error, Judged, Mode, measure};
+use dyad_bench::error::Error;
+use dyad_bench::quality::{Judged, Mode, measure};
 use dyad_proto::v1;
 use tempfile::tempdir;
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dyad_bench::quality::{Job, Judged, Mode, systems};
+use dyad_bench::quality::{Job, Judged, Mode};
 use dyad_proto::client::{ClientConfig, SearcherClient};
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::searcher_server::{Searcher, SearcherServer};
@@ -186,6 +186,6 @@ pub(crate) fn prepare(folder: &Path, modes: &[Mode]) -> (Judged, Job) {
     write_folder(folder);
     let run_dir = folder.join("runs");
     fs_err::create_dir_all(&run_dir).unwrap();
-    let job = Job { systems: systems(modes), run_dir, k: 100, concurrency: 4, drop_identical_ids: false };
+    let job = Job { modes: modes.to_vec(), run_dir, k: 100, concurrency: 4, drop_identical_ids: false };
     (Judged::read(folder, "test").unwrap(), job)
 }

@@ -47,8 +47,8 @@ fn a_run_writes_everything_and_prints_the_table() {
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("small: steps with 4 pairs"), "{table}");
     let summary = summary(dir.path());
-    assert_eq!(summary["time_ratios"], json!({}), "no peers, no ratios");
-    let figures = &summary["shapes"]["small"]["engines"]["dyad"];
+    assert_eq!(summary["ratios"], json!({}), "no peers, no ratios");
+    let figures = &summary["engines"]["dyad"]["small"];
     assert_eq!(figures["seconds"].as_array().unwrap().len(), 2);
     let losses: Vec<f64> = serde_json::from_value(figures["losses"].clone()).unwrap();
     // Four answers, so far from decided.
@@ -69,14 +69,17 @@ fn peers_are_compared_with_the_first_engine() {
     let output = bench(&[&arguments[..], &["--engines", "fake-40,fake-10,short,dies"]].concat(), dir.path());
     assert_eq!(output.status.code(), Some(1));
     let summary = summary(dir.path());
-    let shape = &summary["shapes"]["small"];
+    let of = |engine: &str| &summary["engines"][engine]["small"];
     let near = |value: &Value, expected: f64| (value.as_f64().unwrap() - expected).abs() < 1e-9;
-    assert!(near(&shape["engines"]["fake-40"]["step_ms"], 40.0) && near(&shape["engines"]["fake-10"]["step_ms"], 10.0));
-    assert!(near(&shape["engines"]["fake-10"]["padding_share"], 0.5));
-    assert!(near(&shape["engines"]["fake-40"]["loss_difference"], 0.0));
-    assert!(near(&shape["engines"]["fake-10"]["loss_difference"], 0.75), "{shape}");
-    assert!(shape["failures"]["short"].as_str().unwrap().contains("tokens, as the first engine"), "{shape}");
-    assert!(shape["failures"]["dies"].as_str().unwrap().contains("out of luck"), "{shape}");
+    assert!(near(&of("fake-40")["step_ms"], 40.0) && near(&of("fake-10")["step_ms"], 10.0));
+    assert!(near(&of("fake-10")["padding_share"], 0.5));
+    assert!(near(&of("fake-40")["loss_difference"], 0.0));
+    assert!(near(&of("fake-10")["loss_difference"], 0.75), "{summary:#}");
+    assert!(
+        summary["failures"]["short"]["small"].as_str().unwrap().contains("reply to `steps`: expected "),
+        "{summary:#}"
+    );
+    assert!(summary["failures"]["dies"]["small"].as_str().unwrap().contains("out of luck"), "{summary:#}");
 }
 
 #[test]
@@ -116,10 +119,10 @@ fn our_steps_are_those_of_sentence_transformers() {
     let engines = ["--engines", "dyad,sentence-transformers,sentence-transformers-no-dropout"];
     let output = bench(&[&arguments[..], &engines].concat(), dir.path());
     assert!(output.status.success(), "{output:?}");
-    let engines = &summary(dir.path())["shapes"]["small"]["engines"];
-    let off = |name: &str| engines[name]["loss_difference"].as_f64().unwrap();
+    let engines = &summary(dir.path())["engines"];
+    let off = |name: &str| engines[name]["small"]["loss_difference"].as_f64().unwrap();
     // The second loss comes after a step at a rate that moves it.
     assert!(off("sentence-transformers-no-dropout") < 1e-4, "{engines:#}");
     assert!(off("sentence-transformers") > 1e-3, "dropout is on: {engines:#}");
-    assert!(engines["sentence-transformers"]["padding_share"].as_f64().unwrap() > 0.0);
+    assert!(engines["sentence-transformers"]["small"]["padding_share"].as_f64().unwrap() > 0.0);
 }

@@ -1,8 +1,8 @@
 //! A small synthetic measurement whose ratios can be worked out by hand.
 
-use crate::ann::cache::Record;
-use crate::ann::measured::{EngineRun, Measured, MemoryOverTime, Point};
+use crate::ann::measured::{EngineRun, Index, Measured, MemoryOverTime, Point};
 use crate::ann::protocol::{Built, Described, More};
+use crate::ann::workload::Workload;
 use crate::harness::Memory;
 use crate::harness::tests::{machine, run_info};
 
@@ -31,40 +31,34 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
             settings: "f32, made up".to_owned(),
             more: More { sweep: "ef".to_owned(), defaults: vec![10], variants: Vec::new() },
         },
-        index: Record {
+        index: Index {
             made_from: String::new(),
-            program: String::new(),
             built: Built { build_s, index_bytes: megabytes * 1_000_000 },
-            at: 0,
+            reused: false,
         },
-        reused: false,
         open_ms: 1.5,
         first_query_us: 80.0,
         points: points.iter().enumerate().map(point).collect(),
-        memory: Some(MemoryOverTime {
+        memory: MemoryOverTime {
             baseline: memory(10),
             opened: memory(20),
             served: memory(30 + megabytes),
             evicted: memory(10 + megabytes),
             evicted_pass: memory(12 + megabytes),
-        }),
+        },
     }
 }
 
 /// dyad and hnswlib, three points each.
 pub(in crate::ann) fn measured() -> Measured {
     Measured {
-        workload: "fixture".to_owned(),
-        metric: "ip",
+        workload: toml::from_str::<Workload>(
+            "name = \"fixture\"\nmetric = \"ip\"\nthreads = 2\nrepeats = 3\n[data]\nhdf5 = \"fixture.hdf5\"\n",
+        )
+        .unwrap(),
         rows: 1_000,
         dim: 8,
         queries: 1_000,
-        k: 10,
-        m: 16,
-        ef_construction: 200,
-        threads: 2,
-        repeats: 3,
-        targets: vec![0.95, 0.97, 0.99],
         engines: vec![
             // 10,000, 1,000 and 100 queries per second.
             engine("dyad", &[(0.94, 0.1), (0.96, 1.0), (0.98, 10.0)], 2.0, 5),

@@ -74,21 +74,17 @@ impl Engine for Dyad {
     }
 
     fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>> {
-        Ok(Box::new(Index { shard: DenseShard::open(&dir.join(DENSE_FILE))? }))
+        Ok(Box::new(DenseShard::open(&dir.join(DENSE_FILE))?))
     }
 }
 
-struct Index {
-    shard: DenseShard,
-}
-
-impl Opening for Index {
+impl Opening for DenseShard {
     fn dim(&self) -> usize {
-        self.shard.header().dim as usize
+        self.header().dim as usize
     }
 
     fn search(&self, query: &[f32], value: usize, out: &mut [i32]) {
-        let found = self.shard.search(query, &SearchParams::new(out.len(), value));
+        let found = DenseShard::search(self, query, &SearchParams::new(out.len(), value));
         for (hit, out) in found.hits.iter().zip(out) {
             // Row and node are the same number: the builder keeps the order.
             *out = hit.node as i32;
@@ -97,7 +93,7 @@ impl Opening for Index {
 
     fn search_batch(&self, queries: &[&[f32]], k: usize, value: usize, out: &mut [i32]) {
         let params = SearchParams::new(k, value);
-        self.shard.search_batch(queries, &params, |number, found| {
+        DenseShard::search_batch(self, queries, &params, |number, found| {
             let out = out.get_mut(number * k..(number + 1) * k).unwrap_or_default();
             for (hit, out) in found.hits.iter().zip(out) {
                 *out = hit.node as i32;
@@ -106,6 +102,6 @@ impl Opening for Index {
     }
 
     fn evict(&self) {
-        self.shard.evict_vectors();
+        self.evict_vectors();
     }
 }

@@ -13,16 +13,15 @@ mod hnsw_rs;
 mod search;
 
 use std::io::{BufRead, Write};
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use self::engine::{Engine, Opening};
-use super::protocol::{Built, Prepared, Request, Searched};
+use super::protocol::{Built, Prepared, Request};
 use crate::dataset::{Matrix, npy};
-use crate::harness::{self, Opened};
+use crate::harness::{self, Opened, files_under};
 
 /// Engines that this binary holds.
 pub(crate) const ENGINES: [&str; 2] = ["dyad", "hnsw_rs"];
@@ -53,7 +52,8 @@ impl Worker {
                 let base = npy::read_vectors(&job.base)?;
                 fs_err::create_dir_all(&job.dir)?;
                 let build_s = self.engine.build(&job, &base)?;
-                json!(Built { build_s, index_bytes: bytes_under(&job.dir)? })
+                let sizes = files_under(&job.dir)?.into_iter().map(|file| Ok(fs_err::metadata(file)?.len()));
+                json!(Built { build_s, index_bytes: sizes.sum::<anyhow::Result<u64>>()? })
             }
             Request::Open { dir } => {
                 // A second `open` measures opening alone, not closing the first.
@@ -75,12 +75,13 @@ impl Worker {
                     bail!("queries of {} values, but vectors of {}", queries.dim(), index.dim());
                 }
                 let (how, least) = ((threads, mode), Duration::from_millis(least_ms.into()));
-                let found = search::search(index, (queries, *k), value as usize, how, least, &mut self.pool)?;
-                npy::write_ids(&out, *k, &found.ids)?;
+                let (ids, latencies_us, searched) =
+                    search::search(index, (queries, *k), value as usize, how, least, &mut self.pool)?;
+                npy::write_ids(&out, *k, &ids)?;
                 if let Some(path) = latencies {
-                    npy::write_f64(&path, &found.latencies_us)?;
+                    npy::write_f64(&path, &latencies_us)?;
                 }
-                json!(Searched { seconds: found.seconds, rounds: found.rounds })
+                json!(searched)
             }
             Request::Evict => {
                 self.index.as_deref().context("`evict` before `open`")?.evict();
@@ -89,21 +90,4 @@ impl Worker {
         };
         Ok(reply)
     }
-}
-
-/// Bytes of all files under a directory.
-fn bytes_under(dir: &Path) -> anyhow::Result<u64> {
-    let mut pending: Vec<PathBuf> = vec![dir.to_owned()];
-    let mut bytes = 0;
-    while let Some(dir) = pending.pop() {
-        for entry in fs_err::read_dir(dir)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                pending.push(entry.path());
-            } else {
-                bytes += entry.metadata()?.len();
-            }
-        }
-    }
-    Ok(bytes)
 }

@@ -7,27 +7,15 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::engine::Opening;
-use crate::ann::protocol::Mode;
+use crate::ann::protocol::{Mode, Searched};
 use crate::dataset::Matrix;
 
 /// Queries that one task carries.
 const TASK: usize = 16;
 
-/// Hits and times.
-#[derive(Debug)]
-pub(super) struct Found {
-    /// `k` per query, padded with -1.
-    pub(super) ids: Vec<i32>,
-    /// One per query; empty with mode `batch`.
-    pub(super) latencies_us: Vec<f64>,
-    /// Wall time of all queries once.
-    pub(super) seconds: f64,
-    /// How often they were searched for.
-    pub(super) rounds: u32,
-}
-
 /// Searches for all queries: with one call per query, each timed; or with batch calls again and again until `least` has passed, which
 /// evens out other load of the machine. `pool` keeps its threads, and what they cache, between searches, as a server does.
+/// Gives `k` ids per query, padded with -1, and microseconds per query, none with batch calls.
 pub(super) fn search(
     index: &dyn Opening,
     (queries, k): (&Matrix, usize),
@@ -35,7 +23,7 @@ pub(super) fn search(
     (threads, mode): (usize, Mode),
     least: Duration,
     pool: &mut Option<ThreadPool>,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<(Vec<i32>, Vec<f64>, Searched)> {
     let mut ids = vec![-1; queries.len() * k];
     let mut latencies_us = Vec::new();
     let all: Vec<&[f32]> = queries.rows().collect();
@@ -62,7 +50,7 @@ pub(super) fn search(
         rounds += 1;
     }
     let seconds = started.elapsed().as_secs_f64() / f64::from(rounds);
-    Ok(Found { ids, latencies_us, seconds, rounds })
+    Ok((ids, latencies_us, Searched { seconds, rounds }))
 }
 
 #[cfg(test)]
@@ -93,8 +81,8 @@ mod tests {
         for (mode, count) in [(Mode::Batch, 1), (Mode::Batch, 2), (Mode::Each, 1)] {
             for least in [Duration::ZERO, Duration::from_millis(5)] {
                 let index = Counts::default();
-                let found = search(&index, (&queries, 3), 7, (count, mode), least, &mut pool).unwrap();
-                assert_eq!(found.ids, [7; 37 * 3]);
+                let (ids, _, found) = search(&index, (&queries, 3), 7, (count, mode), least, &mut pool).unwrap();
+                assert_eq!(ids, [7; 37 * 3]);
                 assert_eq!(index.0.into_inner(), 37 * found.rounds);
                 if mode == Mode::Each || least.is_zero() {
                     assert_eq!(found.rounds, 1);

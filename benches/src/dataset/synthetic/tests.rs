@@ -26,8 +26,9 @@ fn written(parameters: &Synthetic, threads: usize, ending: &str) -> (Matrix, Mat
     pool.install(|| {
         let advance = |rows| {
             count.fetch_add(rows, std::sync::atomic::Ordering::Relaxed);
+            Ok(())
         };
-        write(parameters, &base, &queries, &advance, &dyad_command::Cancellation::new()).unwrap();
+        parameters.write(&base, &queries, &advance).unwrap();
     });
     assert_eq!(count.into_inner(), parameters.n + parameters.queries);
     (read_vectors(&base).unwrap(), read_vectors(&queries).unwrap())
@@ -53,18 +54,19 @@ fn clustered_rows_have_unit_length_and_clusters_of_zipf_sizes() {
         let length = row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
         assert!((length - 1.0).abs() < 1e-5);
     }
-    let shape = Shape::new(&parameters);
+    let clusters = Clusters::new(&parameters);
+    let cluster_of = |row: u64| clusters.sample(&mut stream_of(parameters.seed, row));
     let mut sizes = vec![0usize; 40];
     for row in 0..3_000 {
-        sizes[shape.cluster_of(row)] += 1;
+        sizes[cluster_of(row)] += 1;
     }
     // The largest of 40 clusters holds 1 / H(40) = 23.4 % of the rows, the second half of that.
     assert!((600..800).contains(&sizes[0]) && (280..420).contains(&sizes[1]), "{sizes:?}");
     // Neighbours share a cluster far more often than chance would have it.
     let queries = Matrix::new(64, base.values()[..50 * 64].to_vec());
-    let (found, _) = exact(&base, &queries, 5, crate::dataset::Metric::Ip);
+    let (found, _) = exact(&base, &queries, 5, Metric::Ip, &dyad_command::Cancellation::new()).unwrap();
     let same = |query: usize| {
-        found.row(query).iter().filter(|id| shape.cluster_of(u64::from(**id)) == shape.cluster_of(query as u64)).count()
+        found.row(query).iter().filter(|id| cluster_of(u64::from(**id)) == cluster_of(query as u64)).count()
     };
     assert!((0..50).map(same).sum::<usize>() > 200);
 }
@@ -112,7 +114,7 @@ fn parameters_that_make_no_data_are_refused_by_name() {
         (Synthetic { noise: f64::NAN, ..good }, "noise"),
         (Synthetic { spread: -1.0, ..good }, "spread"),
     ] {
-        let error = parameters.check().unwrap_err().to_string();
+        let error = parameters.check().unwrap_err();
         assert!(error.starts_with(&format!("synthetic data: `{field}`: expected ")), "{error}");
     }
 }

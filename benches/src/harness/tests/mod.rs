@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::run_info::{Conditions, Machine, RunInfo};
 use super::serve::{Described, Memory};
-use super::task::{EngineRun, Measured, Passes, ShapeRun, Task};
+use super::task::{EngineRun, Measured, ShapeRun, Task};
 
 /// No machine at all.
 pub(crate) fn machine() -> Machine {
@@ -60,7 +60,10 @@ pub(crate) fn engine<T: Task>(
     let (engine, version, settings) = (name.to_owned(), "1".to_owned(), "made up, for tests".to_owned());
     EngineRun {
         described: Described { engine, version, settings, more },
-        passes: Passes { open_ms: 12.0, seconds: seconds.to_vec(), baseline, served },
+        open_ms: 12.0,
+        seconds: seconds.to_vec(),
+        baseline,
+        served,
         point,
     }
 }

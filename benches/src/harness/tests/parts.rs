@@ -2,19 +2,48 @@
 
 use std::path::Path;
 
-use super::super::error::Error;
 use super::super::files::*;
 use super::super::output::*;
 use super::super::run_info::day;
 use super::super::runner::{EngineSession, Runner};
 use super::super::serve::own_bytes;
+use super::lines;
+use crate::error::Error;
+use serde_json::{Value, json};
 
 #[test]
-fn fields_with_commas_and_quotes_are_quoted() {
+fn rows_are_written_in_order_with_quotes_where_needed_and_without_lists() {
+    let columns: [Figure<f64>; 5] = [
+        ("name", |_| json!("say \"x\", twice")),
+        ("value", |value| json!(value)),
+        ("list", |value| json!([value])),
+        ("none", |_| Value::Null),
+        ("count", |_| json!(3)),
+    ];
+    let written = lines(|out| write_csv(out, &[row(&columns, &0.5), row(&columns, &1e-7)]));
     assert_eq!(
-        (field("ef"), field("a, b"), field("say \"x\"")),
-        ("ef".into(), "\"a, b\"".into(), "\"say \"\"x\"\"\"".into())
+        written,
+        ["name,value,none,count", "\"say \"\"x\"\", twice\",0.5,,3", "\"say \"\"x\"\", twice\",1e-7,,3"]
     );
+    assert!(lines(|out| write_csv(out, &[])).is_empty());
+}
+
+#[test]
+fn figures_are_shown_for_people() {
+    for (show, value, expected) in [
+        (Show::Decimals(2), json!(1.234), "1.23"),
+        (Show::Megabytes, json!(2_500_000), "2.5"),
+        (Show::Percent, json!(0.25), "25.0 %"),
+        (Show::Power, json!(0.000_123), "1.2e-4"),
+        (Show::Times, json!(2.0), "2.00x"),
+        (Show::Times, Value::Null, "-"),
+        (Show::Note, json!("batch 7"), "  (batch 7)"),
+        (Show::Note, json!(""), ""),
+    ] {
+        assert_eq!(show.text(&value), expected, "{show:?}");
+    }
+    let line = lines(|out| write_line(out, 4, "a", ["1", ""]));
+    assert_eq!(line, ["a              1"]);
 }
 
 #[test]
@@ -33,23 +62,6 @@ fn lines_are_read_as_they_were_written() {
     write_lines(&path, &pairs).unwrap();
     assert_eq!(fs_err::read_to_string(&path).unwrap(), "[\"q0\",\"a\\n0\"]\n[\"q1\",\"\"]\n");
     assert_eq!(read_lines::<(String, String)>(&path).unwrap(), pairs);
-}
-
-#[test]
-fn every_script_of_the_peers_counts_and_nothing_else() {
-    let dir = tempfile::tempdir().unwrap();
-    let (script, folder) = (dir.path().join("ann.py"), dir.path().join("ann"));
-    assert_eq!(program_hash(&script), "");
-    fs_err::write(&script, "a").unwrap();
-    let alone = program_hash(&script);
-    fs_err::create_dir(&folder).unwrap();
-    fs_err::write(folder.join("hnsw.py"), "b").unwrap();
-    let with_one = program_hash(&script);
-    fs_err::write(folder.join("hnsw.pyc"), "c").unwrap();
-    assert_eq!(program_hash(&script), with_one);
-    fs_err::write(folder.join("hnsw.py"), "d").unwrap();
-    let changed = program_hash(&script);
-    assert!(!alone.is_empty() && alone != with_one && with_one != changed);
 }
 
 #[test]
@@ -78,10 +90,22 @@ fn files_are_found_in_order_and_names_are_plain() {
     assert_eq!(find(Path::new("x"), &beside, Some(&other)), Ok(other.join("x")));
     fs_err::write(beside.join("x"), "").unwrap();
     assert_eq!(find(Path::new("x"), &beside, Some(&other)), Ok(beside.join("x")));
-    assert!(plain_name("name", "a-b_c.1").is_ok());
-    for name in ["", "a/b", "a b"] {
-        assert!(plain_name("name", name).unwrap_err().contains("`name`: expected letters"));
+    assert!(plain_names("name", ["a-b_c.1", "d"]).is_ok());
+    for (names, expected) in [
+        (&[""][..], "expected letters"),
+        (&["a/b"], "expected letters"),
+        (&["a b"], "expected letters"),
+        (&["a", "a"], "expected each name once, got `a` twice"),
+        (&[], "expected at least one"),
+    ] {
+        let error = plain_names("name", names.iter().copied()).unwrap_err();
+        assert!(error.starts_with("`name`: ") && error.contains(expected), "{error}");
     }
+    fs_err::create_dir(other.join("inner")).unwrap();
+    fs_err::write(other.join("inner/y"), "").unwrap();
+    let mut files = files_under(&other).unwrap();
+    files.sort();
+    assert_eq!(files, [other.join("inner/y"), other.join("x")]);
 }
 
 impl EngineSession for &str {

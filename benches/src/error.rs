@@ -4,43 +4,52 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use dyad_command::Cancellation;
+use dyad_files::npy::NpyError;
+use dyad_proto::client::ClientError;
 
-use crate::dataset;
-
-/// Why a run, or an engine's part in it, failed.
+/// Why a run, or an engine's part in it, failed. No figures come out of half a measurement.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum Error {
-    /// A workload, a record, a plot or another file that cannot be used; the problem says what would be right.
+    /// A workload, vectors, a record or another file that cannot be used; the problem says what would be right.
     #[error("`{}`: {problem}", .path.display())]
     File { path: PathBuf, problem: String },
     /// An engine's worker could not be started, was late, ended, refused, or answered what the protocol does not allow.
     #[error("{engine}: {problem}")]
     Engine { engine: String, problem: String },
-    /// A flag names an engine that is not measured.
-    #[error("{flag} {name}: not among the engines of this run: {known}")]
-    NotInRun { flag: &'static str, name: String, known: String },
-    /// Another run uses the work directory.
-    #[error("`{}` is in use by process {holder}: wait for it to end, or give another folder with --cache", .path.display())]
-    CacheInUse { path: PathBuf, holder: String },
+    /// Flags or parameters that make no run, or a server whose answers cannot be measured.
+    #[error("{0}")]
+    Refused(String),
     /// Ctrl-C or SIGTERM.
     #[error("interrupted")]
     Interrupted,
-    /// The data.
+    /// Questions, judgements or a run that cannot be read or written.
     #[error(transparent)]
-    Data(dataset::Error),
+    Corpus(#[from] dyad_corpus::Error),
+    /// The server cannot be reached, or refused.
+    #[error(transparent)]
+    Client(Box<ClientError>),
     /// Reading or writing failed; the message names the file.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
-/// A result of this module.
+/// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-impl From<dataset::Error> for Error {
-    fn from(error: dataset::Error) -> Self {
-        if matches!(error, dataset::Error::Cancelled) { Self::Interrupted } else { Self::Data(error) }
+impl From<NpyError> for Error {
+    fn from(error: NpyError) -> Self {
+        match error {
+            NpyError::Malformed { path, part, expected, got } => Self::malformed(&path, part, expected, got),
+            NpyError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
+impl From<ClientError> for Error {
+    fn from(error: ClientError) -> Self {
+        Self::Client(Box::new(error))
     }
 }
 
@@ -48,6 +57,11 @@ impl Error {
     /// A file that cannot be used.
     pub(crate) fn file(path: &Path, problem: impl Display) -> Self {
         Self::File { path: path.to_owned(), problem: problem.to_string() }
+    }
+
+    /// A file with a field that is not as it should be.
+    pub(crate) fn malformed(path: &Path, field: impl Display, expected: impl Display, got: impl Display) -> Self {
+        Self::file(path, format!("{field}: expected {expected}, got {got}"))
     }
 
     /// A record of an earlier run that cannot be used.
