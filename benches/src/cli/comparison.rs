@@ -50,7 +50,7 @@ pub(super) struct Shared<C: Comparison> {
     pub(super) workload: PathBuf,
     #[arg(long, value_delimiter = ',', help = C::ENGINES)]
     engines: Vec<String>,
-    /// Timed passes, in place of the workload's; of `ann` those on one thread.
+    /// Timed passes, in place of the workload's.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     repeats: Option<u16>,
     /// Also write the rows to the comparison's folder under benches/records, or to this one, under names of workload, day and revision.
