@@ -26,6 +26,16 @@ pub(super) struct Serve {
     /// Serve this generation until the next reload, whatever `CURRENT` says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
+    /// Look at `CURRENT` every so many seconds (1 where none are given), and serve the generation that it names, as `admin reload` does.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        default_missing_value = "1",
+        value_parser = clap::value_parser!(u64).range(1..=86_400),
+        conflicts_with = "generation"
+    )]
+    watch: Option<u64>,
     /// Requests in flight at once; more are refused with `RESOURCE_EXHAUSTED`. A question of a batch counts as one; batches
     /// and streams take at most a quarter, and queue for it.
     #[arg(long, default_value_t = 512)]
@@ -77,7 +87,15 @@ impl Serve {
             connections: self.max_connections,
             ..ServerConfig::default()
         };
-        super::super::service::serve(listener, Arc::new(engine), shutdown, config).await?;
+        let engine = Arc::new(engine);
+        let served = super::super::service::serve(listener, Arc::clone(&engine), shutdown, config);
+        match self.watch {
+            None => served.await?,
+            Some(seconds) => tokio::select! {
+                ended = served => ended?,
+                () = engine.follow(Duration::from_secs(seconds)) => {}
+            },
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

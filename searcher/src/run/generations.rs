@@ -1,4 +1,5 @@
-//! Reload, rollback and verification. Reload and rollback complete what they have begun, also where the caller leaves.
+//! Reload, rollback, `CURRENT` followed, and verification. Reload and rollback complete what they have begun, also where the caller
+//! leaves.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +14,9 @@ use super::checksums;
 use super::engine::{Engine, check_model};
 use crate::error::{Error, Result};
 
+/// Until a generation that could not be served is tried again.
+const RETRY: Duration = Duration::from_mins(1);
+
 impl Engine {
     /// Opens the generation that `CURRENT` names and serves it; returns the old and the new number.
     pub async fn reload(self: &Arc<Self>) -> Result<(u64, u64)> {
@@ -22,6 +26,33 @@ impl Engine {
             Ok(snapshot)
         })
         .await
+    }
+
+    /// Looks at `CURRENT` again and again, `pause` after it has last looked, and serves the generation that it names; ends only by being
+    /// dropped. What is served stays where that generation cannot be: it is logged once and tried again after a minute, or when `CURRENT`
+    /// names another. A directory that cannot be read is for `Status` to tell.
+    pub async fn follow(self: &Arc<Self>, pause: Duration) {
+        let mut refused: Option<(u64, Instant)> = None;
+        loop {
+            tokio::time::sleep(pause).await;
+            let index = self.index.clone();
+            let read = tokio::task::spawn_blocking(move || manifest::current_generation(&index));
+            let Ok(Ok(Some(generation))) = read.await else { continue };
+            let recent = |(other, at): (u64, Instant)| other == generation && at.elapsed() < RETRY;
+            if generation == self.snapshot().manifest().generation || refused.is_some_and(recent) {
+                continue;
+            }
+            refused = match self.reload().await {
+                Ok(_) => None,
+                Err(error) => {
+                    let logged = refused.is_some_and(|(other, _)| other == generation);
+                    if !logged {
+                        tracing::error!(generation, %error, "CURRENT names a generation that cannot be served");
+                    }
+                    Some((generation, Instant::now()))
+                }
+            };
+        }
     }
 
     /// Points `CURRENT` at a generation and serves it; returns the old and the new number.

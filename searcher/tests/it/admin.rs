@@ -66,6 +66,38 @@ async fn cancelled_rollbacks_leave_the_pointer_and_the_served_together() {
     }
 }
 
+/// `serve --watch`: a new generation without being told, one of another model not, and a rollback by somebody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_generation_that_current_names_is_followed() {
+    let server = searcher().await;
+    let engine = std::sync::Arc::clone(&server.engine);
+    let follower = tokio::spawn(async move { engine.follow(Duration::from_millis(5)).await });
+    let index = server.index.path();
+    let serves = async |generation: u64| {
+        let until = std::time::Instant::now() + Duration::from_secs(30);
+        while server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().generation != generation {
+            assert!(std::time::Instant::now() < until, "generation {generation} is not served");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    write_index(index, 2, "f00d");
+    serves(2).await;
+    // Of another model than the tower's: what is served stays, whatever stands in CURRENT.
+    write_index(index, 3, "beef");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    serves(2).await;
+    let current = fs_err::read_to_string(index.join("CURRENT")).unwrap();
+    fs_err::write(index.join("CURRENT"), "nonsense").unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    fs_err::write(index.join("CURRENT"), current).unwrap();
+    write_index(index, 4, "f00d");
+    serves(4).await;
+    dyad_index::manifest::point_to(index, 1, &dyad_index::storage::WriteLock::acquire(index).unwrap()).unwrap();
+    serves(1).await;
+    assert!(!follower.is_finished());
+    follower.abort();
+}
+
 #[tokio::test]
 async fn a_directory_that_has_gone_is_told_and_is_no_lost_data() {
     let server = searcher().await;
