@@ -96,7 +96,7 @@ def dpr(kind: str, projection: int, seed: int):
 
 
 def save(folder: pathlib.Path, network, dtype: torch.dtype = torch.float32, shard_bytes: int | None = None) -> None:
-    """config.json, weights as safetensors (in shards of so many bytes), tokenizer.json, tokenizer_config.json."""
+    """config.json, weights as safetensors (in shards of a given size), tokenizer.json, tokenizer_config.json."""
     model, tokenizer = network
     sharded = {} if shard_bytes is None else {"max_shard_size": shard_bytes}
     model.to(dtype).save_pretrained(folder, **sharded)

@@ -3,7 +3,7 @@
 import time
 
 BATCHES = [16, 32, 64, 128]
-# Texts tried: every so many, so that all lengths are among them, and enough for two of the largest batches.
+# Texts tried: evenly spaced, so that all lengths are among them, and enough for two of the largest batches.
 TRIED = 256
 
 

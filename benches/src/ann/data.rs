@@ -85,7 +85,7 @@ pub fn prepare(workload: &Workload, cache: &Path, cancel: &Cancellation, note: &
 }
 
 impl Ready {
-    /// Tells these vectors from others.
+    /// Hash of the vectors that indexes are built of.
     pub(super) fn key(&self) -> String {
         let mut hash = Xxh3::new();
         hash.update(format!("{} {}", self.base.dim(), self.base.len()).as_bytes());

@@ -61,7 +61,7 @@ const ENGINES: &[OfEngine] = &[
     ("evicted_pass_bytes", |(_, run)| json!(run.memory.evicted_pass.rss_bytes)),
 ];
 
-/// Ours over a peer's, where below 1 is less: headings, keys of the summary, and whose ratio it is.
+/// Ratios of ours over a peer's, where below 1 is less: headings, keys of the summary, and the figure that is compared.
 type Over = (&'static str, &'static str, fn(&EngineRun) -> Option<f64>);
 const OVER: [Over; 4] = [
     // Times of two days have no ratio.

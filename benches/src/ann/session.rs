@@ -31,7 +31,7 @@ pub(super) enum Pass {
 pub(super) struct Run<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) ready: &'a Ready,
-    /// Tells the vectors from others.
+    /// Hash of the vectors.
     pub(super) key: String,
     pub(super) judge: Judge<'a>,
     pub(super) note: &'a dyn Fn(&str),
@@ -39,7 +39,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Starts the worker of an engine, which has so long for each answer.
+    /// Starts the worker of an engine, with a deadline for each answer.
     pub(super) fn start(&self, engine: &str, deadline: Duration) -> Result<(Worker, Described)> {
         let own = worker::ENGINES.contains(&engine).then_some("ann");
         let command = self.job.programs.command(engine, own);
@@ -50,7 +50,8 @@ impl Run<'_> {
 }
 
 impl Index {
-    /// Has a worker build an index, or takes a kept one of the same vectors and settings where the job says so; and its folder.
+    /// Has a worker build an index; or reuses one of an earlier run, where the job allows it and vectors and settings are the same. Returns
+    /// the index and the folder of its files.
     ///
     /// ```text
     /// CACHE/index/<engine>-<key>/record.json    what was built, from what, how long it took

@@ -37,7 +37,7 @@ pub struct Workload {
     pub(crate) threaded_repeats: usize,
     #[serde(default = "least_ms")]
     pub(crate) least_ms: u32,
-    /// Of builds and of the passes on all threads; read as 0, as many as this process may use.
+    /// Threads of builds and of the passes on all threads; 0 in the file stands for all that this process may use.
     #[serde(default)]
     pub(crate) threads: usize,
     #[serde(default = "targets")]

@@ -22,7 +22,7 @@ pub(super) struct Reproduce {
     /// Folder of trials, table.md and rows.csv.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// So many seeds, from --first-seed.
+    /// Number of seeds, from --first-seed.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     seeds: u16,
     /// The first of them.

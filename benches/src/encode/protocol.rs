@@ -57,7 +57,7 @@ impl harness::Shape for Shape {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(super) enum Request {
-    /// Open a model with so many threads that compute and tokenize; `cache` is for what an engine makes of a model and keeps.
+    /// Open a model with a number of threads that compute and tokenize; `cache` is for what an engine makes of a model and keeps.
     Open { model: PathBuf, device: String, threads: usize, cache: PathBuf },
     /// Load the texts, one JSON string per line.
     Prepare { texts: PathBuf },

@@ -167,7 +167,7 @@ impl Encode {
         Ok(encoded)
     }
 
-    /// One more product of each number type that limits an engine.
+    /// Measures one more product of each number type that limits an engine.
     fn multiply(&mut self, job: &Job<'_, Shape>, sessions: &[Session<Self>]) -> Result<()> {
         let worker = match &mut self.limit {
             Some(worker) => worker,
@@ -187,7 +187,7 @@ impl Encode {
 }
 
 impl At<'_, Encode> {
-    /// Of a pass of so many seconds.
+    /// Texts per second of a pass that took `seconds`.
     fn texts_per_s(&self, seconds: f64) -> f64 {
         self.shape.task.texts as f64 / seconds
     }

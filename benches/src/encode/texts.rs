@@ -1,4 +1,4 @@
-//! Real texts: read, chosen evenly over a file, or joined and cut to passages of exactly so many of the model's tokens.
+//! Real texts: read, chosen evenly over a file, or joined and cut to passages of an exact number of the model's tokens.
 
 use std::path::Path;
 

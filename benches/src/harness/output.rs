@@ -43,7 +43,7 @@ pub(crate) fn write_csv(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
 /// How a figure is shown to people; `-` where there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Show {
-    /// With so many decimals.
+    /// With this number of decimals.
     Decimals(usize),
     /// Bytes, in units of 10^6.
     Megabytes,

@@ -32,7 +32,7 @@ pub trait Task: Sized + Debug + 'static {
     type Point: Debug + Default;
     /// Figures beyond those that all tasks have.
     const COLUMNS: &'static [Column<Self>];
-    /// The table for people: headings, and how which figure is shown.
+    /// The table for people: headings, columns, and how each is shown.
     const TABLE: &'static [(&'static str, &'static str, Show)];
     /// Explains the table.
     const LEGEND: &'static str;
@@ -148,7 +148,7 @@ pub struct At<'a, T: Task> {
     pub(crate) run: &'a EngineRun<T>,
 }
 
-/// The figures that all tasks have, those of the task among them.
+/// All columns: those that every task has, with the task's own between them.
 fn columns<T: Task>() -> Vec<Column<T>> {
     let before: [Column<T>; 10] = [
         ("date", |at| json!(at.conditions.stamp.date)),

@@ -18,7 +18,7 @@ const THREADS: [&str; 4] = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 
 /// One shape of a workload: inputs that are handed to every engine; and the constants of its task.
 pub trait Shape: DeserializeOwned + Clone + Debug {
-    /// Of the comparison.
+    /// Name of the comparison.
     const NAME: &'static str;
     /// Engines that this binary holds.
     const OWN: &'static [&'static str];
@@ -44,7 +44,7 @@ pub struct Workload<S> {
     pub(crate) model: PathBuf,
     #[serde(default = "repeats::<S>")]
     pub(crate) repeats: usize,
-    /// Of every engine; read as 0, as many as this process may use.
+    /// Threads of every engine; 0 in the file stands for all that this process may use.
     #[serde(default)]
     pub threads: usize,
     #[serde(default = "engines::<S>")]

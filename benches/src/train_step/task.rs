@@ -110,7 +110,7 @@ impl TrainStep {
 }
 
 impl At<'_, TrainStep> {
-    /// Milliseconds of a step in a pass of so many seconds.
+    /// Milliseconds per step of a pass that took `seconds`.
     fn step_ms(&self, seconds: f64) -> f64 {
         seconds * 1e3 / self.shape.task.shape.batches as f64
     }

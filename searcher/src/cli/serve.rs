@@ -26,10 +26,10 @@ pub(super) struct Serve {
     /// Serve this generation until the next reload, whatever `CURRENT` says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
-    /// Look at `CURRENT` every so many seconds (1 where none are given), and serve the generation that it names, as `admin reload` does.
+    /// Read `CURRENT` every N seconds (1 by default), and serve the generation that it names, as `admin reload` does.
     #[arg(
         long,
-        value_name = "SECONDS",
+        value_name = "N",
         num_args = 0..=1,
         default_missing_value = "1",
         value_parser = clap::value_parser!(u64).range(1..=86_400),

@@ -28,9 +28,9 @@ impl Engine {
         .await
     }
 
-    /// Looks at `CURRENT` again and again, `pause` after it has last looked, and serves the generation that it names; ends only by being
-    /// dropped. What is served stays where that generation cannot be: it is logged once and tried again after a minute, or when `CURRENT`
-    /// names another. A directory that cannot be read is for `Status` to tell.
+    /// Reads `CURRENT` at intervals of `pause` and serves the generation that it names, until the future is dropped. A generation that
+    /// cannot be served is logged once and tried again after a minute, or when `CURRENT` names another; the one that is served stays. A
+    /// directory that cannot be read is reported by `Status`.
     pub async fn follow(self: &Arc<Self>, pause: Duration) {
         let mut refused: Option<(u64, Instant)> = None;
         loop {

@@ -82,7 +82,7 @@ async fn the_generation_that_current_names_is_followed() {
     };
     write_index(index, 2, "f00d");
     serves(2).await;
-    // Of another model than the tower's: what is served stays, whatever stands in CURRENT.
+    // Of another model than the tower's: what is served stays.
     write_index(index, 3, "beef");
     tokio::time::sleep(Duration::from_millis(200)).await;
     serves(2).await;
