@@ -14,9 +14,11 @@
 //! | [`layout`] | graph and codes in the order in which they are searched |
 //! | [`format`](mod@format) | **the byte specification** of `dense.dyad` and its checked reading |
 //! | [`storage`] | mapping, atomic writes, the writer's lock |
+//! | [`manifest`] | generations and the `CURRENT` pointer |
+//! | [`ground_truth`] | the questions of a certificate and their exact nearest nodes |
+//! | [`deletions`] | the deleted documents of a shard |
 //! | [`shard`] | one shard: write, open, search, verify |
 //! | [`lexical`] | the tantivy index next to the vectors; filters; BM25 with corpus-wide statistics |
-//! | [`manifest`] | generations and the `CURRENT` pointer |
 //! | [`fusion`] | how the two rankings of an index are fused, where that was learned |
 //! | [`snapshot`] | one generation, opened: all shards, dense and lexical |
 //! | [`verify`] | every byte of a generation read and checked |
@@ -25,10 +27,12 @@
 
 pub mod cancel;
 pub mod certificate;
+pub mod deletions;
 pub mod error;
 pub mod format;
 pub mod fusion;
 pub mod graph;
+pub mod ground_truth;
 pub mod kernels;
 pub mod layout;
 pub mod lexical;
@@ -44,9 +48,11 @@ pub mod verify;
 
 pub use cancel::{Cancel, Never};
 pub use certificate::{Certificate, QuerySource, RankScore, RecallPoint};
+pub use deletions::Deletions;
 pub use error::{Error, Result};
 pub use fusion::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};
 pub use graph::{Graph, Layer};
+pub use ground_truth::{GROUND_TRUTH_FILE, GroundTruth};
 pub use layout::{Arranged, Layout};
 pub use model::{BuildRecord, Metric, ModelRecord};
 pub use rows::VectorRows;

@@ -5,9 +5,13 @@ use std::path::Path;
 use dyad_files::crc32c_of_file_until;
 
 use crate::cancel::{Cancel, Never};
+use crate::deletions::{DeletedTerms, Deletions};
 use crate::error::{Error, Result};
-use crate::lexical::TextShard;
-use crate::manifest::{self, FileEntry, Manifest, SHARDS_DIR, ShardEntry};
+use crate::lexical::{MetadataUpdates, TextShard};
+use crate::manifest::{
+    self, DELETIONS_DIR, DeletedEntry, FileEntry, METADATA_DIR, Manifest, MetadataEntry, ReaderLock, SHARDS_DIR,
+    ShardEntry,
+};
 use crate::model::ModelRecord;
 use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 
@@ -64,41 +68,174 @@ pub fn verify_current(index: &Path) -> Result<Findings> {
 /// document `i` have the same key. A cancelled check returns the problems found so far.
 pub fn verify(index: &Path, manifest: &Manifest, cancel: &dyn Cancel) -> Findings {
     let mut findings = Findings { generation: manifest.generation, ..Findings::default() };
+    let _lock = match ReaderLock::acquire(index, manifest.generation) {
+        Ok(lock) => lock,
+        Err(error) => {
+            findings.failed(&error);
+            return findings;
+        }
+    };
+    let mut valid = Vec::with_capacity(manifest.shards.len());
     for entry in &manifest.shards {
-        verify_shard(&index.join(SHARDS_DIR).join(&entry.id), entry, &manifest.model, cancel, &mut findings);
+        valid.extend(verify_shard(index, entry, &manifest.model, cancel, &mut findings));
         if findings.stopped {
-            break;
+            return findings;
         }
     }
+    compare_shards(&valid, cancel, &mut findings);
     findings
 }
 
-fn verify_shard(dir: &Path, entry: &ShardEntry, model: &ModelRecord, cancel: &dyn Cancel, findings: &mut Findings) {
+/// A shard without problems, and its deletions.
+struct Valid {
+    id: String,
+    dense: DenseShard,
+    deletions: Option<Deletions>,
+}
+
+impl Valid {
+    fn has(&self, key: &str) -> bool {
+        let found = self.dense.find(key).ok().flatten();
+        found.is_some_and(|node| self.is_live(node))
+    }
+
+    fn is_live(&self, node: u32) -> bool {
+        self.deletions.as_ref().is_none_or(|deletions| deletions.live.contains(node))
+    }
+}
+
+/// In every generation each key is live in at most one shard.
+fn compare_shards(shards: &[Valid], cancel: &dyn Cancel, findings: &mut Findings) {
+    let pairs =
+        shards.iter().enumerate().flat_map(|(at, one)| shards.iter().skip(at + 1).map(move |other| (one, other)));
+    let mut repeated = 0;
+    for (one, other) in pairs {
+        let (few, many) = if one.dense.len() < other.dense.len() { (one, other) } else { (other, one) };
+        let keys = few.dense.keys();
+        for node in (0..few.dense.len() as u32).filter(|node| few.is_live(*node)) {
+            if node.is_multiple_of(BETWEEN_CHECKS) && cancel.is_cancelled() {
+                findings.stopped = true;
+                return;
+            }
+            if many.has(keys.key(node)) {
+                repeated += 1;
+                if repeated <= MAX_LISTED {
+                    findings.note(format!(
+                        "key `{}` is live in the shards {} and {}",
+                        keys.key(node),
+                        one.id,
+                        other.id
+                    ));
+                }
+            }
+        }
+    }
+    if repeated > MAX_LISTED {
+        findings.note(format!("{repeated} keys are live in more than one shard"));
+    }
+}
+
+/// The shard, where nothing is wrong with it.
+fn verify_shard(
+    index: &Path,
+    entry: &ShardEntry,
+    model: &ModelRecord,
+    cancel: &dyn Cancel,
+    findings: &mut Findings,
+) -> Option<Valid> {
+    let dir = &index.join(SHARDS_DIR).join(&entry.id);
     let before = findings.problems.len();
+    let mut text_is_intact = true;
     for file in entry.files.iter().filter(|file| file.path != DENSE_FILE) {
-        check_file(dir, file, cancel, findings);
+        let intact = check_file(dir, file, cancel, findings);
+        text_is_intact &= intact || !file.path.starts_with(TEXT_DIR);
         if findings.stopped {
-            return;
+            return None;
         }
     }
     // A reader of damaged text files may go anywhere, so they are opened only where all checksums hold.
     let text_path = dir.join(TEXT_DIR);
-    let text = (findings.problems.len() == before).then(|| TextShard::open(&text_path));
+    let text = text_is_intact.then(|| TextShard::open(&text_path));
     let dense_path = dir.join(DENSE_FILE);
     let dense = verify_dense(&dense_path, entry, model, cancel, findings);
     if findings.stopped {
+        return None;
+    }
+    let text = match text? {
+        Ok(text) => text,
+        Err(error) => {
+            findings.failed(&error);
+            return None;
+        }
+    };
+    if text.len() as u64 != entry.documents {
+        findings.differ(&text_path, "documents", &entry.documents.to_string(), &text.len().to_string());
+        return None;
+    }
+    let dense = dense?;
+    compare_keys(&dense, &text, &text_path, cancel, findings);
+    let deletions = entry.deleted.as_ref().and_then(|entry| verify_deletions(index, entry, &text, cancel, findings));
+    if let Some(updates) = &entry.metadata {
+        verify_updates(index, updates, &dense, cancel, findings);
+    }
+    (findings.problems.len() == before && !findings.stopped).then(|| Valid { id: entry.id.clone(), dense, deletions })
+}
+
+/// What BM25 subtracts must be what the deleted documents hold.
+fn verify_deletions(
+    index: &Path,
+    entry: &DeletedEntry,
+    text: &TextShard,
+    cancel: &dyn Cancel,
+    findings: &mut Findings,
+) -> Option<Deletions> {
+    let opened = Deletions::open(index, entry, text.len() as u64).and_then(|deletions| {
+        let nodes: Vec<u32> = (0..text.len() as u32).filter(|node| !deletions.live.contains(*node)).collect();
+        let terms = text.terms_of(&nodes, &DeletedTerms::default(), cancel)?;
+        Ok((deletions, terms))
+    });
+    match opened {
+        Ok((deletions, Some(terms))) => {
+            findings.files += 1;
+            findings.bytes += entry.file.bytes;
+            if terms == deletions.terms {
+                return Some(deletions);
+            }
+            let path = index.join(DELETIONS_DIR).join(&entry.file.path);
+            findings.differ(&path, "terms", "those of the deleted documents", "others");
+        }
+        Ok((_, None)) => findings.stopped = true,
+        Err(error) => findings.failed(&error),
+    }
+    None
+}
+
+/// The keys of documents with changed metadata must be those of their nodes.
+fn verify_updates(
+    index: &Path,
+    entry: &MetadataEntry,
+    dense: &DenseShard,
+    cancel: &dyn Cancel,
+    findings: &mut Findings,
+) {
+    let dir = index.join(METADATA_DIR).join(&entry.id);
+    let intact = entry.files.iter().filter(|file| check_file(&dir, file, cancel, findings)).count();
+    if intact < entry.files.len() {
         return;
     }
-    match (text, dense) {
-        (Some(Err(error)), _) => findings.failed(&error),
-        (Some(Ok(text)), dense) => {
-            if text.len() as u64 != entry.documents {
-                findings.differ(&text_path, "documents", &entry.documents.to_string(), &text.len().to_string());
-            } else if let Some(dense) = dense {
-                compare_keys(&dense, &text, &text_path, cancel, findings);
-            }
+    let updates = match MetadataUpdates::open(&dir, dense.len()) {
+        Ok(updates) => updates,
+        Err(error) => return findings.failed(&error),
+    };
+    if updates.len() as u64 != entry.documents {
+        findings.differ(&dir, "documents", &entry.documents.to_string(), &updates.len().to_string());
+    }
+    for &node in updates.nodes() {
+        match updates.document(node) {
+            Ok(Some(document)) if document.key == dense.keys().key(node) => {}
+            Ok(_) => return findings.differ(&dir, "key", dense.keys().key(node), "another"),
+            Err(error) => return findings.failed(&error),
         }
-        (None, _) => {}
     }
 }
 

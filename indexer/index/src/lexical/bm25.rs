@@ -3,14 +3,14 @@
 //! `score(q, d) = sum over terms t of q: idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d| / avgdl))`
 //! with `idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))`; lengths are stored in one byte, as Lucene does.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use tantivy::Term;
+use tantivy::postings::Postings as _;
 use tantivy::query::{Bm25Weight, BooleanQuery, EnableScoring, Occur, Query, TermQuery, Weight};
 use tantivy::schema::IndexRecordOption;
-use tantivy::{DocId, Score};
+use tantivy::{DocId, DocSet as _, Score};
 
 use super::schema::schema;
 use super::statistics::TermStatistics;
@@ -49,33 +49,47 @@ impl std::fmt::Debug for Weighed<'_> {
     }
 }
 
-/// A document in the order of hits: *greater* is better, higher score, then smaller key. The key is looked up only where
-/// scores tie.
-struct Candidate<'a> {
-    hit: Scored,
-    key: &'a dyn Fn(u32) -> &'a str,
+/// Share of the k-th best score that a document must reach to be scored once more. tantivy adds up the terms of a document
+/// in an order that depends on the documents around it, and sums of f32 in another order differ by less than this.
+const CLOSE: f32 = 1.0 - 1e-5;
+/// Documents kept before those that are not close are dropped.
+const KEPT: usize = 1024;
+
+/// The documents that may be among the `k` best.
+struct Candidates {
+    best: TopK<Scored>,
+    close: Vec<Scored>,
+    compact_at: usize,
 }
 
-impl Ord for Candidate<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let by_key = || (other.key)(other.hit.node).cmp((self.key)(self.hit.node));
-        self.hit.score.total_cmp(&other.hit.score).then_with(by_key)
+impl Candidates {
+    fn new(k: usize) -> Self {
+        Self { best: TopK::new(k), close: Vec::new(), compact_at: 2 * k.min(KEPT) + KEPT }
+    }
+
+    /// The least score that may be among the best.
+    fn least(&self) -> f32 {
+        self.best.threshold().map_or(f32::MIN, |last| last.score * CLOSE)
+    }
+
+    fn offer(&mut self, hit: Scored) {
+        if hit.score < self.least() {
+            return;
+        }
+        self.best.offer(hit);
+        self.close.push(hit);
+        if self.close.len() >= self.compact_at {
+            self.compact();
+            // Many may tie with the k-th best, and ties are kept.
+            self.compact_at = 2 * self.close.len() + KEPT;
+        }
+    }
+
+    fn compact(&mut self) {
+        let least = self.least();
+        self.close.retain(|hit| hit.score >= least);
     }
 }
-
-impl PartialOrd for Candidate<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Candidate<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Candidate<'_> {}
 
 impl Question {
     /// Analyzes a question. A repeated word counts as often as it occurs.
@@ -117,8 +131,8 @@ impl Question {
 
 impl Weighed<'_> {
     /// The `k` best of the allowed documents of a shard, score descending, then key ascending; `key` returns the key of a
-    /// node. Blocks whose documents cannot be among them are skipped (block-max WAND). `cancel` is polled between terms and
-    /// between blocks.
+    /// node. Scores depend on the document and the statistics alone: terms are added up in the question's order. Blocks whose
+    /// documents cannot be among them are skipped (block-max WAND). `cancel` is polled between terms and between blocks.
     pub fn best<'k>(
         &self,
         shard: &TextShard,
@@ -131,18 +145,19 @@ impl Weighed<'_> {
             return Ok(Hits::default());
         }
         let slack = self.statistics.bound_slack(shard)?;
-        let mut best = TopK::new(k);
+        let mut candidates = Candidates::new(k);
         let mut take = |node, score| {
             if allowed.is_none_or(|allowed| allowed.contains(node)) {
-                best.offer(Candidate { hit: Scored { node, score }, key });
+                candidates.offer(Scored { node, score });
             }
             // Blocks whose bound is at or below the threshold are skipped; one that ties with the k-th best must be scored.
-            best.threshold().map_or(f32::MIN, |last| last.hit.score * slack)
+            candidates.best.threshold().map_or(f32::MIN, |last| last.score * slack)
         };
         if cancel.is_cancelled() {
             return Ok(Hits::cancelled());
         }
-        let whole = if self.postings <= self.quick || self.postings(shard)? <= self.quick {
+        let quick = self.postings <= self.quick || self.postings(shard)? <= self.quick;
+        let whole = if quick {
             if let Some(segment) = shard.searcher.segment_readers().first() {
                 let result = self.by_tantivy(shard)?.for_each_pruning(f32::MIN, segment, &mut take);
                 result.map_err(text_error(shard.path()))?;
@@ -151,9 +166,41 @@ impl Weighed<'_> {
         } else {
             self.score_matches(shard, cancel, &mut take)?
         };
-        let hits = best.drain_sorted().into_iter().map(|candidate| candidate.hit).collect();
+        candidates.compact();
+        let mut hits = candidates.close;
+        // The sum of two does not depend on their order.
+        if quick && self.question.terms.len() > 2 {
+            hits.sort_unstable_by_key(|hit| hit.node);
+            self.score_again(shard, &mut hits)?;
+        }
         let completeness = if whole { Completeness::Complete } else { Completeness::Cancelled };
-        Ok(Hits { hits, completeness, ..Hits::default() })
+        let mut hits = Hits { hits, completeness, ..Hits::default() };
+        hits.keep_top_k(k, |hit| hit.score, |hit| key(hit.node));
+        Ok(hits)
+    }
+
+    /// Scores documents, ascending by node, with their terms added up in the question's order.
+    fn score_again(&self, shard: &TextShard, hits: &mut [Scored]) -> Result<()> {
+        let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(()) };
+        let (field, failed) = (shard.fields.body, text_error(shard.path()));
+        let index = segment.inverted_index(field).map_err(&failed)?;
+        let norms = segment.get_fieldnorms_reader(field).map_err(&failed)?;
+        for hit in &mut *hits {
+            hit.score = 0.0;
+        }
+        for (term, weight) in self.question.terms.iter().zip(&self.weights) {
+            let Some(info) = index.get_term_info(term)? else { continue };
+            let mut postings = index.read_postings_from_terminfo(&info, IndexRecordOption::WithFreqs)?;
+            for hit in &mut *hits {
+                if postings.doc() < hit.node {
+                    postings.seek(hit.node);
+                }
+                if postings.doc() == hit.node {
+                    hit.score += weight.score(norms.fieldnorm_id(hit.node), postings.term_freq());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// BM25 sum of one document, if any term matches, and its explanation as JSON.
@@ -205,19 +252,19 @@ impl Weighed<'_> {
         let index = segment.inverted_index(field).map_err(&failed)?;
         let norms = segment.get_fieldnorms_reader(field).map_err(&failed)?;
         let mut cursors = Vec::with_capacity(self.weights.len());
-        for (term, weight) in self.question.terms.iter().zip(&self.weights) {
+        for (number, (term, weight)) in self.question.terms.iter().zip(&self.weights).enumerate() {
             if cancel.is_cancelled() {
                 return Ok(false);
             }
             if let Some(info) = index.get_term_info(term)? {
                 let block = index.read_block_postings_from_terminfo(&info, IndexRecordOption::WithFreqs)?;
-                cursors.push(TermCursor::new(block, weight));
+                cursors.push(TermCursor::new(number, block, weight));
             }
         }
         Ok(block_max_wand(cursors, &norms, cancel, take))
     }
 
-    /// The same sum as computed by tantivy: for its explanations, and as an oracle.
+    /// The same sum as computed by tantivy, up to the order of additions.
     pub(super) fn by_tantivy(&self, shard: &TextShard) -> Result<Box<dyn Weight>> {
         let clause = |term: &Term| {
             let query: Box<dyn Query> = Box::new(TermQuery::new(term.clone(), IndexRecordOption::WithFreqs));

@@ -8,6 +8,8 @@
 //! | `reader.rs` | stored fields |
 //! | `read_only.rs` | a directory without locks and writes, for reading |
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
+//! | `terms_of.rs` | the terms of deleted documents |
+//! | `updates.rs` | metadata that were changed after the shard was built |
 //! | `facts.rs` | titles and metadata as sortable terms |
 //! | `filter.rs` | filters: conditions on fields, and the nodes that match them |
 //! | `notes.rs` | notes on fields and types of a filter that no document has |
@@ -23,6 +25,8 @@ mod read_only;
 mod reader;
 mod schema;
 mod statistics;
+mod terms_of;
+mod updates;
 mod wand;
 mod writer;
 
@@ -32,6 +36,7 @@ pub use facts::{FieldValue, MAX_TEXT_BYTES};
 pub use filter::Filter;
 pub use reader::{StoredDocument, TextShard};
 pub use statistics::CorpusStatistics;
+pub use updates::{MetadataUpdates, NODES_FILE, write_updates};
 pub use writer::{TextDocument, TextWriter};
 
 use crate::error::Error;

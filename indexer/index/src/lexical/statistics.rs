@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tantivy::query::Bm25StatisticsProvider;
 use tantivy::schema::Field;
@@ -10,33 +11,46 @@ use tantivy::{Searcher, Term};
 
 use super::{TextShard, text_error};
 use crate::cancel::Cancel;
+use crate::deletions::Deletions;
 use crate::error::Result;
 
-/// Statistics of the whole corpus. Count and frequencies come from the same segments, so that no term can be in
-/// more documents than there are (tantivy asserts it).
+/// Statistics of the whole corpus, without deleted documents. Count and frequencies come from the same segments, so that no
+/// term can be in more documents than there are (tantivy asserts it).
 #[derive(Clone)]
 pub struct CorpusStatistics {
     shards: Vec<(PathBuf, Searcher)>,
+    deleted: Vec<Arc<Deletions>>,
 }
 
 impl std::fmt::Debug for CorpusStatistics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CorpusStatistics").field("shards", &self.shards.len()).finish()
+        f.debug_struct("CorpusStatistics").field("shards", &self.shards.len()).finish_non_exhaustive()
     }
 }
 
 impl CorpusStatistics {
     /// Over these shards.
     pub fn new<'a>(shards: impl IntoIterator<Item = &'a TextShard>) -> Self {
-        Self { shards: shards.into_iter().map(|shard| (shard.path().to_owned(), shard.searcher.clone())).collect() }
+        let shards = shards.into_iter().map(|shard| (shard.path().to_owned(), shard.searcher.clone())).collect();
+        Self { shards, deleted: Vec::new() }
+    }
+
+    /// Without the deleted documents of some of the shards.
+    #[must_use]
+    pub fn without(self, deleted: impl IntoIterator<Item = Arc<Deletions>>) -> Self {
+        Self { deleted: deleted.into_iter().collect(), ..self }
     }
 
     /// The statistics of these terms: one look-up for each different term and shard. `cancel` is polled before each term;
     /// nothing where it ended the work.
     pub(super) fn of(&self, field: Field, terms: &[Term], cancel: &dyn Cancel) -> Result<Option<TermStatistics>> {
+        let deleted =
+            |count: &dyn Fn(&Deletions) -> u64| self.deleted.iter().map(|deleted| count(deleted)).sum::<u64>();
+        let documents = self.sum(Bm25StatisticsProvider::total_num_docs)?;
+        let tokens = self.sum(|searcher| searcher.total_num_tokens(field))?;
         let mut known = TermStatistics {
-            documents: self.sum(Bm25StatisticsProvider::total_num_docs)?,
-            tokens: self.sum(|searcher| searcher.total_num_tokens(field))?,
+            documents: documents.saturating_sub(deleted(&|deleted| deleted.len() as u64)),
+            tokens: tokens.saturating_sub(deleted(&|deleted| deleted.terms.tokens())),
             frequencies: HashMap::with_capacity(terms.len()),
         };
         for term in terms {
@@ -44,7 +58,11 @@ impl CorpusStatistics {
                 return Ok(None);
             }
             if !known.frequencies.contains_key(term) {
-                known.frequencies.insert(term.clone(), self.sum(|searcher| Searcher::doc_freq(searcher, term))?);
+                let frequency = self.sum(|searcher| Searcher::doc_freq(searcher, term))?;
+                let bytes = term.serialized_value_bytes();
+                let live = frequency.saturating_sub(deleted(&|deleted| deleted.terms.documents(bytes)));
+                // Deletions of another shard could otherwise make more of them than there are documents.
+                known.frequencies.insert(term.clone(), live.min(known.documents));
             }
         }
         Ok(Some(known))

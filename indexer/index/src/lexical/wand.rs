@@ -1,8 +1,9 @@
 //! Block-max WAND over one segment (Ding and Suel 2011) that polls for cancellation between blocks, also while it skips.
 //!
-//! This is tantivy's `block_wand`, step by step over the same blocks and in the same order of additions, so that scores are
-//! equal to the last bit. tantivy's own cannot be interrupted before the next hit, which may be a whole segment away. The one
-//! difference: tantivy moves to a block without decoding it, which its public interface does not offer.
+//! This is tantivy's `block_wand`, step by step over the same blocks. tantivy's own cannot be interrupted before the next hit,
+//! which may be a whole segment away. Two differences: tantivy moves to a block without decoding it, which its public interface
+//! does not offer; and here the terms of a document are added up in the question's order, so that its score is the same to the
+//! last bit in whatever segment it is.
 
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::BlockSegmentPostings;
@@ -18,6 +19,8 @@ const BETWEEN_CHECKS: usize = 4096;
 
 /// A cursor over one term's postings.
 pub(super) struct TermCursor<'a> {
+    /// Of the term in the question.
+    number: usize,
     block: BlockSegmentPostings,
     weight: &'a Bm25Weight,
     max_score: Score,
@@ -33,9 +36,9 @@ pub(super) struct TermCursor<'a> {
 
 impl<'a> TermCursor<'a> {
     /// A cursor at the first document.
-    pub(super) fn new(block: BlockSegmentPostings, weight: &'a Bm25Weight) -> Self {
+    pub(super) fn new(number: usize, block: BlockSegmentPostings, weight: &'a Bm25Weight) -> Self {
         let (doc, max_score) = (block.doc(0), weight.max_score());
-        let mut cursor = Self { block, weight, max_score, doc, at: 0, last: 0, ahead: false };
+        let mut cursor = Self { number, block, weight, max_score, doc, at: 0, last: 0, ahead: false };
         cursor.read_end();
         cursor
     }
@@ -130,6 +133,7 @@ pub(super) fn block_max_wand(
         return terms.pop().is_none_or(|term| one_term(term, norms, &mut check, take));
     }
     terms.sort_by_key(|term| term.doc);
+    let mut parts: Vec<(usize, Score)> = Vec::with_capacity(terms.len());
     while let Some((before, pivot_len, pivot)) = find_pivot(&terms, threshold) {
         if check.after(terms.len()) {
             return false;
@@ -148,7 +152,10 @@ pub(super) fn block_max_wand(
         if !align(&mut terms, pivot, before) {
             continue;
         }
-        let score = terms[..pivot_len].iter().map(|term| term.score(norms)).sum();
+        parts.clear();
+        parts.extend(terms[..pivot_len].iter().map(|term| (term.number, term.score(norms))));
+        parts.sort_unstable_by_key(|part| part.0);
+        let score = parts.iter().map(|part| part.1).sum();
         if score > threshold {
             threshold = take(pivot, score);
         }

@@ -61,13 +61,22 @@ impl TextWriter {
     /// Adds the next document: the first is node 0.
     pub fn add(&mut self, document: TextDocument<'_>) -> Result<()> {
         let mut fields = TantivyDocument::new();
-        fields.add_text(self.fields.key, document.key);
-        fields.add_text(self.fields.title, document.title);
         fields.add_text(self.fields.text, document.text);
-        fields.add_text(self.fields.metadata, document.metadata_json);
         // Two values of one field, so that no word of the title merges with one of the text.
         fields.add_text(self.fields.body, document.title);
         fields.add_text(self.fields.body, document.text);
+        self.add_fields(document, fields)
+    }
+
+    /// Adds a document of which only key, title and metadata are stored and filtered by; none of its words is searched.
+    pub(super) fn add_without_text(&mut self, document: TextDocument<'_>) -> Result<()> {
+        self.add_fields(document, TantivyDocument::new())
+    }
+
+    fn add_fields(&mut self, document: TextDocument<'_>, mut fields: TantivyDocument) -> Result<()> {
+        fields.add_text(self.fields.key, document.key);
+        fields.add_text(self.fields.title, document.title);
+        fields.add_text(self.fields.metadata, document.metadata_json);
         for fact in facts::terms(document.title, document.metadata_json) {
             fields.add_bytes(self.fields.facts, &fact);
         }

@@ -7,18 +7,24 @@
 //! | `store.rs` | load, publish, point: `CURRENT` is replaced by rename, its checksum verified on load |
 //! | `intent.rs` | the mark of a publish in progress, so that a killed one is never taken for a generation |
 //! | `lineage.rs` | the predecessor of a generation |
+//! | `reader_lock.rs` | generations that are being read are not removed |
 
 mod intent;
 mod lineage;
 mod pointer;
+mod reader_lock;
 mod record;
 mod store;
 
 pub use intent::settle;
 pub use lineage::predecessor;
 pub use pointer::current_generation;
-pub use record::{FileEntry, MANIFEST_VERSION, Manifest, SHARDS_DIR, ShardEntry};
-pub use store::{current, generations, load, next_generation, point_to, publish};
+pub use reader_lock::ReaderLock;
+pub use record::{
+    Change, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR, Manifest, MetadataEntry, MinRecall,
+    SHARDS_DIR, ShardEntry,
+};
+pub use store::{current, generations, load, next_generation, point_to, publish, remove};
 
 #[cfg(test)]
 mod tests;

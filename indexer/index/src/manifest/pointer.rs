@@ -21,7 +21,7 @@ pub(super) fn generation_of(name: &str) -> Option<u64> {
 /// A pointer or a manifest that cannot be used.
 pub(super) fn damaged(path: PathBuf, part: &str, expected: String, got: String) -> Error {
     let hint = "Put an intact copy there (written under another name, then `mv`), make another generation current with \
-                `dyad-indexer rollback --index DIR GENERATION`, or build again";
+                `dyad-indexer rollback --index DIR --to GENERATION`, or build again";
     Error::Format { path, part: part.to_owned(), expected, got, hint }
 }
 

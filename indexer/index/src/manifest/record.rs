@@ -4,14 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::ModelRecord;
 
-/// Version that this build writes, and the newest that it reads.
-pub const MANIFEST_VERSION: u32 = 1;
+/// Version that this build writes, and the newest that it reads. Version 1 had no deletions: its readers would return
+/// deleted documents, and refuse this one.
+pub const MANIFEST_VERSION: u32 = 2;
 
 /// Directory of the shards inside an index.
 pub const SHARDS_DIR: &str = "shards";
+/// Directory of the shards' deletions inside an index.
+pub const DELETIONS_DIR: &str = "deletions";
+/// Directory of changed metadata inside an index.
+pub const METADATA_DIR: &str = "metadata";
 
 /// One generation of an index.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of this record.
     pub format_version: u32,
@@ -27,8 +32,49 @@ pub struct Manifest {
     pub tool: String,
     /// The model of all vectors.
     pub model: ModelRecord,
+    /// The recall that every shard must keep; a change that breaks it is not published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_recall: Option<MinRecall>,
+    /// The change that made this generation. Absent where an earlier release published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
     /// In order.
     pub shards: Vec<ShardEntry>,
+}
+
+/// A recall that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MinRecall {
+    /// Least recall@10 of every shard.
+    pub recall: f64,
+    /// Beam width at which it is measured.
+    pub ef: usize,
+}
+
+/// What made a generation out of the one before. `read == indexed + unchanged + superseded + rejected`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Change {
+    /// Name of the command, such as `append`.
+    pub operation: String,
+    /// Records read: documents, or keys of documents to delete.
+    pub read: u64,
+    /// Of these, documents that this generation has in addition, or in another form, or no longer.
+    pub indexed: u64,
+    /// Of these, documents that were in the index as they are.
+    #[serde(default)]
+    pub unchanged: u64,
+    /// Of these, records that a later one of the same key replaced.
+    #[serde(default)]
+    pub superseded: u64,
+    /// Of these, bad records that were skipped, and keys that no document had.
+    #[serde(default)]
+    pub rejected: u64,
+    /// Documents that this generation no longer has in the form of the one before, or not at all.
+    #[serde(default)]
+    pub deleted: u64,
+    /// Vectors that were taken from the generation before, because their texts had not changed.
+    #[serde(default)]
+    pub reused: u64,
 }
 
 /// One shard: a directory under `shards/`.
@@ -36,16 +82,42 @@ pub struct Manifest {
 pub struct ShardEntry {
     /// Name of the directory.
     pub id: String,
-    /// Documents, and vectors.
+    /// Documents, and vectors, including deleted ones.
     pub documents: u64,
     /// Every file of the shard.
     pub files: Vec<FileEntry>,
+    /// Which of its documents are deleted in this generation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<DeletedEntry>,
+    /// Metadata of its documents that were changed since it was built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<MetadataEntry>,
+}
+
+/// The documents of a shard with other metadata than it was built with: all of them, also those of earlier generations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetadataEntry {
+    /// Name of the directory in [`METADATA_DIR`].
+    pub id: String,
+    /// How many.
+    pub documents: u64,
+    /// Every file.
+    pub files: Vec<FileEntry>,
+}
+
+/// The deleted documents of a shard: all of them, also those of earlier generations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeletedEntry {
+    /// How many.
+    pub documents: u64,
+    /// Which, in [`DELETIONS_DIR`].
+    pub file: FileEntry,
 }
 
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Relative to the shard's directory, with `/`.
+    /// Relative to the directory of its kind, with `/`.
     pub path: String,
     /// Length.
     pub bytes: u64,
@@ -54,8 +126,15 @@ pub struct FileEntry {
 }
 
 impl Manifest {
-    /// Documents of all shards. A damaged manifest may name more than can be counted.
+    /// Documents of all shards that are not deleted. A damaged manifest may name more than can be counted.
     pub fn documents(&self) -> u64 {
-        self.shards.iter().fold(0, |sum, shard| sum.saturating_add(shard.documents))
+        self.shards.iter().fold(0, |sum, shard| sum.saturating_add(shard.live()))
+    }
+}
+
+impl ShardEntry {
+    /// Documents that are not deleted.
+    pub fn live(&self) -> u64 {
+        self.documents.saturating_sub(self.deleted.as_ref().map_or(0, |deleted| deleted.documents))
     }
 }

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use dyad_files::write_atomic;
+use dyad_files::{sync_dir, write_atomic};
 
 use super::intent;
 use super::pointer::{POINTER, current_generation, damaged, generation_of, manifest_name, numbers, read_pointer};
+use super::reader_lock::remove_unread;
 use super::record::{MANIFEST_VERSION, Manifest};
 use crate::error::{Error, Result};
 use crate::storage::WriteLock;
@@ -27,7 +28,11 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
         !name.is_empty() && Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
     };
     for shard in &manifest.shards {
-        let bad = std::iter::once(&shard.id).chain(shard.files.iter().map(|file| &file.path)).find(|name| !plain(name));
+        let updates = shard.metadata.as_ref();
+        let files = shard.files.iter().chain(shard.deleted.as_ref().map(|deleted| &deleted.file));
+        let files = files.chain(updates.into_iter().flat_map(|updates| &updates.files)).map(|file| &file.path);
+        let ids = std::iter::once(&shard.id).chain(updates.map(|updates| &updates.id));
+        let bad = ids.chain(files).find(|name| !plain(name));
         if let Some(name) = bad {
             return Err(damaged(
                 path.to_owned(),
@@ -111,6 +116,17 @@ pub fn point_to(index: &Path, generation: u64, lock: &WriteLock) -> Result<()> {
     intent::settle(index, lock)?;
     load(index, generation)?;
     point(index, generation)
+}
+
+/// Removes a generation that is not current, unless a process of this machine reads it; says whether it was removed. Its
+/// files stay. The lock proves that `CURRENT` does not move.
+pub fn remove(index: &Path, generation: u64, _lock: &WriteLock) -> Result<bool> {
+    if current_generation(index)? == Some(generation) {
+        return Ok(false);
+    }
+    let removed = remove_unread(index, generation)?;
+    sync_dir(index)?;
+    Ok(removed)
 }
 
 fn point(index: &Path, generation: u64) -> Result<()> {

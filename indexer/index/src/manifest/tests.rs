@@ -14,8 +14,9 @@ fn manifest(generation: u64) -> Manifest {
         max_tokens: 8,
     };
     let files = vec![FileEntry { path: "text/meta.json".into(), bytes: 2, crc32c: 3 }];
-    let shards = vec![ShardEntry { id: "abc".into(), documents: 7, files }];
-    Manifest { format_version: 1, generation, parent: None, created_unix_s: 5, tool: "t".into(), model, shards }
+    let shards = vec![ShardEntry { id: "abc".into(), documents: 7, files, deleted: None, metadata: None }];
+    let (parent, tool, min_recall, change) = (None, "t".into(), None, None);
+    Manifest { format_version: 2, generation, parent, created_unix_s: 5, tool, model, min_recall, change, shards }
 }
 
 fn index() -> (tempfile::TempDir, WriteLock) {
@@ -55,8 +56,8 @@ fn damage_is_found() {
         point_to(dir.path(), 1, &lock).unwrap_err()
     };
     assert!(matches!(
-        republish(intact.replace("\"format_version\": 1", "\"format_version\": 2")),
-        Error::Newer { got: 2, .. }
+        republish(intact.replace("\"format_version\": 2", "\"format_version\": 3")),
+        Error::Newer { got: 3, .. }
     ));
     assert!(republish(intact.replace("\"abc\"", "\"../abc\"")).to_string().contains("names inside the index"));
     assert!(republish(intact.replace("text/meta.json", "/etc/passwd")).to_string().contains("names inside the index"));

@@ -30,6 +30,22 @@ impl NodeSet {
         new
     }
 
+    /// Keeps the nodes that are in `other` as well.
+    pub fn intersect_with(&mut self, other: &Self) {
+        self.bits.intersect_with(&other.bits);
+        self.len = self.bits.count_ones(..);
+    }
+
+    /// Removes a node; false where it was not in it.
+    pub fn remove(&mut self, node: u32) -> bool {
+        let was = self.contains(node);
+        if was {
+            self.bits.remove(node as usize);
+            self.len -= 1;
+        }
+        was
+    }
+
     /// The first node of a list that is there twice, or is none of `0..nodes`.
     pub(crate) fn first_repeated(nodes: usize, list: &[u32]) -> Option<u32> {
         let mut set = Self::new(nodes);

@@ -2,6 +2,7 @@
 
 use super::NodeSet;
 use crate::cancel::{Cancel, Never};
+use crate::certificate::Certificate;
 
 /// Parameters of the search of one shard.
 #[derive(Clone, Copy)]
@@ -15,18 +16,29 @@ pub struct SearchParams<'a> {
     pub margin: Option<f32>,
     /// Most candidates to expand; a search that this ends is [`Limited`](super::Completeness::Limited).
     pub max_expansions: Option<usize>,
-    /// Nodes that may be hits; all where absent. The search still traverses the others.
+    /// Nodes that may be hits, all of them live; all live ones where absent. The search still traverses the others.
     pub allowed: Option<&'a NodeSet>,
+    /// The nodes that are not deleted; all where absent.
+    pub live: Option<Live<'a>>,
     /// Whether the best candidates are scored again from the vectors; without, scores are those of int8 codes.
     pub rescore: bool,
     /// Cancels the search, which then returns what it has found so far.
     pub cancel: &'a dyn Cancel,
 }
 
+/// The nodes of a shard that are not deleted.
+#[derive(Debug, Clone, Copy)]
+pub struct Live<'a> {
+    /// At least one.
+    pub nodes: &'a NodeSet,
+    /// Measured among them.
+    pub certificate: &'a Certificate,
+}
+
 impl SearchParams<'_> {
     /// A fixed beam over all nodes, rescored.
     pub fn new(k: usize, ef: usize) -> Self {
-        Self { k, ef, margin: None, max_expansions: None, allowed: None, rescore: true, cancel: &Never }
+        Self { k, ef, margin: None, max_expansions: None, allowed: None, live: None, rescore: true, cancel: &Never }
     }
 }
 
@@ -38,6 +50,7 @@ impl std::fmt::Debug for SearchParams<'_> {
             .field("margin", &self.margin)
             .field("max_expansions", &self.max_expansions)
             .field("allowed", &self.allowed.map(NodeSet::len))
+            .field("live", &self.live.map(|live| live.nodes.len()))
             .field("rescore", &self.rescore)
             .finish_non_exhaustive()
     }

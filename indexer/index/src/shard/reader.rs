@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::writer::ShardMeta;
 use crate::certificate::Certificate;
@@ -34,6 +35,8 @@ pub struct DenseShard {
     keys: SectionEntry,
     /// The first fault that was found after opening.
     damage: OnceLock<Fault>,
+    /// Whether [`Self::check_sums`] has read everything.
+    checked: AtomicBool,
 }
 
 impl DenseShard {
@@ -71,8 +74,8 @@ impl DenseShard {
         for cold in [vectors, keys] {
             map.advise_random(cold.offset, cold.len);
         }
-        let damage = OnceLock::new();
-        Ok(Self { map, header, meta, certificate, graph, codes, vectors, quantised, links, keys, damage })
+        let (damage, checked) = (OnceLock::new(), AtomicBool::new(false));
+        Ok(Self { map, header, meta, certificate, graph, codes, vectors, quantised, links, keys, damage, checked })
     }
 
     /// The file.
@@ -85,6 +88,15 @@ impl DenseShard {
     /// [`Damaged`](crate::search::Completeness::Damaged).
     pub fn damage(&self) -> Option<Error> {
         self.damage.get().map(|fault| fault_of(self.path(), fault.clone()))
+    }
+
+    /// Whether [`Self::check_sums`] has read the whole file since it was opened.
+    pub fn sums_are_checked(&self) -> bool {
+        self.checked.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_checked(&self) {
+        self.checked.store(true, Ordering::Relaxed);
     }
 
     /// The file that was opened, whatever file has its name now.

@@ -9,7 +9,7 @@ use crate::format::Fault;
 use crate::format::graph::LinksView;
 use crate::format::rows::StoredRows;
 use crate::search::{
-    Completeness, Cost, ExactRows as _, Hits, NodeSet, ROWS_BETWEEN_CHECKS, SCAN_BATCH, Scored, SearchParams,
+    Completeness, Cost, ExactRows as _, Hits, Live, NodeSet, ROWS_BETWEEN_CHECKS, SCAN_BATCH, Scored, SearchParams,
     SearchScratch, ShardView, exact_scan,
 };
 
@@ -76,11 +76,14 @@ impl DenseShard {
         scratch: &mut SearchScratch,
         found: &mut impl FnMut(usize, Hits<Scored>),
     ) {
+        let filter = params.allowed;
+        let params = &SearchParams { allowed: filter.or(params.live.map(|live| live.nodes)), ..*params };
         let share = params.allowed.map_or(1.0, |allowed| allowed.len() as f64 / self.len().max(1) as f64);
         let Some(planned) = self.planned(params, share) else {
             return self.scan(questions, params, found);
         };
-        let Some(allowed) = params.allowed.filter(|_| self.len() > PROBE_K) else {
+        // Deleted nodes are taken to be spread like the others: without a filter, nothing is probed.
+        let Some(allowed) = filter.filter(|_| self.len() > PROBE_K) else {
             return self.search_graph(view, questions, &planned, scratch, found);
         };
         // The selectivity is local: it differs from question to question, and so does the width of the beam.
@@ -155,7 +158,15 @@ impl DenseShard {
             return None;
         }
         let wide = |count: usize| ((count as f64 / share).ceil() as usize).min(self.len());
-        let margin = params.margin.or_else(|| self.certificate().margin(wide(k), wide(ef)));
+        let margin = params.margin.or_else(|| match params.live {
+            // Measured among the live nodes, of which the allowed ones are a larger share.
+            Some(Live { nodes, certificate }) => {
+                let share = (share * self.len() as f64 / nodes.len().max(1) as f64).min(1.0);
+                let wide = |count: usize| ((count as f64 / share).ceil() as usize).min(nodes.len());
+                certificate.margin(wide(k), wide(ef))
+            }
+            None => self.certificate().margin(wide(k), wide(ef)),
+        });
         // Without a margin the search goes on until it has `ef` allowed nodes; with one, `ef` must be scaled by the selectivity.
         let ef = if margin.is_some() { wide(ef) } else { ef };
         // Where all allowed nodes are far away, a search would expand everything nearer first. It may cost as much as two scans:
@@ -221,9 +232,15 @@ impl DenseShard {
         }
     }
 
-    /// Number of nodes that rank before a document of score `score` and key `key` in the exact ranking; none where the scan
-    /// was cancelled, or for a question of another dimension.
-    pub fn ahead_of(&self, query: &[f32], (score, key): (f32, &str), cancel: &dyn Cancel) -> Option<u64> {
+    /// Number of nodes, of all or of the live ones, that rank before a document of score `score` and key `key` in the exact
+    /// ranking; none where the scan was cancelled, or for a question of another dimension.
+    pub fn ahead_of(
+        &self,
+        query: &[f32],
+        (score, key): (f32, &str),
+        live: Option<&NodeSet>,
+        cancel: &dyn Cancel,
+    ) -> Option<u64> {
         let (rows, keys, metric) = (self.rows(), self.keys(), self.meta().model.metric);
         if query.len() != rows.dim() {
             return None;
@@ -236,6 +253,9 @@ impl DenseShard {
                 if cancel.is_cancelled() {
                     return None;
                 }
+            }
+            if live.is_some_and(|live| !live.contains(node)) {
+                continue;
             }
             let other = rows.score(node, query, metric);
             ahead += u64::from(other > score || (other.total_cmp(&score).is_eq() && keys.key(node) < key));

@@ -92,6 +92,7 @@ impl DenseShard {
                 Err(End::Stopped) => return Ok(false),
             }
         }
+        self.set_checked();
         Ok(true)
     }
 

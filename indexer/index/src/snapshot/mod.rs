@@ -1,4 +1,10 @@
 //! An open generation: the vectors and texts of all its shards, searched together.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `shard.rs` | one shard: opened, or shared with another generation; without its deleted documents |
+
+mod shard;
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +13,14 @@ use rayon::prelude::*;
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::fusion::FusionRecord;
-use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument, TextShard};
-use crate::manifest::{self, Manifest, SHARDS_DIR};
-use crate::model::ModelRecord;
-use crate::search::{Completeness, Hits, NodeSet, Scored, SearchParams};
-use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
+use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument};
+use crate::manifest::{self, Manifest, ReaderLock};
+use crate::search::{Completeness, Hits, NodeSet, Scored};
 
-/// One generation. Immutable: readers share it and drop it when they are done.
+pub use shard::{DenseParams, SearchMode, Shard};
+
+/// One generation. Immutable: readers share it and drop it when they are done. As long as it is open, `dyad-indexer gc`
+/// leaves its files where they are.
 #[derive(Debug)]
 pub struct Snapshot {
     index: PathBuf,
@@ -21,15 +28,7 @@ pub struct Snapshot {
     shards: Vec<Shard>,
     statistics: CorpusStatistics,
     fusion: Option<FusionRecord>,
-}
-
-/// One shard. Node `i` of the vectors is document `i` of the text.
-#[derive(Debug)]
-pub struct Shard {
-    /// Vectors, graph, keys.
-    pub dense: DenseShard,
-    /// Stored fields and terms.
-    pub text: TextShard,
+    _lock: ReaderLock,
 }
 
 /// A document and its score. Its key is [`Snapshot::key`].
@@ -43,91 +42,49 @@ pub struct Hit {
     pub node: u32,
 }
 
-/// The mode of a dense search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SearchMode {
-    /// By the graph.
-    Approximate {
-        /// Beam width in every shard.
-        ef: usize,
-    },
-    /// By comparing with every vector.
-    Exact,
-}
-
-/// Parameters of a dense search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct DenseParams {
-    /// Hits wanted.
-    pub k: usize,
-    /// By the graph or exact.
-    pub mode: SearchMode,
-}
-
-impl Shard {
-    /// Searches one shard; one result per question.
-    fn search_dense(
-        &self,
-        queries: &[&[f32]],
-        params: &DenseParams,
-        allowed: Option<&NodeSet>,
-        cancel: &dyn Cancel,
-    ) -> Vec<Hits<Scored>> {
-        let mut all = vec![Hits::default(); queries.len()];
-        let found = |number: usize, hits| {
-            if let Some(place) = all.get_mut(number) {
-                *place = hits;
-            }
-        };
-        match params.mode {
-            SearchMode::Exact => self.dense.search_exact_batch(queries, params.k, allowed, cancel, found),
-            SearchMode::Approximate { ef } => {
-                let params = SearchParams { allowed, cancel, ..SearchParams::new(params.k, ef) };
-                self.dense.search_batch(queries, &params, found);
-            }
-        }
-        all
-    }
-}
-
 impl Snapshot {
     /// Opens the generation that `CURRENT` names.
     pub fn open(index: &Path) -> Result<Self> {
-        Self::open_manifest(index, manifest::current(index)?)
+        Self::open_after(index, None)
     }
 
-    /// Opens a generation: maps every shard and checks that its parts belong together. Time depends on the number
-    /// of shards only.
-    pub fn open_manifest(index: &Path, manifest: Manifest) -> Result<Self> {
-        let mut shards = Vec::with_capacity(manifest.shards.len());
-        for entry in &manifest.shards {
-            let dir = index.join(SHARDS_DIR).join(&entry.id);
-            for file in &entry.files {
-                let path = dir.join(&file.path);
-                let got = fs_err::metadata(&path)?.len();
-                if got != file.bytes {
-                    return Err(unlike(path, "length", format!("{} bytes", file.bytes), format!("{got} bytes")));
+    /// Opens the generation that `CURRENT` names; shards that it has in common with `before` are shared and not opened again.
+    pub fn open_after(index: &Path, before: Option<&Self>) -> Result<Self> {
+        let mut current = manifest::current(index)?;
+        loop {
+            match Self::open_manifest(index, current.clone(), before) {
+                // `gc` may remove a generation between the two steps where another became current.
+                Err(Error::NoGeneration { .. }) => {
+                    let next = manifest::current(index)?;
+                    if next.generation == current.generation {
+                        let present = "others".to_owned();
+                        return Err(Error::NoGeneration {
+                            path: index.to_owned(),
+                            generation: next.generation,
+                            present,
+                        });
+                    }
+                    current = next;
                 }
+                opened => return opened,
             }
-            let shard =
-                Shard { dense: DenseShard::open(&dir.join(DENSE_FILE))?, text: TextShard::open(&dir.join(TEXT_DIR))? };
-            let model = &shard.dense.meta().model;
-            if !model.same_space(&manifest.model) {
-                let say = |model: &ModelRecord| {
-                    format!("`{}` {} of {} values, {:?}", model.name, model.fingerprint, model.dim, model.metric)
-                };
-                return Err(unlike(shard.dense.path().to_owned(), "META, model", say(&manifest.model), say(model)));
-            }
-            let counts = (shard.dense.len() as u64, shard.text.len() as u64);
-            if counts != (entry.documents, entry.documents) {
-                let got = format!("{} vectors and {} texts", counts.0, counts.1);
-                return Err(unlike(dir, "documents", entry.documents.to_string(), got));
-            }
-            shards.push(shard);
         }
-        let statistics = CorpusStatistics::new(shards.iter().map(|shard| &shard.text));
+    }
+
+    /// Opens a generation: maps every shard that it does not have in common with `before`, and checks that its parts belong
+    /// together. Time depends on the number of shards, and of deleted documents.
+    pub fn open_manifest(index: &Path, manifest: Manifest, before: Option<&Self>) -> Result<Self> {
+        let lock = ReaderLock::acquire(index, manifest.generation)?;
+        let known = |id: &str| {
+            let number = before?.manifest.shards.iter().position(|entry| entry.id == id)?;
+            before?.shards.get(number)
+        };
+        let shards = manifest.shards.iter().map(|entry| Shard::open(index, &manifest.model, entry, known(&entry.id)));
+        let shards = shards.collect::<Result<Vec<_>>>()?;
+        let statistics = CorpusStatistics::new(shards.iter().map(|shard| &*shard.text))
+            .without(shards.iter().filter_map(|shard| shard.deletions.clone()));
         let fusion = FusionRecord::load(index, &manifest.model.fingerprint)?;
-        Ok(Self { index: index.to_owned(), manifest, shards, statistics, fusion })
+        Ok(Self { index: index.to_owned(), manifest, shards, statistics, fusion, _lock: lock })
     }
 
     /// The index's directory.
@@ -155,9 +112,9 @@ impl Snapshot {
         self.fusion.as_ref()
     }
 
-    /// Documents.
+    /// Documents that are not deleted.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.dense.len()).sum()
+        self.shards.iter().map(Shard::len).sum()
     }
 
     /// No documents at all.
@@ -165,14 +122,15 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// The nodes that a filter allows, one set per shard in their order; none where the work was cancelled.
+    /// The live nodes that a filter allows, one set per shard in their order; none where the work was cancelled.
     pub fn allowed(&self, filter: &Filter, cancel: &dyn Cancel) -> Result<Option<Vec<NodeSet>>> {
-        self.shards.par_iter().map(|shard| filter.nodes(&shard.text, cancel)).collect()
+        self.shards.par_iter().map(|shard| shard.allowed(filter, cancel)).collect()
     }
 
     /// Notes on fields and types of a filter that no document has: see [`Filter::notes`].
     pub fn filter_notes(&self, filter: &Filter) -> Result<Vec<String>> {
-        filter.notes(&self.shards.iter().map(|shard| &shard.text).collect::<Vec<_>>())
+        let updates = self.shards.iter().filter_map(|shard| shard.updates.as_ref()).map(|updates| updates.text());
+        filter.notes(&self.shards.iter().map(|shard| &*shard.text).chain(updates).collect::<Vec<_>>())
     }
 
     /// Checks that there is one set per shard.
@@ -185,8 +143,8 @@ impl Snapshot {
     }
 
     /// The nearest of all shards for each question: shards in parallel, and in each of them the questions interleaved.
-    /// `queries` hold finite values of the model's dimension. With `allowed`, one set of nodes per shard in their order, only
-    /// those can be hits.
+    /// `queries` hold finite values of the model's dimension. With `allowed`, as [`Self::allowed`] returns it, only those nodes
+    /// can be hits.
     pub fn search_dense(
         &self,
         queries: &[&[f32]],
@@ -220,7 +178,7 @@ impl Snapshot {
         self.check_allowed(allowed)?;
         let Some(weighed) = question.weigh(&self.statistics, cancel)? else { return Ok(Hits::cancelled()) };
         let one = |(at, shard): (usize, &Shard)| {
-            let (keys, allowed) = (shard.dense.keys(), allowed.and_then(|all| all.get(at)));
+            let (keys, allowed) = (shard.dense.keys(), allowed.and_then(|all| all.get(at)).or(shard.live()));
             weighed.best(&shard.text, k, &|node| keys.key(node), allowed, cancel)
         };
         let found: Vec<_> = self.shards.par_iter().enumerate().map(one).collect::<Result<_>>()?;
@@ -245,34 +203,28 @@ impl Snapshot {
         self.shards.get(shard)?.dense.key(node)
     }
 
-    /// Shard and node of a document. An error where it is not found, and the keys of a shard are damaged.
+    /// Shard and node of a document that is not deleted. An error where it is not found, and the keys of a shard are damaged.
     pub fn find(&self, key: &str) -> Result<Option<(usize, u32)>> {
         let mut unknown = None;
         for (at, shard) in self.shards.iter().enumerate() {
             match shard.dense.find(key) {
-                Ok(Some(node)) => return Ok(Some((at, node))),
-                Ok(None) => {}
+                Ok(Some(node)) if shard.is_live(node) => return Ok(Some((at, node))),
+                Ok(_) => {}
                 Err(error) => unknown = Some(error),
             }
         }
         unknown.map_or(Ok(None), Err)
     }
 
-    /// The first damage found so far: see [`DenseShard::damage`].
+    /// The first damage found so far: see [`DenseShard::damage`](crate::shard::DenseShard::damage).
     pub fn damage(&self) -> Option<Error> {
         self.shards.iter().find_map(|shard| shard.dense.damage())
     }
 
     /// Stored fields of a document.
     pub fn document(&self, shard: usize, node: u32) -> Result<StoredDocument> {
-        let found = self.shards.get(shard).map(|shard| shard.text.document(node));
+        let found = self.shards.get(shard).map(|shard| shard.document(node));
         let (expected, got) = (format!("below {}", self.shards.len()), shard.to_string());
         found.unwrap_or(Err(Error::Mismatch { what: "shard of a document", expected, got }))
     }
-}
-
-fn unlike(path: PathBuf, part: &str, expected: String, got: String) -> Error {
-    let hint = "The files do not belong together: write intact copies under other names and `mv` them there, or build the \
-                index again";
-    Error::Format { path, part: part.to_owned(), expected, got, hint }
 }

@@ -1,0 +1,203 @@
+//! One shard of an open generation. Its files are shared by all generations that name it; its deletions are those of one.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::cancel::Cancel;
+use crate::certificate::Certificate;
+use crate::deletions::Deletions;
+use crate::error::{Error, Result};
+use crate::lexical::{Filter, MetadataUpdates, StoredDocument, TextShard};
+use crate::manifest::{METADATA_DIR, MetadataEntry, SHARDS_DIR, ShardEntry};
+use crate::model::ModelRecord;
+use crate::search::{Hits, Live, NodeSet, Scored, SearchParams};
+use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
+
+/// The mode of a dense search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SearchMode {
+    /// By the graph.
+    Approximate {
+        /// Beam width in every shard.
+        ef: usize,
+    },
+    /// By comparing with every vector.
+    Exact,
+}
+
+/// Parameters of a dense search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DenseParams {
+    /// Hits wanted.
+    pub k: usize,
+    /// By the graph or exact.
+    pub mode: SearchMode,
+}
+
+/// One shard. Node `i` of the vectors is document `i` of the text.
+#[derive(Debug)]
+pub struct Shard {
+    /// Vectors, graph, keys.
+    pub dense: Arc<DenseShard>,
+    /// Stored fields and terms.
+    pub text: Arc<TextShard>,
+    /// The documents that are deleted in this generation; none where there are none.
+    pub deletions: Option<Arc<Deletions>>,
+    /// Metadata that were changed since it was built; none where there are none.
+    pub updates: Option<Arc<MetadataUpdates>>,
+    /// Device, inode and time of change of every file, as opened.
+    files: Vec<(u64, u64, i64)>,
+}
+
+impl Shard {
+    /// Opens a shard, or shares its open files with `known`, unless one of them was replaced.
+    pub(super) fn open(index: &Path, model: &ModelRecord, entry: &ShardEntry, known: Option<&Self>) -> Result<Self> {
+        let dir = index.join(SHARDS_DIR).join(&entry.id);
+        let mut files = Vec::with_capacity(entry.files.len());
+        for file in &entry.files {
+            let path = dir.join(&file.path);
+            let found: Metadata = fs_err::metadata(&path)?;
+            if found.len() != file.bytes {
+                return Err(unlike(path, "length", format!("{} bytes", file.bytes), format!("{} bytes", found.len())));
+            }
+            files.push((found.dev(), found.ino(), found.mtime()));
+        }
+        let (dense, text) = match known.filter(|known| known.files == files && known.dense.damage().is_none()) {
+            Some(known) => (Arc::clone(&known.dense), Arc::clone(&known.text)),
+            None => {
+                (Arc::new(DenseShard::open(&dir.join(DENSE_FILE))?), Arc::new(TextShard::open(&dir.join(TEXT_DIR))?))
+            }
+        };
+        let found = &dense.meta().model;
+        if !found.same_space(model) {
+            let say = |model: &ModelRecord| {
+                format!("`{}` {} of {} values, {:?}", model.name, model.fingerprint, model.dim, model.metric)
+            };
+            return Err(unlike(dense.path().to_owned(), "META, model", say(model), say(found)));
+        }
+        let counts = (dense.len() as u64, text.len() as u64);
+        if counts != (entry.documents, entry.documents) {
+            let got = format!("{} vectors and {} texts", counts.0, counts.1);
+            return Err(unlike(dir, "documents", entry.documents.to_string(), got));
+        }
+        let deletions = entry.deleted.as_ref().map(|deleted| Deletions::open(index, deleted, entry.documents));
+        let updates = entry.metadata.as_ref().map(|updates| {
+            // The whole set of a generation has a name of its own, which is never used again.
+            let known = known.and_then(|known| known.updates.as_ref()).filter(|known| known.dir_is(&updates.id));
+            match known {
+                Some(known) => Ok(Arc::clone(known)),
+                None => open_updates(index, updates, dense.len()).map(Arc::new),
+            }
+        });
+        let (deletions, updates) = (deletions.transpose()?.map(Arc::new), updates.transpose()?);
+        Ok(Self { dense, text, deletions, updates, files })
+    }
+
+    /// Opens a complete shard that no generation names yet.
+    pub fn open_dir(dir: &Path) -> Result<Self> {
+        let dense = Arc::new(DenseShard::open(&dir.join(DENSE_FILE))?);
+        let text = Arc::new(TextShard::open(&dir.join(TEXT_DIR))?);
+        Ok(Self { dense, text, deletions: None, updates: None, files: Vec::new() })
+    }
+
+    /// Documents that are not deleted.
+    pub fn len(&self) -> usize {
+        self.live().map_or(self.dense.len(), NodeSet::len)
+    }
+
+    /// All documents are deleted, or there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The nodes that are not deleted; none where no node is.
+    pub fn live(&self) -> Option<&NodeSet> {
+        self.deletions.as_ref().map(|deletions| &deletions.live)
+    }
+
+    /// Whether a node is not deleted.
+    pub fn is_live(&self, node: u32) -> bool {
+        self.live().is_none_or(|live| live.contains(node))
+    }
+
+    /// Recall and margins among the documents that are not deleted.
+    pub fn certificate(&self) -> &Certificate {
+        self.deletions.as_ref().map_or_else(|| self.dense.certificate(), |deletions| &deletions.certificate)
+    }
+
+    /// Stored fields of a node, with the metadata of this generation.
+    pub fn document(&self, node: u32) -> Result<StoredDocument> {
+        let stored = self.text.document(node)?;
+        let updated = self.updates.as_ref().map(|updates| updates.document(node)).transpose()?.flatten();
+        Ok(match updated {
+            Some(StoredDocument { metadata_json, .. }) => StoredDocument { metadata_json, ..stored },
+            None => stored,
+        })
+    }
+
+    /// The live nodes that a filter allows; none where the work was cancelled. Deletions come last, so that `not` cannot
+    /// bring them back.
+    pub(super) fn allowed(&self, filter: &Filter, cancel: &dyn Cancel) -> Result<Option<NodeSet>> {
+        let mut allowed = filter.nodes(&self.text, cancel)?;
+        if let (Some(nodes), Some(updates)) = (&mut allowed, &self.updates)
+            && !updates.apply(filter, nodes, cancel)?
+        {
+            return Ok(None);
+        }
+        if let (Some(allowed), Some(live)) = (&mut allowed, self.live()) {
+            allowed.intersect_with(live);
+        }
+        Ok(allowed)
+    }
+
+    /// Searches one shard; one result per question.
+    pub(super) fn search_dense(
+        &self,
+        queries: &[&[f32]],
+        params: &DenseParams,
+        allowed: Option<&NodeSet>,
+        cancel: &dyn Cancel,
+    ) -> Vec<Hits<Scored>> {
+        let mut all = vec![Hits::default(); queries.len()];
+        let found = |number: usize, hits| {
+            if let Some(place) = all.get_mut(number) {
+                *place = hits;
+            }
+        };
+        match params.mode {
+            SearchMode::Exact => {
+                self.dense.search_exact_batch(queries, params.k, allowed.or(self.live()), cancel, found);
+            }
+            SearchMode::Approximate { ef } => {
+                let live = self.deletions.as_deref();
+                let live = live.map(|deletions| Live { nodes: &deletions.live, certificate: &deletions.certificate });
+                let params = SearchParams { allowed, live, cancel, ..SearchParams::new(params.k, ef) };
+                self.dense.search_batch(queries, &params, found);
+            }
+        }
+        all
+    }
+}
+
+fn open_updates(index: &Path, entry: &MetadataEntry, documents: usize) -> Result<MetadataUpdates> {
+    let dir = index.join(METADATA_DIR).join(&entry.id);
+    for file in &entry.files {
+        let (path, got) = (dir.join(&file.path), fs_err::metadata(dir.join(&file.path))?.len());
+        if got != file.bytes {
+            return Err(unlike(path, "length", format!("{} bytes", file.bytes), format!("{got} bytes")));
+        }
+    }
+    let updates = MetadataUpdates::open(&dir, documents)?;
+    if updates.len() as u64 != entry.documents {
+        return Err(unlike(dir, "documents", entry.documents.to_string(), updates.len().to_string()));
+    }
+    Ok(updates)
+}
+
+fn unlike(path: PathBuf, part: &str, expected: String, got: String) -> Error {
+    let hint = "The files do not belong together: write intact copies under other names and `mv` them there, or build the \
+                index again";
+    Error::Format { path, part: part.to_owned(), expected, got, hint }
+}
