@@ -3,6 +3,8 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use fail::fail_point;
+
 /// The part of a temporary name between the file's name and the writer's process id.
 const TEMPORARY: &str = ".tmp-";
 /// Bytes of the write buffer.
@@ -29,8 +31,11 @@ impl AtomicFile {
 
     /// Makes the content durable, then visible, then the name durable.
     pub fn commit(mut self) -> io::Result<()> {
+        fail_point!("file-write", |_| Err(io::ErrorKind::StorageFull.into()));
         self.file.flush()?;
+        fail_point!("file-sync", |_| Err(io::Error::other("input/output error")));
         self.file.get_ref().sync_all()?;
+        fail_point!("file-rename");
         fs_err::rename(&self.path, &self.to)?;
         self.committed = true;
         sync_dir(parent(&self.to))
@@ -78,6 +83,7 @@ pub fn remove_temporary(dir: &Path, wanted: impl Fn(&str) -> bool) -> io::Result
 
 /// Makes the entries of a directory durable.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    fail_point!("directory-sync", |_| Err(io::Error::other("input/output error")));
     fs_err::File::open(dir)?.sync_all()
 }
 

@@ -40,13 +40,24 @@ pub struct ReadOptions {
     /// Most flawed records to skip; with more the reader fails and lists them. `None`, the default, is 0 for a
     /// command that has no option `--max-bad`.
     pub max_bad: Option<u64>,
+    /// Whether a key may come more than once. Without, the second record of a key is flawed.
+    pub repeated_keys: bool,
+    /// Whether only keys and metadata are read, of JSON lines: a record without text is not flawed.
+    pub metadata_only: bool,
     /// File that lists every flawed record, one JSON object (`file`, `line`, `reason`) per line.
     pub rejects: Option<PathBuf>,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { format: Format::Auto, max_text_bytes: DEFAULT_MAX_TEXT_BYTES, max_bad: None, rejects: None }
+        Self {
+            format: Format::Auto,
+            max_text_bytes: DEFAULT_MAX_TEXT_BYTES,
+            max_bad: None,
+            repeated_keys: false,
+            metadata_only: false,
+            rejects: None,
+        }
     }
 }
 
@@ -93,7 +104,9 @@ pub(crate) fn check_key(key: &str) -> Result<(), Problem> {
 pub struct CorpusReader {
     lines: Lines,
     parser: Parser,
-    keys: Keys,
+    metadata_only: bool,
+    /// Absent where keys may be repeated.
+    keys: Option<Keys>,
     max_text_bytes: usize,
     flaws: Flaws,
     unstored: Unstored,
@@ -127,6 +140,7 @@ impl CorpusReader {
         };
         let parser = match line_format {
             LineFormat::Jsonl => Parser::Jsonl,
+            LineFormat::Tsv if options.metadata_only => return Err(Error::UnknownFormat { path: file }),
             LineFormat::Tsv => Parser::Tsv(None),
         };
         let lines = Lines::open(&file, options.max_text_bytes)?;
@@ -134,7 +148,8 @@ impl CorpusReader {
             flaws: Flaws::of(lines.path(), options.max_bad, options.rejects.as_deref())?,
             lines,
             parser,
-            keys: Keys::default(),
+            metadata_only: options.metadata_only,
+            keys: (!options.repeated_keys).then(Keys::default),
             max_text_bytes: options.max_text_bytes,
             unstored: Unstored::default(),
             documents: 0,
@@ -160,6 +175,11 @@ impl CorpusReader {
     /// The file being read, or `standard input`.
     pub fn path(&self) -> &Path {
         self.lines.path()
+    }
+
+    /// Flawed records so far.
+    pub fn rejected(&self) -> u64 {
+        self.flaws.total()
     }
 
     /// Warnings for the user, after the reading: records that were skipped, fields that are not stored.
@@ -206,6 +226,7 @@ impl CorpusReader {
             return Ok(None);
         };
         let parsed = match &mut self.parser {
+            Parser::Jsonl if self.metadata_only => jsonl::metadata(text),
             Parser::Jsonl => jsonl::document(text, &mut self.unstored),
             Parser::Tsv(Some(columns)) => columns.document(text),
             Parser::Tsv(columns @ None) => match Columns::from_header(text) {
@@ -217,8 +238,14 @@ impl CorpusReader {
             },
         };
         let document = parsed
-            .and_then(|document| check(&document, self.max_text_bytes).map(|()| document))
-            .and_then(|document| self.keys.insert(&document.key, line).map(|()| document))
+            .and_then(|document| {
+                let checked =
+                    if self.metadata_only { check_key(&document.key) } else { check(&document, self.max_text_bytes) };
+                checked.map(|()| document)
+            })
+            .and_then(|document| {
+                self.keys.as_mut().map_or(Ok(()), |keys| keys.insert(&document.key, line)).map(|()| document)
+            })
             .map_err(|problem| self.lines.refuse(problem))?;
         self.documents += 1;
         Ok(Some(Located { value: document, line }))

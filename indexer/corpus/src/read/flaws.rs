@@ -53,6 +53,11 @@ impl Flaws {
         Ok(())
     }
 
+    /// All so far.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
     /// More than may be skipped.
     pub(super) fn too_many(&self) -> bool {
         self.total > self.allowed.unwrap_or(0)

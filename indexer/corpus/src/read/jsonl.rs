@@ -73,6 +73,13 @@ impl Record {
     }
 }
 
+/// Key and metadata of a document; other fields are not looked at.
+pub(crate) fn metadata(line: &str) -> Result<Document, Problem> {
+    let mut record = Record::parse(line)?;
+    let (key, metadata) = (record.key(KEY_FIELDS)?, record.optional_object("metadata")?);
+    Ok(Document { key, metadata, ..Document::default() })
+}
+
 /// The parser's message. It counts lines within what it was given, which is one line: only the column says something.
 pub(crate) fn message(error: &serde_json::Error) -> String {
     error.to_string().replace(&format!(" at line {} column", error.line()), " at column")
