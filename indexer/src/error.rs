@@ -22,6 +22,31 @@ pub enum Error {
         /// The value given.
         got: usize,
     },
+    /// Other jobs published again and again while this one was about to.
+    #[error("other jobs keep changing the index; it is unchanged by this one. Run it again when they have ended")]
+    Contended,
+    /// Without its deleted documents, a shard is searched worse than the index must be.
+    #[error(
+        "shard {shard}: without the deleted documents recall@10 is {recall:.4} at ef {ef}, below the {target} that the index must keep (`build --min-recall`). Nothing was published. Run `dyad-indexer merge`, then try again"
+    )]
+    BelowKept {
+        /// Name of the shard.
+        shard: String,
+        /// Measured.
+        recall: f64,
+        /// Wanted.
+        target: f64,
+        /// Beam width.
+        ef: usize,
+    },
+    /// Documents to append are in the index.
+    #[error("{total} documents are in the index already, such as `{}`. Nothing was published. Replace them with `upsert`, or leave them as they are with `append --skip-existing`", first.join("`, `"))]
+    KeysExist {
+        /// How many.
+        total: u64,
+        /// The first of their keys.
+        first: Vec<String>,
+    },
     /// The job was cancelled from outside.
     #[error("cancelled; the index is unchanged")]
     Cancelled,

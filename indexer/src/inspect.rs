@@ -5,12 +5,16 @@
 use std::fmt;
 use std::path::Path;
 
-use dyad_index::manifest::{self, Manifest, SHARDS_DIR, ShardEntry};
+use dyad_index::manifest::{self, Change, Manifest, MinRecall, ReaderLock, SHARDS_DIR, ShardEntry};
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
-use dyad_index::{BuildRecord, Certificate, FusionMethod, FusionRecord, LearnedFrom, ModelRecord, QuerySource};
+use dyad_index::{
+    BuildRecord, Certificate, Deletions, FusionMethod, FusionRecord, LearnedFrom, ModelRecord, QuerySource,
+};
 use serde::Serialize;
 
+use crate::change::mergeable;
 use crate::error::Error;
+use crate::gc::unnamed_bytes;
 use crate::plan::{Bytes, Shards};
 
 /// One generation.
@@ -26,8 +30,14 @@ pub struct Report {
     pub model: ModelRecord,
     /// How dense and BM25 rankings are fused, where `dyad-searcher learn` has found that for this model.
     pub fusion: Option<FusionRecord>,
-    /// Documents of all shards.
+    /// What made the generation out of the one before; absent where an earlier release published.
+    pub change: Option<Change>,
+    /// The recall that every change must keep.
+    pub min_recall: Option<MinRecall>,
+    /// Documents that are not deleted.
     pub documents: u64,
+    /// What `merge` and `gc` would improve.
+    pub debt: Debt,
     /// Bytes of vectors and graphs; a searcher maps them, and is fastest where they stay in memory.
     pub dense_bytes: u64,
     /// Of these, bytes of codes, graphs and keys, which every question touches.
@@ -40,13 +50,32 @@ pub struct Report {
     pub shards: Vec<ShardReport>,
 }
 
+/// What an index carries with it that it need not.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Debt {
+    /// Deleted documents that are still in the shards.
+    pub deleted: u64,
+    /// Their share of the documents in the shards.
+    pub deleted_share: f64,
+    /// Shards that `merge` would write again: with many deleted documents, or many of about one size.
+    pub shards_to_merge: usize,
+    /// Bytes of the deleted documents, about: `merge --all`, then `gc --keep 1` frees them.
+    pub deleted_bytes: u64,
+    /// Bytes that only other generations name: `gc --keep 1` frees them.
+    pub other_generations_bytes: u64,
+    /// Bytes that no generation names: any `gc` frees them.
+    pub unnamed_bytes: u64,
+}
+
 /// One shard.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ShardReport {
     /// Its directory's name.
     pub id: String,
-    /// Documents.
+    /// Documents, including deleted ones.
     pub documents: u64,
+    /// Deleted ones.
+    pub deleted: u64,
     /// How its graph was made.
     pub build: BuildRecord,
     /// Type of the stored vectors: `f32` or `f16`.
@@ -83,7 +112,11 @@ pub struct LayerReport {
 
 /// Reports on the current generation of an index.
 pub fn inspect(index: &Path) -> Result<Report, Error> {
-    let Manifest { generation, created_unix_s, tool, model, shards, .. } = manifest::current(index)?;
+    let manifest = manifest::current(index)?;
+    let _lock = ReaderLock::acquire(index, manifest.generation)?;
+    let debt = debt(index, &manifest)?;
+    let documents = manifest.documents();
+    let Manifest { generation, created_unix_s, tool, model, min_recall, change, shards, .. } = manifest;
     let shards: Vec<ShardReport> =
         shards.iter().map(|entry| inspect_shard(index, entry)).collect::<Result<_, Error>>()?;
     let sections = |of: &dyn Fn(&SectionReport) -> bool| -> u64 {
@@ -96,12 +129,40 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
         tool,
         model,
         fusion,
-        documents: shards.iter().map(|shard| shard.documents).sum(),
+        change,
+        min_recall,
+        documents,
+        debt,
         dense_bytes: sections(&|_| true),
         hot_bytes: sections(&|section| matches!(section.name, "CODES" | "GRAPH" | "KEYS")),
         text_bytes: shards.iter().map(|shard| shard.text_bytes).sum(),
         generations: manifest::generations(index)?,
         shards,
+    })
+}
+
+fn debt(index: &Path, current: &Manifest) -> Result<Debt, Error> {
+    let mut all = Vec::new();
+    for generation in manifest::generations(index)? {
+        all.push(manifest::load(index, generation)?);
+    }
+    let unnamed_bytes = unnamed_bytes(index, &all)?;
+    let (mut documents, mut deleted, mut deleted_bytes) = (0, 0, 0);
+    for entry in &current.shards {
+        let bytes: u64 = entry.files.iter().map(|file| file.bytes).sum();
+        let own = entry.documents - entry.live();
+        documents += entry.documents;
+        deleted += own;
+        deleted_bytes += (bytes as f64 * own as f64 / entry.documents.max(1) as f64) as u64;
+    }
+    Ok(Debt {
+        deleted,
+        deleted_share: deleted as f64 / documents.max(1) as f64,
+        shards_to_merge: mergeable(&current.shards, u64::MAX, false).iter().map(Vec::len).sum(),
+        deleted_bytes,
+        other_generations_bytes: self::unnamed_bytes(index, std::slice::from_ref(current))?
+            .saturating_sub(unnamed_bytes),
+        unnamed_bytes,
     })
 }
 
@@ -112,16 +173,19 @@ fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error>
         offset: section.offset,
         bytes: section.len,
     });
+    let deletions =
+        entry.deleted.as_ref().map(|deleted| Deletions::open(index, deleted, entry.documents)).transpose()?;
     let text = entry.files.iter().filter(|file| file.path.starts_with(TEXT_DIR));
     Ok(ShardReport {
         id: entry.id.clone(),
         documents: entry.documents,
+        deleted: entry.documents - entry.live(),
         build: shard.meta().build.clone(),
         vectors: shard.header().row_type.name(),
         sections: sections.collect(),
         layers: shard.graph().counts().into_iter().map(|(nodes, links)| LayerReport { nodes, links }).collect(),
         text_bytes: text.map(|file| file.bytes).sum(),
-        certificate: shard.certificate().clone(),
+        certificate: deletions.map_or_else(|| shard.certificate().clone(), |deletions| deletions.certificate),
     })
 }
 
@@ -150,7 +214,24 @@ impl fmt::Display for Report {
                  nDCG@10 {learned:.4}, by default {default:.4}, dense {dense:.4}, BM25 {bm25:.4}"
             )?;
         }
+        if let Some(change) = &self.change {
+            writeln!(
+                f,
+                "made by       {}: {} read, {} indexed, {} deleted, {} unchanged, {} superseded, {} rejected",
+                change.operation,
+                change.read,
+                change.indexed,
+                change.deleted,
+                change.unchanged,
+                change.superseded,
+                change.rejected
+            )?;
+        }
+        if let Some(MinRecall { recall, ef }) = self.min_recall {
+            writeln!(f, "keeps         recall@10 of {recall} at ef {ef} in every shard")?;
+        }
         writeln!(f, "documents     {} in {}", self.documents, Shards(self.shards.len()))?;
+        self.debt.fmt(f)?;
         writeln!(
             f,
             "memory        {} of vectors and graphs are mapped, of which {} are read by every question; {} of text",
@@ -162,11 +243,28 @@ impl fmt::Display for Report {
     }
 }
 
+impl fmt::Display for Debt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { deleted, deleted_share, shards_to_merge, deleted_bytes, other_generations_bytes, unnamed_bytes } =
+            self;
+        writeln!(
+            f,
+            "debt          {deleted} deleted documents ({:.1} %, {}); {} to `merge`; `gc` can free {} of other generations and \
+             {} of none",
+            deleted_share * 100.0,
+            Bytes(*deleted_bytes),
+            Shards(*shards_to_merge),
+            Bytes(*other_generations_bytes),
+            Bytes(*unnamed_bytes)
+        )
+    }
+}
+
 impl fmt::Display for ShardReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { build, certificate, .. } = self;
         writeln!(f, "\nshard {}", self.id)?;
-        writeln!(f, "  documents   {}", self.documents)?;
+        writeln!(f, "  documents   {}, of which {} are deleted", self.documents, self.deleted)?;
         writeln!(
             f,
             "  build       {} m={} ef_construction={} seed={} threads={}, {}",
@@ -184,8 +282,8 @@ impl fmt::Display for ShardReport {
         writeln!(
             f,
             "  reachable   {} of {}; {} were not before the repair, which added {} links",
-            certificate.vectors - certificate.unreachable.min(certificate.vectors),
-            certificate.vectors,
+            self.documents - certificate.unreachable.min(self.documents),
+            self.documents,
             certificate.unreachable_before_repair,
             certificate.links_added
         )?;

@@ -14,6 +14,8 @@
 //! | [`control`] | progress and cancellation of a job |
 //! | [`graph_build`] | one shard's graph: insert, freeze, repair, certify |
 //! | [`job`] | the build of an index |
+//! | [`change`] | documents added, replaced and deleted, shards merged |
+//! | [`gc`] | generations and files that nothing needs are removed |
 //! | [`publish`] | moves shards into place, and the pointer to the new generation |
 //! | [`rollback`] | an earlier generation made current again |
 //! | [`inspect`] | a report on an index (`dyad_index::verify` checks it) |
@@ -23,8 +25,10 @@
 //! `graph_build/hnsw_rs.rs`.
 #![forbid(unsafe_code)]
 
+pub mod change;
 pub mod control;
 pub mod error;
+pub mod gc;
 pub mod graph_build;
 pub mod inspect;
 pub mod job;

@@ -108,11 +108,11 @@ impl Plan {
         let arranging = codes
             .saturating_mul(2)
             .saturating_add(n.saturating_mul(2 * lists + self.graph_bytes() + self.layout_bytes() + 8));
-        // Exact hits of every question: in heaps, then sorted.
-        let certifying = (2 * HELD_OUT * PROFILE_RANKS * 8) as u64;
+        // Exact hits of every question: in heaps, then sorted, then as ground truth.
+        let certifying = (HELD_OUT * PROFILE_RANKS * (2 * 8 + 4)) as u64;
         let keys = documents.saturating_mul(KEY_BYTES);
         let questions = (self.questions * self.dim * size_of::<f32>()) as u64;
-        let peak = building.max(arranging.saturating_add(certifying.min(n.saturating_mul(16 * HELD_OUT as u64))));
+        let peak = building.max(arranging.saturating_add(certifying.min(n.saturating_mul(20 * HELD_OUT as u64))));
         BASE_BYTES
             .saturating_add(keys)
             .saturating_add(questions)

@@ -1,20 +1,25 @@
 //! Publishes a generation: moves complete shards into place, then the pointer. A crash at any point leaves the previous
 //! generation intact.
 //!
-//! Only this part of a build holds the index's lock, for milliseconds. Where another build has published in the meantime,
-//! the one that ends last is current: a build indexes a whole corpus and uses nothing of the previous generation, which stays
-//! on disk for a rollback.
+//! Only this part of a job holds the index's lock, for milliseconds. Where another job has published in the meantime, a build
+//! becomes current all the same: it indexes a whole corpus and uses nothing of the previous generation, which stays on disk for
+//! a rollback. A change of the previous generation is prepared again, from the one that is current then (`change/`).
 //!
-//! Shards are named by generation, number and content: no name is used twice, so nothing that an existing generation
-//! names is ever touched.
+//! Shards are named by generation, number and content, and deletions by generation and shard: no name is used twice, so
+//! nothing that an existing generation names is ever touched.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use dyad_files::sync_dir;
-use dyad_index::manifest::{self, FileEntry, MANIFEST_VERSION, Manifest, SHARDS_DIR, ShardEntry};
+use crc32c::crc32c;
+use dyad_files::{sync_dir, write_atomic};
+use dyad_index::manifest::{
+    self, Change, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR, Manifest, MetadataEntry,
+    MinRecall, SHARDS_DIR, ShardEntry,
+};
 use dyad_index::storage::WriteLock;
-use dyad_index::{Certificate, ModelRecord};
+use dyad_index::{Certificate, Deletions, ModelRecord};
+use fail::fail_point;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::TOOL;
@@ -33,6 +38,69 @@ pub(crate) struct CompleteShard {
     pub(crate) certificate: Certificate,
 }
 
+/// A new generation, prepared without the lock.
+#[derive(Debug)]
+pub(crate) struct Draft<'a> {
+    /// The generation that must still be current when this one is published; any where absent.
+    pub(crate) parent: Option<u64>,
+    /// Of all vectors.
+    pub(crate) model: &'a ModelRecord,
+    /// The recall that every shard must keep.
+    pub(crate) min_recall: Option<MinRecall>,
+    /// What makes it out of the one before.
+    pub(crate) change: Change,
+    /// In order.
+    pub(crate) shards: Vec<DraftShard<'a>>,
+}
+
+impl Draft<'_> {
+    /// Documents that are not deleted.
+    pub(crate) fn documents(&self) -> u64 {
+        self.shards.iter().map(DraftShard::documents).sum()
+    }
+}
+
+/// A shard of a [`Draft`].
+#[derive(Debug)]
+pub(crate) struct DraftShard<'a> {
+    /// Its files.
+    pub(crate) files: ShardFiles<'a>,
+    /// Its deletions, where they are other than before.
+    pub(crate) deletions: Option<Deletions>,
+    /// Its changed metadata, where they are other than before.
+    pub(crate) updates: Option<CompleteUpdates>,
+}
+
+/// Changed metadata of a shard, in a directory that no manifest names yet.
+#[derive(Debug)]
+pub(crate) struct CompleteUpdates {
+    /// Its path.
+    pub(crate) dir: PathBuf,
+    /// Documents in it.
+    pub(crate) documents: u64,
+    /// Every file, by path.
+    pub(crate) files: Vec<FileEntry>,
+}
+
+impl DraftShard<'_> {
+    fn documents(&self) -> u64 {
+        match (&self.deletions, &self.files) {
+            (Some(deletions), _) => deletions.live.len() as u64,
+            (None, ShardFiles::Kept(entry)) => entry.live(),
+            (None, ShardFiles::Built(shard)) => shard.documents,
+        }
+    }
+}
+
+/// The files of a shard of a [`Draft`].
+#[derive(Debug)]
+pub(crate) enum ShardFiles<'a> {
+    /// As the parent has them.
+    Kept(ShardEntry),
+    /// New.
+    Built(&'a CompleteShard),
+}
+
 /// Refuses another model than that of the current generation. Where there is no generation, or
 /// none that can be read, any model will do.
 pub(crate) fn check_model(index: &Path, model: &ModelRecord) -> Result<(), Error> {
@@ -47,62 +115,93 @@ pub(crate) fn check_model(index: &Path, model: &ModelRecord) -> Result<(), Error
     }
 }
 
-/// Moves `built` under `shards/` and publishes them as the next generation; the model must be that of the current
-/// generation, or `new_model` true.
+/// Moves new files into place and publishes the next generation; none where another generation than the draft's parent is
+/// current, and nothing was changed. The model must be that of the current generation, or `new_model` true.
 ///
 /// If it fails before `CURRENT` is moved, it undoes its changes.
-pub(crate) fn publish(
-    index: &Path,
-    model: &ModelRecord,
-    new_model: bool,
-    built: &[CompleteShard],
-) -> Result<Manifest, Error> {
+pub(crate) fn publish(index: &Path, draft: Draft<'_>, new_model: bool) -> Result<Option<Manifest>, Error> {
     let lock = WriteLock::acquire(index)?;
     if !new_model {
-        check_model(index, model)?;
+        check_model(index, draft.model)?;
+    }
+    // A pointer that cannot be read is replaced: a build repairs it.
+    let current = manifest::current_generation(index);
+    if draft.parent.is_some() && current? != draft.parent {
+        return Ok(None);
     }
     manifest::settle(index, &lock)?;
     let generation = manifest::next_generation(index, &lock)?;
-    let mut moved = Vec::with_capacity(built.len());
-    let published = move_and_point(index, &lock, model, built, generation, &mut moved);
+    let mut moved = Vec::with_capacity(draft.shards.len());
+    let published = move_and_point(index, &lock, draft, generation, &mut moved);
     if published.is_err() && manifest::current_generation(index).ok().flatten() != Some(generation) {
         take_back(index, generation, &moved, &lock);
     }
-    published
+    published.map(Some)
 }
 
 fn move_and_point(
     index: &Path,
     lock: &WriteLock,
-    model: &ModelRecord,
-    built: &[CompleteShard],
+    draft: Draft<'_>,
     generation: u64,
     moved: &mut Vec<PathBuf>,
 ) -> Result<Manifest, Error> {
-    let shards_dir = index.join(SHARDS_DIR);
+    let (shards_dir, deletions_dir) = (index.join(SHARDS_DIR), index.join(DELETIONS_DIR));
+    let metadata_dir = index.join(METADATA_DIR);
     fs_err::create_dir_all(&shards_dir)?;
-    let mut shards = Vec::with_capacity(built.len());
-    for (number, shard) in built.iter().enumerate() {
-        let id = shard_id(generation, number, &shard.files);
-        let path = shards_dir.join(&id);
-        fs_err::rename(&shard.dir, &path)?;
-        moved.push(path);
-        shards.push(ShardEntry { id, documents: shard.documents, files: shard.files.clone() });
+    let mut shards = Vec::with_capacity(draft.shards.len());
+    for DraftShard { files, deletions, updates } in draft.shards {
+        let mut entry = match files {
+            ShardFiles::Kept(entry) => entry,
+            ShardFiles::Built(shard) => {
+                let id = shard_id(generation, moved.len(), &shard.files);
+                move_into(&shard.dir, &shards_dir, &id, moved)?;
+                ShardEntry { id, documents: shard.documents, files: shard.files.clone(), deleted: None, metadata: None }
+            }
+        };
+        if let Some(deletions) = deletions {
+            fs_err::create_dir_all(&deletions_dir)?;
+            let name = format!("{}.dyad", change_name(generation, &entry.id));
+            let (path, bytes) = (deletions_dir.join(&name), deletions.to_bytes()?);
+            moved.push(path.clone());
+            write_atomic(&path, &bytes)?;
+            let file = FileEntry { path: name, bytes: bytes.len() as u64, crc32c: crc32c(&bytes) };
+            entry.deleted = Some(DeletedEntry { documents: deletions.len() as u64, file });
+        }
+        if let Some(CompleteUpdates { dir, documents, files }) = updates {
+            let id = change_name(generation, &entry.id);
+            fs_err::create_dir_all(&metadata_dir)?;
+            move_into(&dir, &metadata_dir, &id, moved)?;
+            sync_dir(&metadata_dir)?;
+            entry.metadata = Some(MetadataEntry { id, documents, files });
+        }
+        shards.push(entry);
     }
     sync_dir(&shards_dir)?;
     sync_dir(index)?;
+    fail_point!("manifest-begin");
     let manifest = Manifest {
         format_version: MANIFEST_VERSION,
         generation,
-        // A pointer that cannot be read is replaced: this build repairs it.
         parent: manifest::current_generation(index).ok().flatten(),
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         tool: TOOL.to_owned(),
-        model: model.clone(),
+        model: draft.model.clone(),
+        min_recall: draft.min_recall,
+        change: Some(draft.change),
         shards,
     };
     manifest::publish(index, &manifest, lock)?;
+    fail_point!("published");
     Ok(manifest)
+}
+
+fn move_into(from: &Path, dir: &Path, name: &str, moved: &mut Vec<PathBuf>) -> Result<(), Error> {
+    fail_point!("directory-move");
+    let to = dir.join(name);
+    fs_err::rename(from, &to)?;
+    moved.push(to);
+    Ok(())
 }
 
 /// The manifest goes first: a manifest without its shards would be worse than shards without a manifest.
@@ -110,10 +209,30 @@ fn take_back(index: &Path, generation: u64, moved: &[PathBuf], lock: &WriteLock)
     let manifest = index.join(format!("manifest-{generation:06}.json"));
     let removed = if manifest.exists() { fs_err::remove_file(manifest) } else { Ok(()) };
     let removed = removed.map_err(dyad_index::Error::from).and_then(|()| manifest::settle(index, lock));
-    let removed = removed.and_then(|()| moved.iter().try_for_each(|shard| Ok(fs_err::remove_dir_all(shard)?)));
+    let removed = removed.and_then(|()| moved.iter().try_for_each(|path| Ok(remove(path)?)));
     if let Err(error) = removed {
         tracing::warn!("{error}; the next build will remove it");
     }
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    if path.is_dir() {
+        return fs_err::remove_dir_all(path);
+    }
+    // A deletions file that was not written yet.
+    if path.exists() { fs_err::remove_file(path) } else { Ok(()) }
+}
+
+/// Of a shard's deletions and changed metadata.
+fn change_name(generation: u64, shard: &str) -> String {
+    format!("{generation:06}-{shard}")
+}
+
+/// Whether a name under `deletions/` or `metadata/` has the form that this file gives, complete or not.
+pub(crate) fn is_change_name(name: &str) -> bool {
+    let Some((generation, rest)) = name.split_once('-') else { return false };
+    let id = rest.split_once(".dyad").map_or(rest, |(id, _)| id);
+    generation.len() >= 6 && generation.bytes().all(|byte| byte.is_ascii_digit()) && is_shard_id(id)
 }
 
 fn shard_id(generation: u64, number: usize, files: &[FileEntry]) -> String {
@@ -147,6 +266,16 @@ mod tests {
 
     fn model() -> ModelRecord {
         ModelRecord { name: "m".into(), fingerprint: "f".into(), dim: 2, metric: Metric::Cosine, max_tokens: 8 }
+    }
+
+    fn publish(index: &Path, model: &ModelRecord, new: bool, built: &[CompleteShard]) -> Result<Manifest, Error> {
+        let shards = built
+            .iter()
+            .map(|built| DraftShard { files: ShardFiles::Built(built), deletions: None, updates: None })
+            .collect();
+        let change = Change { operation: "build".to_owned(), ..Change::default() };
+        let draft = Draft { parent: None, model, min_recall: None, change, shards };
+        super::publish(index, draft, new).map(|manifest| manifest.expect("no parent is asked for"))
     }
 
     fn built(index: &Path, name: &str) -> CompleteShard {

@@ -3,6 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `build.rs` | `dyad-indexer build` |
+//! | `documents.rs` | the arguments of commands that read documents |
+//! | `change.rs` | `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge`, `gc` |
 //! | `inspect.rs` | `dyad-indexer inspect` |
 //! | `verify.rs` | `dyad-indexer verify` |
 //! | `rollback.rs` | `dyad-indexer rollback` |
@@ -12,6 +14,8 @@
 
 mod bar;
 mod build;
+mod change;
+mod documents;
 mod inspect;
 mod rollback;
 mod verify;
@@ -23,7 +27,7 @@ use dyad_command::{FAILURE, INTERRUPTED, USAGE};
 use dyad_index::kernels::{self, UnknownKernels};
 use dyad_indexer::Error;
 
-/// Builds and verifies the indexes that dyad-searcher serves.
+/// Builds, changes and verifies the indexes that dyad-searcher serves.
 #[derive(Debug, Parser)]
 #[command(name = "dyad-indexer", version)]
 struct Arguments {
@@ -35,6 +39,19 @@ struct Arguments {
 enum Command {
     /// Build an index from a corpus and its vectors, and publish it as the next generation
     Build(Box<build::Arguments>),
+    /// Add documents to an index; those that are in it are an error
+    Append(Box<change::AppendArguments>),
+    /// Add documents to an index, and replace those that are in it. Documents whose text has not changed are not embedded again
+    Upsert(Box<change::UpsertArguments>),
+    /// Delete documents. Earlier generations keep them, so that a rollback brings them back
+    Delete(change::DeleteArguments),
+    /// Merge shards that hold many deleted documents, or are many and small
+    Merge(change::MergeArguments),
+    /// Delete documents from every generation, and remove the files that hold them
+    Purge(change::PurgeArguments),
+    /// Remove generations that are no longer needed, and files that no generation names. What a process of this machine reads
+    /// stays
+    Gc(change::GcArguments),
     /// Print what is in an index
     Inspect(inspect::Arguments),
     /// Read every byte of an index and check it; exit code 1 if it is damaged
@@ -51,6 +68,12 @@ fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
     kernels::choose(kernels::asked().as_deref())?;
     match arguments.command {
         Command::Build(arguments) => build::run(*arguments),
+        Command::Append(arguments) => change::append(*arguments),
+        Command::Upsert(arguments) => change::replace(*arguments),
+        Command::Delete(arguments) => change::remove(&arguments),
+        Command::Merge(arguments) => change::compact(&arguments),
+        Command::Purge(arguments) => change::erase(&arguments),
+        Command::Gc(arguments) => change::collect(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Rollback(arguments) => rollback::run(&arguments),

@@ -4,7 +4,8 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use dyad_indexer::rollback::roll_back;
+use dyad_indexer::rollback::{RolledBack, roll_back};
+use serde_json::json;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -12,23 +13,42 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
     /// The generation to make current; by default the one that was current before the current one was published
-    #[arg(value_name = "GENERATION")]
-    generation: Option<u64>,
+    #[arg(long, value_name = "GENERATION")]
+    to: Option<u64>,
+    /// Change nothing; say what would be changed
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let (before, now) = roll_back(&arguments.index, arguments.generation)?;
-    let before = before.map_or_else(|| "none".to_owned(), |generation| generation.to_string());
+    let RolledBack { before, manifest: now } = roll_back(&arguments.index, arguments.to, arguments.dry_run)?;
     let mut out = io::stdout().lock();
-    writeln!(
-        out,
-        "generation {before} -> {} of `{}`: {} documents, model `{}` (fingerprint {})",
-        now.generation,
-        arguments.index.display(),
-        now.documents(),
-        now.model.name,
-        now.model.fingerprint
-    )?;
+    if arguments.json {
+        let record = json!({
+            "index": arguments.index.display().to_string(),
+            "dry_run": arguments.dry_run,
+            "generation_before": before,
+            "generation": now.generation,
+            "documents": now.documents(),
+            "model": now.model,
+        });
+        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
+    } else {
+        writeln!(
+            out,
+            "{}generation {} -> {} of `{}`: {} documents, model `{}` (fingerprint {})",
+            if arguments.dry_run { "dry run: " } else { "" },
+            before.map_or_else(|| "none".to_owned(), |generation| generation.to_string()),
+            now.generation,
+            arguments.index.display(),
+            now.documents(),
+            now.model.name,
+            now.model.fingerprint
+        )?;
+    }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,12 +6,16 @@ use std::process::ExitCode;
 
 use dyad_index::verify::verify_current;
 use dyad_indexer::plan::Bytes;
+use serde_json::json;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -21,6 +25,18 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let read = format!("generation {}, {} files, {} read", findings.generation, findings.files, Bytes(findings.bytes));
     let mut out = io::stdout().lock();
+    if arguments.json {
+        let record = json!({
+            "index": arguments.index.display().to_string(),
+            "generation": findings.generation,
+            "files": findings.files,
+            "bytes": findings.bytes,
+            "problems": findings.problems,
+        });
+        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
+        out.flush()?;
+        return Ok(if findings.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     for problem in &findings.problems {
         writeln!(out, "{problem}")?;
     }

@@ -8,6 +8,7 @@
 //! that duplicates cost nothing.
 
 use dyad_index::format::RowType;
+use dyad_index::ground_truth::{self, GroundTruth};
 use dyad_index::search::{RESCORED, SCAN_BATCH, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan};
 use dyad_index::{Arranged, Certificate, Metric, QuerySource, RankScore, RecallPoint, Scored};
 use rayon::prelude::*;
@@ -50,6 +51,15 @@ struct Query<'a> {
     node: Option<u32>,
 }
 
+/// What [`certify`] measured, and what by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Certified {
+    /// Recall and margins.
+    pub certificate: Certificate,
+    /// The questions and their exact nearest nodes.
+    pub ground_truth: GroundTruth,
+}
+
 /// Measures `repaired`, whose nodes are `rows.given`. Runs on the current rayon pool.
 ///
 /// Advances progress by one per search, of which there are [`searches()`]. Returns [`Error::Cancelled`] soon
@@ -61,7 +71,7 @@ pub fn certify(
     gate: &RecallGate<'_>,
     seed: u64,
     control: JobControl<'_>,
-) -> Result<Certificate, Error> {
+) -> Result<Certified, Error> {
     let (graph, given) = (&repaired.graph, rows.given);
     let (asked, source) = ask(given, gate, seed);
     let metric = arranged.codes.codec.metric();
@@ -84,7 +94,16 @@ pub fn certify(
         certificate.recall.push(point);
         control.progress.advance(asked.len() as u64);
     }
-    Ok(certificate)
+    let questions = match source {
+        QuerySource::Documents => ground_truth::Questions::Nodes(asked.iter().filter_map(|asked| asked.node).collect()),
+        QuerySource::HeldOut => {
+            let values = asked.iter().flat_map(|asked| asked.row).copied().collect();
+            ground_truth::Questions::Vectors { dim: given.dim(), values }
+        }
+    };
+    let neighbours = exact.iter().flatten().map(|hit| hit.node).collect();
+    let ground_truth = GroundTruth { questions, neighbours, nodes: given.len() };
+    Ok(Certified { certificate, ground_truth })
 }
 
 /// Searches that a certificate takes: for each question the exact one, and one for each beam width.
@@ -133,7 +152,7 @@ fn exact(
 }
 
 /// Mean exact score at ranks 1, 2, 4 and so on, up to `depth`.
-fn profile(exact: &[Vec<Scored>], depth: usize) -> Vec<RankScore> {
+pub(super) fn profile(exact: &[Vec<Scored>], depth: usize) -> Vec<RankScore> {
     let ranks = std::iter::successors(Some(1), |rank| Some(rank * 2)).take_while(|rank| *rank <= depth);
     let mean = |rank: usize| -> f64 {
         let scores = exact.iter().filter_map(|hits| hits.get(rank - 1)).map(|hit| f64::from(hit.score));
@@ -199,14 +218,14 @@ fn measure(
 }
 
 /// The first `depth` hits that are not `node`.
-fn others(mut hits: Vec<Scored>, node: Option<u32>, depth: usize) -> Vec<Scored> {
+pub(super) fn others(mut hits: Vec<Scored>, node: Option<u32>, depth: usize) -> Vec<Scored> {
     hits.retain(|hit| Some(hit.node) != node);
     hits.truncate(depth);
     hits
 }
 
 /// Share of the first `k` exact hits that `hits` matches among its own first `k`; 1 where there is nothing to find.
-fn share(hits: &[Scored], exact: &[Scored], k: usize) -> f64 {
+pub(super) fn share(hits: &[Scored], exact: &[Scored], k: usize) -> f64 {
     let exact = exact.get(..k).unwrap_or(exact);
     let Some(last) = exact.last() else { return 1.0 };
     let found = hits.iter().take(exact.len()).filter(|hit| hit.score >= last.score).count();
@@ -274,6 +293,7 @@ mod tests {
         let repaired = Repaired { graph, unreachable_before: 1, links_added: 0 };
         let certificate =
             certify(&repaired, &arranged, f32_rows(&rows), &RecallGate::default(), 0, JobControl::silent()).unwrap();
+        let certificate = certificate.certificate;
         assert_eq!((certificate.vectors, certificate.queries, certificate.unreachable), (4, 4, 1));
         let recall = certificate.recall.first().unwrap();
         // Nodes 0, 1 and 2 miss node 3 of their three others; a search for 3 finds all of its own.
@@ -299,7 +319,7 @@ mod tests {
             let rows = Rows { given: &rows, served_as };
             let certificate =
                 certify(&repaired, &arranged, rows, &RecallGate::default(), 0, JobControl::silent()).unwrap();
-            certificate.recall.last().unwrap().recall_at_10
+            certificate.certificate.recall.last().unwrap().recall_at_10
         };
         let (full, half) = (at_512(RowType::F32), at_512(RowType::F16));
         assert!(full > 0.999 && half < 0.9, "{full} and {half}");

@@ -17,6 +17,11 @@ pub enum Builder {
 }
 
 impl Builder {
+    /// The builder with the name that a shard records; none where this release has none of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Native, Self::HnswRs, Self::HnswRsInt8].into_iter().find(|builder| builder.get().name() == name)
+    }
+
     /// The builder.
     pub fn get(self) -> &'static dyn GraphBuilder {
         match self {

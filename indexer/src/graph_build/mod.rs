@@ -15,11 +15,13 @@
 //! | `recall_gate.rs` | how the finished graph is measured, and the recall that it must reach |
 //! | `questions.rs` | questions read from files |
 //! | `certify.rs` | recall and cost of the finished graph |
+//! | `certify_live.rs` | the same of a shard with deleted documents |
 //! | `served.rs` | vectors as they will be stored, for the certificate |
 //! | `validate.rs` | checks of a vector before it is indexed |
 //! | `order.rs` | seeded orders and samples |
 
 pub mod certify;
+pub mod certify_live;
 pub mod choice;
 mod code_scores;
 pub mod encode;
@@ -37,6 +39,7 @@ mod served;
 pub mod validate;
 
 pub use certify::certify;
+pub use certify_live::certify_live;
 pub use choice::Builder;
 pub use freeze::freeze;
 pub use graph::{BuildInput, BuildParams, GraphBuilder};

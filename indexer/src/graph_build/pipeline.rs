@@ -3,9 +3,9 @@
 use dyad_index::format::RowType;
 use dyad_index::quant::Codec;
 use dyad_index::search::VectorRows;
-use dyad_index::{Arranged, Certificate, Metric};
+use dyad_index::{Arranged, Certificate, GroundTruth, Metric};
 
-use super::certify::{self, certify};
+use super::certify::{self, Certified, certify};
 use super::encode::encode;
 use super::graph::{BuildInput, BuildParams, GraphBuilder};
 use super::recall_gate::RecallGate;
@@ -50,6 +50,8 @@ pub struct BuiltGraph {
     pub arranged: Arranged,
     /// The measured quality of the graph, in which every node is reachable.
     pub certificate: Certificate,
+    /// What it was measured by.
+    pub ground_truth: GroundTruth,
 }
 
 impl GraphBuild<'_> {
@@ -84,7 +86,8 @@ impl GraphBuild<'_> {
 
     fn certify(&self, (arranged, repaired): (Arranged, repair::Repaired)) -> Result<BuiltGraph, Error> {
         let rows = certify::Rows { given: self.rows, served_as: self.row_type };
-        let certificate = certify(&repaired, &arranged, rows, &self.gate, self.params.seed, self.control)?;
+        let Certified { certificate, ground_truth } =
+            certify(&repaired, &arranged, rows, &self.gate, self.params.seed, self.control)?;
         if certificate.unreachable > 0 {
             let vectors = self.rows.len() as u64;
             return Err(Error::Unreachable { unreachable: certificate.unreachable, vectors });
@@ -92,6 +95,6 @@ impl GraphBuild<'_> {
         if let Some(target) = self.gate.target {
             target.check(&certificate, if self.label.is_empty() { "1/1" } else { self.label })?;
         }
-        Ok(BuiltGraph { arranged, certificate })
+        Ok(BuiltGraph { arranged, certificate, ground_truth })
     }
 }

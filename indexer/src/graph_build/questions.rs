@@ -39,6 +39,11 @@ impl VectorRows for Questions {
 }
 
 impl Questions {
+    /// Unit vectors of `dim` values, one after another.
+    pub(crate) fn of(values: Vec<f32>, dim: usize) -> Self {
+        Self { values, dim }
+    }
+
     /// Reads questions for an index of `model`: a directory that `dyad-encoder embed --tower question` has made with the
     /// same model, or a `.npy` file of shape `[questions, dim]`, type `<f4` or `<f2`. At most [`HELD_OUT`] rows are kept,
     /// sampled by `seed`, and normalised to length 1; of a `.npy` file no others are read.

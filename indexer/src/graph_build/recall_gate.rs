@@ -1,6 +1,7 @@
 //! The recall gate: the questions and beam widths by which a finished graph is measured, and the recall that it must reach.
 
 use dyad_index::Certificate;
+use dyad_index::manifest::MinRecall;
 use dyad_index::search::VectorRows;
 
 use super::graph::BuildParams;
@@ -55,6 +56,11 @@ impl RecallTarget {
         Ok(Self { recall, ef })
     }
 
+    /// As a manifest records it.
+    pub fn kept(self) -> MinRecall {
+        MinRecall { recall: self.recall, ef: self.ef }
+    }
+
     /// Refuses a certificate that does not reach it; `shard` is named in the error.
     pub fn check(self, certificate: &Certificate, shard: &str) -> Result<(), Error> {
         let point = certificate.recall.iter().find(|point| point.ef == self.ef);
@@ -63,6 +69,12 @@ impl RecallTarget {
             return Ok(());
         }
         Err(Error::BelowTarget { shard: shard.to_owned(), recall, target: self.recall, ef: self.ef })
+    }
+}
+
+impl From<MinRecall> for RecallTarget {
+    fn from(MinRecall { recall, ef }: MinRecall) -> Self {
+        Self { recall, ef }
     }
 }
 

@@ -6,7 +6,7 @@ use dyad_corpus::{CorpusReader, ReadOptions};
 use dyad_files::create_dir_synced;
 use dyad_files::space::{FreeSpace, check_space};
 use dyad_index::format::RowType;
-use dyad_index::manifest::Manifest;
+use dyad_index::manifest::{Change, Manifest};
 use dyad_index::search::VectorRows;
 use dyad_index::{Certificate, ModelRecord};
 use xxhash_rust::xxh3::xxh3_64;
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
 use crate::plan::Plan;
-use crate::publish::{check_model, publish};
+use crate::publish::{Draft, DraftShard, ShardFiles, check_model, publish};
 use crate::source::VectorSource;
 
 /// Most shards of a build: each holds a file and a text index open during the pass.
@@ -140,7 +140,17 @@ pub fn build_index(
         let label = if count == 1 { String::new() } else { format!("{}/{count}", number + 1) };
         built.push(pool.install(|| builder.build(shard, &label))?);
     }
-    let manifest = publish(&config.index, &model, config.new_model, &built)?;
+    let indexed = built.iter().map(|shard| shard.documents).sum();
+    let rejected = corpus.rejected();
+    let change =
+        Change { operation: "build".to_owned(), read: indexed + rejected, indexed, rejected, ..Change::default() };
+    let shards = built
+        .iter()
+        .map(|built| DraftShard { files: ShardFiles::Built(built), deletions: None, updates: None })
+        .collect();
+    let min_recall = config.target.map(RecallTarget::kept);
+    let draft = Draft { parent: None, model: &model, min_recall, change, shards };
+    let manifest = publish(&config.index, draft, config.new_model)?.ok_or(Error::Contended)?;
     let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
     let certificates = built.into_iter().map(|shard| shard.certificate).collect();
     Ok(Summary { manifest, certificates, predicted_bytes })
@@ -181,7 +191,7 @@ impl Pass<'_> {
                     Some(spool) => spool,
                     None => slot.insert(Spool::create(self.workspace, number)?),
                 };
-                spool.add(embedded.document, &embedded.row)?;
+                spool.add(&embedded.document, &embedded.row)?;
             }
             let bytes = corpus.bytes_read();
             self.control.progress.advance(if by_bytes { bytes.saturating_sub(bytes_seen) } else { 1 });

@@ -24,3 +24,6 @@ mod spool;
 mod workspace;
 
 pub use index::{BuildConfig, Summary, build_index};
+pub(crate) use shard::{ShardBuilder, file_entries};
+pub(crate) use spool::{Spool, metadata_json};
+pub(crate) use workspace::Workspace;

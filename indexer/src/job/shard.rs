@@ -7,7 +7,7 @@ use dyad_index::format::{RowType, section};
 use dyad_index::manifest::FileEntry;
 use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
-use dyad_index::{BuildRecord, ModelRecord};
+use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, ModelRecord};
 
 use super::spool::Spooled;
 use crate::TOOL;
@@ -17,18 +17,18 @@ use crate::graph_build::{BuildParams, BuiltGraph, GraphBuild, GraphBuilder, Reca
 use crate::publish::CompleteShard;
 
 /// Builds shards; holds what they have in common.
-pub(super) struct ShardBuilder<'a> {
-    pub(super) model: &'a ModelRecord,
-    pub(super) builder: &'a dyn GraphBuilder,
-    pub(super) params: &'a BuildParams,
-    pub(super) row_type: RowType,
-    pub(super) gate: RecallGate<'a>,
-    pub(super) control: JobControl<'a>,
+pub(crate) struct ShardBuilder<'a> {
+    pub(crate) model: &'a ModelRecord,
+    pub(crate) builder: &'a dyn GraphBuilder,
+    pub(crate) params: &'a BuildParams,
+    pub(crate) row_type: RowType,
+    pub(crate) gate: RecallGate<'a>,
+    pub(crate) control: JobControl<'a>,
 }
 
 impl ShardBuilder<'_> {
     /// Builds the graph and writes the shard; `label` names it in progress.
-    pub(super) fn build(&self, spooled: Spooled, label: &str) -> Result<CompleteShard, Error> {
+    pub(crate) fn build(&self, spooled: Spooled, label: &str) -> Result<CompleteShard, Error> {
         let values = section::as_slice(&spooled.rows, "rows").map_err(|fault| dyad_index::Error::Mismatch {
             what: "spooled rows",
             expected: fault.expected,
@@ -47,7 +47,7 @@ impl ShardBuilder<'_> {
             control: self.control,
             label,
         };
-        let BuiltGraph { arranged, certificate } = build.run()?;
+        let BuiltGraph { arranged, certificate, ground_truth } = build.run()?;
 
         let meta = ShardMeta {
             model: self.model.clone(),
@@ -69,17 +69,23 @@ impl ShardBuilder<'_> {
             certificate: &certificate,
         };
         shard::write(&spooled.dir.join(DENSE_FILE), &input)?;
+        ground_truth.write(&spooled.dir.join(GROUND_TRUTH_FILE))?;
         // Frees its disk space.
         drop(spooled.rows);
         sync_dir(&spooled.dir)?;
         self.control.check()?;
-        Ok(CompleteShard { files: files(&spooled.dir)?, dir: spooled.dir, documents: n, certificate })
+        Ok(CompleteShard {
+            files: file_entries(&spooled.dir, &[DENSE_FILE, GROUND_TRUTH_FILE])?,
+            dir: spooled.dir,
+            documents: n,
+            certificate,
+        })
     }
 }
 
-/// Every file of a shard with length and checksum, ascending by path.
-fn files(dir: &Path) -> Result<Vec<FileEntry>, Error> {
-    let mut names = vec![DENSE_FILE.to_owned()];
+/// These files of a directory, and those of its text index, with length and checksum, ascending by path.
+pub(crate) fn file_entries(dir: &Path, names: &[&str]) -> Result<Vec<FileEntry>, Error> {
+    let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     for entry in fs_err::read_dir(dir.join(TEXT_DIR))? {
         let entry = entry?;
         // tantivy's lock files are empty and temporary.

@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// A shard that still takes documents.
 #[derive(Debug)]
-pub(super) struct Spool {
+pub(crate) struct Spool {
     dir: PathBuf,
     rows: Scratch,
     keys: Vec<String>,
@@ -22,17 +22,23 @@ pub(super) struct Spool {
 
 /// A shard with all of its documents; its text index is complete.
 #[derive(Debug)]
-pub(super) struct Spooled {
+pub(crate) struct Spooled {
     /// The future directory of the shard.
-    pub(super) dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// Rows of f32, in an unlinked file.
-    pub(super) rows: Mapped,
+    pub(crate) rows: Mapped,
     /// Key of each node.
-    pub(super) keys: Vec<String>,
+    pub(crate) keys: Vec<String>,
+}
+
+/// The metadata of a document as an index stores them: one JSON object, or nothing.
+pub(crate) fn metadata_json(document: &Document) -> Result<String, Error> {
+    let text = document.metadata.as_ref().map(serde_json::to_string).transpose();
+    Ok(text.map_err(std::io::Error::from)?.unwrap_or_default())
 }
 
 impl Spool {
-    pub(super) fn create(workspace: &Path, number: usize) -> Result<Self, Error> {
+    pub(crate) fn create(workspace: &Path, number: usize) -> Result<Self, Error> {
         let dir = workspace.join(format!("shard-{number:04}"));
         fs_err::create_dir(&dir)?;
         Ok(Self {
@@ -43,23 +49,33 @@ impl Spool {
         })
     }
 
-    pub(super) fn add(&mut self, document: Document, row: &[f32]) -> Result<(), Error> {
-        let metadata = match &document.metadata {
-            Some(metadata) => serde_json::to_string(metadata).map_err(std::io::Error::from)?,
-            None => String::new(),
-        };
-        self.text.add(TextDocument {
-            key: &document.key,
-            title: &document.title,
-            text: &document.text,
-            metadata_json: &metadata,
-        })?;
+    pub(crate) fn add(&mut self, document: &Document, row: &[f32]) -> Result<(), Error> {
+        let metadata = metadata_json(document)?;
+        self.add_stored(
+            TextDocument { key: &document.key, title: &document.title, text: &document.text, metadata_json: &metadata },
+            row,
+        )
+    }
+
+    /// The same with metadata as an index stores them.
+    pub(crate) fn add_stored(&mut self, document: TextDocument<'_>, row: &[f32]) -> Result<(), Error> {
+        self.text.add(document)?;
         self.rows.write_all(&vector::pack(row))?;
-        self.keys.push(document.key);
+        self.keys.push(document.key.to_owned());
         Ok(())
     }
 
-    pub(super) fn close(self) -> Result<Spooled, Error> {
+    /// Keys so far, by node.
+    pub(crate) fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// Documents so far.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(crate) fn close(self) -> Result<Spooled, Error> {
         self.text.finish()?;
         Ok(Spooled { dir: self.dir, rows: self.rows.finish()?, keys: self.keys })
     }

@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyad_files::{DirLock, LockError, remove_temporary};
-use dyad_index::manifest::{self, SHARDS_DIR};
+use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, SHARDS_DIR};
 use dyad_index::storage::WriteLock;
 
 use crate::error::Error;
-use crate::publish::is_shard_id;
+use crate::publish::{is_change_name, is_shard_id};
 
 /// Prefix of the directories of builds, and the whole name in earlier releases, which allowed one build at a time.
 const BUILDING_DIR: &str = ".dyad-building";
-/// Folder in a build's directory for unreferenced shards that will be removed.
+/// Folder in a build's directory for unreferenced shards and deletions that will be removed.
 const UNNAMED_DIR: &str = "unnamed";
 
 /// A directory that is removed when dropped.
@@ -36,7 +36,7 @@ impl Workspace {
         remove_temporary(index, |name| name == "CURRENT" || name.starts_with("manifest-"))?;
         manifest::settle(index, &lock)?;
         let workspace = Self::begin(index)?;
-        set_unnamed_shards_aside(index, &workspace.path)?;
+        set_unnamed_aside(index, &workspace.path)?;
         drop(lock);
         // Removing may take long, and need not hold the index's lock: this process has locked the directories.
         for (path, _lock) in &dead {
@@ -105,29 +105,44 @@ fn dead_builds(index: &Path) -> Result<Vec<(PathBuf, Option<DirLock>)>, Error> {
     Ok(dead)
 }
 
-/// Moves shards that no manifest names into a build's directory. The index's lock is held, so none is being
-/// published.
-fn set_unnamed_shards_aside(index: &Path, workspace: &Path) -> Result<(), Error> {
-    let mut named = BTreeSet::new();
+/// Moves shards, deletions and metadata that no manifest names into a build's directory. The index's lock is held, so none is
+/// being published.
+fn set_unnamed_aside(index: &Path, workspace: &Path) -> Result<(), Error> {
+    let (mut shards, mut deletions, mut metadata) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for generation in manifest::generations(index)? {
         // A manifest that cannot be read may name any shard: then none is removed.
         let Ok(manifest) = manifest::load(index, generation) else { return Ok(()) };
-        named.extend(manifest.shards.into_iter().map(|shard| shard.id));
+        for shard in manifest.shards {
+            shards.insert(shard.id);
+            deletions.extend(shard.deleted.map(|deleted| deleted.file.path));
+            metadata.extend(shard.metadata.map(|updates| updates.id));
+        }
     }
-    let shards = match fs_err::read_dir(index.join(SHARDS_DIR)) {
-        Ok(shards) => shards,
+    let aside = workspace.join(UNNAMED_DIR);
+    move_unnamed(&index.join(SHARDS_DIR), &shards, is_shard_id, &aside)?;
+    move_unnamed(&index.join(DELETIONS_DIR), &deletions, is_change_name, &aside)?;
+    move_unnamed(&index.join(METADATA_DIR), &metadata, is_change_name, &aside)
+}
+
+fn move_unnamed(
+    dir: &Path,
+    named: &BTreeSet<String>,
+    is_ours: impl Fn(&str) -> bool,
+    aside: &Path,
+) -> Result<(), Error> {
+    let entries = match fs_err::read_dir(dir) {
+        Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    for entry in shards {
+    for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
         // Other files there are not ours to remove.
-        if is_shard_id(&name) && !named.contains(name.as_ref()) {
+        if is_ours(&name) && !named.contains(name.as_ref()) {
             tracing::info!("removing `{}`, which no generation names", entry.path().display());
-            let aside = workspace.join(UNNAMED_DIR);
-            fs_err::create_dir_all(&aside)?;
+            fs_err::create_dir_all(aside)?;
             fs_err::rename(entry.path(), aside.join(name.as_ref()))?;
         }
     }

@@ -48,6 +48,10 @@ impl VectorSource for FileSource {
         &self.model
     }
 
+    fn is_in_step(&self) -> bool {
+        true
+    }
+
     fn documents(&self) -> Option<u64> {
         Some(self.reader.rows())
     }

@@ -196,6 +196,10 @@ impl VectorSource for RemoteSource {
         &self.model
     }
 
+    fn is_in_step(&self) -> bool {
+        false
+    }
+
     fn documents(&self) -> Option<u64> {
         None
     }

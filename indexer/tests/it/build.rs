@@ -131,7 +131,7 @@ fn a_second_build_is_generation_2_and_leaves_generation_1_as_it_was() {
         assert!(after.get(path) == Some(bytes), "{}", path.display());
     }
     assert_eq!(manifest::generations(&fixture.index()).unwrap(), [1, 2]);
-    Snapshot::open_manifest(&fixture.index(), manifest::load(&fixture.index(), 1).unwrap()).unwrap();
+    Snapshot::open_manifest(&fixture.index(), manifest::load(&fixture.index(), 1).unwrap(), None).unwrap();
     assert_eq!(inspect(&fixture.index()).unwrap().generation, 2);
 }
 

@@ -5,21 +5,26 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
 use dyad_corpus::{Document, ReadOptions};
 use dyad_files::space::boundless;
 use dyad_index::format::RowType;
 use dyad_indexer::Error;
+use dyad_indexer::change::{
+    MergeConfig, MetadataConfig, Operation, Outcome, UpsertConfig, delete, update_metadata, upsert,
+};
 use dyad_indexer::control::{JobControl, Progress, Unit};
 use dyad_indexer::graph_build::{BuildParams, Builder};
 use dyad_indexer::job::{BuildConfig, Summary, build_index};
-use dyad_indexer::source::{FileSource, VectorSource};
+use dyad_indexer::source::{Documents, Embedded, FileSource, VectorSource};
 use tempfile::TempDir;
 
 pub(crate) const DIM: usize = 24;
 
 pub(crate) struct Fixture {
-    dir: TempDir,
+    dir: PathBuf,
+    _owned: Option<TempDir>,
 }
 
 pub(crate) fn document(number: usize) -> Document {
@@ -76,14 +81,25 @@ fn line_of(document: &Document) -> String {
 impl Fixture {
     /// Documents and their vectors.
     pub(crate) fn new(n: usize) -> Self {
-        let fixture = Self { dir: tempfile::tempdir().unwrap() };
+        let fixture = Self::empty();
         fixture.write_corpus(&documents(n));
         fixture.write_embeddings("embeddings", header(), &documents(n));
         fixture
     }
 
+    /// Nothing at all.
+    pub(crate) fn empty() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { dir: dir.path().to_owned(), _owned: Some(dir) }
+    }
+
+    /// A directory that belongs to another process.
+    pub(crate) fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), _owned: None }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.dir.join(name)
     }
 
     pub(crate) fn index(&self) -> PathBuf {
@@ -131,6 +147,42 @@ impl Fixture {
         build_index(&self.config(), source, JobControl::silent())
     }
 
+    /// Documents of `corpus.jsonl` for the index, one thread.
+    pub(crate) fn upsert_config(&self, operation: Operation) -> UpsertConfig {
+        UpsertConfig {
+            corpus: self.path("corpus.jsonl"),
+            read: ReadOptions::default(),
+            index: self.index(),
+            operation,
+            threads: 1,
+            queries: None,
+            dry_run: false,
+            free_space: boundless,
+        }
+    }
+
+    /// Appends or upserts documents, embedded by a [`HashSource`].
+    pub(crate) fn upsert(&self, operation: Operation, documents: &[Document]) -> Result<Outcome, Error> {
+        self.write_corpus(documents);
+        upsert(&self.upsert_config(operation), &mut HashSource::default(), JobControl::silent())
+    }
+
+    pub(crate) fn update_metadata(&self, documents: &[Document]) -> Result<Outcome, Error> {
+        self.write_corpus(documents);
+        let (corpus, index) = (self.path("corpus.jsonl"), self.index());
+        let config = MetadataConfig { corpus, read: ReadOptions::default(), index, dry_run: false };
+        update_metadata(&config, JobControl::silent())
+    }
+
+    pub(crate) fn delete(&self, keys: &[String]) -> Result<Outcome, Error> {
+        delete(&self.index(), keys, false, JobControl::silent())
+    }
+
+    pub(crate) fn merge_config(&self, all: bool) -> MergeConfig {
+        let (dry_run, free_space) = (false, boundless);
+        MergeConfig { index: self.index(), all, max_documents: 10_000, threads: 1, dry_run, free_space }
+    }
+
     /// Directories of builds, running or killed.
     pub(crate) fn building(&self) -> usize {
         let names = fs_err::read_dir(self.index()).unwrap().map(|entry| entry.unwrap().file_name());
@@ -156,6 +208,44 @@ fn collect(dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
         } else {
             files.insert(path.clone(), fs_err::read(&path).unwrap());
         }
+    }
+}
+
+/// Embeds documents by [`row_of`], and counts them.
+pub(crate) struct HashSource {
+    model: dyad_index::ModelRecord,
+    pub(crate) embedded: usize,
+    /// Called before every document.
+    pub(crate) before: Box<dyn FnMut()>,
+}
+
+impl Default for HashSource {
+    fn default() -> Self {
+        let (name, fingerprint, metric) = ("hash".into(), "f00d".into(), dyad_index::Metric::Cosine);
+        let model = dyad_index::ModelRecord { name, fingerprint, dim: DIM, metric, max_tokens: 64 };
+        Self { model, embedded: 0, before: Box::new(|| {}) }
+    }
+}
+
+impl VectorSource for HashSource {
+    fn model(&self) -> &dyad_index::ModelRecord {
+        &self.model
+    }
+
+    fn is_in_step(&self) -> bool {
+        false
+    }
+
+    fn documents(&self) -> Option<u64> {
+        None
+    }
+
+    fn pull(&mut self, corpus: &mut Documents<'_>, _: &Cancellation) -> Result<Option<Embedded>, Error> {
+        (self.before)();
+        let Some(document) = corpus.next().transpose()? else { return Ok(None) };
+        self.embedded += 1;
+        let row = row_of(&document.value.passage());
+        Ok(Some(Embedded { document: document.value, row }))
     }
 }
 

@@ -4,9 +4,14 @@
 mod build;
 mod certificate;
 mod command_line;
+mod crash;
 mod damage;
 mod encoder;
 mod filters;
 mod fixture;
+mod golden;
+mod kill;
+mod life;
 mod memory;
+mod races;
 mod refusals;

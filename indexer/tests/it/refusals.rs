@@ -49,6 +49,10 @@ impl<F: Fn(usize, &mut Vec<f32>)> VectorSource for Made<F> {
         &self.model
     }
 
+    fn is_in_step(&self) -> bool {
+        false
+    }
+
     fn documents(&self) -> Option<u64> {
         None
     }
@@ -216,7 +220,7 @@ fn a_build_waits_for_a_lock_that_is_held_for_a_moment() {
     });
     // While the graph is built the lock is free: a roll-back goes through, and so does a whole other build.
     let at_stage = |stage: &str| match stage {
-        "graph 1/2" => _ = dyad_indexer::rollback::roll_back(&fixture.index(), Some(1)).unwrap(),
+        "graph 1/2" => _ = dyad_indexer::rollback::roll_back(&fixture.index(), Some(1), false).unwrap(),
         "graph 2/2" => assert_eq!(fixture.build().unwrap().manifest.generation, 2),
         _ => {}
     };
@@ -231,7 +235,7 @@ fn a_build_waits_for_a_lock_that_is_held_for_a_moment() {
     );
     assert_eq!(dyad_index::manifest::generations(&fixture.index()).unwrap(), [1, 2, 3]);
     for generation in [1, 2, 3] {
-        dyad_indexer::rollback::roll_back(&fixture.index(), Some(generation)).unwrap();
+        dyad_indexer::rollback::roll_back(&fixture.index(), Some(generation), false).unwrap();
         assert!(dyad_index::verify::verify_current(&fixture.index()).unwrap().problems.is_empty());
     }
     assert_eq!(fixture.building(), 0);
@@ -257,7 +261,8 @@ fn another_model_is_refused_before_anything_is_built() {
     assert!(stages.is_empty() && fixture.files() == before);
     assert_eq!(build(true).0.unwrap().manifest.generation, 2);
     // And back again, as after the searcher's restart with the old model failed.
-    let (from, now) = dyad_indexer::rollback::roll_back(&fixture.index(), None).unwrap();
+    let gone = dyad_indexer::rollback::roll_back(&fixture.index(), None, false).unwrap();
+    let (from, now) = (gone.before, gone.manifest);
     assert_eq!((from, now.generation, now.model.fingerprint.as_str()), (Some(2), 1, "f00d"));
 }
 
@@ -272,19 +277,19 @@ fn a_generation_that_cannot_be_opened_is_not_gone_back_to() {
     let dense = index.join("shards").join(shard).join("dense.dyad");
     let intact = fs_err::read(&dense).unwrap();
     fs_err::write(&dense, &intact[..1000]).unwrap();
-    let error = dyad_indexer::rollback::roll_back(&index, None).unwrap_err().to_string();
+    let error = dyad_indexer::rollback::roll_back(&index, None, false).unwrap_err().to_string();
     assert_names(&error, &["dense.dyad", "length", "`mv` them there"]);
     assert_eq!(dyad_index::manifest::current_generation(&index).unwrap(), Some(2));
     fs_err::write(&dense, &intact).unwrap();
     // The way out of a damaged pointer needs no searcher, and no build.
     fs_err::write(index.join("CURRENT"), "rubbish").unwrap();
-    let error = dyad_indexer::rollback::roll_back(&index, None).unwrap_err().to_string();
-    assert_names(&error, &["CURRENT", "dyad-indexer rollback --index DIR GENERATION"]);
-    assert_eq!(dyad_indexer::rollback::roll_back(&index, Some(1)).unwrap().0, None);
+    let error = dyad_indexer::rollback::roll_back(&index, None, false).unwrap_err().to_string();
+    assert_names(&error, &["CURRENT", "dyad-indexer rollback --index DIR --to GENERATION"]);
+    assert_eq!(dyad_indexer::rollback::roll_back(&index, Some(1), false).unwrap().before, None);
     assert_eq!(dyad_index::manifest::current_generation(&index).unwrap(), Some(1));
-    let error = dyad_indexer::rollback::roll_back(&index, None).unwrap_err().to_string();
+    let error = dyad_indexer::rollback::roll_back(&index, None, false).unwrap_err().to_string();
     assert_names(&error, &["nothing to roll back to: generation 1 is the oldest"]);
-    let nowhere = dyad_indexer::rollback::roll_back(&fixture.path("nowhere"), None).unwrap_err().to_string();
+    let nowhere = dyad_indexer::rollback::roll_back(&fixture.path("nowhere"), None, false).unwrap_err().to_string();
     assert_names(&nowhere, &["holds no index"]);
     assert!(!fixture.path("nowhere").exists());
 }
@@ -326,13 +331,13 @@ fn an_index_of_a_newer_release_is_not_touched() {
     fixture.build().unwrap();
     let index = fixture.index();
     let text = fs_err::read_to_string(index.join("manifest-000001.json")).unwrap();
-    fs_err::write(index.join("manifest-000001.json"), text.replace("\"format_version\": 1", "\"format_version\": 9"))
+    fs_err::write(index.join("manifest-000001.json"), text.replace("\"format_version\": 2", "\"format_version\": 9"))
         .unwrap();
     // The pointer's checksum no longer fits, so reading is refused before the version is checked.
     assert_names(&dyad_index::verify::verify_current(&index).unwrap_err().to_string(), &["checksum in `CURRENT`"]);
     let lock = WriteLock::acquire(&index).unwrap();
     let error = dyad_index::manifest::point_to(&index, 1, &lock).unwrap_err().to_string();
-    assert_names(&error, &["format version 9", "reads up to 1"]);
+    assert_names(&error, &["format version 9", "reads up to 2"]);
     drop(lock);
     // A build goes on with generation 2 and keeps the shards that it cannot know to be unused.
     let shards = fs_err::read_dir(index.join("shards")).unwrap().count();

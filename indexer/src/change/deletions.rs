@@ -1,0 +1,86 @@
+//! Shards of a generation without some of their documents.
+
+use dyad_index::manifest::{MinRecall, ShardEntry};
+use dyad_index::search::NodeSet;
+use dyad_index::snapshot::Shard;
+use dyad_index::{Deletions, Snapshot};
+use rayon::prelude::*;
+
+use crate::control::JobControl;
+use crate::error::Error;
+use crate::graph_build::certify_live;
+use crate::publish::{DraftShard, ShardFiles};
+
+/// Live nodes with these keys, ascending, one list per shard.
+pub(super) fn locate<K: AsRef<str> + Sync>(base: &Snapshot, keys: &[K]) -> Result<Vec<Vec<u32>>, Error> {
+    let find = |key: &K| base.find(key.as_ref());
+    let found: Vec<Option<(usize, u32)>> = keys.par_iter().map(find).collect::<Result<_, dyad_index::Error>>()?;
+    let mut nodes = vec![Vec::new(); base.shards().len()];
+    for (shard, node) in found.into_iter().flatten() {
+        if let Some(nodes) = nodes.get_mut(shard) {
+            nodes.push(node);
+        }
+    }
+    for nodes in &mut nodes {
+        nodes.sort_unstable();
+        nodes.dedup();
+    }
+    Ok(nodes)
+}
+
+/// The shards of a generation without these live nodes, one list per shard. A shard of which nothing is left is left out.
+pub(super) fn without<'a>(
+    base: &Snapshot,
+    nodes: &[Vec<u32>],
+    control: JobControl<'_>,
+) -> Result<Vec<DraftShard<'a>>, Error> {
+    let mut shards = Vec::with_capacity(base.shards().len());
+    for ((entry, shard), nodes) in super::shards(base).zip(nodes) {
+        let deletions = if nodes.is_empty() {
+            None
+        } else if nodes.len() == shard.len() {
+            continue;
+        } else {
+            Some(delete_nodes(entry, shard, nodes, base.manifest().min_recall, control)?)
+        };
+        shards.push(DraftShard { files: ShardFiles::Kept(entry.clone()), deletions, updates: None });
+    }
+    Ok(shards)
+}
+
+/// The deletions of a shard once these live nodes, ascending and not all that there are, are deleted too.
+fn delete_nodes(
+    entry: &ShardEntry,
+    shard: &Shard,
+    nodes: &[u32],
+    min_recall: Option<MinRecall>,
+    control: JobControl<'_>,
+) -> Result<Deletions, Error> {
+    let mut live = shard.live().cloned().unwrap_or_else(|| {
+        let mut all = NodeSet::new(shard.dense.len());
+        all.extend(0..shard.dense.len() as u32);
+        all
+    });
+    for node in nodes {
+        live.remove(*node);
+    }
+    let before = shard.deletions.as_ref().map(|deletions| deletions.terms.clone()).unwrap_or_default();
+    let cancelled = || control.cancel.is_cancelled();
+    let terms = shard.text.terms_of(nodes, &before, &cancelled)?.ok_or(Error::Cancelled)?;
+    let certificate = certify_live(&shard.dense, &live, control)?;
+    if let Some(MinRecall { recall: target, ef }) = min_recall {
+        let point = certificate.recall.iter().find(|point| point.ef == ef);
+        let recall = point.map_or(0.0, |point| point.recall_at_10);
+        if recall < target {
+            return Err(Error::BelowKept { shard: entry.id.clone(), recall, target, ef });
+        }
+    }
+    Ok(Deletions { live, terms, certificate })
+}
+
+/// The deletions of a new shard in which some documents are deleted from the beginning, because that happened while it was
+/// built.
+pub(super) fn stillborn(shard: &Shard, nodes: &[u32], control: JobControl<'_>) -> Result<Deletions, Error> {
+    let entry = ShardEntry { id: "new".to_owned(), documents: 0, files: Vec::new(), deleted: None, metadata: None };
+    delete_nodes(&entry, shard, nodes, None, control)
+}

@@ -1,0 +1,268 @@
+//! Merges shards: live documents and their vectors into new shards, with graphs and certificates of their own.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use dyad_files::space::{FreeSpace, check_space};
+use dyad_index::Snapshot;
+use dyad_index::lexical::TextDocument;
+use dyad_index::manifest::{Change, MetadataEntry, ShardEntry};
+use dyad_index::search::VectorRows;
+use dyad_index::snapshot::Shard;
+
+use super::deletions::stillborn;
+use super::metadata::write;
+use super::upsert::{build_like, held_out, pool};
+use super::{Outcome, commit};
+use crate::control::{JobControl, Unit};
+use crate::error::Error;
+use crate::graph_build::{RecallGate, RecallTarget};
+use crate::job::{ShardBuilder, Spool, Workspace};
+use crate::plan::Plan;
+use crate::publish::{CompleteShard, CompleteUpdates, Draft, DraftShard, ShardFiles};
+
+/// Share of deleted documents from which a shard is merged.
+const DELETED_SHARE: f64 = 0.2;
+/// Shards of about one size above which they are merged.
+const SHARDS_PER_TIER: usize = 8;
+
+/// Which shards are merged, and how.
+#[derive(Debug, Clone)]
+pub struct MergeConfig {
+    /// The index's directory.
+    pub index: PathBuf,
+    /// Merges all shards, and not only those that [`mergeable`] names.
+    pub all: bool,
+    /// Most documents of a new shard.
+    pub max_documents: u64,
+    /// Threads of the graphs' build.
+    pub threads: usize,
+    /// Nothing is merged; the outcome says what would be.
+    pub dry_run: bool,
+    /// Returns the free space of the index's disk.
+    pub free_space: FreeSpace,
+}
+
+/// Positions of shards that are to become one, in groups: shards of which more than a fifth is deleted, and shards of one
+/// tier (a tier is a factor of eight in live documents) of which there are more than eight. With `all`, every shard. No group
+/// has more than `max_documents` live documents, except a single shard that has.
+pub fn mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) -> Vec<Vec<usize>> {
+    let tier = |entry: &ShardEntry| entry.live().max(1).ilog2() / 3;
+    let mut tiers: BTreeMap<u32, usize> = BTreeMap::new();
+    for entry in shards {
+        *tiers.entry(tier(entry)).or_default() += 1;
+    }
+    let deleted = |entry: &ShardEntry| entry.documents - entry.live();
+    let wanted = |entry: &ShardEntry| {
+        all || deleted(entry) as f64 > DELETED_SHARE * entry.documents as f64
+            || tiers.get(&tier(entry)).is_some_and(|shards| *shards > SHARDS_PER_TIER)
+    };
+    let mut chosen: Vec<usize> =
+        shards.iter().enumerate().filter(|(_, entry)| wanted(entry)).map(|(at, _)| at).collect();
+    let live = |at: &usize| shards.get(*at).map_or(0, ShardEntry::live);
+    chosen.sort_by_key(|at| (live(at), *at));
+    let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();
+    for at in chosen {
+        match groups.last_mut() {
+            Some((sum, group)) if *sum + live(&at) <= max_documents => {
+                *sum += live(&at);
+                group.push(at);
+            }
+            _ => groups.push((live(&at), vec![at])),
+        }
+    }
+    // A single shard without deletions would be copied.
+    let useful = |group: &Vec<usize>| {
+        group.len() > 1 || group.iter().any(|at| shards.get(*at).is_some_and(|entry| deleted(entry) > 0))
+    };
+    groups
+        .into_iter()
+        .map(|(_, mut group)| {
+            group.sort_unstable();
+            group
+        })
+        .filter(useful)
+        .collect()
+}
+
+/// Merges the shards that need it, in one new generation. Documents that others delete meanwhile are deleted in the new
+/// shards too.
+pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<Outcome, Error> {
+    let base = Snapshot::open(&config.index)?;
+    let groups = mergeable(&base.manifest().shards, config.max_documents, config.all);
+    rewrite(config, base, &groups, &HashSet::new(), "merge", control)
+}
+
+/// A new shard, and where its documents come from.
+struct Rewritten {
+    /// None where no document is left.
+    built: Option<CompleteShard>,
+    /// Source shard and node of each node.
+    sources: Vec<(String, u32)>,
+    /// Source shards.
+    replaced: Vec<String>,
+    /// Changed metadata of the source shards, as they were read.
+    metadata: BTreeMap<String, Option<MetadataEntry>>,
+}
+
+/// Writes each group of shards again as one shard, without deleted documents and without those with the keys `without`.
+pub(super) fn rewrite(
+    config: &MergeConfig,
+    base: Snapshot,
+    groups: &[Vec<usize>],
+    without: &HashSet<&str>,
+    operation: &str,
+    control: JobControl<'_>,
+) -> Result<Outcome, Error> {
+    let model = base.manifest().model.clone();
+    let mut change = Change { operation: operation.to_owned(), ..Change::default() };
+    for (entry, _) in groups.iter().flatten().filter_map(|at| super::shards(&base).nth(*at)) {
+        change.read += entry.live();
+    }
+    let mut rewritten = Vec::with_capacity(groups.len());
+    let workspace = if config.dry_run { None } else { Some(Workspace::create(&config.index)?) };
+    let threads = pool(config.threads)?;
+    if let Some(workspace) = &workspace {
+        for number in 0..groups.len() {
+            let work = || rewrite_group(config, &base, (groups, number), without, workspace.path(), control);
+            rewritten.push(threads.install(work)?);
+        }
+    }
+    change.indexed = rewritten.iter().map(|rewritten| rewritten.sources.len() as u64).sum();
+    change.deleted = change.read.saturating_sub(change.indexed);
+    if config.dry_run {
+        (change.indexed, change.deleted) = (change.read, 0);
+    }
+    let prepare = |base: &Snapshot| {
+        if groups.is_empty() {
+            return Ok(None);
+        }
+        let shards = threads.install(|| replaced(base, &rewritten, control))?;
+        let manifest = base.manifest();
+        let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
+        Ok(Some(Draft { parent, model: &model, min_recall, change: change.clone(), shards }))
+    };
+    let outcome = commit(&config.index, config.dry_run, base, prepare)?;
+    Ok(Outcome { change, ..outcome })
+}
+
+fn rewrite_group(
+    config: &MergeConfig,
+    base: &Snapshot,
+    (groups, number): (&[Vec<usize>], usize),
+    without: &HashSet<&str>,
+    workspace: &Path,
+    control: JobControl<'_>,
+) -> Result<Rewritten, Error> {
+    let label = &if groups.len() == 1 { String::new() } else { format!("{}/{}", number + 1, groups.len()) };
+    let group = groups.get(number).map(Vec::as_slice).unwrap_or_default();
+    let (builder, params, row_type) = build_like(base, config.threads);
+    let model = &base.manifest().model;
+    let members: Vec<(&ShardEntry, &Shard)> = group.iter().filter_map(|at| super::shards(base).nth(*at)).collect();
+    let live: u64 = members.iter().map(|(entry, _)| entry.live()).sum();
+    let plan = Plan {
+        documents: Some(live),
+        dim: model.dim,
+        shards: 1,
+        text_bytes: None,
+        params,
+        builder,
+        row_type,
+        questions: 0,
+    };
+    check_space(&config.index, plan.disk_bytes(live), config.free_space)?;
+    let mut spool = Spool::create(workspace, number)?;
+    let mut sources = Vec::new();
+    let mut row = Vec::new();
+    control.progress.begin(format!("read {label}").trim_end(), Unit::Documents, Some(live));
+    for (entry, shard) in &members {
+        let rows = shard.dense.rows();
+        for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
+            control.check()?;
+            let document = shard.document(node)?;
+            control.progress.advance(1);
+            if without.contains(document.key.as_str()) {
+                continue;
+            }
+            rows.decode(node, &mut row);
+            spool.add_stored(
+                TextDocument {
+                    key: &document.key,
+                    title: &document.title,
+                    text: &document.text,
+                    metadata_json: &document.metadata_json,
+                },
+                &row,
+            )?;
+            sources.push((entry.id.clone(), node));
+        }
+    }
+    control.progress.finish();
+    let replaced = members.iter().map(|(entry, _)| entry.id.clone()).collect();
+    let metadata = members.iter().map(|(entry, _)| (entry.id.clone(), entry.metadata.clone())).collect();
+    if sources.is_empty() {
+        return Ok(Rewritten { built: None, sources, replaced, metadata });
+    }
+    let target = base.manifest().min_recall.map(RecallTarget::from);
+    let questions = held_out(members.iter().map(|(_, shard)| *shard))?;
+    let questions = questions.as_ref().map(|questions| questions as &dyn VectorRows);
+    let gate = RecallGate { questions, target };
+    let shard = ShardBuilder { model, builder: builder.get(), params: &params, row_type, gate, control };
+    let built = Some(shard.build(spool.close()?, label)?);
+    Ok(Rewritten { built, sources, replaced, metadata })
+}
+
+/// Metadata that others have changed while a shard was built.
+fn changed_since(base: &Snapshot, one: &Rewritten, built: &CompleteShard) -> Result<Option<CompleteUpdates>, Error> {
+    let changed: BTreeMap<&str, &Shard> = super::shards(base)
+        .filter(|(entry, _)| one.metadata.get(&entry.id).is_some_and(|then| *then != entry.metadata))
+        .map(|(entry, shard)| (entry.id.as_str(), shard))
+        .collect();
+    let mut documents = BTreeMap::new();
+    for (node, (id, source)) in (0..).zip(&one.sources) {
+        let updates = changed.get(id.as_str()).and_then(|shard| shard.updates.as_ref());
+        if let Some(document) = updates.map(|updates| updates.document(*source)).transpose()?.flatten() {
+            documents.insert(node, document);
+        }
+    }
+    if documents.is_empty() {
+        return Ok(None);
+    }
+    // One for each generation that becomes current before this one is published.
+    write(&built.dir.with_extension(format!("metadata-{}", base.manifest().generation)), &documents).map(Some)
+}
+
+/// The shards of a generation, with the new ones in the place of the first that each replaces.
+fn replaced<'a>(
+    base: &Snapshot,
+    rewritten: &'a [Rewritten],
+    control: JobControl<'_>,
+) -> Result<Vec<DraftShard<'a>>, Error> {
+    let by_id: BTreeMap<&str, &Shard> = super::shards(base).map(|(entry, shard)| (entry.id.as_str(), shard)).collect();
+    let mut shards = Vec::with_capacity(by_id.len());
+    for one in rewritten {
+        if one.replaced.iter().any(|id| !by_id.contains_key(id.as_str())) {
+            // Another merge was faster, or the index was built again.
+            return Err(Error::Contended);
+        }
+    }
+    for (entry, _) in super::shards(base) {
+        let Some(one) = rewritten.iter().find(|one| one.replaced.contains(&entry.id)) else {
+            shards.push(DraftShard { files: ShardFiles::Kept(entry.clone()), deletions: None, updates: None });
+            continue;
+        };
+        let Some(built) = one.built.as_ref().filter(|_| one.replaced.first() == Some(&entry.id)) else { continue };
+        let is_deleted = |(_, source): &(u32, &(String, u32))| {
+            by_id.get(source.0.as_str()).is_none_or(|shard| !shard.is_live(source.1))
+        };
+        let deleted: Vec<u32> = (0..).zip(&one.sources).filter(is_deleted).map(|(node, _)| node).collect();
+        let deletions = match deleted.len() {
+            0 => None,
+            all if all == one.sources.len() => continue,
+            _ => Some(stillborn(&Shard::open_dir(&built.dir)?, &deleted, control)?),
+        };
+        let updates = changed_since(base, one, built)?;
+        shards.push(DraftShard { files: ShardFiles::Built(built), deletions, updates });
+    }
+    Ok(shards)
+}

@@ -1,0 +1,112 @@
+//! A batch of documents on disk, of which the last record of each key counts: read once, so that it may come from a stream,
+//! and checked as a whole before anything is embedded.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+
+use dyad_corpus::{Document, Located};
+use serde_json::{Map, Value};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::Error;
+use crate::source::Documents;
+
+/// A document as it is written, one JSON array per line: line, key, title, text, metadata.
+type Record = (u64, String, String, String, Option<Map<String, Value>>);
+
+/// A complete batch.
+#[derive(Debug)]
+pub(super) struct Staged {
+    lines: std::io::Lines<BufReader<fs_err::File>>,
+    /// By 128 bits of xxh3 of the key: the number of its last record.
+    last: HashMap<u128, u64>,
+    number: u64,
+    records: u64,
+}
+
+impl Staged {
+    /// Reads a whole batch; `look` is called for every document, in order. Its file in `workspace` has no name afterwards.
+    pub(super) fn read(
+        workspace: &Path,
+        documents: &mut Documents<'_>,
+        mut look: impl FnMut(&Document) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        let path = workspace.join("batch.jsonl");
+        let options = fs_err::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        fs_err::remove_file(&path)?;
+        let mut file = BufWriter::with_capacity(1 << 18, options);
+        let (mut last, mut records) = (HashMap::new(), 0);
+        for document in documents {
+            let Located { value, line } = document?;
+            look(&value)?;
+            last.insert(xxh3_128(value.key.as_bytes()), records);
+            records += 1;
+            let record = (line, &value.key, &value.title, &value.text, &value.metadata);
+            serde_json::to_writer(&mut file, &record).map_err(std::io::Error::from)?;
+            file.write_all(b"\n")?;
+        }
+        let mut file = file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+        file.seek(SeekFrom::Start(0))?;
+        Ok(Self { lines: BufReader::with_capacity(1 << 18, file).lines(), last, number: 0, records })
+    }
+
+    /// Records read.
+    pub(super) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Records that a later one replaces.
+    pub(super) fn superseded(&self) -> u64 {
+        self.records - self.last.len() as u64
+    }
+}
+
+impl Iterator for Staged {
+    type Item = Result<Located<Document>, dyad_corpus::Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let line = self.lines.next()?;
+            let record = line.and_then(|line| Ok(serde_json::from_str::<Record>(&line)?));
+            let (line, key, title, text, metadata) = match record {
+                Ok(record) => record,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let number = self.number;
+            self.number += 1;
+            if self.last.get(&xxh3_128(key.as_bytes())) == Some(&number) {
+                return Some(Ok(Located { value: Document { key, title, text, metadata }, line }));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_record_of_a_key_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let document = |key: &str, text: &str| Document {
+            key: key.into(),
+            title: "a \"title\"\n".into(),
+            text: text.into(),
+            metadata: serde_json::from_str(r#"{"b": 1.50, "a": [null]}"#).unwrap(),
+        };
+        let all = [("x", "1"), ("y", "2"), ("x", "3"), ("z", "4"), ("x", "5"), ("y", "6")];
+        let mut lines = (1..).zip(all).map(|(line, (key, text))| Ok(Located { value: document(key, text), line }));
+        let mut looked = 0;
+        let staged = Staged::read(dir.path(), &mut lines, |_| {
+            looked += 1;
+            Ok(())
+        });
+        let staged = staged.unwrap();
+        assert_eq!((looked, staged.records(), staged.superseded()), (6, 6, 3));
+        assert_eq!(fs_err::read_dir(dir.path()).unwrap().count(), 0, "the file has no name");
+        let read: Vec<Located<Document>> = staged.map(Result::unwrap).collect();
+        let expected = [(4, document("z", "4")), (5, document("x", "5")), (6, document("y", "6"))];
+        assert_eq!(read, expected.map(|(line, value)| Located { value, line }));
+    }
+}

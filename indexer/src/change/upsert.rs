@@ -1,0 +1,254 @@
+//! `append` and `upsert`: documents in, one new shard out, published with the deletion of what it replaces.
+
+use std::path::PathBuf;
+
+use dyad_corpus::{CorpusReader, ReadOptions};
+use dyad_files::space::{FreeSpace, check_space};
+use dyad_index::format::RowType;
+use dyad_index::manifest::Change;
+use dyad_index::search::VectorRows;
+use dyad_index::snapshot::Shard;
+use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, GroundTruth, QuerySource, Snapshot, ground_truth};
+
+use super::deletions::{locate, without};
+use super::metadata::{self, Changed};
+use super::staged::Staged;
+use super::triage::{Existing, Operation, Triage};
+use super::{Outcome, commit};
+use crate::control::{JobControl, Unit};
+use crate::error::Error;
+use crate::graph_build::validate::RowCheck;
+use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
+use crate::job::{ShardBuilder, Spool, Workspace};
+use crate::plan::Plan;
+use crate::publish::{CompleteShard, Draft, DraftShard, ShardFiles, check_model};
+use crate::source::{Documents, VectorSource};
+
+/// A batch of documents for an index.
+#[derive(Debug, Clone)]
+pub struct UpsertConfig {
+    /// File or folder of documents; `-` is standard input.
+    pub corpus: PathBuf,
+    /// How to read it.
+    pub read: ReadOptions,
+    /// The index's directory.
+    pub index: PathBuf,
+    /// What becomes of documents whose keys are in the index.
+    pub operation: Operation,
+    /// Threads of the graph's build.
+    pub threads: usize,
+    /// Questions by which recall is measured, see [`Questions::open`]; by default those of the index's certificates,
+    /// or else documents.
+    pub queries: Option<PathBuf>,
+    /// Nothing is embedded or published; the outcome says what would be.
+    pub dry_run: bool,
+    /// Returns the free space of the index's disk.
+    pub free_space: FreeSpace,
+}
+
+/// How the shards of an index are built: as its largest one was.
+pub(super) fn build_like(base: &Snapshot, threads: usize) -> (Builder, BuildParams, RowType) {
+    let largest = base.shards().iter().max_by_key(|shard| shard.dense.len());
+    let Some(largest) = largest else {
+        return (Builder::default(), BuildParams { m: 16, ef_construction: 200, seed: 0, threads }, RowType::F32);
+    };
+    let BuildRecord { builder, m, ef_construction, seed, .. } = &largest.dense.meta().build;
+    let params = BuildParams { m: *m, ef_construction: *ef_construction, seed: *seed, threads };
+    (Builder::named(builder).unwrap_or_default(), params, largest.dense.header().row_type)
+}
+
+/// The held-out questions by which the first of these shards that has any was measured.
+pub(super) fn held_out<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Result<Option<Questions>, Error> {
+    for shard in shards {
+        let path = shard.dense.path().with_file_name(GROUND_TRUTH_FILE);
+        if shard.dense.certificate().source == QuerySource::HeldOut && path.exists() {
+            let truth = GroundTruth::open(&path, shard.dense.meta().model.dim, shard.dense.len())?;
+            if let ground_truth::Questions::Vectors { dim, values } = truth.questions {
+                return Ok(Some(Questions::of(values, dim)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A pool of threads for graphs and certificates.
+pub(super) fn pool(threads: usize) -> Result<rayon::ThreadPool, Error> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|source| Error::Threads { threads, source })
+}
+
+/// Indexes a batch of documents and publishes it as the next generation. Documents that the index holds as they are cost
+/// nothing, and those of which only metadata have changed stay in their shards with their vectors.
+///
+/// If it fails or is cancelled, the index is unchanged.
+pub fn upsert(config: &UpsertConfig, source: &mut dyn VectorSource, control: JobControl<'_>) -> Result<Outcome, Error> {
+    let base = Snapshot::open(&config.index)?;
+    let model = source.model().clone();
+    check_model(&config.index, &model)?;
+    let (builder, params, row_type) = build_like(&base, config.threads);
+    params.validate()?;
+    let workspace = Workspace::create(&config.index)?;
+    let is_upsert = config.operation == Operation::Upsert;
+    // Embeddings are of a corpus in which each key comes once.
+    let read = ReadOptions { repeated_keys: is_upsert && !source.is_in_step(), ..config.read.clone() };
+    let mut corpus = CorpusReader::open(&config.corpus, &read)?;
+    let questions = match &config.queries {
+        Some(path) => Some(Questions::open(path, &model, params.seed)?),
+        None => held_out(base.shards())?,
+    };
+    let gate = RecallGate {
+        questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
+        target: base.manifest().min_recall.map(RecallTarget::from),
+    };
+    let plan = Plan {
+        documents: source.documents(),
+        dim: model.dim,
+        shards: 1,
+        text_bytes: corpus.plain_bytes(),
+        params,
+        builder,
+        row_type,
+        questions: gate.questions.map_or(0, VectorRows::len),
+    };
+    check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?;
+
+    let mut spool = Spool::create(workspace.path(), 0)?;
+    let mut changed = Changed::new();
+    let mut change = Change { operation: config.operation.name().to_owned(), ..Change::default() };
+    pass(config, &base, source, &mut corpus, (&mut spool, &mut changed), &mut change, control, workspace.path())?;
+    corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
+    change.rejected = corpus.rejected();
+    change.read += change.rejected;
+    change.reused = changed.len() as u64;
+    change.indexed = spool.len() as u64 + change.reused;
+
+    let keys = spool.keys().to_vec();
+    let mut built: Vec<CompleteShard> = Vec::new();
+    let threads = pool(config.threads)?;
+    if !keys.is_empty() && !config.dry_run {
+        let shard = ShardBuilder { model: &model, builder: builder.get(), params: &params, row_type, gate, control };
+        let spooled = spool.close()?;
+        built.push(threads.install(|| shard.build(spooled, ""))?);
+    }
+    let refuse = matches!(config.operation, Operation::Append { .. });
+    let prepare = |base: &Snapshot| {
+        if keys.is_empty() && changed.is_empty() {
+            return Ok(None);
+        }
+        let nodes = locate(base, &keys)?;
+        if refuse && nodes.iter().any(|nodes| !nodes.is_empty()) {
+            // Another job has added them since.
+            refuse_existing(base, &keys)?;
+        }
+        let new_metadata = metadata::locate(base, &changed)?;
+        change.deleted = nodes.iter().map(Vec::len).sum::<usize>() as u64;
+        let mut shards = threads.install(|| without(base, &nodes, control))?;
+        if !config.dry_run {
+            let dir = workspace.path().join(format!("metadata-{}", base.manifest().generation));
+            metadata::apply(base, &new_metadata.nodes, &mut shards, &dir, control)?;
+        }
+        shards.extend(built.iter().map(|built| DraftShard {
+            files: ShardFiles::Built(built),
+            deletions: None,
+            updates: None,
+        }));
+        let manifest = base.manifest();
+        let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
+        Ok(Some(Draft { parent, model: &model, min_recall, change: change.clone(), shards }))
+    };
+    let mut outcome = commit(&config.index, config.dry_run, base, prepare)?;
+    if config.dry_run {
+        outcome.documents_after += change.indexed - change.reused;
+    }
+    Ok(Outcome { change, ..outcome })
+}
+
+fn refuse_existing(base: &Snapshot, keys: &[String]) -> Result<(), Error> {
+    let mut existing = Existing::default();
+    for key in keys {
+        if base.find(key)?.is_some() {
+            existing.add(key);
+        }
+    }
+    existing.refuse()
+}
+
+/// Reads the batch, and spools what is to be indexed.
+#[expect(clippy::too_many_arguments, reason = "the parts of one pass, which share nothing else")]
+fn pass(
+    config: &UpsertConfig,
+    base: &Snapshot,
+    source: &mut dyn VectorSource,
+    corpus: &mut CorpusReader,
+    (spool, changed): (&mut Spool, &mut Changed),
+    change: &mut Change,
+    control: JobControl<'_>,
+    workspace: &std::path::Path,
+) -> Result<(), Error> {
+    let all = source.is_in_step();
+    let mut staged;
+    let documents: &mut Documents<'_> = if all {
+        corpus
+    } else {
+        let mut existing = Existing::default();
+        let refused = config.operation == Operation::Append { skip_existing: false };
+        control.progress.begin("read", Unit::Bytes, corpus.total_bytes());
+        staged = Staged::read(workspace, corpus, |document| {
+            control.check()?;
+            if refused && base.find(&document.key)?.is_some() {
+                existing.add(&document.key);
+            }
+            Ok(())
+        })?;
+        control.progress.finish();
+        existing.refuse()?;
+        change.read = staged.records();
+        change.superseded = staged.superseded();
+        &mut staged
+    };
+    let mut check = RowCheck::new(base.manifest().model.dim);
+    let mut triage = Triage {
+        documents,
+        base,
+        operation: config.operation,
+        all,
+        spool,
+        control,
+        changed,
+        unchanged: 0,
+        existing: Existing::default(),
+        failed: None,
+    };
+    let mut pulled = 0;
+    control.progress.begin("documents", Unit::Documents, source.documents());
+    loop {
+        control.check()?;
+        // A dry run asks for no vectors.
+        let next = if config.dry_run && !all {
+            let document = triage.next().transpose()?;
+            document.map(|document| triage.spool.add(&document.value, &[])).transpose()?.map(|()| None)
+        } else {
+            source.pull(&mut triage, control.cancel)?.map(Some)
+        };
+        if let Some(error) = triage.failed.take() {
+            return Err(error);
+        }
+        let Some(next) = next else { break };
+        let Some(mut embedded) = next else { continue };
+        pulled += 1;
+        check.check(&embedded.document.key, &mut embedded.row)?;
+        triage.place(&embedded.document, &embedded.row)?;
+        control.progress.advance(1);
+    }
+    control.progress.finish();
+    let Triage { unchanged, existing, .. } = triage;
+    existing.refuse()?;
+    if all {
+        change.read = pulled;
+    }
+    change.unchanged = unchanged;
+    if let Some(note) = check.note() {
+        control.progress.note(&note);
+    }
+    Ok(())
+}

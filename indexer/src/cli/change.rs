@@ -1,0 +1,320 @@
+//! `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge` and `gc`: arguments in, a line or a JSON object out.
+
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use dyad_command::cancel_on_signal;
+use dyad_files::space::{boundless, free_space};
+use dyad_indexer::change::{
+    MergeConfig, MetadataConfig, Operation, Outcome, UpsertConfig, delete, merge, purge, update_metadata, upsert,
+};
+use dyad_indexer::control::JobControl;
+use dyad_indexer::gc::{Collected, gc};
+use dyad_indexer::plan::Bytes;
+use serde_json::json;
+
+use super::bar::Bar;
+use super::documents;
+
+/// How a change is made and reported.
+#[derive(Debug, clap::Args)]
+struct Report {
+    /// Change nothing; say what would be changed
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder"]))]
+pub(super) struct AppendArguments {
+    #[command(flatten)]
+    documents: documents::Arguments,
+    /// Leave documents whose keys are in the index as they are there, so that a batch can be sent again. Without, they are an
+    /// error
+    #[arg(long)]
+    skip_existing: bool,
+    #[command(flatten)]
+    report: Report,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "metadata_only"]))]
+pub(super) struct UpsertArguments {
+    #[command(flatten)]
+    documents: documents::Arguments,
+    /// Replace metadata only: of each record, key and `metadata` are read. Texts and vectors stay, nothing is embedded, and keys that no
+    /// document has are counted as rejected
+    #[arg(long)]
+    metadata_only: bool,
+    #[command(flatten)]
+    report: Report,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct DeleteArguments {
+    /// Directory of the index
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// Keys of the documents, one per line; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    keys: PathBuf,
+    #[command(flatten)]
+    report: Report,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct MergeArguments {
+    /// Directory of the index
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// Merge all shards, and not only those that need it: more than a fifth deleted, or more than eight of about one size
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    rewrite: RewriteArguments,
+    #[command(flatten)]
+    report: Report,
+}
+
+/// How shards are written again.
+#[derive(Debug, clap::Args)]
+struct RewriteArguments {
+    /// Most documents of a new shard
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    max_documents: u64,
+    /// Threads; one per core by default
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Start even if the disk seems to have too little free space
+    #[arg(long)]
+    skip_space_check: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct PurgeArguments {
+    /// Directory of the index
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// Keys of the documents, one per line; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    keys: PathBuf,
+    #[command(flatten)]
+    rewrite: RewriteArguments,
+    #[command(flatten)]
+    report: Report,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct GcArguments {
+    /// Directory of the index
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// Keep the newest N generations, and the current one
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    keep: usize,
+    /// Keep generations younger than this: 90s, 30m, 12h, 7d
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = age)]
+    older_than: Duration,
+    #[command(flatten)]
+    report: Report,
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("expected a number with s, m, h or d, such as 12h, got `{text}`");
+    let unit = text.chars().next_back().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text.strip_suffix(unit).and_then(|number| number.parse().ok()).ok_or_else(wrong)?;
+    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+impl RewriteArguments {
+    fn config(&self, index: &Path, all: bool, dry_run: bool) -> io::Result<MergeConfig> {
+        Ok(MergeConfig {
+            index: index.to_owned(),
+            all,
+            max_documents: self.max_documents,
+            threads: documents::threads(self.threads)?,
+            dry_run,
+            free_space: if self.skip_space_check { boundless } else { free_space },
+        })
+    }
+}
+
+pub(super) fn append(arguments: AppendArguments) -> anyhow::Result<ExitCode> {
+    let operation = Operation::Append { skip_existing: arguments.skip_existing };
+    add(arguments.documents, &arguments.report, operation)
+}
+
+pub(super) fn replace(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
+    if arguments.metadata_only {
+        let (began, cancel) = (Instant::now(), cancel_on_signal()?);
+        let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+        let documents = arguments.documents;
+        let (read, dry_run) = (documents.read_options(), arguments.report.dry_run);
+        let config = MetadataConfig { read, dry_run, corpus: documents.corpus, index: documents.index };
+        let outcome = update_metadata(&config, control)?;
+        return close(&config.index, &outcome, None, &arguments.report, began);
+    }
+    add(arguments.documents, &arguments.report, Operation::Upsert)
+}
+
+fn add(documents: documents::Arguments, report: &Report, operation: Operation) -> anyhow::Result<ExitCode> {
+    let (began, cancel) = (Instant::now(), cancel_on_signal()?);
+    let mut source = documents.source()?;
+    let config = UpsertConfig {
+        operation,
+        threads: documents.threads()?,
+        dry_run: report.dry_run,
+        free_space: documents.free_space(),
+        read: documents.read_options(),
+        corpus: documents.corpus,
+        index: documents.index,
+        queries: documents.queries,
+    };
+    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let outcome = upsert(&config, source.as_mut(), control)?;
+    close(&config.index, &outcome, None, report, began)
+}
+
+pub(super) fn remove(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
+    let (began, cancel) = (Instant::now(), cancel_on_signal()?);
+    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let outcome = delete(&arguments.index, &keys(&arguments.keys)?, arguments.report.dry_run, control)?;
+    close(&arguments.index, &outcome, None, &arguments.report, began)
+}
+
+pub(super) fn compact(arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
+    let (began, cancel) = (Instant::now(), cancel_on_signal()?);
+    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let config = arguments.rewrite.config(&arguments.index, arguments.all, arguments.report.dry_run)?;
+    let outcome = merge(&config, control)?;
+    close(&arguments.index, &outcome, None, &arguments.report, began)
+}
+
+pub(super) fn erase(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
+    let (began, cancel) = (Instant::now(), cancel_on_signal()?);
+    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let config = arguments.rewrite.config(&arguments.index, false, arguments.report.dry_run)?;
+    let purged = purge(&config, &keys(&arguments.keys)?, control)?;
+    let in_use = &purged.collected.in_use;
+    close(&arguments.index, &purged.outcome, Some(&purged.collected), &arguments.report, began)?;
+    if in_use.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    anyhow::bail!(
+        "the generations {} still hold these documents, and a process of this machine reads them. Let it load the current \
+         generation (`dyad-searcher admin reload`), then run this again",
+        numbers(in_use)
+    )
+}
+
+pub(super) fn collect(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
+    let collected = gc(&arguments.index, arguments.keep, arguments.older_than, arguments.report.dry_run)?;
+    let mut out = io::stdout().lock();
+    if arguments.report.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&collected)?)?;
+    } else {
+        writeln!(out, "{}", removed(&collected, arguments.report.dry_run))?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The lines of a file of keys, without empty ones.
+fn keys(path: &Path) -> anyhow::Result<Vec<String>> {
+    let read: Box<dyn io::Read> =
+        if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(fs_err::File::open(path)?) };
+    let lines = BufReader::new(read).lines().collect::<io::Result<Vec<String>>>();
+    let lines = lines.with_context(|| format!("cannot read the keys of `{}`: expected UTF-8 text", path.display()))?;
+    Ok(lines.into_iter().map(|line| line.trim_end_matches('\r').to_owned()).filter(|line| !line.is_empty()).collect())
+}
+
+fn numbers(all: &[u64]) -> String {
+    all.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn removed(collected: &Collected, dry_run: bool) -> String {
+    let Collected { removed, in_use, kept, bytes } = collected;
+    let did = if dry_run { "would remove" } else { "removed" };
+    let generations =
+        if removed.is_empty() { "no generation".to_owned() } else { format!("generations {}", numbers(removed)) };
+    let in_use = if in_use.is_empty() { String::new() } else { format!("; {} are in use", numbers(in_use)) };
+    format!("{did} {generations} and {} of files; generations {} are left{in_use}", Bytes(*bytes), numbers(kept))
+}
+
+fn close(
+    index: &Path,
+    outcome: &Outcome,
+    collected: Option<&Collected>,
+    report: &Report,
+    began: Instant,
+) -> anyhow::Result<ExitCode> {
+    let Outcome { manifest, change, documents_before, documents_after } = outcome;
+    let seconds = began.elapsed().as_secs_f64();
+    let mut out = io::stdout().lock();
+    if report.json {
+        let generation = manifest.as_ref().map(|manifest| manifest.generation);
+        let mut record = json!({
+            "index": index.display().to_string(),
+            "dry_run": report.dry_run,
+            "generation": generation,
+            "documents_before": documents_before,
+            "documents_after": documents_after,
+            "change": change,
+            "seconds": seconds,
+        });
+        if let (Some(collected), Some(record)) = (collected, record.as_object_mut()) {
+            record.insert("collected".to_owned(), serde_json::to_value(collected)?);
+        }
+        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
+    } else {
+        let what = match manifest {
+            Some(manifest) => format!("published generation {} of `{}`", manifest.generation, index.display()),
+            None if report.dry_run => format!("dry run: `{}` is unchanged", index.display()),
+            None => format!("nothing to change: `{}` is unchanged", index.display()),
+        };
+        writeln!(out, "{what}: {documents_before} -> {documents_after} documents, {seconds:.1} s")?;
+        let counts = [
+            ("read", change.read),
+            ("indexed", change.indexed),
+            ("with vectors that they had", change.reused),
+            ("unchanged", change.unchanged),
+            ("superseded", change.superseded),
+            ("rejected", change.rejected),
+            ("deleted", change.deleted),
+        ];
+        let counts = counts.into_iter().filter(|(name, count)| *name == "read" || *count > 0);
+        writeln!(out, "{}", counts.map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", "))?;
+        if let Some(collected) = collected {
+            writeln!(out, "{}", removed(collected, report.dry_run))?;
+        }
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_numbers_with_units() {
+        let seconds = ["0s", "90s", "30m", "12h", "7d"].map(|text| age(text).unwrap().as_secs());
+        assert_eq!(seconds, [0, 90, 1_800, 43_200, 604_800]);
+        for wrong in ["", "s", "12", "-1h", "1.5h", "1w", "99999999999999999999d", "999999999999999999d", "é"] {
+            assert!(age(wrong).unwrap_err().contains("12h"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Removes generations that nobody needs any more, and the files that no generation names.
+//!
+//! The manifests go first, under the index's lock, and are durably gone before any shard is touched: a manifest without its
+//! shards would be worse than shards without a manifest. A generation that a process of this machine reads stays.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, Manifest, SHARDS_DIR};
+use dyad_index::storage::WriteLock;
+use fail::fail_point;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::job::Workspace;
+
+/// What was removed, or would be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Collected {
+    /// Generations that were removed, ascending.
+    pub removed: Vec<u64>,
+    /// Generations that a process of this machine reads: they are still there.
+    pub in_use: Vec<u64>,
+    /// Generations that are left.
+    pub kept: Vec<u64>,
+    /// Bytes of files that no generation names any more.
+    pub bytes: u64,
+}
+
+/// Removes all generations but the current one, the newest `keep`, and those published within `older_than`; then what no
+/// generation names, and what killed jobs have left.
+pub fn gc(index: &Path, keep: usize, older_than: Duration, dry_run: bool) -> Result<Collected, Error> {
+    manifest::current(index)?;
+    let present = manifest::generations(index)?;
+    let oldest_kept = present.len().saturating_sub(keep);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut unneeded = BTreeSet::new();
+    for generation in present.into_iter().take(oldest_kept) {
+        let created = Duration::from_secs(manifest::load(index, generation)?.created_unix_s);
+        if now.saturating_sub(created) >= older_than {
+            unneeded.insert(generation);
+        }
+    }
+    remove(index, &unneeded, dry_run)
+}
+
+/// Removes generations, except the current one and those that are read, and the files that no generation names then.
+pub(crate) fn remove(index: &Path, unneeded: &BTreeSet<u64>, dry_run: bool) -> Result<Collected, Error> {
+    let mut collected = Collected::default();
+    let lock = WriteLock::acquire(index)?;
+    let current = manifest::current(index)?;
+    let mut manifests = vec![current.clone()];
+    for generation in manifest::generations(index)?.into_iter().filter(|generation| *generation != current.generation) {
+        let manifest = manifest::load(index, generation)?;
+        if !unneeded.contains(&generation) {
+            manifests.push(manifest);
+        } else if dry_run || remove_one(index, generation, &lock)? {
+            collected.removed.push(generation);
+        } else {
+            collected.in_use.push(generation);
+            manifests.push(manifest);
+        }
+    }
+    collected.kept = manifests.iter().map(|manifest| manifest.generation).collect();
+    collected.kept.sort_unstable();
+    collected.bytes = unnamed_bytes(index, &manifests)?;
+    drop(lock);
+    if !dry_run {
+        // Removes what no manifest names, and what killed jobs have left.
+        drop(Workspace::create(index)?);
+    }
+    Ok(collected)
+}
+
+fn remove_one(index: &Path, generation: u64, lock: &WriteLock) -> Result<bool, Error> {
+    fail_point!("generation-remove");
+    Ok(manifest::remove(index, generation, lock)?)
+}
+
+/// Bytes under `shards/`, `deletions/` and `metadata/` that none of these generations names.
+pub(crate) fn unnamed_bytes(index: &Path, manifests: &[Manifest]) -> Result<u64, Error> {
+    let (mut shards, mut deletions, mut metadata) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for entry in manifests.iter().flat_map(|one| &one.shards) {
+        shards.insert(entry.id.as_str());
+        deletions.extend(entry.deleted.as_ref().map(|deleted| deleted.file.path.as_str()));
+        metadata.extend(entry.metadata.as_ref().map(|updates| updates.id.as_str()));
+    }
+    let mut bytes = 0;
+    for (dir, named) in [(SHARDS_DIR, &shards), (DELETIONS_DIR, &deletions), (METADATA_DIR, &metadata)] {
+        let dir = index.join(dir);
+        if !dir.exists() {
+            continue;
+        }
+        for entry in fs_err::read_dir(&dir)? {
+            let entry = entry?;
+            if !named.contains(entry.file_name().to_string_lossy().as_ref()) {
+                bytes += bytes_below(&entry.path())?;
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+fn bytes_below(path: &Path) -> Result<u64, Error> {
+    let found = fs_err::symlink_metadata(path)?;
+    if !found.is_dir() {
+        return Ok(found.len());
+    }
+    let mut bytes = 0;
+    for entry in fs_err::read_dir(path)? {
+        bytes += bytes_below(&entry?.path())?;
+    }
+    Ok(bytes)
+}

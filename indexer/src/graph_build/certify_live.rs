@@ -1,0 +1,174 @@
+//! Measures a shard again once documents are deleted: recall and margins among the documents that are left.
+//!
+//! The questions are those of the shard's certificate. Their exact nearest nodes are known from then, so that the nearest live
+//! ones are the same lists without the deleted nodes; only where too few are left are all live vectors compared.
+//! Searches are those of the searcher: through the shard's own files, with the margins measured here.
+
+use dyad_index::ground_truth::Questions;
+use dyad_index::search::{ExactRows as _, Live, NodeSet, SCAN_BATCH, SearchParams};
+use dyad_index::shard::DenseShard;
+use dyad_index::{Certificate, GROUND_TRUTH_FILE, GroundTruth, QuerySource, RecallPoint, Scored};
+use rayon::prelude::*;
+
+use super::certify::{PROFILE_RANKS, QUERIES, SAMPLE_SEED, others, profile, share};
+use super::order;
+use super::recall_gate::EF_SWEEP;
+use crate::control::JobControl;
+use crate::error::Error;
+
+/// Nearest live nodes that must be known of a question: recall@100 is measured.
+const NEEDED: usize = 100;
+
+/// A question; where it is a document, its node.
+struct Query {
+    row: Vec<f32>,
+    node: Option<u32>,
+}
+
+/// The certificate of a shard of which only `live` nodes, at least one, are left. Runs on the current rayon pool.
+pub fn certify_live(shard: &DenseShard, live: &NodeSet, control: JobControl<'_>) -> Result<Certificate, Error> {
+    let truth = ground_truth(shard)?;
+    let asked = queries(shard, &truth.questions);
+    let lists = lists(shard, &truth, &asked, live, control)?;
+    let source = match truth.questions {
+        Questions::Nodes(_) => QuerySource::Documents,
+        Questions::Vectors { .. } => QuerySource::HeldOut,
+    };
+    let depth = lists.iter().map(Vec::len).min().unwrap_or(0);
+    let before = shard.certificate();
+    let mut certificate = Certificate {
+        vectors: live.len() as u64,
+        unreachable_before_repair: before.unreachable_before_repair,
+        links_added: before.links_added,
+        unreachable: before.unreachable,
+        queries: asked.len() as u64,
+        source,
+        profile: profile(&lists, depth),
+        recall: Vec::new(),
+    };
+    let mut widths: Vec<usize> = EF_SWEEP.into_iter().chain(before.recall.iter().map(|point| point.ef)).collect();
+    widths.sort_unstable();
+    widths.dedup();
+    for ef in widths {
+        control.check()?;
+        let point = measure(shard, live, &asked, &lists, ef, &certificate);
+        certificate.recall.push(point);
+    }
+    Ok(certificate)
+}
+
+/// As it was stored with the shard; shards of earlier releases have the questions, but not the answers.
+fn ground_truth(shard: &DenseShard) -> Result<GroundTruth, Error> {
+    let (path, n) = (shard.path().with_file_name(GROUND_TRUTH_FILE), shard.len());
+    if path.exists() {
+        return Ok(GroundTruth::open(&path, shard.meta().model.dim, n)?);
+    }
+    let nodes = order::sample(n, QUERIES, shard.meta().build.seed ^ SAMPLE_SEED);
+    Ok(GroundTruth { questions: Questions::Nodes(nodes), neighbours: Vec::new(), nodes: n })
+}
+
+fn queries(shard: &DenseShard, questions: &Questions) -> Vec<Query> {
+    match questions {
+        Questions::Nodes(nodes) => {
+            let rows = shard.rows();
+            let row = |node: u32| {
+                let mut row = Vec::new();
+                rows.decode(node, &mut row);
+                row
+            };
+            nodes.iter().map(|&node| Query { row: row(node), node: Some(node) }).collect()
+        }
+        Questions::Vectors { dim, values } => {
+            values.chunks_exact((*dim).max(1)).map(|row| Query { row: row.to_vec(), node: None }).collect()
+        }
+    }
+}
+
+/// The nearest live nodes of each question, itself left out, with their exact scores.
+fn lists(
+    shard: &DenseShard,
+    truth: &GroundTruth,
+    asked: &[Query],
+    live: &NodeSet,
+    control: JobControl<'_>,
+) -> Result<Vec<Vec<Scored>>, Error> {
+    let (rows, metric, depth) = (shard.rows(), shard.meta().model.metric, truth.depth());
+    let own = usize::from(matches!(truth.questions, Questions::Nodes(_)));
+    // The lists of a small shard hold all of its nodes.
+    let is_whole = depth + own >= shard.len();
+    let known = |(at, asked): (usize, &Query)| {
+        let nodes = truth.neighbours.get(at * depth..(at + 1) * depth).unwrap_or_default();
+        let left = nodes.iter().filter(|node| live.contains(**node));
+        let mut left: Vec<Scored> =
+            left.map(|&node| Scored { node, score: rows.score(node, &asked.row, metric) }).collect();
+        // Vectors that are stored in f16 may rank in another order than those that were given.
+        left.sort_unstable_by(|a, b| b.cmp(a));
+        left
+    };
+    let mut lists: Vec<Vec<Scored>> = asked.par_iter().enumerate().map(known).collect();
+    let short = |(list, asked): (&Vec<Scored>, &Query)| {
+        let others = live.len() - usize::from(asked.node.is_some_and(|node| live.contains(node)));
+        !is_whole && list.len() < NEEDED.min(others)
+    };
+    let missing: Vec<usize> =
+        lists.iter().zip(asked).enumerate().filter(|(_, pair)| short(*pair)).map(|(at, _)| at).collect();
+    let depth = PROFILE_RANKS.min(live.len());
+    let scan = |numbers: &[usize]| -> Result<Vec<Vec<Scored>>, Error> {
+        control.check()?;
+        let chosen: Vec<&Query> = numbers.iter().filter_map(|at| asked.get(*at)).collect();
+        let rows: Vec<&[f32]> = chosen.iter().map(|asked| asked.row.as_slice()).collect();
+        let mut found = vec![Vec::new(); chosen.len()];
+        let (mut cancelled, cancel) = (false, || control.cancel.is_cancelled());
+        shard.search_exact_batch(&rows, depth + 1, Some(live), &cancel, |number, hits| {
+            cancelled |= hits.is_cancelled();
+            if let (Some(place), Some(asked)) = (found.get_mut(number), chosen.get(number)) {
+                *place = others(hits.hits, asked.node, depth);
+            }
+        });
+        if cancelled { Err(Error::Cancelled) } else { Ok(found) }
+    };
+    let scanned: Vec<Vec<Vec<Scored>>> = missing.par_chunks(SCAN_BATCH).map(scan).collect::<Result<_, Error>>()?;
+    for (at, list) in missing.into_iter().zip(scanned.into_iter().flatten()) {
+        if let Some(place) = lists.get_mut(at) {
+            *place = list;
+        }
+    }
+    Ok(lists)
+}
+
+/// Measures one beam width, searched as it is served.
+fn measure(
+    shard: &DenseShard,
+    live: &NodeSet,
+    asked: &[Query],
+    lists: &[Vec<Scored>],
+    ef: usize,
+    certificate: &Certificate,
+) -> RecallPoint {
+    let wide = ef > 100 && lists.iter().all(|list| list.len() >= 100);
+    let one = |(asked, list): (&Query, &Vec<Scored>)| {
+        let search = |k: usize| {
+            let margin = certificate.margin(k, ef.max(k));
+            // A document that is left finds itself first.
+            let own = asked.node.is_some_and(|node| live.contains(node));
+            let live = Some(Live { nodes: live, certificate });
+            shard.search(&asked.row, &SearchParams { margin, live, ..SearchParams::new(k + usize::from(own), ef) })
+        };
+        let found = search(10);
+        let cost = found.cost;
+        let at_10 = share(&others(found.hits, asked.node, 10), list, 10);
+        let at_100 = if wide { share(&others(search(100).hits, asked.node, 100), list, 100) } else { 0.0 };
+        (at_10, at_100, cost.total(), cost.scored)
+    };
+    let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).map(one).collect();
+    let (at_10, at_100, computed, scored) =
+        measured.iter().fold((0.0, 0.0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2, sum.3 + one.3));
+    let queries = asked.len().max(1) as f64;
+    RecallPoint {
+        ef,
+        recall_at_10: at_10 / queries,
+        recall_at_100: wide.then_some(at_100 / queries),
+        distance_computations: computed as f64 / queries,
+        scored: scored as f64 / queries,
+    }
+}

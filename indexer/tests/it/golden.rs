@@ -1,0 +1,78 @@
+//! An index that an earlier revision has written, in `tests/golden`: it must open for ever.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dyad_corpus::Document;
+use dyad_index::lexical::Question;
+use dyad_index::snapshot::{DenseParams, SearchMode};
+use dyad_index::verify::verify_current;
+use dyad_index::{Never, Snapshot};
+use dyad_indexer::change::Operation;
+use dyad_indexer::gc::gc;
+
+use crate::fixture::{Fixture, document, row_of};
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-2")
+}
+
+fn with_metadata(number: usize) -> Document {
+    let metadata = serde_json::json!({ "changed": true });
+    Document { metadata: metadata.as_object().cloned(), ..document(number) }
+}
+
+/// Writes it again, where a format has changed and the old one has been kept under its own name.
+/// `cargo test -p dyad-indexer --test it -- --ignored write_the_golden_index`
+#[test]
+#[ignore = "writes into the sources"]
+fn write_the_golden_index() {
+    let fixture = Fixture::new(8);
+    fixture.build().unwrap();
+    fixture.upsert(Operation::Append { skip_existing: false }, &[document(8), document(9)]).unwrap();
+    fixture.update_metadata(&[with_metadata(2)]).unwrap();
+    fixture.delete(&["doc-0003".to_owned(), "doc-0009".to_owned()]).unwrap();
+    gc(&fixture.index(), 1, Duration::ZERO, false).unwrap();
+    copy(&fixture.index(), &golden());
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs_err::create_dir_all(to).unwrap();
+    for entry in fs_err::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &to);
+        } else if entry.file_name() != "LOCK" && path.extension().is_none_or(|extension| extension != "lock") {
+            fs_err::copy(&path, to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_index_of_an_earlier_revision_opens_answers_and_changes() {
+    let fixture = Fixture::empty();
+    copy(&golden(), &fixture.index());
+    assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
+    let live: Vec<usize> = (0..9).filter(|number| *number != 3).collect();
+    let snapshot = Snapshot::open(&fixture.index()).unwrap();
+    assert_eq!((snapshot.len(), snapshot.manifest().format_version), (live.len(), 2));
+    for &number in &live {
+        let document = if number == 2 { with_metadata(2) } else { document(number) };
+        for mode in [SearchMode::Exact, SearchMode::Approximate { ef: 64 }] {
+            let row = row_of(&document.passage());
+            let found = snapshot.search_dense(&[&row], &DenseParams { k: 1, mode }, None, &Never).unwrap();
+            let hit = found[0].hits[0];
+            assert_eq!(snapshot.key(hit.shard, hit.node), Some(document.key.as_str()));
+            let stored = snapshot.document(hit.shard, hit.node).unwrap();
+            assert_eq!((stored.title, stored.text), (document.title.clone(), document.text.clone()));
+            let metadata = document.metadata.as_ref().map(|metadata| serde_json::to_string(metadata).unwrap());
+            assert_eq!(stored.metadata_json, metadata.unwrap_or_default());
+        }
+    }
+    let hits = snapshot.search_text(&Question::new("document 8"), 10, None, &Never).unwrap().hits;
+    assert_eq!(snapshot.key(hits[0].shard, hits[0].node), Some("doc-0008"));
+    drop(snapshot);
+    fixture.upsert(Operation::Upsert, &[document(3), document(4), document(20)]).unwrap();
+    assert_eq!(Snapshot::open(&fixture.index()).unwrap().len(), live.len() + 2);
+}
