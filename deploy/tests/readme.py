@@ -6,6 +6,7 @@ its better half. What fetches or builds (`deploy/*.sh`, `cargo`) is run by CI it
 """
 
 import gzip
+import json
 import os
 import pathlib
 import re
@@ -20,7 +21,14 @@ PROGRAM = re.compile(r"^(?:target/release/)(dyad-(?:encoder|indexer|searcher))$"
 RUN_BY_CI = re.compile(r"^(deploy/(quickstart|test|libtorch|model)\.sh|cargo build --release)\b")
 START_S, COMMAND_S = 60, 120
 # What the reader has to fill in.
-STANDS_FOR = {"BEIR_DIR": "quickstart", "dev": "test", "127.0.0.1:7700": "127.0.0.1:0"}
+STANDS_FOR = {"BEIR_DIR": "quickstart", "dev": "test", "127.0.0.1:7700": "127.0.0.1:0", "127.0.0.1:7701": "127.0.0.1:0"}
+ENCODER = "http://127.0.0.1:7701"
+# Small files that the reader has.
+FILES = {
+    "new.jsonl": {"_id": "n1", "text": "A comet is a body of ice and dust."},
+    "changed.jsonl": {"_id": "p002", "text": "Venus turns slowly, and backwards."},
+    "metadata.jsonl": {"_id": "p001", "metadata": {"seen": True}},
+}
 
 
 def commands(text):
@@ -79,6 +87,9 @@ def run_all(root, binaries, model, folder):
     (folder / "quickstart").symlink_to(root / "deploy/quickstart")
     with gzip.open(folder / "corpus.jsonl.gz", "wb") as packed:
         packed.write((root / "deploy/quickstart/corpus.jsonl").read_bytes())
+    for name, record in FILES.items():
+        (folder / name).write_text(json.dumps(record) + "\n")
+    (folder / "keys.txt").write_text("p003\n")
     environment, servers, count = os.environ | {"RUST_LOG": "warn"}, Servers(), 0
     try:
         for document in READMES:
@@ -89,7 +100,8 @@ def run_all(root, binaries, model, folder):
                 if not program:
                     print(f"{document}: not run here: {shlex.join(words)}"[:150])
                     continue
-                command = [str(binaries / program[1]), *(STANDS_FOR.get(word, word) for word in words[1:])]
+                stands_for = STANDS_FOR | {ENCODER: environment.get("DYAD_SERVER", ENCODER)}
+                command = [str(binaries / program[1]), *(stands_for.get(word, word) for word in words[1:])]
                 print(f"{document}: {shlex.join(words)}"[:150], flush=True)
                 count += 1
                 if words[1] == "serve":

@@ -24,7 +24,8 @@ fn check(snapshot: &Arc<Snapshot>, pause: Duration) {
         std::thread::sleep(pause);
         Arc::strong_count(snapshot) == 1
     };
-    for shard in snapshot.shards() {
+    // Those that other generations have in common have been read with them.
+    for shard in snapshot.shards().iter().filter(|shard| !shard.dense.sums_are_checked()) {
         match shard.dense.check_sums(&is_left) {
             Ok(true) => {}
             Ok(false) => return,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use dyad_index::lexical::StoredDocument;
-use dyad_index::snapshot::Snapshot;
+use dyad_index::snapshot::{Shard, Snapshot};
 use dyad_index::{Certificate, ModelRecord, manifest};
 use dyad_proto::v1;
 use prost::Message;
@@ -83,7 +83,7 @@ impl Engine {
     /// Opens a generation of an index and checks that the tower fits it.
     pub fn open(index: &Path, tower: QuestionTower, config: EngineConfig) -> Result<Self> {
         let snapshot = match config.generation {
-            Some(generation) => Snapshot::open_manifest(index, manifest::load(index, generation)?)?,
+            Some(generation) => Snapshot::open_manifest(index, manifest::load(index, generation)?, None)?,
             None => Snapshot::open(index)?,
         };
         check_model(&snapshot.manifest().model, tower.model())?;
@@ -285,5 +285,5 @@ fn work<T>(
 
 /// The certificates of all shards.
 fn certificates(snapshot: &Snapshot) -> Vec<&Certificate> {
-    snapshot.shards().iter().map(|shard| shard.dense.certificate()).collect()
+    snapshot.shards().iter().map(Shard::certificate).collect()
 }

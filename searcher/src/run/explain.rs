@@ -42,7 +42,7 @@ pub(super) fn explain(
     let Some(own) = snapshot.shards().get(shard) else { return Err(Error::NoDocument(key.to_owned())) };
 
     let score = own.dense.rows().score(node, vector, snapshot.manifest().model.metric);
-    let ahead = |shard: &Shard| shard.dense.ahead_of(vector, (score, key), cancel);
+    let ahead = |shard: &Shard| shard.dense.ahead_of(vector, (score, key), shard.live(), cancel);
     let ahead: Option<u64> = snapshot.shards().par_iter().map(ahead).sum();
     let dense_exact = Placement { rank: ahead.ok_or_else(|| cancel.deadline_error())? as u32 + 1, score };
     let dense_graph = match stage {
@@ -76,7 +76,12 @@ fn by_bm25(
     cancel: &Cancellation,
 ) -> Result<Placement> {
     let pass = |shard: &Shard, take: &mut dyn FnMut(u32, f32)| -> Result<()> {
-        if weighed.each(&shard.text, take, cancel)? { Ok(()) } else { Err(cancel.deadline_error()) }
+        let live = |node, score| {
+            if shard.is_live(node) {
+                take(node, score);
+            }
+        };
+        if weighed.each(&shard.text, live, cancel)? { Ok(()) } else { Err(cancel.deadline_error()) }
     };
     let mut score = 0.0;
     if let Some(own) = snapshot.shards().get(shard) {

@@ -17,11 +17,29 @@ use crate::error::{Error, Result};
 /// Until a generation that could not be served is tried again.
 const RETRY: Duration = Duration::from_mins(1);
 
+/// Between two looks whether requests still read a generation that is no longer served.
+const CLOSE_PAUSE: Duration = Duration::from_millis(20);
+
+/// Closes a generation on a thread of its own, once no request reads it: unmapping large files takes long, and must not
+/// happen on an I/O thread, where the last request may end.
+fn close_in_background(snapshot: Arc<Snapshot>) {
+    let close = move || {
+        while Arc::strong_count(&snapshot) > 1 {
+            std::thread::sleep(CLOSE_PAUSE);
+        }
+        drop(snapshot);
+    };
+    let thread = std::thread::Builder::new().name("dyad-close".to_owned());
+    if let Err(error) = thread.spawn(close) {
+        tracing::warn!("the generation before is closed at once: cannot start a thread: {error}");
+    }
+}
+
 impl Engine {
     /// Opens the generation that `CURRENT` names and serves it; returns the old and the new number.
     pub async fn reload(self: &Arc<Self>) -> Result<(u64, u64)> {
         self.switch(|engine| {
-            let snapshot = Snapshot::open(&engine.index)?;
+            let snapshot = Snapshot::open_after(&engine.index, Some(&engine.snapshot()))?;
             check_model(&snapshot.manifest().model, engine.tower.model())?;
             Ok(snapshot)
         })
@@ -60,7 +78,8 @@ impl Engine {
         self.switch(move |engine| {
             let index = &engine.index;
             // Opened before the pointer moves: a generation that cannot be served is not made current.
-            let snapshot = Snapshot::open_manifest(index, manifest::load(index, generation)?)?;
+            let served = engine.snapshot();
+            let snapshot = Snapshot::open_manifest(index, manifest::load(index, generation)?, Some(&served))?;
             check_model(&snapshot.manifest().model, engine.tower.model())?;
             manifest::point_to(index, generation, &WriteLock::acquire(index)?)?;
             Ok(snapshot)
@@ -85,8 +104,7 @@ impl Engine {
             let before = engine.served.swap(snapshot);
             let previous = before.manifest().generation;
             tracing::info!(previous, generation, "serving another generation");
-            // Dropped here and not on an I/O thread: the last holder of a generation unmaps it.
-            drop(before);
+            close_in_background(before);
             Ok((previous, generation))
         });
         work.await.map_err(|_| Error::Internal)?

@@ -43,7 +43,8 @@ impl Admin for AdminService {
             let (dense, text): (Vec<_>, Vec<_>) = shard.files.iter().partition(|file| file.path == DENSE_FILE);
             let bytes = |files: Vec<&manifest::FileEntry>| files.iter().map(|file| file.bytes).sum();
             let (dense_bytes, text_bytes) = (bytes(dense), bytes(text));
-            v1::ShardStatus { id: shard.id.clone(), documents: shard.documents, dense_bytes, text_bytes }
+            let (id, documents) = (shard.id.clone(), shard.live());
+            v1::ShardStatus { id, documents, dense_bytes, text_bytes, deleted: shard.documents - documents }
         });
         Ok(Response::new(v1::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),

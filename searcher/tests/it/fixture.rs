@@ -131,11 +131,18 @@ pub(crate) fn write_index_of(documents: &[(String, String)], index: &Path, gener
             let (bytes, crc32c) = crc32c_of_file(&dir.join(&path)).unwrap();
             FileEntry { path, bytes, crc32c }
         };
-        shards.push(ShardEntry { id, documents: mine.len() as u64, files: names.into_iter().map(file).collect() });
+        shards.push(ShardEntry {
+            id,
+            documents: mine.len() as u64,
+            files: names.into_iter().map(file).collect(),
+            deleted: None,
+            metadata: None,
+        });
     }
     let model = model(fingerprint);
+    let (parent, tool, min_recall, change) = (None, "test".into(), None, None);
     let manifest =
-        Manifest { format_version: 1, generation, parent: None, created_unix_s: 1, tool: "test".into(), model, shards };
+        Manifest { format_version: 1, generation, parent, created_unix_s: 1, tool, model, min_recall, change, shards };
     manifest::publish(index, &manifest, &lock).unwrap();
 }
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod admin;
+mod changes;
 mod command_line;
 mod damage;
 mod filters;
