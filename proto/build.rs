@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use prost::Message as _;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files = ["common", "filter", "encoder", "searcher", "admin"].map(|name| format!("proto/dyad/v1/{name}.proto"));
+    let files =
+        ["common", "filter", "encoder", "searcher", "admin", "index"].map(|name| format!("proto/dyad/v1/{name}.proto"));
     // tonic-prost-build says nothing to cargo about its inputs, and cargo would then run this at every change.
     println!("cargo:rerun-if-changed=proto");
     println!("cargo:rerun-if-changed=build.rs");

@@ -37,6 +37,12 @@ pub const MAX_ENCODE_BYTES: usize = 32 << 20;
 pub const MAX_SEARCH_BATCH_BYTES: usize = 16 << 20;
 /// Bytes of one `SearchRequest` or `GetDocumentsRequest`: 4 MiB, of which a question takes 32 KiB and a filter the rest.
 pub const MAX_SEARCH_BYTES: usize = 4 << 20;
+/// Documents in one `UpsertRequest`, and keys in one `DeleteRequest`.
+pub const MAX_CHANGED: usize = 1024;
+/// Bytes of documents or keys in one call that changes an index: 64 MiB.
+pub const MAX_CHANGE_BYTES: usize = 64 << 20;
+/// Bytes of a document's key.
+pub const MAX_KEY_BYTES: usize = 4096;
 /// Bytes of any other request: 64 KiB.
 pub const MAX_OTHER_BYTES: usize = 64 << 10;
 /// Strings and messages in one `SearchRequest`, at every depth: those of the largest filter.

@@ -12,9 +12,11 @@ mod backoff;
 mod channel;
 mod encoder;
 mod error;
+mod index;
 mod searcher;
 
 pub use backoff::ClientConfig;
 pub use encoder::EncoderClient;
 pub use error::ClientError;
+pub use index::IndexClient;
 pub use searcher::{AdminClient, SearcherClient};

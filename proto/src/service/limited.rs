@@ -4,6 +4,7 @@
 use crate::limits::MAX_MESSAGE_BYTES;
 use crate::v1::admin_server::{Admin, AdminServer};
 use crate::v1::encoder_server::{Encoder, EncoderServer};
+use crate::v1::index_server::{Index, IndexServer};
 use crate::v1::searcher_server::{Searcher, SearcherServer};
 
 /// An encoder that sends up to [`MAX_MESSAGE_BYTES`].
@@ -23,4 +24,9 @@ pub fn searcher<T: Searcher>(service: T) -> SearcherServer<T> {
 /// An admin service that sends up to [`MAX_MESSAGE_BYTES`].
 pub fn admin<T: Admin>(service: T) -> AdminServer<T> {
     AdminServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+/// An index service that takes messages of up to [`MAX_MESSAGE_BYTES`].
+pub fn index<T: Index>(service: T) -> IndexServer<T> {
+    IndexServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
 }

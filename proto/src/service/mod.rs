@@ -30,6 +30,6 @@ mod server;
 
 pub use budget::{ByteBudget, HeldBytes};
 pub use http::{HttpConfig, serve_http};
-pub use limited::{admin, encoder, searcher};
+pub use limited::{admin, encoder, index, searcher};
 pub use reply::UntilSent;
 pub use server::{Health, ServeError, ServerConfig, bind, bind_for, serve};

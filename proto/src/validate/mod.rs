@@ -134,6 +134,36 @@ pub fn explain_request(request: &v1::ExplainRequest) -> Result<(), Violations> {
     check.done()
 }
 
+/// Checks documents to add or replace, but for their metadata, which are left to who parses them.
+pub fn upsert_request(request: &v1::UpsertRequest) -> Result<(), Violations> {
+    let mut check = Check::default();
+    check.count("documents", request.documents.len(), limits::MAX_CHANGED);
+    for (i, document) in request.documents.iter().enumerate().take(limits::MAX_CHANGED) {
+        check.key(&format!("documents[{i}].key"), &document.key);
+        let text = if document.text.trim().is_empty() { &document.title } else { &document.text };
+        check.text(&format!("documents[{i}].text"), text, limits::MAX_TEXT_BYTES);
+        let bytes = document.title.len() + document.text.len();
+        if bytes > limits::MAX_TEXT_BYTES {
+            let limit = limits::MAX_TEXT_BYTES;
+            check.fail(
+                format!("documents[{i}]"),
+                format!("expected title and text of at most {limit} bytes, got {bytes}"),
+            );
+        }
+    }
+    check.done()
+}
+
+/// Checks keys of documents to delete.
+pub fn delete_request(request: &v1::DeleteRequest) -> Result<(), Violations> {
+    let mut check = Check::default();
+    check.count("keys", request.keys.len(), limits::MAX_CHANGED);
+    for (i, key) in request.keys.iter().enumerate().take(limits::MAX_CHANGED) {
+        check.key(&format!("keys[{i}]"), key);
+    }
+    check.done()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

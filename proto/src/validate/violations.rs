@@ -45,6 +45,11 @@ impl Check {
         }
     }
 
+    pub(super) fn key(&mut self, field: &str, key: &str) {
+        // A fault of a key does not repeat the key, which may be long.
+        self.text(field, key, crate::limits::MAX_KEY_BYTES);
+    }
+
     pub(super) fn at_most(&mut self, field: &str, got: u32, max: u32) {
         if got > max {
             self.fail(field, format!("expected at most {max}, got {got}"));

@@ -17,10 +17,12 @@ use crate::limits;
 const MAX_DEPTH: usize = 100;
 
 /// Repeated fields with a maximum of their own: message, field, elements.
-const FIELD_MAXIMA: [(&str, &str, usize); 6] = [
+const FIELD_MAXIMA: [(&str, &str, usize); 8] = [
     (".dyad.v1.EncodeRequest", "texts", limits::MAX_TEXTS),
     (".dyad.v1.SearchBatchRequest", "requests", limits::MAX_BATCH),
     (".dyad.v1.GetDocumentsRequest", "keys", limits::MAX_KEYS),
+    (".dyad.v1.UpsertRequest", "documents", limits::MAX_CHANGED),
+    (".dyad.v1.DeleteRequest", "keys", limits::MAX_CHANGED),
     (".dyad.v1.FilterList", "filters", limits::MAX_FILTER_CONDITIONS),
     (".dyad.v1.FieldOneOf", "values", limits::MAX_FILTER_VALUES),
     (".dyad.v1.FilterKeys", "keys", limits::MAX_FILTER_VALUES),
@@ -36,6 +38,8 @@ fn maxima(path: &str) -> (usize, usize) {
         "/dyad.v1.Searcher/Search" | "/dyad.v1.Searcher/SearchStream" | "/dyad.v1.Searcher/GetDocuments" => {
             (limits::MAX_SEARCH_BYTES, limits::MAX_SEARCH_ELEMENTS)
         }
+        "/dyad.v1.Index/Upsert" => (limits::MAX_ENCODE_BYTES, 5 * limits::MAX_CHANGED),
+        "/dyad.v1.Index/Delete" => (limits::MAX_SEARCH_BYTES, limits::MAX_OTHER_ELEMENTS),
         _ => (limits::MAX_OTHER_BYTES, limits::MAX_OTHER_ELEMENTS),
     }
 }

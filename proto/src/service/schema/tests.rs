@@ -47,7 +47,10 @@ fn every_maximum_names_a_field_that_exists() {
         let method = schema.method(&format!("/dyad.v1.{path}")).unwrap();
         assert!(method.bytes > limits::MAX_OTHER_BYTES && !method.streams, "{path}");
     }
-    assert!(schema.method("/dyad.v1.Searcher/SearchStream").unwrap().streams);
+    for path in ["Searcher/SearchStream", "Index/Upsert", "Index/Delete"] {
+        let method = schema.method(&format!("/dyad.v1.{path}")).unwrap();
+        assert!(method.bytes > limits::MAX_OTHER_BYTES && method.streams, "{path}");
+    }
     assert_eq!(schema.method("/grpc.health.v1.Health/Check").unwrap().bytes, limits::MAX_OTHER_BYTES);
     assert_eq!(schema.method("/dyad.v1.Searcher/Nothing"), None);
 }
