@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shlex
+import struct
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ PROGRAM = re.compile(r"^(?:target/release/)(dyad-(?:encoder|indexer|searcher))$"
 RUN_BY_CI = re.compile(r"^(deploy/(quickstart|test|libtorch|model)\.sh|cargo build --release)\b")
 START_S, COMMAND_S = 60, 120
 # What the reader has to fill in.
-STANDS_FOR = {"BEIR_DIR": "quickstart", "dev": "test", "127.0.0.1:7700": "127.0.0.1:0", "127.0.0.1:7701": "127.0.0.1:0"}
+STANDS_FOR = {"BEIR_DIR": "quickstart", "dev": "test"} | {f"127.0.0.1:{port}": "127.0.0.1:0" for port in (7700, 7701, 7702)}
 ENCODER = "http://127.0.0.1:7701"
 # Small files that the reader has.
 FILES = {
@@ -54,30 +55,38 @@ def check_hybrid(printed):
 
 
 class Servers:
-    """What `serve` has started; the next one takes the place of the one before."""
+    """What `serve` has started; the next one takes the place of the one before of the same program."""
 
     def __init__(self):
-        self.running = None
+        self.running = {}
+        self.urls = {}
 
-    def start(self, command, environment, folder):
-        """Starts a server and gives the address that it says."""
-        self.end()
-        self.running = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    def start(self, program, command, environment, folder):
+        """Starts a server and keeps the address that it says."""
+        self.end(program)
+        running = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+        self.running[program] = running
         end = time.monotonic() + START_S
-        for line in self.running.stdout:
+        for line in running.stdout:
             if line.startswith("listening on "):
-                return line.split()[-1]
+                self.urls[program] = "http://" + line.split()[-1]
+                return
             if time.monotonic() > end:
                 break
         raise SystemExit(f"{shlex.join(command)}: did not say where it listens")
 
-    def end(self):
-        """Asks the server to end, and waits."""
-        if self.running:
-            self.running.terminate()
-            self.running.wait(START_S)
-            self.running.stdout.close()
-            self.running = None
+    def end(self, program):
+        """Asks the server of a program to end, and waits."""
+        running = self.running.pop(program, None)
+        if running:
+            running.terminate()
+            running.wait(START_S)
+            running.stdout.close()
+
+    def end_all(self):
+        """Asks all servers to end, and waits."""
+        for program in list(self.running):
+            self.end(program)
 
 
 def run_all(root, binaries, model, folder):
@@ -90,6 +99,10 @@ def run_all(root, binaries, model, folder):
     for name, record in FILES.items():
         (folder / name).write_text(json.dumps(record) + "\n")
     (folder / "keys.txt").write_text("p003\n")
+    (folder / "ids.txt").write_text("a\nb\n")
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }".ljust(117) + "\n"
+    array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<4f", 1, 0, 3, 4)
+    (folder / "vectors.npy").write_bytes(array)
     environment, servers, count = os.environ | {"RUST_LOG": "warn"}, Servers(), 0
     try:
         for document in READMES:
@@ -100,12 +113,13 @@ def run_all(root, binaries, model, folder):
                 if not program:
                     print(f"{document}: not run here: {shlex.join(words)}"[:150])
                     continue
-                stands_for = STANDS_FOR | {ENCODER: environment.get("DYAD_SERVER", ENCODER)}
+                stands_for = STANDS_FOR | {ENCODER: servers.urls.get("dyad-encoder", ENCODER)}
                 command = [str(binaries / program[1]), *(stands_for.get(word, word) for word in words[1:])]
                 print(f"{document}: {shlex.join(words)}"[:150], flush=True)
                 count += 1
                 if words[1] == "serve":
-                    environment["DYAD_SERVER"] = "http://" + servers.start(command, environment, folder)
+                    servers.start(program[1], command, environment, folder)
+                    environment["DYAD_SERVER"] = servers.urls.get("dyad-searcher", "")
                     continue
                 done = subprocess.run(
                     command, cwd=folder, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False
@@ -115,7 +129,7 @@ def run_all(root, binaries, model, folder):
                 if words[1] == "learn":
                     check_hybrid(done.stdout)
     finally:
-        servers.end()
+        servers.end_all()
     return count
 
 

@@ -39,6 +39,18 @@ pub enum Error {
         /// Beam width.
         ef: usize,
     },
+    /// An array of vectors that cannot be used.
+    #[error("`{}`, {part}: expected {expected}, got {got}. Save it with `numpy.save` as a C-ordered [documents, values] array of float32 or float16, in the order of the documents", path.display())]
+    Vectors {
+        /// The file.
+        path: PathBuf,
+        /// Header field or row.
+        part: String,
+        /// Wanted.
+        expected: String,
+        /// Found.
+        got: String,
+    },
     /// Documents to append are in the index.
     #[error("{total} documents are in the index already, such as `{}`. Nothing was published. Replace them with `upsert`, or leave them as they are with `append --skip-existing`", first.join("`, `"))]
     KeysExist {

@@ -18,6 +18,7 @@
 //! | [`gc`] | generations and files that nothing needs are removed |
 //! | [`publish`] | moves shards into place, and the pointer to the new generation |
 //! | [`rollback`] | an earlier generation made current again |
+//! | [`serve`] | changes over gRPC |
 //! | [`inspect`] | a report on an index (`dyad_index::verify` checks it) |
 //! | [`error`] | errors |
 //!
@@ -36,6 +37,7 @@ pub mod memory;
 pub mod plan;
 pub mod publish;
 pub mod rollback;
+pub mod serve;
 pub mod source;
 
 pub use error::Error;

@@ -33,7 +33,7 @@ pub(crate) struct Options {
     format: Format,
     /// Data type of the stored vectors
     #[arg(long, value_enum, default_value_t = Vectors::F32)]
-    vectors: Vectors,
+    vector_type: Vectors,
     /// Rows per part: at most this many are lost by an interruption
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(1..))]
     part_rows: u64,
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         tower: options.tower,
         budget: options.model.budget(),
         out: options.out.clone(),
-        vectors: match options.vectors {
+        vectors: match options.vector_type {
             Vectors::F32 => VectorType::F32,
             Vectors::F16 => VectorType::F16,
         },

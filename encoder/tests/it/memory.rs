@@ -46,7 +46,7 @@ fn embedding(root: &Path, model: &Path, texts: usize) -> u64 {
     }
     file.into_inner().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
-    command.args(["embed", "--vectors", "f16", "--threads", "1", "--model"]).arg(model);
+    command.args(["embed", "--vector-type", "f16", "--threads", "1", "--model"]).arg(model);
     command.arg("--corpus").arg(&corpus).arg("--out").arg(&out);
     let most = peak_of(&mut command);
     assert_eq!(dyad_corpus::embeddings::EmbeddingsReader::open(&out).unwrap().rows(), texts as u64);

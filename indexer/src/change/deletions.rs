@@ -6,7 +6,7 @@ use dyad_index::snapshot::Shard;
 use dyad_index::{Deletions, Snapshot};
 use rayon::prelude::*;
 
-use crate::control::JobControl;
+use crate::control::{JobControl, Unit};
 use crate::error::Error;
 use crate::graph_build::certify_live;
 use crate::publish::{DraftShard, ShardFiles};
@@ -35,15 +35,25 @@ pub(super) fn without<'a>(
     control: JobControl<'_>,
 ) -> Result<Vec<DraftShard<'a>>, Error> {
     let mut shards = Vec::with_capacity(base.shards().len());
+    let total = nodes.iter().map(Vec::len).sum::<usize>() as u64;
+    if total > 0 {
+        control.progress.begin("delete", Unit::Documents, Some(total));
+    }
     for ((entry, shard), nodes) in super::shards(base).zip(nodes) {
         let deletions = if nodes.is_empty() {
             None
         } else if nodes.len() == shard.len() {
+            control.progress.advance(nodes.len() as u64);
             continue;
         } else {
-            Some(delete_nodes(entry, shard, nodes, base.manifest().min_recall, control)?)
+            let deletions = delete_nodes(entry, shard, nodes, base.manifest().min_recall, control)?;
+            control.progress.advance(nodes.len() as u64);
+            Some(deletions)
         };
         shards.push(DraftShard { files: ShardFiles::Kept(entry.clone()), deletions, updates: None });
+    }
+    if total > 0 {
+        control.progress.finish();
     }
     Ok(shards)
 }

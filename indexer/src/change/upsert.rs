@@ -1,8 +1,7 @@
 //! `append` and `upsert`: documents in, one new shard out, published with the deletion of what it replaces.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use dyad_corpus::{CorpusReader, ReadOptions};
 use dyad_files::space::{FreeSpace, check_space};
 use dyad_index::format::RowType;
 use dyad_index::manifest::Change;
@@ -22,15 +21,11 @@ use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarg
 use crate::job::{ShardBuilder, Spool, Workspace};
 use crate::plan::Plan;
 use crate::publish::{CompleteShard, Draft, DraftShard, ShardFiles, check_model};
-use crate::source::{Documents, VectorSource};
+use crate::source::{Batch, Documents, VectorSource};
 
-/// A batch of documents for an index.
+/// How a batch of documents is indexed.
 #[derive(Debug, Clone)]
 pub struct UpsertConfig {
-    /// File or folder of documents; `-` is standard input.
-    pub corpus: PathBuf,
-    /// How to read it.
-    pub read: ReadOptions,
     /// The index's directory.
     pub index: PathBuf,
     /// What becomes of documents whose keys are in the index.
@@ -80,18 +75,20 @@ pub(super) fn pool(threads: usize) -> Result<rayon::ThreadPool, Error> {
 /// Indexes a batch of documents and publishes it as the next generation. Documents that the index holds as they are cost
 /// nothing, and those of which only metadata have changed stay in their shards with their vectors.
 ///
-/// If it fails or is cancelled, the index is unchanged.
-pub fn upsert(config: &UpsertConfig, source: &mut dyn VectorSource, control: JobControl<'_>) -> Result<Outcome, Error> {
+/// Where each vector comes from an encoder, keys may be repeated; in a set of vectors each key comes once. If it fails or is cancelled, the
+/// index is unchanged.
+pub fn upsert(
+    config: &UpsertConfig,
+    batch: &mut dyn Batch,
+    source: &mut dyn VectorSource,
+    control: JobControl<'_>,
+) -> Result<Outcome, Error> {
     let base = Snapshot::open(&config.index)?;
     let model = source.model().clone();
     check_model(&config.index, &model)?;
     let (builder, params, row_type) = build_like(&base, config.threads);
     params.validate()?;
     let workspace = Workspace::create(&config.index)?;
-    let is_upsert = config.operation == Operation::Upsert;
-    // Embeddings are of a corpus in which each key comes once.
-    let read = ReadOptions { repeated_keys: is_upsert && !source.is_in_step(), ..config.read.clone() };
-    let mut corpus = CorpusReader::open(&config.corpus, &read)?;
     let questions = match &config.queries {
         Some(path) => Some(Questions::open(path, &model, params.seed)?),
         None => held_out(base.shards())?,
@@ -104,7 +101,7 @@ pub fn upsert(config: &UpsertConfig, source: &mut dyn VectorSource, control: Job
         documents: source.documents(),
         dim: model.dim,
         shards: 1,
-        text_bytes: corpus.plain_bytes(),
+        text_bytes: batch.text_bytes(),
         params,
         builder,
         row_type,
@@ -115,9 +112,9 @@ pub fn upsert(config: &UpsertConfig, source: &mut dyn VectorSource, control: Job
     let mut spool = Spool::create(workspace.path(), 0)?;
     let mut changed = Changed::new();
     let mut change = Change { operation: config.operation.name().to_owned(), ..Change::default() };
-    pass(config, &base, source, &mut corpus, (&mut spool, &mut changed), &mut change, control, workspace.path())?;
-    corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
-    change.rejected = corpus.rejected();
+    pass(config, &base, source, batch, (&mut spool, &mut changed), &mut change, control, workspace.path())?;
+    batch.warnings().iter().for_each(|warning| control.progress.warn(warning));
+    change.rejected = batch.rejected();
     change.read += change.rejected;
     change.reused = changed.len() as u64;
     change.indexed = spool.len() as u64 + change.reused;
@@ -179,21 +176,21 @@ fn pass(
     config: &UpsertConfig,
     base: &Snapshot,
     source: &mut dyn VectorSource,
-    corpus: &mut CorpusReader,
+    batch: &mut dyn Batch,
     (spool, changed): (&mut Spool, &mut Changed),
     change: &mut Change,
     control: JobControl<'_>,
-    workspace: &std::path::Path,
+    workspace: &Path,
 ) -> Result<(), Error> {
     let all = source.is_in_step();
     let mut staged;
     let documents: &mut Documents<'_> = if all {
-        corpus
+        batch
     } else {
         let mut existing = Existing::default();
         let refused = config.operation == Operation::Append { skip_existing: false };
-        control.progress.begin("read", Unit::Bytes, corpus.total_bytes());
-        staged = Staged::read(workspace, corpus, |document| {
+        control.progress.begin("read", Unit::Bytes, batch.file_bytes());
+        staged = Staged::read(workspace, batch, |document| {
             control.check()?;
             if refused && base.find(&document.key)?.is_some() {
                 existing.add(&document.key);

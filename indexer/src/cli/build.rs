@@ -17,7 +17,7 @@ use super::bar::Bar;
 use super::documents;
 
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder"]))]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "vectors"]))]
 pub(super) struct Arguments {
     #[command(flatten)]
     documents: documents::Arguments,
@@ -28,8 +28,8 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = Choice::Native)]
     builder: Choice,
     /// Type of the stored vectors; f16 takes half the space and changes scores by about 1e-5
-    #[arg(long, value_enum, default_value_t = Vectors::F32)]
-    vectors: Vectors,
+    #[arg(long, value_enum, default_value_t = VectorType::F32)]
+    vector_type: VectorType,
     /// Links per node on the upper layers, twice as many on layer 0
     #[arg(long, default_value_t = 16)]
     m: usize,
@@ -72,16 +72,16 @@ impl From<Choice> for Builder {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Vectors {
+enum VectorType {
     F32,
     F16,
 }
 
-impl From<Vectors> for RowType {
-    fn from(vectors: Vectors) -> Self {
-        match vectors {
-            Vectors::F32 => Self::F32,
-            Vectors::F16 => Self::F16,
+impl From<VectorType> for RowType {
+    fn from(kind: VectorType) -> Self {
+        match kind {
+            VectorType::F32 => Self::F32,
+            VectorType::F16 => Self::F16,
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let target = arguments.min_recall.map(|recall| RecallTarget::new(recall, arguments.at_ef)).transpose()?;
     let cancel = cancel_on_signal()?;
     let documents = arguments.documents;
-    let mut source = documents.source()?;
+    let (corpus, mut source) = documents.open()?;
     let config = BuildConfig {
         shards: arguments.shards,
         builder: arguments.builder.into(),
@@ -101,12 +101,11 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             seed: arguments.seed,
             threads: documents.threads()?,
         },
-        row_type: arguments.vectors.into(),
+        row_type: arguments.vector_type.into(),
         target,
         new_model: arguments.new_model,
         free_space: documents.free_space(),
-        read: documents.read_options(),
-        corpus: documents.corpus,
+        corpus,
         index: documents.index,
         queries: documents.queries,
     };

@@ -31,7 +31,7 @@ struct Report {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder"]))]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "vectors"]))]
 pub(super) struct AppendArguments {
     #[command(flatten)]
     documents: documents::Arguments,
@@ -44,7 +44,7 @@ pub(super) struct AppendArguments {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "metadata_only"]))]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "vectors", "metadata_only"]))]
 pub(super) struct UpsertArguments {
     #[command(flatten)]
     documents: documents::Arguments,
@@ -152,9 +152,9 @@ impl RewriteArguments {
     }
 }
 
-pub(super) fn append(arguments: AppendArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn append(arguments: &AppendArguments) -> anyhow::Result<ExitCode> {
     let operation = Operation::Append { skip_existing: arguments.skip_existing };
-    add(arguments.documents, &arguments.report, operation)
+    add(&arguments.documents, &arguments.report, operation)
 }
 
 pub(super) fn replace(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
@@ -163,28 +163,28 @@ pub(super) fn replace(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
         let control = JobControl { progress: &Bar::default(), cancel: &cancel };
         let documents = arguments.documents;
         let (read, dry_run) = (documents.read_options(), arguments.report.dry_run);
-        let config = MetadataConfig { read, dry_run, corpus: documents.corpus, index: documents.index };
+        let config = MetadataConfig { read, dry_run, corpus: documents.corpus_path()?, index: documents.index };
         let outcome = update_metadata(&config, control)?;
         return close(&config.index, &outcome, None, &arguments.report, began);
     }
-    add(arguments.documents, &arguments.report, Operation::Upsert)
+    add(&arguments.documents, &arguments.report, Operation::Upsert)
 }
 
-fn add(documents: documents::Arguments, report: &Report, operation: Operation) -> anyhow::Result<ExitCode> {
+fn add(documents: &documents::Arguments, report: &Report, operation: Operation) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let mut source = documents.source()?;
+    let (corpus, mut source) = documents.open()?;
     let config = UpsertConfig {
         operation,
         threads: documents.threads()?,
         dry_run: report.dry_run,
         free_space: documents.free_space(),
-        read: documents.read_options(),
-        corpus: documents.corpus,
-        index: documents.index,
-        queries: documents.queries,
+        index: documents.index.clone(),
+        queries: documents.queries.clone(),
     };
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
-    let outcome = upsert(&config, source.as_mut(), control)?;
+    // In a set of vectors each key comes once.
+    let mut batch = corpus.open(operation == Operation::Upsert && !source.is_in_step())?;
+    let outcome = upsert(&config, batch.as_mut(), source.as_mut(), control)?;
     close(&config.index, &outcome, None, report, began)
 }
 

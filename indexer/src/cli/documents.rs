@@ -1,21 +1,23 @@
 //! The arguments of every command that reads documents and their vectors.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 use dyad_files::space::{FreeSpace, boundless, free_space};
-use dyad_indexer::source::{FileSource, RemoteConfig, RemoteSource, VectorSource};
+use dyad_index::manifest;
+use dyad_indexer::source::{ArraySource, Corpus, FileSource, RemoteConfig, RemoteSource, VectorSource};
 use dyad_proto::client::ClientConfig;
 
-/// A command requires one of `--embeddings` and `--encoder` by a group of its own, which may hold more.
+/// A command requires one of `--embeddings`, `--encoder` and `--vectors` by a group of its own, which may hold more.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Documents: a .jsonl or .tsv file (plain, .gz, .zst), a BEIR folder, or `-` for standard input
-    #[arg(long, value_name = "PATH")]
-    pub(super) corpus: PathBuf,
+    /// Documents: a .jsonl or .tsv file (plain, .gz, .zst), a BEIR folder, or `-` for standard input. Not needed with `--vectors`: then
+    /// documents have a key and a vector, and no text
+    #[arg(long, value_name = "PATH", required_unless_present = "vectors")]
+    corpus: Option<PathBuf>,
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     pub(super) index: PathBuf,
@@ -25,6 +27,19 @@ pub(super) struct Arguments {
     /// Encoder service that embeds while the index is built, http://HOST:PORT
     #[arg(long, value_name = "URL")]
     encoder: Option<String>,
+    /// Vectors that come from elsewhere: a .npy file of float32 or float16 [documents, values], in the order of the documents. They are
+    /// normalised to length 1
+    #[arg(long, value_name = "FILE")]
+    vectors: Option<PathBuf>,
+    /// Keys of documents without texts, one per line; by default their numbers from 0
+    #[arg(long, value_name = "FILE", requires = "vectors", conflicts_with = "corpus")]
+    keys: Option<PathBuf>,
+    /// Name of the model that made the vectors of `--vectors`; by default that of the index
+    #[arg(long, value_name = "NAME", requires = "vectors")]
+    model_name: Option<String>,
+    /// Fingerprint of that model, as `dyad-encoder inspect` prints it, so that a searcher with this model answers from the index
+    #[arg(long, value_name = "HEX", requires = "model_name")]
+    fingerprint: Option<String>,
     /// Threads; one per core by default. With 1 the graph is the same on every run
     #[arg(long)]
     threads: Option<usize>,
@@ -74,28 +89,52 @@ impl From<Format> for dyad_corpus::Format {
 }
 
 impl Arguments {
-    /// The source of the vectors; a corpus that cannot be opened is told first.
-    pub(super) fn source(&self) -> anyhow::Result<Box<dyn VectorSource>> {
-        if !is_stream(&self.corpus) {
+    /// The documents and the source of their vectors; a corpus that cannot be opened is told first.
+    pub(super) fn open(&self) -> anyhow::Result<(Corpus, Box<dyn VectorSource>)> {
+        if let Some(path) = self.corpus.as_ref().filter(|path| !is_stream(path)) {
             let read = ReadOptions { format: self.format.into(), ..ReadOptions::default() };
-            CorpusReader::open(&self.corpus, &read).context("--corpus")?;
+            CorpusReader::open(path, &read).context("--corpus")?;
         }
-        match (&self.embeddings, &self.encoder) {
-            (Some(dir), _) => {
+        let (source, rows): (Box<dyn VectorSource>, u64) = match (&self.vectors, &self.embeddings, &self.encoder) {
+            (Some(path), ..) => {
+                let source = self.array(path)?;
+                let rows = source.rows();
+                (Box::new(source), rows)
+            }
+            (None, Some(dir), _) => {
                 let source = FileSource::open(dir)?;
                 if let Some(dtype) = source.dtype() {
                     tracing::info!("vectors of `{}` were computed in {dtype}", dir.display());
                 }
-                Ok(Box::new(source))
+                (Box::new(source), 0)
             }
-            (None, Some(url)) => {
+            (None, None, Some(url)) => {
                 let client =
                     ClientConfig { call_timeout: Duration::from_secs(self.timeout_s), ..ClientConfig::default() };
                 let config = RemoteConfig { batch_texts: self.batch_texts, client, ..RemoteConfig::default() };
-                Ok(Box::new(RemoteSource::connect(url, config)?))
+                (Box::new(RemoteSource::connect(url, config)?), 0)
             }
-            (None, None) => anyhow::bail!("one of `--embeddings` and `--encoder` is needed"),
+            (None, None, None) => anyhow::bail!("one of `--embeddings`, `--encoder` and `--vectors` is needed"),
+        };
+        let corpus = match (&self.corpus, &self.keys) {
+            (Some(path), _) => Corpus::File { path: path.clone(), read: self.read_options() },
+            (None, Some(keys)) => Corpus::Keys(keys.clone()),
+            (None, None) => Corpus::Numbered(rows),
+        };
+        Ok((corpus, source))
+    }
+
+    /// The path of the corpus, where only that is read.
+    pub(super) fn corpus_path(&self) -> anyhow::Result<PathBuf> {
+        self.corpus.clone().context("`--corpus` is needed")
+    }
+
+    fn array(&self, path: &Path) -> anyhow::Result<ArraySource> {
+        if let Some(name) = &self.model_name {
+            return Ok(ArraySource::open(path, name, self.fingerprint.as_deref())?);
         }
+        let current = manifest::current(&self.index).context("`--vectors` of a new index needs `--model-name`")?.model;
+        Ok(ArraySource::open(path, &current.name, Some(&current.fingerprint))?)
     }
 
     pub(super) fn read_options(&self) -> ReadOptions {

@@ -7,6 +7,7 @@
 //! | `change.rs` | `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge`, `gc` |
 //! | `inspect.rs` | `dyad-indexer inspect` |
 //! | `verify.rs` | `dyad-indexer verify` |
+//! | `serve.rs` | `dyad-indexer serve` |
 //! | `rollback.rs` | `dyad-indexer rollback` |
 //! | `bar.rs` | progress on a terminal, or as log lines |
 //!
@@ -18,6 +19,7 @@ mod change;
 mod documents;
 mod inspect;
 mod rollback;
+mod serve;
 mod verify;
 
 use std::process::ExitCode;
@@ -52,6 +54,8 @@ enum Command {
     /// Remove generations that are no longer needed, and files that no generation names. What a process of this machine reads
     /// stays
     Gc(change::GcArguments),
+    /// Serve changes of an index over gRPC (`dyad.v1.Index`), for clients that touch a few documents
+    Serve(serve::Arguments),
     /// Print what is in an index
     Inspect(inspect::Arguments),
     /// Read every byte of an index and check it; exit code 1 if it is damaged
@@ -68,12 +72,13 @@ fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
     kernels::choose(kernels::asked().as_deref())?;
     match arguments.command {
         Command::Build(arguments) => build::run(*arguments),
-        Command::Append(arguments) => change::append(*arguments),
+        Command::Append(arguments) => change::append(&arguments),
         Command::Upsert(arguments) => change::replace(*arguments),
         Command::Delete(arguments) => change::remove(&arguments),
         Command::Merge(arguments) => change::compact(&arguments),
         Command::Purge(arguments) => change::erase(&arguments),
         Command::Gc(arguments) => change::collect(&arguments),
+        Command::Serve(arguments) => serve::run(arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Rollback(arguments) => rollback::run(&arguments),

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use dyad_corpus::{CorpusReader, ReadOptions};
 use dyad_files::create_dir_synced;
 use dyad_files::space::{FreeSpace, check_space};
 use dyad_index::format::RowType;
@@ -20,7 +19,7 @@ use crate::graph_build::validate::RowCheck;
 use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
 use crate::plan::Plan;
 use crate::publish::{Draft, DraftShard, ShardFiles, check_model, publish};
-use crate::source::VectorSource;
+use crate::source::{Batch, Corpus, VectorSource};
 
 /// Most shards of a build: each holds a file and a text index open during the pass.
 const SHARDS: std::ops::RangeInclusive<usize> = 1..=256;
@@ -31,10 +30,8 @@ const EMBEDDINGS_RECORD: &str = "embeddings.json";
 /// One build of an index.
 #[derive(Debug, Clone)]
 pub struct BuildConfig {
-    /// File or folder of documents; `-` is standard input.
-    pub corpus: PathBuf,
-    /// How to read it.
-    pub read: ReadOptions,
+    /// The documents.
+    pub corpus: Corpus,
     /// The index's directory; it is created where it does not exist.
     pub index: PathBuf,
     /// Shards; documents go to one by a hash of their key. Empty shards are left out.
@@ -82,7 +79,7 @@ pub fn build_index(
     if config.index.join(EMBEDDINGS_RECORD).exists() {
         return Err(Error::NotAnIndex { dir: config.index.clone(), found: EMBEDDINGS_RECORD });
     }
-    let mut corpus = CorpusReader::open(&config.corpus, &config.read)?;
+    let mut corpus = config.corpus.open(false)?;
     let model = source.model().clone();
     if !config.new_model {
         check_model(&config.index, &model)?;
@@ -99,7 +96,7 @@ pub fn build_index(
         documents: source.documents(),
         dim: model.dim,
         shards: config.shards,
-        text_bytes: corpus.plain_bytes(),
+        text_bytes: corpus.text_bytes(),
         params: config.params,
         builder: config.builder,
         row_type: config.row_type,
@@ -110,7 +107,7 @@ pub fn build_index(
     check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?;
 
     let pass = Pass { workspace: workspace.path(), model: &model, shards: config.shards, control };
-    let spooled = pass.run(&mut corpus, source)?;
+    let spooled = pass.run(corpus.as_mut(), source)?;
     corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
     if spooled.len() < config.shards {
         let documents: usize = spooled.iter().map(|shard| shard.keys.len()).sum();
@@ -165,18 +162,18 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn run(&self, corpus: &mut CorpusReader, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
+    fn run(&self, corpus: &mut dyn Batch, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
         // With an encoder service the number of documents is unknown, but the size of the corpus is known.
         match source.documents() {
             Some(documents) => self.control.progress.begin("documents", Unit::Documents, Some(documents)),
-            None => self.control.progress.begin("documents", Unit::Bytes, corpus.total_bytes()),
+            None => self.control.progress.begin("documents", Unit::Bytes, corpus.file_bytes()),
         }
         let spooled = self.spool_all(corpus, source);
         self.control.progress.finish();
         spooled
     }
 
-    fn spool_all(&self, corpus: &mut CorpusReader, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
+    fn spool_all(&self, corpus: &mut dyn Batch, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
         let by_bytes = source.documents().is_none();
         let mut check = RowCheck::new(self.model.dim);
         let mut spools: Vec<Option<Spool>> = (0..self.shards).map(|_| None).collect();

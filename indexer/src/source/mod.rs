@@ -2,9 +2,13 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `batch.rs` | documents: of a corpus, or keys alone |
+//! | `array.rs` | from an array that was made elsewhere |
 //! | `file.rs` | from an embeddings directory, row by row with the corpus |
 //! | `remote.rs` | from an encoder service, several batches in flight |
 
+mod array;
+mod batch;
 mod file;
 mod remote;
 
@@ -12,6 +16,8 @@ use dyad_command::Cancellation;
 use dyad_corpus::{Document, Located};
 use dyad_index::ModelRecord;
 
+pub use array::ArraySource;
+pub use batch::{Batch, Corpus, Given};
 pub use file::FileSource;
 pub use remote::{RemoteConfig, RemoteSource};
 

@@ -1,5 +1,6 @@
 //! Good builds: everything is there, searchable, intact, and the next build is the next generation.
 
+use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::VectorType;
 use dyad_index::lexical::Question;
 use dyad_index::snapshot::{DenseParams, SearchMode};
@@ -9,7 +10,7 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::Builder;
 use dyad_indexer::inspect::inspect;
 use dyad_indexer::job::build_index;
-use dyad_indexer::source::FileSource;
+use dyad_indexer::source::{Corpus, FileSource};
 
 use crate::fixture::{DIM, Fixture, Recorder, document, header, row_of};
 
@@ -65,8 +66,9 @@ fn flawed_records_are_left_out_as_embed_leaves_them_out() {
     fs_err::write(&path, format!("{start}{flawed}{end}")).unwrap();
     let build = |max_bad| {
         let mut config = fixture.config();
-        config.read.max_bad = Some(max_bad);
-        config.read.rejects = Some(fixture.path("rejects.jsonl"));
+        let rejects = Some(fixture.path("rejects.jsonl"));
+        let read = ReadOptions { max_bad: Some(max_bad), rejects, ..ReadOptions::default() };
+        config.corpus = Corpus::File { path: fixture.path("corpus.jsonl"), read };
         let recorder = Recorder::new(&|_| ());
         let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
         let built = build_index(&config, &mut source, recorder.control());

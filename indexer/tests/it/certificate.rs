@@ -44,7 +44,7 @@ fn write_questions(fixture: &Fixture, name: &str, tower: &str, fingerprint: &str
 fn every_builder_and_type_of_vectors_is_recorded_and_shown() {
     for (builder, vectors) in [("native", "f16"), ("hnsw_rs", "f32"), ("hnsw_rs-int8", "f16")] {
         let fixture = Fixture::new(80);
-        let built = build(&fixture, &["--builder", builder, "--vectors", vectors, "--threads", "1"]);
+        let built = build(&fixture, &["--builder", builder, "--vector-type", vectors, "--threads", "1"]);
         assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
         let shown = inspect(&fixture, &[]);
         assert!(shown.contains(&format!("build       {builder} m=16")), "{shown}");

@@ -237,3 +237,41 @@ fn changes_say_what_they_did() {
     let absent = dyad_indexer().args(["gc", "--index", "/nowhere"]).output().unwrap();
     assert!(text(&absent.stderr).contains("holds no index"), "{}", text(&absent.stderr));
 }
+
+#[test]
+fn vectors_that_come_from_elsewhere_make_an_index_of_their_own() {
+    let fixture = Fixture::empty();
+    let rows: Vec<f32> = (0..40u8).flat_map(|row| [1.0, f32::from(row), 2.0, 0.5]).collect();
+    dyad_files::npy::write(&fixture.path("v.npy"), &[40, 4], &rows).unwrap();
+    let run = |command: &str, more: &[&str]| {
+        let vectors = fixture.path("v.npy");
+        let mut program = dyad_indexer();
+        program.args([command, "--threads", "1", "--index"]).arg(fixture.index()).arg("--vectors").arg(vectors);
+        program.args(more).output().unwrap()
+    };
+    let refused = run("build", &[]);
+    assert!(text(&refused.stderr).contains("needs `--model-name`"), "{}", text(&refused.stderr));
+    let built = run("build", &["--model-name", "elsewhere", "--vector-type", "f16"]);
+    assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
+    let snapshot = dyad_index::Snapshot::open(&fixture.index()).unwrap();
+    let model = &snapshot.manifest().model;
+    assert_eq!((model.name.as_str(), model.fingerprint.as_str(), model.dim), ("elsewhere", "declared:elsewhere", 4));
+    assert_eq!((snapshot.len(), snapshot.find("39").unwrap().is_some()), (40, true));
+    drop(snapshot);
+    // The same keys again are refused, others are appended; another model is not.
+    let again = run("append", &[]);
+    assert!(text(&again.stderr).contains("40 documents are in the index already"), "{}", text(&again.stderr));
+    let keys: Vec<String> = (20..60).map(|key| key.to_string()).collect();
+    fs_err::write(fixture.path("keys"), keys.join("\n")).unwrap();
+    let keys = fixture.path("keys");
+    let keys = ["--keys", keys.to_str().unwrap()];
+    let upserted = run("upsert", &keys);
+    assert!(text(&upserted.stdout).contains("40 -> 60 documents"), "{}", text(&upserted.stderr));
+    let other = run("upsert", &["--model-name", "another"]);
+    assert!(text(&other.stderr).contains("declared:another"), "{}", text(&other.stderr));
+    let verified = dyad_indexer().arg("verify").arg("--index").arg(fixture.index()).output().unwrap();
+    assert_eq!(verified.status.code(), Some(0), "{}", text(&verified.stdout));
+    fs_err::write(fixture.path("keys"), "a\nb\na\n").unwrap();
+    let twice = run("upsert", &keys);
+    assert!(text(&twice.stderr).contains("keys:3: key `a` was already used on line 1"), "{}", text(&twice.stderr));
+}

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dyad_corpus::Document;
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
-use dyad_indexer::change::{Operation, delete, merge, purge, upsert};
+use dyad_indexer::change::{Operation, delete, merge, purge};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
 use dyad_indexer::inspect::inspect;
@@ -52,7 +52,8 @@ fn make(fixture: &Fixture, change: &str) -> Result<(), dyad_indexer::Error> {
     let (index, control) = (fixture.index(), JobControl::silent());
     let add = |operation, documents: &[Document]| {
         fixture.write_corpus(documents);
-        upsert(&fixture.upsert_config(operation), &mut HashSource::default(), control).map(drop)
+        let config = fixture.upsert_config(operation);
+        fixture.upsert_from("corpus.jsonl", &config, &mut HashSource::default(), control).map(drop)
     };
     match change {
         "build" => {

@@ -99,8 +99,9 @@ impl Encoder for Fake {
     }
 }
 
-struct Running {
-    url: String,
+/// A service that ends when it is dropped.
+pub(crate) struct Running {
+    pub(crate) url: String,
     die: Arc<Notify>,
 }
 
@@ -108,6 +109,11 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.die.notify_one();
     }
+}
+
+/// A service that embeds by [`row_of`].
+pub(crate) fn encoder_service() -> Running {
+    start(Mood::Well)
 }
 
 fn start(mood: Mood) -> Running {

@@ -17,7 +17,7 @@ use dyad_indexer::change::{
 use dyad_indexer::control::{JobControl, Progress, Unit};
 use dyad_indexer::graph_build::{BuildParams, Builder};
 use dyad_indexer::job::{BuildConfig, Summary, build_index};
-use dyad_indexer::source::{Documents, Embedded, FileSource, VectorSource};
+use dyad_indexer::source::{Corpus, Documents, Embedded, FileSource, VectorSource};
 use tempfile::TempDir;
 
 pub(crate) const DIM: usize = 24;
@@ -122,10 +122,13 @@ impl Fixture {
         writer.finish().unwrap();
     }
 
+    pub(crate) fn corpus(&self) -> Corpus {
+        Corpus::File { path: self.path("corpus.jsonl"), read: ReadOptions::default() }
+    }
+
     pub(crate) fn config(&self) -> BuildConfig {
         BuildConfig {
-            corpus: self.path("corpus.jsonl"),
-            read: ReadOptions::default(),
+            corpus: self.corpus(),
             index: self.index(),
             shards: 2,
             builder: Builder::Native,
@@ -150,8 +153,6 @@ impl Fixture {
     /// Documents of `corpus.jsonl` for the index, one thread.
     pub(crate) fn upsert_config(&self, operation: Operation) -> UpsertConfig {
         UpsertConfig {
-            corpus: self.path("corpus.jsonl"),
-            read: ReadOptions::default(),
             index: self.index(),
             operation,
             threads: 1,
@@ -164,7 +165,25 @@ impl Fixture {
     /// Appends or upserts documents, embedded by a [`HashSource`].
     pub(crate) fn upsert(&self, operation: Operation, documents: &[Document]) -> Result<Outcome, Error> {
         self.write_corpus(documents);
-        upsert(&self.upsert_config(operation), &mut HashSource::default(), JobControl::silent())
+        self.upsert_from(
+            "corpus.jsonl",
+            &self.upsert_config(operation),
+            &mut HashSource::default(),
+            JobControl::silent(),
+        )
+    }
+
+    /// The documents of a file.
+    pub(crate) fn upsert_from(
+        &self,
+        name: &str,
+        config: &UpsertConfig,
+        source: &mut dyn VectorSource,
+        control: JobControl<'_>,
+    ) -> Result<Outcome, Error> {
+        let corpus = Corpus::File { path: self.path(name), read: ReadOptions::default() };
+        let mut batch = corpus.open(config.operation == Operation::Upsert && !source.is_in_step())?;
+        upsert(config, batch.as_mut(), source, control)
     }
 
     pub(crate) fn update_metadata(&self, documents: &[Document]) -> Result<Outcome, Error> {

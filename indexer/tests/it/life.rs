@@ -325,7 +325,7 @@ fn a_deleted_document_stays_deleted_until_it_is_added_again() {
     life.fixture.write_corpus(&twice);
     let mut source = HashSource::default();
     let config = life.fixture.upsert_config(Operation::Upsert);
-    let change = dyad_indexer::change::upsert(&config, &mut source, JobControl::silent()).unwrap().change;
+    let change = life.fixture.upsert_from("corpus.jsonl", &config, &mut source, JobControl::silent()).unwrap().change;
     assert_eq!((source.embedded, change.read, change.indexed, change.superseded, change.deleted), (1, 2, 1, 1, 1));
     life.model.insert(twice[1].key.clone(), twice[1].clone());
     check(&life.fixture, &life.model);
@@ -346,7 +346,7 @@ fn unchanged_texts_are_not_embedded_again() {
     let dry = dyad_indexer::change::UpsertConfig { dry_run: true, ..config.clone() };
     for (config, embedded, published) in [(&dry, 0, false), (&config, 4, true), (&config, 0, false)] {
         let before = source.embedded;
-        let outcome = dyad_indexer::change::upsert(config, &mut source, JobControl::silent()).unwrap();
+        let outcome = life.fixture.upsert_from("corpus.jsonl", config, &mut source, JobControl::silent()).unwrap();
         let change = outcome.change;
         assert_eq!((source.embedded - before, outcome.manifest.is_some()), (embedded, published), "{change:?}");
         let again = embedded == 0 && !config.dry_run;

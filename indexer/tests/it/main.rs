@@ -15,3 +15,4 @@ mod life;
 mod memory;
 mod races;
 mod refusals;
+mod serve;

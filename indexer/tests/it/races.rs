@@ -7,7 +7,7 @@ use dyad_index::manifest::MinRecall;
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
-use dyad_indexer::change::{Operation, delete, merge, purge, upsert};
+use dyad_indexer::change::{Operation, delete, merge, purge};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
 use dyad_indexer::graph_build::RecallTarget;
@@ -59,7 +59,10 @@ fn a_delete_meets_an_append() {
     meanwhile(
         &fixture,
         || drop(delete(&index, &[key(3), key(31)], false, JobControl::silent()).unwrap()),
-        |control| drop(upsert(&fixture.upsert_config(APPEND), &mut HashSource::default(), control).unwrap()),
+        |control| {
+            let config = fixture.upsert_config(APPEND);
+            fixture.upsert_from("corpus.jsonl", &config, &mut HashSource::default(), control).unwrap();
+        },
     );
     // What was not there yet could not be deleted.
     assert_eq!(keys(&index), expected((0..20).filter(|number| *number != 3).chain([30, 31])));
@@ -91,14 +94,11 @@ fn of_two_upserts_the_one_that_ends_last_counts() {
     let second = Fixture::at(&fixture.path("."));
     fixture.write_corpus(&[with(3, "the first of them"), with(40, "a new one")]);
     fs_err::rename(fixture.path("corpus.jsonl"), fixture.path("first.jsonl")).unwrap();
-    let config = dyad_indexer::change::UpsertConfig {
-        corpus: fixture.path("first.jsonl"),
-        ..fixture.upsert_config(Operation::Upsert)
-    };
+    let config = fixture.upsert_config(Operation::Upsert);
     meanwhile(
         &fixture,
         || drop(second.upsert(Operation::Upsert, &[with(3, "the second"), with(4, "another")]).unwrap()),
-        |control| drop(upsert(&config, &mut HashSource::default(), control).unwrap()),
+        |control| drop(fixture.upsert_from("first.jsonl", &config, &mut HashSource::default(), control).unwrap()),
     );
     assert_eq!(keys(&index), expected((0..20).chain([40])));
     let snapshot = Snapshot::open(&index).unwrap();
@@ -120,7 +120,9 @@ fn an_append_of_what_another_has_appended_meanwhile_is_refused() {
         &fixture,
         || drop(second.upsert(APPEND, &[document(31), document(32)]).unwrap()),
         |control| {
-            let refused = upsert(&fixture.upsert_config(APPEND), &mut HashSource::default(), control).unwrap_err();
+            let refused = fixture
+                .upsert_from("corpus.jsonl", &fixture.upsert_config(APPEND), &mut HashSource::default(), control)
+                .unwrap_err();
             assert!(matches!(&refused, Error::KeysExist { total: 1, .. }), "{refused}");
         },
     );
@@ -155,15 +157,12 @@ fn new_metadata_meet_a_merge_and_a_text_that_changes() {
     let same = document(3).text;
     fixture.write_corpus(&[with(3, &same, 9), with(30, "new", 9)]);
     fs_err::rename(fixture.path("corpus.jsonl"), fixture.path("first.jsonl")).unwrap();
-    let config = dyad_indexer::change::UpsertConfig {
-        corpus: fixture.path("first.jsonl"),
-        ..fixture.upsert_config(Operation::Upsert)
-    };
+    let config = fixture.upsert_config(Operation::Upsert);
     meanwhile(
         &fixture,
         || drop(second.upsert(Operation::Upsert, &[with(3, "another text", 2)]).unwrap()),
         |control| {
-            let refused = upsert(&config, &mut HashSource::default(), control).unwrap_err();
+            let refused = fixture.upsert_from("first.jsonl", &config, &mut HashSource::default(), control).unwrap_err();
             assert!(matches!(refused, Error::Contended), "{refused}");
         },
     );

@@ -18,13 +18,16 @@ impl ReaderLock {
     /// Locks a generation against removal. An error where it has been removed.
     pub fn acquire(index: &Path, generation: u64) -> Result<Self> {
         let path = index.join(manifest_name(generation));
-        let file = fs_err::File::open(&path)?.into_file();
+        let gone = || Error::NoGeneration { path: index.to_owned(), generation, present: "others".to_owned() };
+        let file = match fs_err::File::open(&path) {
+            Ok(file) => file.into_file(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(gone()),
+            Err(error) => return Err(error.into()),
+        };
         match file.try_lock_shared() {
             Ok(()) if file.metadata()?.nlink() > 0 => Ok(Self { _file: file }),
             // It is being removed, or was between the two calls.
-            Ok(()) | Err(TryLockError::WouldBlock) => {
-                Err(Error::NoGeneration { path: index.to_owned(), generation, present: "others".to_owned() })
-            }
+            Ok(()) | Err(TryLockError::WouldBlock) => Err(gone()),
             // A file system without locks, as some network ones: removal is up to their users.
             Err(TryLockError::Error(error)) => {
                 tracing::warn!("`{}` cannot be locked: {error}. Run no `gc` while it is served", path.display());

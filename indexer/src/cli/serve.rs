@@ -1,0 +1,81 @@
+//! `dyad-indexer serve`: changes of an index over gRPC.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dyad_indexer::serve::{Changes, ChangesConfig, IndexService};
+use dyad_indexer::source::RemoteConfig;
+use dyad_proto::client::ClientConfig;
+use dyad_proto::service::{self, Health, ServerConfig};
+use dyad_proto::v1::index_server::IndexServer;
+use tonic::service::Routes;
+
+use super::documents;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Directory of the index
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// Encoder service that embeds what is added, http://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    encoder: String,
+    /// Address to listen on; port 0 lets the system choose. Who can reach it can change the index
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7702")]
+    listen: String,
+    /// Threads of a new shard's build; one per core by default
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Deadline of one call to the encoder service, in seconds
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout_s: u64,
+    /// Pause after SIGTERM or SIGINT in which health is `NOT_SERVING` and changes are refused, in seconds
+    #[arg(long, default_value_t = 1)]
+    lame_duck_s: u64,
+    /// Time for a running change to finish after that pause, in seconds
+    #[arg(long, default_value_t = 60)]
+    drain_s: u64,
+}
+
+pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(serve(arguments))
+}
+
+async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    // The port first, so that a port in use is reported before anything is opened.
+    let listener = service::bind(&arguments.listen).await?;
+    let signal = dyad_command::shutdown_signal();
+    let client = ClientConfig { call_timeout: Duration::from_secs(arguments.timeout_s), ..ClientConfig::default() };
+    let config = ChangesConfig {
+        index: arguments.index,
+        encoder: arguments.encoder,
+        remote: RemoteConfig { client, ..RemoteConfig::default() },
+        threads: documents::threads(arguments.threads)?,
+    };
+    let changes = tokio::task::spawn_blocking(move || Changes::start(config)).await??;
+    let stopping = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stopping);
+    let shutdown = async move {
+        signal.await;
+        told.store(true, Ordering::SeqCst);
+    };
+    let routes = Routes::new(service::index(IndexService::new(changes, stopping)));
+    let health = Health::new().serving::<IndexServer<IndexService>>().await;
+    {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "listening on {}", listener.local_addr()?)?;
+        out.flush()?;
+    }
+    let config = ServerConfig {
+        lame_duck: Duration::from_secs(arguments.lame_duck_s),
+        drain: Duration::from_secs(arguments.drain_s),
+        ..ServerConfig::default()
+    };
+    service::serve(listener, routes, health, shutdown, config).await?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,158 @@
+//! Vectors that come from elsewhere: row i of a NumPy array belongs to document i.
+
+use std::path::{Path, PathBuf};
+
+use dyad_command::Cancellation;
+use dyad_files::npy::{Dtype, NpyError, NpyFile};
+use dyad_index::{Metric, ModelRecord};
+
+use super::{Documents, Embedded, VectorSource};
+use crate::error::Error;
+
+/// Rows read at a time.
+const BLOCK: usize = 1 << 10;
+
+/// Vectors of an array, with the model that is said to have made them.
+#[derive(Debug)]
+pub struct ArraySource {
+    path: PathBuf,
+    file: NpyFile,
+    rows: usize,
+    model: ModelRecord,
+    next: usize,
+    /// Values of the rows from `next` on that have been read.
+    block: Vec<f32>,
+    at: usize,
+}
+
+impl ArraySource {
+    /// Opens a `.npy` file of shape `[rows, values]`, type `<f4` or `<f2`. Rows are normalised to length 1. `model` is who made
+    /// them; without one that is known by a fingerprint, its name stands for it.
+    pub fn open(path: &Path, name: &str, fingerprint: Option<&str>) -> Result<Self, Error> {
+        let refused = |error| refused(path, error);
+        let file = NpyFile::open(path).map_err(refused)?;
+        file.check_dtype(&[Dtype::F32, Dtype::F16]).map_err(refused)?;
+        let (rows, dim) = file.rows_and_columns().map_err(refused)?;
+        let fingerprint = fingerprint.map_or_else(|| format!("declared:{name}"), str::to_owned);
+        let model = ModelRecord { name: name.to_owned(), fingerprint, dim, metric: Metric::Cosine, max_tokens: 0 };
+        let (next, at, block) = (0, 0, Vec::new());
+        Ok(Self { path: path.to_owned(), file, rows, model, next, block, at })
+    }
+
+    /// Rows of the array.
+    pub fn rows(&self) -> u64 {
+        self.rows as u64
+    }
+
+    /// The next row; none at the end.
+    fn row(&mut self) -> Result<Option<Vec<f32>>, Error> {
+        let dim = self.model.dim;
+        if self.at + dim > self.block.len() {
+            let end = (self.next + BLOCK).min(self.rows);
+            if self.next >= end {
+                return Ok(None);
+            }
+            self.block = self.file.read_f32(self.next * dim..end * dim).map_err(|error| refused(&self.path, error))?;
+            self.at = 0;
+        }
+        let row = self.block.get(self.at..self.at + dim).unwrap_or_default().to_vec();
+        self.at += dim;
+        self.next += 1;
+        Ok(Some(row))
+    }
+}
+
+fn refused(path: &Path, error: NpyError) -> Error {
+    match error {
+        NpyError::Malformed { part, expected, got, .. } => {
+            Error::Vectors { path: path.to_owned(), part: part.to_owned(), expected, got }
+        }
+        NpyError::Io(error) => error.into(),
+    }
+}
+
+/// Scales a row to length 1; rows without a direction are left to the check that all vectors pass.
+fn normalise(row: &mut [f32]) {
+    let length = row.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt();
+    if length >= f64::from(f32::MIN_POSITIVE) && length.is_finite() {
+        for value in row {
+            *value = (f64::from(*value) / length) as f32;
+        }
+    }
+}
+
+impl VectorSource for ArraySource {
+    fn model(&self) -> &ModelRecord {
+        &self.model
+    }
+
+    fn is_in_step(&self) -> bool {
+        true
+    }
+
+    fn documents(&self) -> Option<u64> {
+        Some(self.rows())
+    }
+
+    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+        if cancel.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        let number = self.next as u64;
+        match (corpus.next().transpose()?, self.row()?) {
+            (None, None) => Ok(None),
+            (Some(document), Some(mut row)) => {
+                normalise(&mut row);
+                Ok(Some(Embedded { document: document.value, row }))
+            }
+            (document, _) => {
+                let (expected, got) = match document {
+                    Some(document) => (format!("a row for document `{}`", document.value.key), "the end".to_owned()),
+                    None => (format!("{number} rows, one for each document"), self.rows.to_string()),
+                };
+                Err(Error::Vectors { path: self.path.clone(), part: format!("row {number}"), expected, got })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyad_corpus::{Document, Located};
+
+    use super::*;
+
+    fn pull_all(source: &mut ArraySource, keys: usize) -> Result<Vec<Embedded>, Error> {
+        let document = |number: usize| Document { key: number.to_string(), ..Document::default() };
+        let mut documents = (0..keys).map(|number| Ok(Located { value: document(number), line: 0 }));
+        let (mut all, cancel) = (Vec::new(), Cancellation::new());
+        while let Some(embedded) = source.pull(&mut documents, &cancel)? {
+            all.push(embedded);
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn rows_are_normalised_and_belong_to_documents_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v.npy");
+        let rows = BLOCK * 2 + 7;
+        let values: Vec<f32> = (0..rows).flat_map(|row| [3.0 * (row + 1) as f32, 4.0 * (row + 1) as f32]).collect();
+        dyad_files::npy::write(&path, &[rows, 2], &values).unwrap();
+        let open = || ArraySource::open(&path, "other", None).unwrap();
+        let mut source = open();
+        assert_eq!((source.rows(), source.model().dim), (rows as u64, 2));
+        assert_eq!(source.model().fingerprint, "declared:other");
+        let all = pull_all(&mut source, rows).unwrap();
+        assert_eq!(all.len(), rows);
+        assert!(all.iter().all(|embedded| embedded.row == [0.6, 0.8]));
+        assert_eq!(all[BLOCK + 1].document.key, (BLOCK + 1).to_string());
+        let few = pull_all(&mut open(), rows - 1).unwrap_err().to_string();
+        assert!(few.contains("v.npy") && few.contains(&format!("{} rows", rows - 1)), "{few}");
+        let many = pull_all(&mut open(), rows + 1).unwrap_err().to_string();
+        assert!(many.contains(&format!("document `{rows}`")), "{many}");
+        fs_err::write(&path, "no array").unwrap();
+        let refused = ArraySource::open(&path, "other", None).unwrap_err().to_string();
+        assert!(refused.contains("v.npy") && refused.contains("numpy.save"), "{refused}");
+    }
+}

@@ -1,0 +1,168 @@
+//! Documents in their order: of a corpus, or keys alone, where the vectors are all that there is.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Lines};
+use std::path::{Path, PathBuf};
+
+use dyad_corpus::{CorpusReader, Document, Located, MAX_KEY_BYTES, Problem, ReadOptions};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::Error;
+
+/// Documents for an index, in their order.
+pub trait Batch: Iterator<Item = Result<Located<Document>, dyad_corpus::Error>> {
+    /// Bytes of the texts, about, where that is known.
+    fn text_bytes(&self) -> Option<u64>;
+
+    /// Bytes on disk, where that is known.
+    fn file_bytes(&self) -> Option<u64>;
+
+    /// Bytes read of these.
+    fn bytes_read(&self) -> u64 {
+        0
+    }
+
+    /// Records that were bad and skipped, so far.
+    fn rejected(&self) -> u64 {
+        0
+    }
+
+    /// Warnings for the user, after the reading.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Batch for CorpusReader {
+    fn text_bytes(&self) -> Option<u64> {
+        self.plain_bytes()
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        self.total_bytes()
+    }
+
+    fn bytes_read(&self) -> u64 {
+        Self::bytes_read(self)
+    }
+
+    fn rejected(&self) -> u64 {
+        Self::rejected(self)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        Self::warnings(self)
+    }
+}
+
+/// Where documents come from.
+#[derive(Debug, Clone)]
+pub enum Corpus {
+    /// A file or folder of documents; `-` is standard input.
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// How to read it.
+        read: ReadOptions,
+    },
+    /// Documents without texts: one key per line of a file.
+    Keys(PathBuf),
+    /// That many documents without texts, whose keys are numbers from 0.
+    Numbered(u64),
+}
+
+impl Corpus {
+    /// Opens it. With `repeated_keys` a later record of a key replaces an earlier one; otherwise it is bad.
+    pub fn open(&self, repeated_keys: bool) -> Result<Box<dyn Batch>, Error> {
+        Ok(match self {
+            Self::File { path, read } => {
+                Box::new(CorpusReader::open(path, &ReadOptions { repeated_keys, ..read.clone() })?)
+            }
+            Self::Keys(path) => Box::new(Keys::open(path)?),
+            Self::Numbered(documents) => {
+                let document = |number: u64| Document { key: number.to_string(), ..Document::default() };
+                let documents =
+                    (0..*documents).map(move |number| Located { value: document(number), line: number + 1 });
+                Box::new(Given(documents))
+            }
+        })
+    }
+}
+
+/// Documents that need no further check.
+#[derive(Debug)]
+pub struct Given<I>(pub I);
+
+impl<I: Iterator<Item = Located<Document>>> Iterator for Given<I> {
+    type Item = Result<Located<Document>, dyad_corpus::Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(Ok)
+    }
+}
+
+impl<I: Iterator<Item = Located<Document>>> Batch for Given<I> {
+    fn text_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// One key per line.
+struct Keys {
+    path: PathBuf,
+    lines: Lines<BufReader<fs_err::File>>,
+    line: u64,
+    /// By 128 bits of xxh3 of the key: its line.
+    seen: HashMap<u128, u64>,
+}
+
+impl Keys {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let lines = BufReader::new(fs_err::File::open(path)?).lines();
+        Ok(Self { path: path.to_owned(), lines, line: 0, seen: HashMap::new() })
+    }
+
+    fn check(&mut self, key: &str) -> Result<(), Problem> {
+        if key.trim().is_empty() {
+            return Err(Problem::EmptyKey);
+        }
+        if key.len() > MAX_KEY_BYTES {
+            return Err(Problem::KeyTooLong { bytes: key.len(), limit: MAX_KEY_BYTES });
+        }
+        match self.seen.insert(xxh3_128(key.as_bytes()), self.line) {
+            Some(first_line) => Err(Problem::DuplicateKey { key: key.to_owned(), first_line }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Iterator for Keys {
+    type Item = Result<Located<Document>, dyad_corpus::Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let key = match self.lines.next()? {
+            Ok(key) => key,
+            Err(error) => return Some(Err(error.into())),
+        };
+        self.line += 1;
+        let key = key.trim_end_matches('\r').to_owned();
+        if let Err(problem) = self.check(&key) {
+            return Some(Err(dyad_corpus::Error::Line { path: self.path.clone(), line: self.line, problem }));
+        }
+        Some(Ok(Located { value: Document { key, ..Document::default() }, line: self.line }))
+    }
+}
+
+impl Batch for Keys {
+    fn text_bytes(&self) -> Option<u64> {
+        Some(0)
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+}
