@@ -145,6 +145,25 @@ class QdrantEdge:
         """One planned batch."""
         return self.shard.query_batch(batch)
 
+    def change(self, delete, rows, labels, threads):
+        """Deletes and upserts by the thousand, without `optimize`."""
+        del threads
+        edge = self.edge
+        ids = delete.tolist()
+        for start in range(0, len(ids), BATCH):
+            self.shard.update(edge.UpdateOperation.delete_points(ids[start : start + BATCH]))
+        for start in range(0, len(rows), BATCH):
+            pairs = zip(labels[start : start + BATCH].tolist(), rows[start : start + BATCH].tolist(), strict=True)
+            points = [edge.Point(id=label, vector=row) for label, row in pairs]
+            self.shard.update(edge.UpdateOperation.upsert_points(points))
+
+    def merge(self, whole, threads):
+        """`optimize` until there is nothing left to do."""
+        del whole, threads
+        while self.shard.optimize():
+            pass
+        self.shard.flush()
+
     def evict(self):
         """Drops the pages of the mapped original vectors: madvise on every mapping of them that can only be read."""
         libc = ctypes.CDLL(None, use_errno=True)

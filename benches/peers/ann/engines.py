@@ -8,6 +8,7 @@ _SVS = ["f32", "f16", "lvq4", "lvq8", "lvq4x4", "lvq4x8", "lvq8x8", "leanvec8x8"
 _TABLE = {
     "exact": ("flat", "Exact", ()),
     "hnswlib": ("hnsw", "Hnswlib", ()),
+    "hnswlib-replace": ("hnsw", "HnswlibReplace", ()),
     "faiss": ("hnsw", "Faiss", (None,)),
     "faiss-sq8": ("hnsw", "Faiss", ("QT_8bit",)),
     "faiss-sq8-uniform": ("hnsw", "Faiss", ("QT_8bit_uniform",)),

@@ -73,6 +73,28 @@ class Hnswlib:
         return answer[0].astype(np.int64)
 
 
+class HnswlibReplace(Hnswlib):
+    """hnswlib whose deleted elements are marked, and whose places new ones take."""
+
+    settings = Hnswlib.settings + "; mark_deleted, then add_items with replace_deleted"
+
+    def open(self, directory, meta):
+        """As before, with places that may be taken again."""
+        self.index = self.library.Index(space=meta["metric"], dim=meta["dim"])
+        path = str(directory / "index.bin")
+        self.index.load_index(path, max_elements=meta["n"], allow_replace_deleted=True)
+
+    def change(self, delete, rows, labels, threads):
+        """mark_deleted one by one, the only way; then one call for all new rows."""
+        for label in delete.tolist():
+            self.index.mark_deleted(label)
+        self.index.add_items(rows, labels, num_threads=threads, replace_deleted=True)
+
+    def merge(self, whole, threads):
+        """hnswlib has nothing of the kind."""
+        del whole, threads
+
+
 class Faiss:
     """faiss HNSW, float32 or with a scalar quantiser."""
 

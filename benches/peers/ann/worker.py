@@ -23,7 +23,7 @@ import numpy as np
 import lines
 from ann import engines
 
-OPERATIONS = ("describe", "build", "open", "prepare", "search", "memory", "evict")
+OPERATIONS = ("describe", "build", "open", "prepare", "search", "change", "merge", "memory", "evict")
 
 
 class Worker:
@@ -117,6 +117,20 @@ class Worker:
             raise ValueError(f"mode: expected batch or each, got {request['mode']!r}")
         np.save(request["out"], self.padded(found))
         return {"seconds": seconds, "rounds": rounds}
+
+    def change(self, request):
+        """Deletes rows by label and adds others; only of engines that have `change(delete, rows, labels, threads)`."""
+        delete, labels = (np.load(request[name], allow_pickle=False).ravel() for name in ("delete", "labels"))
+        rows = np.ascontiguousarray(np.load(request["base"], allow_pickle=False), dtype=np.float32)
+        started = time.perf_counter()
+        self.engine.change(delete, rows, labels, request["threads"])
+        return {"seconds": time.perf_counter() - started}
+
+    def merge(self, request):
+        """What the engine does to be as after a build: `merge(whole, threads)`."""
+        started = time.perf_counter()
+        self.engine.merge(request["all"], request["threads"])
+        return {"seconds": time.perf_counter() - started}
 
     def padded(self, found):
         """int32 [q,k], -1 where nothing was found."""

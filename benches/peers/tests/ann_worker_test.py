@@ -217,6 +217,33 @@ class AnnWorkerTest(unittest.TestCase):
         self.assertLessEqual(reply["rss_bytes"], reply["peak_bytes"])
         self.assertGreater(reply["rss_bytes"], 1 << 20)
 
+    def test_rows_are_deleted_and_added(self):
+        """By the engines that can: what is deleted is no longer found, and what is added is."""
+        if not PYTHON.exists():
+            self.skipTest(f"{PYTHON} is not there: run benches/peers/ann-venv.sh")
+        numpy = self.numpy
+        gone, labels = numpy.arange(0, 200, dtype=numpy.int32), numpy.arange(2000, 2200, dtype=numpy.int32)
+        for name, array in (("gone", gone.reshape(-1, 1)), ("labels", labels.reshape(-1, 1))):
+            numpy.save(self.scratch / f"{name}.npy", array)
+        # The same vectors under other numbers.
+        numpy.save(self.scratch / "new.npy", self.base[:200])
+        for engine in ("hnswlib-replace", "qdrant-edge"):
+            with self.subTest(engine=engine):
+                session = self.start(engine, PYTHON)
+                session.ask("open", dir=str(self.built(session, engine, "ip")))
+                session.ask("prepare", queries=str(self.scratch / "queries.npy"), k=10)
+                before = self.search(session, 200, "batch")
+                files = {key: str(self.scratch / f"{name}.npy") for key, name in (("delete", "gone"), ("base", "new"))}
+                reply = session.ask("change", labels=str(self.scratch / "labels.npy"), threads=2, **files)
+                self.assertNotIn("error", reply, reply)
+                for operation in ("changed", "merged"):
+                    after = self.search(session, 200, "batch")
+                    self.assertFalse(numpy.isin(after, gone).any(), operation)
+                    expected = numpy.where((before >= 0) & (before < 200), before + 2000, before)
+                    same = [len(set(one) & set(other)) for one, other in zip(expected.tolist(), after.tolist(), strict=True)]
+                    self.assertGreater(sum(same), 0.95 * expected.size, operation)
+                    self.assertNotIn("error", session.ask("merge", all=False, threads=2))
+
     def test_unknown_engine_is_refused(self):
         """With the names that exist."""
         command = [str(WORKER_PYTHON), str(WORKER), "--engine", "none"]

@@ -11,10 +11,12 @@
 //! | `curve.rs` | recall against speed, interpolated |
 //! | `measured.rs` | what a run measured, and ours over each peer's |
 //! | `report.rs` | `points.csv`, `engines.csv`, `summary.json`, the table |
+//! | `churn.rs` | an index that changes |
 //! | `hdf5.rs` | results in the layout of ann-benchmarks |
 //! | `plot.rs` | SVG: recall against speed |
 //! | `worker/` | our own end of the protocol |
 
+mod churn;
 mod curve;
 mod data;
 mod hdf5;
@@ -30,6 +32,7 @@ mod tests;
 pub(crate) mod worker;
 mod workload;
 
+pub use churn::{Churn, Moment, churn};
 pub use data::{Ready, lock_cache, prepare};
 pub use hdf5::write_results;
 pub use measured::{EngineRun, Index, Measured, Point};

@@ -34,6 +34,10 @@ pub(super) enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         latencies: Option<PathBuf>,
     },
+    /// Delete rows of the opened index by their labels, `.npy` int32 `[n, 1]`, and add others under labels of theirs.
+    Change { delete: PathBuf, base: PathBuf, labels: PathBuf, threads: usize },
+    /// Do what the engine does to be as after a build: where it finds that necessary, or in any case.
+    Merge { all: bool, threads: usize },
     /// Drop the pages of the full-precision vectors, where the engine maps them.
     Evict,
 }

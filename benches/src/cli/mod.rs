@@ -5,11 +5,13 @@
 //! | `quality.rs` | `dyad-bench quality` |
 //! | `metrics.rs` | `dyad-bench metrics` |
 //! | `ann.rs` | `dyad-bench ann` |
+//! | `churn.rs` | `dyad-bench churn` |
 //! | `comparison.rs` | `dyad-bench encode` and `train-step`; what all comparisons share |
 //! | `reproduce.rs` | `dyad-bench reproduce` |
 //! | `synth.rs` | `dyad-bench synth` |
 
 mod ann;
+mod churn;
 mod comparison;
 mod metrics;
 mod quality;
@@ -47,6 +49,8 @@ enum Command {
     Metrics(metrics::Metrics),
     /// Measure approximate search against its peers.
     Ann(ann::Ann),
+    /// Measure an index that changes against its peers.
+    Churn(churn::ChurnCommand),
     /// Measure texts to vectors against peers.
     Encode(Compare<Encode>),
     /// Measure a step of training against peers.
@@ -77,6 +81,7 @@ impl Arguments {
             Command::Quality(arguments) => arguments.run(),
             Command::Metrics(arguments) => arguments.run(),
             Command::Ann(arguments) => arguments.run(),
+            Command::Churn(arguments) => arguments.run(),
             Command::Synth(arguments) => arguments.run(),
             Command::Encode(arguments) => arguments.run(),
             Command::TrainStep(arguments) => arguments.run(),

@@ -255,3 +255,30 @@ fn kernels_that_no_machine_has_are_refused() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && error.contains("no kernels named `mmx`"), "{error}");
 }
+
+/// `churn` with a whole index of ours: recall stays where a fresh index has it, and no deleted row is ever returned.
+#[test]
+fn churn_follows_an_index_through_its_changes() {
+    let dir = tempdir().unwrap();
+    workload(dir.path(), "tiny", 1000);
+    let arguments = ["churn", "--workload", "tiny.toml", "--engines", "dyad-index", "--cycles", "3", "--out", "out"];
+    let output = bench(&[&arguments[..], &["--record", "records"]].concat(), dir.path());
+    assert!(output.status.success(), "{output:?}");
+    let summary = json(&dir.path().join("out/summary.json"));
+    let moments = summary["moments"].as_array().unwrap();
+    let stages: Vec<&str> = moments.iter().map(|moment| moment["stage"].as_str().unwrap()).collect();
+    let cycle = ["changed", "merged"];
+    assert_eq!(stages, [&["fresh"], &cycle[..], &cycle[..], &cycle[..], &["all merged", "fresh"]].concat());
+    for moment in moments {
+        assert!(moment["recall"].as_f64().unwrap() > 0.95 && moment["qps"].as_f64().unwrap() > 0.0, "{moment}");
+        assert!(moment["seconds"].as_f64().unwrap() > 0.0, "{moment}");
+    }
+    assert_eq!(fs_err::read_to_string(dir.path().join("out/churn.csv")).unwrap().lines().count(), moments.len() + 1);
+    assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 1);
+    let refused = bench(&[&arguments[..], &["--cycles", "11"]].concat(), dir.path());
+    assert_eq!(refused.status.code(), Some(2));
+    let fixed = ["churn", "--workload", "tiny.toml", "--engines", "dyad", "--cycles", "1", "--out", "out"];
+    let output = bench(&fixed, dir.path());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && said.contains("cannot be changed"), "{said}");
+}

@@ -27,6 +27,14 @@ pub(super) trait Opening: Sync {
             self.search(query, value, out);
         }
     }
+    /// Deletes rows and adds others, where it can be changed.
+    fn change(&mut self, _gone: &[i64], _rows: &Path, _labels: &[i64], _threads: usize) -> anyhow::Result<()> {
+        anyhow::bail!("this engine's index cannot be changed")
+    }
+    /// Does what it does to be as after a build.
+    fn merge(&mut self, _all: bool, _threads: usize) -> anyhow::Result<()> {
+        anyhow::bail!("this engine's index cannot be changed")
+    }
     /// Drops pages of full-precision vectors, where they are mapped.
     fn evict(&self) {}
 }

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `engine.rs` | what every engine can do |
 //! | `dyad.rs` | our index: **the one place to change when its interface does** |
+//! | `index.rs` | a whole index of ours, which can be changed |
 //! | `hnsw_rs.rs` | the crate `hnsw_rs`, as a peer: its own build and its own search |
 //! | `search.rs` | all queries on one thread or many, timed |
 
 mod dyad;
 mod engine;
 mod hnsw_rs;
+mod index;
 mod search;
 
 use std::io::{BufRead, Write};
@@ -24,12 +26,13 @@ use crate::dataset::{Matrix, npy};
 use crate::harness::{self, Opened, files_under};
 
 /// Engines that this binary holds.
-pub(crate) const ENGINES: [&str; 2] = ["dyad", "hnsw_rs"];
+pub(crate) const ENGINES: [&str; 3] = ["dyad", "dyad-index", "hnsw_rs"];
 
 /// Serves requests until `quit` or the end of `input`.
 pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
     let engine: Box<dyn Engine> = match engine {
         "dyad" => Box::new(dyad::Dyad),
+        "dyad-index" => Box::new(index::WholeIndex),
         "hnsw_rs" => Box::new(hnsw_rs::HnswRs),
         other => bail!("no engine `{other}` in this binary; there are {}", ENGINES.join(" and ")),
     };
@@ -82,6 +85,19 @@ impl Worker {
                     npy::write_f64(&path, &latencies_us)?;
                 }
                 json!(searched)
+            }
+            Request::Change { delete, base, labels, threads } => {
+                let (_, delete) = npy::read_ids(&delete)?;
+                let (_, labels) = npy::read_ids(&labels)?;
+                let started = Instant::now();
+                let index = self.index.as_deref_mut().context("`change` before `open`")?;
+                index.change(&delete, &base, &labels, threads)?;
+                json!({ "seconds": started.elapsed().as_secs_f64() })
+            }
+            Request::Merge { all, threads } => {
+                let started = Instant::now();
+                self.index.as_deref_mut().context("`merge` before `open`")?.merge(all, threads)?;
+                json!({ "seconds": started.elapsed().as_secs_f64() })
             }
             Request::Evict => {
                 self.index.as_deref().context("`evict` before `open`")?.evict();

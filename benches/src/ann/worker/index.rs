@@ -1,0 +1,124 @@
+//! A whole index of ours as an engine: shards, keys and deletions, changed and merged as `dyad-indexer` does it.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use dyad_files::space::boundless;
+use dyad_index::format::RowType;
+use dyad_index::snapshot::{DenseParams, SearchMode};
+use dyad_index::{Never, Snapshot, kernels};
+use dyad_indexer::change::{MergeConfig, Operation, UpsertConfig, delete, merge, upsert};
+use dyad_indexer::control::JobControl;
+use dyad_indexer::graph_build::{BuildParams, Builder};
+use dyad_indexer::job::{BuildConfig, build_index};
+use dyad_indexer::source::{ArraySource, Corpus};
+
+use super::engine::{Engine, Opening, described};
+use crate::ann::protocol::{Build, Described};
+use crate::dataset::Matrix;
+
+/// Name of the declared model.
+const MODEL: &str = "bench";
+
+/// The engine.
+pub(super) struct WholeIndex;
+
+impl Engine for WholeIndex {
+    fn describe(&self) -> Described {
+        let settings = format!("f16 vectors, native builder, keys, one thread, kernels {}", kernels::kernels().name);
+        described("dyad-index", env!("CARGO_PKG_VERSION"), settings, vec![16, 32, 64, 128])
+    }
+
+    fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64> {
+        let config = BuildConfig {
+            corpus: Corpus::Numbered(base.len() as u64),
+            index: job.dir.join("index"),
+            shards: 1,
+            builder: Builder::Native,
+            params: BuildParams {
+                m: job.m,
+                ef_construction: job.ef_construction,
+                seed: job.seed,
+                threads: job.threads,
+            },
+            row_type: RowType::F16,
+            queries: None,
+            target: None,
+            new_model: false,
+            free_space: boundless,
+        };
+        let started = Instant::now();
+        build_index(&config, &mut ArraySource::open(&job.base, MODEL, None)?, JobControl::silent())?;
+        Ok(started.elapsed().as_secs_f64())
+    }
+
+    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>> {
+        let index = dir.join("index");
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+        Ok(Box::new(OpenIndex { snapshot: Snapshot::open(&index)?, index, pool, changes: 0 }))
+    }
+}
+
+struct OpenIndex {
+    index: PathBuf,
+    snapshot: Snapshot,
+    /// One thread, whatever the number of shards.
+    pool: rayon::ThreadPool,
+    changes: usize,
+}
+
+impl OpenIndex {
+    fn reopen(&mut self) -> anyhow::Result<()> {
+        self.snapshot = Snapshot::open_after(&self.index, Some(&self.snapshot))?;
+        Ok(())
+    }
+}
+
+impl Opening for OpenIndex {
+    fn dim(&self) -> usize {
+        self.snapshot.manifest().model.dim
+    }
+
+    fn search(&self, query: &[f32], value: usize, out: &mut [i32]) {
+        self.search_batch(&[query], out.len(), value, out);
+    }
+
+    fn search_batch(&self, queries: &[&[f32]], k: usize, value: usize, out: &mut [i32]) {
+        let params = DenseParams { k, mode: SearchMode::Approximate { ef: value } };
+        let found = self.pool.install(|| self.snapshot.search_dense(queries, &params, None, &Never));
+        for (found, out) in found.unwrap_or_default().iter().zip(out.chunks_mut(k.max(1))) {
+            for (hit, out) in found.hits.iter().zip(out) {
+                // Keys are numbers of rows.
+                let key = self.snapshot.key(hit.shard, hit.node);
+                *out = key.and_then(|key| key.parse().ok()).unwrap_or(-1);
+            }
+        }
+    }
+
+    fn change(&mut self, gone: &[i64], rows: &Path, labels: &[i64], threads: usize) -> anyhow::Result<()> {
+        let words = |labels: &[i64]| labels.iter().map(i64::to_string).collect::<Vec<_>>();
+        delete(&self.index, &words(gone), false, JobControl::silent())?;
+        self.changes += 1;
+        let keys = self.index.with_extension(format!("keys-{}", self.changes));
+        fs_err::write(&keys, words(labels).join("\n"))?;
+        let config = UpsertConfig {
+            index: self.index.clone(),
+            operation: Operation::Append { skip_existing: false },
+            threads,
+            queries: None,
+            dry_run: false,
+            free_space: boundless,
+        };
+        let mut source = ArraySource::open(rows, MODEL, None)?;
+        upsert(&config, Corpus::Keys(keys).open(false)?.as_mut(), &mut source, JobControl::silent())?;
+        self.reopen().context("the changed index")
+    }
+
+    fn merge(&mut self, all: bool, threads: usize) -> anyhow::Result<()> {
+        let (max_documents, dry_run, free_space) = (u64::MAX, false, boundless as _);
+        let config = MergeConfig { index: self.index.clone(), all, max_documents, threads, dry_run, free_space };
+        merge(&config, JobControl::silent())?;
+        self.reopen()
+    }
+}
