@@ -142,11 +142,10 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
 }
 
 fn debt(index: &Path, current: &Manifest) -> Result<Debt, Error> {
-    let mut all = Vec::new();
-    for generation in manifest::generations(index)? {
-        all.push(manifest::load(index, generation)?);
-    }
-    let unnamed_bytes = unnamed_bytes(index, &all)?;
+    let generations = manifest::generations(index)?;
+    let all: Vec<Manifest> = generations.iter().filter_map(|number| manifest::load(index, *number).ok()).collect();
+    // A manifest that cannot be read may name any file.
+    let unnamed_bytes = if all.len() == generations.len() { unnamed_bytes(index, &all)? } else { 0 };
     let (mut documents, mut deleted, mut deleted_bytes) = (0, 0, 0);
     for entry in &current.shards {
         let bytes: u64 = entry.files.iter().map(|file| file.bytes).sum();

@@ -107,7 +107,7 @@ impl Run<'_> {
         for name in &self.job.engines {
             engines.push(self.open(name, &live, "first")?);
         }
-        self.measure(&mut engines, &live, (0, "fresh"))?;
+        self.measure(engines.iter_mut().map(|engine| (engine, false)).collect(), &live, 0)?;
         for cycle in 1..=self.churn.cycles {
             (self.note)(&format!("change {cycle} of {}", self.churn.cycles));
             let (gone, new) = live.change(tenth, rows);
@@ -121,11 +121,11 @@ impl Run<'_> {
                 let (delete, base, labels) = (delete.clone(), base.clone(), labels.clone());
                 engine.act(&Request::Change { delete, base, labels, threads }, cycle, "changed")?;
             }
-            self.measure(&mut engines, &live, (cycle, "changed"))?;
+            self.measure(engines.iter_mut().map(|engine| (engine, false)).collect(), &live, cycle)?;
             for engine in &mut engines {
                 engine.act(&Request::Merge { all: false, threads }, cycle, "merged")?;
             }
-            self.measure(&mut engines, &live, (cycle, "merged"))?;
+            self.measure(engines.iter_mut().map(|engine| (engine, false)).collect(), &live, cycle)?;
         }
         let (cycle, threads) = (self.churn.cycles, self.job.workload.threads);
         let mut fresh = Vec::new();
@@ -135,7 +135,9 @@ impl Run<'_> {
             fresh.push(self.open(&engine.name, &live, "last")?);
         }
         // In turns, so that both see the same machine.
-        self.measure_both(&mut engines, &mut fresh, &live)?;
+        let both =
+            engines.iter_mut().map(|engine| (engine, false)).chain(fresh.iter_mut().map(|engine| (engine, true)));
+        self.measure(both.collect(), &live, cycle)?;
         let finished = engines.into_iter().zip(fresh).flat_map(|(engine, fresh)| {
             engine.worker.quit();
             fresh.worker.quit();
@@ -177,19 +179,9 @@ impl Run<'_> {
         Ok(Engine { worker, name: name.to_owned(), moments: vec![moment] })
     }
 
-    /// Recall and speed of all engines now, in turns.
-    fn measure(&self, engines: &mut [Engine], live: &Live, at: (usize, &'static str)) -> Result<()> {
-        self.passes(&mut engines.iter_mut().map(|engine| (engine, false)).collect::<Vec<_>>(), live, at)
-    }
-
-    /// The same of changed and fresh indexes. Rows of a fresh one are numbered by their place among the live ones.
-    fn measure_both(&self, engines: &mut [Engine], fresh: &mut [Engine], live: &Live) -> Result<()> {
-        let mut all: Vec<(&mut Engine, bool)> = engines.iter_mut().map(|engine| (engine, false)).collect();
-        all.extend(fresh.iter_mut().map(|engine| (engine, true)));
-        self.passes(&mut all, live, (self.churn.cycles, "fresh"))
-    }
-
-    fn passes(&self, engines: &mut [(&mut Engine, bool)], live: &Live, (cycle, _): (usize, &str)) -> Result<()> {
+    /// Recall and speed of engines now, in turns. Rows of a fresh index, which the flag marks, are numbered by their place among
+    /// the live ones.
+    fn measure(&self, mut engines: Vec<(&mut Engine, bool)>, live: &Live, cycle: usize) -> Result<()> {
         let workload = self.job.workload;
         let base = self.rows(&live.labels);
         let (truth, _) = exact(&base, &self.ready.queries, workload.k, workload.metric, &self.job.cancel)?;
@@ -202,14 +194,14 @@ impl Run<'_> {
         }
         let mut seconds = vec![Vec::new(); engines.len()];
         for _ in 0..workload.repeats {
-            for ((engine, is_placed), seconds) in engines.iter_mut().zip(&mut seconds) {
+            for ((engine, is_fresh), seconds) in engines.iter_mut().zip(&mut seconds) {
                 let out = self.scratch.join("ids.npy");
                 let (value, threads, mode, least_ms) = (self.churn.ef, 1, Mode::Batch, workload.least_ms);
                 let request = Request::Search { value, threads, mode, least_ms, out: out.clone(), latencies: None };
                 let searched: Searched = engine.worker.ask(&request)?;
                 seconds.push(engine.worker.above_zero("search", "a time above 0", searched.seconds)?);
                 let (_, mut ids) = npy::read_ids(&out)?;
-                for id in ids.iter_mut().filter(|id| **id >= 0 && !*is_placed) {
+                for id in ids.iter_mut().filter(|id| **id >= 0 && !*is_fresh) {
                     let found = place.get(*id as usize).copied().flatten();
                     // A row that was deleted, or never there.
                     *id = found.ok_or_else(|| engine.worker.unexpected("search", "rows that are there", *id))?;

@@ -92,11 +92,6 @@ impl Workload {
         Ok(workload)
     }
 
-    /// Timed passes.
-    pub fn repeats_mut(&mut self) -> &mut usize {
-        &mut self.repeats
-    }
-
     fn check(&self) -> Result<(), String> {
         let Self { k, m, ef_construction, repeats, data, .. } = self;
         let limits = [("data.limit", data.limit.unwrap_or(1)), ("data.limit_queries", data.limit_queries.unwrap_or(1))];

@@ -42,7 +42,7 @@ impl ChurnCommand {
         let (cancel, shared) = (cancel_on_signal()?, &self.shared);
         let mut workload = Workload::read(&shared.workload, shared.data.as_deref())?;
         let default = ["dyad-index", "hnswlib-replace", "qdrant-edge"].map(str::to_owned);
-        let engines = shared.apply(workload.repeats_mut(), &default)?;
+        let engines = shared.apply(&mut workload.repeats, &default)?;
         let _lock = lock_cache(&shared.cache)?;
         let note = |text: &str| tracing::info!("{text}");
         let ready = prepare(&workload, &shared.cache, &cancel, &note)?;

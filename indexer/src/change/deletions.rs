@@ -1,6 +1,6 @@
 //! Shards of a generation without some of their documents.
 
-use dyad_index::manifest::{MinRecall, ShardEntry};
+use dyad_index::manifest::MinRecall;
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Shard;
 use dyad_index::{Deletions, Snapshot};
@@ -46,7 +46,7 @@ pub(super) fn without<'a>(
             control.progress.advance(nodes.len() as u64);
             continue;
         } else {
-            let deletions = delete_nodes(entry, shard, nodes, base.manifest().min_recall, control)?;
+            let deletions = delete_nodes(&entry.id, shard, nodes, base.manifest().min_recall, control)?;
             control.progress.advance(nodes.len() as u64);
             Some(deletions)
         };
@@ -58,9 +58,10 @@ pub(super) fn without<'a>(
     Ok(shards)
 }
 
-/// The deletions of a shard once these live nodes, ascending and not all that there are, are deleted too.
-fn delete_nodes(
-    entry: &ShardEntry,
+/// The deletions of a shard once these live nodes, ascending and not all that there are, are deleted too. An error where it
+/// is then searched worse than the index must be.
+pub(super) fn delete_nodes(
+    id: &str,
     shard: &Shard,
     nodes: &[u32],
     min_recall: Option<MinRecall>,
@@ -82,15 +83,8 @@ fn delete_nodes(
         let point = certificate.recall.iter().find(|point| point.ef == ef);
         let recall = point.map_or(0.0, |point| point.recall_at_10);
         if recall < target {
-            return Err(Error::BelowKept { shard: entry.id.clone(), recall, target, ef });
+            return Err(Error::BelowKept { shard: id.to_owned(), recall, target, ef });
         }
     }
     Ok(Deletions { live, terms, certificate })
-}
-
-/// The deletions of a new shard in which some documents are deleted from the beginning, because that happened while it was
-/// built.
-pub(super) fn stillborn(shard: &Shard, nodes: &[u32], control: JobControl<'_>) -> Result<Deletions, Error> {
-    let entry = ShardEntry { id: "new".to_owned(), documents: 0, files: Vec::new(), deleted: None, metadata: None };
-    delete_nodes(&entry, shard, nodes, None, control)
 }

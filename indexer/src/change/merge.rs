@@ -10,14 +10,14 @@ use dyad_index::manifest::{Change, MetadataEntry, ShardEntry};
 use dyad_index::search::VectorRows;
 use dyad_index::snapshot::Shard;
 
-use super::deletions::stillborn;
+use super::deletions::delete_nodes;
 use super::metadata::write;
-use super::upsert::{build_like, held_out, pool};
+use super::upsert::{build_like, held_out};
 use super::{Outcome, commit};
 use crate::control::{JobControl, Unit};
 use crate::error::Error;
 use crate::graph_build::{RecallGate, RecallTarget};
-use crate::job::{ShardBuilder, Spool, Workspace};
+use crate::job::{ShardBuilder, Spool, Workspace, thread_pool};
 use crate::plan::Plan;
 use crate::publish::{CompleteShard, CompleteUpdates, Draft, DraftShard, ShardFiles};
 
@@ -71,9 +71,12 @@ pub fn mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) -> Vec<Ve
             _ => groups.push((live(&at), vec![at])),
         }
     }
-    // A single shard without deletions would be copied.
+    // A single shard without deletions and changed metadata would be copied.
     let useful = |group: &Vec<usize>| {
-        group.len() > 1 || group.iter().any(|at| shards.get(*at).is_some_and(|entry| deleted(entry) > 0))
+        group.len() > 1
+            || group
+                .iter()
+                .any(|at| shards.get(*at).is_some_and(|entry| deleted(entry) > 0 || entry.metadata.is_some()))
     };
     groups
         .into_iter()
@@ -121,7 +124,7 @@ pub(super) fn rewrite(
     }
     let mut rewritten = Vec::with_capacity(groups.len());
     let workspace = if config.dry_run { None } else { Some(Workspace::create(&config.index)?) };
-    let threads = pool(config.threads)?;
+    let threads = thread_pool(config.threads)?;
     if let Some(workspace) = &workspace {
         for number in 0..groups.len() {
             let work = || rewrite_group(config, &base, (groups, number), without, workspace.path(), control);
@@ -259,10 +262,49 @@ fn replaced<'a>(
         let deletions = match deleted.len() {
             0 => None,
             all if all == one.sources.len() => continue,
-            _ => Some(stillborn(&Shard::open_dir(&built.dir)?, &deleted, control)?),
+            // They were deleted while the shard was built.
+            _ => {
+                let (shard, kept) = (Shard::open_dir(&built.dir)?, base.manifest().min_recall);
+                Some(delete_nodes("merged", &shard, &deleted, kept, control)?)
+            }
         };
         let updates = changed_since(base, one, built)?;
         shards.push(DraftShard { files: ShardFiles::Built(built), deletions, updates });
     }
     Ok(shards)
+}
+
+#[cfg(test)]
+mod tests {
+    use dyad_index::manifest::{DeletedEntry, FileEntry};
+
+    use super::*;
+
+    fn entry(documents: u64, deleted: u64) -> ShardEntry {
+        let file = FileEntry { path: "d".into(), bytes: 0, crc32c: 0 };
+        let gone = (deleted > 0).then_some(DeletedEntry { documents: deleted, file });
+        ShardEntry { id: String::new(), documents, files: Vec::new(), deleted: gone, metadata: None }
+    }
+
+    #[test]
+    fn shards_with_many_deletions_and_many_of_one_size_are_merged() {
+        let none: [Vec<usize>; 0] = [];
+        assert_eq!(mergeable(&[entry(1000, 0), entry(100, 20), entry(10, 0)], 10_000, false), none);
+        assert_eq!(mergeable(&[entry(1000, 0), entry(100, 21), entry(10, 0)], 10_000, false), [[1]]);
+        let mut small = vec![entry(40_000, 0)];
+        small.extend((0..8).map(|_| entry(60, 0)));
+        assert_eq!(mergeable(&small, 100_000, false), none, "eight of one size");
+        small.push(entry(50, 0));
+        assert_eq!(mergeable(&small, 100_000, false), [[1, 2, 3, 4, 5, 6, 7, 8, 9]]);
+    }
+
+    #[test]
+    fn no_new_shard_is_larger_than_asked_for_and_none_is_copied() {
+        let shards = [entry(60, 0), entry(50, 0), entry(30, 0), entry(200, 0), entry(40, 1)];
+        assert_eq!(mergeable(&shards, 100, true), [[2, 4]], "30 + 39; 50 + 60 would be too many");
+        assert_eq!(mergeable(&shards, 1_000, true), [[0, 1, 2, 3, 4]]);
+        assert!(mergeable(&[entry(9, 0)], 1_000, true).is_empty());
+        let changed = dyad_index::manifest::MetadataEntry { id: "m".into(), documents: 1, files: Vec::new() };
+        assert_eq!(mergeable(&[ShardEntry { metadata: Some(changed), ..entry(9, 0) }], 1_000, true), [[0]]);
+    }
 }

@@ -1,5 +1,5 @@
-//! A batch of documents on disk, of which the last record of each key counts: read once, so that it may come from a stream,
-//! and checked as a whole before anything is embedded.
+//! A batch of documents in a file of the job: it may have come from a stream, the last record of each key counts, and it is
+//! checked as a whole before anything is embedded.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};

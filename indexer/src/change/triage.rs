@@ -37,7 +37,7 @@ impl Operation {
 enum Decision {
     /// It is indexed with the vector of its source.
     Embed,
-    /// Its text has not changed, so that it keeps its vector.
+    /// Its text has not changed, and its vector is kept.
     NewMetadata(NewMetadata),
     /// The index holds it as it is, or it is not to be replaced.
     Skip,

@@ -18,7 +18,7 @@ use crate::control::{JobControl, Unit};
 use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
-use crate::job::{ShardBuilder, Spool, Workspace};
+use crate::job::{ShardBuilder, Spool, Workspace, thread_pool};
 use crate::plan::Plan;
 use crate::publish::{CompleteShard, Draft, DraftShard, ShardFiles, check_model};
 use crate::source::{Batch, Documents, VectorSource};
@@ -64,12 +64,6 @@ pub(super) fn held_out<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Resul
         }
     }
     Ok(None)
-}
-
-/// A pool of threads for graphs and certificates.
-pub(super) fn pool(threads: usize) -> Result<rayon::ThreadPool, Error> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|source| Error::Threads { threads, source })
 }
 
 /// Indexes a batch of documents and publishes it as the next generation. Documents that the index holds as they are cost
@@ -121,7 +115,7 @@ pub fn upsert(
 
     let keys = spool.keys().to_vec();
     let mut built: Vec<CompleteShard> = Vec::new();
-    let threads = pool(config.threads)?;
+    let threads = thread_pool(config.threads)?;
     if !keys.is_empty() && !config.dry_run {
         let shard = ShardBuilder { model: &model, builder: builder.get(), params: &params, row_type, gate, control };
         let spooled = spool.close()?;

@@ -204,10 +204,15 @@ fn measure(
             (at_10, at_100, cost.total(), cost.scored)
         })
         .collect();
+    mean(ef, wide, &measured)
+}
+
+/// The means of what single questions found: recall@10 and @100, scores computed, and of these from rows.
+pub(super) fn mean(ef: usize, wide: bool, measured: &[(f64, f64, u64, u64)]) -> RecallPoint {
     // Summed in order, so that the same graph has the same certificate for any number of threads.
     let (at_10, at_100, computed, scored) =
         measured.iter().fold((0.0, 0.0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2, sum.3 + one.3));
-    let queries = asked.len().max(1) as f64;
+    let queries = measured.len().max(1) as f64;
     RecallPoint {
         ef,
         recall_at_10: at_10 / queries,

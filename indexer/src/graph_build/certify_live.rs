@@ -10,7 +10,7 @@ use dyad_index::shard::DenseShard;
 use dyad_index::{Certificate, GROUND_TRUTH_FILE, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
 
-use super::certify::{PROFILE_RANKS, QUERIES, SAMPLE_SEED, others, profile, share};
+use super::certify::{PROFILE_RANKS, QUERIES, SAMPLE_SEED, mean, others, profile, share};
 use super::order;
 use super::recall_gate::EF_SWEEP;
 use crate::control::JobControl;
@@ -161,14 +161,5 @@ fn measure(
         (at_10, at_100, cost.total(), cost.scored)
     };
     let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).map(one).collect();
-    let (at_10, at_100, computed, scored) =
-        measured.iter().fold((0.0, 0.0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2, sum.3 + one.3));
-    let queries = asked.len().max(1) as f64;
-    RecallPoint {
-        ef,
-        recall_at_10: at_10 / queries,
-        recall_at_100: wide.then_some(at_100 / queries),
-        distance_computations: computed as f64 / queries,
-        scored: scored as f64 / queries,
-    }
+    mean(ef, wide, &measured)
 }

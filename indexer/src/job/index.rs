@@ -126,11 +126,7 @@ pub fn build_index(
         gate,
         control,
     };
-    let threads = config.params.threads;
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .map_err(|source| Error::Threads { threads, source })?;
+    let pool = thread_pool(config.params.threads)?;
     let count = spooled.len();
     let mut built = Vec::with_capacity(count);
     for (number, shard) in spooled.into_iter().enumerate() {
@@ -151,6 +147,12 @@ pub fn build_index(
     let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
     let certificates = built.into_iter().map(|shard| shard.certificate).collect();
     Ok(Summary { manifest, certificates, predicted_bytes })
+}
+
+/// A pool of threads for graphs and certificates.
+pub(crate) fn thread_pool(threads: usize) -> Result<rayon::ThreadPool, Error> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|source| Error::Threads { threads, source })
 }
 
 /// The single pass over corpus and vectors.

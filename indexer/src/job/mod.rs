@@ -23,6 +23,7 @@ mod shard;
 mod spool;
 mod workspace;
 
+pub(crate) use index::thread_pool;
 pub use index::{BuildConfig, Summary, build_index};
 pub(crate) use shard::{ShardBuilder, file_entries};
 pub(crate) use spool::{Spool, metadata_json};

@@ -230,19 +230,21 @@ fn collect(dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
     }
 }
 
+/// Changes the vector of the document with that number, from 0.
+type RowChange = Box<dyn Fn(usize, &mut Vec<f32>)>;
+
 /// Embeds documents by [`row_of`], and counts them.
 pub(crate) struct HashSource {
     model: dyad_index::ModelRecord,
     pub(crate) embedded: usize,
-    /// Called before every document.
-    pub(crate) before: Box<dyn FnMut()>,
+    pub(crate) change: RowChange,
 }
 
 impl Default for HashSource {
     fn default() -> Self {
         let (name, fingerprint, metric) = ("hash".into(), "f00d".into(), dyad_index::Metric::Cosine);
         let model = dyad_index::ModelRecord { name, fingerprint, dim: DIM, metric, max_tokens: 64 };
-        Self { model, embedded: 0, before: Box::new(|| {}) }
+        Self { model, embedded: 0, change: Box::new(|_, _| {}) }
     }
 }
 
@@ -260,10 +262,10 @@ impl VectorSource for HashSource {
     }
 
     fn pull(&mut self, corpus: &mut Documents<'_>, _: &Cancellation) -> Result<Option<Embedded>, Error> {
-        (self.before)();
         let Some(document) = corpus.next().transpose()? else { return Ok(None) };
+        let mut row = row_of(&document.value.passage());
+        (self.change)(self.embedded, &mut row);
         self.embedded += 1;
-        let row = row_of(&document.value.passage());
         Ok(Some(Embedded { document: document.value, row }))
     }
 }

@@ -222,6 +222,20 @@ fn what_is_read_is_not_removed() {
 }
 
 #[test]
+fn a_damaged_manifest_of_another_generation_hides_nothing_of_the_current_one() {
+    let fixture = Fixture::new(20);
+    fixture.build().unwrap();
+    fixture.delete(&[key(1)]).unwrap();
+    fs_err::write(fixture.index().join("manifest-000001.json"), "{").unwrap();
+    let report = dyad_indexer::inspect::inspect(&fixture.index()).unwrap();
+    assert_eq!((report.documents, report.debt.deleted, report.debt.unnamed_bytes), (19, 1, 0));
+    // It may name any file, so none is removed.
+    let refused = gc(&fixture.index(), 0, Duration::ZERO, false).unwrap_err().to_string();
+    assert!(refused.contains("manifest-000001.json"), "{refused}");
+    assert_eq!(keys(&fixture.index()).len(), 19);
+}
+
+#[test]
 fn deletes_that_break_the_kept_recall_are_refused() {
     let fixture = Fixture::new(60);
     let target = Some(RecallTarget::new(0.5, 64).unwrap());

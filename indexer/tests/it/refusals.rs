@@ -3,13 +3,12 @@
 use dyad_command::Cancellation;
 use dyad_corpus::Document;
 use dyad_index::storage::WriteLock;
-use dyad_index::{Metric, ModelRecord};
 use dyad_indexer::Error;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::{BuildConfig, build_index};
-use dyad_indexer::source::{Documents, Embedded, FileSource, VectorSource};
+use dyad_indexer::source::FileSource;
 
-use crate::fixture::{DIM, Fixture, Recorder, documents, header, row_of};
+use crate::fixture::{DIM, Fixture, HashSource, Recorder, documents, header};
 
 /// Builds generation 1, changes the input, and expects the next build to fail and to leave every file as it was.
 fn refused(change: impl FnOnce(&Fixture)) -> String {
@@ -23,47 +22,15 @@ fn refused(change: impl FnOnce(&Fixture)) -> String {
 }
 
 /// The same with vectors made on the spot.
-fn refused_rows(make: impl Fn(usize, &mut Vec<f32>)) -> String {
+fn refused_rows(make: impl Fn(usize, &mut Vec<f32>) + 'static) -> String {
     let fixture = Fixture::new(90);
     fixture.build().unwrap();
     let before = fixture.files();
-    let mut source = Made { model: model(), number: 0, make };
+    let mut source = HashSource::default();
+    source.change = Box::new(make);
     let error = fixture.build_from(&mut source).unwrap_err();
     assert!(fixture.files() == before, "{error}");
     error.to_string()
-}
-
-fn model() -> ModelRecord {
-    let (name, fingerprint) = ("hash".into(), "f00d".into());
-    ModelRecord { name, fingerprint, dim: DIM, metric: Metric::Cosine, max_tokens: 64 }
-}
-
-struct Made<F> {
-    model: ModelRecord,
-    number: usize,
-    make: F,
-}
-
-impl<F: Fn(usize, &mut Vec<f32>)> VectorSource for Made<F> {
-    fn model(&self) -> &ModelRecord {
-        &self.model
-    }
-
-    fn is_in_step(&self) -> bool {
-        false
-    }
-
-    fn documents(&self) -> Option<u64> {
-        None
-    }
-
-    fn pull(&mut self, corpus: &mut Documents<'_>, _: &Cancellation) -> Result<Option<Embedded>, Error> {
-        let Some(document) = corpus.next().transpose()? else { return Ok(None) };
-        let mut row = row_of(&document.value.passage());
-        (self.make)(self.number, &mut row);
-        self.number += 1;
-        Ok(Some(Embedded { document: document.value, row }))
-    }
 }
 
 fn assert_names(error: &str, parts: &[&str]) {

@@ -1,38 +1,43 @@
-//! Verifies the checksums of a generation once, slowly, in the background: opening reads none of the bulk sections, and a
-//! file may have been damaged by a copy.
+//! Verifies the checksums of a generation's shards once, slowly, in the background: opening reads none of the bulk sections,
+//! and a file may have been damaged by a copy.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use dyad_index::Snapshot;
+use dyad_index::shard::DenseShard;
 
 /// Pause after each MiB: at most 60 MiB a second are read, a small part of what disk and CPU can do.
 const PAUSE: Duration = Duration::from_millis(16);
 
-/// Reads every shard's vectors, codes, links and keys on a thread of its own. Damage is logged, and reported by every search
-/// of the shard from then on. Ends early once it is the last holder of the snapshot.
-pub(super) fn check_in_background(snapshot: &Arc<Snapshot>) {
-    let snapshot = Arc::clone(snapshot);
+/// Reads the vectors, codes, links and keys of every shard that no generation before has had read, on a thread of its own.
+/// Damage is logged, and reported by every search of the shard from then on. The thread holds shards and not the generation,
+/// which can be closed meanwhile, and leaves out a shard that nobody else holds any more.
+pub(super) fn check_in_background(snapshot: &Snapshot) {
+    let shards: Vec<Arc<DenseShard>> = snapshot
+        .shards()
+        .iter()
+        .filter(|shard| shard.dense.claim_check())
+        .map(|shard| Arc::clone(&shard.dense))
+        .collect();
     let thread = std::thread::Builder::new().name("dyad-checksums".to_owned());
-    if let Err(error) = thread.spawn(move || check(&snapshot, PAUSE)) {
+    if let Err(error) = thread.spawn(move || check(shards, PAUSE)) {
         tracing::warn!("checksums of the generation are not verified: cannot start a thread: {error}");
     }
 }
 
-fn check(snapshot: &Arc<Snapshot>, pause: Duration) {
-    let is_left = || {
-        std::thread::sleep(pause);
-        Arc::strong_count(snapshot) == 1
-    };
-    // Those that other generations have in common have been read with them.
-    for shard in snapshot.shards().iter().filter(|shard| !shard.dense.sums_are_checked()) {
-        match shard.dense.check_sums(&is_left) {
-            Ok(true) => {}
-            Ok(false) => return,
+fn check(shards: Vec<Arc<DenseShard>>, pause: Duration) {
+    for shard in shards {
+        let is_left = || {
+            std::thread::sleep(pause);
+            Arc::strong_count(&shard) == 1
+        };
+        match shard.check_sums(&is_left) {
+            Ok(true) if shard.damage().is_none() => {
+                tracing::info!("all checksums of `{}` are valid", shard.path().display());
+            }
+            Ok(_) => {}
             Err(error) => tracing::warn!("checksums of a shard are not verified: {error}"),
         }
-    }
-    if snapshot.damage().is_none() {
-        tracing::info!(generation = snapshot.manifest().generation, "all checksums are valid");
     }
 }

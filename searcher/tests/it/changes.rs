@@ -54,6 +54,9 @@ async fn a_reload_opens_only_what_is_new_and_closes_what_is_old() {
     let server = searcher().await;
     let index = server.index.path();
     let before = server.engine.snapshot();
+    // The engine's, and this one: the thread that verifies checksums holds shards.
+    assert_eq!(Arc::strong_count(&before), 2);
+    assert!(before.shards().iter().all(|shard| !shard.dense.claim_check()), "their checksums are being verified");
     remove(index, &[1]);
     server.engine.reload().await.unwrap();
     let after = server.engine.snapshot();

@@ -35,8 +35,8 @@ pub struct DenseShard {
     keys: SectionEntry,
     /// The first fault that was found after opening.
     damage: OnceLock<Fault>,
-    /// Whether [`Self::check_sums`] has read everything.
-    checked: AtomicBool,
+    /// Whether somebody is to call [`Self::check_sums`], or has.
+    claimed: AtomicBool,
 }
 
 impl DenseShard {
@@ -74,8 +74,8 @@ impl DenseShard {
         for cold in [vectors, keys] {
             map.advise_random(cold.offset, cold.len);
         }
-        let (damage, checked) = (OnceLock::new(), AtomicBool::new(false));
-        Ok(Self { map, header, meta, certificate, graph, codes, vectors, quantised, links, keys, damage, checked })
+        let (damage, claimed) = (OnceLock::new(), AtomicBool::new(false));
+        Ok(Self { map, header, meta, certificate, graph, codes, vectors, quantised, links, keys, damage, claimed })
     }
 
     /// The file.
@@ -90,13 +90,9 @@ impl DenseShard {
         self.damage.get().map(|fault| fault_of(self.path(), fault.clone()))
     }
 
-    /// Whether [`Self::check_sums`] has read the whole file since it was opened.
-    pub fn sums_are_checked(&self) -> bool {
-        self.checked.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_checked(&self) {
-        self.checked.store(true, Ordering::Relaxed);
+    /// True for the first caller only, who is to call [`Self::check_sums`]: generations share shards.
+    pub fn claim_check(&self) -> bool {
+        !self.claimed.swap(true, Ordering::Relaxed)
     }
 
     /// The file that was opened, whatever file has its name now.

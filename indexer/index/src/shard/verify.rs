@@ -92,7 +92,6 @@ impl DenseShard {
                 Err(End::Stopped) => return Ok(false),
             }
         }
-        self.set_checked();
         Ok(true)
     }
 
