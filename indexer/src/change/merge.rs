@@ -23,8 +23,10 @@ use crate::publish::{CompleteShard, CompleteUpdates, Draft, DraftShard, ShardFil
 
 /// Share of deleted documents from which a shard is merged.
 const DELETED_SHARE: f64 = 0.2;
-/// Shards of about one size above which they are merged.
-const SHARDS_PER_TIER: usize = 8;
+/// Shards of the largest tier above which they are merged.
+const LARGE_SHARDS: usize = 8;
+/// The same for all smaller tiers: a small shard takes about a third as long to search as a large one, and little to merge.
+const SMALL_SHARDS: usize = 2;
 
 /// Which shards are merged, and how.
 #[derive(Debug, Clone)]
@@ -43,22 +45,28 @@ pub struct MergeConfig {
     pub free_space: FreeSpace,
 }
 
-/// Positions of shards that are to become one, in groups: shards of which more than a fifth is deleted, and shards of one
-/// tier (a tier is a factor of eight in live documents) of which there are more than eight. With `all`, every shard. No group
-/// has more than `max_documents` live documents, except a single shard that has.
+/// Positions of shards that are to become one, in groups: shards of which more than a fifth is deleted; shards of one tier (a
+/// tier is a factor of eight in live documents) of which there are more than eight in the largest tier, or more than two in
+/// another; and all that are smaller than one of these, since they add little to the work. With `all`, every shard. No group has
+/// more than `max_documents` live documents, except a single shard that has.
 pub fn mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) -> Vec<Vec<usize>> {
     let tier = |entry: &ShardEntry| entry.live().max(1).ilog2() / 3;
     let mut tiers: BTreeMap<u32, usize> = BTreeMap::new();
     for entry in shards {
         *tiers.entry(tier(entry)).or_default() += 1;
     }
+    let top = tiers.keys().next_back().copied().unwrap_or_default();
     let deleted = |entry: &ShardEntry| entry.documents - entry.live();
     let wanted = |entry: &ShardEntry| {
         all || deleted(entry) as f64 > DELETED_SHARE * entry.documents as f64
-            || tiers.get(&tier(entry)).is_some_and(|shards| *shards > SHARDS_PER_TIER)
+            || tiers
+                .get(&tier(entry))
+                .is_some_and(|shards| *shards > if tier(entry) == top { LARGE_SHARDS } else { SMALL_SHARDS })
     };
+    let largest = shards.iter().filter(|entry| wanted(entry)).map(ShardEntry::live).max();
+    let joins = |entry: &ShardEntry| largest.is_some_and(|largest| entry.live() <= largest);
     let mut chosen: Vec<usize> =
-        shards.iter().enumerate().filter(|(_, entry)| wanted(entry)).map(|(at, _)| at).collect();
+        shards.iter().enumerate().filter(|(_, entry)| joins(entry)).map(|(at, _)| at).collect();
     let live = |at: &usize| shards.get(*at).map_or(0, ShardEntry::live);
     chosen.sort_by_key(|at| (live(at), *at));
     let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();
@@ -290,12 +298,15 @@ mod tests {
     fn shards_with_many_deletions_and_many_of_one_size_are_merged() {
         let none: [Vec<usize>; 0] = [];
         assert_eq!(mergeable(&[entry(1000, 0), entry(100, 20), entry(10, 0)], 10_000, false), none);
-        assert_eq!(mergeable(&[entry(1000, 0), entry(100, 21), entry(10, 0)], 10_000, false), [[1]]);
-        let mut small = vec![entry(40_000, 0)];
-        small.extend((0..8).map(|_| entry(60, 0)));
-        assert_eq!(mergeable(&small, 100_000, false), none, "eight of one size");
-        small.push(entry(50, 0));
-        assert_eq!(mergeable(&small, 100_000, false), [[1, 2, 3, 4, 5, 6, 7, 8, 9]]);
+        assert_eq!(mergeable(&[entry(1000, 0), entry(100, 21), entry(10, 0)], 10_000, false), [[1, 2]]);
+        let mut shards: Vec<ShardEntry> = (0..8).map(|_| entry(60, 0)).collect();
+        assert_eq!(mergeable(&shards, 100_000, false), none, "eight of one size");
+        shards.push(entry(50, 0));
+        assert_eq!(mergeable(&shards, 100_000, false), [[0, 1, 2, 3, 4, 5, 6, 7, 8]]);
+        let mut shards = vec![entry(40_000, 0), entry(60, 0), entry(60, 0), entry(2, 0)];
+        assert_eq!(mergeable(&shards, 100_000, false), none, "two of each smaller size");
+        shards.push(entry(50, 0));
+        assert_eq!(mergeable(&shards, 100_000, false), [[1, 2, 3, 4]]);
     }
 
     #[test]

@@ -73,7 +73,8 @@ pub(super) struct MergeArguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// Merge all shards, and not only those that need it: more than a fifth deleted, or more than eight of about one size
+    /// Merge all shards, and not only those that need it: more than a fifth deleted, more than eight of about one
+    /// size, or two where there is a larger one; and all that are smaller
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -3,16 +3,18 @@
 use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::VectorType;
 use dyad_index::lexical::Question;
+use dyad_index::search::SearchParams;
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::verify::verify_current as verify;
 use dyad_index::{Never, Snapshot, manifest};
+use dyad_indexer::change::Operation;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::Builder;
 use dyad_indexer::inspect::inspect;
-use dyad_indexer::job::build_index;
+use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{Corpus, FileSource};
 
-use crate::fixture::{DIM, Fixture, Recorder, document, header, row_of};
+use crate::fixture::{DIM, Fixture, HashSource, Recorder, document, header, row_of};
 
 #[test]
 fn every_document_is_found_by_its_vector_and_by_its_words() {
@@ -41,6 +43,37 @@ fn every_document_is_found_by_its_vector_and_by_its_words() {
     assert_eq!(findings.problems, [""; 0]);
     assert!(findings.bytes > 0);
     assert_eq!(fixture.building(), 0);
+}
+
+/// A small shard is searched only for what may be better than the hits of the largest.
+#[test]
+fn small_shards_cost_less_next_to_a_large_one_and_lose_nothing() {
+    let all: Vec<_> = (0..2_400).map(document).collect();
+    let fixture = Fixture::empty();
+    fixture.write_corpus(&all[..2_000]);
+    let append = Operation::Append { skip_existing: false };
+    build_index(&BuildConfig { shards: 1, ..fixture.config() }, &mut HashSource::default(), JobControl::silent())
+        .unwrap();
+    fixture.upsert(append, &all[2_000..2_200]).unwrap();
+    fixture.upsert(append, &all[2_200..]).unwrap();
+    let snapshot = Snapshot::open(&fixture.index()).unwrap();
+    let rows: Vec<Vec<f32>> = (0..100).map(|number| row_of(&format!("question {number}"))).collect();
+    let queries: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
+    let search = |mode| snapshot.search_dense(&queries, &DenseParams { k: 10, mode }, None, &Never).unwrap();
+    let (ef, mut found) = (100, 0);
+    let approximate = search(SearchMode::Approximate { ef });
+    for (approximate, exact) in approximate.iter().zip(search(SearchMode::Exact)) {
+        assert_eq!(approximate.hits.len(), 10);
+        found += exact.hits.iter().filter(|hit| approximate.hits.contains(hit)).count();
+    }
+    assert!(found > 950, "{found} of 1000");
+    let cost: u64 = approximate.iter().map(|result| result.cost.total()).sum();
+    let alone = snapshot.shards().iter().map(|shard| {
+        let one = |row: &Vec<f32>| shard.dense.search(row, &SearchParams::new(10, ef)).cost.total();
+        rows.iter().map(one).sum::<u64>()
+    });
+    let alone: Vec<u64> = alone.collect();
+    assert!(cost < alone[0] + (alone[1] + alone[2]) * 9 / 10, "{cost}, {alone:?}");
 }
 
 #[test]

@@ -14,7 +14,7 @@
 use std::cmp::Ordering;
 
 use super::candidates::CandidateQueue;
-use super::params::{SearchParams, StopRule};
+use super::params::{MinCompetitive, SearchParams, StopRule};
 use super::visited::VisitedSet;
 use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks};
 use crate::model::Metric;
@@ -58,13 +58,15 @@ pub(super) struct BeamSearch<'a, L: ?Sized, R: ?Sized> {
     pub(super) shard: &'a ShardView<'a, L, R>,
     rule: StopRule,
     allowed: Option<&'a NodeSet>,
+    min_competitive: Option<MinCompetitive<'a>>,
     rescore: bool,
 }
 
 impl<'a, L: ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
     pub(super) fn new(shard: &'a ShardView<'a, L, R>, params: &SearchParams<'a>) -> Self {
         let rule = StopRule::new(params, shard.codes.len());
-        Self { shard, rule, allowed: params.allowed, rescore: params.rescore }
+        let SearchParams { allowed, min_competitive, rescore, .. } = *params;
+        Self { shard, rule, allowed, min_competitive, rescore }
     }
 }
 
@@ -100,6 +102,8 @@ pub(super) struct SearchState {
     estimates: Vec<f32>,
     /// The best refined candidates that are allowed, best first, by slot.
     best: Vec<Scored>,
+    /// Score and margin of [`MinCompetitive`] for this question; negative infinity where there is none.
+    min_competitive: (f32, f32),
 }
 
 impl SearchState {
@@ -107,9 +111,12 @@ impl SearchState {
         self.fetch == Fetch::Idle
     }
 
-    /// Starts at the slot `start` of a graph of `slots`; the descent to it took `estimated` estimates. `prepared` holds the
-    /// question.
-    pub(super) fn start(&mut self, slots: usize, start: u32, estimated: u64) {
+    /// Starts at the slot `start`; the descent to it took `estimated` estimates. `prepared` holds the question, whose number is
+    /// `query`.
+    pub(super) fn start<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, start: u32, estimated: u64) {
+        let slots = search.shard.codes.len();
+        let score = |others: MinCompetitive<'_>| Some((*others.scores.get(self.query)?, others.margin));
+        self.min_competitive = search.min_competitive.and_then(score).unwrap_or((f32::NEG_INFINITY, 0.0));
         self.candidates.clear();
         self.visited.reset(slots);
         self.expanded = 0;
@@ -175,9 +182,13 @@ impl SearchState {
         }
     }
 
-    /// The score below which a candidate is not expanded: that of the `rank`-th best so far, less the margin.
+    /// The score below which a candidate is not expanded: that of the `rank`-th best so far, less the margin. Where other
+    /// shards have better hits, what is not competitive with those is expanded only to find the nearest node of this shard.
     fn threshold(&self, rule: &StopRule) -> f32 {
-        self.best.get(rule.rank - 1).map_or(f32::NEG_INFINITY, |worst| worst.score - rule.margin)
+        let own = self.best.get(rule.rank - 1).map_or(f32::NEG_INFINITY, |worst| worst.score - rule.margin);
+        let (demanded, margin) = self.min_competitive;
+        let competitive = |nearest: &Scored| (demanded - margin).min(nearest.score - rule.margin);
+        self.best.first().map_or(own, |nearest| own.max(competitive(nearest)))
     }
 
     fn expand<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, shard: &ShardView<'_, L, R>, slot: u32) -> Fetch {
@@ -248,7 +259,8 @@ impl SearchState {
     fn choose<L: ?Sized, R: ExactRows + ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
         let (hits, wanted) = (&mut self.found.hits, search.rule.k + if search.rescore { RESCORED } else { 0 });
         let mut damaged = self.visited.has_invalid_link();
-        for candidate in &self.best {
+        let (demanded, margin) = self.min_competitive;
+        for candidate in self.best.iter().take_while(|candidate| candidate.score >= demanded - margin) {
             // Equal vectors have equal codes: ties with the last are kept, so that the caller can break them by key.
             if hits.len() >= wanted && hits.last().is_some_and(|last| last.score > candidate.score) {
                 break;

@@ -46,7 +46,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
         let mut running = 0;
         if !cancelled {
             for state in states.iter_mut().take(INTERLEAVED) {
-                running += usize::from(self.start_next(&mut pending, state, scratch, &mut found));
+                running += usize::from(search.start_next(&mut pending, state, scratch, &mut found));
             }
         }
         let mut steps = 0u64;
@@ -63,7 +63,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
                     continue;
                 }
                 found(state.query, state.found.clone());
-                if cancelled || !self.start_next(&mut pending, state, scratch, &mut found) {
+                if cancelled || !search.start_next(&mut pending, state, scratch, &mut found) {
                     running -= 1;
                 }
             }
@@ -78,7 +78,9 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
         self.search(&[query], params, scratch, |_, found| hits = found);
         hits
     }
+}
 
+impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> BeamSearch<'_, L, R> {
     /// Starts the search for the next pending question; false where none is left.
     fn start_next<'q>(
         &self,
@@ -87,13 +89,13 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
         scratch: &mut SearchScratch,
         found: &mut impl FnMut(usize, Hits<Scored>),
     ) -> bool {
-        let codec = self.codes.codec();
+        let codec = self.shard.codes.codec();
         for (number, query) in pending {
             if query.len() == codec.dim() {
                 state.query = number;
                 codec.prepare(query, &mut state.prepared);
-                let (start, estimated, completeness) = self.descend(state, scratch);
-                state.start(self.codes.len(), start, estimated);
+                let (start, estimated, completeness) = self.shard.descend(state, scratch);
+                state.start(self, start, estimated);
                 state.found.worsen(completeness);
                 return true;
             }
@@ -101,7 +103,9 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
         }
         false
     }
+}
 
+impl<L: SlotLinks + UpperLayers + ?Sized, R: ?Sized> ShardView<'_, L, R> {
     /// Greedy descent through the upper layers by estimated scores, to an entry point of layer 0. Returns the slot, the number
     /// of estimates, and whether the layers are damaged.
     fn descend(&self, state: &SearchState, scratch: &mut SearchScratch) -> (u32, u64, Completeness) {

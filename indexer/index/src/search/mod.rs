@@ -34,7 +34,7 @@ pub use hnsw::{HnswScratch, hnsw_search};
 pub use interleaved::SearchScratch;
 pub use neighbours::NeighbourSearch;
 pub use node_set::NodeSet;
-pub use params::{Live, SearchParams};
+pub use params::{Live, MinCompetitive, SearchParams};
 pub use topk::TopK;
 
 pub use crate::rows::{DenseRows, ExactRows, VectorRows};

@@ -33,7 +33,8 @@ impl<L: SlotLinks + ?Sized> NeighbourSearch<'_, L> {
         let mut states = scratch.take_states(rows.len());
         for (state, row) in states.iter_mut().zip(rows) {
             codes.prepare(*row, &mut state.prepared);
-            state.start(codes.len(), start(*row, &state.prepared), 0);
+            let entry = start(*row, &state.prepared);
+            state.start(&search, entry, 0);
         }
         let mut running = true;
         while running {

@@ -20,6 +20,8 @@ pub struct SearchParams<'a> {
     pub allowed: Option<&'a NodeSet>,
     /// The nodes that are not deleted; all where absent.
     pub live: Option<Live<'a>>,
+    /// What other shards have found for the same questions; nothing where absent.
+    pub min_competitive: Option<MinCompetitive<'a>>,
     /// Whether the best candidates are scored again from the vectors; without, scores are those of int8 codes.
     pub rescore: bool,
     /// Cancels the search, which then returns what it has found so far.
@@ -35,10 +37,30 @@ pub struct Live<'a> {
     pub certificate: &'a Certificate,
 }
 
+/// The scores that hits need to be among the `k` best of all shards, as soon as one of them was searched ("minimum
+/// competitive similarity" in Lucene's search of several segments).
+#[derive(Debug, Clone, Copy)]
+pub struct MinCompetitive<'a> {
+    /// For each question the score of its k-th hit in the other shard; negative infinity where that had fewer.
+    pub scores: &'a [f32],
+    /// Candidates that score less by more than this lead to no competitive hit.
+    pub margin: f32,
+}
+
 impl SearchParams<'_> {
     /// A fixed beam over all nodes, rescored.
     pub fn new(k: usize, ef: usize) -> Self {
-        Self { k, ef, margin: None, max_expansions: None, allowed: None, live: None, rescore: true, cancel: &Never }
+        Self {
+            k,
+            ef,
+            margin: None,
+            max_expansions: None,
+            allowed: None,
+            live: None,
+            min_competitive: None,
+            rescore: true,
+            cancel: &Never,
+        }
     }
 }
 
@@ -51,6 +73,7 @@ impl std::fmt::Debug for SearchParams<'_> {
             .field("max_expansions", &self.max_expansions)
             .field("allowed", &self.allowed.map(NodeSet::len))
             .field("live", &self.live.map(|live| live.nodes.len()))
+            .field("min_competitive", &self.min_competitive)
             .field("rescore", &self.rescore)
             .finish_non_exhaustive()
     }

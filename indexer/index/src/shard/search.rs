@@ -9,8 +9,8 @@ use crate::format::Fault;
 use crate::format::graph::LinksView;
 use crate::format::rows::StoredRows;
 use crate::search::{
-    Completeness, Cost, ExactRows as _, Hits, Live, NodeSet, ROWS_BETWEEN_CHECKS, SCAN_BATCH, Scored, SearchParams,
-    SearchScratch, ShardView, exact_scan,
+    Completeness, Cost, ExactRows as _, Hits, Live, MinCompetitive, NodeSet, ROWS_BETWEEN_CHECKS, SCAN_BATCH, Scored,
+    SearchParams, SearchScratch, ShardView, exact_scan,
 };
 
 /// Vectors that can be compared exactly at the cost of expanding one candidate. A filtered search scans the allowed nodes
@@ -124,12 +124,22 @@ impl DenseShard {
     ) {
         let wanted = params.allowed.map_or(self.len(), NodeSet::len).min(params.k);
         let queries: Vec<&[f32]> = questions.iter().map(|(_, query, _)| *query).collect();
+        let score =
+            |others: MinCompetitive<'_>, number| others.scores.get(number).copied().unwrap_or(f32::NEG_INFINITY);
+        // A shard that is too small for a margin is searched whole.
+        let others = params.min_competitive.filter(|_| params.margin.is_some());
+        let scores = others
+            .map_or_else(Vec::new, |others| questions.iter().map(|(number, ..)| score(others, *number)).collect());
+        let min_competitive = others.map(|others| MinCompetitive { scores: &scores, ..others });
+        let params = &SearchParams { min_competitive, ..*params };
         view.search(&queries, params, scratch, |at, mut result| {
             let Some(&(number, query, spent)) = questions.get(at) else { return };
             result.cost += spent;
             // A damaged search may have reached `max_expansions` as well.
             let maybe_limited = params.max_expansions.is_some() && result.completeness == Completeness::Damaged;
-            let too_few = result.hits.len() < wanted || result.completeness == Completeness::Limited || maybe_limited;
+            // Those that are missing may not be competitive.
+            let few = result.hits.len() < wanted && scores.get(at).is_none_or(|score| *score == f32::NEG_INFINITY);
+            let too_few = few || result.completeness == Completeness::Limited || maybe_limited;
             if too_few && !result.is_cancelled() {
                 // The search did not reach all allowed nodes. The scan compares all of them; damage is still reported.
                 let damaged = result.completeness == Completeness::Damaged;

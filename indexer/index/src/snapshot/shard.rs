@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::lexical::{Filter, MetadataUpdates, StoredDocument, TextShard};
 use crate::manifest::{METADATA_DIR, MetadataEntry, SHARDS_DIR, ShardEntry};
 use crate::model::ModelRecord;
-use crate::search::{Hits, Live, NodeSet, Scored, SearchParams};
+use crate::search::{Hits, Live, MinCompetitive, NodeSet, Scored, SearchParams};
 use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 
 /// The mode of a dense search.
@@ -158,6 +158,7 @@ impl Shard {
         queries: &[&[f32]],
         params: &DenseParams,
         allowed: Option<&NodeSet>,
+        min_competitive: Option<MinCompetitive<'_>>,
         cancel: &dyn Cancel,
     ) -> Vec<Hits<Scored>> {
         let mut all = vec![Hits::default(); queries.len()];
@@ -173,7 +174,7 @@ impl Shard {
             SearchMode::Approximate { ef } => {
                 let live = self.deletions.as_deref();
                 let live = live.map(|deletions| Live { nodes: &deletions.live, certificate: &deletions.certificate });
-                let params = SearchParams { allowed, live, cancel, ..SearchParams::new(params.k, ef) };
+                let params = SearchParams { allowed, live, min_competitive, cancel, ..SearchParams::new(params.k, ef) };
                 self.dense.search_batch(queries, &params, found);
             }
         }

@@ -127,6 +127,30 @@ fn a_margin_spends_less_and_a_wider_one_finds_more() {
 }
 
 #[test]
+fn what_is_not_competitive_is_not_searched_for() {
+    let world = World::new(Metric::Cosine);
+    let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
+    let plain = SearchParams { margin: Some(0.3), ..SearchParams::new(10, 400) };
+    let cost = |result: &[Hits<Scored>]| result.iter().map(|result| result.cost.estimated).sum::<u64>();
+    let all = world.search(&queries, &plain);
+    let with = |scores: &[f32]| {
+        let min_competitive = Some(MinCompetitive { scores, margin: 0.3 });
+        world.search(&queries, &SearchParams { min_competitive, ..plain })
+    };
+    assert_eq!(with(&vec![f32::NEG_INFINITY; queries.len()]), all);
+    // The third is the last that counts; the fourth and all after it are of no use.
+    let thirds: Vec<f32> = all.iter().map(|result| result.hits[2].score).collect();
+    let some = with(&thirds);
+    let found = some.iter().zip(&all).filter(|(some, all)| some.hits[..3] == all.hits[..3]).count();
+    assert!(found * 100 >= queries.len() * 98, "{found} of {}", queries.len());
+    assert!(cost(&some) < cost(&all), "{} {}", cost(&some), cost(&all));
+    // Nothing is good enough here: the search ends where it has come as near as it can.
+    let none = with(&vec![2.0; queries.len()]);
+    assert!(none.iter().all(|result| result.hits.is_empty() && result.completeness == Completeness::Complete));
+    assert!(cost(&none) < cost(&some), "{} {}", cost(&none), cost(&some));
+}
+
+#[test]
 fn interleaved_searches_find_what_single_searches_find() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
