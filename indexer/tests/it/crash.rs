@@ -110,9 +110,18 @@ fn child() {
     make(&Fixture::at(Path::new(dir)), change).unwrap();
 }
 
-fn run(dir: &Path, change: &str, point: &str, action: &str, skip: usize) -> Output {
-    let wanted = format!("{},{change},{point},{action},{skip}", dir.display());
-    let mut command = Command::new(std::env::current_exe().unwrap());
+/// Runs the child, by itself or by a command that gets the directory, the number, and then what it shall run.
+fn run(dir: &Path, change: &str, point: &str, action: &str, number: usize, by: Option<&[&str]>) -> Output {
+    let wanted = format!("{},{change},{point},{action},{number}", dir.display());
+    let program = std::env::current_exe().unwrap();
+    let mut command = match by {
+        None => Command::new(program),
+        Some(by) => {
+            let mut command = Command::new(by[0]);
+            command.args(&by[1..]).arg("by").arg(dir).arg(number.to_string()).arg(program);
+            command
+        }
+    };
     command.args(["--exact", "crash::child", "--nocapture", "--test-threads=1"]).env("DYAD_CRASH", wanted);
     command.output().unwrap()
 }
@@ -133,8 +142,13 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A child ends a change at every place of every kind; what is left is one of two states, and can be changed on.
-fn at_every_place(points: &[&str], action: &str, died: impl Fn(&Output) -> bool) {
+/// A child ends a change at every place of every kind; what is left is one of two states, and can be changed on. `run` runs the
+/// child with a directory, a change, a kind, and the number of the place.
+fn at_every_place(
+    kinds: &[&str],
+    run: impl Fn(&Path, &str, &str, usize) -> Output,
+    died: impl Fn(&Output, &str) -> bool,
+) {
     let prepared = prepared();
     let before = live(&prepared.index());
     let mut reached = BTreeSet::new();
@@ -143,19 +157,19 @@ fn at_every_place(points: &[&str], action: &str, died: impl Fn(&Output) -> bool)
         copy(&prepared.index(), &done.index());
         make(&done, change).unwrap();
         let after = live(&done.index());
-        for &point in points {
+        for &kind in kinds {
             for skip in 0.. {
                 let broken = Fixture::empty();
                 copy(&prepared.index(), &broken.index());
-                let output = run(broken.path("").as_path(), change, point, action, skip);
+                let output = run(broken.path("").as_path(), change, kind, skip);
                 let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                let (now, place) = (live(&broken.index()), format!("{change} at {point} {skip}: {said}"));
-                if !died(&output) {
+                let (now, place) = (live(&broken.index()), format!("{change} at {kind} {skip}: {said}"));
+                if !died(&output, &said) {
                     assert!(output.status.success(), "{place}");
                     assert_eq!(now, after, "{place}");
                     break;
                 }
-                reached.insert(point);
+                reached.insert(kind);
                 assert!(now == before || now == after, "{place}: {now:?}");
                 assert_eq!(verify_current(&broken.index()).unwrap().problems, [""; 0], "{place}");
                 // No repair by hand: the next change works, and nothing is left over.
@@ -165,22 +179,63 @@ fn at_every_place(points: &[&str], action: &str, died: impl Fn(&Output) -> bool)
                 let next: BTreeSet<_> = now.into_iter().filter(|(key, _)| key != "doc-0009").collect();
                 assert_eq!(live(&broken.index()), next, "{place}");
                 let current = manifest::current(&broken.index()).unwrap();
-                assert!(current.generation > 2 && skip < 60, "{place}");
+                assert!(current.generation > 2 && skip < 100, "{place}");
             }
         }
     }
-    assert_eq!(reached.len(), points.len(), "every kind of place was reached: {reached:?}");
+    assert_eq!(reached.len(), kinds.len(), "every kind of place was reached: {reached:?}");
 }
 
 #[test]
 fn a_process_that_dies_leaves_one_generation_or_the_next() {
     use std::os::unix::process::ExitStatusExt as _;
-    at_every_place(&POINTS, "die", |output| output.status.signal().is_some());
+    let run = |dir: &Path, change: &str, point: &str, skip| run(dir, change, point, "die", skip, None);
+    at_every_place(&POINTS, run, |output, _| output.status.signal().is_some());
 }
 
 #[test]
 fn a_disk_that_fails_is_an_error_and_leaves_the_index_as_it_was_or_as_it_becomes() {
-    at_every_place(&["file-write", "file-sync", "directory-sync"], "fail", |output| {
+    let run = |dir: &Path, change: &str, point: &str, skip| run(dir, change, point, "fail", skip, None);
+    at_every_place(&["file-write", "file-sync", "directory-sync"], run, |output, _| {
         output.status.code() == Some(FAILED)
     });
+}
+
+/// Each file can have only so many blocks of 512 bytes: the write that crosses the limit is short, the next one fails.
+const SMALL_FILES: &str = r#"trap '' XFSZ; ulimit -f "$2"; shift 2; exec "$@""#;
+/// The index is moved to a disk that has only so many pages free.
+const SMALL_DISK: &str = r#"
+    dir=$1 pages=$2; shift 2; set -e
+    mv "$dir/index" "$dir/before"; mkdir "$dir/index"; mount -t tmpfs none "$dir/index"; cp -a "$dir/before/." "$dir/index"
+    used=$(df -k "$dir/index" | awk 'NR == 2 { print $3 }'); mount -o "remount,size=$((used + 4 * pages))k" "$dir/index"
+    code=0; "$@" || code=$?
+    cp -a "$dir/index" "$dir/after"; umount "$dir/index"; rmdir "$dir/index"; mv "$dir/after" "$dir/index"; exit "$code""#;
+/// The index is on a disk that cannot be written, the first time.
+const READ_ONLY: &str = r#"
+    if [ "$2" = 0 ]; then mount --bind "$1/index" "$1/index"; mount -o remount,bind,ro "$1/index"; fi; shift 2; exec "$@""#;
+
+#[test]
+fn a_write_that_is_cut_short_is_an_error_and_leaves_the_index_as_it_was() {
+    let run =
+        |dir: &Path, change: &str, _: &str, blocks| run(dir, change, "", "", blocks, Some(&["sh", "-c", SMALL_FILES]));
+    at_every_place(&["small files"], run, |output, said| {
+        output.status.code() == Some(FAILED) && said.contains("File too large")
+    });
+}
+
+#[test]
+fn a_full_or_read_only_disk_is_an_error_and_leaves_the_index_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let probe = ["-rm", "mount", "-t", "tmpfs", "none", dir.path().to_str().unwrap()];
+    if !Command::new("unshare").args(probe).output().is_ok_and(|output| output.status.success()) {
+        return eprintln!("skipped: `unshare -rm mount -t tmpfs` is not possible here");
+    }
+    for (kind, script, error) in
+        [("small disk", SMALL_DISK, "No space left on device"), ("read-only", READ_ONLY, "Read-only file system")]
+    {
+        let run = |dir: &Path, change: &str, _: &str, number| {
+            run(dir, change, "", "", number, Some(&["unshare", "-rm", "sh", "-c", script]))
+        };
+        at_every_place(&[kind], run, |output, said| output.status.code() == Some(FAILED) && said.contains(error));
+    }
 }
