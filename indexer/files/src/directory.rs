@@ -6,6 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fail::fail_point;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
@@ -60,6 +61,7 @@ impl AtomicDir {
     /// Fsyncs it and gives it its name. An existing directory is replaced and removed.
     pub fn commit(mut self) -> io::Result<()> {
         sync_all(&self.path)?;
+        fail_point!("directory-rename", |_| Err(io::ErrorKind::StorageFull.into()));
         let replaced = if self.replaces && self.to.exists() {
             Some(self.exchange()?)
         } else {
@@ -68,6 +70,7 @@ impl AtomicDir {
         };
         self.committed = true;
         sync_dir(parent(&self.to))?;
+        fail_point!("directory-replaced");
         if let Some(replaced) = replaced {
             // The new one is in place; the next attempt removes the rest of the old one.
             let _ = fs_err::remove_dir_all(replaced);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyad_files::{ChecksumWriter, DirLock, LockError, remove_temporary};
+use fail::fail_point;
 
 use super::earlier::{self, EarlierRows};
 use super::record::{Header, Part, PartFile, RECORD, Record, SourceDigest, VERSION, refuse, text_digest};
@@ -173,6 +174,7 @@ impl EmbeddingsWriter {
 
     fn write(&self, name: String, pieces: &[&[u8]]) -> Result<PartFile, Error> {
         let mut out = ChecksumWriter::new(fs_err::File::create(self.dir.join(&name))?);
+        fail_point!("part-write", |_| Err(std::io::Error::from(std::io::ErrorKind::StorageFull).into()));
         pieces.iter().try_for_each(|piece| out.write_all(piece))?;
         let (file, crc32c, bytes) = out.finish();
         file.sync_all()?;
