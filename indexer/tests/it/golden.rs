@@ -1,4 +1,5 @@
-//! An index that an earlier revision has written, in `tests/golden`: it must open for ever.
+//! Indexes that earlier revisions have written, in `tests/golden`: they must open for ever. `manifest-1`, of 10 documents, was
+//! built by revision 1718426.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +12,10 @@ use dyad_index::{Never, Snapshot};
 use dyad_indexer::change::Operation;
 use dyad_indexer::gc::gc;
 
-use crate::fixture::{Fixture, document, row_of};
+use crate::fixture::{Fixture, document, documents, row_of};
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-2")
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 fn with_metadata(number: usize) -> Document {
@@ -33,7 +34,7 @@ fn write_the_golden_index() {
     fixture.update_metadata(&[with_metadata(2)]).unwrap();
     fixture.delete(&["doc-0003".to_owned(), "doc-0009".to_owned()]).unwrap();
     gc(&fixture.index(), 1, Duration::ZERO, false).unwrap();
-    copy(&fixture.index(), &golden());
+    copy(&fixture.index(), &golden("manifest-2"));
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -49,16 +50,14 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-#[test]
-fn an_index_of_an_earlier_revision_opens_answers_and_changes() {
+/// The index holds these documents and no others, and can be changed.
+fn opens_answers_and_changes(name: &str, format_version: u32, live: &[Document]) {
     let fixture = Fixture::empty();
-    copy(&golden(), &fixture.index());
+    copy(&golden(name), &fixture.index());
     assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
-    let live: Vec<usize> = (0..9).filter(|number| *number != 3).collect();
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
-    assert_eq!((snapshot.len(), snapshot.manifest().format_version), (live.len(), 2));
-    for &number in &live {
-        let document = if number == 2 { with_metadata(2) } else { document(number) };
+    assert_eq!((snapshot.len(), snapshot.manifest().format_version), (live.len(), format_version));
+    for document in live {
         for mode in [SearchMode::Exact, SearchMode::Approximate { ef: 64 }] {
             let row = row_of(&document.passage());
             let found = snapshot.search_dense(&[&row], &DenseParams { k: 1, mode }, None, &Never).unwrap();
@@ -73,6 +72,21 @@ fn an_index_of_an_earlier_revision_opens_answers_and_changes() {
     let hits = snapshot.search_text(&Question::new("document 8"), 10, None, &Never).unwrap().hits;
     assert_eq!(snapshot.key(hits[0].shard, hits[0].node), Some("doc-0008"));
     drop(snapshot);
-    fixture.upsert(Operation::Upsert, &[document(3), document(4), document(20)]).unwrap();
-    assert_eq!(Snapshot::open(&fixture.index()).unwrap().len(), live.len() + 2);
+    fixture.upsert(Operation::Upsert, &[document(4), document(20)]).unwrap();
+    fixture.delete(&["doc-0001".to_owned()]).unwrap();
+    assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
+    assert_eq!(Snapshot::open(&fixture.index()).unwrap().len(), live.len());
+}
+
+#[test]
+fn an_index_from_before_deletions() {
+    opens_answers_and_changes("manifest-1", 1, &documents(10));
+}
+
+#[test]
+fn an_index_with_deletions_and_changed_metadata() {
+    let mut live: Vec<Document> = documents(9);
+    live[2] = with_metadata(2);
+    live.remove(3);
+    opens_answers_and_changes("manifest-2", 2, &live);
 }
