@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use dyad_corpus::Document;
 use dyad_index::lexical::{FieldValue, Filter, Question};
@@ -17,7 +19,8 @@ use dyad_indexer::gc::gc;
 use dyad_indexer::job::build_index;
 use dyad_indexer::rollback::roll_back;
 
-use crate::fixture::{Fixture, HashSource, row_of};
+use crate::command_line::dyad_indexer;
+use crate::fixture::{Fixture, HashSource, header, row_of};
 
 const APPEND: Operation = Operation::Append { skip_existing: false };
 
@@ -206,7 +209,7 @@ impl Life {
         let purged = purge(&self.fixture.merge_config(false), &keys, JobControl::silent()).unwrap();
         self.model.retain(|key, _| !keys.contains(key));
         // The thread that searches may still read one that holds them: it opens the next one soon.
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let until = std::time::Instant::now() + Duration::from_secs(20);
         let mut left = purged.collected.in_use;
         while !left.is_empty() {
             assert!(std::time::Instant::now() < until, "{left:?} are in use");
@@ -217,9 +220,45 @@ impl Life {
         self.history.retain(|_, model| keys.iter().all(|key| !model.contains_key(key)));
     }
 
+    /// The program upserts, deletes or merges, and is killed at some moment: all of it has happened, or nothing.
+    fn killed(&mut self) {
+        let before = manifest::current(&self.fixture.index()).unwrap().generation;
+        let mut command = dyad_indexer();
+        let mut after = self.model.clone();
+        let name = ["upsert", "delete", "merge"][self.random.below(3)];
+        command.arg(name).arg("--index").arg(self.fixture.index());
+        match name {
+            "upsert" => {
+                self.next += 5;
+                let numbers = self.random.below(self.next)..self.next;
+                let batch: Vec<Document> = numbers.take(9).map(|number| document(number, &mut self.random)).collect();
+                let vectors = format!("vectors-{}", self.next);
+                self.fixture.write_corpus(&batch);
+                self.fixture.write_embeddings(&vectors, header(), &batch);
+                command.args(["--threads", "1", "--corpus"]).arg(self.fixture.path("corpus.jsonl"));
+                command.arg("--embeddings").arg(self.fixture.path(&vectors));
+                after.extend(batch.into_iter().map(|document| (document.key.clone(), document)));
+            }
+            "delete" => {
+                let keys = self.random.some_of(&self.model, 9);
+                fs_err::write(self.fixture.path("keys"), keys.join("\n")).unwrap();
+                command.arg("--keys").arg(self.fixture.path("keys"));
+                after.retain(|key, _| !keys.contains(key));
+            }
+            _ => _ = command.args(["--all", "--threads", "1"]),
+        }
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(self.random.below(90_000) as u64));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if manifest::current(&self.fixture.index()).unwrap().generation > before {
+            self.model = after;
+        }
+    }
+
     fn step(&mut self) {
         let index = self.fixture.index();
-        match self.random.below(16) {
+        match self.random.below(18) {
             0..=2 => self.append(),
             3..=6 => self.upsert(),
             7..=9 => self.delete(),
@@ -228,12 +267,13 @@ impl Life {
                 merge(&self.fixture.merge_config(all), JobControl::silent()).unwrap();
             }
             11 => {
-                gc(&index, 1 + self.random.below(4), std::time::Duration::ZERO, false).unwrap();
+                gc(&index, 1 + self.random.below(4), Duration::ZERO, false).unwrap();
                 let present = manifest::generations(&index).unwrap();
                 self.history.retain(|generation, _| present.contains(generation));
             }
             12 => self.purge(),
             13..=14 => self.update_metadata(),
+            15..=16 => self.killed(),
             _ => match roll_back(&index, None, false) {
                 Ok(now) => self.model = self.history[&now.manifest.generation].clone(),
                 Err(error) => assert!(error.to_string().contains("oldest"), "{error}"),
@@ -292,7 +332,7 @@ fn soak(seed: u64, operations: usize) {
 #[test]
 fn random_operations_agree_with_a_model_in_memory() {
     for seed in 0..3 {
-        soak(seed, 15);
+        soak(seed, 18);
     }
 }
 
@@ -300,9 +340,16 @@ fn random_operations_agree_with_a_model_in_memory() {
 #[test]
 #[ignore = "takes minutes"]
 fn soak_of_many_operations() {
-    for seed in 100..120 {
-        soak(seed, 200);
-    }
+    let next = AtomicU64::new(100);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let seed @ ..120 = next.fetch_add(1, Ordering::Relaxed) {
+                    soak(seed, 200);
+                }
+            });
+        }
+    });
 }
 
 #[test]
