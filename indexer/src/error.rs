@@ -39,8 +39,8 @@ pub enum Error {
         /// Beam width.
         ef: usize,
     },
-    /// An array of vectors that cannot be used.
-    #[error("`{}`, {part}: expected {expected}, got {got}. Save it with `numpy.save` as a C-ordered [documents, values] array of float32 or float16, in the order of the documents", path.display())]
+    /// A file of vectors that cannot be used.
+    #[error("`{}`, {part}: expected {expected}, got {got}. {hint}", path.display())]
     Vectors {
         /// The file.
         path: PathBuf,
@@ -50,6 +50,8 @@ pub enum Error {
         expected: String,
         /// Found.
         got: String,
+        /// What to do.
+        hint: &'static str,
     },
     /// Documents to append are in the index.
     #[error("{total} documents are in the index already, such as `{}`. Nothing was published. Replace them with `upsert`, or leave them as they are with `append --skip-existing`", first.join("`, `"))]

@@ -1,6 +1,6 @@
 //! Merges shards: live documents and their vectors into new shards, with graphs and certificates of their own.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use dyad_files::space::{FreeSpace, check_space};
@@ -101,7 +101,10 @@ pub fn mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) -> Vec<Ve
 pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<Outcome, Error> {
     let base = Snapshot::open(&config.index)?;
     let groups = mergeable(&base.manifest().shards, config.max_documents, config.all);
-    rewrite(config, base, &groups, &HashSet::new(), "merge", control)
+    let entries = groups.iter().flatten().filter_map(|at| base.manifest().shards.get(*at));
+    let read = entries.map(ShardEntry::live).sum();
+    let change = Change { operation: "merge".to_owned(), read, indexed: read, ..Change::default() };
+    rewrite(config, base, &groups, &BTreeSet::new(), change, control)
 }
 
 /// A new shard, and where its documents come from.
@@ -121,15 +124,11 @@ pub(super) fn rewrite(
     config: &MergeConfig,
     base: Snapshot,
     groups: &[Vec<usize>],
-    without: &HashSet<&str>,
-    operation: &str,
+    without: &BTreeSet<&str>,
+    change: Change,
     control: JobControl<'_>,
 ) -> Result<Outcome, Error> {
     let model = base.manifest().model.clone();
-    let mut change = Change { operation: operation.to_owned(), ..Change::default() };
-    for (entry, _) in groups.iter().flatten().filter_map(|at| super::shards(&base).nth(*at)) {
-        change.read += entry.live();
-    }
     let mut rewritten = Vec::with_capacity(groups.len());
     let workspace = if config.dry_run { None } else { Some(Workspace::create(&config.index)?) };
     let threads = thread_pool(config.threads)?;
@@ -138,11 +137,6 @@ pub(super) fn rewrite(
             let work = || rewrite_group(config, &base, (groups, number), without, workspace.path(), control);
             rewritten.push(threads.install(work)?);
         }
-    }
-    change.indexed = rewritten.iter().map(|rewritten| rewritten.sources.len() as u64).sum();
-    change.deleted = change.read.saturating_sub(change.indexed);
-    if config.dry_run {
-        (change.indexed, change.deleted) = (change.read, 0);
     }
     let prepare = |base: &Snapshot| {
         if groups.is_empty() {
@@ -161,7 +155,7 @@ fn rewrite_group(
     config: &MergeConfig,
     base: &Snapshot,
     (groups, number): (&[Vec<usize>], usize),
-    without: &HashSet<&str>,
+    without: &BTreeSet<&str>,
     workspace: &Path,
     control: JobControl<'_>,
 ) -> Result<Rewritten, Error> {

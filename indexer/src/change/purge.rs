@@ -1,10 +1,11 @@
 //! Removes documents from every generation, so that no rollback brings them back: the shards that hold them are written again
 //! without them, and the generations that name the old ones are removed.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use dyad_index::Snapshot;
-use dyad_index::manifest::{self, SHARDS_DIR};
+use dyad_index::manifest::{self, Change, SHARDS_DIR};
 use dyad_index::shard::{DENSE_FILE, DenseShard};
 
 use super::Outcome;
@@ -22,10 +23,12 @@ pub struct Purged {
     pub collected: Collected,
 }
 
-/// Removes the documents with these keys from the index, live, deleted and of earlier generations.
+/// Removes the documents with these keys from the index, live, deleted and of earlier generations. Keys whose documents are not
+/// live are counted as unchanged, those that no generation has as rejected.
 pub fn purge(config: &MergeConfig, keys: &[String], control: JobControl<'_>) -> Result<Purged, Error> {
     let base = Snapshot::open(&config.index)?;
-    let keys: HashSet<&str> = keys.iter().map(String::as_str).collect();
+    let read = keys.len() as u64;
+    let keys: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
     let holds = |shard: &DenseShard| -> Result<bool, Error> {
         keys.iter().try_fold(false, |found, key| Ok(found || shard.find(key)?.is_some()))
     };
@@ -35,7 +38,29 @@ pub fn purge(config: &MergeConfig, keys: &[String], control: JobControl<'_>) -> 
             groups.push(vec![at]);
         }
     }
-    let outcome = rewrite(config, base, &groups, &keys, "purge", control)?;
+    let held = held(&config.index, &keys)?;
+    let (mut live, mut absent) = (0, 0);
+    for key in &keys {
+        if base.find(key)?.is_some() {
+            live += 1;
+        } else if !held.contains(key) {
+            absent += 1;
+        }
+    }
+    let change = Change {
+        operation: "purge".to_owned(),
+        read,
+        indexed: live,
+        deleted: live,
+        unchanged: keys.len() as u64 - live - absent,
+        superseded: read - keys.len() as u64,
+        rejected: absent,
+        ..Change::default()
+    };
+    let mut outcome = rewrite(config, base, &groups, &keys, change, control)?;
+    if config.dry_run {
+        outcome.documents_after -= live;
+    }
     // The shards that hold them now are those of other generations, and those that others have added meanwhile.
     let current = manifest::current(&config.index)?;
     let mut affected = BTreeSet::new();
@@ -53,4 +78,22 @@ pub fn purge(config: &MergeConfig, keys: &[String], control: JobControl<'_>) -> 
     }
     let collected = gc::remove(&config.index, &affected, config.dry_run)?;
     Ok(Purged { outcome, collected })
+}
+
+/// Those of the keys that a shard of any generation holds, live or deleted.
+fn held<'a>(index: &Path, keys: &BTreeSet<&'a str>) -> Result<BTreeSet<&'a str>, Error> {
+    let mut shards = BTreeSet::new();
+    for generation in manifest::generations(index)? {
+        shards.extend(manifest::load(index, generation)?.shards.into_iter().map(|entry| entry.id));
+    }
+    let mut held = BTreeSet::new();
+    for id in shards {
+        let shard = DenseShard::open(&index.join(SHARDS_DIR).join(id).join(DENSE_FILE))?;
+        for key in keys {
+            if shard.find(key)?.is_some() {
+                held.insert(*key);
+            }
+        }
+    }
+    Ok(held)
 }

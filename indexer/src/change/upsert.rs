@@ -109,6 +109,7 @@ pub fn upsert(
     pass(config, &base, source, batch, (&mut spool, &mut changed), &mut change, control, workspace.path())?;
     batch.warnings().iter().for_each(|warning| control.progress.warn(warning));
     change.rejected = batch.rejected();
+    change.truncated = source.truncated();
     change.read += change.rejected;
     change.reused = changed.len() as u64;
     change.indexed = spool.len() as u64 + change.reused;

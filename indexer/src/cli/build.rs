@@ -128,6 +128,9 @@ fn close(config: &BuildConfig, summary: &Summary, took: Duration) -> io::Result<
         if manifest.shards.len() < config.shards { format!(" of {}", config.shards) } else { String::new() },
         took.as_secs_f64()
     )?;
+    if let Some(truncated @ 1..) = manifest.change.as_ref().and_then(|change| change.truncated) {
+        writeln!(out, "{truncated} texts are longer than the model reads and were truncated")?;
+    }
     for (shard, certificate) in manifest.shards.iter().zip(&summary.certificates) {
         let at = |ef| certificate.recall.iter().find(|point| point.ef == ef).map_or(0.0, |point| point.recall_at_10);
         writeln!(

@@ -295,6 +295,7 @@ fn close(
             ("superseded", change.superseded),
             ("rejected", change.rejected),
             ("deleted", change.deleted),
+            ("truncated", change.truncated.unwrap_or_default()),
         ];
         let counts = counts.into_iter().filter(|(name, count)| *name == "read" || *count > 0);
         writeln!(out, "{}", counts.map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", "))?;

@@ -27,11 +27,12 @@ pub(super) struct Arguments {
     /// Encoder service that embeds while the index is built, http://HOST:PORT
     #[arg(long, value_name = "URL")]
     encoder: Option<String>,
-    /// Vectors that come from elsewhere: a .npy file of float32 or float16 [documents, values], in the order of the documents. They are
-    /// normalised to length 1
+    /// Vectors that come from elsewhere, in the order of the documents: a .npy file of float32 or float16 [documents, values], or a
+    /// Parquet file with lists of floats in a column `vector`, and keys in a column `key`, if it has one. They are normalised to
+    /// length 1
     #[arg(long, value_name = "FILE")]
     vectors: Option<PathBuf>,
-    /// Keys of documents without texts, one per line; by default their numbers from 0
+    /// Keys of documents without texts, one per line; by default those of the Parquet file, or numbers from 0
     #[arg(long, value_name = "FILE", requires = "vectors", conflicts_with = "corpus")]
     keys: Option<PathBuf>,
     /// Name of the model that made the vectors of `--vectors`; by default that of the index
@@ -95,31 +96,33 @@ impl Arguments {
             let read = ReadOptions { format: self.format.into(), ..ReadOptions::default() };
             CorpusReader::open(path, &read).context("--corpus")?;
         }
-        let (source, rows): (Box<dyn VectorSource>, u64) = match (&self.vectors, &self.embeddings, &self.encoder) {
-            (Some(path), ..) => {
-                let source = self.array(path)?;
-                let rows = source.rows();
-                (Box::new(source), rows)
-            }
-            (None, Some(dir), _) => {
-                let source = FileSource::open(dir)?;
-                if let Some(dtype) = source.dtype() {
-                    tracing::info!("vectors of `{}` were computed in {dtype}", dir.display());
+        let (source, of_vectors): (Box<dyn VectorSource>, Option<Corpus>) =
+            match (&self.vectors, &self.embeddings, &self.encoder) {
+                (Some(path), ..) => {
+                    let source = self.array(path)?;
+                    let keys =
+                        if source.has_keys() { Corpus::Parquet(path.clone()) } else { Corpus::Numbered(source.rows()) };
+                    (Box::new(source), Some(keys))
                 }
-                (Box::new(source), 0)
-            }
-            (None, None, Some(url)) => {
-                let client =
-                    ClientConfig { call_timeout: Duration::from_secs(self.timeout_s), ..ClientConfig::default() };
-                let config = RemoteConfig { batch_texts: self.batch_texts, client, ..RemoteConfig::default() };
-                (Box::new(RemoteSource::connect(url, config)?), 0)
-            }
-            (None, None, None) => anyhow::bail!("one of `--embeddings`, `--encoder` and `--vectors` is needed"),
-        };
+                (None, Some(dir), _) => {
+                    let source = FileSource::open(dir)?;
+                    if let Some(dtype) = source.dtype() {
+                        tracing::info!("vectors of `{}` were computed in {dtype}", dir.display());
+                    }
+                    (Box::new(source), None)
+                }
+                (None, None, Some(url)) => {
+                    let client =
+                        ClientConfig { call_timeout: Duration::from_secs(self.timeout_s), ..ClientConfig::default() };
+                    let config = RemoteConfig { batch_texts: self.batch_texts, client, ..RemoteConfig::default() };
+                    (Box::new(RemoteSource::connect(url, config)?), None)
+                }
+                (None, None, None) => anyhow::bail!("one of `--embeddings`, `--encoder` and `--vectors` is needed"),
+            };
         let corpus = match (&self.corpus, &self.keys) {
             (Some(path), _) => Corpus::File { path: path.clone(), read: self.read_options() },
             (None, Some(keys)) => Corpus::Keys(keys.clone()),
-            (None, None) => Corpus::Numbered(rows),
+            (None, None) => of_vectors.context("`--corpus` is needed")?,
         };
         Ok((corpus, source))
     }

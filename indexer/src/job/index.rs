@@ -135,8 +135,8 @@ pub fn build_index(
     }
     let indexed = built.iter().map(|shard| shard.documents).sum();
     let rejected = corpus.rejected();
-    let change =
-        Change { operation: "build".to_owned(), read: indexed + rejected, indexed, rejected, ..Change::default() };
+    let (operation, read, truncated) = ("build".to_owned(), indexed + rejected, source.truncated());
+    let change = Change { operation, read, indexed, rejected, truncated, ..Change::default() };
     let shards = built
         .iter()
         .map(|built| DraftShard { files: ShardFiles::Built(built), deletions: None, updates: None })

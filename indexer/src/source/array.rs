@@ -1,22 +1,36 @@
-//! Vectors that come from elsewhere: row i of a NumPy array belongs to document i.
+//! Vectors that come from elsewhere: row i of a NumPy array, or of a Parquet file, belongs to document i.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use dyad_command::Cancellation;
 use dyad_files::npy::{Dtype, NpyError, NpyFile};
 use dyad_index::{Metric, ModelRecord};
 
+use super::parquet::{KeyColumn, VectorColumn};
 use super::{Documents, Embedded, VectorSource};
 use crate::error::Error;
 
 /// Rows read at a time.
 const BLOCK: usize = 1 << 10;
+const HINT: &str = "Save it with `numpy.save` as a C-ordered [documents, values] array of float32 or float16, in the order of the \
+                    documents";
+/// The first bytes of a Parquet file.
+const PARQUET: [u8; 4] = *b"PAR1";
+
+#[derive(Debug)]
+enum Values {
+    Npy(NpyFile),
+    Parquet(Box<VectorColumn>),
+}
 
 /// Vectors of an array, with the model that is said to have made them.
 #[derive(Debug)]
 pub struct ArraySource {
     path: PathBuf,
-    file: NpyFile,
+    values: Values,
+    /// Keys that are compared with those of the documents.
+    keys: Option<KeyColumn>,
     rows: usize,
     model: ModelRecord,
     next: usize,
@@ -26,22 +40,35 @@ pub struct ArraySource {
 }
 
 impl ArraySource {
-    /// Opens a `.npy` file of shape `[rows, values]`, type `<f4` or `<f2`. Rows are normalised to length 1. `model` is who made
-    /// them; without one that is known by a fingerprint, its name stands for it.
+    /// Opens a `.npy` file of shape `[rows, values]`, type `<f4` or `<f2`, or a Parquet file with lists of float32 or float64 in a
+    /// column `vector` or `embedding`, and with keys in a column `_id`, `key` or `id`, if it has one. Rows are normalised to
+    /// length 1. `name` is the model that made them; without a fingerprint, its name stands for it.
     pub fn open(path: &Path, name: &str, fingerprint: Option<&str>) -> Result<Self, Error> {
-        let refused = |error| refused(path, error);
-        let file = NpyFile::open(path).map_err(refused)?;
-        file.check_dtype(&[Dtype::F32, Dtype::F16]).map_err(refused)?;
-        let (rows, dim) = file.rows_and_columns().map_err(refused)?;
+        let (values, rows, dim, keys) = if is_parquet(path)? {
+            let column = VectorColumn::open(path)?;
+            let (rows, dim, keys) = (column.rows, column.dim, KeyColumn::find(path)?);
+            (Values::Parquet(Box::new(column)), rows, dim, keys)
+        } else {
+            let refused = |error| refused(path, error);
+            let file = NpyFile::open(path).map_err(refused)?;
+            file.check_dtype(&[Dtype::F32, Dtype::F16]).map_err(refused)?;
+            let (rows, dim) = file.rows_and_columns().map_err(refused)?;
+            (Values::Npy(file), rows, dim, None)
+        };
         let fingerprint = fingerprint.map_or_else(|| format!("declared:{name}"), str::to_owned);
         let model = ModelRecord { name: name.to_owned(), fingerprint, dim, metric: Metric::Cosine, max_tokens: 0 };
         let (next, at, block) = (0, 0, Vec::new());
-        Ok(Self { path: path.to_owned(), file, rows, model, next, block, at })
+        Ok(Self { path: path.to_owned(), values, keys, rows, model, next, block, at })
     }
 
     /// Rows of the array.
     pub fn rows(&self) -> u64 {
         self.rows as u64
+    }
+
+    /// Whether the file holds keys.
+    pub fn has_keys(&self) -> bool {
+        self.keys.is_some()
     }
 
     /// The next row; none at the end.
@@ -52,7 +79,12 @@ impl ArraySource {
             if self.next >= end {
                 return Ok(None);
             }
-            self.block = self.file.read_f32(self.next * dim..end * dim).map_err(|error| refused(&self.path, error))?;
+            self.block = match &mut self.values {
+                Values::Npy(file) => {
+                    file.read_f32(self.next * dim..end * dim).map_err(|error| refused(&self.path, error))?
+                }
+                Values::Parquet(column) => column.block(end - self.next)?,
+            };
             self.at = 0;
         }
         let row = self.block.get(self.at..self.at + dim).unwrap_or_default().to_vec();
@@ -62,10 +94,16 @@ impl ArraySource {
     }
 }
 
+fn is_parquet(path: &Path) -> std::io::Result<bool> {
+    let mut start = Vec::new();
+    fs_err::File::open(path)?.take(PARQUET.len() as u64).read_to_end(&mut start)?;
+    Ok(start == PARQUET)
+}
+
 fn refused(path: &Path, error: NpyError) -> Error {
     match error {
         NpyError::Malformed { part, expected, got, .. } => {
-            Error::Vectors { path: path.to_owned(), part: part.to_owned(), expected, got }
+            Error::Vectors { path: path.to_owned(), part: part.to_owned(), expected, got, hint: HINT }
         }
         NpyError::Io(error) => error.into(),
     }
@@ -102,6 +140,12 @@ impl VectorSource for ArraySource {
         match (corpus.next().transpose()?, self.row()?) {
             (None, None) => Ok(None),
             (Some(document), Some(mut row)) => {
+                if let Some(got) = self.keys.as_mut().map(KeyColumn::next).transpose()?.flatten()
+                    && got != document.value.key
+                {
+                    let (dir, line, expected) = (self.path.clone(), document.line, document.value.key);
+                    return Err(Error::KeysOutOfStep { dir, row: number, line, expected, got });
+                }
                 normalise(&mut row);
                 Ok(Some(Embedded { document: document.value, row }))
             }
@@ -110,7 +154,13 @@ impl VectorSource for ArraySource {
                     Some(document) => (format!("a row for document `{}`", document.value.key), "the end".to_owned()),
                     None => (format!("{number} rows, one for each document"), self.rows.to_string()),
                 };
-                Err(Error::Vectors { path: self.path.clone(), part: format!("row {number}"), expected, got })
+                Err(Error::Vectors {
+                    path: self.path.clone(),
+                    part: format!("row {number}"),
+                    expected,
+                    got,
+                    hint: HINT,
+                })
             }
         }
     }

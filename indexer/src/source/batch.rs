@@ -1,12 +1,13 @@
 //! Documents in their order: of a corpus, or keys alone, where the vectors are all that there is.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Lines};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead as _, BufReader};
+use std::path::PathBuf;
 
 use dyad_corpus::{CorpusReader, Document, Located, MAX_KEY_BYTES, Problem, ReadOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::parquet::KeyColumn;
 use crate::error::Error;
 
 /// Documents for an index, in their order.
@@ -67,6 +68,8 @@ pub enum Corpus {
     },
     /// Documents without texts: one key per line of a file.
     Keys(PathBuf),
+    /// Documents without texts, whose keys are a column of a Parquet file.
+    Parquet(PathBuf),
     /// That many documents without texts, whose keys are numbers from 0.
     Numbered(u64),
 }
@@ -78,7 +81,16 @@ impl Corpus {
             Self::File { path, read } => {
                 Box::new(CorpusReader::open(path, &ReadOptions { repeated_keys, ..read.clone() })?)
             }
-            Self::Keys(path) => Box::new(Keys::open(path)?),
+            Self::Keys(path) => {
+                let lines = BufReader::new(fs_err::File::open(path)?).lines();
+                let given = lines.map(|line| line.map(|line| line.trim_end_matches('\r').to_owned()));
+                Box::new(Keys { path: path.clone(), given, line: 0, seen: HashMap::new() })
+            }
+            Self::Parquet(path) => {
+                let mut column = KeyColumn::find(path)?;
+                let given = std::iter::from_fn(move || column.as_mut()?.next().map_err(io::Error::other).transpose());
+                Box::new(Keys { path: path.clone(), given, line: 0, seen: HashMap::new() })
+            }
             Self::Numbered(documents) => {
                 let document = |number: u64| Document { key: number.to_string(), ..Document::default() };
                 let documents =
@@ -111,21 +123,16 @@ impl<I: Iterator<Item = Located<Document>>> Batch for Given<I> {
     }
 }
 
-/// One key per line.
-struct Keys {
+/// Documents of keys alone, in lines or rows of a file.
+struct Keys<I> {
     path: PathBuf,
-    lines: Lines<BufReader<fs_err::File>>,
+    given: I,
     line: u64,
     /// By 128 bits of xxh3 of the key: its line.
     seen: HashMap<u128, u64>,
 }
 
-impl Keys {
-    fn open(path: &Path) -> Result<Self, Error> {
-        let lines = BufReader::new(fs_err::File::open(path)?).lines();
-        Ok(Self { path: path.to_owned(), lines, line: 0, seen: HashMap::new() })
-    }
-
+impl<I> Keys<I> {
     fn check(&mut self, key: &str) -> Result<(), Problem> {
         if key.trim().is_empty() {
             return Err(Problem::EmptyKey);
@@ -140,16 +147,15 @@ impl Keys {
     }
 }
 
-impl Iterator for Keys {
+impl<I: Iterator<Item = io::Result<String>>> Iterator for Keys<I> {
     type Item = Result<Located<Document>, dyad_corpus::Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let key = match self.lines.next()? {
+        let key = match self.given.next()? {
             Ok(key) => key,
             Err(error) => return Some(Err(error.into())),
         };
         self.line += 1;
-        let key = key.trim_end_matches('\r').to_owned();
         if let Err(problem) = self.check(&key) {
             return Some(Err(dyad_corpus::Error::Line { path: self.path.clone(), line: self.line, problem }));
         }
@@ -157,7 +163,7 @@ impl Iterator for Keys {
     }
 }
 
-impl Batch for Keys {
+impl<I: Iterator<Item = io::Result<String>>> Batch for Keys<I> {
     fn text_bytes(&self) -> Option<u64> {
         Some(0)
     }

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `batch.rs` | documents: of a corpus, or keys alone |
 //! | `array.rs` | from an array that was made elsewhere |
+//! | `parquet.rs` | columns of a Parquet file: vectors, and keys |
 //! | `file.rs` | from an embeddings directory, row by row with the corpus |
 //! | `remote.rs` | from an encoder service, several batches in flight |
 
 mod array;
 mod batch;
 mod file;
+mod parquet;
 mod remote;
 
 use dyad_command::Cancellation;
@@ -45,6 +47,11 @@ pub trait VectorSource {
 
     /// Documents that will come, where the source knows.
     fn documents(&self) -> Option<u64>;
+
+    /// Texts that were cut at the model's longest input so far, where the source knows.
+    fn truncated(&self) -> Option<u64> {
+        None
+    }
 
     /// The next document with its vector, in the corpus's order; reads ahead in `corpus` as it needs. Nothing at the
     /// end of both. Returns [`Error::Cancelled`] soon after it is cancelled.

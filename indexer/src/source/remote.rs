@@ -47,6 +47,7 @@ pub struct RemoteSource {
     config: RemoteConfig,
     model: ModelRecord,
     next_id: u64,
+    truncated: u64,
     /// The document that did not fit into the last batch.
     carried: Option<Document>,
     pending: VecDeque<Batch>,
@@ -84,7 +85,7 @@ impl RemoteSource {
         let (dim, max_tokens, metric) = (info.dim as usize, info.max_tokens as usize, info.metric().as_str_name());
         let model = ModelRecord::of_unit_vectors(info.name, info.fingerprint, dim, metric, max_tokens)?;
         let (pending, ready) = (VecDeque::new(), VecDeque::new());
-        Ok(Self { client, config, model, next_id: 0, carried: None, pending, ready, runtime })
+        Ok(Self { client, config, model, next_id: 0, truncated: 0, carried: None, pending, ready, runtime })
     }
 
     /// Sends batches until the window is full or the corpus at its end.
@@ -164,6 +165,7 @@ impl RemoteSource {
         }
         let rows = vector::unpack(&reply.vectors, batch.documents.len(), dim, "vectors")
             .map_err(|error| named(contract(error.to_string())))?;
+        self.truncated += u64::from(reply.truncated);
         let rows = rows.chunks_exact(dim).map(<[f32]>::to_vec);
         self.ready.extend(batch.documents.into_iter().zip(rows).map(|(document, row)| Embedded { document, row }));
         Ok(())
@@ -202,6 +204,10 @@ impl VectorSource for RemoteSource {
 
     fn documents(&self) -> Option<u64> {
         None
+    }
+
+    fn truncated(&self) -> Option<u64> {
+        Some(self.truncated)
     }
 
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {

@@ -1,6 +1,7 @@
 //! The binary: output, exit codes, Ctrl-C.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use crate::fixture::{Fixture, document};
@@ -225,9 +226,14 @@ fn changes_say_what_they_did() {
     assert!(said(run("inspect", &[])).contains("4 deleted documents"));
     let merged = said(run("merge", &["--all", "--threads", "1"]));
     assert!(merged.contains("generation 5") && merged.contains("31 -> 31 documents"), "{merged}");
-    fs_err::write(&keys, "doc-0007").unwrap();
+    fs_err::write(&keys, "doc-0007\nabsent\nabsent\n").unwrap();
     let purged = json(run("purge", &["--json", "--keys", keys.to_str().unwrap()]));
     assert_eq!(purged["collected"]["removed"], serde_json::json!([1, 2, 3, 4, 5]), "each of them holds the document");
+    let counts = |name: &str| purged["change"][name].as_u64();
+    assert_eq!(
+        [counts("read"), counts("indexed"), counts("superseded"), counts("rejected")],
+        [Some(3), Some(1), Some(1), Some(1)]
+    );
     let back = run("rollback", &[]);
     assert!(text(&back.stderr).contains("nothing to roll back to"), "{}", text(&back.stderr));
     let kept = said(run("gc", &["--older-than", "1h"]));
@@ -274,4 +280,37 @@ fn vectors_that_come_from_elsewhere_make_an_index_of_their_own() {
     fs_err::write(fixture.path("keys"), "a\nb\na\n").unwrap();
     let twice = run("upsert", &keys);
     assert!(text(&twice.stderr).contains("keys:3: key `a` was already used on line 1"), "{}", text(&twice.stderr));
+}
+
+/// `vectors.parquet` holds ten keys `k0` to `k9`, and two values for each.
+#[test]
+fn a_parquet_file_brings_its_keys() {
+    let fixture = Fixture::empty();
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/vectors.parquet");
+    let run = |command: &str, more: &[&str]| {
+        let mut program = dyad_indexer();
+        program.args([command, "--threads", "1", "--index"]).arg(fixture.index()).arg("--vectors").arg(&vectors);
+        program.args(more).output().unwrap()
+    };
+    let built = run("build", &["--model-name", "elsewhere"]);
+    assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
+    let snapshot = dyad_index::Snapshot::open(&fixture.index()).unwrap();
+    assert_eq!((snapshot.len(), snapshot.find("k9").unwrap().is_some()), (10, true));
+    drop(snapshot);
+    let again = run("append", &[]);
+    assert!(text(&again.stderr).contains("`k0`, `k1`"), "{}", text(&again.stderr));
+    let corpus = |last: &str| {
+        let lines: Vec<String> = (0..9).map(|number| format!(r#"{{"_id": "k{number}", "text": "text"}}"#)).collect();
+        let path = fixture.path("corpus.jsonl");
+        fs_err::write(&path, format!("{}\n{{\"_id\": \"{last}\", \"text\": \"text\"}}\n", lines.join("\n"))).unwrap();
+        path
+    };
+    let other = run("upsert", &["--corpus", corpus("k10").to_str().unwrap()]);
+    assert!(
+        text(&other.stderr).contains("at row 9: expected key `k10` (corpus line 10), got `k9`"),
+        "{}",
+        text(&other.stderr)
+    );
+    let upserted = run("upsert", &["--corpus", corpus("k9").to_str().unwrap()]);
+    assert!(text(&upserted.stdout).contains("10 -> 10 documents"), "{}", text(&upserted.stderr));
 }

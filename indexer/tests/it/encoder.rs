@@ -85,6 +85,7 @@ impl Encoder for Fake {
             dim: DIM as u32,
             vectors: vector::pack(&rows),
             fingerprint: fingerprint.into(),
+            truncated: request.texts.iter().filter(|text| text.ends_with("subject 3")).count() as u32,
             ..Default::default()
         }))
     }
@@ -174,6 +175,8 @@ fn an_index_is_the_same_from_a_service_as_from_files() {
         fixture.build_from(&mut connect(&server.url).unwrap()).unwrap();
         assert_eq!(verify(&fixture.index()).unwrap().problems, [""; 0]);
         assert!(dense(&fixture) == dense(&from_files));
+        let change = dyad_index::manifest::current(&fixture.index()).unwrap().change.unwrap();
+        assert_eq!((change.indexed, change.truncated), (200, Some(29)), "every seventh");
     }
 }
 

@@ -75,6 +75,9 @@ pub struct Change {
     /// Vectors that were taken from the generation before, because their texts had not changed.
     #[serde(default)]
     pub reused: u64,
+    /// Texts that the encoder service cut at the model's longest input; absent where vectors came from elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<u64>,
 }
 
 /// One shard: a directory under `shards/`.
