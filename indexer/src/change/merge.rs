@@ -201,6 +201,8 @@ fn rewrite_group(
             )?;
             sources.push((entry.id.clone(), node));
         }
+        // The graph's memory is needed next; the vectors are in the spool.
+        shard.dense.evict_vectors();
     }
     control.progress.finish();
     let replaced = members.iter().map(|(entry, _)| entry.id.clone()).collect();

@@ -16,3 +16,4 @@ mod memory;
 mod races;
 mod refusals;
 mod serve;
+mod soak;
