@@ -63,8 +63,8 @@ pub struct Debt {
     pub deleted_bytes: u64,
     /// Bytes that only other generations name: `gc --keep 1` frees them.
     pub other_generations_bytes: u64,
-    /// Bytes that no generation names: any `gc` frees them.
-    pub unnamed_bytes: u64,
+    /// Bytes that no generation names: any `gc` frees them. Unknown where the manifest of a generation cannot be read.
+    pub unnamed_bytes: Option<u64>,
 }
 
 /// One shard.
@@ -145,7 +145,8 @@ fn debt(index: &Path, current: &Manifest) -> Result<Debt, Error> {
     let generations = manifest::generations(index)?;
     let all: Vec<Manifest> = generations.iter().filter_map(|number| manifest::load(index, *number).ok()).collect();
     // A manifest that cannot be read may name any file.
-    let unnamed_bytes = if all.len() == generations.len() { unnamed_bytes(index, &all)? } else { 0 };
+    let whole = all.len() == generations.len();
+    let unnamed_bytes = whole.then(|| unnamed_bytes(index, &all)).transpose()?;
     let (mut documents, mut deleted, mut deleted_bytes) = (0, 0, 0);
     for entry in &current.shards {
         let bytes: u64 = entry.files.iter().map(|file| file.bytes).sum();
@@ -160,7 +161,7 @@ fn debt(index: &Path, current: &Manifest) -> Result<Debt, Error> {
         shards_to_merge: mergeable(&current.shards, u64::MAX, false).iter().map(Vec::len).sum(),
         deleted_bytes,
         other_generations_bytes: self::unnamed_bytes(index, std::slice::from_ref(current))?
-            .saturating_sub(unnamed_bytes),
+            .saturating_sub(unnamed_bytes.unwrap_or_default()),
         unnamed_bytes,
     })
 }
@@ -249,12 +250,15 @@ impl fmt::Display for Debt {
         writeln!(
             f,
             "debt          {deleted} deleted documents ({:.1} %, {}); {} to `merge`; `gc` can free {} of other generations and \
-             {} of none",
+             {}",
             deleted_share * 100.0,
             Bytes(*deleted_bytes),
             Shards(*shards_to_merge),
             Bytes(*other_generations_bytes),
-            Bytes(*unnamed_bytes)
+            match unnamed_bytes {
+                Some(bytes) => format!("{} of none", Bytes(*bytes)),
+                None => "no others, as a manifest cannot be read: see `verify`".to_owned(),
+            }
         )
     }
 }

@@ -23,6 +23,8 @@ use crate::publish::{CompleteShard, CompleteUpdates, Draft, DraftShard, ShardFil
 
 /// Share of deleted documents from which a shard is merged.
 const DELETED_SHARE: f64 = 0.2;
+/// A tier's factor in documents.
+const TIER: u64 = 8;
 /// Shards of the largest tier above which they are merged.
 const LARGE_SHARDS: usize = 8;
 /// The same for all smaller tiers: a small shard takes about a third as long to search as a large one, and little to merge.
@@ -46,25 +48,25 @@ pub struct MergeConfig {
 }
 
 /// Positions of shards that are to become one, in groups: shards of which more than a fifth is deleted; shards of one tier (a
-/// tier is a factor of eight in live documents) of which there are more than eight in the largest tier, or more than two in
-/// another; and all that are smaller than one of these, since they add little to the work. With `all`, every shard. No group has
-/// more than `max_documents` live documents, except a single shard that has.
+/// tier is a factor of eight in live documents, from the largest shard down) of which there are more than eight in the first
+/// tier, or more than two in another; and those an eighth as large as one of these, or smaller, since they add little to the
+/// work. With `all`, every shard. No group has more than `max_documents` live documents, except a single shard that has.
 pub fn mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) -> Vec<Vec<usize>> {
-    let tier = |entry: &ShardEntry| entry.live().max(1).ilog2() / 3;
+    let largest = shards.iter().map(ShardEntry::live).max().unwrap_or_default().max(1);
+    let tier = |entry: &ShardEntry| (largest / entry.live().max(1)).max(1).ilog(TIER);
     let mut tiers: BTreeMap<u32, usize> = BTreeMap::new();
     for entry in shards {
         *tiers.entry(tier(entry)).or_default() += 1;
     }
-    let top = tiers.keys().next_back().copied().unwrap_or_default();
     let deleted = |entry: &ShardEntry| entry.documents - entry.live();
     let wanted = |entry: &ShardEntry| {
         all || deleted(entry) as f64 > DELETED_SHARE * entry.documents as f64
             || tiers
                 .get(&tier(entry))
-                .is_some_and(|shards| *shards > if tier(entry) == top { LARGE_SHARDS } else { SMALL_SHARDS })
+                .is_some_and(|shards| *shards > if tier(entry) == 0 { LARGE_SHARDS } else { SMALL_SHARDS })
     };
     let largest = shards.iter().filter(|entry| wanted(entry)).map(ShardEntry::live).max();
-    let joins = |entry: &ShardEntry| largest.is_some_and(|largest| entry.live() <= largest);
+    let joins = |entry: &ShardEntry| wanted(entry) || largest.is_some_and(|largest| entry.live() <= largest / TIER);
     let mut chosen: Vec<usize> =
         shards.iter().enumerate().filter(|(_, entry)| joins(entry)).map(|(at, _)| at).collect();
     let live = |at: &usize| shards.get(*at).map_or(0, ShardEntry::live);
@@ -79,12 +81,12 @@ pub fn mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) -> Vec<Ve
             _ => groups.push((live(&at), vec![at])),
         }
     }
-    // A single shard without deletions and changed metadata would be copied.
+    // A single shard with neither deletions nor changed metadata would be copied.
     let useful = |group: &Vec<usize>| {
         group.len() > 1
-            || group
-                .iter()
-                .any(|at| shards.get(*at).is_some_and(|entry| deleted(entry) > 0 || entry.metadata.is_some()))
+            || group.iter().any(|at| {
+                shards.get(*at).is_some_and(|entry| wanted(entry) && (deleted(entry) > 0 || entry.metadata.is_some()))
+            })
     };
     groups
         .into_iter()
@@ -294,7 +296,9 @@ mod tests {
     fn shards_with_many_deletions_and_many_of_one_size_are_merged() {
         let none: [Vec<usize>; 0] = [];
         assert_eq!(mergeable(&[entry(1000, 0), entry(100, 20), entry(10, 0)], 10_000, false), none);
-        assert_eq!(mergeable(&[entry(1000, 0), entry(100, 21), entry(10, 0)], 10_000, false), [[1, 2]]);
+        assert_eq!(mergeable(&[entry(1000, 0), entry(100, 21), entry(9, 0)], 10_000, false), [[1, 2]]);
+        assert_eq!(mergeable(&[entry(100, 0), entry(100, 21)], 10_000, false), [[1]], "not one of about its size");
+        assert_eq!(mergeable(&[entry(100, 21), entry(9, 1)], 79, false), [[0]], "there is no room for the other");
         let mut shards: Vec<ShardEntry> = (0..8).map(|_| entry(60, 0)).collect();
         assert_eq!(mergeable(&shards, 100_000, false), none, "eight of one size");
         shards.push(entry(50, 0));

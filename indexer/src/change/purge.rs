@@ -23,8 +23,8 @@ pub struct Purged {
     pub collected: Collected,
 }
 
-/// Removes the documents with these keys from the index, live, deleted and of earlier generations. Keys whose documents are not
-/// live are counted as unchanged, those that no generation has as rejected.
+/// Removes the documents with these keys from the index, live, deleted and of earlier generations. Keys that no generation holds
+/// are counted as rejected.
 pub fn purge(config: &MergeConfig, keys: &[String], control: JobControl<'_>) -> Result<Purged, Error> {
     let base = Snapshot::open(&config.index)?;
     let read = keys.len() as u64;
@@ -39,22 +39,19 @@ pub fn purge(config: &MergeConfig, keys: &[String], control: JobControl<'_>) -> 
         }
     }
     let held = held(&config.index, &keys)?;
-    let (mut live, mut absent) = (0, 0);
+    let mut live = 0;
     for key in &keys {
         if base.find(key)?.is_some() {
             live += 1;
-        } else if !held.contains(key) {
-            absent += 1;
         }
     }
     let change = Change {
         operation: "purge".to_owned(),
         read,
-        indexed: live,
+        indexed: held.len() as u64,
         deleted: live,
-        unchanged: keys.len() as u64 - live - absent,
         superseded: read - keys.len() as u64,
-        rejected: absent,
+        rejected: (keys.len() - held.len()) as u64,
         ..Change::default()
     };
     let mut outcome = rewrite(config, base, &groups, &keys, change, control)?;

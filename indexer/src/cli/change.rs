@@ -74,7 +74,7 @@ pub(super) struct MergeArguments {
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
     /// Merge all shards, and not only those that need it: more than a fifth deleted, more than eight of about one
-    /// size, or two where there is a larger one; and all that are smaller
+    /// size, or more than two of about one size next to larger ones; and those that are much smaller than one of these
     #[arg(long)]
     all: bool,
     #[command(flatten)]

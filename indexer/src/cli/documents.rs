@@ -28,7 +28,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "URL")]
     encoder: Option<String>,
     /// Vectors that come from elsewhere, in the order of the documents: a .npy file of float32 or float16 [documents, values], or a
-    /// Parquet file with lists of floats in a column `vector`, and keys in a column `key`, if it has one. They are normalised to
+    /// Parquet file with lists of floats in a column `vector`, and keys in a column `_id`, if it has one. They are normalised to
     /// length 1
     #[arg(long, value_name = "FILE")]
     vectors: Option<PathBuf>,
@@ -99,7 +99,10 @@ impl Arguments {
         let (source, of_vectors): (Box<dyn VectorSource>, Option<Corpus>) =
             match (&self.vectors, &self.embeddings, &self.encoder) {
                 (Some(path), ..) => {
-                    let source = self.array(path)?;
+                    let mut source = self.array(path)?;
+                    if self.keys.is_some() {
+                        source.ignore_keys();
+                    }
                     let keys =
                         if source.has_keys() { Corpus::Parquet(path.clone()) } else { Corpus::Numbered(source.rows()) };
                     (Box::new(source), Some(keys))

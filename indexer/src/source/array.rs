@@ -7,7 +7,7 @@ use dyad_command::Cancellation;
 use dyad_files::npy::{Dtype, NpyError, NpyFile};
 use dyad_index::{Metric, ModelRecord};
 
-use super::parquet::{KeyColumn, VectorColumn};
+use super::parquet::{self, KeyColumn, VectorColumn};
 use super::{Documents, Embedded, VectorSource};
 use crate::error::Error;
 
@@ -66,9 +66,22 @@ impl ArraySource {
         self.rows as u64
     }
 
+    /// Takes the keys of the documents as they are.
+    pub fn ignore_keys(&mut self) {
+        self.keys = None;
+    }
+
     /// Whether the file holds keys.
     pub fn has_keys(&self) -> bool {
         self.keys.is_some()
+    }
+
+    fn refused_row(&self, row: u64, expected: String, got: String) -> Error {
+        let hint = match self.values {
+            Values::Npy(_) => HINT,
+            Values::Parquet(_) => parquet::HINT,
+        };
+        Error::Vectors { path: self.path.clone(), part: format!("row {row}"), expected, got, hint }
     }
 
     /// The next row; none at the end.
@@ -143,8 +156,8 @@ impl VectorSource for ArraySource {
                 if let Some(got) = self.keys.as_mut().map(KeyColumn::next).transpose()?.flatten()
                     && got != document.value.key
                 {
-                    let (dir, line, expected) = (self.path.clone(), document.line, document.value.key);
-                    return Err(Error::KeysOutOfStep { dir, row: number, line, expected, got });
+                    let expected = format!("key `{}`, of line {}", document.value.key, document.line);
+                    return Err(self.refused_row(number, expected, format!("`{got}`")));
                 }
                 normalise(&mut row);
                 Ok(Some(Embedded { document: document.value, row }))
@@ -154,13 +167,7 @@ impl VectorSource for ArraySource {
                     Some(document) => (format!("a row for document `{}`", document.value.key), "the end".to_owned()),
                     None => (format!("{number} rows, one for each document"), self.rows.to_string()),
                 };
-                Err(Error::Vectors {
-                    path: self.path.clone(),
-                    part: format!("row {number}"),
-                    expected,
-                    got,
-                    hint: HINT,
-                })
+                Err(self.refused_row(number, expected, got))
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use parquet::basic::LogicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
@@ -10,8 +11,8 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 
 use crate::error::Error;
 
-const HINT: &str =
-    "Write it with a column `key` of texts or integers and a column `vector` of lists of float32, none of them null";
+pub(super) const HINT: &str = "Write it with a column `_id` of texts or integers and a column `vector` of lists of float32, none of \
+                               them null, in the order of the documents";
 /// Names of the column of keys, and of the column of vectors.
 const KEY_NAMES: [&str; 3] = ["_id", "key", "id"];
 const VECTOR_NAMES: [&str; 2] = ["vector", "embedding"];
@@ -60,8 +61,9 @@ impl Column {
         }))
     }
 
-    fn refused(&self, Problem { expected, got }: Problem) -> Error {
-        refused(&self.path, &format!("column `{}`, row {}", self.name, self.row), expected, got)
+    fn refused(&self, Problem { expected, got, row }: Problem) -> Error {
+        let row = self.row + row as u64;
+        refused(&self.path, &format!("column `{}`, row {row}", self.name), expected, got)
     }
 
     /// Calls `read` with the column of each row group, until that has read some rows; false at the end.
@@ -84,21 +86,28 @@ impl Column {
     }
 }
 
-/// What is wrong with a row.
+/// What is wrong with a row, counted from the first of those that are read.
 struct Problem {
     expected: &'static str,
     got: String,
+    row: usize,
 }
 
 impl From<ParquetError> for Problem {
     fn from(error: ParquetError) -> Self {
-        Self { expected: "values that can be read", got: error.to_string() }
+        Self { expected: "values that can be read", got: error.to_string(), row: 0 }
     }
+}
+
+const TEXTS_OR_INTEGERS: &str = "texts or integers";
+
+fn wrong_type(expected: &'static str) -> Problem {
+    Problem { expected, got: "another type".to_owned(), row: 0 }
 }
 
 /// Damaged metadata end in failed assertions of the reader.
 fn caught<T>(work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
-    let damaged = |_| Err(Problem { expected: "a Parquet file that is whole", got: "damage".to_owned() });
+    let damaged = |_| Err(Problem { expected: "a Parquet file that is whole", got: "damage".to_owned(), row: 0 });
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(damaged)
 }
 
@@ -130,10 +139,17 @@ fn read<T: DataType>(
     let (mut definition, mut repetition, mut values) = (Vec::new(), Vec::new(), Vec::new());
     let levels = (defined > 0).then_some(&mut definition);
     let (rows, ..) = reader.read_records(most, levels, (repeated > 0).then_some(&mut repetition), &mut values)?;
-    if definition.iter().any(|level| *level != defined) {
-        return Err(Problem { expected: "a value", got: "null, or an empty list".to_owned() });
+    if let Some(at) = definition.iter().position(|level| *level != defined) {
+        let row = row_of(&repetition, at);
+        return Err(Problem { expected: "a value", got: "null, or an empty list".to_owned(), row });
     }
     Ok(Block { rows, values, repetition })
+}
+
+/// The row that a value belongs to.
+fn row_of(repetition: &[i16], at: usize) -> usize {
+    let starts = repetition.iter().take(at + 1).filter(|level| **level == 0).count();
+    if repetition.is_empty() { at } else { starts.saturating_sub(1) }
 }
 
 /// The column of vectors.
@@ -159,6 +175,9 @@ impl VectorColumn {
         // The first row says how long all are.
         let mut first = Self { column: open()?, rows: 1, dim: 0 };
         let dim = first.block(1)?.len();
+        if dim == 0 {
+            return Err(refused(path, "rows", "at least one", "none".to_owned()));
+        }
         let column = open()?;
         let rows = usize::try_from(column.file.metadata().file_metadata().num_rows()).unwrap_or_default();
         Ok(Self { column, rows, dim })
@@ -171,12 +190,14 @@ impl VectorColumn {
             let Block { rows, values, repetition } = match reader {
                 ColumnReader::FloatColumnReader(reader) => read(reader, levels, most)?,
                 ColumnReader::DoubleColumnReader(reader) => read(reader, levels, most)?.map(|value| value as f32),
-                _ => return Err(Problem { expected: "lists of float32 or float64", got: "another type".to_owned() }),
+                _ => return Err(wrong_type("lists of float32 or float64")),
             };
             let starts = |at: usize| if dim > 0 { at.is_multiple_of(dim) } else { at == 0 };
-            let agrees = repetition.iter().enumerate().all(|(at, level)| (*level == 0) == starts(at));
-            if !agrees || dim > 0 && values.len() != rows * dim {
-                return Err(Problem { expected: "lists of one length", got: format!("others than {dim} values") });
+            let other = repetition.iter().enumerate().position(|(at, level)| (*level == 0) != starts(at));
+            let short = (dim > 0 && values.len() != rows * dim).then(|| repetition.len().saturating_sub(1));
+            if let Some(at) = other.or(short) {
+                let row = row_of(&repetition, at);
+                return Err(Problem { expected: "lists of one length", got: format!("others than {dim} values"), row });
             }
             block = values;
             Ok(rows)
@@ -188,6 +209,8 @@ impl VectorColumn {
 /// The column of keys, row by row.
 pub(super) struct KeyColumn {
     column: Column,
+    /// Integers are unsigned.
+    unsigned: bool,
     block: std::vec::IntoIter<String>,
 }
 
@@ -200,28 +223,37 @@ impl std::fmt::Debug for KeyColumn {
 impl KeyColumn {
     /// None where the file has no such column.
     pub(super) fn find(path: &Path) -> Result<Option<Self>, Error> {
-        let column = Column::find(path, &KEY_NAMES, false)?;
-        Ok(column.map(|column| Self { column, block: Vec::new().into_iter() }))
+        let Some(column) = Column::find(path, &KEY_NAMES, false)? else { return Ok(None) };
+        let kind = column.file.metadata().file_metadata().schema_descr().column(column.leaf);
+        let unsigned = match kind.logical_type_ref() {
+            None | Some(LogicalType::String) => false,
+            Some(LogicalType::Integer(kind)) => !kind.is_signed,
+            // Dates, times, decimals.
+            Some(_) => return Err(column.refused(wrong_type(TEXTS_OR_INTEGERS))),
+        };
+        Ok(Some(Self { column, unsigned, block: Vec::new().into_iter() }))
     }
 
     /// The next key; none at the end.
     pub(super) fn next(&mut self) -> Result<Option<String>, Error> {
         if self.block.len() == 0 {
-            let levels = self.column.levels;
+            let (levels, unsigned) = (self.column.levels, self.unsigned);
             let mut keys = Vec::new();
             self.column.next_rows(|reader| {
                 let found = match reader {
                     ColumnReader::ByteArrayColumnReader(reader) => {
                         let found = read(reader, levels, KEYS)?;
                         let utf8 = |key: &ByteArray| std::str::from_utf8(key.data()).is_ok();
-                        if !found.values.iter().all(utf8) {
-                            return Err(Problem { expected: "UTF-8", got: "other bytes".to_owned() });
+                        if let Some(row) = found.values.iter().position(|key| !utf8(key)) {
+                            return Err(Problem { expected: "UTF-8", got: "other bytes".to_owned(), row });
                         }
                         found.map(|key| String::from_utf8_lossy(key.data()).into_owned())
                     }
-                    ColumnReader::Int64ColumnReader(reader) => read(reader, levels, KEYS)?.map(|key| key.to_string()),
-                    ColumnReader::Int32ColumnReader(reader) => read(reader, levels, KEYS)?.map(|key| key.to_string()),
-                    _ => return Err(Problem { expected: "texts or integers", got: "another type".to_owned() }),
+                    ColumnReader::Int64ColumnReader(reader) => read(reader, levels, KEYS)?
+                        .map(|key| if unsigned { (key as u64).to_string() } else { key.to_string() }),
+                    ColumnReader::Int32ColumnReader(reader) => read(reader, levels, KEYS)?
+                        .map(|key| if unsigned { (key as u32).to_string() } else { key.to_string() }),
+                    _ => return Err(wrong_type(TEXTS_OR_INTEGERS)),
                 };
                 keys = found.values;
                 Ok(found.rows)
@@ -307,6 +339,12 @@ mod tests {
             [keys.next().unwrap(), keys.next().unwrap(), keys.next().unwrap()],
             [Some("7".into()), Some("-8".into()), None]
         );
+        for (kind, first) in [("INTEGER(64, false)", Some("18446744073709551608")), ("TIMESTAMP(MICROS, true)", None)] {
+            let schema = SCHEMA.replace(" id;", &format!(" id ({kind});"));
+            write(&path, &schema, &[-8], (&[1.0], &[3], &[0]));
+            let key = KeyColumn::find(&path).and_then(|keys| keys.unwrap().next());
+            assert!(first.map_or(key.is_err(), |first| key.is_ok_and(|key| key.as_deref() == Some(first))), "{kind}");
+        }
         let cases: [(Lists<'_>, &str); 5] = [
             ((&[1.0, 2.0, 3.0], &[3; 3], &[0, 1, 0]), "lists of one length"),
             ((&[1.0, 2.0, 3.0], &[3; 3], &[0, 0, 1]), "lists of one length"),
@@ -317,7 +355,7 @@ mod tests {
         for (lists, expected) in cases {
             write(&path, SCHEMA, &[7, 8], lists);
             let error = all(&path).unwrap_err().to_string();
-            for part in ["v.parquet", "column `vector`", expected, "lists of float32"] {
+            for part in ["v.parquet", "column `vector`, row 1", expected, "lists of float32"] {
                 assert!(error.contains(part), "`{part}` in: {error}");
             }
         }

@@ -299,6 +299,10 @@ fn a_parquet_file_brings_its_keys() {
     drop(snapshot);
     let again = run("append", &[]);
     assert!(text(&again.stderr).contains("`k0`, `k1`"), "{}", text(&again.stderr));
+    fs_err::write(fixture.path("keys"), (0..10).map(|key| format!("own-{key}")).collect::<Vec<_>>().join("\n"))
+        .unwrap();
+    let own = run("append", &["--keys", fixture.path("keys").to_str().unwrap()]);
+    assert!(text(&own.stdout).contains("10 -> 20 documents"), "{}", text(&own.stderr));
     let corpus = |last: &str| {
         let lines: Vec<String> = (0..9).map(|number| format!(r#"{{"_id": "k{number}", "text": "text"}}"#)).collect();
         let path = fixture.path("corpus.jsonl");
@@ -306,11 +310,7 @@ fn a_parquet_file_brings_its_keys() {
         path
     };
     let other = run("upsert", &["--corpus", corpus("k10").to_str().unwrap()]);
-    assert!(
-        text(&other.stderr).contains("at row 9: expected key `k10` (corpus line 10), got `k9`"),
-        "{}",
-        text(&other.stderr)
-    );
+    assert!(text(&other.stderr).contains("row 9: expected key `k10`, of line 10, got `k9`"), "{}", text(&other.stderr));
     let upserted = run("upsert", &["--corpus", corpus("k9").to_str().unwrap()]);
-    assert!(text(&upserted.stdout).contains("10 -> 10 documents"), "{}", text(&upserted.stderr));
+    assert!(text(&upserted.stdout).contains("20 -> 20 documents"), "{}", text(&upserted.stderr));
 }

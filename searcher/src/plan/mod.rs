@@ -89,8 +89,12 @@ impl Plan {
             recall::choose(target, depth, filtered, certificates)
         });
         let wanted = chosen.as_ref().map_or_else(|| or(request.ef, DEFAULT_EF), |chosen| chosen.ef);
-        let approximate = SearchMode::Approximate { ef: wanted.max(depth + TIE_SLACK) };
-        let search = if request.exact { SearchMode::Exact } else { approximate };
+        let ef = wanted.max(depth + TIE_SLACK);
+        let search = match (request.exact, &chosen) {
+            (true, _) => SearchMode::Exact,
+            (false, Some(_)) => SearchMode::Certified { ef },
+            (false, None) => SearchMode::Approximate { ef },
+        };
         Self {
             mode,
             k,
@@ -114,10 +118,7 @@ impl Plan {
 
     /// Beam width, 0 where no graph is searched.
     pub fn ef(&self) -> u32 {
-        match self.dense.map(|params| params.mode) {
-            Some(SearchMode::Approximate { ef }) => ef as u32,
-            Some(SearchMode::Exact) | None => 0,
-        }
+        self.dense.and_then(|params| params.mode.ef()).unwrap_or_default() as u32
     }
 }
 

@@ -1,7 +1,7 @@
 //! Verifies the checksums of a generation's shards once, slowly, in the background: opening reads none of the bulk sections,
 //! and a file may have been damaged by a copy.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use dyad_index::Snapshot;
@@ -11,23 +11,26 @@ use dyad_index::shard::DenseShard;
 const PAUSE: Duration = Duration::from_millis(16);
 
 /// Reads the vectors, codes, links and keys of every shard that no generation before has had read, on a thread of its own.
-/// Damage is logged, and reported by every search of the shard from then on. The thread holds shards and not the generation,
-/// which can be closed meanwhile, and leaves out a shard that nobody else holds any more.
+/// Damage is logged, and reported by every search of the shard from then on. The thread holds one shard at a
+/// time and not the generation, which can be closed meanwhile, and leaves out a shard that nobody else holds any more.
 pub(super) fn check_in_background(snapshot: &Snapshot) {
-    let shards: Vec<Arc<DenseShard>> = snapshot
+    let shards: Vec<Weak<DenseShard>> = snapshot
         .shards()
         .iter()
         .filter(|shard| shard.dense.claim_check())
-        .map(|shard| Arc::clone(&shard.dense))
+        .map(|shard| Arc::downgrade(&shard.dense))
         .collect();
+    if shards.is_empty() {
+        return;
+    }
     let thread = std::thread::Builder::new().name("dyad-checksums".to_owned());
-    if let Err(error) = thread.spawn(move || check(shards, PAUSE)) {
+    if let Err(error) = thread.spawn(move || check(&shards, PAUSE)) {
         tracing::warn!("checksums of the generation are not verified: cannot start a thread: {error}");
     }
 }
 
-fn check(shards: Vec<Arc<DenseShard>>, pause: Duration) {
-    for shard in shards {
+fn check(shards: &[Weak<DenseShard>], pause: Duration) {
+    for shard in shards.iter().filter_map(Weak::upgrade) {
         let is_left = || {
             std::thread::sleep(pause);
             Arc::strong_count(&shard) == 1

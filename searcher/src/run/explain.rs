@@ -2,7 +2,7 @@
 
 use dyad_index::lexical::{Question, Weighed};
 use dyad_index::search::ExactRows as _;
-use dyad_index::snapshot::{DenseParams, SearchMode, Shard, Snapshot};
+use dyad_index::snapshot::{DenseParams, Shard, Snapshot};
 use rayon::prelude::*;
 
 use super::cancellation::Cancellation;
@@ -61,10 +61,8 @@ pub(super) fn explain(
     if let Some((_, json)) = weighed.explain(&own.text, node)? {
         (bm25, bm25_json) = (Some(by_bm25(snapshot, &weighed, (shard, node, key), cancel)?), json);
     }
-    let (depth, ef) = match stage {
-        Some(DenseParams { k, mode: SearchMode::Approximate { ef } }) => (k as u32, ef as u32),
-        Some(DenseParams { mode: SearchMode::Exact, .. }) | None => (0, 0),
-    };
+    let graph = stage.and_then(|DenseParams { k, mode }| Some((k as u32, mode.ef()? as u32)));
+    let (depth, ef) = graph.unwrap_or_default();
     Ok(Explanation { dense_exact, dense_graph, bm25, bm25_json, terms: question.terms().to_vec(), depth, ef })
 }
 

@@ -37,13 +37,13 @@ pub struct Live<'a> {
     pub certificate: &'a Certificate,
 }
 
-/// The scores that hits need to be among the `k` best of all shards, as soon as one of them was searched ("minimum
-/// competitive similarity" in Lucene's search of several segments).
+/// For each question the score from which a hit is among the `k` best of all shards that have been searched ("minimum competitive
+/// similarity" in Lucene's search of several segments).
 #[derive(Debug, Clone, Copy)]
 pub struct MinCompetitive<'a> {
-    /// For each question the score of its k-th hit in the other shard; negative infinity where that had fewer.
+    /// By question; negative infinity where there are fewer than `k` hits so far.
     pub scores: &'a [f32],
-    /// Candidates that score less by more than this lead to no competitive hit.
+    /// Candidates that score less by more than this are taken to lead to no such hit.
     pub margin: f32,
 }
 

@@ -126,7 +126,7 @@ impl DenseShard {
         let queries: Vec<&[f32]> = questions.iter().map(|(_, query, _)| *query).collect();
         let score =
             |others: MinCompetitive<'_>, number| others.scores.get(number).copied().unwrap_or(f32::NEG_INFINITY);
-        // A shard that is too small for a margin is searched whole.
+        // In a shard that is too small for a margin the beam is as wide as always.
         let others = params.min_competitive.filter(|_| params.margin.is_some());
         let scores = others
             .map_or_else(Vec::new, |others| questions.iter().map(|(number, ..)| score(others, *number)).collect());

@@ -6,7 +6,6 @@
 
 mod shard;
 
-use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -20,10 +19,13 @@ use crate::search::{Completeness, Hits, MinCompetitive, NodeSet, Scored};
 
 pub use shard::{DenseParams, SearchMode, Shard};
 
-/// How far below the largest shard's k-th hit the others are searched, in margins of that shard. Measured on 45,000 and 5,000
-/// MiniLM sentences at ef 64: recall@10 is .987 with 1, .991 with 1.25, .993 with 1.5, and .9945 in one shard of all.
+/// A shard is small next to one of this many times as many documents.
+const SMALL: usize = 4;
+/// Small shards are searched as far below the k-th hit of the others as the largest shard's hits fall from rank `k` to rank
+/// `16 k`, or to `2 ef` where that is more. Of 45,000 and 5,000 MiniLM sentences at k 10 and ef 64, recall@10 is .987 where they are
+/// searched to rank 64, .991 to rank 100, .993 to rank 160, and .9945 in one shard of all.
 /// `dyad-bench churn --workload benches/workloads/minilm-100k.toml --engines dyad-index --cycles 2`
-const COMPETITIVE_MARGIN: f32 = 1.5;
+const SMALL_RANKS: (usize, usize) = (16, 2);
 
 /// One generation. Immutable: readers share it and drop it when they are done. As long as it is open, `dyad-indexer gc`
 /// leaves its files where they are.
@@ -35,6 +37,14 @@ pub struct Snapshot {
     statistics: CorpusStatistics,
     fusion: Option<FusionRecord>,
     _lock: ReaderLock,
+}
+
+/// The score of a question's k-th hit in these shards together; negative infinity where there are fewer.
+fn kth_score(found: &[Vec<Hits<Scored>>], number: usize, k: usize) -> f32 {
+    let hits = found.iter().filter_map(|shard| shard.get(number)).flat_map(|found| &found.hits);
+    let mut scores: Vec<f32> = hits.map(|hit| hit.score).collect();
+    scores.sort_unstable_by(|a, b| b.total_cmp(a));
+    k.checked_sub(1).and_then(|last| scores.get(last).copied()).unwrap_or(f32::NEG_INFINITY)
 }
 
 /// A document and its score. Its key is [`Snapshot::key`].
@@ -148,8 +158,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The nearest of all shards for each question: shards in parallel, and in each of them the questions interleaved. Without a
-    /// filter the largest shard is searched first, and the others only as far as they may have better hits.
+    /// The nearest of all shards for each question: shards in parallel, and in each of them the questions interleaved.
     /// `queries` hold finite values of the model's dimension. With `allowed`, as [`Self::allowed`] returns it, only those nodes
     /// can be hits.
     pub fn search_dense(
@@ -165,40 +174,37 @@ impl Snapshot {
             return Err(Error::Mismatch { what: "dimension of the question's vector", expected, got });
         }
         self.check_allowed(allowed)?;
-        let one = |shard: &Shard, at, others| {
-            shard.search_dense(queries, params, allowed.and_then(|all: &[NodeSet]| all.get(at)), others, cancel)
+        let one = |(at, shard): (usize, &Shard), others| {
+            shard.search_dense(queries, params, allowed.and_then(|all| all.get(at)), others, cancel)
         };
-        let first = self.first_searched(params).filter(|_| allowed.is_none());
-        let first = first.map(|(at, shard, margin)| (at, one(shard, at, None), margin));
-        let kth = |found: &Hits<Scored>| match params.k.checked_sub(1).and_then(|last| found.hits.get(last)) {
-            Some(hit) => hit.score,
-            None => f32::NEG_INFINITY,
-        };
-        let scores: Vec<f32> = first.iter().flat_map(|(_, found, _)| found).map(kth).collect();
-        let others = first.as_ref().map(|(.., margin)| MinCompetitive { scores: &scores, margin: *margin });
-        let rest = self.shards.par_iter().enumerate().map(|(at, shard)| match &first {
-            Some((first, ..)) if at == *first => Vec::new(),
-            _ => one(shard, at, others),
-        });
-        let mut by_shard: Vec<_> = rest.collect();
-        if let Some((at, found, _)) = first
-            && let Some(place) = by_shard.get_mut(at)
-        {
-            *place = found;
+        let small = if allowed.is_none() { self.small_shards(params) } else { None };
+        let is_small = |shard: &Shard| small.is_some_and(|(most, _)| shard.len() <= most);
+        let shards = || self.shards.par_iter().enumerate();
+        let large = shards().map(|shard| if is_small(shard.1) { Vec::new() } else { one(shard, None) });
+        let mut found: Vec<Vec<Hits<Scored>>> = large.collect();
+        if let Some((_, margin)) = small {
+            let scores: Vec<f32> = (0..queries.len()).map(|number| kth_score(&found, number, params.k)).collect();
+            let others = Some(MinCompetitive { scores: &scores, margin });
+            let small: Vec<_> = shards().map(|shard| is_small(shard.1).then(|| one(shard, others))).collect();
+            for (place, small) in found.iter_mut().zip(small) {
+                *place = small.unwrap_or_else(|| std::mem::take(place));
+            }
         }
-        let mut by_shard: Vec<_> = by_shard.into_iter().map(Vec::into_iter).collect();
-        let merged = queries.iter().map(|_| self.merge(by_shard.iter_mut().map(Iterator::next), params.k));
+        let mut found: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
+        let merged = queries.iter().map(|_| self.merge(found.iter_mut().map(Iterator::next), params.k));
         Ok(merged.collect())
     }
 
-    /// The shard that is searched before the others, because its hits make their searches shorter: the largest; and the margin
-    /// of [`MinCompetitive`].
-    fn first_searched(&self, params: &DenseParams) -> Option<(usize, &Shard, f32)> {
+    /// The shards with at most that many documents are searched after the others, and no further below their hits than by that
+    /// margin. None where there are no such shards, or each is to be searched as its certificate was measured.
+    fn small_shards(&self, params: &DenseParams) -> Option<(usize, f32)> {
         let SearchMode::Approximate { ef } = params.mode else { return None };
-        let several = self.shards.len() > 1;
-        let (at, shard) = self.shards.iter().enumerate().max_by_key(|(at, shard)| (shard.len(), Reverse(*at)))?;
-        let margin = shard.certificate().margin(params.k, ef.max(params.k)).filter(|_| several)?;
-        Some((at, shard, COMPETITIVE_MARGIN * margin))
+        let largest = self.shards.iter().max_by_key(|shard| shard.len())?;
+        let most = largest.len() / SMALL;
+        let (by_k, by_ef) = SMALL_RANKS;
+        let rank = params.k.saturating_mul(by_k).max(ef.saturating_mul(by_ef));
+        let margin = largest.certificate().margin(params.k, rank).filter(|margin| *margin > 0.0)?;
+        self.shards.iter().any(|shard| shard.len() <= most).then_some((most, margin))
     }
 
     /// The `k` best of all shards by BM25 with statistics of the whole corpus, whatever part of it is allowed. `allowed` as

@@ -20,11 +20,26 @@ use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 pub enum SearchMode {
     /// By the graph.
     Approximate {
+        /// Beam width. Shards that are small next to others are searched only as far as they are likely to have better hits.
+        ef: usize,
+    },
+    /// By the graph, with the recall that the shards' certificates give.
+    Certified {
         /// Beam width in every shard.
         ef: usize,
     },
     /// By comparing with every vector.
     Exact,
+}
+
+impl SearchMode {
+    /// Beam width; none where no graph is searched.
+    pub fn ef(self) -> Option<usize> {
+        match self {
+            Self::Approximate { ef } | Self::Certified { ef } => Some(ef),
+            Self::Exact => None,
+        }
+    }
 }
 
 /// Parameters of a dense search.
@@ -171,7 +186,7 @@ impl Shard {
             SearchMode::Exact => {
                 self.dense.search_exact_batch(queries, params.k, allowed.or(self.live()), cancel, found);
             }
-            SearchMode::Approximate { ef } => {
+            SearchMode::Approximate { ef } | SearchMode::Certified { ef } => {
                 let live = self.deletions.as_deref();
                 let live = live.map(|deletions| Live { nodes: &deletions.live, certificate: &deletions.certificate });
                 let params = SearchParams { allowed, live, min_competitive, cancel, ..SearchParams::new(params.k, ef) };
