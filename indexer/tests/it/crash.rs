@@ -201,16 +201,16 @@ fn a_disk_that_fails_is_an_error_and_leaves_the_index_as_it_was_or_as_it_becomes
     });
 }
 
-/// Each file can have only so many blocks of 512 bytes: the write that crosses the limit is short, the next one fails.
+/// Limits the size of every file, in blocks of 512 bytes: the write that crosses the limit is short, the next one fails.
 const SMALL_FILES: &str = r#"trap '' XFSZ; ulimit -f "$2"; shift 2; exec "$@""#;
-/// The index is moved to a disk that has only so many pages free.
+/// Moves the index to a disk on which that number of pages is free.
 const SMALL_DISK: &str = r#"
     dir=$1 pages=$2; shift 2; set -e
     mv "$dir/index" "$dir/before"; mkdir "$dir/index"; mount -t tmpfs none "$dir/index"; cp -a "$dir/before/." "$dir/index"
     used=$(df -k "$dir/index" | awk 'NR == 2 { print $3 }'); mount -o "remount,size=$((used + 4 * pages))k" "$dir/index"
     code=0; "$@" || code=$?
     cp -a "$dir/index" "$dir/after"; umount "$dir/index"; rmdir "$dir/index"; mv "$dir/after" "$dir/index"; exit "$code""#;
-/// The index is on a disk that cannot be written, the first time.
+/// Makes the index's disk read-only, the first time.
 const READ_ONLY: &str = r#"
     if [ "$2" = 0 ]; then mount --bind "$1/index" "$1/index"; mount -o remount,bind,ro "$1/index"; fi; shift 2; exec "$@""#;
 

@@ -22,8 +22,8 @@ pub use shard::{DenseParams, SearchMode, Shard};
 /// A shard is small next to one of this many times as many documents.
 const SMALL: usize = 4;
 /// Small shards are searched as far below the k-th hit of the others as the largest shard's hits fall from rank `k` to rank
-/// `16 k`, or to `2 ef` where that is more. Of 45,000 and 5,000 MiniLM sentences at k 10 and ef 64, recall@10 is .987 where they are
-/// searched to rank 64, .991 to rank 100, .993 to rank 160, and .9945 in one shard of all.
+/// `16 k`, or to `2 ef` where that is more. Of 45,000 and 5,000 MiniLM sentences at k 10 and ef 64, recall@10 is .987 with the fall to
+/// rank 64, .991 with 1.25 times that fall, .993 with 1.5 times (about rank 160), and .9945 in one shard of all.
 /// `dyad-bench churn --workload benches/workloads/minilm-100k.toml --engines dyad-index --cycles 2`
 const SMALL_RANKS: (usize, usize) = (16, 2);
 
