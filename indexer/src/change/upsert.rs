@@ -120,7 +120,7 @@ pub fn upsert(
     if !keys.is_empty() && !config.dry_run {
         let shard = ShardBuilder { model: &model, builder: builder.get(), params: &params, row_type, gate, control };
         let spooled = spool.close()?;
-        built.push(threads.install(|| shard.build(spooled, ""))?);
+        built.push(threads.install(|| shard.build(spooled, None, ""))?);
     }
     let refuse = matches!(config.operation, Operation::Append { .. });
     let prepare = |base: &Snapshot| {

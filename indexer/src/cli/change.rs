@@ -73,7 +73,7 @@ pub(super) struct MergeArguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// Merge all shards, and not only those that need it: more than a fifth deleted, more than eight of about one
+    /// Merge all shards, and not only those that need it: more than a tenth deleted, more than eight of about one
     /// size, or more than two of about one size next to larger ones; and those that are much smaller than one of these
     #[arg(long)]
     all: bool,
@@ -89,6 +89,9 @@ struct RewriteArguments {
     /// Most documents of a new shard
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     max_documents: u64,
+    /// Build every graph from nothing, and not from that of the largest shard merged: takes two to three times as long
+    #[arg(long)]
+    rebuild: bool,
     /// Threads; one per core by default
     #[arg(long)]
     threads: Option<usize>,
@@ -145,6 +148,7 @@ impl RewriteArguments {
         Ok(MergeConfig {
             index: index.to_owned(),
             all,
+            rebuild: self.rebuild,
             max_documents: self.max_documents,
             threads: documents::threads(self.threads)?,
             dry_run,

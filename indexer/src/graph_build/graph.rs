@@ -4,6 +4,7 @@ use dyad_index::Graph;
 use dyad_index::quant::Codes;
 use dyad_index::search::VectorRows;
 
+use super::initial::InitialGraph;
 use crate::control::JobControl;
 use crate::error::Error;
 
@@ -56,6 +57,8 @@ pub struct BuildInput<'a> {
     pub rows: &'a dyn VectorRows,
     /// Codes of the same rows.
     pub codes: &'a Codes,
+    /// A graph over the first rows, from which a builder that can starts.
+    pub initial: Option<&'a InitialGraph<'a>>,
 }
 
 impl std::fmt::Debug for BuildInput<'_> {

@@ -5,6 +5,7 @@
 //! | `pipeline.rs` | all steps in their order |
 //! | `graph.rs` | the `GraphBuilder` trait and its parameters |
 //! | `choice.rs` | the builders by name |
+//! | `initial.rs` | the graph of an existing shard, from which a build starts |
 //! | `native/` | our own builder |
 //! | `hnsw_rs.rs` | the `hnsw_rs` crate as a builder |
 //! | `encode.rs` | rows -> codes |
@@ -28,6 +29,7 @@ pub mod encode;
 pub mod freeze;
 pub mod graph;
 pub mod hnsw_rs;
+pub mod initial;
 pub mod native;
 pub mod order;
 pub mod pipeline;
@@ -43,6 +45,7 @@ pub use certify_live::certify_live;
 pub use choice::Builder;
 pub use freeze::freeze;
 pub use graph::{BuildInput, BuildParams, GraphBuilder};
+pub use initial::InitialGraph;
 pub use pipeline::{BuiltGraph, GraphBuild};
 pub use questions::Questions;
 pub use recall_gate::{RecallGate, RecallTarget};

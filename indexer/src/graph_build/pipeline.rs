@@ -8,6 +8,7 @@ use dyad_index::{Arranged, Certificate, GroundTruth, Metric};
 use super::certify::{self, Certified, certify};
 use super::encode::encode;
 use super::graph::{BuildInput, BuildParams, GraphBuilder};
+use super::initial::InitialGraph;
 use super::recall_gate::RecallGate;
 use super::repair::{self, repair};
 use crate::control::{JobControl, Unit};
@@ -26,6 +27,8 @@ pub struct GraphBuild<'a> {
     pub builder: &'a dyn GraphBuilder,
     /// Parameters of the graph.
     pub params: &'a BuildParams,
+    /// A graph over the first rows, from which a builder that can starts.
+    pub initial: Option<&'a InitialGraph<'a>>,
     /// How the graph is measured, and the recall that it must reach.
     pub gate: RecallGate<'a>,
     /// Progress and cancellation.
@@ -56,8 +59,22 @@ pub struct BuiltGraph {
 
 impl GraphBuild<'_> {
     /// Builds them, on the current rayon pool and the builder's own threads.
+    ///
+    /// A graph that started from another and does not reach the gate's recall is built again from nothing.
     pub fn run(&self) -> Result<BuiltGraph, Error> {
-        let arranged = self.arrange()?;
+        match self.run_from(self.initial) {
+            Err(Error::BelowTarget { recall, target, ef, .. }) if self.initial.is_some() => {
+                self.control.progress.warn(&format!(
+                    "recall@10 of {recall:.4} at ef {ef}, with {target} asked for: the graph is built again from nothing"
+                ));
+                self.run_from(None)
+            }
+            done => done,
+        }
+    }
+
+    fn run_from(&self, initial: Option<&InitialGraph<'_>>) -> Result<BuiltGraph, Error> {
+        let arranged = self.arrange(initial)?;
         let searches = certify::searches(self.rows.len(), &self.gate);
         self.step("certificate", Unit::Searches, Some(searches), || self.certify(arranged))
     }
@@ -70,11 +87,11 @@ impl GraphBuild<'_> {
     }
 
     /// Graph and codes, not yet certified, and what the repair did.
-    fn arrange(&self) -> Result<(Arranged, repair::Repaired), Error> {
+    fn arrange(&self, initial: Option<&InitialGraph<'_>>) -> Result<(Arranged, repair::Repaired), Error> {
         let n = self.rows.len() as u64;
         let codec = Codec::fit(self.rows, self.metric, self.params.seed);
         let codes = self.step("codes", Unit::Documents, Some(n), || encode(self.rows, codec, self.control))?;
-        let input = BuildInput { rows: self.rows, codes: &codes };
+        let input = BuildInput { rows: self.rows, codes: &codes, initial };
         let graph =
             self.step("graph", Unit::Documents, Some(n), || self.builder.build(&input, self.params, self.control))?;
         let repaired = self.step("repair", Unit::Nodes, Some(repair::steps(&graph)), || {

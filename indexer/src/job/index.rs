@@ -131,7 +131,7 @@ pub fn build_index(
     let mut built = Vec::with_capacity(count);
     for (number, shard) in spooled.into_iter().enumerate() {
         let label = if count == 1 { String::new() } else { format!("{}/{count}", number + 1) };
-        built.push(pool.install(|| builder.build(shard, &label))?);
+        built.push(pool.install(|| builder.build(shard, None, &label))?);
     }
     let indexed = built.iter().map(|shard| shard.documents).sum();
     let rejected = corpus.rejected();

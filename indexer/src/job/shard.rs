@@ -13,7 +13,7 @@ use super::spool::Spooled;
 use crate::TOOL;
 use crate::control::JobControl;
 use crate::error::Error;
-use crate::graph_build::{BuildParams, BuiltGraph, GraphBuild, GraphBuilder, RecallGate};
+use crate::graph_build::{BuildParams, BuiltGraph, GraphBuild, GraphBuilder, InitialGraph, RecallGate};
 use crate::publish::CompleteShard;
 
 /// Builds shards; holds what they have in common.
@@ -27,8 +27,13 @@ pub(crate) struct ShardBuilder<'a> {
 }
 
 impl ShardBuilder<'_> {
-    /// Builds the graph and writes the shard; `label` names it in progress.
-    pub(crate) fn build(&self, spooled: Spooled, label: &str) -> Result<CompleteShard, Error> {
+    /// Builds the graph, from `initial` where there is one, and writes the shard; `label` names it in progress.
+    pub(crate) fn build(
+        &self,
+        spooled: Spooled,
+        initial: Option<&InitialGraph<'_>>,
+        label: &str,
+    ) -> Result<CompleteShard, Error> {
         let values = section::as_slice(&spooled.rows, "rows").map_err(|fault| dyad_index::Error::Mismatch {
             what: "spooled rows",
             expected: fault.expected,
@@ -43,6 +48,7 @@ impl ShardBuilder<'_> {
             row_type: self.row_type,
             builder: self.builder,
             params: self.params,
+            initial,
             gate: self.gate,
             control: self.control,
             label,

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use dyad_index::shard::DenseShard;
 use dyad_index::verify::verify_current as verify;
+use dyad_indexer::change::merge;
+use dyad_indexer::control::JobControl;
 use dyad_indexer::inspect::inspect;
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, document};
 
 fn dense_files(fixture: &Fixture) -> Vec<PathBuf> {
     fixture.files().into_keys().filter(|path| path.ends_with("dense.dyad")).collect()
@@ -47,6 +49,23 @@ fn a_flipped_byte_in_each_section_is_named() {
     assert_named(&problems(&fixture), &["header"]);
     fs_err::write(&path, original).unwrap();
     assert_eq!(problems(&fixture), [""; 0]);
+}
+
+#[test]
+fn a_damaged_shard_is_not_merged() {
+    let fixture = Fixture::new(120);
+    fixture.build().unwrap();
+    fixture.delete(&[document(3).key]).unwrap();
+    let path = dense_files(&fixture).remove(0);
+    let sections = DenseShard::open(&path).unwrap().header().sections.clone();
+    for section in sections.iter().filter(|section| section.len > 2_048) {
+        let original = change(&path, |bytes| bytes[(section.offset + section.len / 2) as usize] ^= 0x40);
+        let refused = merge(&fixture.merge_config(true), JobControl::silent()).unwrap_err().to_string();
+        assert!(refused.contains(section.kind.name()) && refused.contains("damaged"), "{refused}");
+        fs_err::write(&path, original).unwrap();
+    }
+    assert_eq!(inspect(&fixture.index()).unwrap().generation, 2, "nothing was published");
+    merge(&fixture.merge_config(true), JobControl::silent()).unwrap();
 }
 
 #[test]

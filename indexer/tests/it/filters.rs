@@ -46,6 +46,7 @@ fn built(values: &[f32], dim: usize, params: &BuildParams) -> (tempfile::TempDir
         row_type: RowType::F32,
         builder: &Native,
         params,
+        initial: None,
         gate: RecallGate::default(),
         control: JobControl::silent(),
         label: "",

@@ -199,7 +199,7 @@ impl Fixture {
 
     pub(crate) fn merge_config(&self, all: bool) -> MergeConfig {
         let (dry_run, free_space) = (false, boundless);
-        MergeConfig { index: self.index(), all, max_documents: 10_000, threads: 1, dry_run, free_space }
+        MergeConfig { index: self.index(), all, rebuild: false, max_documents: 10_000, threads: 1, dry_run, free_space }
     }
 
     /// Directories of builds, running or killed.

@@ -43,6 +43,7 @@ impl Engine for Dyad {
             row_type: RowType::F16,
             builder: &builder,
             params: &params,
+            initial: None,
             gate: RecallGate::default(),
             control: JobControl::silent(),
             label: "",

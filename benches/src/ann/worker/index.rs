@@ -117,7 +117,8 @@ impl Opening for OpenIndex {
 
     fn merge(&mut self, all: bool, threads: usize) -> anyhow::Result<()> {
         let (max_documents, dry_run, free_space) = (u64::MAX, false, boundless as _);
-        let config = MergeConfig { index: self.index.clone(), all, max_documents, threads, dry_run, free_space };
+        let config =
+            MergeConfig { index: self.index.clone(), all, rebuild: false, max_documents, threads, dry_run, free_space };
         merge(&config, JobControl::silent())?;
         self.reopen()
     }

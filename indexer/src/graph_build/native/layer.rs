@@ -12,11 +12,14 @@ use super::lists::{Lists, Members};
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::graph_build::graph::BuildParams;
+use crate::graph_build::initial::InitialGraph;
 
 /// Nodes whose insertions are interleaved on one thread.
 pub(super) const INTERLEAVED: usize = 8;
 /// Nodes that one thread inserts one by one before others join: parallel insertion into a tiny graph leaves orphans.
 const SERIAL_START: usize = 1_024;
+/// Nodes of the initial graph between two checks for cancellation.
+const BLOCK: usize = 1_024;
 
 /// The finished layers above the one being built, highest first, and the entry point.
 #[derive(Clone, Copy)]
@@ -51,7 +54,11 @@ impl UpperLayers<'_> {
 /// The build of one layer.
 pub(super) struct LayerBuild<'a> {
     pub(super) codes: CodesView<'a>,
+    /// The graph that the layer starts from, where that has a node on it.
+    pub(super) initial: Option<&'a InitialGraph<'a>>,
     pub(super) upper: UpperLayers<'a>,
+    /// Number of the layer.
+    pub(super) number: usize,
     pub(super) params: &'a BuildParams,
     pub(super) control: JobControl<'a>,
 }
@@ -65,24 +72,23 @@ struct Scratch {
 }
 
 impl LayerBuild<'_> {
-    /// Builds the layer of `members`, of which the first `above` are members of the layer above too.
-    pub(super) fn build(&self, members: &[u32], above: usize, cap: usize, lowest: bool) -> Result<Layer, Error> {
-        let places = if lowest {
-            Members::All
-        } else {
-            let mut sorted = members.to_vec();
-            sorted.sort_unstable();
-            Members::Some(sorted)
-        };
-        // Capacity for half as many links again: see the header of `native`.
-        let lists = Lists::new(places, members.len(), cap + cap / 2);
-        let (first, rest) = members.split_at(above.max(1).min(members.len()));
-        // Nodes of the layer above find themselves there, and start at the entry point instead.
-        self.insert(first, &lists, cap, lowest, |_, _| self.upper.entry)?;
-        let start = |_: u32, prepared: &Prepared| self.upper.start(&self.codes, prepared);
-        self.insert(rest, &lists, cap, lowest, start)?;
-        let mut nodes = members.to_vec();
+    /// Builds the layer of the initial graph's members and of `new`, of which the first `above` are members of the layer
+    /// above too.
+    pub(super) fn build(&self, new: &[u32], above: usize) -> Result<Layer, Error> {
+        let cap = self.params.cap(self.number);
+        let known = self.initial.map_or_else(Vec::new, |initial| initial.members(self.number));
+        let mut nodes = [known.as_slice(), new].concat();
         nodes.sort_unstable();
+        let places = if self.number == 0 { Members::All } else { Members::Some(nodes.clone()) };
+        // Capacity for half as many links again: see the header of `native`.
+        let lists = Lists::new(places, nodes.len(), cap + cap / 2);
+        self.adopt(&known, &lists)?;
+        // Nodes of the layer above find themselves there, and start at the entry point instead: at one that has links.
+        let entry = self.initial.map_or(self.upper.entry, InitialGraph::entry);
+        let (first, rest) = new.split_at(above.max(usize::from(known.is_empty())).min(new.len()));
+        self.insert(first, &lists, known.len(), |_, _| entry)?;
+        let start = |_: u32, prepared: &Prepared| self.upper.start(&self.codes, prepared);
+        self.insert(rest, &lists, known.len(), start)?;
         let pruned: Vec<Vec<u32>> = nodes
             .par_iter()
             .map_init(Prepared::default, |prepared, node| {
@@ -98,19 +104,39 @@ impl LayerBuild<'_> {
         Ok(Layer::from_lists(nodes, &pruned))
     }
 
+    /// Fills the lists of the initial graph's members.
+    fn adopt(&self, known: &[u32], lists: &Lists) -> Result<(), Error> {
+        let (Some(initial), cap) = (self.initial, self.params.cap(self.number)) else { return Ok(()) };
+        known.par_chunks(BLOCK).try_for_each_init(Prepared::default, |prepared, block| {
+            for node in block {
+                let candidates = initial.candidates(self.number, *node);
+                self.codes.prepare_exact(*node, prepared);
+                let scored =
+                    candidates.iter().map(|node| Scored { node: *node, score: self.codes.score(prepared, *node) });
+                let mut links: Vec<Scored> = scored.collect();
+                links.sort_unstable_by(|a, b| b.cmp(a));
+                if links.len() > cap {
+                    links = diverse(&self.codes, &links, cap, true, prepared);
+                }
+                lists.add(*node, &links, |all| all);
+            }
+            self.advance(block.len())
+        })
+    }
+
+    /// Inserts nodes into a layer that holds `known` already.
     fn insert(
         &self,
         nodes: &[u32],
         lists: &Lists,
-        cap: usize,
-        lowest: bool,
+        known: usize,
         start: impl Fn(u32, &Prepared) -> u32 + Sync,
     ) -> Result<(), Error> {
-        let serial = SERIAL_START.min(nodes.len());
+        let serial = SERIAL_START.saturating_sub(known).min(nodes.len());
         let mut scratch = Scratch::default();
         for node in nodes.iter().take(serial) {
-            self.insert_batch(std::slice::from_ref(node), lists, cap, &start, &mut scratch);
-            self.advance(1, lowest)?;
+            self.insert_batch(std::slice::from_ref(node), lists, &start, &mut scratch);
+            self.advance(1)?;
         }
         let next = AtomicUsize::new(serial);
         let work = |_: usize| -> Result<(), Error> {
@@ -121,15 +147,15 @@ impl LayerBuild<'_> {
                 if batch.is_empty() {
                     return Ok(());
                 }
-                self.insert_batch(batch, lists, cap, &start, &mut scratch);
-                self.advance(batch.len(), lowest)?;
+                self.insert_batch(batch, lists, &start, &mut scratch);
+                self.advance(batch.len())?;
             }
         };
         (0..self.params.threads).into_par_iter().with_max_len(1).try_for_each(work)
     }
 
-    fn advance(&self, nodes: usize, lowest: bool) -> Result<(), Error> {
-        if lowest {
+    fn advance(&self, nodes: usize) -> Result<(), Error> {
+        if self.number == 0 {
             self.control.progress.advance(nodes as u64);
         }
         self.control.check()
@@ -139,10 +165,10 @@ impl LayerBuild<'_> {
         &self,
         nodes: &[u32],
         lists: &Lists,
-        cap: usize,
         start: &impl Fn(u32, &Prepared) -> u32,
         scratch: &mut Scratch,
     ) {
+        let cap = self.params.cap(self.number);
         let search = NeighbourSearch { codes: self.codes, links: lists };
         let Scratch { search: memory, prepared, found } = scratch;
         found.clear();

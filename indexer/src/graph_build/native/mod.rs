@@ -13,6 +13,7 @@
 //! * Layers are built from the highest down, each complete before the next begins, so that every search of a layer starts
 //!   from a finished one above.
 //! * Each thread inserts several nodes at once; their searches are interleaved, as those for a batch of questions are.
+//! * A build may start from the graph of an existing shard ([`super::initial`]): only what that does not hold is inserted.
 //! * Lists have capacity for half as many links again, and are pruned to their cap when they are full: pruning at every
 //!   link would cost as much as the search. At the end every list is pruned to its cap.
 
@@ -62,20 +63,30 @@ impl GraphBuilder for Native {
 
 fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) -> Result<Graph, Error> {
     let n = input.codes.view().len();
+    let (known, kept) = input.initial.map_or((0, 0), |initial| (initial.len(), initial.top()));
     let levels = levels(n, params);
-    let top = levels.iter().copied().max().unwrap_or(0);
+    let level = |node: u32| levels.get(node as usize).copied().unwrap_or(0);
     // Members of higher layers first; the order among equals is seeded.
-    let mut order = order::shuffled(n, params.seed);
-    order.sort_by_key(|node| std::cmp::Reverse(levels.get(*node as usize).copied().unwrap_or(0)));
-    let entry = order.first().copied().unwrap_or(0);
+    let mut order = order::shuffled(n.saturating_sub(known), params.seed);
+    for node in &mut order {
+        *node += known as u32;
+    }
+    order.sort_by_key(|node| std::cmp::Reverse(level(*node)));
+    let first = order.first().copied();
+    let top = first.map_or(kept, |node| level(node).max(kept));
+    let entry = match (input.initial, first) {
+        (Some(initial), _) if top == kept => initial.entry(),
+        (_, first) => first.unwrap_or(0),
+    };
     let mut layers: Vec<Layer> = Vec::with_capacity(usize::from(top) + 1);
     for number in (0..=top).rev() {
-        let above = order.partition_point(|node| levels.get(*node as usize).is_some_and(|level| *level > number));
-        let count = order.partition_point(|node| levels.get(*node as usize).is_some_and(|level| *level >= number));
+        let above = order.partition_point(|node| level(*node) > number);
+        let count = order.partition_point(|node| level(*node) >= number);
+        let initial = input.initial.filter(|initial| number <= initial.top());
         let upper = UpperLayers { layers: &layers, entry };
-        let layer = LayerBuild { codes: input.codes.view(), upper, params, control };
-        let members = order.get(..count).unwrap_or(&[]);
-        layers.push(layer.build(members, above, params.cap(usize::from(number)), number == 0)?);
+        let layer =
+            LayerBuild { codes: input.codes.view(), initial, upper, number: usize::from(number), params, control };
+        layers.push(layer.build(order.get(..count).unwrap_or(&[]), above)?);
     }
     layers.reverse();
     Ok(Graph { entry, layers })

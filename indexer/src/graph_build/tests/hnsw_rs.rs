@@ -21,7 +21,7 @@ fn params(threads: usize) -> BuildParams {
 
 fn build(rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
     let codes = Codes::encode(rows, Codec::fit(rows, Metric::Cosine, 0));
-    let graph = HnswRs.build(&BuildInput { rows, codes: &codes }, params, JobControl::silent()).unwrap();
+    let graph = HnswRs.build(&BuildInput { rows, codes: &codes, initial: None }, params, JobControl::silent()).unwrap();
     repair(graph, rows, Metric::Cosine, params, JobControl::silent()).unwrap()
 }
 
@@ -90,7 +90,7 @@ fn recall_is_no_worse_than_the_crates_own_on_real_embeddings() {
 fn int8_scores_cost_next_to_no_recall() {
     let rows = Rows::clustered(4_000, 32, 60, 0.6, 3);
     let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
-    let input = BuildInput { rows: &rows, codes: &codes };
+    let input = BuildInput { rows: &rows, codes: &codes, initial: None };
     let recall = |builder: &dyn GraphBuilder| {
         let graph = builder.build(&input, &params(1), JobControl::silent()).unwrap();
         let repaired = repair(graph, &rows, Metric::Cosine, &params(1), JobControl::silent()).unwrap();
@@ -113,8 +113,9 @@ fn other_metrics_are_refused_by_name() {
     let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::L2, 0));
     let builders: [&dyn GraphBuilder; 2] = [&HnswRs, &HnswRsInt8];
     for builder in builders {
-        let refused =
-            builder.build(&BuildInput { rows: &rows, codes: &codes }, &params(1), JobControl::silent()).unwrap_err();
+        let refused = builder
+            .build(&BuildInput { rows: &rows, codes: &codes, initial: None }, &params(1), JobControl::silent())
+            .unwrap_err();
         assert!(refused.to_string().contains(&format!("`{}`", builder.name())), "{refused}");
     }
 }
@@ -153,7 +154,7 @@ fn bad_input_and_cancelling_are_errors() {
     let run = |params: BuildParams, cancel: bool, n: usize| {
         let rows = rows.first(n);
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
-        let input = BuildInput { rows: &rows, codes: &codes };
+        let input = BuildInput { rows: &rows, codes: &codes, initial: None };
         let stop = if cancel { cancelled() } else { Cancellation::new() };
         HnswRs.build(&input, &params, JobControl { cancel: &stop, ..JobControl::silent() }).unwrap_err()
     };

@@ -6,6 +6,7 @@
 //! | `freeze.rs` | derived layers against their definition |
 //! | `repair.rs` | hard graphs: unreachable components, duplicates, full nodes |
 //! | `hnsw_rs.rs` | recall against the crate's own search, reachability, reproducibility |
+//! | `initial.rs` | builds that start from an existing graph |
 //! | `native.rs` | recall against the exact scan, hard sets, cancelling, both metrics |
 //! | `real.rs` | real text embeddings |
 
@@ -13,6 +14,7 @@ use dyad_command::Cancellation;
 
 mod freeze;
 mod hnsw_rs;
+mod initial;
 mod native;
 mod real;
 mod repair;

@@ -25,7 +25,7 @@ fn params(threads: usize) -> BuildParams {
 
 fn build(rows: &dyn VectorRows, metric: Metric, params: &BuildParams) -> Repaired {
     let codes = Codes::encode(rows, Codec::fit(rows, metric, 0));
-    let graph = Native.build(&BuildInput { rows, codes: &codes }, params, JobControl::silent()).unwrap();
+    let graph = Native.build(&BuildInput { rows, codes: &codes, initial: None }, params, JobControl::silent()).unwrap();
     graph.validate(rows.len()).unwrap();
     repair(graph, rows, metric, params, JobControl::silent()).unwrap()
 }
@@ -37,8 +37,18 @@ fn make(
     gate: RecallGate<'_>,
 ) -> Result<BuiltGraph, Error> {
     let row_type = RowType::F32;
-    GraphBuild { rows, metric, row_type, builder: &Native, params, gate, control: JobControl::silent(), label: "" }
-        .run()
+    GraphBuild {
+        rows,
+        metric,
+        row_type,
+        builder: &Native,
+        params,
+        initial: None,
+        gate,
+        control: JobControl::silent(),
+        label: "",
+    }
+    .run()
 }
 
 fn recall(made: &BuiltGraph, ef: usize) -> f64 {
@@ -149,7 +159,7 @@ fn cancelling_ends_it_soon() {
     for (at, threads) in [(1, 1), (500, 2), (2_000, 1), (2_000, 2)] {
         let progress = CancelAt { rows: at, seen: AtomicU64::new(0), cancel: Cancellation::new() };
         let control = JobControl { progress: &progress, cancel: &progress.cancel };
-        let result = Native.build(&BuildInput { rows: &rows, codes: &codes }, &params(threads), control);
+        let result = Native.build(&BuildInput { rows: &rows, codes: &codes, initial: None }, &params(threads), control);
         assert!(matches!(result, Err(Error::Cancelled)), "{at}, {threads} threads");
         let seen = progress.seen.into_inner();
         assert!(seen < at + 100, "{seen} rows were inserted before the build looked");
@@ -162,7 +172,9 @@ fn bad_input_is_an_error() {
     let run = |params: BuildParams, n: usize| {
         let rows = rows.first(n);
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
-        Native.build(&BuildInput { rows: &rows, codes: &codes }, &params, JobControl::silent()).unwrap_err()
+        Native
+            .build(&BuildInput { rows: &rows, codes: &codes, initial: None }, &params, JobControl::silent())
+            .unwrap_err()
     };
     assert!(matches!(run(BuildParams { m: 300, ..params(1) }, 10), Error::Parameter { name: "m", .. }));
     assert!(matches!(run(params(1), 0), Error::NoVectors));
