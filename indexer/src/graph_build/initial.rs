@@ -90,6 +90,12 @@ impl<'a> InitialGraph<'a> {
         nodes
     }
 
+    /// The live links of `node` on `layer`.
+    pub fn links(&self, layer: usize, node: u32) -> Vec<u32> {
+        let row = self.slots.get(node as usize).map_or_else(Vec::new, |slot| self.row(layer, *slot));
+        row.into_iter().filter_map(|slot| self.live(slot)).collect()
+    }
+
     fn live(&self, slot: u32) -> Option<u32> {
         self.nodes.get(slot as usize).copied().filter(|node| *node != DELETED)
     }

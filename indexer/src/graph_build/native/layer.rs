@@ -104,7 +104,7 @@ impl LayerBuild<'_> {
         Ok(Layer::from_lists(nodes, &pruned))
     }
 
-    /// Fills the lists of the initial graph's members.
+    /// Fills the lists of the initial graph's members. New links go in both directions, as those of an insertion do.
     fn adopt(&self, known: &[u32], lists: &Lists) -> Result<(), Error> {
         let (Some(initial), cap) = (self.initial, self.params.cap(self.number)) else { return Ok(()) };
         known.par_chunks(BLOCK).try_for_each_init(Prepared::default, |prepared, block| {
@@ -118,7 +118,12 @@ impl LayerBuild<'_> {
                 if links.len() > cap {
                     links = diverse(&self.codes, &links, cap, true, prepared);
                 }
-                lists.add(*node, &links, |all| all);
+                let mut prune = |links: Vec<Scored>| diverse(&self.codes, &links, cap, false, prepared);
+                lists.add(*node, &links, &mut prune);
+                let known = initial.links(self.number, *node);
+                for link in links.iter().filter(|link| !known.contains(&link.node)) {
+                    lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut prune);
+                }
             }
             self.advance(block.len())
         })
