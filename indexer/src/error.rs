@@ -298,6 +298,11 @@ pub enum Error {
         /// All nodes.
         vectors: u64,
     },
+    /// A change that panicked in a service, which goes on.
+    #[error(
+        "the change ended by a defect of this program, whose log says where; the index is unchanged. Please report it"
+    )]
+    Panicked,
     /// A directory that is not an index.
     #[error("`{}` contains `{found}`: it is not an index. Name another directory with `--index`", dir.display())]
     NotAnIndex {

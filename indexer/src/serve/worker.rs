@@ -1,6 +1,7 @@
 //! The thread that makes the changes, one after another: what a change costs is CPU time, and two at once would only prepare their
 //! publications twice.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
@@ -91,7 +92,7 @@ impl Changes {
 fn run(config: &ChangesConfig, jobs: &Receiver<Job>) {
     while let Ok(Job { wanted, cancel, reply }) = jobs.recv() {
         let control = JobControl { progress: &Silent, cancel: &cancel };
-        let made = if cancel.is_cancelled() { Err(Error::Cancelled) } else { make(config, wanted, control) };
+        let made = if cancel.is_cancelled() { Err(Error::Cancelled) } else { caught(|| make(config, wanted, control)) };
         match &made {
             Ok(Outcome { manifest: Some(manifest), change, .. }) => {
                 tracing::info!(generation = manifest.generation, ?change, "published");
@@ -102,6 +103,11 @@ fn run(config: &ChangesConfig, jobs: &Receiver<Job>) {
         // The client may have gone.
         let _ = reply.send(made);
     }
+}
+
+/// A change that panics has published nothing, and must not end the thread: the changes after it would wait for ever.
+fn caught<T>(change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(change)).unwrap_or(Err(Error::Panicked))
 }
 
 fn make(config: &ChangesConfig, wanted: Wanted, control: JobControl<'_>) -> Result<Outcome, Error> {
@@ -124,5 +130,17 @@ fn make(config: &ChangesConfig, wanted: Wanted, control: JobControl<'_>) -> Resu
                 control,
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_panics_is_an_error() {
+        assert!(matches!(caught(|| Ok::<_, Error>(vec![0; 3].swap_remove(3))), Err(Error::Panicked)));
+        assert!(matches!(caught(|| Ok(3)), Ok(3)));
+        assert!(matches!(caught(|| Err::<(), _>(Error::Contended)), Err(Error::Contended)));
     }
 }
