@@ -300,7 +300,7 @@ pub enum Error {
     },
     /// A change that panicked in a service, which goes on.
     #[error(
-        "the change ended by a defect of this program, whose log says where; the index is unchanged. Please report it"
+        "the change failed because of a bug in dyad-indexer; its standard error says where. Check the current generation before you send it again"
     )]
     Panicked,
     /// A directory that is not an index.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use dyad_files::crc32c_of_file_until;
 use dyad_files::space::{FreeSpace, check_space};
+use dyad_index::Snapshot;
 use dyad_index::lexical::TextDocument;
-use dyad_index::manifest::{Change, MetadataEntry, ShardEntry};
+use dyad_index::manifest::{Change, METADATA_DIR, MetadataEntry, SHARDS_DIR, ShardEntry};
 use dyad_index::search::VectorRows;
 use dyad_index::snapshot::Shard;
-use dyad_index::{BuildRecord, Snapshot};
 
 use super::deletions::delete_nodes;
 use super::metadata::write;
@@ -21,11 +22,11 @@ use crate::job::{ShardBuilder, Spool, Workspace, thread_pool};
 use crate::plan::Plan;
 use crate::publish::{CompleteShard, CompleteUpdates, Draft, DraftShard, ShardFiles};
 
-/// Share of deleted documents from which a shard is merged.
+/// Share of deleted documents above which a shard is merged.
 const DELETED_SHARE: f64 = 0.1;
-/// Share of deleted documents up to which a build starts from a shard's graph. After that recall@10 at ef 64 loses .001 to .003
-/// (a third of 50,000 MiniLM vectors replaced; a tenth four times over: nothing).
-const INITIAL_DELETED_SHARE: f64 = 0.2;
+/// What to do about a damaged file.
+const DAMAGED: &str =
+    "The file is damaged: write an intact copy under another name and `mv` it there, or build the index again";
 /// A tier's factor in documents.
 const TIER: u64 = 8;
 /// Shards of the largest tier above which they are merged.
@@ -140,6 +141,9 @@ pub(super) fn rewrite(
     let workspace = if config.dry_run { None } else { Some(Workspace::create(&config.index)?) };
     let threads = thread_pool(config.threads)?;
     if let Some(workspace) = &workspace {
+        for entry in groups.iter().flatten().filter_map(|at| base.manifest().shards.get(*at)) {
+            check_sums(&config.index, entry, control)?;
+        }
         for number in 0..groups.len() {
             let work = || rewrite_group(config, &base, (groups, number), without, workspace.path(), control);
             rewritten.push(threads.install(work)?);
@@ -191,7 +195,6 @@ fn rewrite_group(
     let mut row = Vec::new();
     control.progress.begin(format!("read {label}").trim_end(), Unit::Documents, Some(live));
     for (entry, shard) in &members {
-        check_sums(shard, control)?;
         let rows = shard.dense.rows();
         for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
             control.check()?;
@@ -224,7 +227,7 @@ fn rewrite_group(
     let questions = held_out(members.iter().map(|(_, shard)| *shard))?;
     let questions = questions.as_ref().map(|questions| questions as &dyn VectorRows);
     let gate = RecallGate { questions, target };
-    let largest = members.first().filter(|_| !config.rebuild);
+    let largest = members.first().filter(|_| !config.rebuild && builder.get().takes_initial());
     let initial = largest.and_then(|(entry, shard)| initial_graph(&entry.id, shard, &sources, &params));
     let shard = ShardBuilder { model, builder: builder.get(), params: &params, row_type, gate, control };
     let built = Some(shard.build(spool.close()?, initial.as_ref(), label)?);
@@ -232,14 +235,32 @@ fn rewrite_group(
 }
 
 /// Refuses a damaged shard: its faults would be copied under new checksums.
-fn check_sums(shard: &Shard, control: JobControl<'_>) -> Result<(), Error> {
-    shard.dense.check_sums(&|| control.cancel.is_cancelled())?;
-    control.check()?;
-    shard.dense.damage().map_or(Ok(()), |damage| Err(damage.into()))
+fn check_sums(index: &Path, entry: &ShardEntry, control: JobControl<'_>) -> Result<(), Error> {
+    let shard = (index.join(SHARDS_DIR).join(&entry.id), &entry.files);
+    let updates = entry.metadata.as_ref().map(|entry| (index.join(METADATA_DIR).join(&entry.id), &entry.files));
+    for (dir, files) in std::iter::once(shard).chain(updates) {
+        for file in files {
+            let path = dir.join(&file.path);
+            let Some((_, crc32c)) = crc32c_of_file_until(&path, Some(&|| control.cancel.is_cancelled()))? else {
+                return Err(Error::Cancelled);
+            };
+            if crc32c != file.crc32c {
+                let (expected, got) = (format!("{:08x}", file.crc32c), format!("{crc32c:08x}"));
+                return Err(dyad_index::Error::Format {
+                    path,
+                    part: "checksum".to_owned(),
+                    expected,
+                    got,
+                    hint: DAMAGED,
+                }
+                .into());
+            }
+        }
+    }
+    Ok(())
 }
 
-/// The graph of the first of the `sources`' shards, where a build can start from it: it was built with these parameters, few of
-/// its documents are gone, and it holds at least half of all.
+/// The graph of the first of the `sources`' shards, where the build starts from it.
 fn initial_graph<'a>(
     id: &str,
     shard: &'a Shard,
@@ -247,11 +268,9 @@ fn initial_graph<'a>(
     params: &BuildParams,
 ) -> Option<InitialGraph<'a>> {
     let kept: Vec<u32> = sources.iter().take_while(|(source, _)| source == id).map(|(_, node)| *node).collect();
-    let gone = shard.dense.len() - kept.len();
-    let few = gone as f64 <= INITIAL_DELETED_SHARE * shard.dense.len() as f64;
-    let BuildRecord { m, ef_construction, .. } = shard.dense.meta().build;
-    let alike = (m, ef_construction) == (params.m, params.ef_construction);
-    (few && alike && 2 * kept.len() >= sources.len()).then(|| InitialGraph::new(shard.dense.graph(), &kept))?
+    let suits = InitialGraph::suits(kept.len(), shard.dense.len(), sources.len());
+    let starts = suits && params.agree_with(&shard.dense.meta().build);
+    starts.then(|| InitialGraph::new(shard.dense.graph(), &kept)).flatten()
 }
 
 /// Metadata that others have changed while a shard was built.

@@ -89,7 +89,7 @@ struct RewriteArguments {
     /// Most documents of a new shard
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     max_documents: u64,
-    /// Build every graph from nothing, and not from that of the largest shard merged: takes two to three times as long
+    /// Build every graph from nothing, and not from that of the shard (merge: the largest shard) that is written again
     #[arg(long)]
     rebuild: bool,
     /// Threads; one per core by default

@@ -1,8 +1,8 @@
 //! The `GraphBuilder` trait, the parameters of a build, and their limits.
 
-use dyad_index::Graph;
 use dyad_index::quant::Codes;
 use dyad_index::search::VectorRows;
+use dyad_index::{BuildRecord, Graph};
 
 use super::initial::InitialGraph;
 use crate::control::JobControl;
@@ -44,6 +44,11 @@ impl BuildParams {
         Ok(())
     }
 
+    /// Whether a graph of this record has as many links, found by as wide a search.
+    pub fn agree_with(&self, build: &BuildRecord) -> bool {
+        (build.m, build.ef_construction) == (self.m, self.ef_construction)
+    }
+
     /// Links that a node of `layer` may keep: M, and 2M in layer 0.
     pub fn cap(&self, layer: usize) -> usize {
         if layer == 0 { 2 * self.m } else { self.m }
@@ -75,6 +80,11 @@ pub trait GraphBuilder: Sync {
     /// The builder's name in build records and for `--builder`.
     fn name(&self) -> &'static str;
 
+    /// Whether a build starts from [`BuildInput::initial`]; others build from nothing.
+    fn takes_initial(&self) -> bool {
+        false
+    }
+
     /// Peak memory of a build of `nodes` rows in bytes, without the rows and their codes. An upper bound.
     fn memory(&self, nodes: u64, dim: usize, params: &BuildParams) -> u64;
 
@@ -88,6 +98,16 @@ pub trait GraphBuilder: Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_of_other_graphs_do_not_agree() {
+        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        let (builder, tool) = (String::new(), String::new());
+        let record = BuildRecord { builder, m: 16, ef_construction: 200, seed: 3, threads: 2, tool };
+        assert!(params.agree_with(&record));
+        assert!(!params.agree_with(&BuildRecord { m: 8, ..record.clone() }));
+        assert!(!params.agree_with(&BuildRecord { ef_construction: 100, ..record }));
+    }
 
     #[test]
     fn parameters_outside_of_the_limits_are_refused_by_name() {

@@ -105,9 +105,13 @@ fn run(config: &ChangesConfig, jobs: &Receiver<Job>) {
     }
 }
 
-/// A change that panics has published nothing, and must not end the thread: the changes after it would wait for ever.
+/// A panic must not end the thread: every later change would be refused.
 fn caught<T>(change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(change)).unwrap_or(Err(Error::Panicked))
+    catch_unwind(AssertUnwindSafe(change)).unwrap_or_else(|panic| {
+        let message = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        tracing::error!(message, "a change panicked");
+        Err(Error::Panicked)
+    })
 }
 
 fn make(config: &ChangesConfig, wanted: Wanted, control: JobControl<'_>) -> Result<Outcome, Error> {

@@ -7,11 +7,12 @@ use dyad_corpus::Document;
 use dyad_index::lexical::{FieldValue, Filter, Question};
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::verify::verify_current;
-use dyad_index::{Never, Snapshot};
+use dyad_index::{Never, Snapshot, manifest};
 use dyad_indexer::Error;
-use dyad_indexer::change::Operation;
+use dyad_indexer::change::{MergeConfig, Operation, merge};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::build_index;
+use dyad_indexer::rollback::roll_back;
 
 use crate::fixture::{Fixture, HashSource, row_of};
 
@@ -155,6 +156,30 @@ fn a_deleted_document_stays_deleted_until_it_is_added_again() {
     assert_eq!((source.embedded, change.read, change.indexed, change.superseded, change.deleted), (1, 2, 1, 1, 1));
     life.model.insert(twice[1].key.clone(), twice[1].clone());
     check(&life.fixture, &life.model);
+}
+
+#[test]
+fn a_merge_starts_from_the_graph_of_the_largest_shard_or_from_nothing() {
+    let mut life = Life::begin(8, 25);
+    let more: Vec<Document> = (100..160).map(|number| document(number, &mut life.random)).collect();
+    life.fixture.upsert(APPEND, &more).unwrap();
+    life.model.extend(more.iter().map(|document| (document.key.clone(), document.clone())));
+    let gone = ["k0003", "k0101", "k0119", "k0150"].map(str::to_owned);
+    life.fixture.delete(&gone).unwrap();
+    life.model.retain(|key, _| !gone.contains(key));
+    let before = manifest::current(&life.fixture.index()).unwrap().generation;
+    let dense = |rebuild| {
+        roll_back(&life.fixture.index(), Some(before), false).unwrap();
+        let config = MergeConfig { rebuild, ..life.fixture.merge_config(true) };
+        let merged = merge(&config, JobControl::silent()).unwrap().manifest.unwrap();
+        assert_eq!(merged.shards.len(), 1);
+        check(&life.fixture, &life.model);
+        assert_eq!(verify_current(&life.fixture.index()).unwrap().problems, [""; 0]);
+        merged.shards[0].files.iter().find(|file| file.path == "dense.dyad").map(|file| file.crc32c)
+    };
+    let (started, rebuilt) = (dense(false), dense(true));
+    assert_ne!(started, rebuilt);
+    assert_eq!((started, rebuilt), (dense(false), dense(true)), "one thread does the same again");
 }
 
 #[test]

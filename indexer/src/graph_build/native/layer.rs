@@ -83,10 +83,15 @@ impl LayerBuild<'_> {
         // Capacity for half as many links again: see the header of `native`.
         let lists = Lists::new(places, nodes.len(), cap + cap / 2);
         self.adopt(&known, &lists)?;
-        // Nodes of the layer above find themselves there, and start at the entry point instead: at one that has links.
-        let entry = self.initial.map_or(self.upper.entry, InitialGraph::entry);
+        // Nodes of the layer above find themselves there. They start at their best neighbour on it that has links here, or else at
+        // the entry point.
+        let (count, entry) = self.initial.map_or((0, self.upper.entry), |initial| (initial.len(), initial.entry()));
+        let above_of = |node: u32| self.upper.layers.last().map_or(&[][..], |layer| layer.neighbours(node));
+        let start = |node: u32, _: &Prepared| {
+            above_of(node).iter().copied().find(|other| (*other as usize) < count).unwrap_or(entry)
+        };
         let (first, rest) = new.split_at(above.max(usize::from(known.is_empty())).min(new.len()));
-        self.insert(first, &lists, known.len(), |_, _| entry)?;
+        self.insert(first, &lists, known.len(), start)?;
         let start = |_: u32, prepared: &Prepared| self.upper.start(&self.codes, prepared);
         self.insert(rest, &lists, known.len(), start)?;
         let pruned: Vec<Vec<u32>> = nodes
@@ -120,8 +125,8 @@ impl LayerBuild<'_> {
                 }
                 let mut prune = |links: Vec<Scored>| diverse(&self.codes, &links, cap, false, prepared);
                 lists.add(*node, &links, &mut prune);
-                let known = initial.links(self.number, *node);
-                for link in links.iter().filter(|link| !known.contains(&link.node)) {
+                let old_links = initial.links(self.number, *node);
+                for link in links.iter().filter(|link| !old_links.contains(&link.node)) {
                     lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut prune);
                 }
             }

@@ -25,6 +25,7 @@ use dyad_index::{Graph, Layer};
 
 use self::layer::{LayerBuild, UpperLayers};
 use super::graph::{BuildInput, BuildParams, GraphBuilder};
+use super::initial::InitialGraph;
 use super::order;
 use crate::control::JobControl;
 use crate::error::Error;
@@ -42,11 +43,19 @@ impl GraphBuilder for Native {
         memory(nodes, dim, params)
     }
 
+    fn takes_initial(&self) -> bool {
+        true
+    }
+
     fn build(&self, input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) -> Result<Graph, Error> {
         params.validate()?;
         let n = input.codes.view().len();
         if n == 0 {
             return Err(Error::NoVectors);
+        }
+        if let Some(initial) = input.initial.filter(|initial| initial.len() > n) {
+            let (what, expected) = ("rows of a build that starts from a graph", format!("at least {}", initial.len()));
+            return Err(dyad_index::Error::Mismatch { what, expected, got: n.to_string() }.into());
         }
         let limit = dyad_index::search::MAX_SLOTS - 1;
         if n > limit {
@@ -63,8 +72,8 @@ impl GraphBuilder for Native {
 
 fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) -> Result<Graph, Error> {
     let n = input.codes.view().len();
-    let (known, kept) = input.initial.map_or((0, 0), |initial| (initial.len(), initial.top()));
-    let levels = levels(n, params);
+    let (known, initial_top) = input.initial.map_or((0, 0), |initial| (initial.len(), initial.top()));
+    let levels = levels(n, params, input.initial.map_or(0, InitialGraph::hash));
     let level = |node: u32| levels.get(node as usize).copied().unwrap_or(0);
     // Members of higher layers first; the order among equals is seeded.
     let mut order = order::shuffled(n.saturating_sub(known), params.seed);
@@ -73,9 +82,9 @@ fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) 
     }
     order.sort_by_key(|node| std::cmp::Reverse(level(*node)));
     let first = order.first().copied();
-    let top = first.map_or(kept, |node| level(node).max(kept));
+    let top = first.map_or(initial_top, |node| level(node).max(initial_top));
     let entry = match (input.initial, first) {
-        (Some(initial), _) if top == kept => initial.entry(),
+        (Some(initial), _) if top == initial_top => initial.entry(),
         (_, first) => first.unwrap_or(0),
     };
     let mut layers: Vec<Layer> = Vec::with_capacity(usize::from(top) + 1);
@@ -97,23 +106,26 @@ fn memory(nodes: u64, dim: usize, params: &BuildParams) -> u64 {
     let (m, ef) = (params.m as u64, params.ef_construction as u64);
     // Order, number and level of each node, and the keys that the order is sorted by.
     let order = 4 + 4 + 1 + 16;
+    // Slot, node, level and number of each node of an initial graph.
+    let initial = 4 + 4 + 1 + 4;
     // Target and score of each link of the list's capacity, and the lock.
     let growing = |cap: u64| (cap + cap / 2) * 8 + 8;
     // The pruned list, an allocation of its own; then the layer: links, offset, number.
     let pruned = |cap: u64| 24 + 16 + cap * 4 + cap * 4 + 8 + 4;
     // The share of nodes above layer 0 is 1 / M, above layer 1 1 / M^2 and so on.
     let upper = (growing(m) + pruned(m)) / m.saturating_sub(1).max(1);
-    let node = order + growing(2 * m) + pruned(2 * m) + upper;
+    let node = order + initial + growing(2 * m) + pruned(2 * m) + upper;
     // Each search: a question's codes and planes, candidates, hits, a bit for each node, whose words are listed as well.
     let search = 8 * dim as u64 + 64 * ef + nodes / 8 + nodes / 16;
     nodes.saturating_mul(node).saturating_add(search.saturating_mul((layer::INTERLEAVED * params.threads) as u64))
 }
 
-/// Highest layer of each node: geometric with mean 1 / ln M, from a seeded hash of the node's number.
-fn levels(n: usize, params: &BuildParams) -> Vec<u8> {
+/// Highest layer of each node: geometric with mean 1 / ln M, from a seeded hash of the node's number. `salt` is another one for each
+/// initial graph: what is added to a shard of constant size would have the same numbers, and so levels, each time.
+fn levels(n: usize, params: &BuildParams, salt: u64) -> Vec<u8> {
     let scale = 1.0 / (params.m as f64).ln();
     let level = |node: u32| {
-        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(&node.to_le_bytes(), params.seed ^ 0x001E_7E15);
+        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(&node.to_le_bytes(), params.seed ^ salt ^ 0x001E_7E15);
         let uniform = ((hash >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
         (-uniform.ln() * scale).min(f64::from(MAX_LEVEL)) as u8
     };
