@@ -104,6 +104,8 @@ listening_or_gone() {
 
 start_server() {
   show "$@"
+  # The child opens it a little later: until then the address of an earlier run's server would be read.
+  : >"$work/server.out"
   "$@" >"$work/server.out" 2>"$work/server.err" &
   server=$!
   address=''
