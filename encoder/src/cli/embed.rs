@@ -105,7 +105,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             let new = report.summary.rows - kept;
             write!(
                 output,
-                "embedded {new} documents ({} tokens, {} cut at {}) in {seconds:.1} s: {:.0} documents/s, {:.0} tokens/s; ",
+                "embedded {new} documents ({} tokens, {} truncated at {}) in {seconds:.1} s: {:.0} documents/s, {:.0} tokens/s; ",
                 report.tokens,
                 report.documents_truncated,
                 encoder.info().max_tokens,

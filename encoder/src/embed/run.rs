@@ -106,9 +106,9 @@ impl EmbedJob {
         })?;
         let Some(vectors) = vectors else { return Ok(false) };
         let mut new = vectors.chunks_exact(encoder.info().dim);
-        for (document, earlier) in window.documents.iter().zip(&window.earlier) {
+        for ((document, earlier), truncated) in window.documents.iter().zip(&window.earlier).zip(&window.truncated) {
             let Some(row) = earlier.as_deref().or_else(|| new.next()) else { break };
-            writer.push(&document.key, row, document)?;
+            writer.push(document, row, *truncated)?;
         }
         progress.stored();
         Ok(true)

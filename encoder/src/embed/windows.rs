@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use dyad_corpus::embeddings::{EarlierRows, text_digest};
+use dyad_corpus::embeddings::{EarlierRow, EarlierRows, text_digest};
 use dyad_corpus::{CorpusReader, Document};
 use rayon::prelude::*;
 
@@ -20,13 +20,15 @@ const WINDOW_BYTES: usize = 8 << 20;
 const WINDOWS_AHEAD: usize = 2;
 
 /// Some documents, ready to be embedded.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Window {
     pub(crate) documents: Vec<Document>,
     /// Vector of each document, where an earlier run has made it.
     pub(crate) earlier: Vec<Option<Vec<f32>>>,
     /// Tokens of the documents without one.
     pub(crate) tokens: Vec<Tokens>,
+    /// Whether the model reads less than the whole text, of each document.
+    pub(crate) truncated: Vec<bool>,
     /// Bytes of the corpus on disk that were read by the end of this window.
     pub(crate) bytes_read: u64,
 }
@@ -84,16 +86,28 @@ impl Source {
         if documents.is_empty() {
             return Ok(None);
         }
-        let earlier: Vec<Option<Vec<f32>>> = if self.earlier.rows() == 0 {
+        let mut window = Window { bytes_read: self.reader.bytes_read(), ..Window::default() };
+        let earlier: Vec<Option<EarlierRow>> = if self.earlier.rows() == 0 {
             vec![None; documents.len()]
         } else {
             documents.iter().map(|document| self.earlier.find(text_digest(document))).collect()
         };
-        let new: Vec<&Document> =
-            documents.iter().zip(&earlier).filter(|(_, row)| row.is_none()).map(|(document, _)| document).collect();
-        let tokens: Result<Vec<Tokens>, Error> =
-            new.par_iter().map(|document| self.tokenizer.encode(self.tower, &document.passage())).collect();
-        let tokens = tokens?;
-        Ok(Some(Window { documents, earlier, tokens, bytes_read: self.reader.bytes_read() }))
+        let tokens: Result<Vec<Option<Tokens>>, Error> = documents
+            .par_iter()
+            .zip(&earlier)
+            .map(|(document, row)| match row {
+                Some(EarlierRow { truncated: Some(_), .. }) => Ok(None),
+                // A row whose part does not say whether this text was truncated, or none.
+                Some(_) | None => self.tokenizer.encode(self.tower, &document.passage()).map(Some),
+            })
+            .collect();
+        for (row, tokens) in earlier.into_iter().zip(tokens?) {
+            let known = row.as_ref().and_then(|row| row.truncated);
+            window.truncated.push(known.or(tokens.as_ref().map(|tokens| tokens.truncated)).unwrap_or(false));
+            window.tokens.extend(tokens.filter(|_| row.is_none()));
+            window.earlier.push(row.map(|row| row.vector));
+        }
+        window.documents = documents;
+        Ok(Some(window))
     }
 }

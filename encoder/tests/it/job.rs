@@ -17,10 +17,11 @@ use crate::fixture::{embed, open, tiny, worst};
 
 const PART_ROWS: u64 = 8;
 
-/// Numbered documents of varied length, the same for the same number.
+/// Numbered documents of varied length, the same for the same number; some are longer than the model reads.
 fn document(number: usize) -> (String, String) {
     let words = ["the river", "a mountain", "the queen of light", "who was in the city", "water"];
-    let text: Vec<&str> = (0..=number % 7).map(|word| words[(number + word) % words.len()]).collect();
+    let count = if number % 9 == 8 { 40 } else { number % 7 + 1 };
+    let text: Vec<&str> = (0..count).map(|word| words[(number + word) % words.len()]).collect();
     (format!("doc-{number}"), text.join(" "))
 }
 
@@ -84,6 +85,18 @@ impl Place {
         }
     }
 
+    /// How many of these documents the model truncates, by its tokenizer; some, and not all.
+    fn truncated(&self, numbers: impl IntoIterator<Item = usize>) -> u64 {
+        let tokenizer = self.encoder.tokenizer();
+        let cut = |number| {
+            let text = format!("The king {}", document(number).1);
+            tokenizer.encode(Tower::Answer, &text).unwrap().truncated
+        };
+        let (cut, whole): (Vec<bool>, Vec<bool>) = numbers.into_iter().map(cut).partition(|cut| *cut);
+        assert!(!cut.is_empty() && !whole.is_empty());
+        cut.len() as u64
+    }
+
     /// Checks that the directory holds exactly these documents with their vectors.
     #[track_caller]
     fn assert_holds(&self, numbers: impl IntoIterator<Item = usize>) {
@@ -109,10 +122,12 @@ fn documents_are_stored_in_order_with_their_passages_vectors() {
     let report = place.report();
     assert_eq!((report.summary.rows, report.summary.parts, report.documents_kept), (30, 4, 0));
     assert!(report.tokens > 30);
+    assert_eq!(report.documents_truncated, place.truncated(0..30));
     place.assert_holds(0..30);
     let reader = EmbeddingsReader::open(&place.out()).unwrap();
     let info = place.encoder.info();
     assert_eq!((reader.tower(), reader.dim()), ("answer", info.dim));
+    assert_eq!(reader.truncated(), Some(report.documents_truncated));
     assert_eq!((&reader.model().fingerprint, &reader.model().name), (&info.fingerprint, &info.name));
 }
 
@@ -223,6 +238,8 @@ fn changed_documents_are_embedded_and_all_others_used_again() {
         let new = numbers.len() as u64 - kept - reused;
         assert_eq!(report.tokens > 0, new > 0);
         place.assert_holds(numbers.iter().copied());
+        let truncated = EmbeddingsReader::open(&place.out()).unwrap().truncated();
+        assert_eq!(truncated, Some(place.truncated(numbers.iter().copied())), "{numbers:?}");
         let fresh = Place::one_by_one(&corpus(numbers));
         fresh.report();
         assert!(files(&place.out()) == files(&fresh.out()), "byte for byte what a fresh run writes");

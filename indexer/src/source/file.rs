@@ -56,6 +56,10 @@ impl VectorSource for FileSource {
         Some(self.reader.rows())
     }
 
+    fn truncated(&self) -> Option<u64> {
+        self.reader.truncated()
+    }
+
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
         if cancel.is_cancelled() {
             return Err(Error::Cancelled);

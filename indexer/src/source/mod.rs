@@ -48,7 +48,7 @@ pub trait VectorSource {
     /// Documents that will come, where the source knows.
     fn documents(&self) -> Option<u64>;
 
-    /// Texts that were cut at the model's longest input so far, where the source knows.
+    /// Texts that were truncated at the model's longest input: so far, or of the whole set; where the source knows.
     fn truncated(&self) -> Option<u64> {
         None
     }

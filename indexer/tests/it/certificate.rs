@@ -34,7 +34,7 @@ fn write_questions(fixture: &Fixture, name: &str, tower: &str, fingerprint: &str
     let mut writer = EmbeddingsWriter::open(&path, header).unwrap();
     for number in 0..30 {
         let question = document(5_000 + number);
-        writer.push(&question.key, &row_of(&question.passage()), &question).unwrap();
+        writer.push(&question, &row_of(&question.passage()), false).unwrap();
     }
     writer.finish().unwrap();
     path.to_str().unwrap().to_owned()

@@ -20,7 +20,7 @@ use tokio_stream::Stream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::fixture::{DIM, Fixture, row_of};
+use crate::fixture::{DIM, Fixture, is_truncated, row_of};
 
 /// What the service does with call number `n` (from 0).
 #[derive(Clone, Copy)]
@@ -85,7 +85,7 @@ impl Encoder for Fake {
             dim: DIM as u32,
             vectors: vector::pack(&rows),
             fingerprint: fingerprint.into(),
-            truncated: request.texts.iter().filter(|text| text.ends_with("subject 3")).count() as u32,
+            truncated: request.texts.iter().filter(|text| is_truncated(text)).count() as u32,
             ..Default::default()
         }))
     }
@@ -165,6 +165,11 @@ fn refused(mood: Mood) -> String {
 fn an_index_is_the_same_from_a_service_as_from_files() {
     let from_files = Fixture::new(200);
     from_files.build().unwrap();
+    let counts = |fixture: &Fixture| {
+        let change = dyad_index::manifest::current(&fixture.index()).unwrap().change.unwrap();
+        (change.indexed, change.truncated)
+    };
+    assert_eq!(counts(&from_files), (200, Some(29)), "every seventh");
     let dense = |fixture: &Fixture| {
         let files = fixture.files().into_iter().filter(|(path, _)| path.ends_with("dense.dyad"));
         files.map(|(_, bytes)| bytes).collect::<Vec<_>>()
@@ -175,8 +180,7 @@ fn an_index_is_the_same_from_a_service_as_from_files() {
         fixture.build_from(&mut connect(&server.url).unwrap()).unwrap();
         assert_eq!(verify(&fixture.index()).unwrap().problems, [""; 0]);
         assert!(dense(&fixture) == dense(&from_files));
-        let change = dyad_index::manifest::current(&fixture.index()).unwrap().change.unwrap();
-        assert_eq!((change.indexed, change.truncated), (200, Some(29)), "every seventh");
+        assert_eq!(counts(&fixture), counts(&from_files));
     }
 }
 

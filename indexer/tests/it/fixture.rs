@@ -54,6 +54,11 @@ pub(crate) fn row_of(text: &str) -> Vec<f32> {
     row.into_iter().map(|value| value / length).collect()
 }
 
+/// Whether a model reads less than this text, here and at the service of these tests.
+pub(crate) fn is_truncated(text: &str) -> bool {
+    text.ends_with("subject 3")
+}
+
 pub(crate) fn header() -> Header {
     Header {
         model: ModelRecord {
@@ -117,7 +122,7 @@ impl Fixture {
     pub(crate) fn write_embeddings(&self, name: &str, header: Header, documents: &[Document]) {
         let mut writer = EmbeddingsWriter::open(&self.path(name), header).unwrap();
         for document in documents {
-            writer.push(&document.key, &row_of(&document.passage()), document).unwrap();
+            writer.push(document, &row_of(&document.passage()), is_truncated(&document.text)).unwrap();
         }
         writer.finish().unwrap();
     }

@@ -40,7 +40,7 @@ fn builds_stay_within_what_was_predicted() {
     fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
     let mut writer = EmbeddingsWriter::open(&fixture.path("embeddings"), header).unwrap();
     for (number, document) in documents.iter().enumerate() {
-        writer.push(&document.key, &row(number), document).unwrap();
+        writer.push(document, &row(number), false).unwrap();
     }
     writer.finish().unwrap();
     for builder in ["native", "hnsw_rs", "hnsw_rs-int8"] {

@@ -86,6 +86,15 @@ fn names(parts: &[Part]) -> impl Iterator<Item = &str> {
     parts.iter().flat_map(Part::files).map(|file| file.name.as_str())
 }
 
+/// A row that can be reused.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EarlierRow {
+    /// As it is stored.
+    pub vector: Vec<f32>,
+    /// Whether the text is longer than the model reads, where that is the same for all rows of the part.
+    pub truncated: Option<bool>,
+}
+
 /// Vectors of documents that an earlier corpus had, by key and text. Holds 24 bytes per row; the vectors stay on disk.
 #[derive(Debug)]
 pub struct EarlierRows {
@@ -145,9 +154,9 @@ impl EarlierRows {
         self.places.len()
     }
 
-    /// The vector of the document with this [`text_digest`](super::text_digest), as it is stored; none where there was no
-    /// such document or its part is damaged.
-    pub fn find(&mut self, digest: u128) -> Option<Vec<f32>> {
+    /// The row of the document with this [`text_digest`](super::text_digest); none where there was no such document or its
+    /// part is damaged.
+    pub fn find(&mut self, digest: u128) -> Option<EarlierRow> {
         let digest = halves(digest);
         let first = self.places.partition_point(|place| place.digest < digest);
         let found: Vec<Place> =
@@ -156,7 +165,7 @@ impl EarlierRows {
         found.into_iter().rev().find_map(|place| self.read(place))
     }
 
-    fn read(&mut self, Place { part: number, row, .. }: Place) -> Option<Vec<f32>> {
+    fn read(&mut self, Place { part: number, row, .. }: Place) -> Option<EarlierRow> {
         let number = number as usize;
         let part = self.parts.get(number)?;
         let width = self.dim * self.vectors.bytes();
@@ -173,7 +182,13 @@ impl EarlierRows {
         let mut bytes = vec![0; width];
         let at = header as u64 + u64::from(row) * width as u64;
         self.open.as_ref()?.1.file().read_exact_at(&mut bytes, at).ok()?;
-        Some(self.vectors.decode(&bytes)).filter(|row| row.iter().all(|value| value.is_finite()))
+        let truncated = match self.parts.get(number)?.truncated {
+            Some(0) => Some(false),
+            Some(count) if count == self.parts.get(number)?.rows => Some(true),
+            Some(_) | None => None,
+        };
+        let vector = self.vectors.decode(&bytes);
+        vector.iter().all(|value| value.is_finite()).then_some(EarlierRow { vector, truncated })
     }
 }
 

@@ -8,7 +8,8 @@
 //! | `reader.rs` | [`EmbeddingsReader`]: verified, streaming |
 //!
 //! ```text
-//! DIR/embeddings.json    model, tower, dtype, type, rows, complete, parts; replaced atomically after every part
+//! DIR/embeddings.json    model, tower, dtype, type, rows, complete, parts (files, rows, truncated texts); replaced
+//!                        atomically after every part
 //! DIR/part-000000.npy    [rows, dim] of '<f4' or '<f2', C order: numpy.load reads it
 //! DIR/part-000000.keys   one JSON string per line, in row order
 //! DIR/part-000000.texts  16 bytes per row: digest of key and passage
@@ -20,7 +21,7 @@ mod reader;
 mod record;
 mod writer;
 
-pub use earlier::EarlierRows;
+pub use earlier::{EarlierRow, EarlierRows};
 pub use reader::EmbeddingsReader;
 pub use record::{Header, ModelRecord, Part, PartFile, SourceDigest, VectorType, text_digest};
 pub use writer::{EmbeddingsWriter, Summary};

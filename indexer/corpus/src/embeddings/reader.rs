@@ -54,6 +54,11 @@ impl EmbeddingsReader {
         self.record.rows
     }
 
+    /// Texts that were truncated at the model's longest input; `None` where an earlier release made a part.
+    pub fn truncated(&self) -> Option<u64> {
+        self.record.parts.iter().map(|part| part.truncated).sum()
+    }
+
     /// Values per row.
     pub fn dim(&self) -> usize {
         self.record.header.model.dim

@@ -131,6 +131,9 @@ pub struct Part {
     pub texts: Option<PartFile>,
     /// Rows.
     pub rows: u64,
+    /// Texts of these that were truncated at the model's longest input; `None` where an earlier release did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<u64>,
     /// [`SourceDigest`] of the documents, hex.
     pub source_digest: String,
 }
@@ -220,6 +223,10 @@ impl Record {
         let rows = record.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.rows));
         if rows != Some(record.rows) {
             return strange("`rows` is not the sum of the parts' rows");
+        }
+        if record.parts.iter().chain(&record.earlier).any(|part| part.truncated.is_some_and(|count| count > part.rows))
+        {
+            return strange("`truncated` is larger than the part's rows");
         }
         let row_bytes = record.header.model.dim.checked_mul(record.header.vectors.bytes());
         let most = record.earlier.iter().map(|part| part.rows).fold(record.rows, u64::max);

@@ -36,6 +36,7 @@ pub struct EmbeddingsWriter {
     texts: Vec<u8>,
     vectors: Vec<u8>,
     rows: u64,
+    truncated: u64,
     digest: SourceDigest,
     /// The directory was not there before.
     created: bool,
@@ -77,6 +78,7 @@ impl EmbeddingsWriter {
             texts: Vec::new(),
             vectors: Vec::new(),
             rows: 0,
+            truncated: 0,
             digest: SourceDigest::default(),
             created,
             _lock: lock,
@@ -125,11 +127,12 @@ impl EmbeddingsWriter {
         EarlierRows::open(&self.dir, &self.record)
     }
 
-    /// Adds the next row. `row` holds `dim` finite values.
-    pub fn push(&mut self, key: &str, row: &[f32], source: &Document) -> Result<(), Error> {
+    /// Adds the next document with its vector of `dim` finite values; `truncated` where its text is longer than the model
+    /// reads.
+    pub fn push(&mut self, document: &Document, row: &[f32], truncated: bool) -> Result<(), Error> {
         let dim = self.record.header.model.dim;
         let refuse_row = |what: String| {
-            let (row, key) = (self.record.rows + self.rows, key.to_owned());
+            let (row, key) = (self.record.rows + self.rows, document.key.clone());
             Err(refuse(&self.dir, EmbeddingsProblem::Vector { row, key, what }))
         };
         if row.len() != dim {
@@ -142,11 +145,12 @@ impl EmbeddingsWriter {
             return refuse_row(format!("holds a value that f16 cannot hold at position {at}. Store f32"));
         }
         self.record.header.vectors.encode(row, &mut self.vectors);
-        serde_json::to_writer(&mut self.keys, key).map_err(std::io::Error::from)?;
+        serde_json::to_writer(&mut self.keys, &document.key).map_err(std::io::Error::from)?;
         self.keys.push(b'\n');
-        self.texts.extend_from_slice(&text_digest(source).to_le_bytes());
-        self.digest.add(source);
+        self.texts.extend_from_slice(&text_digest(document).to_le_bytes());
+        self.digest.add(document);
         self.rows += 1;
+        self.truncated += u64::from(truncated);
         if self.rows >= self.record.header.part_rows {
             self.cut()?;
         }
@@ -161,7 +165,8 @@ impl EmbeddingsWriter {
         let keys = self.write(format!("part-{number:06}.keys"), &[&self.keys])?;
         let texts = Some(self.write(format!("part-{number:06}.texts"), &[&self.texts])?);
         let source_digest = std::mem::take(&mut self.digest).hex();
-        self.record.parts.push(Part { vectors, keys, texts, rows: self.rows, source_digest });
+        let truncated = Some(std::mem::take(&mut self.truncated));
+        self.record.parts.push(Part { vectors, keys, texts, rows: self.rows, truncated, source_digest });
         self.record.rows += self.rows;
         self.record.complete = false;
         self.record.store(&self.dir)?;

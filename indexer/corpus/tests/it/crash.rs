@@ -31,7 +31,7 @@ fn embed(dir: &Path) -> Result<(), dyad_corpus::Error> {
     for number in there as usize..ROWS {
         let (key, text) = (format!("k{number}"), format!("text {number}"));
         let document = Document { key, title: String::new(), text, metadata: None };
-        writer.push(&document.key, &[number as f32, -0.5, 0.25], &document)?;
+        writer.push(&document, &[number as f32, -0.5, 0.25], false)?;
     }
     writer.finish().map(drop)
 }

@@ -75,7 +75,8 @@ pub struct Change {
     /// Vectors that were taken from the generation before, because their texts had not changed.
     #[serde(default)]
     pub reused: u64,
-    /// Texts that the encoder service cut at the model's longest input; absent where vectors came from elsewhere.
+    /// Texts that were truncated at the model's longest input: of those that an encoder service embedded for this change, or
+    /// of a whole set of embeddings; absent where vectors came from elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
 }

@@ -22,6 +22,11 @@ fn row(number: usize) -> Vec<f32> {
     vec![number as f32, -0.5, 0.25]
 }
 
+/// None of the first four, and all from the eighth on.
+fn is_truncated(number: usize) -> bool {
+    number > 7 || number == 5
+}
+
 fn open(dir: &Path) -> EmbeddingsWriter {
     EmbeddingsWriter::open(dir, header()).unwrap()
 }
@@ -29,7 +34,7 @@ fn open(dir: &Path) -> EmbeddingsWriter {
 fn push(writer: &mut EmbeddingsWriter, numbers: impl IntoIterator<Item = usize>) {
     for number in numbers {
         let document = document(number);
-        writer.push(&document.key, &row(number), &document).unwrap();
+        writer.push(&document, &row(number), is_truncated(number)).unwrap();
     }
 }
 
@@ -55,8 +60,13 @@ fn go_on(writer: &mut EmbeddingsWriter, numbers: impl IntoIterator<Item = usize>
         let document = document(number);
         let kept = earlier.find(text_digest(&document));
         found += usize::from(kept.is_some());
-        assert!(kept.as_ref().is_none_or(|kept| *kept == row(number)), "{number}: {kept:?}");
-        writer.push(&document.key, &kept.unwrap_or_else(|| row(number)), &document).unwrap();
+        let truncated = is_truncated(number);
+        if let Some(kept) = &kept {
+            assert_eq!(kept.vector, row(number), "{number}");
+            assert!(kept.truncated.is_none_or(|kept| kept == truncated), "{number}");
+        }
+        let vector = kept.map_or_else(|| row(number), |kept| kept.vector);
+        writer.push(&document, &vector, truncated).unwrap();
     }
     found
 }
@@ -76,6 +86,27 @@ fn rows_are_used_again_wherever_they_stand() {
         writer.finish().unwrap();
         assert_eq!(files(dir.path()), files(written(numbers).path()));
     }
+}
+
+#[test]
+fn parts_tell_of_their_truncated_texts() {
+    let dir = written(0..11);
+    assert_eq!(EmbeddingsReader::open(dir.path()).unwrap().truncated(), Some(4));
+    let mut writer = open(dir.path());
+    writer.set_aside(0).unwrap();
+    let mut earlier = writer.earlier_rows();
+    let told: Vec<_> = (0..11).map(|number| earlier.find(text_digest(&document(number))).unwrap().truncated).collect();
+    let one_of_four = [None; 4];
+    assert_eq!(told, [&[Some(false); 4][..], &one_of_four, &[Some(true); 3]].concat());
+    drop(writer);
+
+    let dir = written(0..11);
+    let path = dir.path().join("embeddings.json");
+    let record = fs_err::read_to_string(&path).unwrap();
+    assert!(record.contains(r#""truncated": 3"#), "{record}");
+    fs_err::write(&path, record.replace(r#""truncated": 3"#, r#""truncated": 4"#)).unwrap();
+    let error = EmbeddingsReader::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("`truncated` is larger than the part's rows"), "{error}");
 }
 
 #[test]
@@ -143,14 +174,17 @@ fn rows_that_are_damaged_are_not_used() {
     assert_eq!(go_on(&mut writer, 0..11), 8);
 }
 
-/// `embeddings.json` as it was before it knew dtypes and digests of texts.
+/// `embeddings.json` as it was before it knew dtypes, digests of texts and truncated texts.
 fn made_old(dir: &Path) {
     let path = dir.join("embeddings.json");
     let mut record: serde_json::Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
     let fields = record.as_object_mut().unwrap();
     fields.remove("dtype").unwrap();
     for part in fields["parts"].as_array_mut().unwrap() {
-        part.as_object_mut().unwrap().remove("texts").unwrap();
+        let part = part.as_object_mut().unwrap();
+        for field in ["texts", "truncated"] {
+            part.remove(field).unwrap();
+        }
     }
     fs_err::write(path, record.to_string()).unwrap();
 }
@@ -160,7 +194,7 @@ fn sets_of_earlier_releases_are_read_and_continued() {
     let dir = written(0..11);
     made_old(dir.path());
     let reader = EmbeddingsReader::open(dir.path()).unwrap();
-    assert_eq!((reader.rows(), reader.dtype()), (11, None));
+    assert_eq!((reader.rows(), reader.dtype(), reader.truncated()), (11, None, None));
     assert_eq!(reader.map(|item| item.unwrap().1).collect::<Vec<_>>(), (0..11).map(row).collect::<Vec<_>>());
 
     // Their parts are kept unchanged, and their dtype stays unknown.

@@ -25,7 +25,7 @@ fn row(i: usize) -> Vec<f32> {
 fn push(writer: &mut EmbeddingsWriter, range: std::ops::Range<usize>) {
     for i in range {
         let document = document(i);
-        writer.push(&document.key, &row(i), &document).unwrap();
+        writer.push(&document, &row(i), i.is_multiple_of(3)).unwrap();
     }
 }
 
@@ -50,6 +50,7 @@ fn rows_and_keys_come_back_in_order() {
         assert_eq!(rows(dir.path()).unwrap(), expected);
         let reader = EmbeddingsReader::open(dir.path()).unwrap();
         assert_eq!((reader.rows(), reader.dim(), reader.tower()), (10, 3, "answer"));
+        assert_eq!(reader.truncated(), Some(4), "0, 3, 6 and 9");
     }
 }
 
@@ -119,16 +120,16 @@ fn a_set_of_something_else_is_not_continued() {
 fn vectors_that_cannot_be_used_are_refused_with_their_key() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = EmbeddingsWriter::open(dir.path(), header(VectorType::F32)).unwrap();
-    let document = document(0);
-    let error = writer.push("a", &[1.0, f32::NAN, 0.0], &document).unwrap_err().to_string();
+    let document = Document { key: "a".into(), ..document(0) };
+    let error = writer.push(&document, &[1.0, f32::NAN, 0.0], false).unwrap_err().to_string();
     assert!(error.contains("row 0 (key `a`) holds a value that is not finite at position 1"), "{error}");
-    let error = writer.push("a", &[1.0], &document).unwrap_err().to_string();
+    let error = writer.push(&document, &[1.0], false).unwrap_err().to_string();
     assert!(error.contains("has 1 values, expected 3"), "{error}");
-    writer.push("a", &[70_000.0, 0.0, 0.0], &document).unwrap();
+    writer.push(&document, &[70_000.0, 0.0, 0.0], false).unwrap();
 
     let dir = tempfile::tempdir().unwrap();
     let mut writer = EmbeddingsWriter::open(dir.path(), header(VectorType::F16)).unwrap();
-    let error = writer.push("a", &[0.0, 70_000.0, 0.0], &document).unwrap_err().to_string();
+    let error = writer.push(&document, &[0.0, 70_000.0, 0.0], false).unwrap_err().to_string();
     assert!(error.contains("holds a value that f16 cannot hold at position 1"), "{error}");
 }
 
