@@ -215,17 +215,7 @@ impl fmt::Display for Report {
             )?;
         }
         if let Some(change) = &self.change {
-            writeln!(
-                f,
-                "made by       {}: {} read, {} indexed, {} deleted, {} unchanged, {} superseded, {} rejected",
-                change.operation,
-                change.read,
-                change.indexed,
-                change.deleted,
-                change.unchanged,
-                change.superseded,
-                change.rejected
-            )?;
+            writeln!(f, "made by       {}: {}", change.operation, change.counts())?;
         }
         if let Some(MinRecall { recall, ef }) = self.min_recall {
             writeln!(f, "keeps         recall@10 of {recall} at ef {ef} in every shard")?;

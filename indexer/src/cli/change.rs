@@ -291,18 +291,7 @@ fn close(
             None => format!("nothing to change: `{}` is unchanged", index.display()),
         };
         writeln!(out, "{what}: {documents_before} -> {documents_after} documents, {seconds:.1} s")?;
-        let counts = [
-            ("read", change.read),
-            ("indexed", change.indexed),
-            ("with vectors that they had", change.reused),
-            ("unchanged", change.unchanged),
-            ("superseded", change.superseded),
-            ("rejected", change.rejected),
-            ("deleted", change.deleted),
-            ("truncated", change.truncated.unwrap_or_default()),
-        ];
-        let counts = counts.into_iter().filter(|(name, count)| *name == "read" || *count > 0);
-        writeln!(out, "{}", counts.map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", "))?;
+        writeln!(out, "{}", change.counts())?;
         if let Some(collected) = collected {
             writeln!(out, "{}", removed(collected, report.dry_run))?;
         }

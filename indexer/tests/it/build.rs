@@ -227,7 +227,10 @@ fn a_report_names_what_is_in_the_index() {
     let efs: Vec<_> = report.shards[0].certificate.recall.iter().map(|point| point.ef).collect();
     assert_eq!(efs, [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512]);
     let text = report.to_string();
-    for part in ["generation    1", "fingerprint   f00d", "documents     150 in 2 shards", "VECTORS", "recall@10"] {
+    let change = "made by       build: 150 read, 150 indexed, 21 truncated\n";
+    for part in
+        ["generation    1", "fingerprint   f00d", change, "documents     150 in 2 shards", "VECTORS", "recall@10"]
+    {
         assert!(text.contains(part), "{part} in {text}");
     }
 }

@@ -1,5 +1,7 @@
 //! The content of a manifest.
 
+use std::fmt::Write as _;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::ModelRecord;
@@ -79,6 +81,26 @@ pub struct Change {
     /// of a whole set of embeddings; absent where vectors came from elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
+}
+
+impl Change {
+    /// For people: `1000 read, 998 indexed, 2 rejected`. Counts of 0 are left out, but for what was read.
+    pub fn counts(&self) -> String {
+        let counts = [
+            ("indexed", self.indexed),
+            ("with vectors that they had", self.reused),
+            ("unchanged", self.unchanged),
+            ("superseded", self.superseded),
+            ("rejected", self.rejected),
+            ("deleted", self.deleted),
+            ("truncated", self.truncated.unwrap_or_default()),
+        ];
+        let mut text = format!("{} read", self.read);
+        for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            let _ = write!(text, ", {count} {name}");
+        }
+        text
+    }
 }
 
 /// One shard: a directory under `shards/`.
