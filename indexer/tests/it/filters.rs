@@ -210,10 +210,13 @@ fn filtered_questions_in_company_find_what_they_find_alone() {
     shard.search_batch(&queries, &params, |number, found| {
         assert!(together[number].replace(found).is_none(), "question {number} is answered once");
     });
+    let mut scans = [0, 0];
     for (query, together) in queries.iter().zip(together) {
         let (alone, together) = (shard.search(query, &params), together.unwrap());
         assert_eq!(alone, together);
+        scans[alone.cost.scans as usize] += 1;
     }
+    assert!(scans.iter().all(|count| *count > 0), "some are scanned, and some not: {scans:?}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
         return check.fail(at, format!("expected at most {MAX_FILTER_DEPTH} nested filters, got more"));
     }
     let Some(condition) = &filter.condition else {
-        let names = "`all`, `any`, `not`, `equals`, `one_of`, `range` or `keys`";
+        let names = "`all`, `any`, `not`, `equals`, `one_of`, `range`, `keys` or `exists`";
         return check.fail(at, format!("expected one of {names}, got none"));
     };
     match condition {
@@ -59,6 +59,7 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
             count.values += 2;
             between(check, &format!("{at}.range"), range);
         }
+        Condition::Exists(exists) => field(check, &format!("{at}.exists"), &exists.field),
         Condition::Keys(keys) => {
             count.values += keys.keys.len();
             check.count(&format!("{at}.keys"), keys.keys.len(), MAX_FILTER_VALUES);
@@ -170,6 +171,9 @@ mod tests {
         assert!(both.contains("`filter.all[0].any[1].equals.value`: expected a finite number"), "{both}");
         assert!(both.contains("`filter.all[1]`: expected one of"), "{both}");
         assert!(said(Some(Condition::All(list(vec![])))).contains("`filter.all`: expected 1 to 256 entries, got 0"));
+        let exists = |field: &str| said(Some(Condition::Exists(v1::FieldExists { field: field.into() })));
+        assert_eq!(exists("lang"), "fine");
+        assert!(exists("").contains("`filter.exists.field`: expected text, got none"));
         let long = equals("lang", text(&"x".repeat(1025)));
         assert!(said(Some(long)).contains("`filter.equals.value`: expected at most 1024 bytes, got 1025"));
         assert!(said(Some(Condition::Keys(v1::FilterKeys::default()))).contains("`filter.keys`: expected 1 to 10000"));

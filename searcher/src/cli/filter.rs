@@ -1,7 +1,7 @@
 //! `--filter`: one condition in a small syntax.
 //!
 //! `FIELD=VALUE` (or `==`), `FIELD!=VALUE`, `FIELD>=VALUE`, `FIELD>VALUE`, `FIELD<=VALUE`, `FIELD<VALUE`,
-//! `FIELD in VALUE|VALUE|...`. A value is a number, `true`, `false` or a text; in double quotes it is a text in any case (a JSON
+//! `FIELD in VALUE|VALUE|...`, `FIELD exists`. A value is a number, `true`, `false` or a text; in double quotes it is a text in any case (a JSON
 //! string). Values of `key` and `title` are always texts.
 
 use dyad_proto::v1;
@@ -11,14 +11,18 @@ use dyad_proto::v1::filter_value::Value;
 /// The condition that an argument states.
 pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
     let wrong = |why: &str| {
-        let forms = "FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE";
-        format!("{why}. Write {forms} or 'FIELD in VALUE|VALUE'")
+        let forms = "FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE,";
+        format!("{why}. Write {forms} 'FIELD in VALUE|VALUE' or 'FIELD exists'")
     };
     let list = argument.split_once(" in ").filter(|(field, _)| !field.contains(['=', '<', '>', '!']));
     if let Some((field, values)) = list {
         let field = name(field).ok_or_else(|| wrong("there is no field before `in`"))?;
         let values = split(values).into_iter().map(|text| value(&field, text)).collect::<Result<_, _>>()?;
         return Ok(of(Condition::OneOf(v1::FieldOneOf { field, values })));
+    }
+    if let Some(field) = argument.strip_suffix(" exists").filter(|field| !field.contains(['=', '<', '>', '!'])) {
+        let field = name(field).ok_or_else(|| wrong("there is no field before `exists`"))?;
+        return Ok(of(Condition::Exists(v1::FieldExists { field })));
     }
     let at = argument.find(['=', '<', '>', '!']).ok_or_else(|| wrong("there is no operator"))?;
     let (field, rest) = argument.split_at(at);
@@ -119,6 +123,8 @@ mod tests {
         assert_eq!(parsed("text=a in b"), equals("text", text("a in b")));
         let flag = v1::FilterValue { value: Some(Value::Flag(true)) };
         assert_eq!(parsed("open!=true"), Condition::Not(Box::new(of(equals("open", flag)))));
+        assert_eq!(parsed("author exists"), Condition::Exists(v1::FieldExists { field: "author".into() }));
+        assert_eq!(parsed("text=it exists"), equals("text", text("it exists")));
         assert_eq!(parsed("lang==en"), equals("lang", text("en")));
         assert_eq!(parsed("lang == en"), equals("lang", text("en")));
         assert_eq!(parsed("lang=\"=en\""), equals("lang", text("=en")));
@@ -135,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_is_no_condition_is_refused_with_the_forms() {
-        for wrong in ["lang", "=en", " in a|b", ">3", "year!3", "x=\"open"] {
+        for wrong in ["lang", "=en", " in a|b", " exists", ">3", "year!3", "x=\"open"] {
             let error = parse(wrong).unwrap_err();
             assert!(error.contains("FIELD=VALUE") || error.contains("not a JSON string"), "{wrong}: {error}");
         }

@@ -27,6 +27,7 @@ pub(super) fn filter(filter: &v1::Filter) -> Filter {
             min: end(range.min.as_ref(), range.above.as_ref()),
             max: end(range.max.as_ref(), range.below.as_ref()),
         },
+        Some(Condition::Exists(exists)) => Filter::Exists { field: exists.field.clone() },
         Some(Condition::Keys(keys)) => Filter::Keys(keys.keys.clone()),
     }
 }

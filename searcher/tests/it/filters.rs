@@ -43,6 +43,10 @@ async fn a_filtered_ranking_is_the_whole_ranking_without_the_others() {
     let exact = v1::SearchRequest { exact: true, ..filtered(Mode::Dense, query, 60, between(10, 29)) };
     let reply = server.client.search(exact).await.unwrap();
     assert_eq!((reply.hits.len(), reply.distance_computations), (20, 20));
+    assert_eq!(reply.filter, Some(v1::FilterExecution { documents: 20, scanned_shards: 2, graph_shards: 0 }));
+    let bm25 = server.client.search(filtered(Mode::Bm25, query, 5, between(10, 29))).await.unwrap();
+    assert_eq!(bm25.filter, Some(v1::FilterExecution { documents: 20, scanned_shards: 0, graph_shards: 0 }));
+    assert_eq!(server.client.search(request(Mode::Dense, query, 5)).await.unwrap().filter, None);
     let hybrid = server.client.search(filtered(Mode::Hybrid, query, 60, between(10, 29))).await.unwrap();
     assert_eq!(hybrid.hits.len(), 20);
     let ranks = |part: fn(&v1::Hit) -> Option<v1::Placement>| {
@@ -90,6 +94,16 @@ async fn ends_may_be_left_out_and_what_no_document_has_is_told() {
         let value = Some(v1::FilterValue { value: Some(value) });
         of(Condition::Equals(v1::FieldEquals { field: field.into(), value }))
     };
+    let exists = |field: &str| of(Condition::Exists(v1::FieldExists { field: field.into() }));
+    for (filter, hits, notes) in [
+        (exists("place"), 60, 0),
+        (exists("place.number"), 60, 0),
+        (exists("place.name"), 0, 1),
+        (of(Condition::Not(Box::new(exists("lang")))), 0, 0),
+    ] {
+        let reply = ask(filter.clone()).await.unwrap();
+        assert_eq!((reply.hits.len(), reply.notes.len()), (hits, notes), "{filter:?}");
+    }
     let wrong = of(Condition::Any(v1::FilterList {
         filters: vec![
             equals("nofield", Value::Number(3.0)),

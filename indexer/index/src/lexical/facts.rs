@@ -65,11 +65,23 @@ pub(super) fn name(term: &[u8]) -> Option<&str> {
     Some(path.strip_prefix(METADATA).unwrap_or(path))
 }
 
-/// What all terms of a field's values of one type start with.
-pub(super) fn prefix(path: &str, kind: u8) -> Vec<u8> {
+/// What all terms of a field's own values start with.
+pub(super) fn own(path: &str) -> Vec<u8> {
     let mut term = Vec::with_capacity(path.len() + 16);
     term.extend_from_slice(path.as_bytes());
-    term.extend_from_slice(&[0, kind]);
+    term.push(0);
+    term
+}
+
+/// What all terms of values inside a field start with, where it is an object.
+pub(super) fn inside(path: &str) -> Vec<u8> {
+    format!("{path}.").into_bytes()
+}
+
+/// What all terms of a field's values of one type start with.
+pub(super) fn prefix(path: &str, kind: u8) -> Vec<u8> {
+    let mut term = own(path);
+    term.push(kind);
     term
 }
 

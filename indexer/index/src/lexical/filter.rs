@@ -40,6 +40,11 @@ pub enum Filter {
         /// Upper bound.
         max: Bound<FieldValue>,
     },
+    /// The field has a value, or is an object that has one inside.
+    Exists {
+        /// Its name.
+        field: String,
+    },
     /// Documents with these keys.
     Keys(Vec<String>),
 }
@@ -143,6 +148,15 @@ impl Filter {
             Self::Keys(keys) => {
                 if let Some(mut terms) = terms(shard.fields.key)? {
                     keys.iter().try_for_each(|key| terms.equal(key.as_bytes(), &mut bits))?;
+                }
+            }
+            Self::Exists { field } if field == facts::KEY => bits.insert_range(..),
+            Self::Exists { field } => {
+                if let Some(mut terms) = terms(shard.fields.facts)? {
+                    let path = facts::path(field);
+                    for prefix in [facts::own(&path), facts::inside(&path)] {
+                        terms.between((Bound::Unbounded, Bound::Unbounded), &prefix, &mut bits)?;
+                    }
                 }
             }
             Self::OneOf { field, values } if field == facts::KEY => {

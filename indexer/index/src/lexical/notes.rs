@@ -13,6 +13,8 @@ const MOST: usize = 16;
 /// Types of values, and their names in notes.
 const KINDS: [(u8, &str, &str); 3] =
     [(facts::TEXT, "a text", "texts"), (facts::NUMBER, "a number", "numbers"), (facts::FLAG, "a flag", "flags")];
+/// Stands for a value of any type, or an object that holds one.
+const ANY: u8 = 0;
 
 impl Filter {
     /// One sentence for each field that the filter names and no document of `shards` has, and for each type that it is
@@ -45,17 +47,22 @@ impl Filter {
             Self::Range { field, min, max } => {
                 [min, max].into_iter().filter_map(|end| value(end.as_ref())).for_each(|value| add(field, value));
             }
+            Self::Exists { field } => _ = asked.insert((field, ANY)),
             Self::Keys(_) => {}
         }
     }
 }
 
-/// Whether a document has a value of a type in a field.
+/// Whether a document has a value of a type, or of any, in a field.
 fn has(shards: &[&TextShard], field: &str, kind: u8) -> Result<bool> {
     if field == facts::KEY {
-        return Ok(kind == facts::TEXT);
+        return Ok(matches!(kind, facts::TEXT | ANY));
     }
-    Ok(first(shards, &facts::prefix(&facts::path(field), kind))?.is_some())
+    let path = facts::path(field);
+    if kind == ANY {
+        return Ok(first(shards, &facts::own(&path))?.or(first(shards, &facts::inside(&path))?).is_some());
+    }
+    Ok(first(shards, &facts::prefix(&path, kind))?.is_some())
 }
 
 /// The first term of all shards that starts with a prefix.
@@ -86,7 +93,7 @@ fn note(shards: &[&TextShard], field: &str, kind: u8) -> Result<String> {
         let name = KINDS.iter().find(|(other, ..)| *other == kind).map_or("such a value", |(_, one, _)| one);
         return Ok(format!("no document has {name} in field `{field}`, which holds {}", held.join(" and ")));
     }
-    let inner = first(shards, format!("{}.", facts::path(field)).as_bytes())?;
+    let inner = first(shards, facts::inside(&facts::path(field)).as_slice())?;
     let inner = inner.and_then(|term| facts::name(&term).map(str::to_owned));
     let inner = inner.map_or_else(String::new, |inner| format!("; there is `{inner}`"));
     Ok(format!("no document has a field `{field}`{inner}"))

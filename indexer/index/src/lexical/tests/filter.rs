@@ -15,6 +15,9 @@ fn documents() -> Vec<(String, String, Value)> {
     (0..160)
         .map(|i| {
             let mut metadata = json!({"lang": languages[i % 5], "deep": {"n": numbers[i % 8]}, "flag": i % 3 == 0});
+            if i % 7 < 5 {
+                metadata["empty"] = [json!(null), json!([]), json!({}), json!({"a": [null]}), json!("")][i % 7].clone();
+            }
             if i % 4 == 0 {
                 metadata["only"] = json!(["a", {"x": 1}, [i]]);
             }
@@ -56,6 +59,20 @@ fn values(document: &(String, String, Value), field: &str) -> Vec<FieldValue> {
     found
 }
 
+/// Whether there is a value in a field, or inside of it, read from the document.
+fn exists(document: &(String, String, Value), field: &str) -> bool {
+    fn any(value: &Value) -> bool {
+        match value {
+            Value::Null => false,
+            Value::Array(all) => all.iter().any(any),
+            Value::Object(all) => all.values().any(any),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        }
+    }
+    let inside = document.2.pointer(&format!("/{}", field.replace('.', "/")));
+    !values(document, field).is_empty() || inside.is_some_and(any)
+}
+
 /// The definition, document by document.
 fn passes(filter: &Filter, document: &(String, String, Value)) -> bool {
     let order = |a: &FieldValue, b: &FieldValue| match (a, b) {
@@ -68,6 +85,7 @@ fn passes(filter: &Filter, document: &(String, String, Value)) -> bool {
         Filter::Any(all) => all.iter().any(|filter| passes(filter, document)),
         Filter::Not(filter) => !passes(filter, document),
         Filter::Keys(keys) => keys.contains(&document.0),
+        Filter::Exists { field } => exists(document, field),
         Filter::OneOf { field, values: wanted } => values(document, field).iter().any(|value| wanted.contains(value)),
         Filter::Range { min: Bound::Unbounded, max: Bound::Unbounded, .. } => false,
         Filter::Range { field, min, max } => values(document, field).iter().any(|value| {
@@ -100,11 +118,16 @@ fn bound() -> impl Strategy<Value = Bound<FieldValue>> {
 }
 
 fn filter() -> impl Strategy<Value = Filter> {
-    let field = || prop::sample::select(&["lang", "deep.n", "flag", "only", "only.x", "title", "key", "absent"][..]);
+    let field = || {
+        prop::sample::select(
+            &["lang", "deep", "deep.n", "flag", "empty", "only", "only.x", "title", "key", "absent"][..],
+        )
+    };
     let leaf = prop_oneof![
         (field(), prop::collection::vec(value(), 0..4))
             .prop_map(|(field, values)| Filter::OneOf { field: field.into(), values }),
         (field(), bound(), bound()).prop_map(|(field, min, max)| Filter::Range { field: field.into(), min, max }),
+        field().prop_map(|field| Filter::Exists { field: field.into() }),
         prop::collection::vec(prop::sample::select(&["k000", "k001", "k077", "k159", "none"][..]), 0..4)
             .prop_map(|keys| Filter::Keys(keys.into_iter().map(String::from).collect())),
     ];
@@ -205,6 +228,9 @@ fn fields_and_types_that_no_document_has_are_told() {
         notes(&one("key", FieldValue::Number(3.0))),
         ["no document has a number in field `key`, which holds texts"]
     );
+    let exists = |field: &str| notes(&Filter::Exists { field: field.into() });
+    assert!(["key", "title", "lang", "deep", "metadata.deep.n", "only.x"].iter().all(|field| exists(field).is_empty()));
+    assert_eq!(exists("dee"), ["no document has a field `dee`"]);
     let range =
         Filter::Range { field: "lang".into(), min: Bound::Unbounded, max: Bound::Excluded(FieldValue::Flag(true)) };
     assert_eq!(notes(&range), ["no document has a flag in field `lang`, which holds texts and numbers"]);
