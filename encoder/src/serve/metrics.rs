@@ -137,7 +137,7 @@ impl Metrics {
                 let labels = TowerLabels { tower: tower.name() };
                 self.texts.get_or_create(&labels).inc_by(encoded.tokens.len() as u64);
                 self.tokens.get_or_create(&labels).inc_by(encoded.tokens.iter().map(|&count| u64::from(count)).sum());
-                self.truncated.inc_by(u64::from(encoded.truncated));
+                self.truncated.inc_by(encoded.truncated.len() as u64);
                 self.queue_time.observe(Duration::from_micros(encoded.queue_us).as_secs_f64());
             }
             Err(error) => {

@@ -19,8 +19,8 @@ pub struct Encoded {
     pub dim: usize,
     /// Tokens per text after truncation, special tokens included.
     pub tokens: Vec<u32>,
-    /// Texts that were cut at the model's longest input.
-    pub truncated: u32,
+    /// Numbers of the texts that were truncated at the model's longest input, ascending.
+    pub truncated: Vec<u32>,
     /// Waiting for admission, a tokenizer thread and the model, in microseconds.
     pub queue_us: u64,
     /// Tokenizing, in microseconds.

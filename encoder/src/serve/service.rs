@@ -120,7 +120,8 @@ fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::En
         dim: encoded.dim as u32,
         vectors: vector::pack(&encoded.vectors),
         tokens: encoded.tokens,
-        truncated: encoded.truncated,
+        truncated: encoded.truncated.len() as u32,
+        truncated_texts: encoded.truncated,
         timings: Some(v1::Timings {
             total_us: super::reply::micros(came.elapsed()),
             queue_us: encoded.queue_us,

@@ -119,7 +119,7 @@ pub(crate) fn blank(texts: &[Tokens], dim: usize) -> Encoded {
         vectors: vec![0.0; texts.len() * dim],
         dim,
         tokens: texts.iter().map(|text| text.ids.len() as u32).collect(),
-        truncated: texts.iter().filter(|text| text.truncated).count() as u32,
+        truncated: (0..).zip(texts).filter(|(_, text)| text.truncated).map(|(number, _)| number).collect(),
         queue_us: 0,
         tokenize_us: 0,
         embed_us: 0,

@@ -70,7 +70,7 @@ pub(super) fn headers(encoded: &Encoded, model: &ModelInfo) -> HeaderMap {
         headers.insert(HeaderName::from_static("x-dyad-fingerprint"), fingerprint);
     }
     for (name, value) in [
-        ("x-dyad-truncated", u64::from(encoded.truncated)),
+        ("x-dyad-truncated", encoded.truncated.len() as u64),
         ("x-dyad-queue-us", encoded.queue_us),
         ("x-dyad-tokenize-us", encoded.tokenize_us),
         ("x-dyad-embed-us", encoded.embed_us),
