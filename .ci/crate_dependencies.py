@@ -18,7 +18,7 @@ ALLOWED = {
     "dyad-index": {"dyad-files"},
     "dyad-encoder": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-proto"},
     "dyad-indexer": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto"},
-    "dyad-searcher": {"dyad-command", "dyad-corpus", "dyad-index", "dyad-proto"},
+    "dyad-searcher": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto"},
     "dyad-bench": {
         *("dyad-command", "dyad-corpus", "dyad-encoder", "dyad-files", "dyad-index", "dyad-indexer", "dyad-proto"),
         "dyad-searcher",
@@ -27,7 +27,7 @@ ALLOWED = {
 # As an optional dependency, so that the crate also builds without it.
 OPTIONAL = {"dyad-searcher": {"dyad-encoder"}}
 # As a dev-dependency only.
-TESTS_ONLY = {"dyad-searcher": {"dyad-files", "dyad-indexer"}}
+TESTS_ONLY = {"dyad-searcher": {"dyad-indexer"}}
 
 
 def confined(root):

@@ -61,7 +61,14 @@ class QuickstartTest(unittest.TestCase):
         kept.pop("CARGO_TARGET_DIR", None)
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            [self.root / "deploy/quickstart.sh"], cwd=self.scratch, env=kept, stdout=pipe, stderr=pipe, text=True
+            [self.root / "deploy/quickstart.sh"],
+            cwd=self.scratch,
+            env=kept,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            # Tests that run in the background ignore it, and a script that inherits that cannot be interrupted.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def run_quickstart(self, **environment):

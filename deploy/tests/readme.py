@@ -102,7 +102,8 @@ def run_all(root, binaries, model, folder):
     (folder / "ids.txt").write_text("a\nb\n")
     header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }".ljust(117) + "\n"
     array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<4f", 1, 0, 3, 4)
-    (folder / "vectors.npy").write_bytes(array)
+    for name in ("vectors.npy", "questions.npy"):
+        (folder / name).write_bytes(array)
     environment, servers, count = os.environ | {"RUST_LOG": "warn"}, Servers(), 0
     try:
         for document in READMES:

@@ -6,8 +6,14 @@ pub const MAX_TEXTS: usize = 1024;
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Bytes of one question: 32 KiB.
 pub const MAX_QUERY_BYTES: usize = 32 << 10;
+/// Values of a question's vector.
+pub const MAX_DIM: usize = 65_536;
+/// Bytes of a model's fingerprint.
+pub const MAX_FINGERPRINT_BYTES: usize = 1024;
 /// Hits of one question.
 pub const MAX_K: u32 = 10_000;
+/// Stored fields that one request names.
+pub const MAX_FIELDS: usize = 64;
 /// Beam width of one search.
 pub const MAX_EF: u32 = 10_000;
 /// Constant of reciprocal rank fusion.

@@ -46,6 +46,35 @@ pub enum Error {
         /// When another try may succeed, where the tower says so.
         retry_after: Option<Duration>,
     },
+    /// There is no question tower, and a question without a vector.
+    #[error(
+        "this searcher has no question tower, so it embeds no text. Send `vector`, ask in MODE_BM25, or start it with `--question-tower`"
+    )]
+    NoTower,
+    /// The index is not of the model that the request names.
+    #[error(
+        "`{at}fingerprint`: the index was made by `{}` (fingerprint {}), the request is for a model with fingerprint {got}. Embed the \
+         question with the index's model, or use an index of that one",
+        index.name, index.fingerprint
+    )]
+    OtherModel {
+        /// The index's model.
+        index: Box<ModelRecord>,
+        /// Path of the request in its call.
+        at: String,
+        /// Fingerprint of the request.
+        got: String,
+    },
+    /// The question's vector is not as long as the index's.
+    #[error("`{at}vector`: expected {expected} values, as the vectors of the index have, got {got}")]
+    Dimension {
+        /// Path of the request in its call.
+        at: String,
+        /// Values of the index's vectors.
+        expected: usize,
+        /// Values of the request's.
+        got: usize,
+    },
     /// The time for the question tower is over.
     #[error("question tower: no vector within {0:?}")]
     TowerLate(Duration),
@@ -146,7 +175,8 @@ impl From<Error> for Status {
         let text = error.to_string();
         match error {
             Error::NoDocument(_) => Self::not_found(text),
-            Error::Model { .. } => Self::failed_precondition(text),
+            Error::Model { .. } | Error::NoTower | Error::OtherModel { .. } => Self::failed_precondition(text),
+            Error::Dimension { .. } => Self::invalid_argument(text),
             Error::Index(error) => index_status(&error, text),
             Error::Tower { transient: true, .. } => Self::unavailable(text),
             Error::Tower { transient: false, .. } | Error::Internal | Error::Threads(_) => Self::internal(text),

@@ -129,7 +129,7 @@ async fn holds_any(client: &SearcherClient, judged: &Judged) -> Result<()> {
     let documents: BTreeSet<&String> = judged.qrels.values().flat_map(BTreeMap::keys).collect();
     let keys: Vec<String> = documents.into_iter().cloned().collect();
     for some in keys.chunks(KEYS) {
-        let request = v1::GetDocumentsRequest { keys: some.to_vec() };
+        let request = v1::GetDocumentsRequest { keys: some.to_vec(), ..Default::default() };
         if !client.get_documents(request).await?.documents.is_empty() {
             return Ok(());
         }

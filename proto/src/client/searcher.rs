@@ -67,7 +67,7 @@ impl SearcherClient {
         /// Stored documents by key.
         get_documents(GetDocumentsRequest, MAX_SEARCH_BYTES) -> GetDocumentsResponse;
         /// Why a document is, or is not, among the hits.
-        explain(ExplainRequest, MAX_OTHER_BYTES) -> ExplainResponse;
+        explain(ExplainRequest, MAX_SEARCH_BYTES) -> ExplainResponse;
     }
 
     /// Many questions over one call; replies keep the order of the requests. Nothing is retried.

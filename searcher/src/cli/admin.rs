@@ -99,6 +99,8 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
     for (what, model) in [("index model", &status.index_model), ("question tower", &status.question_model)] {
         if let Some(model) = model {
             writeln!(out, "{what:<15} {} {} ({} values)", model.name, model.fingerprint, model.dim)?;
+        } else {
+            writeln!(out, "{what:<15} none")?;
         }
     }
     for shard in &status.shards {

@@ -17,6 +17,9 @@ use super::query::Server;
 pub(super) struct Get {
     #[command(flatten)]
     server: Server,
+    /// Stored fields, between commas: `title`, `text`, or metadata; all by default.
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    fields: Vec<String>,
     /// Print the reply as JSON.
     #[arg(long)]
     json: bool,
@@ -27,7 +30,7 @@ pub(super) struct Get {
 
 impl Get {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let request = v1::GetDocumentsRequest { keys: self.keys };
+        let request = v1::GetDocumentsRequest { keys: self.keys, fields: self.fields };
         dyad_proto::validate::get_documents_request(&request)
             .map_err(|violations| UsageError(violations.to_string()))?;
         let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;

@@ -60,7 +60,14 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
         "fingerprint": reply.fingerprint,
         "ef": reply.ef,
         "recall_note": reply.recall_note,
+        "query_tokens": reply.query_tokens,
+        "query_truncated": reply.query_truncated,
         "fusion": fusion(reply),
+        "filter": reply.filter.map(|filter| json!({
+            "documents": filter.documents,
+            "scanned_shards": filter.scanned_shards,
+            "graph_shards": filter.graph_shards,
+        })),
         "notes": reply.notes,
         "distance_computations": reply.distance_computations,
         "degraded": reply.degraded,
@@ -96,8 +103,11 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
 /// A reply of `Explain`.
 pub(super) fn explain(reply: &v1::ExplainResponse) -> Value {
     json!({
+        "hit": placement(reply.hit),
+        "reasons": reply.reasons,
+        "allowed": reply.allowed,
         "dense_exact": placement(reply.dense_exact),
-        "dense_graph": placement(reply.dense_graph),
+        "dense": placement(reply.dense),
         "bm25": placement(reply.bm25),
         "bm25_explanation": serde_json::from_str::<Value>(&reply.bm25_explanation_json).unwrap_or(Value::Null),
         "terms": reply.terms,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use dyad_command::ProgressBar;
+use dyad_command::{ProgressBar, UsageError};
 use dyad_corpus::Judged;
 use dyad_corpus::metrics::{Sampling, compare_values};
 use dyad_index::snapshot::Hit;
@@ -59,6 +59,10 @@ impl Learn {
             bail!("`{folder}`, split `{}`: expected at least {FEWEST} judged questions, got {questions}", self.split);
         }
         let tower = self.tower.open().await?;
+        if tower.is_none() {
+            let expected = "--question-tower: expected a directory or a URL, got `none`: judged questions are texts";
+            return Err(UsageError(expected.to_owned()).into());
+        }
         let engine = Engine::open(&self.index, tower, EngineConfig::default())?;
         let examples = self.examples(&engine, &judged).await?;
         if examples.iter().all(|example| example.dense.is_empty() && example.bm25.is_empty()) {

@@ -6,6 +6,7 @@
 //! | `tower.rs` | `--question-tower` and how it runs |
 //! | `learn.rs` | `dyad-searcher learn` |
 //! | `query.rs` | `dyad-searcher query` and `explain` |
+//! | `ask.rs` | the search that these ask for, as arguments |
 //! | `get.rs` | `dyad-searcher get` |
 //! | `filter.rs` | `--filter` |
 //! | `table.rs` | hits as a text table |
@@ -13,6 +14,7 @@
 //! | `admin.rs` | `dyad-searcher admin status|reload|rollback|verify` |
 
 mod admin;
+mod ask;
 mod filter;
 mod get;
 mod json;
@@ -44,7 +46,7 @@ enum Command {
     Learn(learn::Learn),
     /// Ask a running searcher.
     Query(query::Query),
-    /// Explain why a document is, or is not, among the hits of a question.
+    /// Explain why a document is, or is not, among the hits of a search.
     Explain(query::Explain),
     /// Print documents by key.
     Get(get::Get),

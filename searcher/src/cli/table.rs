@@ -59,6 +59,13 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
         v1::Fusion::Rrf => writeln!(out, "fused by reciprocal ranks, dense weight {}", reply.dense_weight)?,
         v1::Fusion::WeightedSum => writeln!(out, "fused by a weighted sum, dense weight {}", reply.dense_weight)?,
     }
+    if reply.query_truncated {
+        writeln!(
+            out,
+            "the question is longer than the model reads: its vector is of the first {} tokens",
+            reply.query_tokens
+        )?;
+    }
     if !reply.recall_note.is_empty() {
         writeln!(out, "recall not vouched for: {}", reply.recall_note)?;
     }

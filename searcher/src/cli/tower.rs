@@ -10,8 +10,9 @@ use crate::question::QuestionTower;
 /// The question tower.
 #[derive(Debug, Args)]
 pub(super) struct Tower {
-    /// Question tower: a model directory (in this process) or the URL of an encoder service.
-    #[arg(long = "question-tower", value_name = "DIR|URL", env = "DYAD_QUESTION_TOWER")]
+    /// Question tower: a model directory (in this process), the URL of an encoder service, or `none`, for an index of vectors alone:
+    /// questions then come with their vectors, or are answered by BM25.
+    #[arg(long = "question-tower", value_name = "DIR|URL|none", env = "DYAD_QUESTION_TOWER")]
     name: String,
     /// Device of a model directory: cpu or cuda:N.
     #[arg(long, default_value = "cpu")]
@@ -28,9 +29,12 @@ pub(super) struct Tower {
 }
 
 impl Tower {
-    /// Loads the model, or connects to the service.
-    pub(super) async fn open(&self) -> anyhow::Result<QuestionTower> {
-        self.open_named().await.with_context(|| format!("--question-tower `{}`", self.name))
+    /// Loads the model, or connects to the service; nothing with `none`.
+    pub(super) async fn open(&self) -> anyhow::Result<Option<QuestionTower>> {
+        if self.name == "none" {
+            return Ok(None);
+        }
+        self.open_named().await.map(Some).with_context(|| format!("--question-tower `{}`", self.name))
     }
 
     async fn open_named(&self) -> crate::Result<QuestionTower> {

@@ -4,27 +4,28 @@
 //! |---|---|
 //! | `mod.rs` | the plan |
 //! | `filter.rs` | conversion of a request's filter to that of the index |
+//! | `stored_fields.rs` | which stored fields of a document are wanted |
 //! | `recall.rs` | choice of the beam width for a target recall |
 
 mod filter;
 mod recall;
+mod stored_fields;
 
 use std::time::Duration;
 
 use dyad_index::lexical::Filter;
-use dyad_index::snapshot::{DenseParams, SearchMode};
+use dyad_index::snapshot::{DenseParams, Hit, SearchMode};
 use dyad_index::{Certificate, FusionMethod};
 use dyad_proto::v1;
 
 use crate::fusion::Fusion;
 pub(crate) use recall::DEFAULT_EF;
+pub use stored_fields::StoredFields;
 
 /// The least difference between the beam width and the hits wanted, so that ties with the last hit can be broken by key.
 const TIE_SLACK: usize = 16;
 /// Hits that each ranking gives to the fusion by default.
 pub(crate) const DEFAULT_FUSION_DEPTH: usize = 100;
-/// Hits of the explained search by default.
-const EXPLAINED_HITS: u32 = 10;
 /// The question tower's share of the deadline in modes that can answer without it.
 const TOWER_SHARE: f64 = 0.7;
 
@@ -48,14 +49,18 @@ pub struct Plan {
     pub mode: Mode,
     /// Hits of the reply.
     pub k: usize,
+    /// Best hits that are left out of it.
+    pub offset: usize,
+    /// Least score of a hit.
+    pub score_threshold: Option<f32>,
     /// The dense stage, if it runs.
     pub dense: Option<DenseParams>,
     /// Hits wanted of the BM25 stage, if it runs.
     pub text_depth: Option<usize>,
     /// How the two rankings are fused, where both run.
     pub fusion: Fusion,
-    /// Whether stored fields are read.
-    pub documents: bool,
+    /// Stored fields of the hits.
+    pub fields: StoredFields,
     /// Which documents may be hits; all where absent.
     pub filter: Option<Filter>,
     /// Why the target recall is not guaranteed.
@@ -80,16 +85,17 @@ impl Plan {
             v1::Mode::Compare => Mode::Compare,
         };
         let or = |value: u32, default: usize| if value == 0 { default } else { value as usize };
-        let k = request.k as usize;
+        let (k, offset) = (request.k as usize, request.offset as usize);
+        let wanted = k + offset;
         let fuses = matches!(mode, Mode::Hybrid | Mode::Compare);
-        let depth = if fuses { or(request.fusion_depth, DEFAULT_FUSION_DEPTH).max(k) } else { k };
+        let depth = if fuses { or(request.fusion_depth, DEFAULT_FUSION_DEPTH).max(wanted) } else { wanted };
         let uses_graph = mode != Mode::Bm25 && !request.exact;
         let chosen = request.target_recall.filter(|_| uses_graph).map(|target| {
             let filtered = request.filter.is_some();
             recall::choose(target, depth, filtered, certificates)
         });
-        let wanted = chosen.as_ref().map_or_else(|| or(request.ef, DEFAULT_EF), |chosen| chosen.ef);
-        let ef = wanted.max(depth + TIE_SLACK);
+        let ef = chosen.as_ref().map_or_else(|| or(request.ef, DEFAULT_EF), |chosen| chosen.ef);
+        let ef = ef.max(depth + TIE_SLACK);
         let search = match (request.exact, &chosen) {
             (true, _) => SearchMode::Exact,
             (false, Some(_)) => SearchMode::Certified { ef },
@@ -98,22 +104,22 @@ impl Plan {
         Self {
             mode,
             k,
+            offset,
+            score_threshold: request.score_threshold,
             dense: (mode != Mode::Bm25).then_some(DenseParams { k: depth, mode: search }),
             text_depth: (mode != Mode::Dense).then_some(depth),
             fusion: fusion(request, learned.unwrap_or_default()),
-            documents: !request.keys_only,
+            fields: if request.keys_only { StoredFields::None } else { StoredFields::named(&request.fields) },
             filter: request.filter.as_ref().map(filter::filter),
             recall_note: chosen.and_then(|chosen| chosen.note),
             tower_time: if fuses { time.mul_f64(TOWER_SHARE) } else { time },
         }
     }
 
-    /// The dense stage of the request to explain, as [`Self::new`] plans it.
-    pub fn explained(request: &v1::ExplainRequest, certificates: &[&Certificate]) -> Option<DenseParams> {
-        let &v1::ExplainRequest { ef, k, mode, fusion_depth, target_recall, .. } = request;
-        let k = if k == 0 { EXPLAINED_HITS } else { k };
-        let search = v1::SearchRequest { mode, k, ef, fusion_depth, target_recall, ..v1::SearchRequest::default() };
-        Self::new(&search, Duration::ZERO, certificates, None).dense
+    /// The hits of the reply among those of a whole ranking.
+    pub fn page<'h>(&self, ranking: &'h [Hit]) -> impl Iterator<Item = &'h Hit> + use<'h> {
+        let (least, offset, k) = (self.score_threshold, self.offset, self.k);
+        ranking.iter().filter(move |hit| least.is_none_or(|least| hit.score >= least)).skip(offset).take(k)
     }
 
     /// Beam width, 0 where no graph is searched.
@@ -173,29 +179,8 @@ mod tests {
         assert_eq!(ef(10, 16, 0), 116);
         assert_eq!(ef(500, 16, 20), 516);
         assert_eq!(ef(10, 16, 20), 36);
-    }
-
-    #[test]
-    fn an_explanation_searches_as_the_request_does() {
-        for mode in [v1::Mode::Dense, v1::Mode::Hybrid, v1::Mode::Compare] {
-            for (k, ef, fusion_depth, target) in
-                [(10, 0, 0, None), (300, 40, 0, None), (7, 16, 90, None), (20, 0, 0, Some(0.9))]
-            {
-                let searched = plan(|request| {
-                    request.set_mode(mode);
-                    (request.k, request.ef, request.fusion_depth, request.target_recall) =
-                        (k, ef, fusion_depth, target);
-                });
-                let mode = mode.into();
-                let explained =
-                    v1::ExplainRequest { k, ef, fusion_depth, target_recall: target, mode, ..Default::default() };
-                assert_eq!(Plan::explained(&explained, &[]), searched.dense);
-            }
-        }
-        let unnamed = Plan::explained(&v1::ExplainRequest::default(), &[]).unwrap();
-        assert_eq!((unnamed.k, unnamed.mode), (10, SearchMode::Approximate { ef: 128 }));
-        let bm25 = v1::ExplainRequest { mode: v1::Mode::Bm25.into(), ..Default::default() };
-        assert_eq!(Plan::explained(&bm25, &[]), None);
+        let page = plan(|request| (request.k, request.offset, request.ef) = (10, 290, 16));
+        assert_eq!((page.dense.map(|params| params.k), page.ef()), (Some(300), 316));
     }
 
     #[test]
@@ -205,7 +190,7 @@ mod tests {
             (request.exact, request.keys_only) = (true, true);
         });
         assert_eq!(plan.dense.unwrap().mode, SearchMode::Exact);
-        assert_eq!((plan.ef(), plan.documents), (0, false));
+        assert_eq!((plan.ef(), plan.fields), (0, StoredFields::None));
     }
 
     #[test]

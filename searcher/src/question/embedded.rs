@@ -7,6 +7,10 @@ use crate::error::Error;
 pub struct Embedded {
     /// One row of `dim` values per question.
     pub vectors: Vec<f32>,
+    /// Tokens of each question that were read, special tokens included; none where an encoder service does not tell them.
+    pub tokens: Vec<u32>,
+    /// Numbers of the questions that were truncated at the model's longest input.
+    pub truncated: Vec<u32>,
     /// Waiting in the queue, microseconds.
     pub queue_us: u64,
     /// Tokenization, microseconds.

@@ -75,6 +75,8 @@ impl Local {
         let encoded = encoded.map_err(|error| refused(&error, time))?;
         Ok(Embedded {
             vectors: encoded.vectors,
+            tokens: encoded.tokens,
+            truncated: encoded.truncated,
             queue_us: encoded.queue_us,
             tokenize_us: encoded.tokenize_us,
             embed_us: encoded.embed_us,

@@ -78,6 +78,8 @@ impl Remote {
             .map_err(|error| failed(error.to_string(), false))?;
         let timings = reply.timings.unwrap_or_default();
         let embed_us = (started.elapsed().as_micros() as u64).saturating_sub(timings.queue_us + timings.tokenize_us);
-        Ok(Embedded { vectors, queue_us: timings.queue_us, tokenize_us: timings.tokenize_us, embed_us })
+        let (tokens, truncated) = (reply.tokens, reply.truncated_texts);
+        let (queue_us, tokenize_us) = (timings.queue_us, timings.tokenize_us);
+        Ok(Embedded { vectors, tokens, truncated, queue_us, tokenize_us, embed_us })
     }
 }

@@ -66,6 +66,17 @@ pub struct StageTimings {
     pub fetch_us: u64,
 }
 
+/// How a filter was run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FilterExecution {
+    /// Documents that it allows.
+    pub documents: u64,
+    /// Shards of which every allowed vector was compared.
+    pub scanned_shards: u32,
+    /// Shards whose graph was searched.
+    pub graph_shards: u32,
+}
+
 /// The answer to one question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
@@ -79,6 +90,8 @@ pub struct Answer {
     pub compared: Option<Compared>,
     /// Hits asked for.
     pub k: usize,
+    /// Better hits that were left out.
+    pub offset: usize,
     /// Time per stage.
     pub timings: StageTimings,
     /// What is missing and why.
@@ -93,6 +106,12 @@ pub struct Answer {
     pub recall_note: Option<String>,
     /// Inner products computed.
     pub distance_computations: u64,
+    /// How the filter was run, where there is one.
+    pub filter: Option<FilterExecution>,
+    /// Tokens that the question tower has read of the question, 0 where it was not asked.
+    pub query_tokens: u32,
+    /// Whether the question has more.
+    pub query_truncated: bool,
     /// What the request refers to that does not exist.
     pub notes: Vec<String>,
 }

@@ -29,6 +29,8 @@ const MIN_INTERLEAVED: usize = 8;
 pub(super) struct BatchItem {
     pub(super) plan: Plan,
     pub(super) query: String,
+    /// Where the request has one.
+    pub(super) vector: Option<Vec<f32>>,
     /// The encoded filter: equal bytes are equal filters.
     pub(super) filter: Option<Vec<u8>>,
 }
@@ -37,6 +39,10 @@ pub(super) struct BatchItem {
 #[derive(Debug, Default)]
 pub(super) struct Vector {
     pub(super) values: Option<Vec<f32>>,
+    /// Tokens that the tower has read of the question.
+    pub(super) tokens: u32,
+    /// Whether the question has more.
+    pub(super) truncated: bool,
     pub(super) timings: StageTimings,
     pub(super) degraded: Option<String>,
 }
@@ -44,11 +50,21 @@ pub(super) struct Vector {
 /// Hits of a part, and the microseconds that it took.
 pub(super) type Timed = (Hits<Hit>, u64);
 
+/// A filter's part of the results.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Filtered {
+    /// What it asks for that no document has.
+    pub(super) notes: Vec<String>,
+    /// Documents that it allows.
+    pub(super) documents: u64,
+    /// Microseconds that it took.
+    pub(super) took_us: u64,
+}
+
 /// The results for one question, by part.
 #[derive(Debug, Default)]
 pub(super) struct PartResults {
-    /// What the filter asks for that no document has, and the microseconds that it took.
-    pub(super) filter: OnceLock<(Vec<String>, u64)>,
+    pub(super) filter: OnceLock<Filtered>,
     pub(super) text: OnceLock<Timed>,
     pub(super) dense: OnceLock<Timed>,
 }
@@ -156,9 +172,10 @@ impl Batch {
             let started = Instant::now();
             let sets = self.snapshot.allowed(filter, &*self.cancel)?.ok_or_else(|| self.cancel.deadline_error())?;
             let notes = self.snapshot.filter_notes(filter)?;
-            let took = micros(started);
+            let documents = sets.iter().map(|nodes| nodes.len() as u64).sum();
+            let filtered = Filtered { notes, documents, took_us: micros(started) };
             for member in members {
-                member.found.filter.get_or_init(|| (notes.clone(), took));
+                member.found.filter.get_or_init(|| filtered.clone());
             }
             Ok(Some(sets))
         };
@@ -193,6 +210,19 @@ impl Batch {
             }
             together.into_par_iter().try_for_each(|(params, searches)| self.search(&params, &searches, *allowed))
         })
+    }
+
+    /// Runs all parts of a batch with one filter, one after another; returns the nodes that it allows. The vectors are there.
+    pub(super) fn run(&self) -> Result<Allowed> {
+        let Some(chunk) = self.chunks.first() else { return Ok(None) };
+        let allowed = if chunk.has_filter { self.filter(chunk)? } else { Vec::new() };
+        if chunk.has_text {
+            self.text(chunk, &allowed)?;
+        }
+        if chunk.has_dense {
+            self.dense(chunk, &allowed)?;
+        }
+        Ok(allowed.into_iter().next().flatten())
     }
 
     /// Called by a part that is done; true for the last one.

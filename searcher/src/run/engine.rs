@@ -20,10 +20,11 @@ use super::checksums;
 use super::explain::{Explanation, explain};
 use super::parts::Jobs;
 use super::pool::{Class, Pool};
+use super::question_vector::question_vector;
 use super::reply_memory::{ReplyBudget, ReplyMemory};
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
-use crate::plan::Plan;
+use crate::plan::{Plan, StoredFields};
 use crate::question::QuestionTower;
 
 /// Configuration of an engine.
@@ -47,7 +48,7 @@ impl Default for EngineConfig {
 #[derive(Debug)]
 pub struct Engine {
     pub(super) served: ArcSwap<Snapshot>,
-    pub(super) tower: QuestionTower,
+    pub(super) tower: Option<QuestionTower>,
     pool: Pool,
     memory: ReplyMemory,
     /// Held while a generation is opened and swapped in, so that the one that was requested last is served.
@@ -72,21 +73,24 @@ pub enum Admission {
 }
 
 /// Refuses a tower of another model than the index's, even at the same dimension.
-pub(super) fn check_model(index: &ModelRecord, tower: &ModelRecord) -> Result<()> {
-    if index.fingerprint == tower.fingerprint && index.dim == tower.dim {
-        return Ok(());
+pub(super) fn check_model(index: &ModelRecord, tower: Option<&QuestionTower>) -> Result<()> {
+    match tower.map(QuestionTower::model) {
+        Some(tower) if (&index.fingerprint, index.dim) != (&tower.fingerprint, tower.dim) => {
+            Err(Error::Model { index: Box::new(index.clone()), tower: Box::new(tower.clone()) })
+        }
+        _ => Ok(()),
     }
-    Err(Error::Model { index: Box::new(index.clone()), tower: Box::new(tower.clone()) })
 }
 
 impl Engine {
-    /// Opens a generation of an index and checks that the tower fits it.
-    pub fn open(index: &Path, tower: QuestionTower, config: EngineConfig) -> Result<Self> {
+    /// Opens a generation of an index and checks that the tower fits it. Without a tower, questions come with their vectors, or
+    /// are answered by BM25.
+    pub fn open(index: &Path, tower: Option<QuestionTower>, config: EngineConfig) -> Result<Self> {
         let snapshot = match config.generation {
             Some(generation) => Snapshot::open_manifest(index, manifest::load(index, generation)?, None)?,
             None => Snapshot::open(index)?,
         };
-        check_model(&snapshot.manifest().model, tower.model())?;
+        check_model(&snapshot.manifest().model, tower.as_ref())?;
         let snapshot = Arc::new(snapshot);
         checksums::check_in_background(&snapshot);
         Ok(Self {
@@ -108,8 +112,8 @@ impl Engine {
     }
 
     /// The question tower.
-    pub fn tower(&self) -> &QuestionTower {
-        &self.tower
+    pub fn tower(&self) -> Option<&QuestionTower> {
+        self.tower.as_ref()
     }
 
     /// Answers one question. The budget is the reply memory that the answer's documents take.
@@ -129,7 +133,7 @@ impl Engine {
             Admission::Queued => self.pool.admit_many(1, &cancel).await?,
         };
         let jobs = Jobs::new(&self.pool, class, permit, cancel);
-        let (mut answers, budget) = self.answer(vec![request], time, started, &jobs).await?;
+        let (mut answers, budget) = self.answer(vec![request], |_| String::new(), time, started, &jobs).await?;
         Ok((answers.pop().ok_or(Error::Internal)?, budget))
     }
 
@@ -142,33 +146,28 @@ impl Engine {
         // The time left after admission.
         let left = cancel.deadline().saturating_duration_since(Instant::now());
         let jobs = Jobs::new(&self.pool, Class::Bulk, permit, cancel);
-        self.answer(requests, left, started, &jobs).await
+        self.answer(requests, |number| format!("requests[{number}]."), left, started, &jobs).await
     }
 
-    /// Answers questions together: some of the filters at a time, each with BM25 and the dense part in parallel.
+    /// Answers questions together: some of the filters at a time, each with BM25 and the dense part in parallel. `at` is the path of a
+    /// request in the call, before the names of its fields.
     async fn answer(
         &self,
         requests: Vec<v1::SearchRequest>,
+        at: fn(usize) -> String,
         time: Duration,
         started: Instant,
         jobs: &Jobs<'_>,
     ) -> Result<Answers> {
         let snapshot = self.snapshot();
-        let (measured, learned) = (certificates(&snapshot), snapshot.fusion().map(Fusion::from));
-        let item = |request: v1::SearchRequest| BatchItem {
-            plan: Plan::new(&request, time, &measured, learned),
-            filter: request.filter.as_ref().map(Message::encode_to_vec),
-            query: request.query,
-        };
-        let items = requests.into_iter().map(item).collect();
-        drop(measured);
+        let items = items(&snapshot, requests, at, time)?;
         let at_once = self.pool.threads(jobs.class);
         let batch = Arc::new(Batch::new(snapshot, items, at_once, Arc::clone(&jobs.cancel), started));
         let mut embedding = Some(self.embed(&batch));
         // The threads of a tower spin while they wait for each other, also for one that BM25 has displaced from its core: a batch
         // takes more CPU time in parallel with BM25 than before it. A single question is too short for that to matter.
         if batch.items.len() > 1
-            && self.tower.takes_all_cores()
+            && self.tower().is_some_and(QuestionTower::takes_all_cores)
             && let Some(embedding) = embedding.take()
         {
             embedding.await?;
@@ -221,10 +220,11 @@ impl Engine {
         }
     }
 
-    /// Documents by key, in the order asked for, and the keys that the index does not hold.
+    /// Some fields of documents by key, in the order asked for, and the keys that the index does not hold.
     pub async fn documents(
         &self,
         keys: Vec<String>,
+        fields: StoredFields,
         time: Option<Duration>,
     ) -> Result<(Vec<StoredDocument>, Vec<String>, ReplyBudget)> {
         let time = time.unwrap_or(self.config.default_time);
@@ -232,16 +232,17 @@ impl Engine {
         let snapshot = self.snapshot();
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
         let jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
-        let keys: Arc<[String]> = keys.into();
+        let wanted: Arc<(Vec<String>, StoredFields)> = Arc::new((keys, fields));
         let read = |budget: ReplyBudget| {
-            let (snapshot, keys, cancel) = (Arc::clone(&snapshot), Arc::clone(&keys), Arc::clone(&cancel));
+            let (snapshot, wanted, cancel) = (Arc::clone(&snapshot), Arc::clone(&wanted), Arc::clone(&cancel));
             jobs.start(move || {
                 let (mut found, mut missing) = (Vec::new(), Vec::new());
-                for key in &*keys {
+                let (keys, fields) = &*wanted;
+                for key in keys {
                     cancel.check()?;
                     match snapshot.find(key)? {
                         Some((shard, node)) => {
-                            let document = snapshot.document(shard, node)?;
+                            let document = fields.of(snapshot.document(shard, node)?);
                             budget.take(&document)?;
                             found.push(document);
                         }
@@ -257,20 +258,43 @@ impl Engine {
         }
     }
 
-    /// Why a document is, or is not, among the hits of a question; and the generation that says so.
-    pub async fn explain(&self, request: v1::ExplainRequest, time: Option<Duration>) -> Result<(Explanation, u64)> {
-        let time = time.unwrap_or(self.config.default_time);
-        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
-        let permit = self.pool.admit(Class::Bulk, time)?;
+    /// Why a document is, or is not, among the hits of a search; and the generation that says so.
+    pub async fn explain(
+        &self,
+        search: v1::SearchRequest,
+        key: String,
+        time: Option<Duration>,
+    ) -> Result<(Explanation, u64)> {
+        let (started, time) = (Instant::now(), time.unwrap_or(self.config.default_time));
+        let (cancel, _guard) = Cancellation::with_deadline(started, time);
+        let jobs = Jobs::new(&self.pool, Class::Bulk, self.pool.admit(Class::Bulk, time)?, Arc::clone(&cancel));
         let snapshot = self.snapshot();
-        let stage = Plan::explained(&request, &certificates(&snapshot));
-        let v1::ExplainRequest { query, key, .. } = request;
-        let vector = self.tower.embed(vec![query.clone()], time).await?.vectors;
         let generation = snapshot.manifest().generation;
-        let jobs = Jobs::new(&self.pool, Class::Bulk, permit, Arc::clone(&cancel));
-        let work = jobs.start(move || explain(&snapshot, &query, &vector, &key, stage, &cancel));
-        Ok((work.await?, generation))
+        let items = items(&snapshot, vec![search], |_| "search.".to_owned(), time)?;
+        let batch = Batch::new(snapshot, items, 1, cancel, started);
+        self.embed(&batch).await?;
+        Ok((jobs.start(move || explain(&batch, &key)).await?, generation))
     }
+}
+
+/// The questions of a call with their plans.
+fn items(
+    snapshot: &Snapshot,
+    requests: Vec<v1::SearchRequest>,
+    at: fn(usize) -> String,
+    time: Duration,
+) -> Result<Vec<BatchItem>> {
+    let measured: Vec<&Certificate> = snapshot.shards().iter().map(Shard::certificate).collect();
+    let learned = snapshot.fusion().map(Fusion::from);
+    let item = |(number, request): (usize, v1::SearchRequest)| {
+        Ok(BatchItem {
+            plan: Plan::new(&request, time, &measured, learned),
+            filter: request.filter.as_ref().map(Message::encode_to_vec),
+            vector: question_vector(&request, &snapshot.manifest().model, || at(number))?,
+            query: request.query,
+        })
+    };
+    requests.into_iter().enumerate().map(item).collect()
 }
 
 /// A part of a batch's work for some of its filters, to be run on another thread.
@@ -281,9 +305,4 @@ fn work<T>(
 ) -> impl FnOnce() -> T + Send + 'static {
     let (batch, chunk) = (Arc::clone(batch), chunk.clone());
     move || work(&batch, &chunk)
-}
-
-/// The certificates of all shards.
-fn certificates(snapshot: &Snapshot) -> Vec<&Certificate> {
-    snapshot.shards().iter().map(Shard::certificate).collect()
 }

@@ -40,7 +40,7 @@ impl Engine {
     pub async fn reload(self: &Arc<Self>) -> Result<(u64, u64)> {
         self.switch(|engine| {
             let snapshot = Snapshot::open_after(&engine.index, Some(&engine.snapshot()))?;
-            check_model(&snapshot.manifest().model, engine.tower.model())?;
+            check_model(&snapshot.manifest().model, engine.tower())?;
             Ok(snapshot)
         })
         .await
@@ -80,7 +80,7 @@ impl Engine {
             // Opened before the pointer moves: a generation that cannot be served is not made current.
             let served = engine.snapshot();
             let snapshot = Snapshot::open_manifest(index, manifest::load(index, generation)?, Some(&served))?;
-            check_model(&snapshot.manifest().model, engine.tower.model())?;
+            check_model(&snapshot.manifest().model, engine.tower())?;
             manifest::point_to(index, generation, &WriteLock::acquire(index)?)?;
             Ok(snapshot)
         })

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `engine.rs` | the served generation, the question tower, and the handling of a request |
+//! | `question_vector.rs` | the vector that a request brings, checked against the index's model |
 //! | `embed.rs` | the questions' vectors, and the degraded answer without them |
 //! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
 //! | `batch.rs` | the CPU work of the parts for questions that are answered together |
@@ -25,11 +26,12 @@ mod explain;
 mod generations;
 mod parts;
 mod pool;
+mod question_vector;
 mod rank;
 mod reply_memory;
 
 pub(crate) use answer::overlap;
-pub use answer::{Answer, AnswerHit, Compared, StageTimings};
+pub use answer::{Answer, AnswerHit, Compared, FilterExecution, StageTimings};
 pub use engine::{Admission, Answers, Engine, EngineConfig};
 pub use explain::Explanation;
 pub use reply_memory::ReplyBudget;

@@ -8,12 +8,12 @@ use dyad_index::search::Completeness;
 use dyad_index::snapshot::{Hit, Snapshot};
 use rayon::prelude::*;
 
-use super::answer::{Answer, AnswerHit, Compared, StageTimings};
+use super::answer::{Answer, AnswerHit, Compared, FilterExecution, StageTimings};
 use super::batch::{Batch, BatchItem, PartResults, Vector, micros};
 use super::reply_memory::ReplyBudget;
 use crate::error::Result;
 use crate::fusion::Placement;
-use crate::plan::Mode;
+use crate::plan::{Mode, StoredFields};
 
 impl Batch {
     /// The answers to all questions, in their order. `budget` counts the documents of all of them.
@@ -37,13 +37,15 @@ fn answer(
     let (Batch { snapshot, cancel, started, .. }, plan) = (batch, &item.plan);
     let none = Default::default();
     let (dense, text) = (found.dense.get().unwrap_or(&none), found.text.get().unwrap_or(&none));
-    let (notes, filter_us) = found.filter.get().cloned().unwrap_or_default();
+    let filtered = found.filter.get();
 
     let fusing = Instant::now();
     let ranking =
         Ranking { snapshot, dense: placements(&dense.0.hits), text: placements(&text.0.hits), keyless: Cell::new(0) };
-    let single = |hits: &[Hit]| ranking.hits(hits.iter().take(plan.k));
-    let fused = || ranking.hits(&plan.fusion.fuse(&dense.0.hits, &text.0.hits, plan.k, |hit| ranking.key(hit)));
+    let single = |hits: &[Hit]| ranking.hits(plan.page(hits));
+    let wanted = plan.offset + plan.k;
+    let fuse = || plan.fusion.fuse(&dense.0.hits, &text.0.hits, wanted, |hit| ranking.key(hit));
+    let fused = || ranking.hits(plan.page(&fuse()));
     let (mut hits, mut compared) = (Vec::new(), None);
     match plan.mode {
         Mode::Dense => hits = single(&dense.0.hits),
@@ -57,11 +59,11 @@ fn answer(
     let fuse_us = micros(fusing);
 
     let fetching = Instant::now();
-    if plan.documents {
+    if plan.fields != StoredFields::None {
         let lists = compared.as_mut().map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
         for hit in hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
             cancel.check()?;
-            let document = snapshot.document(hit.shard, hit.node)?;
+            let document = plan.fields.of(snapshot.document(hit.shard, hit.node)?);
             budget.take(&document)?;
             hit.document = Some(document);
         }
@@ -77,18 +79,27 @@ fn answer(
         hits,
         compared,
         k: plan.k,
+        offset: plan.offset,
         degraded: degraded(vector, damage),
         generation: manifest.generation,
         fingerprint: manifest.model.fingerprint.clone(),
         ef: if vector.values.is_some() { plan.ef() } else { 0 },
         recall_note: plan.recall_note.clone().filter(|_| vector.values.is_some()),
         distance_computations: dense.0.cost.total(),
-        notes,
+        query_tokens: vector.tokens,
+        query_truncated: vector.truncated,
+        notes: filtered.map(|filtered| filtered.notes.clone()).unwrap_or_default(),
+        filter: filtered.map(|filtered| {
+            let (searched, scanned_shards) = (found.dense.get().is_some(), dense.0.cost.scans);
+            let shards = if searched { snapshot.shards().len() as u32 } else { 0 };
+            let graph_shards = shards.saturating_sub(scanned_shards);
+            FilterExecution { documents: filtered.documents, scanned_shards, graph_shards }
+        }),
         timings: StageTimings {
             total_us: micros(*started),
             dense_us: dense.1,
             bm25_us: text.1,
-            filter_us,
+            filter_us: filtered.map_or(0, |filtered| filtered.took_us),
             fuse_us,
             fetch_us,
             ..vector.timings

@@ -33,9 +33,9 @@ impl Admin for AdminService {
             Ok((present, previous)) => (present, previous.unwrap_or_default(), String::new()),
             Err(error) => (Vec::new(), 0, error.to_string()),
         };
-        let question_tower_error = match self.engine.tower().check().await {
-            Ok(()) => String::new(),
-            Err(error) => error.to_string(),
+        let question_tower_error = match self.engine.tower() {
+            Some(tower) => tower.check().await.map_or_else(|error| error.to_string(), |()| String::new()),
+            None => String::new(),
         };
         let snapshot = self.engine.snapshot();
         let record = snapshot.manifest();
@@ -52,7 +52,7 @@ impl Admin for AdminService {
             generation: record.generation,
             created_unix_s: record.created_unix_s,
             index_model: Some(convert::model(&record.model)),
-            question_model: Some(convert::model(self.engine.tower().model())),
+            question_model: self.engine.tower().map(|tower| convert::model(tower.model())),
             shards: shards.collect(),
             documents: record.documents(),
             generations,

@@ -6,7 +6,7 @@ use dyad_proto::v1;
 
 use crate::fusion::{Fusion, Placement};
 use crate::plan::Mode;
-use crate::run::{Answer, AnswerHit, Compared, Explanation, StageTimings};
+use crate::run::{Answer, AnswerHit, Compared, Explanation, FilterExecution, StageTimings};
 
 pub(super) fn document(document: StoredDocument) -> v1::Document {
     let StoredDocument { key, title, text, metadata_json } = document;
@@ -32,7 +32,8 @@ fn placement(placement: Placement) -> v1::Placement {
     v1::Placement { rank: placement.rank, score: placement.score }
 }
 
-fn hits(hits: Vec<AnswerHit>) -> Vec<v1::Hit> {
+/// Hits with their ranks, after `offset` that were left out.
+fn hits(hits: Vec<AnswerHit>, offset: usize) -> Vec<v1::Hit> {
     let hit = |(rank, hit): (u32, AnswerHit)| v1::Hit {
         rank,
         key: hit.key,
@@ -41,7 +42,7 @@ fn hits(hits: Vec<AnswerHit>) -> Vec<v1::Hit> {
         bm25: hit.bm25.map(placement),
         document: hit.document.map(document),
     };
-    (1..).zip(hits).map(hit).collect()
+    (offset as u32 + 1..).zip(hits).map(hit).collect()
 }
 
 fn comparison(compared: Compared, k: usize) -> v1::Comparison {
@@ -50,9 +51,9 @@ fn comparison(compared: Compared, k: usize) -> v1::Comparison {
         overlap_dense_bm25: overlap(&compared.dense, &compared.bm25, k),
         overlap_dense_hybrid: overlap(&compared.dense, &compared.hybrid, k),
         overlap_bm25_hybrid: overlap(&compared.bm25, &compared.hybrid, k),
-        dense: hits(compared.dense),
-        bm25: hits(compared.bm25),
-        hybrid: hits(compared.hybrid),
+        dense: hits(compared.dense, 0),
+        bm25: hits(compared.bm25, 0),
+        hybrid: hits(compared.hybrid, 0),
     }
 }
 
@@ -77,7 +78,7 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
         Mode::Compare => v1::Mode::Compare,
     };
     v1::SearchResponse {
-        hits: hits(answer.hits),
+        hits: hits(answer.hits, answer.offset),
         comparison: answer.compared.map(|compared| comparison(compared, answer.k)),
         mode: mode.into(),
         timings: Some(timings(answer.timings)),
@@ -91,13 +92,23 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
         notes: answer.notes,
         fusion: answer.fusion.map_or(v1::Fusion::Unspecified, fusion).into(),
         dense_weight: answer.fusion.map_or(0.0, |fusion| fusion.dense_weight),
+        query_tokens: answer.query_tokens,
+        query_truncated: answer.query_truncated,
+        filter: answer.filter.map(|FilterExecution { documents, scanned_shards, graph_shards }| v1::FilterExecution {
+            documents,
+            scanned_shards,
+            graph_shards,
+        }),
     }
 }
 
 pub(super) fn explanation(explanation: Explanation, generation: u64) -> v1::ExplainResponse {
     v1::ExplainResponse {
-        dense_exact: Some(placement(explanation.dense_exact)),
-        dense_graph: explanation.dense_graph.map(placement),
+        hit: explanation.hit.map(placement),
+        reasons: explanation.reasons,
+        allowed: explanation.allowed,
+        dense_exact: explanation.dense_exact.map(placement),
+        dense: explanation.dense.map(placement),
         bm25: explanation.bm25.map(placement),
         bm25_explanation_json: explanation.bm25_json,
         terms: explanation.terms,

@@ -31,12 +31,17 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
     config: ServerConfig,
 ) -> Result<(), ServeError> {
-    let tower = engine.tower().clone();
+    let tower = engine.tower().cloned();
     let routes = Routes::new(service::searcher(SearchService::new(Arc::clone(&engine))))
         .add_service(service::admin(AdminService::new(engine)));
     let health = Health::new().serving::<SearcherServer<SearchService>>().await;
     let health = health.serving::<AdminServer<AdminService>>().await;
     // A model thread that has died is not restarted: load balancers should use another searcher.
-    let health = health.until(async move { tower.ended().await });
+    let health = health.until(async move {
+        match tower {
+            Some(tower) => tower.ended().await,
+            None => std::future::pending().await,
+        }
+    });
     service::serve(listener, routes, health, shutdown, config).await
 }

@@ -13,6 +13,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::convert;
+use crate::plan::StoredFields;
 use crate::run::{Admission, Engine, ReplyBudget};
 
 /// Requests of one stream that are answered concurrently.
@@ -93,7 +94,7 @@ impl Searcher for SearchService {
                 let answered = async {
                     validate::search_request(&request)?;
                     let left = deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
-                    Ok::<_, Status>(engine.search(request, Some(left), Admission::Queued).await?)
+                    Ok::<_, Status>(Box::pin(engine.search(request, Some(left), Admission::Queued)).await?)
                 };
                 let (answer, budget) = answered.await.map_err(|status| of_request(id, &status))?;
                 Ok((v1::SearchStreamResponse { id, response: Some(convert::answer(answer)) }, budget))
@@ -119,7 +120,8 @@ impl Searcher for SearchService {
         let time = time(request.metadata());
         let request = request.into_inner();
         validate::get_documents_request(&request)?;
-        let (documents, missing, budget) = self.engine.documents(request.keys, time).await?;
+        let (documents, missing, budget) =
+            self.engine.documents(request.keys, StoredFields::named(&request.fields), time).await?;
         let documents = documents.into_iter().map(convert::document).collect();
         Ok(reply(v1::GetDocumentsResponse { documents, missing }, budget))
     }
@@ -128,7 +130,8 @@ impl Searcher for SearchService {
         let time = time(request.metadata());
         let request = request.into_inner();
         validate::explain_request(&request)?;
-        let (explanation, generation) = self.engine.explain(request, time).await?;
+        let (explanation, generation) =
+            self.engine.explain(request.search.unwrap_or_default(), request.key, time).await?;
         Ok(Response::new(convert::explanation(explanation, generation)))
     }
 }

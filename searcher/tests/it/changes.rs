@@ -26,7 +26,7 @@ async fn a_deleted_document_is_found_by_no_way() {
         let reply = server.client.search(request(mode, &text, 60)).await.unwrap();
         assert!(keys(&reply.hits).contains(&key.as_str()), "{mode:?}");
     }
-    let explain = || v1::ExplainRequest { query: text.clone(), key: key.clone(), ..Default::default() };
+    let explain = || v1::ExplainRequest { key: key.clone(), search: Some(request(Mode::Dense, &text, 10)) };
     server.client.explain(explain()).await.unwrap();
     // The last of its shard but one goes too, so that ranks move up.
     remove(server.index.path(), &[17, 18]);
@@ -40,7 +40,7 @@ async fn a_deleted_document_is_found_by_no_way() {
     }
     let refused = server.client.explain(explain()).await.unwrap_err().to_string();
     assert!(refused.contains(&key), "{refused}");
-    let got = v1::GetDocumentsRequest { keys: vec![key.clone(), documents()[19].0.clone()] };
+    let got = v1::GetDocumentsRequest { keys: vec![key.clone(), documents()[19].0.clone()], ..Default::default() };
     let reply = server.client.get_documents(got).await.unwrap();
     assert_eq!((reply.missing, reply.documents.len()), (vec![key], 1));
     let status = server.admin().await.status(v1::StatusRequest {}).await.unwrap();

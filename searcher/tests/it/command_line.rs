@@ -47,7 +47,11 @@ async fn query_prints_a_table_or_json() {
     assert_eq!(json["recall_note"], "recall is measured without filters");
 
     let (code, out, _) = run_beside(&["explain", "--server", &server.url, "--key", "doc-37", "number 37"]).await;
-    assert!(code == Some(0) && out.contains("dense, exact   rank"), "{out}");
+    assert!(code == Some(0) && out.contains("dense, exact   rank") && out.contains("hit            rank"), "{out}");
+    let asked = ["explain", "--server", &server.url, "--key", "doc-03", "--mode", "bm25", "-k", "1", "number 37"];
+    let (code, out, _) = run_beside(&asked).await;
+    assert!(code == Some(0) && out.contains("hit            no\n"), "{out}");
+    assert!(out.contains("BM25: it is at rank ") && out.contains("and the ranking ends at 1"), "{out}");
     let (code, out, _) = run_beside(&["admin", "--server", &server.url, "verify"]).await;
     assert!(code == Some(0) && out.starts_with("intact: "), "{out}");
     let (code, out, _) = run_beside(&["admin", "--server", &server.url, "status"]).await;

@@ -26,11 +26,13 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
 pub(crate) const DIM: usize = 24;
+/// Words that the stand-in for a model says it reads; it embeds all.
+pub(crate) const MAX_TOKENS: u32 = 64;
 pub(crate) const DOCUMENTS: usize = 60;
 
 pub(crate) fn model(fingerprint: &str) -> ModelRecord {
     let (name, fingerprint) = ("words".to_owned(), fingerprint.to_owned());
-    ModelRecord { name, fingerprint, dim: DIM, metric: Metric::Cosine, max_tokens: 64 }
+    ModelRecord { name, fingerprint, dim: DIM, metric: Metric::Cosine, max_tokens: MAX_TOKENS as usize }
 }
 
 /// A unit vector whose values count hashed words.
@@ -161,7 +163,7 @@ impl Encoder for Words {
             fingerprint: self.fingerprint.clone(),
             dim: DIM as u32,
             metric: self.metric.into(),
-            max_tokens: 64,
+            max_tokens: MAX_TOKENS,
             ..Default::default()
         };
         Ok(Response::new(v1::InfoResponse { model: Some(model) }))
@@ -181,7 +183,20 @@ impl Encoder for Words {
         }
         let values: Vec<f32> = request.texts.iter().flat_map(|text| embed(text)).collect();
         let (dim, vectors, fingerprint) = (DIM as u32, vector::pack(&values), self.fingerprint.clone());
-        Ok(Response::new(v1::EncodeResponse { id: request.id, dim, vectors, fingerprint, ..Default::default() }))
+        let words = |text: &String| text.split_whitespace().count() as u32;
+        let tokens = request.texts.iter().map(|text| words(text).min(MAX_TOKENS)).collect();
+        let is_long = |(_, text): &(u32, &String)| words(text) > MAX_TOKENS;
+        let truncated_texts: Vec<u32> = (0..).zip(&request.texts).filter(is_long).map(|(number, _)| number).collect();
+        Ok(Response::new(v1::EncodeResponse {
+            id: request.id,
+            dim,
+            vectors,
+            tokens,
+            truncated: truncated_texts.len() as u32,
+            timings: None,
+            fingerprint,
+            truncated_texts,
+        }))
     }
 
     type EncodeStreamStream = Pin<Box<dyn futures_util::Stream<Item = Result<v1::EncodeResponse, Status>> + Send>>;
@@ -246,7 +261,7 @@ pub(crate) struct Searcher {
 }
 
 pub(crate) async fn open(index: &Path, encoder: &EncoderService, config: EngineConfig) -> Result<Engine, Error> {
-    Engine::open(index, QuestionTower::connect(&encoder.url).await?, config)
+    Engine::open(index, Some(QuestionTower::connect(&encoder.url).await?), config)
 }
 
 pub(crate) async fn searcher() -> Searcher {
@@ -263,13 +278,25 @@ pub(crate) async fn searcher_with(config: EngineConfig) -> Searcher {
 pub(crate) async fn searcher_over(index: tempfile::TempDir, config: EngineConfig) -> Searcher {
     let encoder = encoder("f00d").await;
     let engine = Arc::new(open(index.path(), &encoder, config).await.unwrap());
+    let Served { url, client, stop } = serve(Arc::clone(&engine)).await;
+    Searcher { index, url, client, encoder, engine, _stop: stop }
+}
+
+/// An engine that is served over gRPC until this is dropped.
+pub(crate) struct Served {
+    pub(crate) url: String,
+    pub(crate) client: SearcherClient,
+    stop: oneshot::Sender<()>,
+}
+
+pub(crate) async fn serve(engine: Arc<Engine>) -> Served {
     let listener = service::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
-    tokio::spawn(dyad_searcher::service::serve(listener, Arc::clone(&engine), shutdown, ServerConfig::default()));
+    tokio::spawn(dyad_searcher::service::serve(listener, engine, shutdown, ServerConfig::default()));
     let client = SearcherClient::connect(&url, ClientConfig::default()).await.unwrap();
-    Searcher { index, url, client, encoder, engine, _stop: stop }
+    Served { url, client, stop }
 }
 
 impl Searcher {

@@ -49,10 +49,20 @@ async fn documents_that_no_reply_holds_are_refused_with_the_way_out() {
     let batch = v1::SearchBatchRequest { requests: vec![v1::SearchRequest { k: 20, ..all.clone() }; 3] };
     assert_eq!(client.search_batch(batch).await.unwrap_err().code(), Code::OutOfRange);
     let keys: Vec<String> = documents().into_iter().map(|(key, _)| key).collect();
-    let status = client.get_documents(v1::GetDocumentsRequest { keys: keys.clone() }).await.unwrap_err();
+    let status =
+        client.get_documents(v1::GetDocumentsRequest { keys: keys.clone(), ..Default::default() }).await.unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange);
     let keys = keys.into_iter().take(40).collect();
-    assert_eq!(client.get_documents(v1::GetDocumentsRequest { keys }).await.unwrap().into_inner().documents.len(), 40);
+    assert_eq!(
+        client
+            .get_documents(v1::GetDocumentsRequest { keys, ..Default::default() })
+            .await
+            .unwrap()
+            .into_inner()
+            .documents
+            .len(),
+        40
+    );
 
     let requests = [v1::SearchRequest { id: 7, k: 1, ..all.clone() }, v1::SearchRequest { id: 8, ..all }];
     let mut replies = client.search_stream(tokio_stream::iter(requests)).await.unwrap().into_inner();
@@ -89,7 +99,8 @@ async fn replies_share_a_memory_and_small_ones_pass() {
 async fn a_key_is_asked_for_once() {
     let server = searcher().await;
     let keys = vec!["doc-01".to_owned(); 2];
-    let status = raw(&server).await.get_documents(v1::GetDocumentsRequest { keys }).await.unwrap_err();
+    let status =
+        raw(&server).await.get_documents(v1::GetDocumentsRequest { keys, ..Default::default() }).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
     assert!(status.message().contains("`keys[1]`: expected each key once, got `doc-01` again"), "{status}");
 }

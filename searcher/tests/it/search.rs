@@ -6,7 +6,7 @@ use tokio_stream::StreamExt as _;
 
 use dyad_searcher::run::EngineConfig;
 
-use crate::fixture::{documents, embed, keys, metadata, request, searcher, searcher_over, write_index_of};
+use crate::fixture::{MAX_TOKENS, documents, embed, keys, metadata, request, searcher, searcher_over, write_index_of};
 
 /// Documents by inner product with a question, ties by key.
 fn nearest(query: &str) -> Vec<(String, f32)> {
@@ -146,38 +146,80 @@ async fn batches_and_streams_answer_as_single_requests_do() {
 }
 
 #[tokio::test]
-async fn documents_come_by_key_and_missing_ones_are_named() {
+async fn pages_are_parts_of_one_ranking() {
     let server = searcher().await;
-    let wanted = ["doc-59", "absent", "doc-00"].map(String::from).to_vec();
-    let reply = server.client.get_documents(v1::GetDocumentsRequest { keys: wanted }).await.unwrap();
-    assert_eq!(reply.documents.iter().map(|document| document.key.as_str()).collect::<Vec<_>>(), ["doc-59", "doc-00"]);
-    assert_eq!(reply.missing, ["absent"]);
+    let query = "the bright planet number 20";
+    for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
+        // With one depth of fusion, deep enough for the last page.
+        let ask = |offset, k| {
+            let request = v1::SearchRequest { offset, fusion_depth: 60, ..request(mode, query, k) };
+            async { server.client.search(request).await.unwrap().hits }
+        };
+        let whole = ask(0, 60).await;
+        assert!(whole.len() >= 30, "{mode:?}");
+        let mut pages = Vec::new();
+        for page in 0..9 {
+            pages.extend(ask(page * 7, 7).await);
+        }
+        assert_eq!(pages, whole, "{mode:?}: ranks go on");
+        assert!(ask(60, 7).await.is_empty());
+        // A threshold ends a ranking where its scores fall below it, on any page.
+        let least = whole[12].score;
+        let passing = whole.iter().filter(|hit| hit.score >= least).count();
+        for offset in [0, 5, 40] {
+            let above = v1::SearchRequest { score_threshold: Some(least), offset, ..request(mode, query, 60) };
+            let hits = server.client.search(v1::SearchRequest { fusion_depth: 100, ..above }).await.unwrap().hits;
+            assert_eq!(keys(&hits), keys(&whole[(offset as usize).min(passing)..passing]), "{mode:?} {offset}");
+        }
+    }
 }
 
 #[tokio::test]
-async fn an_explanation_gives_the_true_places() {
+async fn only_the_fields_that_are_named_come_with_hits_and_documents() {
     let server = searcher().await;
-    let query = "northern metal number 46";
-    let dense =
-        server.client.search(v1::SearchRequest { exact: true, ..request(Mode::Dense, query, 60) }).await.unwrap();
-    let bm25 = server.client.search(request(Mode::Bm25, query, 60)).await.unwrap();
-    for hit in [&dense.hits[0], &dense.hits[17], &dense.hits[59]] {
-        let asked = v1::ExplainRequest { query: query.into(), key: hit.key.clone(), k: 60, ..Default::default() };
-        let reply = server.client.explain(asked.clone()).await.unwrap();
-        assert_eq!(reply.dense_exact.unwrap().rank, hit.rank);
-        assert_eq!(reply.dense_graph.unwrap().rank, hit.rank);
-        assert_eq!((reply.depth, reply.ef), (60, 128));
-        // Of ten hits only the first is one, in the exact words of the search.
-        let ten = server.client.explain(v1::ExplainRequest { k: 0, ..asked }).await.unwrap();
-        let searched = server.client.search(request(Mode::Dense, query, 10)).await.unwrap();
-        let place = searched.hits.iter().find(|other| other.key == hit.key).and_then(|hit| hit.dense);
-        assert_eq!((ten.dense_graph, ten.depth, ten.ef), (place, 10, searched.ef));
-        let place = bm25.hits.iter().find(|other| other.key == hit.key).map(|hit| hit.rank);
-        assert_eq!(reply.bm25.map(|place| place.rank), place);
-        assert_eq!(reply.bm25_explanation_json.is_empty(), place.is_none());
-        assert_eq!(reply.terms, ["northern", "metal", "number", "46"]);
+    let fields = || ["text", "place.number"].map(String::from).to_vec();
+    for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid, Mode::Compare] {
+        let reply = server.client.search(v1::SearchRequest { fields: fields(), ..request(mode, "number 20", 3) });
+        let reply = reply.await.unwrap();
+        let hits = reply.comparison.map_or(reply.hits, |all| all.hybrid);
+        assert!(!hits.is_empty(), "{mode:?}");
+        for hit in hits {
+            let document = hit.document.unwrap();
+            let number = hit.key.trim_start_matches("doc-").parse::<u32>().unwrap();
+            assert_eq!(document.metadata_json, format!(r#"{{"place":{{"number":{number}}}}}"#));
+            assert!(document.key == hit.key && document.title.is_empty() && !document.text.is_empty());
+        }
     }
-    let absent = v1::ExplainRequest { query: query.into(), key: "absent".into(), ..Default::default() };
-    let error = server.client.explain(absent).await.unwrap_err().to_string();
-    assert!(error.contains("no document with the key `absent`"), "{error}");
+    let request = v1::GetDocumentsRequest { keys: vec!["doc-07".into()], fields: vec!["title".into()] };
+    let documents = server.client.get_documents(request).await.unwrap().documents;
+    let title = v1::Document { key: "doc-07".into(), title: "Title".into(), ..Default::default() };
+    assert_eq!(documents, [title]);
+}
+
+#[tokio::test]
+async fn a_question_that_is_longer_than_the_tower_reads_is_told() {
+    let server = searcher().await;
+    let long = "river ".repeat(MAX_TOKENS as usize + 1);
+    let requests = vec![
+        request(Mode::Bm25, &long, 3),
+        request(Mode::Dense, "old river", 3),
+        request(Mode::Hybrid, &long, 3),
+        request(Mode::Dense, &"river ".repeat(MAX_TOKENS as usize), 3),
+    ];
+    let batch = server.client.search_batch(v1::SearchBatchRequest { requests: requests.clone() }).await.unwrap();
+    let told = |reply: &v1::SearchResponse| (reply.query_tokens, reply.query_truncated);
+    assert_eq!(batch.responses.iter().map(told).collect::<Vec<_>>(), [(0, false), (2, false), (64, true), (64, false)]);
+    for (request, batched) in requests.into_iter().zip(&batch.responses) {
+        assert_eq!(told(&server.client.search(request).await.unwrap()), told(batched));
+    }
+}
+
+#[tokio::test]
+async fn documents_come_by_key_and_missing_ones_are_named() {
+    let server = searcher().await;
+    let wanted = ["doc-59", "absent", "doc-00"].map(String::from).to_vec();
+    let reply =
+        server.client.get_documents(v1::GetDocumentsRequest { keys: wanted, ..Default::default() }).await.unwrap();
+    assert_eq!(reply.documents.iter().map(|document| document.key.as_str()).collect::<Vec<_>>(), ["doc-59", "doc-00"]);
+    assert_eq!(reply.missing, ["absent"]);
 }

@@ -122,7 +122,7 @@ impl SearchState {
         self.expanded = 0;
         self.best.clear();
         self.found.hits.clear();
-        self.found.cost = Cost { estimated, scored: 0 };
+        self.found.cost = Cost { estimated, scored: 0, scans: 0 };
         self.found.completeness = Completeness::Complete;
         if self.visited.insert(start) {
             // Infinite, so that it is the first candidate, and refined at once.

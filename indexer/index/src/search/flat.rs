@@ -58,7 +58,7 @@ pub fn exact_scan(
         };
     let found = |scan: Scan| Hits {
         hits: if whole { scan.finish() } else { Vec::new() },
-        cost: Cost { estimated: 0, scored: compared },
+        cost: Cost { estimated: 0, scored: compared, scans: 1 },
         completeness: match (whole, damaged) {
             (false, _) => Completeness::Cancelled,
             (true, true) => Completeness::Damaged,

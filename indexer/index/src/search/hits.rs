@@ -32,17 +32,19 @@ impl PartialEq for Scored {
 
 impl Eq for Scored {}
 
-/// Number of scores that a search has computed.
+/// Number of scores that a search has computed, and how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Estimated from sketches.
     pub estimated: u64,
     /// Computed from int8 rows and from vectors.
     pub scored: u64,
+    /// Shards of which all allowed vectors were compared.
+    pub scans: u32,
 }
 
 impl Cost {
-    /// All of them.
+    /// All scores.
     pub fn total(self) -> u64 {
         self.estimated + self.scored
     }
@@ -52,6 +54,7 @@ impl AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
         self.estimated += other.estimated;
         self.scored += other.scored;
+        self.scans += other.scans;
     }
 }
 
@@ -178,11 +181,12 @@ mod tests {
         let worst = |parts: &[Completeness]| {
             let mut whole = Hits::<Scored>::default();
             for completeness in parts {
-                let cost = Cost { estimated: 2, scored: 1 };
+                let cost = Cost { estimated: 2, scored: 1, scans: 3 };
                 whole.append(Hits { hits: vec![Scored::default()], cost, completeness: *completeness }, |hit| hit);
             }
             let parts = parts.len() as u64;
             assert_eq!((whole.hits.len() as u64, whole.cost.total()), (parts, 3 * parts));
+            assert_eq!(u64::from(whole.cost.scans), 3 * parts);
             whole.completeness
         };
         assert_eq!(worst(&[]), Complete);

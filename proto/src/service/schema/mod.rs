@@ -17,10 +17,12 @@ use crate::limits;
 const MAX_DEPTH: usize = 100;
 
 /// Repeated fields with a maximum of their own: message, field, elements.
-const FIELD_MAXIMA: [(&str, &str, usize); 8] = [
+const FIELD_MAXIMA: [(&str, &str, usize); 10] = [
     (".dyad.v1.EncodeRequest", "texts", limits::MAX_TEXTS),
     (".dyad.v1.SearchBatchRequest", "requests", limits::MAX_BATCH),
+    (".dyad.v1.SearchRequest", "fields", limits::MAX_FIELDS),
     (".dyad.v1.GetDocumentsRequest", "keys", limits::MAX_KEYS),
+    (".dyad.v1.GetDocumentsRequest", "fields", limits::MAX_FIELDS),
     (".dyad.v1.UpsertRequest", "documents", limits::MAX_CHANGED),
     (".dyad.v1.DeleteRequest", "keys", limits::MAX_CHANGED),
     (".dyad.v1.FilterList", "filters", limits::MAX_FILTER_CONDITIONS),
@@ -35,9 +37,10 @@ fn maxima(path: &str) -> (usize, usize) {
             (limits::MAX_ENCODE_BYTES, limits::MAX_OTHER_ELEMENTS)
         }
         "/dyad.v1.Searcher/SearchBatch" => (limits::MAX_SEARCH_BATCH_BYTES, limits::MAX_SEARCH_BATCH_ELEMENTS),
-        "/dyad.v1.Searcher/Search" | "/dyad.v1.Searcher/SearchStream" | "/dyad.v1.Searcher/GetDocuments" => {
-            (limits::MAX_SEARCH_BYTES, limits::MAX_SEARCH_ELEMENTS)
-        }
+        "/dyad.v1.Searcher/Search"
+        | "/dyad.v1.Searcher/SearchStream"
+        | "/dyad.v1.Searcher/GetDocuments"
+        | "/dyad.v1.Searcher/Explain" => (limits::MAX_SEARCH_BYTES, limits::MAX_SEARCH_ELEMENTS),
         "/dyad.v1.Index/Upsert" => (limits::MAX_ENCODE_BYTES, 5 * limits::MAX_CHANGED),
         "/dyad.v1.Index/Delete" => (limits::MAX_SEARCH_BYTES, limits::MAX_OTHER_ELEMENTS),
         _ => (limits::MAX_OTHER_BYTES, limits::MAX_OTHER_ELEMENTS),
@@ -173,8 +176,13 @@ impl Schema {
                 }
                 Kind::Text | Kind::Bytes => {}
                 Kind::Message(inner) => self.check_message(inner, content, left, depth + 1)?,
-                // Numbers packed into one field.
-                Kind::Varint | Kind::Fixed32 | Kind::Fixed64 if field.repeated => {
+                // Numbers packed into one field; those of fixed length take no more memory decoded.
+                Kind::Fixed32 | Kind::Fixed64 if field.repeated => {
+                    if !content.len().is_multiple_of(if field.kind == Kind::Fixed32 { 4 } else { 8 }) {
+                        return Err(CUT);
+                    }
+                }
+                Kind::Varint if field.repeated => {
                     *left = left.checked_sub(content.len() / 4).ok_or(Fault::Elements)?;
                 }
                 Kind::Varint | Kind::Fixed32 | Kind::Fixed64 => {

@@ -29,6 +29,7 @@ fn search() -> v1::SearchRequest {
         k: 10,
         target_recall: Some(0.9),
         filter: Some(filter(3)),
+        vector: vec![0.5, -1.0],
         ..Default::default()
     }
 }
@@ -62,6 +63,11 @@ fn legal_requests_pass() {
     assert!(elements > 20 * limits::MAX_BATCH, "{elements}");
     let large = v1::SearchRequest { filter: Some(filter(limits::MAX_FILTER_VALUES / 2)), ..search() };
     check("/dyad.v1.Searcher/Search", &large.encode_to_vec()).unwrap();
+    let vector = v1::SearchRequest { vector: vec![1.0; limits::MAX_DIM], ..search() };
+    check("/dyad.v1.Searcher/Search", &vector.encode_to_vec()).unwrap();
+    // One byte of a value is missing.
+    let status = check("/dyad.v1.Searcher/Search", &[0x72, 3, 0, 0, 0]).unwrap_err();
+    assert!(status.message().contains("in the middle of a field"), "{status}");
     let texts = v1::EncodeRequest { texts: vec!["text".into(); limits::MAX_TEXTS], ..Default::default() };
     check("/dyad.v1.Encoder/Encode", &texts.encode_to_vec()).unwrap();
 }

@@ -1,0 +1,142 @@
+//! The search that `query` asks for and `explain` explains, as arguments.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use dyad_command::UsageError;
+use dyad_files::npy::NpyFile;
+use dyad_proto::v1;
+
+use super::filter;
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Mode {
+    Dense,
+    Bm25,
+    Hybrid,
+    Compare,
+}
+
+impl From<Mode> for v1::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Dense => Self::Dense,
+            Mode::Bm25 => Self::Bm25,
+            Mode::Hybrid => Self::Hybrid,
+            Mode::Compare => Self::Compare,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Fusion {
+    Rrf,
+    WeightedSum,
+}
+
+impl From<Fusion> for v1::Fusion {
+    fn from(fusion: Fusion) -> Self {
+        match fusion {
+            Fusion::Rrf => Self::Rrf,
+            Fusion::WeightedSum => Self::WeightedSum,
+        }
+    }
+}
+
+/// A search.
+#[derive(Debug, Args)]
+pub(super) struct Search {
+    /// The ranking.
+    #[arg(long, value_enum, default_value_t = Mode::Hybrid)]
+    mode: Mode,
+    /// Hits wanted.
+    #[arg(long, short, default_value_t = 10)]
+    k: u32,
+    /// Best hits to leave out, for pages.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: u32,
+    /// Least score of a hit, in the unit of the mode.
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    score_threshold: Option<f32>,
+    /// Beam width of the graph search; 0 lets the server choose.
+    #[arg(long, default_value_t = 0)]
+    ef: u32,
+    /// Target recall of the graph search, above 0 and below 1: chooses the beam width by the shards' measurements.
+    #[arg(long, value_name = "RECALL", conflicts_with_all = ["ef", "exact"])]
+    target_recall: Option<f64>,
+    /// Compare with every vector instead of searching the graph.
+    #[arg(long)]
+    exact: bool,
+    /// Only documents that match: FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD>VALUE, FIELD<=VALUE, FIELD<VALUE,
+    /// 'FIELD in VALUE|VALUE' or 'FIELD exists'. A field is `key`, `title` or one of the metadata, nested ones as `author.name`. If given several
+    /// times, all must match. VALUE: a number, `true`, `false` or a text; in double quotes always a text.
+    #[arg(long, value_name = "CONDITION", value_parser = filter::parse)]
+    filter: Vec<v1::Filter>,
+    /// How hybrid and compare fuse: reciprocal ranks, or a weighted sum of normalised scores. By default what
+    /// `dyad-searcher learn` has found for the index, else the weighted sum.
+    #[arg(long, value_enum)]
+    fusion: Option<Fusion>,
+    /// Weight of the dense ranking in the fusion, 0 to 1; BM25 has the rest.
+    #[arg(long, value_name = "WEIGHT")]
+    dense_weight: Option<f64>,
+    /// Hits that each ranking gives to the fusion; 0 lets the server choose.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    fusion_depth: u32,
+    /// Constant of reciprocal rank fusion; 0 means 60. Asks for that fusion.
+    #[arg(long, default_value_t = 0)]
+    rrf_k: u32,
+    /// The question's vector: a .npy file of float32 or float16, one vector or one for each question. The question tower is then not
+    /// asked, and QUESTION is for BM25 alone.
+    #[arg(long, value_name = "NPY", requires = "fingerprint")]
+    vector: Option<PathBuf>,
+    /// Row of `--vector`, from 0.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "vector")]
+    row: usize,
+    /// Fingerprint of the model that made `--vector`, as `admin status` prints it. An index of another model is refused.
+    #[arg(long, value_name = "HEX", default_value = "", hide_default_value = true)]
+    fingerprint: String,
+    /// The question.
+    #[arg(value_name = "QUESTION", default_value = "", required_unless_present = "vector", hide_default_value = true)]
+    question: String,
+}
+
+/// One row of an array.
+fn read_vector(path: &Path, row: usize) -> anyhow::Result<Vec<f32>> {
+    let mut file = NpyFile::open(path)?;
+    let (rows, values) = match file.shape() {
+        &[values] => (1, values),
+        _ => file.rows_and_columns()?,
+    };
+    if row >= rows {
+        return Err(
+            UsageError(format!("--row: `{}` has {rows} rows, counted from 0, got {row}", path.display())).into()
+        );
+    }
+    Ok(file.read_f32(row * values..(row + 1) * values)?)
+}
+
+impl Search {
+    /// The request for these documents' `fields`.
+    pub(super) fn request(self, fields: Vec<String>) -> anyhow::Result<v1::SearchRequest> {
+        let vector = self.vector.as_deref().map(|path| read_vector(path, self.row)).transpose()?;
+        Ok(v1::SearchRequest {
+            query: self.question,
+            mode: v1::Mode::from(self.mode).into(),
+            k: self.k,
+            offset: self.offset,
+            score_threshold: self.score_threshold,
+            fields,
+            ef: self.ef,
+            exact: self.exact,
+            rrf_k: self.rrf_k,
+            fusion_depth: self.fusion_depth,
+            fusion: self.fusion.map_or(v1::Fusion::Unspecified, v1::Fusion::from).into(),
+            dense_weight: self.dense_weight,
+            target_recall: self.target_recall,
+            filter: filter::all(self.filter),
+            vector: vector.unwrap_or_default(),
+            fingerprint: self.fingerprint,
+            ..v1::SearchRequest::default()
+        })
+    }
+}

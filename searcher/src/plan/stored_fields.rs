@@ -1,0 +1,111 @@
+//! Which stored fields of a document are wanted.
+
+use dyad_index::lexical::StoredDocument;
+use serde_json::{Map, Value};
+
+/// What the path of a metadata field may start with, as in filters.
+const METADATA: &str = "metadata.";
+
+/// Stored fields of a hit's document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredFields {
+    /// Keys and scores alone: no document is read.
+    None,
+    /// The whole document.
+    All,
+    /// The key and these.
+    Named {
+        /// The title.
+        title: bool,
+        /// The text.
+        text: bool,
+        /// Paths of metadata, without `metadata.`; one that leads to an object stands for all of it.
+        metadata: Vec<String>,
+    },
+}
+
+impl StoredFields {
+    /// The fields of these names; all where there is none.
+    pub fn named(names: &[String]) -> Self {
+        let has = |wanted: &str| names.iter().any(|name| name == wanted);
+        let metadata = names.iter().filter(|name| !matches!(name.as_str(), "key" | "title" | "text"));
+        let metadata = metadata.map(|name| name.strip_prefix(METADATA).unwrap_or(name).to_owned()).collect();
+        if names.is_empty() { Self::All } else { Self::Named { title: has("title"), text: has("text"), metadata } }
+    }
+
+    /// The document without what is not wanted of it.
+    pub fn of(&self, document: StoredDocument) -> StoredDocument {
+        let StoredDocument { key, title, text, metadata_json } = document;
+        match self {
+            Self::All => StoredDocument { key, title, text, metadata_json },
+            Self::None => StoredDocument { key, ..StoredDocument::default() },
+            Self::Named { title: with_title, text: with_text, metadata } => StoredDocument {
+                key,
+                title: if *with_title { title } else { String::new() },
+                text: if *with_text { text } else { String::new() },
+                metadata_json: if metadata.is_empty() { String::new() } else { part_of(&metadata_json, metadata) },
+            },
+        }
+    }
+}
+
+/// The values at some paths of an object, with the objects that they are in; empty where there is none of them.
+fn part_of(json: &str, paths: &[String]) -> String {
+    let Ok(object) = serde_json::from_str::<Map<String, Value>>(json) else { return String::new() };
+    let part = part(object, "", paths);
+    if part.is_empty() { String::new() } else { Value::Object(part).to_string() }
+}
+
+/// Recursion is as deep as the paths are long.
+fn part(object: Map<String, Value>, at: &str, paths: &[String]) -> Map<String, Value> {
+    let wanted = |(name, value): (String, Value)| {
+        let path = format!("{at}{name}");
+        if paths.contains(&path) {
+            return Some((name, value));
+        }
+        let inside = format!("{path}.");
+        let Value::Object(value) = value else { return None };
+        let leads = paths.iter().any(|wanted| wanted.starts_with(&inside));
+        let value = if leads { part(value, &inside, paths) } else { Map::new() };
+        (!value.is_empty()).then_some((name, Value::Object(value)))
+    };
+    object.into_iter().filter_map(wanted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(names: &[&str]) -> [String; 4] {
+        let metadata = r#"{"lang":"en","author":{"name":"a","born":{"year":1815,"place":"x"}},"text":7,"a.b":[1]}"#;
+        let [key, title, text, metadata_json] = ["k", "the title", "the text", metadata].map(String::from);
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let part = StoredFields::named(&names).of(StoredDocument { key, title, text, metadata_json });
+        [part.key, part.title, part.text, part.metadata_json]
+    }
+
+    #[test]
+    fn only_what_is_named_is_kept() {
+        assert!(of(&[]).iter().all(|field| !field.is_empty()));
+        assert_eq!(of(&["key"]), ["k", "", "", ""]);
+        assert_eq!(of(&["title", "lang"]), ["k", "the title", "", r#"{"lang":"en"}"#]);
+        assert_eq!(of(&["text"]), ["k", "", "the text", ""]);
+        assert_eq!(of(&["metadata.text"]), ["k", "", "", r#"{"text":7}"#]);
+        assert_eq!(of(&["author.born.year"]), ["k", "", "", r#"{"author":{"born":{"year":1815}}}"#]);
+        let metadata = |names: &[&str]| serde_json::from_str::<Value>(&of(names)[3]).unwrap();
+        assert_eq!(metadata(&["author.name", "a.b"]), json!({"a.b": [1], "author": {"name": "a"}}));
+        assert_eq!(metadata(&["author.born"]), json!({"author": {"born": {"place": "x", "year": 1815}}}));
+        assert_eq!(of(&["auth", "author.nam", "lang.x", "none"]), ["k", "", "", ""]);
+    }
+
+    #[test]
+    fn metadata_that_are_no_object_have_no_fields() {
+        let document =
+            |metadata_json: &str| StoredDocument { metadata_json: metadata_json.into(), ..Default::default() };
+        for json in ["", "7", "[1]", "{"] {
+            assert_eq!(StoredFields::named(&["a".into()]).of(document(json)).metadata_json, "");
+        }
+    }
+}
