@@ -179,7 +179,7 @@ impl Encoder for Words {
             return Err(Status::resource_exhausted("the model is too busy. Try again in 8 ms"));
         }
         if request.texts.iter().any(|text| text.contains("sleep")) {
-            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            tokio::time::sleep(std::time::Duration::from_secs(5)).await;
         }
         let values: Vec<f32> = request.texts.iter().flat_map(|text| embed(text)).collect();
         let (dim, vectors, fingerprint) = (DIM as u32, vector::pack(&values), self.fingerprint.clone());
