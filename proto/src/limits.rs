@@ -14,6 +14,10 @@ pub const MAX_FINGERPRINT_BYTES: usize = 1024;
 pub const MAX_K: u32 = 10_000;
 /// Stored fields that one request names.
 pub const MAX_FIELDS: usize = 64;
+/// Fewest and most bytes of a snippet.
+pub const SNIPPET_BYTES: std::ops::RangeInclusive<u32> = 16..=4096;
+/// Hits of one group.
+pub const MAX_GROUP_HITS: u32 = 100;
 /// Beam width of one search.
 pub const MAX_EF: u32 = 10_000;
 /// Constant of reciprocal rank fusion.

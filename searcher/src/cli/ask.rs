@@ -58,6 +58,12 @@ pub(super) struct Search {
     /// Least score of a hit, in the unit of the mode.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     score_threshold: Option<f32>,
+    /// Only the best hit of each group: of the documents with the same value in this field. `--k` and `--offset` then count groups.
+    #[arg(long, value_name = "FIELD")]
+    group_by: Option<String>,
+    /// Hits of each group, the best of all included.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "group_by")]
+    group_hits: u32,
     /// Beam width of the graph search; 0 lets the server choose.
     #[arg(long, default_value_t = 0)]
     ef: u32,
@@ -116,7 +122,7 @@ fn read_vector(path: &Path, row: usize) -> anyhow::Result<Vec<f32>> {
 }
 
 impl Search {
-    /// The request for these documents' `fields`.
+    /// The request for these documents' `fields`, without snippets.
     pub(super) fn request(self, fields: Vec<String>) -> anyhow::Result<v1::SearchRequest> {
         let vector = self.vector.as_deref().map(|path| read_vector(path, self.row)).transpose()?;
         Ok(v1::SearchRequest {
@@ -124,6 +130,7 @@ impl Search {
             mode: v1::Mode::from(self.mode).into(),
             k: self.k,
             offset: self.offset,
+            group_by: self.group_by.map(|field| v1::GroupBy { field, hits: self.group_hits }),
             score_threshold: self.score_threshold,
             fields,
             ef: self.ef,

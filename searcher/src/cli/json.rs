@@ -24,7 +24,7 @@ fn document(document: &v1::Document) -> Value {
     json!({"key": document.key, "title": document.title, "text": document.text, "metadata": metadata})
 }
 
-fn hits(hits: &[v1::Hit]) -> Value {
+fn hits(all: &[v1::Hit]) -> Value {
     let hit = |hit: &v1::Hit| {
         json!({
             "rank": hit.rank,
@@ -33,9 +33,25 @@ fn hits(hits: &[v1::Hit]) -> Value {
             "dense": placement(hit.dense),
             "bm25": placement(hit.bm25),
             "document": hit.document.as_ref().map(document),
+            "snippet": hit.snippet.as_ref().map(|v1::Snippet { text, highlights }| json!({
+                "text": text,
+                "highlights": highlights.iter().map(|range| json!([range.start, range.end])).collect::<Value>(),
+            })),
+            "group": hit.group.as_ref().map(|group| json!({"value": value(group), "hits": hits(&group.hits)})),
         })
     };
-    hits.iter().map(hit).collect()
+    all.iter().map(hit).collect()
+}
+
+/// A group's value; null where its document has none.
+fn value(group: &v1::Group) -> Value {
+    use v1::filter_value::Value as Of;
+    match group.value.as_ref().and_then(|value| value.value.as_ref()) {
+        Some(Of::Text(text)) => json!(text),
+        Some(Of::Number(number)) => json!(number),
+        Some(Of::Flag(flag)) => json!(flag),
+        None => Value::Null,
+    }
 }
 
 /// A reply of `GetDocuments`.
@@ -67,6 +83,12 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
             "documents": filter.documents,
             "scanned_shards": filter.scanned_shards,
             "graph_shards": filter.graph_shards,
+        })),
+        "coverage": reply.coverage.map(|coverage| json!({
+            "documents": coverage.documents,
+            "shards": coverage.shards,
+            "damaged_shards": coverage.damaged_shards,
+            "intact_documents": coverage.intact_documents,
         })),
         "notes": reply.notes,
         "distance_computations": reply.distance_computations,

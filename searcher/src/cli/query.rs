@@ -39,6 +39,9 @@ pub(super) struct Query {
     /// Stored fields of the hits, between commas: `title`, `text`, or metadata; all by default.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     fields: Vec<String>,
+    /// Bytes of each hit's snippet, 16 to 4096: the part of its text that says most about the question's words.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
+    snippet: u32,
     /// Print the reply as JSON.
     #[arg(long)]
     json: bool,
@@ -48,7 +51,7 @@ pub(super) struct Query {
 
 impl Query {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let request = self.search.request(self.fields)?;
+        let request = v1::SearchRequest { snippet_bytes: self.snippet, ..self.search.request(self.fields)? };
         // Checked here and by the server, so that a wrong argument is refused without one.
         dyad_proto::validate::search_request(&request).map_err(|violations| UsageError(violations.to_string()))?;
         let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;

@@ -72,22 +72,50 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
     for note in &reply.notes {
         writeln!(out, "note: {note}")?;
     }
+    if let Some(coverage) = reply.coverage.filter(|coverage| coverage.damaged_shards > 0) {
+        let v1::Coverage { documents, shards, damaged_shards, intact_documents } = coverage;
+        writeln!(
+            out,
+            "{damaged_shards} of {shards} shards damaged; {intact_documents} of {documents} documents in the others"
+        )?;
+    }
     if reply.degraded {
         writeln!(out, "degraded: {}", reply.degraded_reason)?;
     }
     Ok(())
 }
 
+/// A hit's snippet with its highlights in brackets, or the beginning of its document, on one line.
+fn text_of(hit: &v1::Hit) -> String {
+    let Some(v1::Snippet { text, highlights }) = &hit.snippet else { return snippet(hit.document.as_ref()) };
+    let (mut marked, mut from) = (String::new(), 0);
+    for v1::Highlight { start, end } in highlights {
+        let (start, end) = (*start as usize, *end as usize);
+        // Ranges of another server may be anything.
+        let (Some(plain), Some(word)) = (text.get(from..start), text.get(start..end)) else { break };
+        marked.extend([plain, "[", word, "]"]);
+        from = end;
+    }
+    marked.push_str(text.get(from..).unwrap_or_default());
+    marked.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn print_ranking(out: &mut impl Write, hits: &[v1::Hit]) -> io::Result<()> {
     if hits.is_empty() {
         return writeln!(out, "  no hits");
     }
-    let width = hits.iter().map(|hit| hit.key.chars().count()).max().unwrap_or(0).clamp(3, KEY);
+    let all = || hits.iter().chain(hits.iter().filter_map(|hit| hit.group.as_ref()).flat_map(|group| &group.hits));
+    let width = all().map(|hit| hit.key.chars().count()).max().unwrap_or(0).clamp(3, KEY);
     writeln!(out, "  {:>4}  {:>8}  {:>5}  {:>5}  {:<width$}  document", "rank", "score", "dense", "bm25", "key")?;
     for hit in hits {
         let (dense, bm25) = (rank(hit.dense), rank(hit.bm25));
-        let (key, text) = (cut(&hit.key, width), snippet(hit.document.as_ref()));
+        let (key, text) = (cut(&hit.key, width), text_of(hit));
         writeln!(out, "  {:>4}  {:>8.4}  {dense:>5}  {bm25:>5}  {key:<width$}  {text}", hit.rank, hit.score)?;
+        for other in hit.group.iter().flat_map(|group| &group.hits) {
+            let (dense, bm25) = (rank(other.dense), rank(other.bm25));
+            let (key, text) = (cut(&other.key, width), text_of(other));
+            writeln!(out, "  {:>4}  {:>8.4}  {dense:>5}  {bm25:>5}  {key:<width$}  {text}", "", other.score)?;
+        }
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ use dyad_index::lexical::Filter;
 use dyad_index::snapshot::{DenseParams, Hit, SearchMode};
 use dyad_index::{Certificate, FusionMethod};
 use dyad_proto::v1;
+use dyad_proto::validate::ranking_depth;
 
 use crate::fusion::Fusion;
 pub(crate) use recall::DEFAULT_EF;
@@ -42,6 +43,15 @@ pub enum Mode {
     Compare,
 }
 
+/// Groups hits by a field of their documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupBy {
+    /// As filters name it.
+    pub field: String,
+    /// Hits of each group, the best of all included.
+    pub hits: usize,
+}
+
 /// The stages of a request and their parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -61,6 +71,10 @@ pub struct Plan {
     pub fusion: Fusion,
     /// Stored fields of the hits.
     pub fields: StoredFields,
+    /// Most bytes of a hit's snippet; 0 for none.
+    pub snippet_bytes: usize,
+    /// How hits are grouped, if they are.
+    pub group_by: Option<GroupBy>,
     /// Which documents may be hits; all where absent.
     pub filter: Option<Filter>,
     /// Why the target recall is not guaranteed.
@@ -86,7 +100,7 @@ impl Plan {
         };
         let or = |value: u32, default: usize| if value == 0 { default } else { value as usize };
         let (k, offset) = (request.k as usize, request.offset as usize);
-        let wanted = k + offset;
+        let wanted = ranking_depth(request) as usize;
         let fuses = matches!(mode, Mode::Hybrid | Mode::Compare);
         let depth = if fuses { or(request.fusion_depth, DEFAULT_FUSION_DEPTH).max(wanted) } else { wanted };
         let uses_graph = mode != Mode::Bm25 && !request.exact;
@@ -110,16 +124,44 @@ impl Plan {
             text_depth: (mode != Mode::Dense).then_some(depth),
             fusion: fusion(request, learned.unwrap_or_default()),
             fields: if request.keys_only { StoredFields::None } else { StoredFields::named(&request.fields) },
+            snippet_bytes: request.snippet_bytes as usize,
+            group_by: request
+                .group_by
+                .as_ref()
+                .map(|v1::GroupBy { field, hits }| GroupBy { field: field.clone(), hits: (*hits).max(1) as usize }),
             filter: request.filter.as_ref().map(filter::filter),
             recall_note: chosen.and_then(|chosen| chosen.note),
             tower_time: if fuses { time.mul_f64(TOWER_SHARE) } else { time },
         }
     }
 
-    /// The hits of the reply among those of a whole ranking.
+    /// The hits of a whole ranking that reach the threshold.
+    pub fn above_threshold<'h>(&self, ranking: &'h [Hit]) -> impl Iterator<Item = &'h Hit> + use<'h> {
+        let least = self.score_threshold;
+        ranking.iter().filter(move |hit| least.is_none_or(|least| hit.score >= least))
+    }
+
+    /// The hits of the reply among those of a whole ranking, where they are not grouped.
     pub fn page<'h>(&self, ranking: &'h [Hit]) -> impl Iterator<Item = &'h Hit> + use<'h> {
-        let (least, offset, k) = (self.score_threshold, self.offset, self.k);
-        ranking.iter().filter(move |hit| least.is_none_or(|least| hit.score >= least)).skip(offset).take(k)
+        self.above_threshold(ranking).skip(self.offset).take(self.k)
+    }
+
+    /// Hits that each ranking is asked for.
+    pub fn depth(&self) -> usize {
+        self.dense.map(|params| params.k).or(self.text_depth).unwrap_or_default()
+    }
+
+    /// The same search with other such hits.
+    #[must_use]
+    pub fn with_depth(&self, depth: usize) -> Self {
+        let ef = |ef: usize| ef.max(depth + TIE_SLACK);
+        let mode = |mode| match mode {
+            SearchMode::Exact => SearchMode::Exact,
+            SearchMode::Certified { ef: narrow } => SearchMode::Certified { ef: ef(narrow) },
+            SearchMode::Approximate { ef: narrow } => SearchMode::Approximate { ef: ef(narrow) },
+        };
+        let dense = self.dense.map(|params| DenseParams { k: depth, mode: mode(params.mode) });
+        Self { dense, text_depth: self.text_depth.map(|_| depth), ..self.clone() }
     }
 
     /// Beam width, 0 where no graph is searched.
@@ -181,6 +223,20 @@ mod tests {
         assert_eq!(ef(10, 16, 20), 36);
         let page = plan(|request| (request.k, request.offset, request.ef) = (10, 290, 16));
         assert_eq!((page.dense.map(|params| params.k), page.ef()), (Some(300), 316));
+    }
+
+    #[test]
+    fn grouped_hits_are_read_deeper_and_deeper() {
+        let plan = plan(|request| {
+            request.set_mode(v1::Mode::Hybrid);
+            (request.k, request.ef) = (50, 16);
+            request.group_by = Some(v1::GroupBy { field: "document".into(), hits: 0 });
+        });
+        assert_eq!(plan.group_by, Some(GroupBy { field: "document".into(), hits: 1 }));
+        assert_eq!((plan.depth(), plan.text_depth, plan.ef()), (200, Some(200), 216));
+        let deeper = plan.with_depth(800);
+        assert_eq!((deeper.depth(), deeper.text_depth, deeper.ef()), (800, Some(800), 816));
+        assert_eq!(deeper.with_depth(200), Plan { dense: deeper.with_depth(200).dense, ..plan });
     }
 
     #[test]

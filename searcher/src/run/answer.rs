@@ -1,6 +1,7 @@
 //! The answer to a question.
 
-use dyad_index::lexical::StoredDocument;
+use dyad_index::lexical::{FieldValue, Snippet, StoredDocument};
+use dyad_index::snapshot::Coverage;
 
 use crate::fusion::{Fusion, Placement};
 use crate::plan::Mode;
@@ -22,6 +23,19 @@ pub struct AnswerHit {
     pub node: u32,
     /// Stored fields, where asked for.
     pub document: Option<StoredDocument>,
+    /// Part of the text, where asked for.
+    pub snippet: Option<Snippet>,
+    /// The group of which it is the best hit, where hits are grouped.
+    pub group: Option<AnswerGroup>,
+}
+
+/// A group of hits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnswerGroup {
+    /// The field's value; absent where the document has none.
+    pub value: Option<FieldValue>,
+    /// Its hits after the best.
+    pub hits: Vec<AnswerHit>,
 }
 
 /// Three rankings of one question.
@@ -106,6 +120,8 @@ pub struct Answer {
     pub recall_note: Option<String>,
     /// Inner products computed.
     pub distance_computations: u64,
+    /// What was searched.
+    pub coverage: Coverage,
     /// How the filter was run, where there is one.
     pub filter: Option<FilterExecution>,
     /// Tokens that the question tower has read of the question, 0 where it was not asked.
@@ -131,6 +147,8 @@ mod tests {
                 shard: 0,
                 node: 0,
                 document: None,
+                snippet: None,
+                group: None,
             };
             keys.chars().map(hit).collect()
         };

@@ -6,11 +6,12 @@ use dyad_index::search::{ExactRows as _, NodeSet};
 use dyad_index::snapshot::{DenseParams, Hit, Shard, Snapshot};
 use rayon::prelude::*;
 
-use super::batch::{Allowed, Batch, BatchItem, PartResults, Vector};
+use super::batch::{Allowed, Batch, PartResults, Vector};
 use super::cancellation::Cancellation;
+use super::groups::whole_ranking;
 use crate::error::{Error, Result};
 use crate::fusion::Placement;
-use crate::plan::{Mode, Plan};
+use crate::plan::Plan;
 
 /// A document's placements for a search.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,11 +48,15 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
     let allowed = batch.run()?;
     let (Some(item), Some(found)) = (batch.items.first(), batch.found.first()) else { return Err(Error::Internal) };
     let vector = batch.vectors.get().and_then(|all| all.first());
-    let plan = &item.plan;
+    let none = Vector::default();
+    let by = item.plan.group_by.as_ref();
+    let grouped = by.map(|by| batch.grouped(item, by, vector.unwrap_or(&none), found)).transpose()?;
+    let found = grouped.as_ref().and_then(|grouped| grouped.deeper.as_ref()).unwrap_or(found);
+    let plan = &item.plan.with_depth(grouped.as_ref().map_or(item.plan.depth(), |grouped| grouped.depth));
 
     let mut told = Explanation {
         allowed: nodes(&allowed, shard, own).is_none_or(|nodes| nodes.contains(node)),
-        depth: plan.dense.map_or(plan.text_depth.unwrap_or_default(), |params| params.k) as u32,
+        depth: plan.depth() as u32,
         ef: plan.ef(),
         ..Explanation::default()
     };
@@ -72,9 +77,13 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
         told.bm25_json = json;
     }
     let is_it = |hit: &Hit| (hit.shard, hit.node) == (shard, node);
-    place_in_rankings(&mut told, plan, found, snapshot, is_it);
+    let score = place_in_rankings(&mut told, plan, found, snapshot, is_it);
+    if let (Some(grouped), Some(by), Some(score)) = (&grouped, by, score) {
+        let value = snapshot.document(shard, node)?.value(&by.field);
+        place_in_groups(&mut told, plan, score, grouped.place(value.as_ref(), is_it));
+    }
     if told.hit.is_none() {
-        told.reasons.extend(reasons(&told, item, vector));
+        told.reasons.extend(reasons(&told, plan, vector));
     }
     Ok(told)
 }
@@ -84,45 +93,60 @@ fn nodes<'a>(allowed: &'a Allowed, at: usize, shard: &'a Shard) -> Option<&'a No
     allowed.as_ref().and_then(|all| all.get(at)).or(shard.live())
 }
 
-/// The place of the document for which `is_it` is true among the hits of each ranking; or why the whole ranking has it and the
-/// reply has not.
+/// The place of the document for which `is_it` is true among the hits of each ranking, and among those of the reply, where hits are
+/// not grouped; or why the whole ranking has it and the reply has not. Its score in the whole ranking, where it reaches the threshold.
 fn place_in_rankings(
     told: &mut Explanation,
     plan: &Plan,
     found: &PartResults,
     snapshot: &Snapshot,
     is_it: impl Fn(&Hit) -> bool,
-) {
-    let none = Default::default();
-    let (dense, text) = (&found.dense.get().unwrap_or(&none).0.hits, &found.text.get().unwrap_or(&none).0.hits);
+) -> Option<f32> {
     let place = |ranking: &[Hit]| {
         let found = (1..).zip(ranking).find(|(_, hit)| is_it(hit));
         found.map(|(rank, hit)| Placement { rank, score: hit.score })
     };
-    told.dense = place(dense);
-    let key = |hit: &Hit| snapshot.key(hit.shard, hit.node).unwrap_or_default();
-    let whole = match plan.mode {
-        Mode::Dense => dense.clone(),
-        Mode::Bm25 => text.clone(),
-        Mode::Hybrid | Mode::Compare => plan.fusion.fuse(dense, text, usize::MAX, key),
-    };
-    let page: Vec<Hit> = plan.page(&whole).copied().collect();
-    told.hit = place(&page).map(|place| Placement { rank: place.rank + plan.offset as u32, ..place });
-    let (first, last) = (plan.offset + 1, plan.offset + plan.k);
-    match (place(&whole), plan.score_threshold) {
-        _ if told.hit.is_some() => {}
-        (Some(Placement { score, .. }), Some(least)) if score < least => {
-            told.reasons.push(format!("its score {score} is below `score_threshold`, {least}"));
-        }
-        (Some(Placement { rank, .. }), _) => {
-            told.reasons.push(format!("it is at rank {rank}, and the search asks for ranks {first} to {last}"));
-        }
-        (None, _) => {}
+    told.dense = found.dense.get().and_then(|(hits, _)| place(&hits.hits));
+    let Placement { rank, score } = place(&whole_ranking(plan, found, snapshot))?;
+    if let Some(least) = plan.score_threshold.filter(|least| score < *least) {
+        told.reasons.push(format!("its score {score} is below `score_threshold`, {least}"));
+        return None;
+    }
+    if plan.group_by.is_none() {
+        place_on_page(told, plan, Placement { rank, score });
+    }
+    Some(score)
+}
+
+/// The document is a hit if its rank is on the page.
+fn place_on_page(told: &mut Explanation, plan: &Plan, place: Placement) {
+    let (first, last, rank) = (plan.offset + 1, plan.offset + plan.k, place.rank);
+    if (first..=last).contains(&(rank as usize)) {
+        told.hit = Some(place);
+    } else {
+        told.reasons.push(format!("it is at rank {rank}, and the search asks for ranks {first} to {last}"));
     }
 }
 
+/// `place`: the rank of the document's group, and whether the document is among the group's hits.
+fn place_in_groups(told: &mut Explanation, plan: &Plan, score: f32, place: Option<(u32, bool)>) {
+    let (first, last) = (plan.offset + 1, plan.offset + plan.k);
+    let reason = match place {
+        None => format!("its group is after rank {last}, and the search asks for groups at ranks {first} to {last}"),
+        Some((rank, _)) if (rank as usize) < first => {
+            format!("its group is at rank {rank}, and the search asks for groups at ranks {first} to {last}")
+        }
+        Some((rank, true)) => {
+            told.hit = Some(Placement { rank, score });
+            return;
+        }
+        Some((rank, false)) => format!("its group, at rank {rank}, has better hits: all that `group_by.hits` asks for"),
+    };
+    told.reasons.push(reason);
+}
+
 /// Why the rankings do not have the document.
-fn reasons(told: &Explanation, item: &BatchItem, vector: Option<&Vector>) -> Vec<String> {
+fn reasons(told: &Explanation, plan: &Plan, vector: Option<&Vector>) -> Vec<String> {
     if !told.allowed {
         return vec!["the filter does not allow it".to_owned()];
     }
@@ -130,7 +154,7 @@ fn reasons(told: &Explanation, item: &BatchItem, vector: Option<&Vector>) -> Vec
         return Vec::new();
     }
     let mut reasons = Vec::new();
-    if let Some(DenseParams { k, .. }) = item.plan.dense {
+    if let Some(DenseParams { k, .. }) = plan.dense {
         reasons.extend(match told.dense_exact {
             None => vector.and_then(|vector| vector.degraded.clone()),
             Some(Placement { rank, .. }) if rank as usize > k => {
@@ -142,7 +166,7 @@ fn reasons(told: &Explanation, item: &BatchItem, vector: Option<&Vector>) -> Vec
             )),
         });
     }
-    if let Some(depth) = item.plan.text_depth {
+    if let Some(depth) = plan.text_depth {
         reasons.push(match told.bm25 {
             None => "BM25: it has none of the question's terms".to_owned(),
             Some(Placement { rank, .. }) => format!("BM25: it is at rank {rank}, and the ranking ends at {depth}"),

@@ -8,6 +8,7 @@
 //! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
 //! | `batch.rs` | the CPU work of the parts for questions that are answered together |
 //! | `rank.rs` | fusion of the parts' hits into the answer |
+//! | `groups.rs` | groups of hits with the same value of a field |
 //! | `cancellation.rs` | cancellation of a request's work: its deadline, and a client that has left |
 //! | `answer.rs` | the answer |
 //! | `generations.rs` | reload, rollback, verification |
@@ -24,6 +25,7 @@ mod embed;
 mod engine;
 mod explain;
 mod generations;
+mod groups;
 mod parts;
 mod pool;
 mod question_vector;
@@ -31,7 +33,7 @@ mod rank;
 mod reply_memory;
 
 pub(crate) use answer::overlap;
-pub use answer::{Answer, AnswerHit, Compared, FilterExecution, StageTimings};
+pub use answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, StageTimings};
 pub use engine::{Admission, Answers, Engine, EngineConfig};
 pub use explain::Explanation;
 pub use reply_memory::ReplyBudget;

@@ -4,12 +4,14 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::Instant;
 
+use dyad_index::lexical::{Question, Snippets};
 use dyad_index::search::Completeness;
 use dyad_index::snapshot::{Hit, Snapshot};
 use rayon::prelude::*;
 
-use super::answer::{Answer, AnswerHit, Compared, FilterExecution, StageTimings};
+use super::answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, StageTimings};
 use super::batch::{Batch, BatchItem, PartResults, Vector, micros};
+use super::groups::HitGroup;
 use super::reply_memory::ReplyBudget;
 use crate::error::Result;
 use crate::fusion::Placement;
@@ -34,12 +36,14 @@ fn answer(
     found: &PartResults,
     budget: &ReplyBudget,
 ) -> Result<Answer> {
-    let (Batch { snapshot, cancel, started, .. }, plan) = (batch, &item.plan);
+    let (Batch { snapshot, started, .. }, plan) = (batch, &item.plan);
+    let fusing = Instant::now();
+    let grouped = plan.group_by.as_ref().map(|by| batch.grouped(item, by, vector, found)).transpose()?;
+    let found = grouped.as_ref().and_then(|grouped| grouped.deeper.as_ref()).unwrap_or(found);
     let none = Default::default();
     let (dense, text) = (found.dense.get().unwrap_or(&none), found.text.get().unwrap_or(&none));
     let filtered = found.filter.get();
 
-    let fusing = Instant::now();
     let ranking =
         Ranking { snapshot, dense: placements(&dense.0.hits), text: placements(&text.0.hits), keyless: Cell::new(0) };
     let single = |hits: &[Hit]| ranking.hits(plan.page(hits));
@@ -47,31 +51,28 @@ fn answer(
     let fuse = || plan.fusion.fuse(&dense.0.hits, &text.0.hits, wanted, |hit| ranking.key(hit));
     let fused = || ranking.hits(plan.page(&fuse()));
     let (mut hits, mut compared) = (Vec::new(), None);
-    match plan.mode {
-        Mode::Dense => hits = single(&dense.0.hits),
-        Mode::Bm25 => hits = single(&text.0.hits),
-        Mode::Hybrid => hits = fused(),
-        Mode::Compare => {
+    match (plan.mode, &grouped) {
+        (Mode::Compare, _) => {
             let (dense, bm25) = (single(&dense.0.hits), single(&text.0.hits));
             compared = Some(Compared { dense, bm25, hybrid: fused() });
         }
+        (_, Some(grouped)) => {
+            hits = grouped.groups.iter().skip(plan.offset).filter_map(|group| ranking.group(group)).collect();
+        }
+        (Mode::Dense, None) => hits = single(&dense.0.hits),
+        (Mode::Bm25, None) => hits = single(&text.0.hits),
+        (Mode::Hybrid, None) => hits = fused(),
     }
     let fuse_us = micros(fusing);
 
     let fetching = Instant::now();
-    if plan.fields != StoredFields::None {
-        let lists = compared.as_mut().map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
-        for hit in hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
-            cancel.check()?;
-            let document = plan.fields.of(snapshot.document(hit.shard, hit.node)?);
-            budget.take(&document)?;
-            hit.document = Some(document);
-        }
-    }
+    let lists = compared.as_mut().map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
+    fetch(batch, item, hits.iter_mut().chain(lists.into_iter().flatten().flatten()), budget)?;
     let fetch_us = micros(fetching);
 
     let complete = dense.0.completeness.max(text.0.completeness) < Completeness::Damaged && ranking.keyless.get() == 0;
     let damage = if complete { None } else { snapshot.damage() };
+    let notes = filtered.map(|filtered| filtered.notes.clone());
     let manifest = snapshot.manifest();
     Ok(Answer {
         mode: plan.mode,
@@ -88,7 +89,8 @@ fn answer(
         distance_computations: dense.0.cost.total(),
         query_tokens: vector.tokens,
         query_truncated: vector.truncated,
-        notes: filtered.map(|filtered| filtered.notes.clone()).unwrap_or_default(),
+        notes: notes.into_iter().flatten().chain(grouped.as_ref().and_then(|grouped| grouped.note.clone())).collect(),
+        coverage: snapshot.coverage(),
         filter: filtered.map(|filtered| {
             let (searched, scanned_shards) = (found.dense.get().is_some(), dense.0.cost.scans);
             let shards = if searched { snapshot.shards().len() as u32 } else { 0 };
@@ -105,6 +107,45 @@ fn answer(
             ..vector.timings
         },
     })
+}
+
+/// Reads what is wanted of the hits' documents, and of the other hits' in their groups.
+fn fetch<'h>(
+    batch: &Batch,
+    item: &BatchItem,
+    hits: impl Iterator<Item = &'h mut AnswerHit>,
+    budget: &ReplyBudget,
+) -> Result<()> {
+    let (Batch { snapshot, cancel, .. }, plan) = (batch, &item.plan);
+    let has_fields = plan.fields != StoredFields::None;
+    if !has_fields && plan.snippet_bytes == 0 {
+        return Ok(());
+    }
+    let question = (plan.snippet_bytes > 0).then(|| Question::new(&item.query));
+    let weighed = question
+        .as_ref()
+        .map(|question| question.weigh(snapshot.statistics(), &**cancel)?.ok_or_else(|| cancel.deadline_error()));
+    let snippets = weighed.transpose()?.map(|weighed| Snippets::new(&weighed, plan.snippet_bytes));
+    let fill = |hit: &mut AnswerHit| -> Result<()> {
+        cancel.check()?;
+        let document = snapshot.document(hit.shard, hit.node)?;
+        if let Some(snippets) = &snippets {
+            let snippet = snippets.of(&document.text);
+            budget.take_bytes(snippet.text.len() + size_of_val(&*snippet.highlights))?;
+            hit.snippet = Some(snippet);
+        }
+        if has_fields {
+            let document = plan.fields.of(document);
+            budget.take(&document)?;
+            hit.document = Some(document);
+        }
+        Ok(())
+    };
+    for hit in hits {
+        fill(hit)?;
+        hit.group.iter_mut().flat_map(|group| &mut group.hits).try_for_each(fill)?;
+    }
+    Ok(())
 }
 
 /// What is missing from the answer, and why.
@@ -142,9 +183,16 @@ impl<'a> Ranking<'a> {
                 self.keyless.update(|keyless| keyless + 1);
                 return None;
             };
-            Some(AnswerHit { key, score, dense, bm25, shard, node, document: None })
+            Some(AnswerHit { key, score, dense, bm25, shard, node, document: None, snippet: None, group: None })
         };
         hits.into_iter().filter_map(with_placements).collect()
+    }
+
+    /// The best hit of a group, with the others.
+    fn group(&self, group: &HitGroup) -> Option<AnswerHit> {
+        let mut hits = self.hits(&group.hits).into_iter();
+        let best = hits.next()?;
+        Some(AnswerHit { group: Some(AnswerGroup { value: group.value.clone(), hits: hits.collect() }), ..best })
     }
 }
 

@@ -49,9 +49,14 @@ impl ReplyBudget {
     /// Counts a document; an error where the reply has become too large.
     pub(super) fn take(&self, document: &StoredDocument) -> Result<()> {
         let StoredDocument { key, title, text, metadata_json } = document;
+        self.take_bytes(key.len() + title.len() + text.len() + metadata_json.len())
+    }
+
+    /// Counts bytes of a hit; an error where the reply has become too large.
+    pub(super) fn take_bytes(&self, more: usize) -> Result<()> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let (bytes, held) = &mut *taken;
-        *bytes += key.len() + title.len() + text.len() + metadata_json.len();
+        *bytes += more;
         if *bytes > MAX_REPLY_DOCUMENT_BYTES {
             return Err(Error::LargeReply { limit: MAX_REPLY_DOCUMENT_BYTES });
         }

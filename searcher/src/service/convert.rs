@@ -1,12 +1,13 @@
 //! Converts answers to messages.
 
-use dyad_index::lexical::StoredDocument;
+use dyad_index::lexical::{FieldValue, Snippet, StoredDocument};
+use dyad_index::snapshot::Coverage;
 use dyad_index::{FusionMethod, Metric, ModelRecord};
 use dyad_proto::v1;
 
 use crate::fusion::{Fusion, Placement};
 use crate::plan::Mode;
-use crate::run::{Answer, AnswerHit, Compared, Explanation, FilterExecution, StageTimings};
+use crate::run::{Answer, AnswerGroup, AnswerHit, Compared, Explanation, FilterExecution, StageTimings};
 
 pub(super) fn document(document: StoredDocument) -> v1::Document {
     let StoredDocument { key, title, text, metadata_json } = document;
@@ -33,7 +34,7 @@ fn placement(placement: Placement) -> v1::Placement {
 }
 
 /// Hits with their ranks, after `offset` that were left out.
-fn hits(hits: Vec<AnswerHit>, offset: usize) -> Vec<v1::Hit> {
+fn hits(all: Vec<AnswerHit>, offset: usize) -> Vec<v1::Hit> {
     let hit = |(rank, hit): (u32, AnswerHit)| v1::Hit {
         rank,
         key: hit.key,
@@ -41,8 +42,29 @@ fn hits(hits: Vec<AnswerHit>, offset: usize) -> Vec<v1::Hit> {
         dense: hit.dense.map(placement),
         bm25: hit.bm25.map(placement),
         document: hit.document.map(document),
+        snippet: hit.snippet.map(snippet),
+        // The best hit is the first of its group.
+        group: hit.group.map(|AnswerGroup { value, hits: others }| v1::Group {
+            value: value.map(field_value),
+            hits: hits(others, 1),
+        }),
     };
-    (offset as u32 + 1..).zip(hits).map(hit).collect()
+    (offset as u32 + 1..).zip(all).map(hit).collect()
+}
+
+fn snippet(snippet: Snippet) -> v1::Snippet {
+    let highlight = |range: std::ops::Range<usize>| v1::Highlight { start: range.start as u32, end: range.end as u32 };
+    v1::Snippet { text: snippet.text, highlights: snippet.highlights.into_iter().map(highlight).collect() }
+}
+
+fn field_value(value: FieldValue) -> v1::FilterValue {
+    use v1::filter_value::Value;
+    let value = match value {
+        FieldValue::Text(text) => Value::Text(text),
+        FieldValue::Number(number) => Value::Number(number),
+        FieldValue::Flag(flag) => Value::Flag(flag),
+    };
+    v1::FilterValue { value: Some(value) }
 }
 
 fn comparison(compared: Compared, k: usize) -> v1::Comparison {
@@ -94,12 +116,18 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
         dense_weight: answer.fusion.map_or(0.0, |fusion| fusion.dense_weight),
         query_tokens: answer.query_tokens,
         query_truncated: answer.query_truncated,
+        coverage: Some(coverage(answer.coverage)),
         filter: answer.filter.map(|FilterExecution { documents, scanned_shards, graph_shards }| v1::FilterExecution {
             documents,
             scanned_shards,
             graph_shards,
         }),
     }
+}
+
+fn coverage(coverage: Coverage) -> v1::Coverage {
+    let Coverage { documents, shards, damaged_shards, intact_documents } = coverage;
+    v1::Coverage { documents, shards, damaged_shards, intact_documents }
 }
 
 pub(super) fn explanation(explanation: Explanation, generation: u64) -> v1::ExplainResponse {

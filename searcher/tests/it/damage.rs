@@ -33,6 +33,8 @@ async fn over_damage(kind: SectionKind, place: impl Fn(u64) -> u64, change: impl
 
 fn assert_degraded(reply: &v1::SearchResponse, part: &str) {
     let reason = &reply.degraded_reason;
+    let expected = v1::Coverage { documents: 60, shards: 2, damaged_shards: 1, intact_documents: 30 };
+    assert_eq!(reply.coverage, Some(expected));
     assert!(reply.degraded && reason.contains("shards/g1-1/dense.dyad`") && reason.contains(part), "{reason}");
     assert!(reason.contains("hits may be missing") && reason.contains("`dyad-indexer verify`"), "{reason}");
 }

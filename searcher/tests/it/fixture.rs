@@ -48,19 +48,21 @@ pub(crate) fn embed(text: &str) -> Vec<f32> {
     values.iter().map(|value| value / norm).collect()
 }
 
+const THINGS: [&str; 6] = ["river", "mountain", "planet", "composer", "metal", "bird"];
+
 /// Key and text of every document.
 pub(crate) fn documents() -> Vec<(String, String)> {
-    let things = ["river", "mountain", "planet", "composer", "metal", "bird"];
     let words = ["old", "deep", "bright", "famous", "heavy", "quick", "silent", "northern", "curious", "golden"];
     (0..DOCUMENTS)
-        .map(|i| (format!("doc-{i:02}"), format!("the {} {} number {i}", words[i / 6], things[i % 6])))
+        .map(|i| (format!("doc-{i:02}"), format!("the {} {} number {i}", words[i / 6], THINGS[i % 6])))
         .collect()
 }
 
 /// The metadata of a document.
 pub(crate) fn metadata(key: &str) -> String {
     let number: u32 = key.trim_start_matches("doc-").parse().unwrap();
-    format!("{{\"lang\":\"en\",\"place\":{{\"number\":{number}}}}}")
+    let (thing, hundred) = (THINGS[number as usize % THINGS.len()], number / 100);
+    format!(r#"{{"lang":"en","thing":"{thing}","place":{{"number":{number},"hundred":{hundred}}}}}"#)
 }
 
 /// What a shard says of itself. The profile is left out, so that beams are as wide as they are asked to be.

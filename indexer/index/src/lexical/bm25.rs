@@ -130,6 +130,12 @@ impl Question {
 }
 
 impl Weighed<'_> {
+    /// The terms and their inverse document frequencies.
+    pub(super) fn inverse_frequencies(&self) -> impl Iterator<Item = (&str, f32)> {
+        let Question { words, terms } = self.question;
+        words.iter().zip(terms).map(|(word, term)| (word.as_str(), self.statistics.inverse_frequency(term)))
+    }
+
     /// The `k` best of the allowed documents of a shard, score descending, then key ascending; `key` returns the key of a
     /// node. Scores depend on the document and the statistics alone: terms are added up in the question's order. Blocks whose
     /// documents cannot be among them are skipped (block-max WAND). `cancel` is polled between terms and between blocks.

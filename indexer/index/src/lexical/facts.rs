@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::StoredDocument;
+
 /// Bytes of a text that are kept: one more than a filter may name, so that a truncated text equals none of them and
 /// keeps its order.
 const TEXT_BYTES: usize = MAX_TEXT_BYTES + 1;
@@ -121,29 +123,63 @@ pub(super) fn terms(title: &str, metadata_json: &str) -> BTreeSet<Vec<u8>> {
     if !title.is_empty() {
         terms.insert(text(TITLE, title));
     }
-    if let Ok(metadata) = serde_json::from_str::<Map<String, Value>>(metadata_json) {
-        fields(METADATA, &metadata, 0, &mut terms);
-    }
+    each_value(metadata_json, &mut |path, value| match value {
+        Value::Bool(value) => _ = terms.insert(flag(path, *value)),
+        Value::Number(value) => terms.extend(value.as_f64().map(|value| number(path, value))),
+        Value::String(value) => _ = terms.insert(text(path, value)),
+        Value::Null | Value::Array(_) | Value::Object(_) => {}
+    });
     terms
 }
 
-fn fields(at: &str, object: &Map<String, Value>, depth: usize, terms: &mut BTreeSet<Vec<u8>>) {
+impl StoredDocument {
+    /// The value of a field, as filters name it; the first where there are several; none where there is none.
+    pub fn value(&self, field: &str) -> Option<FieldValue> {
+        let text = |text: &String| FieldValue::Text(text.clone());
+        match field {
+            KEY => return Some(text(&self.key)),
+            TITLE => return Some(&self.title).filter(|title| !title.is_empty()).map(text),
+            _ => {}
+        }
+        let (wanted, mut first) = (path(field), None);
+        each_value(&self.metadata_json, &mut |path, value| {
+            if first.is_none() && path == wanted {
+                first = match value {
+                    Value::Bool(value) => Some(FieldValue::Flag(*value)),
+                    // Adding zero makes -0 a 0.
+                    Value::Number(value) => value.as_f64().map(|value| FieldValue::Number(value + 0.0)),
+                    Value::String(value) => Some(text(value)),
+                    Value::Null | Value::Array(_) | Value::Object(_) => None,
+                };
+            }
+        });
+        first
+    }
+}
+
+/// Calls `visit` with the path and value of each value of metadata that is neither array nor object. Metadata that is no JSON
+/// object has none.
+fn each_value(metadata_json: &str, visit: &mut dyn FnMut(&str, &Value)) {
+    if let Ok(metadata) = serde_json::from_str::<Map<String, Value>>(metadata_json) {
+        fields(METADATA, &metadata, 0, visit);
+    }
+}
+
+fn fields(at: &str, object: &Map<String, Value>, depth: usize, visit: &mut dyn FnMut(&str, &Value)) {
     for (name, value) in object {
         // A zero byte ends a path.
         if at.len() + name.len() <= PATH_BYTES && !name.contains('\0') {
-            values(&format!("{at}{name}"), value, depth, terms);
+            values(&format!("{at}{name}"), value, depth, visit);
         }
     }
 }
 
-fn values(path: &str, value: &Value, depth: usize, terms: &mut BTreeSet<Vec<u8>>) {
+fn values(path: &str, value: &Value, depth: usize, visit: &mut dyn FnMut(&str, &Value)) {
     match value {
-        Value::Bool(value) => _ = terms.insert(flag(path, *value)),
-        Value::Number(value) => terms.extend(value.as_f64().map(|value| number(path, value))),
-        Value::String(value) => _ = terms.insert(text(path, value)),
-        Value::Array(all) if depth < DEPTH => all.iter().for_each(|value| values(path, value, depth + 1, terms)),
-        Value::Object(inner) if depth < DEPTH => fields(&format!("{path}."), inner, depth + 1, terms),
-        Value::Null | Value::Array(_) | Value::Object(_) => {}
+        Value::Array(all) if depth < DEPTH => all.iter().for_each(|value| values(path, value, depth + 1, visit)),
+        Value::Object(inner) if depth < DEPTH => fields(&format!("{path}."), inner, depth + 1, visit),
+        Value::Array(_) | Value::Object(_) => {}
+        value => visit(path, value),
     }
 }
 
@@ -180,5 +216,23 @@ mod tests {
         assert_eq!(term.len(), "metadata.t".len() + 2 + TEXT_BYTES);
         let deep = format!("{}1{}", "{\"a\":".repeat(100), "}".repeat(100));
         assert!(terms("", &deep).is_empty());
+    }
+
+    #[test]
+    fn a_document_has_the_first_value_of_a_field() {
+        let metadata = r#"{"lang": ["en", "de"], "author": {"born": -0.0}, "many": [{"id": 7}, {"id": 8}], "no": null, "ok": true}"#;
+        let [key, title] = ["k", "T"].map(String::from);
+        let document = StoredDocument { key, title, metadata_json: metadata.into(), ..StoredDocument::default() };
+        let text = |text: &str| Some(FieldValue::Text(text.into()));
+        assert_eq!(document.value("key"), text("k"));
+        assert_eq!(document.value("title"), text("T"));
+        assert_eq!(document.value("lang"), text("en"));
+        assert_eq!(document.value("metadata.author.born"), Some(FieldValue::Number(0.0)));
+        assert_eq!(document.value("many.id"), Some(FieldValue::Number(7.0)));
+        assert_eq!(document.value("ok"), Some(FieldValue::Flag(true)));
+        for field in ["no", "author", "none", "metadata.title", ""] {
+            assert_eq!(document.value(field), None, "{field}");
+        }
+        assert_eq!(StoredDocument::default().value("title"), None);
     }
 }

@@ -15,6 +15,7 @@
 //! | `notes.rs` | notes on fields and types of a filter that no document has |
 //! | `bm25.rs` | the best documents of a question by BM25, and explanations |
 //! | `wand.rs` | cancellable block-max WAND |
+//! | `snippet.rs` | the part of a text that says most about a question |
 
 mod analyzer;
 mod bm25;
@@ -24,6 +25,7 @@ mod notes;
 mod read_only;
 mod reader;
 mod schema;
+mod snippet;
 mod statistics;
 mod terms_of;
 mod updates;
@@ -35,6 +37,7 @@ pub use bm25::{Question, Weighed};
 pub use facts::{FieldValue, MAX_TEXT_BYTES};
 pub use filter::Filter;
 pub use reader::{StoredDocument, TextShard};
+pub use snippet::{Snippet, Snippets};
 pub use statistics::CorpusStatistics;
 pub use updates::{MetadataUpdates, NODES_FILE, write_updates};
 pub use writer::{TextDocument, TextWriter};

@@ -87,6 +87,12 @@ impl TermStatistics {
         self.frequencies.get(term).copied().unwrap_or(0)
     }
 
+    /// Inverse document frequency, as BM25 has it: `ln(1 + (N - df + 0.5) / (df + 0.5))`.
+    pub(super) fn inverse_frequency(&self, term: &Term) -> f32 {
+        let (documents, frequency) = (self.documents as f64, self.frequency(term) as f64);
+        ((documents - frequency + 0.5) / (frequency + 0.5)).ln_1p() as f32
+    }
+
     /// Factor, at most 1, by which a threshold must be lowered so that no block is skipped wrongly.
     ///
     /// tantivy bounds a block by the document that scores best with the average length `a` of the *shard*; the scores

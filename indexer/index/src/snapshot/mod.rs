@@ -58,6 +58,19 @@ pub struct Hit {
     pub node: u32,
 }
 
+/// The part of an index that is searched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Documents that are not deleted.
+    pub documents: u64,
+    /// All shards.
+    pub shards: u32,
+    /// Shards in which damage was found so far.
+    pub damaged_shards: u32,
+    /// Documents of the others.
+    pub intact_documents: u64,
+}
+
 impl Snapshot {
     /// Opens the generation that `CURRENT` names.
     pub fn open(index: &Path) -> Result<Self> {
@@ -255,6 +268,18 @@ impl Snapshot {
             }
         }
         unknown.map_or(Ok(None), Err)
+    }
+
+    /// What a search is of.
+    pub fn coverage(&self) -> Coverage {
+        let mut coverage = Coverage { shards: self.shards.len() as u32, ..Coverage::default() };
+        for shard in &self.shards {
+            let (documents, damaged) = (shard.len() as u64, shard.dense.is_damaged());
+            coverage.documents += documents;
+            coverage.damaged_shards += u32::from(damaged);
+            coverage.intact_documents += if damaged { 0 } else { documents };
+        }
+        coverage
     }
 
     /// The first damage found so far: see [`DenseShard::damage`](crate::shard::DenseShard::damage).

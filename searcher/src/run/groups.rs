@@ -1,0 +1,251 @@
+//! Groups of hits with the same value of a field, and the ranking that they are made of: read deeper until there are enough of them.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, OnceLock};
+
+use dyad_index::lexical::FieldValue;
+use dyad_index::snapshot::{Hit, Snapshot};
+use dyad_proto::limits::MAX_K;
+
+use super::batch::{Batch, BatchItem, PartResults, Timed, Vector};
+use super::cancellation::Cancellation;
+use crate::error::{Error, Result};
+use crate::plan::{GroupBy, Mode, Plan};
+
+/// A ranking is read that many times as deep as before where it has too few groups.
+const DEEPER: usize = 4;
+
+/// Hits with the same value, best first.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct HitGroup {
+    /// Absent where the document has none.
+    pub(super) value: Option<FieldValue>,
+    /// At most as many as are wanted of each group.
+    pub(super) hits: Vec<Hit>,
+}
+
+/// The groups of a search.
+#[derive(Debug)]
+pub(super) struct Grouped {
+    /// The best `offset + k`, by their best hits.
+    pub(super) groups: Vec<HitGroup>,
+    /// Hits that each ranking was asked for in the end.
+    pub(super) depth: usize,
+    /// The parts that they are made of, where those of the batch were not deep enough.
+    pub(super) deeper: Option<PartResults>,
+    /// Why there are fewer groups than were asked for, where more documents could have more.
+    pub(super) note: Option<String>,
+}
+
+/// What makes hits members of one group.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum GroupKey {
+    Text(String),
+    Number(u64),
+    Flag(bool),
+    /// A document without a value.
+    Alone(usize, u32),
+}
+
+impl GroupKey {
+    fn new(value: Option<&FieldValue>, hit: &Hit) -> Self {
+        match value {
+            Some(FieldValue::Text(text)) => Self::Text(text.clone()),
+            Some(FieldValue::Number(number)) => Self::Number(number.to_bits()),
+            Some(FieldValue::Flag(flag)) => Self::Flag(*flag),
+            None => Self::Alone(hit.shard, hit.node),
+        }
+    }
+}
+
+/// Reads values of one field, each document's once.
+struct Values<'a> {
+    snapshot: &'a Snapshot,
+    field: &'a str,
+    known: HashMap<(usize, u32), Option<FieldValue>>,
+}
+
+impl Values<'_> {
+    fn of(&mut self, hit: &Hit) -> Result<Option<FieldValue>> {
+        match self.known.entry((hit.shard, hit.node)) {
+            Entry::Occupied(known) => Ok(known.get().clone()),
+            Entry::Vacant(free) => {
+                let value = self.snapshot.document(hit.shard, hit.node)?.value(self.field);
+                Ok(free.insert(value).clone())
+            }
+        }
+    }
+}
+
+/// The first `wanted` groups of a ranking, with at most `members` hits each.
+fn group(
+    ranking: impl Iterator<Item = Hit>,
+    (wanted, members): (usize, usize),
+    mut value_of: impl FnMut(&Hit) -> Result<Option<FieldValue>>,
+) -> Result<Vec<HitGroup>> {
+    let mut groups: Vec<HitGroup> = Vec::new();
+    let mut places: HashMap<GroupKey, usize> = HashMap::new();
+    let mut full = 0;
+    for hit in ranking {
+        if full == wanted {
+            break;
+        }
+        let value = value_of(&hit)?;
+        let place = match places.entry(GroupKey::new(value.as_ref(), &hit)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(_) if groups.len() == wanted => continue,
+            Entry::Vacant(free) => {
+                groups.push(HitGroup { value, hits: Vec::new() });
+                *free.insert(groups.len() - 1)
+            }
+        };
+        if let Some(group) = groups.get_mut(place).filter(|group| group.hits.len() < members) {
+            group.hits.push(hit);
+            full += usize::from(group.hits.len() == members);
+        }
+    }
+    Ok(groups)
+}
+
+/// The whole ranking of a search: that of its mode, with the fusion of both in modes that have two.
+pub(super) fn whole_ranking(plan: &Plan, found: &PartResults, snapshot: &Snapshot) -> Vec<Hit> {
+    let hits = |part: &OnceLock<Timed>| part.get().map(|(hits, _)| hits.hits.clone()).unwrap_or_default();
+    match plan.mode {
+        Mode::Dense => hits(&found.dense),
+        Mode::Bm25 => hits(&found.text),
+        Mode::Hybrid | Mode::Compare => {
+            let key = |hit: &Hit| snapshot.key(hit.shard, hit.node).unwrap_or_default();
+            plan.fusion.fuse(&hits(&found.dense), &hits(&found.text), usize::MAX, key)
+        }
+    }
+}
+
+impl Grouped {
+    /// The rank of a document's group, from 1, and whether the document is among its hits; none where it is none of these groups.
+    pub(super) fn place(&self, value: Option<&FieldValue>, is_it: impl Fn(&Hit) -> bool) -> Option<(u32, bool)> {
+        (1..).zip(&self.groups).find_map(|(rank, group)| {
+            let is_hit = group.hits.iter().any(&is_it);
+            (is_hit || value.is_some() && group.value.as_ref() == value).then_some((rank, is_hit))
+        })
+    }
+}
+
+impl Batch {
+    /// Groups the hits of a question, and reads its rankings deeper where they have too few groups.
+    pub(super) fn grouped(
+        &self,
+        item: &BatchItem,
+        by: &GroupBy,
+        vector: &Vector,
+        found: &PartResults,
+    ) -> Result<Grouped> {
+        let (snapshot, plan, cancel) = (&*self.snapshot, &item.plan, &*self.cancel);
+        let wanted = plan.offset + plan.k;
+        let mut values = Values { snapshot, field: &by.field, known: HashMap::new() };
+        let (mut depth, mut deeper) = (plan.depth(), None);
+        loop {
+            let found = deeper.as_ref().unwrap_or(found);
+            let whole = whole_ranking(plan, found, snapshot);
+            let ranking = plan.above_threshold(&whole).copied();
+            let groups = group(ranking, (wanted, by.hits), |hit| {
+                cancel.check()?;
+                values.of(hit)
+            })?;
+            let is_cut = whole.last().is_some_and(|last| plan.score_threshold.is_some_and(|least| last.score < least));
+            let read = |part: &OnceLock<Timed>| part.get().map_or(0, |(hits, _)| hits.hits.len());
+            let is_all = read(&found.dense).max(read(&found.text)) < depth;
+            if groups.len() >= wanted || is_cut || is_all {
+                return Ok(Grouped { groups, depth, deeper, note: None });
+            }
+            if depth >= MAX_K as usize {
+                let note = format!(
+                    "the best {depth} hits are in {} groups by `{}`, and the request asks for {wanted}",
+                    groups.len(),
+                    by.field
+                );
+                return Ok(Grouped { groups, depth, deeper, note: Some(note) });
+            }
+            depth = (depth * DEEPER).min(MAX_K as usize);
+            deeper = Some(self.read_deeper(item, vector, found, depth)?);
+        }
+    }
+
+    /// The same parts with more hits. Their costs include those of `before`.
+    fn read_deeper(
+        &self,
+        item: &BatchItem,
+        vector: &Vector,
+        before: &PartResults,
+        depth: usize,
+    ) -> Result<PartResults> {
+        let again = BatchItem {
+            plan: item.plan.with_depth(depth),
+            query: item.query.clone(),
+            vector: None,
+            filter: item.filter.clone(),
+        };
+        let vector = Vector { values: vector.values.clone(), ..Vector::default() };
+        let cancel: Arc<Cancellation> = Arc::clone(&self.cancel);
+        let mut batch = Self::new(Arc::clone(&self.snapshot), vec![again], 1, cancel, self.started);
+        batch.vectors = OnceLock::from(vec![vector]);
+        batch.run()?;
+        let mut found = batch.found.pop().ok_or(Error::Internal)?;
+        for (part, before) in [(&mut found.dense, &before.dense), (&mut found.text, &before.text)] {
+            if let (Some((hits, took)), Some((shallow, also))) = (part.get_mut(), before.get()) {
+                hits.cost.estimated += shallow.cost.estimated;
+                hits.cost.scored += shallow.cost.scored;
+                hits.worsen(shallow.completeness);
+                *took += also;
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The groups of hits whose values are letters; a dot has none.
+    fn groups(letters: &str, wanted: usize, members: usize) -> (Vec<String>, usize) {
+        let hits: Vec<Hit> = (0..letters.len() as u32).map(|node| Hit { score: 0.0, shard: 0, node }).collect();
+        let value = |hit: &Hit| {
+            let letter = letters.chars().nth(hit.node as usize).unwrap();
+            (letter != '.').then(|| FieldValue::Text(letter.to_string()))
+        };
+        let mut read = 0;
+        let found = group(hits.into_iter(), (wanted, members), |hit| {
+            read += 1;
+            Ok(value(hit))
+        });
+        let say = |group: HitGroup| {
+            let nodes: String = group.hits.iter().map(|hit| hit.node.to_string()).collect();
+            match group.value {
+                Some(FieldValue::Text(letter)) => format!("{letter}{nodes}"),
+                _ => format!(".{nodes}"),
+            }
+        };
+        (found.unwrap().into_iter().map(say).collect(), read)
+    }
+
+    #[test]
+    fn groups_come_in_the_order_of_their_best_hits_and_no_further_than_needed() {
+        let all = |groups: &[&str], read| (groups.iter().map(|group| (*group).to_owned()).collect::<Vec<_>>(), read);
+        assert_eq!(groups("aabacb", 2, 1), all(&["a0", "b2"], 3));
+        assert_eq!(groups("aabacb", 2, 2), all(&["a01", "b25"], 6));
+        assert_eq!(groups("aabacb", 9, 9), all(&["a013", "b25", "c4"], 6));
+        assert_eq!(groups("a..a.", 3, 2), all(&["a03", ".1", ".2"], 5));
+        assert_eq!(groups("", 3, 1), all(&[], 0));
+        assert_eq!(groups("ab", 0, 1), all(&[], 0));
+    }
+
+    #[test]
+    fn values_of_different_types_are_different_groups() {
+        let hit = Hit { score: 0.0, shard: 1, node: 2 };
+        let key = |value: Option<FieldValue>| GroupKey::new(value.as_ref(), &hit);
+        assert_ne!(key(Some(FieldValue::Text("1".into()))), key(Some(FieldValue::Number(1.0))));
+        assert_ne!(key(Some(FieldValue::Flag(true))), key(Some(FieldValue::Number(1.0))));
+        assert_eq!(key(None), GroupKey::Alone(1, 2));
+    }
+}
