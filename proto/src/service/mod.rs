@@ -21,6 +21,7 @@ mod budget;
 mod connection_slots;
 pub mod deadline;
 mod http;
+pub mod http_request;
 mod incoming;
 mod limited;
 mod receive;

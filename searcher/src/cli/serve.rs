@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use dyad_proto::service::{self, ServerConfig};
+use dyad_proto::service::{self, HttpConfig, ServerConfig};
+use futures_util::FutureExt as _;
 
 use super::tower::Tower;
 use crate::run::{Engine, EngineConfig};
+use crate::service::router;
 
-/// Serve an index over gRPC.
+/// Serve an index over gRPC, and over HTTP where asked to.
 #[derive(Debug, Args)]
 pub(super) struct Serve {
     /// Directory of the index.
@@ -23,6 +25,9 @@ pub(super) struct Serve {
     /// Address to listen on; port 0 lets the system choose.
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "HOST:PORT")]
     listen: String,
+    /// Serve JSON over HTTP at this address too: /v1/search, /v1/search/batch, /v1/documents, /v1/explain and /v1/openapi.json.
+    #[arg(long, value_name = "HOST:PORT")]
+    http: Option<String>,
     /// Serve this generation until the next reload, whatever `CURRENT` says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
@@ -58,6 +63,10 @@ impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         // The port first, so that a port in use is reported before a model is loaded.
         let listener = service::bind(&self.listen).await?;
+        let http_listener = match &self.http {
+            Some(address) => Some(service::bind_for(address, "--http").await?),
+            None => None,
+        };
         // Signals are handled before the long start, so that a stop during it is clean.
         let shutdown = dyad_command::shutdown_signal();
         let config = EngineConfig {
@@ -79,20 +88,34 @@ impl Serve {
             "serving"
         );
         drop(snapshot);
-        writeln!(std::io::stdout(), "listening on {}", listener.local_addr()?)?;
-        std::io::stdout().flush()?;
-        let config = ServerConfig {
-            lame_duck: Duration::from_secs(self.lame_duck_s),
-            drain: Duration::from_secs(self.drain_s),
-            connections: self.max_connections,
-            ..ServerConfig::default()
-        };
+        {
+            let mut output = std::io::stdout().lock();
+            writeln!(output, "listening on {}", listener.local_addr()?)?;
+            if let Some(listener) = &http_listener {
+                writeln!(output, "HTTP on {}", listener.local_addr()?)?;
+            }
+            output.flush()?;
+        }
         let engine = Arc::new(engine);
-        let served = super::super::service::serve(listener, Arc::clone(&engine), shutdown, config);
+        // Both servers end at the same signal and have the same time to drain.
+        let shutdown = shutdown.boxed().shared();
+        let (drain, lame_duck) = (Duration::from_secs(self.drain_s), Duration::from_secs(self.lame_duck_s));
+        let config = ServerConfig { lame_duck, drain, connections: self.max_connections, ..ServerConfig::default() };
+        let grpc = crate::service::serve(listener, Arc::clone(&engine), shutdown.clone(), config);
+        let http = async {
+            let Some(listener) = http_listener else { return Ok(()) };
+            let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
+            let config = HttpConfig { drain, header_timeout, connections: self.max_connections };
+            let routes = router(Arc::clone(&engine), (config.connections * 3 / 4).max(1))?;
+            let stop = shutdown.then(|()| tokio::time::sleep(lame_duck));
+            Ok::<_, anyhow::Error>(service::serve_http(listener, routes, stop, config).await?)
+        };
+        // A server that fails ends the other.
+        let served = Box::pin(async { tokio::try_join!(async { Ok(grpc.await?) }, http) });
         match self.watch {
-            None => served.await?,
+            None => drop(served.await?),
             Some(seconds) => tokio::select! {
-                ended = served => ended?,
+                ended = served => drop(ended?),
                 () = engine.follow(Duration::from_secs(seconds)) => {}
             },
         }

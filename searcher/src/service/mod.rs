@@ -5,9 +5,11 @@
 //! | `search.rs` | `Searcher` |
 //! | `admin.rs` | `Admin` |
 //! | `convert.rs` | conversion of answers to messages |
+//! | `http/` | the calls of `Searcher` as JSON over HTTP |
 
 mod admin;
 mod convert;
+mod http;
 mod search;
 
 use std::future::Future;
@@ -22,6 +24,7 @@ use tonic::service::Routes;
 use crate::run::Engine;
 
 pub use admin::AdminService;
+pub use http::router;
 pub use search::SearchService;
 
 /// Serves `Searcher` and `Admin` until `shutdown` completes.

@@ -8,10 +8,13 @@ mod damage;
 mod explain;
 mod filters;
 mod fixture;
+mod groups;
+mod http;
 mod learn;
 mod limits;
 #[cfg(feature = "torch")]
 mod local;
 mod refusals;
 mod search;
+mod snippets;
 mod vectors;

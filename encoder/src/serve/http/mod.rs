@@ -12,18 +12,15 @@
 //! |---|---|
 //! | `app.rs` | what the routes share |
 //! | `embeddings.rs` | `/v1/embeddings` from headers to reply |
-//! | `body.rs` | a body within bounds of size and time |
 //! | `request.rs` | the JSON of a request, field by field |
 //! | `response.rs` | the JSON of a reply |
 //! | `refusal.rs` | every error in OpenAI's shape |
-//! | `deadline.rs` | the time that a caller gives |
 //! | `probes.rs` | `/v1/models`, `/livez`, `/readyz`, `/metrics` |
 //!
-//! Listener, header timeout and drain are those of `dyad_proto::service::serve_http`.
+//! The caller's time (`X-Request-Timeout`; 10 minutes where it is absent) and the bounds of bodies are those of
+//! `dyad_proto::service::http_request`; listener, header timeout and drain those of `dyad_proto::service::serve_http`.
 
 mod app;
-mod body;
-mod deadline;
 mod embeddings;
 mod probes;
 mod refusal;

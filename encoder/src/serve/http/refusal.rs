@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use dyad_proto::service::http_request::BodyError;
 use serde_json::json;
 
 use crate::error::Error;
@@ -65,6 +66,18 @@ impl IntoResponse for Refusal {
             headers.insert(RETRY_AFTER_MS, HeaderValue::from(time.as_millis() as u64));
         }
         response
+    }
+}
+
+impl From<BodyError> for Refusal {
+    fn from(error: BodyError) -> Self {
+        let message = error.to_string();
+        match error {
+            BodyError::Late => Self::invalid(StatusCode::REQUEST_TIMEOUT, "body_timeout", message),
+            BodyError::Broken(_) => Self::invalid(StatusCode::BAD_REQUEST, "body", message),
+            BodyError::TooLarge { .. } => Self::invalid(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message),
+            BodyError::Full => Self::busy("bodies_full", message),
+        }
     }
 }
 

@@ -1,0 +1,192 @@
+//! What a route reads of an HTTP request, within bounds: its body, of which the bytes of one, of all that are under way, and the time
+//! are bounded; and the time that the caller gives.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, HttpBody};
+use futures_util::StreamExt;
+use hyper::HeaderMap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::deadline::LONGEST;
+
+/// How long a body may take to arrive.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// For whatever comes.
+    first: Duration,
+    /// Bytes that add a second each.
+    per_second: usize,
+    longest: Duration,
+}
+
+/// A body that dribbles is not waited for as long as a large one.
+const PATIENCE: Patience =
+    Patience { first: Duration::from_secs(5), per_second: 64 << 10, longest: Duration::from_mins(1) };
+
+/// The header of [`timeout`].
+const TIMEOUT: &str = "x-request-timeout";
+
+/// A body and its share of the room for bodies.
+#[derive(Debug)]
+pub struct Received {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    /// Given back when dropped.
+    pub room: Option<OwnedSemaphorePermit>,
+}
+
+/// Why a body was not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// The client sends too slowly.
+    #[error("the request's body did not arrive in time. Allow more time, or send less at once")]
+    Late,
+    /// The connection failed.
+    #[error("the request's body broke off: {0}")]
+    Broken(String),
+    /// Above the limit.
+    #[error("the request's body is larger than {limit} bytes. Send less at once")]
+    TooLarge {
+        /// Bytes.
+        limit: usize,
+    },
+    /// No room for it now.
+    #[error("too many bytes of requests are under way. Try again later with back-off")]
+    Full,
+}
+
+/// Reads a body of at most `limit` bytes to its end. `room`: bytes of all bodies that are under way.
+pub async fn read_body(
+    body: Body,
+    limit: usize,
+    room: &Arc<Semaphore>,
+    deadline: Instant,
+) -> Result<Received, BodyError> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(BodyError::TooLarge { limit });
+    }
+    collect(body, limit, room, deadline, PATIENCE).await
+}
+
+async fn collect(
+    body: Body,
+    limit: usize,
+    room: &Arc<Semaphore>,
+    deadline: Instant,
+    patience: Patience,
+) -> Result<Received, BodyError> {
+    let began = Instant::now();
+    let mut received = Received { bytes: Vec::new(), room: None };
+    let mut chunks = body.into_data_stream();
+    loop {
+        let until = deadline.min(began + patience.of(received.bytes.len()));
+        let chunk = tokio::time::timeout_at(until.into(), chunks.next()).await.map_err(|_| BodyError::Late)?;
+        let Some(chunk) = chunk else { return Ok(received) };
+        let chunk = chunk.map_err(|error| BodyError::Broken(error.to_string()))?;
+        if received.bytes.len() + chunk.len() > limit {
+            return Err(BodyError::TooLarge { limit });
+        }
+        let share = Arc::clone(room).try_acquire_many_owned(chunk.len() as u32).map_err(|_| BodyError::Full)?;
+        match &mut received.room {
+            Some(room) => room.merge(share),
+            none => *none = Some(share),
+        }
+        received.bytes.extend_from_slice(&chunk);
+    }
+}
+
+impl Patience {
+    /// For a body of which this number of bytes has come.
+    fn of(self, bytes: usize) -> Duration {
+        let more = Duration::from_millis(bytes as u64 * 1000 / self.per_second.max(1) as u64);
+        (self.first + more).min(self.longest)
+    }
+}
+
+/// The time that a caller gives, in the header `X-Request-Timeout`: seconds, with a fraction where wanted, at most [`LONGEST`]; none
+/// where it is absent. The error says what is wrong.
+pub fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, String> {
+    let Some(value) = headers.get(TIMEOUT) else { return Ok(None) };
+    let seconds = value.to_str().ok().and_then(|text| text.trim().parse::<f64>().ok());
+    match seconds {
+        Some(seconds) if seconds > 0.0 => {
+            Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST).min(LONGEST)))
+        }
+        _ => {
+            let got = String::from_utf8_lossy(value.as_bytes());
+            Err(format!("header `X-Request-Timeout` must be seconds above 0, got: {got}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 1 << 20;
+
+    #[tokio::test]
+    async fn bodies_share_the_room_and_give_it_back() {
+        let room = Arc::new(Semaphore::new(10));
+        let soon = Instant::now() + Duration::from_mins(1);
+        let first = read_body(Body::from("1234567"), LIMIT, &room, soon).await.unwrap();
+        assert_eq!((first.bytes.as_slice(), room.available_permits()), (&b"1234567"[..], 3));
+        assert_eq!(read_body(Body::from("1234567"), LIMIT, &room, soon).await.unwrap_err(), BodyError::Full);
+        drop(first);
+        assert_eq!(room.available_permits(), 10);
+        let streamed = Body::from_stream(futures_util::stream::iter([Ok::<_, std::io::Error>("1234"), Ok("5678")]));
+        let refused = read_body(streamed, 7, &room, soon).await.unwrap_err();
+        assert_eq!((refused, room.available_permits()), (BodyError::TooLarge { limit: 7 }, 10));
+        let refused = read_body(Body::from("12345678"), 7, &room, soon).await.unwrap_err();
+        assert_eq!(refused, BodyError::TooLarge { limit: 7 });
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_has_a_deadline() {
+        let room = Arc::new(Semaphore::new(10));
+        let body = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        let refused = read_body(body, LIMIT, &room, Instant::now() + Duration::from_millis(20)).await.unwrap_err();
+        assert_eq!(refused, BodyError::Late);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_dribbles_is_given_up_and_one_that_flows_is_not() {
+        let room = Arc::new(Semaphore::new(1 << 20));
+        let patience =
+            Patience { first: Duration::from_millis(100), per_second: 10_000, longest: Duration::from_mins(1) };
+        let pieces = |bytes: usize| {
+            Body::from_stream(futures_util::stream::unfold(10_u32, move |left| async move {
+                tokio::time::sleep(Duration::from_millis(40)).await;
+                (left > 0).then(|| (Ok::<_, std::io::Error>(vec![0; bytes]), left - 1))
+            }))
+        };
+        let far = Instant::now() + Duration::from_mins(1);
+        // 10 bytes each 40 ms earn 1 ms; 1,000 earn 100.
+        let refused = collect(pieces(10), LIMIT, &room, far, patience).await.unwrap_err();
+        assert_eq!(refused, BodyError::Late);
+        assert_eq!(collect(pieces(1000), LIMIT, &room, far, patience).await.unwrap().bytes.len(), 10_000);
+        // No body is waited for longer than the longest, nor beyond the caller's time.
+        assert_eq!(PATIENCE.of(usize::MAX >> 12), PATIENCE.longest);
+        let soon = Instant::now() + Duration::from_millis(60);
+        assert!(collect(pieces(1000), LIMIT, &room, soon, patience).await.is_err());
+    }
+
+    #[test]
+    fn seconds_above_zero_are_taken() {
+        let of = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(TIMEOUT, text.parse().unwrap());
+            timeout(&headers).ok().flatten()
+        };
+        assert_eq!(timeout(&HeaderMap::new()), Ok(None));
+        assert_eq!(of("2.5"), Some(Duration::from_millis(2500)));
+        for long in ["100000", "1e300", "inf"] {
+            assert_eq!(of(long), Some(LONGEST), "{long}");
+        }
+        for wrong in ["", "0", "-1", "NaN", "5s", "soon"] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! JSON over HTTP: the calls of `Searcher` for clients without gRPC.
+//!
+//! ```text
+//! POST /v1/search          SearchRequest to SearchResponse
+//! POST /v1/search/batch    SearchBatchRequest to SearchBatchResponse
+//! POST /v1/documents       GetDocumentsRequest to GetDocumentsResponse
+//! POST /v1/explain         ExplainRequest to ExplainResponse
+//! GET  /v1/openapi.json    all of it as an OpenAPI document
+//! ```
+//!
+//! | file | contents |
+//! |---|---|
+//! | `mod.rs` | the routes, from headers to reply |
+//! | `json.rs` | messages as JSON, and the bounds of a request's JSON |
+//! | `refusal.rs` | errors as JSON |
+//! | `openapi.rs` | the OpenAPI document, made of the `.proto` files |
+//!
+//! The caller's time (`X-Request-Timeout`) and the bounds of bodies are those of `dyad_proto::service::http_request`; listener, header
+//! timeout and drain those of `dyad_proto::service::serve_http`.
+
+mod json;
+mod openapi;
+mod refusal;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use dyad_proto::limits;
+use dyad_proto::service::UntilSent;
+use dyad_proto::service::deadline::LONGEST;
+use dyad_proto::service::http_request::{Received, read_body, timeout};
+use dyad_proto::v1::searcher_server::Searcher as _;
+use futures_util::stream;
+use tokio::sync::Semaphore;
+use tonic::Status;
+
+use self::json::{Format, Message};
+use self::refusal::Refusal;
+use super::SearchService;
+use crate::error::Error;
+use crate::run::Engine;
+
+/// Bytes of all bodies that are under way at once: 64 MiB.
+const BODIES_BYTES: usize = 64 << 20;
+/// JSON up to this size is read and written on the thread of its connection.
+const SMALL: usize = 64 << 10;
+
+/// What the routes share.
+struct App {
+    service: SearchService,
+    format: Format,
+    openapi: String,
+    /// Room for bodies.
+    bodies: Arc<Semaphore>,
+    /// Calls that may be under way.
+    requests: Semaphore,
+}
+
+/// The routes around an engine, with at most `requests` calls under way: fewer than the server has connections, so that the others
+/// are refused at once. For `dyad_proto::service::serve_http`.
+pub fn router(engine: Arc<Engine>, requests: usize) -> Result<Router, Error> {
+    let service = SearchService::new(engine);
+    let format = Format::new()?;
+    let openapi = openapi::document(&format).to_string();
+    let (bodies, requests) = (Arc::new(Semaphore::new(BODIES_BYTES)), Semaphore::new(requests));
+    let app = App { service, format, openapi, bodies, requests };
+    Ok(Router::new()
+        .route("/v1/search", post(search))
+        .route("/v1/search/batch", post(search_batch))
+        .route("/v1/documents", post(documents))
+        .route("/v1/explain", post(explain))
+        .route("/v1/openapi.json", get(document))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .with_state(Arc::new(app)))
+}
+
+async fn search(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+    call(&app, request, limits::MAX_SEARCH_BYTES, |service, request| async move { service.search(request).await }).await
+}
+
+async fn search_batch(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+    let most = limits::MAX_SEARCH_BATCH_BYTES;
+    call(&app, request, most, |service, request| async move { service.search_batch(request).await }).await
+}
+
+async fn documents(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+    let most = limits::MAX_SEARCH_BYTES;
+    call(&app, request, most, |service, request| async move { service.get_documents(request).await }).await
+}
+
+async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+    let most = limits::MAX_SEARCH_BYTES;
+    call(&app, request, most, |service, request| async move { service.explain(request).await }).await
+}
+
+async fn document(State(app): State<Arc<App>>) -> Response {
+    ([(CONTENT_TYPE, JSON)], app.openapi.clone()).into_response()
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+async fn no_route(uri: Uri) -> Refusal {
+    let routes = "POST /v1/search, /v1/search/batch, /v1/documents and /v1/explain, GET /v1/openapi.json";
+    Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("no route `{}`. There are {routes}", uri.path()))
+}
+
+async fn no_method(method: Method, uri: Uri) -> Refusal {
+    let message = format!("`{}` does not take {method}. The header `Allow` says what it takes", uri.path());
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "UNIMPLEMENTED", message)
+}
+
+/// A browser sends JSON to another site's server only after asking it, and these routes do not answer that.
+fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
+    let got = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
+    let kind = got.as_deref().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if kind == "application/json" {
+        return Ok(());
+    }
+    let got = got.as_deref().unwrap_or("none");
+    let message = format!("header `Content-Type`: expected application/json, got {got}");
+    Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", message))
+}
+
+/// From a request to a reply, by a call of the service.
+async fn call<Q: Message, R: Message, F>(
+    app: &Arc<App>,
+    request: Request,
+    most: usize,
+    answer: impl FnOnce(SearchService, tonic::Request<Q>) -> F,
+) -> Result<Response, Refusal>
+where
+    F: Future<Output = Result<tonic::Response<R>, Status>>,
+{
+    let came = Instant::now();
+    let time = timeout(request.headers()).map_err(Refusal::invalid)?;
+    check_content_type(request.headers())?;
+    let _under_way = app
+        .requests
+        .try_acquire()
+        .map_err(|_| Refusal::busy("too many requests are under way. Try again later with back-off"))?;
+    let deadline = came + time.unwrap_or(LONGEST);
+    let Received { bytes, room } = read_body(request.into_body(), most, &app.bodies, deadline).await?;
+    let (size, reader) = (bytes.len(), Arc::clone(app));
+    let message = off_the_runtime(size, move || reader.format.read::<Q>(&bytes)).await??;
+    drop(room);
+    let mut request = tonic::Request::new(message);
+    if let Some(time) = time {
+        // The service takes the time from the call's deadline, of which at least a moment is left.
+        request.set_timeout(time.saturating_sub(came.elapsed()).max(Duration::from_millis(1)));
+    }
+    let (_, reply, mut extensions) = answer(app.service.clone(), request).await?.into_parts();
+    let budget = extensions.remove::<UntilSent>();
+    let writer = Arc::clone(app);
+    let body = off_the_runtime(reply.encoded_len(), move || writer.format.write(&reply)).await??;
+    let length = HeaderValue::from(body.len());
+    // The budget is released when the next piece is polled: the connection has then taken this one.
+    let pieces = stream::unfold((Some(body), budget), |(body, budget)| async move {
+        body.map(|body| (Ok::<_, std::convert::Infallible>(body), (None, budget)))
+    });
+    Ok(([(CONTENT_TYPE, JSON), (CONTENT_LENGTH, length)], Body::from_stream(pieces)).into_response())
+}
+
+/// Runs `work` on a thread for computing if it is of more than a little data.
+async fn off_the_runtime<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    if bytes <= SMALL {
+        return Ok(work());
+    }
+    let (done, result) = tokio::sync::oneshot::channel();
+    rayon::spawn(move || _ = done.send(work()));
+    result.await.map_err(|_| Refusal::from(Status::internal("the request's work was lost; the log says why")))
+}

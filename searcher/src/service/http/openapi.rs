@@ -1,0 +1,207 @@
+//! The OpenAPI document of the routes, made of the `.proto` files and their comments.
+
+use std::collections::BTreeSet;
+
+use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, FileDescriptor, Kind, MessageDescriptor};
+use serde_json::{Map, Value, json};
+
+use super::json::{AS_TEXT, Format};
+
+/// Path, method of `dyad.v1.Searcher`.
+const ROUTES: [(&str, &str); 4] = [
+    ("/v1/search", "Search"),
+    ("/v1/search/batch", "SearchBatch"),
+    ("/v1/documents", "GetDocuments"),
+    ("/v1/explain", "Explain"),
+];
+
+/// HTTP statuses of errors, and when they come.
+const ERRORS: [(&str, &str); 10] = [
+    (
+        "400",
+        "The request is wrong (INVALID_ARGUMENT, OUT_OF_RANGE), or the index is another one (FAILED_PRECONDITION).",
+    ),
+    ("404", "No such document (NOT_FOUND)."),
+    ("408", "The request's body did not arrive in time."),
+    ("413", "The request's body is too large."),
+    ("415", "The request's body is not `application/json`."),
+    ("429", "Too much at once (RESOURCE_EXHAUSTED). `Retry-After` says when to try again."),
+    ("499", "The call was cancelled (CANCELLED)."),
+    ("500", "The searcher is at fault (INTERNAL)."),
+    ("503", "Not now (UNAVAILABLE). `Retry-After` says when to try again."),
+    ("504", "The deadline passed (DEADLINE_EXCEEDED)."),
+];
+
+/// The document.
+pub(super) fn document(format: &Format) -> Value {
+    let mut schemas = Schemas::default();
+    let service = format.pool.get_service_by_name("dyad.v1.Searcher");
+    let methods = || service.iter().flat_map(prost_reflect::ServiceDescriptor::methods);
+    let mut paths = Map::new();
+    for (path, name) in ROUTES {
+        let Some(method) = methods().find(|method| method.name() == name) else { continue };
+        let comment = comment(&method.parent_file(), method.path());
+        let (input, output) = (schemas.reference(&method.input()), schemas.reference(&method.output()));
+        paths.insert(path.to_owned(), json!({ "post": operation(name, &comment, &input, &output) }));
+    }
+    schemas.schemas.insert(
+        "Error".to_owned(),
+        object(&json!({
+            "error": object(&json!({
+                "code": {"type": "integer", "description": "The HTTP status."},
+                "status": {"type": "string", "description": "The name of the gRPC code."},
+                "message": {"type": "string", "description": "What is wrong: field, expected, got."},
+            }))
+        })),
+    );
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "dyad-searcher",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Dense retrieval, BM25 and the fusion of both. The same calls over gRPC are those of `dyad.v1.Searcher`.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {"schemas": schemas.schemas},
+    })
+}
+
+fn object(properties: &Value) -> Value {
+    json!({"type": "object", "properties": properties})
+}
+
+fn operation(name: &str, comment: &str, input: &Value, output: &Value) -> Value {
+    let content = |schema: &Value| json!({"application/json": {"schema": schema}});
+    let mut responses = Map::new();
+    responses.insert("200".to_owned(), json!({"description": "The reply.", "content": content(output)}));
+    for (status, description) in ERRORS {
+        let error = json!({"$ref": "#/components/schemas/Error"});
+        responses.insert(status.to_owned(), json!({"description": description, "content": content(&error)}));
+    }
+    json!({
+        "operationId": name,
+        "summary": comment,
+        "parameters": [{
+            "name": "X-Request-Timeout",
+            "in": "header",
+            "description": "Seconds that the call may take, with a fraction where wanted; the server's own default where it is absent.",
+            "schema": {"type": "number", "exclusiveMinimum": 0},
+        }],
+        "requestBody": {"required": true, "content": content(input)},
+        "responses": responses,
+    })
+}
+
+/// The comment before something in a `.proto` file, without line breaks.
+fn comment(file: &FileDescriptor, path: &[i32]) -> String {
+    let locations = file.file_descriptor_proto().source_code_info.iter().flat_map(|info| &info.location);
+    let found =
+        locations.filter(|location| location.path == path).find_map(|location| location.leading_comments.as_ref());
+    found.map(|comment| comment.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap_or_default()
+}
+
+/// Schemas by name, of the messages and enums that were referred to.
+#[derive(Default)]
+struct Schemas {
+    schemas: Map<String, Value>,
+    begun: BTreeSet<String>,
+}
+
+impl Schemas {
+    /// A reference to a message, whose schema is there afterwards.
+    fn reference(&mut self, message: &MessageDescriptor) -> Value {
+        let name = message.name().to_owned();
+        if self.begun.insert(name.clone()) {
+            let schema = self.message(message);
+            self.schemas.insert(name.clone(), schema);
+        }
+        json!({ "$ref": format!("#/components/schemas/{name}") })
+    }
+
+    fn message(&mut self, message: &MessageDescriptor) -> Value {
+        let mut properties = Map::new();
+        for field in message.fields() {
+            let comment = comment(&field.parent_message().parent_file(), field.path());
+            let (name, mut schema) = match field.name().strip_suffix(AS_TEXT) {
+                // Any value.
+                Some(name) => (name, json!({})),
+                None => (field.name(), self.field(&field)),
+            };
+            if !comment.is_empty() {
+                schema["description"] = Value::String(comment);
+            }
+            properties.insert(name.to_owned(), schema);
+        }
+        let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+        let comment = comment(&message.parent_file(), message.path());
+        if !comment.is_empty() {
+            schema["description"] = Value::String(comment);
+        }
+        // A message of one choice, like a filter's condition.
+        if message.fields().len() > 0 && message.fields().all(|field| field.containing_oneof().is_some()) {
+            schema["maxProperties"] = json!(1);
+        }
+        schema
+    }
+
+    fn field(&mut self, field: &FieldDescriptor) -> Value {
+        let one = match field.kind() {
+            Kind::Double | Kind::Float => json!({"type": "number"}),
+            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => json!({"type": "integer", "format": "int32"}),
+            Kind::Uint32 | Kind::Fixed32 => json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}),
+            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => json!({"type": "integer", "format": "int64"}),
+            Kind::Uint64 | Kind::Fixed64 => json!({"type": "integer", "minimum": 0, "maximum": u64::MAX}),
+            Kind::Bool => json!({"type": "boolean"}),
+            Kind::String => json!({"type": "string"}),
+            Kind::Bytes => json!({"type": "string", "contentEncoding": "base64"}),
+            Kind::Message(message) => self.reference(&message),
+            Kind::Enum(names) => self.names(&names),
+        };
+        match field.cardinality() {
+            Cardinality::Repeated => json!({"type": "array", "items": one}),
+            Cardinality::Optional | Cardinality::Required => one,
+        }
+    }
+
+    fn names(&mut self, names: &EnumDescriptor) -> Value {
+        let name = names.name().to_owned();
+        if self.begun.insert(name.clone()) {
+            let values: Vec<Value> = names.values().map(|value| json!(value.name())).collect();
+            let of = |path: &[i32]| comment(&names.parent_file(), path);
+            let mut lines = vec![of(names.path())];
+            lines.extend(names.values().map(|value| format!("- `{}`: {}", value.name(), of(value.path()))));
+            self.schemas
+                .insert(name.clone(), json!({"type": "string", "enum": values, "description": lines.join("\n")}));
+        }
+        json!({ "$ref": format!("#/components/schemas/{name}") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_describes_every_field_with_its_comment() {
+        let document = document(&Format::new().unwrap());
+        let schemas = &document["components"]["schemas"];
+        let request = &schemas["SearchRequest"]["properties"];
+        assert_eq!(request["k"]["description"], "Hits wanted: 1 to 10000.");
+        assert_eq!(request["vector"]["items"]["type"], "number");
+        assert_eq!(request["filter"]["$ref"], "#/components/schemas/Filter");
+        assert_eq!(schemas["Filter"]["maxProperties"], 1);
+        assert!(schemas["Mode"]["description"].as_str().unwrap().contains("`MODE_BM25`: Okapi BM25"));
+        let stored = &schemas["Document"]["properties"];
+        assert!(stored.get("metadata").is_some() && stored.get("metadata_json").is_none());
+        assert_eq!(document["paths"].as_object().unwrap().len(), ROUTES.len());
+        assert_eq!(document["paths"]["/v1/search"]["post"]["summary"], "One question.");
+        // Every reference leads somewhere.
+        let text = document.to_string();
+        let names = text.split("#/components/schemas/").skip(1).map(|rest| rest.split('"').next().unwrap());
+        assert!(names.clone().count() > 20);
+        for name in names {
+            assert!(schemas.get(name).is_some(), "{name}");
+        }
+    }
+}

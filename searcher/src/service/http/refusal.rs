@@ -1,0 +1,133 @@
+//! Errors as JSON: `{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "..."}}`, the form of gRPC's own gateways.
+
+use std::time::Duration;
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use dyad_proto::service::http_request::BodyError;
+use serde_json::json;
+use tonic::{Code, Status};
+
+/// Time after which a caller may try again, where nothing is known.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A request that was not answered.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    code: StatusCode,
+    status: &'static str,
+    message: String,
+    retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    /// With a gRPC status by name.
+    pub(super) fn new(code: StatusCode, status: &'static str, message: impl Into<String>) -> Self {
+        Self { code, status, message: message.into(), retry_after: None }
+    }
+
+    /// The request is at fault.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "INVALID_ARGUMENT", message)
+    }
+
+    /// Too much for now.
+    pub(super) fn busy(message: impl Into<String>) -> Self {
+        let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "RESOURCE_EXHAUSTED", message);
+        Self { retry_after: Some(RETRY), ..refusal }
+    }
+}
+
+impl From<BodyError> for Refusal {
+    fn from(error: BodyError) -> Self {
+        let message = error.to_string();
+        match error {
+            BodyError::Late => Self::new(StatusCode::REQUEST_TIMEOUT, "DEADLINE_EXCEEDED", message),
+            BodyError::Broken(_) => Self::invalid(message),
+            BodyError::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "OUT_OF_RANGE", message),
+            BodyError::Full => Self::busy(message),
+        }
+    }
+}
+
+/// The HTTP status of a gRPC code, and the code's name, as in `google/rpc/code.proto`.
+fn mapped(code: Code) -> (u16, &'static str) {
+    match code {
+        Code::Ok => (200, "OK"),
+        Code::Cancelled => (499, "CANCELLED"),
+        Code::Unknown => (500, "UNKNOWN"),
+        Code::InvalidArgument => (400, "INVALID_ARGUMENT"),
+        Code::DeadlineExceeded => (504, "DEADLINE_EXCEEDED"),
+        Code::NotFound => (404, "NOT_FOUND"),
+        Code::AlreadyExists => (409, "ALREADY_EXISTS"),
+        Code::PermissionDenied => (403, "PERMISSION_DENIED"),
+        Code::ResourceExhausted => (429, "RESOURCE_EXHAUSTED"),
+        Code::FailedPrecondition => (400, "FAILED_PRECONDITION"),
+        Code::Aborted => (409, "ABORTED"),
+        Code::OutOfRange => (400, "OUT_OF_RANGE"),
+        Code::Unimplemented => (501, "UNIMPLEMENTED"),
+        Code::Internal => (500, "INTERNAL"),
+        Code::Unavailable => (503, "UNAVAILABLE"),
+        Code::DataLoss => (500, "DATA_LOSS"),
+        Code::Unauthenticated => (401, "UNAUTHENTICATED"),
+    }
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        let (code, name) = mapped(status.code());
+        let pushback =
+            status.metadata().get("grpc-retry-pushback-ms").and_then(|value| value.to_str().ok()?.parse().ok());
+        let passes = matches!(status.code(), Code::ResourceExhausted | Code::Unavailable);
+        Self {
+            code: StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            status: name,
+            message: status.message().to_owned(),
+            retry_after: passes.then(|| pushback.map_or(RETRY, Duration::from_millis)),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Self { code, status, message, retry_after } = self;
+        let error = json!({"error": {"code": code.as_u16(), "status": status, "message": message}});
+        let mut response = (code, error.to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(time) = retry_after {
+            // The standard has whole seconds; the other header is of gRPC's and OpenAI's clients.
+            headers.insert(RETRY_AFTER, HeaderValue::from(time.as_millis().div_ceil(1000) as u64));
+            headers.insert("retry-after-ms", HeaderValue::from(time.as_millis() as u64));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_keeps_its_meaning_and_says_when_to_come_again() {
+        let mut busy = Status::resource_exhausted("full");
+        busy.metadata_mut().insert("grpc-retry-pushback-ms", "1500".parse().unwrap());
+        let reply = Refusal::from(busy).into_response();
+        let header = |name: &str| reply.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(reply.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!((header("retry-after").as_deref(), header("retry-after-ms").as_deref()), (Some("2"), Some("1500")));
+        for (status, code) in [
+            (Status::invalid_argument("x"), 400),
+            (Status::failed_precondition("x"), 400),
+            (Status::not_found("x"), 404),
+            (Status::cancelled("x"), 499),
+            (Status::deadline_exceeded("x"), 504),
+        ] {
+            let reply = Refusal::from(status).into_response();
+            assert_eq!((reply.status().as_u16(), reply.headers().get(RETRY_AFTER)), (code, None));
+        }
+        let away = Refusal::from(Status::unavailable("x")).into_response();
+        assert_eq!((away.status().as_u16(), away.headers()[RETRY_AFTER].to_str().unwrap()), (503, "1"));
+    }
+}

@@ -1,0 +1,191 @@
+//! JSON over HTTP on a real port: the replies of gRPC, and everything that is refused.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use dyad_proto::service::{self, HttpConfig};
+use dyad_proto::v1;
+use dyad_proto::v1::Mode;
+use dyad_searcher::run::EngineConfig;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+use crate::fixture::{Searcher, request, searcher, searcher_with};
+
+/// Calls that the server takes at once.
+const REQUESTS: usize = 4;
+
+struct Http {
+    address: SocketAddr,
+    _stop: oneshot::Sender<()>,
+}
+
+/// Status, headers and body.
+struct Reply {
+    status: u16,
+    head: String,
+    json: Value,
+}
+
+async fn over(server: &Searcher) -> Http {
+    let listener = service::bind_for("127.0.0.1:0", "--http").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let shutdown = async { drop(stopped.await) };
+    let routes = dyad_searcher::service::router(Arc::clone(&server.engine), REQUESTS).unwrap();
+    tokio::spawn(service::serve_http(listener, routes, shutdown, HttpConfig::default()));
+    Http { address, _stop: stop }
+}
+
+impl Http {
+    /// Sends bytes, and reads to the end of the connection.
+    async fn raw(&self, bytes: &[u8]) -> Reply {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).await.unwrap();
+        let reply = String::from_utf8(reply).unwrap();
+        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let json = serde_json::from_str(body).unwrap_or(Value::Null);
+        Reply { status, head: head.to_ascii_lowercase(), json }
+    }
+
+    async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n");
+        self.raw(format!("{head}{headers}\r\n{body}").as_bytes()).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.send("POST", path, "Content-Type: application/json\r\n", &body.to_string()).await
+    }
+}
+
+fn error(reply: &Reply) -> (u16, &str, &str) {
+    let error = &reply.json["error"];
+    assert_eq!(error["code"], reply.status);
+    (reply.status, error["status"].as_str().unwrap(), error["message"].as_str().unwrap())
+}
+
+/// A hit as it should come.
+fn expected(hit: &v1::Hit) -> Value {
+    let place = |place: &v1::Placement| json!({"rank": place.rank, "score": shortest(place.score)});
+    let mut json = json!({
+        "rank": hit.rank,
+        "key": hit.key,
+        "score": shortest(hit.score),
+        "document": hit.document.as_ref().map(|document| json!({
+            "key": document.key,
+            "title": document.title,
+            "text": document.text,
+            "metadata": serde_json::from_str::<Value>(&document.metadata_json).unwrap(),
+        })),
+    });
+    for (name, placement) in [("dense", &hit.dense), ("bm25", &hit.bm25)] {
+        if let Some(placement) = placement {
+            json[name] = place(placement);
+        }
+    }
+    json
+}
+
+/// The shortest decimal that reads back as the same f32.
+fn shortest(value: f32) -> f64 {
+    value.to_string().parse().unwrap()
+}
+
+#[tokio::test]
+async fn every_call_gives_over_http_what_it_gives_over_grpc() {
+    let server = searcher().await;
+    let http = over(&server).await;
+    for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
+        let reply = server.client.search(request(mode, "silent metal number 40", 5)).await.unwrap();
+        let body = json!({"query": "silent metal number 40", "mode": mode.as_str_name(), "k": 5});
+        let got = http.post("/v1/search", &body).await;
+        assert_eq!(got.status, 200, "{}", got.json);
+        assert!(got.head.contains("content-type: application/json") && got.head.contains("content-length: "));
+        assert_eq!(got.json["hits"], reply.hits.iter().map(expected).collect::<Value>());
+        assert_eq!((&got.json["generation"], &got.json["fingerprint"]), (&json!(1), &json!("f00d")));
+        assert_eq!(got.json["coverage"]["documents"], 60);
+        let batch = http.post("/v1/search/batch", &json!({"requests": [body, body]})).await;
+        assert_eq!(batch.json["responses"][1]["hits"], got.json["hits"]);
+    }
+    let got = http.post("/v1/documents", &json!({"keys": ["doc-07", "none"], "fields": ["thing"]})).await;
+    let document = json!({"key": "doc-07", "title": "", "text": "", "metadata": {"thing": "mountain"}});
+    assert_eq!((got.status, got.json), (200, json!({"documents": [document], "missing": ["none"]})));
+    let search = json!({"query": "silent metal number 40", "mode": "MODE_BM25", "k": 1});
+    let got = http.post("/v1/explain", &json!({"key": "doc-40", "search": search})).await;
+    assert_eq!((got.status, &got.json["hit"]["rank"]), (200, &json!(1)));
+    assert!(got.json["bm25_explanation"].is_object(), "{}", got.json);
+    let got = http.send("GET", "/v1/openapi.json", "", "").await;
+    assert_eq!((got.status, &got.json["openapi"]), (200, &json!("3.1.0")));
+}
+
+#[tokio::test]
+async fn what_is_refused_says_why() {
+    let server = searcher().await;
+    let http = over(&server).await;
+    let fine = json!({"query": "number 4", "mode": "MODE_DENSE", "k": 1});
+    let with = |field: &str, value: Value| {
+        let mut body = fine.clone();
+        body[field] = value;
+        body
+    };
+    for (body, status, part) in [
+        (with("k", json!(0)), "INVALID_ARGUMENT", "`k`: expected 1 to 10000, got 0"),
+        (with("kk", json!(1)), "INVALID_ARGUMENT", "kk"),
+        (with("snippet_bytes", json!(5)), "INVALID_ARGUMENT", "`snippet_bytes`"),
+        (with("fingerprint", json!("beef")), "FAILED_PRECONDITION", "beef"),
+        (json!([1]), "INVALID_ARGUMENT", "the request's JSON"),
+    ] {
+        let reply = http.post("/v1/search", &body).await;
+        let (code, got, message) = error(&reply);
+        assert_eq!((code, got), (400, status), "{body}: {message}");
+        assert!(message.contains(part), "{body}: {message}");
+    }
+    let reply = http.post("/v1/explain", &json!({"key": "none", "search": fine})).await;
+    assert_eq!(error(&reply).0, 404);
+    let reply = http.send("POST", "/v1/search", "", &fine.to_string()).await;
+    assert!(reply.status == 415 && error(&reply).2.contains("application/json, got none"));
+    let reply = http.send("POST", "/v1/search", "Content-Type: text/plain\r\n", &fine.to_string()).await;
+    assert!(reply.status == 415 && error(&reply).2.contains("got text/plain"));
+    let reply = http.send("GET", "/v1/search", "", "").await;
+    assert!(reply.status == 405 && reply.head.contains("allow: post"), "{}", reply.head);
+    let reply = http.send("GET", "/v2", "", "").await;
+    assert!(reply.status == 404 && error(&reply).2.contains("POST /v1/search"));
+    let headers = "Content-Type: application/json\r\nX-Request-Timeout: soon\r\n";
+    let reply = http.send("POST", "/v1/search", headers, &fine.to_string()).await;
+    assert!(reply.status == 400 && error(&reply).2.contains("X-Request-Timeout"));
+    let length = dyad_proto::limits::MAX_SEARCH_BYTES + 1;
+    let head = "POST /v1/search HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n";
+    let reply = http.raw(format!("{head}Content-Length: {length}\r\n\r\n").as_bytes()).await;
+    assert!(reply.status == 413 && error(&reply).2.contains("4194304"), "{}", reply.json);
+}
+
+#[tokio::test]
+async fn a_call_ends_with_the_time_that_its_caller_gives() {
+    let server = searcher().await;
+    let http = over(&server).await;
+    // The stand-in for a model takes its time.
+    let body = json!({"query": "sleep number 4", "mode": "MODE_DENSE", "k": 1}).to_string();
+    let headers = "Content-Type: application/json\r\nX-Request-Timeout: 0.2\r\n";
+    let reply = http.send("POST", "/v1/search", headers, &body).await;
+    assert_eq!((reply.status, error(&reply).1), (504, "DEADLINE_EXCEEDED"));
+}
+
+#[tokio::test]
+async fn more_calls_than_fit_are_told_when_to_come_again() {
+    let server = searcher_with(EngineConfig { max_requests: 2, ..EngineConfig::default() }).await;
+    let http = over(&server).await;
+    let body = json!({"query": "sleep number 4", "mode": "MODE_DENSE", "k": 1});
+    let replies = futures_util::future::join_all((0..12).map(|_| http.post("/v1/search", &body))).await;
+    let refused: Vec<&Reply> = replies.iter().filter(|reply| reply.status == 429).collect();
+    assert!(!refused.is_empty() && replies.iter().any(|reply| reply.status == 200));
+    for reply in refused {
+        assert_eq!(error(reply).1, "RESOURCE_EXHAUSTED");
+        assert!(reply.head.contains("retry-after: ") && reply.head.contains("retry-after-ms: "), "{}", reply.head);
+    }
+}
