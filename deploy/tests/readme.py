@@ -2,7 +2,8 @@
 
 Each command of ours in their `sh` blocks runs with the binaries of a build, in a scratch folder that holds the corpus of the
 quick start. Servers get a free port and end with the folder. What `learn` prints has to bear out that hybrid loses nothing to
-its better half. What fetches or builds (`deploy/*.sh`, `cargo`) is run by CI itself; other programs are left out, and named.
+its better half. `curl` runs as it is, and `grpcurl` by a script in its place, which needs DYAD_PYTHON. What fetches or builds
+(`deploy/*.sh`, `cargo`) is run by CI itself; other programs are left out, and named.
 """
 
 import gzip
@@ -11,6 +12,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -22,7 +24,9 @@ PROGRAM = re.compile(r"^(?:target/release/)(dyad-(?:encoder|indexer|searcher))$"
 RUN_BY_CI = re.compile(r"^(deploy/(quickstart|test|libtorch|model)\.sh|cargo build --release)\b")
 START_S, COMMAND_S = 60, 120
 # What the reader has to fill in.
-STANDS_FOR = {"BEIR_DIR": "quickstart", "dev": "test"} | {f"127.0.0.1:{port}": "127.0.0.1:0" for port in (7700, 7701, 7702)}
+GRPC = {"127.0.0.1:7700": "dyad-searcher", "127.0.0.1:7701": "dyad-encoder", "127.0.0.1:7702": "dyad-indexer"}
+HTTP = "http://127.0.0.1:7780"
+STANDS_FOR = {"BEIR_DIR": "quickstart", "dev": "test"} | {address: "127.0.0.1:0" for address in (*GRPC, "127.0.0.1:7780")}
 ENCODER = "http://127.0.0.1:7701"
 # Small files that the reader has.
 FILES = {
@@ -39,7 +43,7 @@ def commands(text):
         for line in block.splitlines():
             words.append(line)
             try:
-                parsed = shlex.split("\n".join(words), comments=True)
+                parsed = shlex.split("\n".join(words).replace("\\\n", " "), comments=True)
             except ValueError:
                 continue  # a quoted text goes on in the next line
             words = []
@@ -68,8 +72,13 @@ class Servers:
         self.running[program] = running
         end = time.monotonic() + START_S
         for line in running.stdout:
+            address = line.split()[-1]
             if line.startswith("listening on "):
-                self.urls[program] = "http://" + line.split()[-1]
+                self.urls[program] = "http://" + address
+                if "--http" not in command:
+                    return
+            if line.startswith("HTTP on "):
+                self.urls[program, "http"] = "http://" + address
                 return
             if time.monotonic() > end:
                 break
@@ -87,6 +96,17 @@ class Servers:
         """Asks all servers to end, and waits."""
         for program in list(self.running):
             self.end(program)
+
+
+def of_others(root, words, servers):
+    """The command of another program than ours, as it runs here; none where it does not."""
+    if words[0] == "curl" and shutil.which("curl"):
+        return ["curl", "--fail-with-body", *(word.replace(HTTP, servers.urls.get(("dyad-searcher", "http"), HTTP)) for word in words[1:])]
+    if words[0] == "grpcurl" and os.environ.get("DYAD_PYTHON"):
+        script = [os.environ["DYAD_PYTHON"], str(root / "deploy/tests/grpcurl.py")]
+        addresses = (servers.urls.get(GRPC.get(word), word).removeprefix("http://") for word in words[1:])
+        return [*script, *addresses]
+    return None
 
 
 def run_all(root, binaries, model, folder):
@@ -111,14 +131,17 @@ def run_all(root, binaries, model, folder):
                 if RUN_BY_CI.match(" ".join(words)):
                     continue
                 program = PROGRAM.match(words[0])
-                if not program:
+                if program:
+                    stands_for = STANDS_FOR | {ENCODER: servers.urls.get("dyad-encoder", ENCODER)}
+                    command = [str(binaries / program[1]), *(stands_for.get(word, word) for word in words[1:])]
+                else:
+                    command = of_others(root, words, servers)
+                if not command:
                     print(f"{document}: not run here: {shlex.join(words)}"[:150])
                     continue
-                stands_for = STANDS_FOR | {ENCODER: servers.urls.get("dyad-encoder", ENCODER)}
-                command = [str(binaries / program[1]), *(stands_for.get(word, word) for word in words[1:])]
                 print(f"{document}: {shlex.join(words)}"[:150], flush=True)
                 count += 1
-                if words[1] == "serve":
+                if program and words[1] == "serve":
                     servers.start(program[1], command, environment, folder)
                     environment["DYAD_SERVER"] = servers.urls.get("dyad-searcher", "")
                     continue
@@ -126,7 +149,7 @@ def run_all(root, binaries, model, folder):
                     command, cwd=folder, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False
                 )
                 if done.returncode != 0:
-                    raise SystemExit(f"{document}: {shlex.join(words)}: exit code {done.returncode}\n{done.stderr}")
+                    raise SystemExit(f"{document}: {shlex.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
                 if words[1] == "learn":
                     check_hybrid(done.stdout)
     finally:

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use dyad_proto::limits;
 use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, FileDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
 
@@ -31,6 +32,63 @@ const ERRORS: [(&str, &str); 10] = [
     ("503", "Not now (UNAVAILABLE). `Retry-After` says when to try again."),
     ("504", "The deadline passed (DEADLINE_EXCEEDED)."),
 ];
+
+/// What validation asks of a field beyond its type: message, field, schema.
+fn bounds() -> [(&'static str, &'static str, Value); 22] {
+    let numbers = |minimum: u32, maximum: u32| json!({"minimum": minimum, "maximum": maximum});
+    let items = |least: usize, most: usize| json!({"minItems": least, "maxItems": most});
+    let text = |most: usize| json!({"minLength": 1, "maxLength": most, "pattern": "\\S"});
+    [
+        ("SearchRequest", "query", json!({"maxLength": limits::MAX_QUERY_BYTES})),
+        ("SearchRequest", "k", numbers(1, limits::MAX_K)),
+        ("SearchRequest", "offset", numbers(0, limits::MAX_K - 1)),
+        ("SearchRequest", "ef", numbers(0, limits::MAX_EF)),
+        ("SearchRequest", "rrf_k", numbers(0, limits::MAX_RRF_K)),
+        ("SearchRequest", "fusion_depth", numbers(0, limits::MAX_K)),
+        ("SearchRequest", "target_recall", json!({"exclusiveMinimum": 0, "exclusiveMaximum": 1})),
+        ("SearchRequest", "dense_weight", numbers(0, 1)),
+        ("SearchRequest", "vector", items(0, limits::MAX_DIM)),
+        ("SearchRequest", "fingerprint", json!({"maxLength": limits::MAX_FINGERPRINT_BYTES})),
+        ("SearchRequest", "fields", items(0, limits::MAX_FIELDS)),
+        ("SearchRequest", "snippet_bytes", numbers(0, *limits::SNIPPET_BYTES.end())),
+        ("GroupBy", "field", text(limits::MAX_FILTER_FIELD_BYTES)),
+        ("GroupBy", "hits", numbers(0, limits::MAX_GROUP_HITS)),
+        ("SearchBatchRequest", "requests", items(1, limits::MAX_BATCH)),
+        ("GetDocumentsRequest", "keys", json!({"minItems": 1, "maxItems": limits::MAX_KEYS, "uniqueItems": true})),
+        ("GetDocumentsRequest", "fields", items(0, limits::MAX_FIELDS)),
+        ("ExplainRequest", "key", text(limits::MAX_KEY_BYTES)),
+        ("FilterList", "filters", items(1, limits::MAX_FILTER_CONDITIONS)),
+        ("FilterKeys", "keys", items(1, limits::MAX_FILTER_VALUES)),
+        ("FieldOneOf", "values", items(1, limits::MAX_FILTER_VALUES)),
+        ("FieldExists", "field", text(limits::MAX_FILTER_FIELD_BYTES)),
+    ]
+}
+
+/// Fields without which a message is refused.
+const REQUIRED: [(&str, &[&str]); 10] = [
+    ("SearchRequest", &["mode", "k"]),
+    ("GroupBy", &["field"]),
+    ("SearchBatchRequest", &["requests"]),
+    ("GetDocumentsRequest", &["keys"]),
+    ("ExplainRequest", &["key", "search"]),
+    ("FilterList", &["filters"]),
+    ("FilterKeys", &["keys"]),
+    ("FieldOneOf", &["field", "values"]),
+    ("FieldExists", &["field"]),
+    ("FieldEquals", &["field", "value"]),
+];
+
+/// Adds the bounds of a message's fields to its schema.
+fn bound(name: &str, schema: &mut Value) {
+    for (_, field, bounds) in bounds().into_iter().filter(|(message, ..)| *message == name) {
+        if let (Value::Object(bounds), Some(Value::Object(field))) = (bounds, schema["properties"].get_mut(field)) {
+            field.extend(bounds);
+        }
+    }
+    if let Some((_, fields)) = REQUIRED.iter().find(|(message, _)| *message == name) {
+        schema["required"] = json!(fields);
+    }
+}
 
 /// The document.
 pub(super) fn document(format: &Format) -> Value {
@@ -140,8 +198,9 @@ impl Schemas {
         }
         // A message of one choice, like a filter's condition.
         if message.fields().len() > 0 && message.fields().all(|field| field.containing_oneof().is_some()) {
-            schema["maxProperties"] = json!(1);
+            (schema["minProperties"], schema["maxProperties"]) = (json!(1), json!(1));
         }
+        bound(message.name(), &mut schema);
         schema
     }
 
@@ -167,7 +226,9 @@ impl Schemas {
     fn names(&mut self, names: &EnumDescriptor) -> Value {
         let name = names.name().to_owned();
         if self.begun.insert(name.clone()) {
-            let values: Vec<Value> = names.values().map(|value| json!(value.name())).collect();
+            // `Mode` has no default.
+            let values = names.values().filter(|value| value.name() != "MODE_UNSPECIFIED");
+            let values: Vec<Value> = values.map(|value| json!(value.name())).collect();
             let of = |path: &[i32]| comment(&names.parent_file(), path);
             let mut lines = vec![of(names.path())];
             lines.extend(names.values().map(|value| format!("- `{}`: {}", value.name(), of(value.path()))));
@@ -191,6 +252,17 @@ mod tests {
         assert_eq!(request["vector"]["items"]["type"], "number");
         assert_eq!(request["filter"]["$ref"], "#/components/schemas/Filter");
         assert_eq!(schemas["Filter"]["maxProperties"], 1);
+        assert_eq!((&request["k"]["minimum"], &request["k"]["maximum"]), (&json!(1), &json!(10_000)));
+        for (message, field, bounds) in bounds() {
+            for (name, value) in bounds.as_object().unwrap() {
+                assert_eq!(schemas[message]["properties"][field][name], *value, "{message} {field}");
+            }
+        }
+        for (message, fields) in REQUIRED {
+            for field in fields {
+                assert!(schemas[message]["properties"].get(*field).is_some(), "{message} {field}");
+            }
+        }
         assert!(schemas["Mode"]["description"].as_str().unwrap().contains("`MODE_BM25`: Okapi BM25"));
         let stored = &schemas["Document"]["properties"];
         assert!(stored.get("metadata").is_some() && stored.get("metadata_json").is_none());
