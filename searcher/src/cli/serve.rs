@@ -45,6 +45,9 @@ pub(super) struct Serve {
     /// and streams take at most a quarter, and queue for it.
     #[arg(long, default_value_t = 512)]
     max_requests: usize,
+    /// MiB of the cache of question vectors: a question that is asked again is not embedded again. 0: no cache.
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    question_cache_mb: u32,
     /// Connections at once; more queue until one ends.
     #[arg(long, default_value_t = ServerConfig::default().connections)]
     max_connections: usize,
@@ -72,6 +75,7 @@ impl Serve {
         let config = EngineConfig {
             max_requests: self.max_requests.max(1),
             default_time: Duration::from_millis(self.default_timeout_ms.max(1)),
+            question_cache: (self.question_cache_mb as usize) << 20,
             generation: self.generation,
         };
         let tower = self.tower.open().await?;
@@ -88,6 +92,7 @@ impl Serve {
             "serving"
         );
         drop(snapshot);
+        engine.warm_up().await;
         {
             let mut output = std::io::stdout().lock();
             writeln!(output, "listening on {}", listener.local_addr()?)?;

@@ -3,9 +3,11 @@
 //! | file | contents |
 //! |---|---|
 //! | `embedded.rs` | the vectors, and the errors |
+//! | `cache.rs` | the vectors of questions that were asked before |
 //! | `local.rs` | a model in this process (feature `torch`) |
 //! | `remote.rs` | an encoder service |
 
+mod cache;
 mod embedded;
 #[cfg(feature = "torch")]
 mod local;
@@ -18,6 +20,7 @@ use dyad_index::ModelRecord;
 use crate::error::{Error, Result};
 
 use self::embedded::failed;
+pub use cache::{CachedQuestion, QuestionCache};
 pub use embedded::Embedded;
 #[cfg(feature = "torch")]
 pub use local::LocalOptions;

@@ -1,5 +1,6 @@
-//! Embeds the questions; where the tower fails, BM25 alone answers those that it can.
+//! Embeds the questions that were not asked before; where the tower fails, BM25 alone answers those that it can.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::answer::StageTimings;
@@ -7,39 +8,57 @@ use super::batch::{Batch, BatchItem, Vector};
 use super::engine::Engine;
 use crate::error::{Error, Result};
 use crate::plan::Mode;
-use crate::question::Embedded;
+use crate::question::{CachedQuestion, Embedded};
 
 impl Engine {
-    /// Vectors for the questions that have a dense part and came without one, in one call to the tower. When the tower fails,
-    /// questions that can be answered without a vector are, and the answer is marked as degraded.
+    /// Vectors for the questions that have a dense part and came without one: those that were asked before from the cache, the others in
+    /// one call to the tower. When the tower fails, questions that can be answered without a vector are, and the answer is
+    /// marked as degraded.
     pub(super) async fn embed(&self, batch: &Batch) -> Result<()> {
         let wants = |item: &BatchItem| item.plan.dense.is_some() && item.vector.is_none();
-        let wanting = || batch.items.iter().filter(|item| wants(item));
-        let time = wanting().map(|item| item.plan.tower_time).min();
-        let embedded = match (time, self.tower()) {
-            (Some(time), Some(tower)) => tower.embed(wanting().map(|item| item.query.clone()).collect(), time).await,
+        if self.tower().is_none() && batch.items.iter().any(wants) {
             // Not a failure that passes: a question of any mode is refused.
-            (Some(_), None) => return Err(Error::NoTower),
-            (None, _) => Ok(Embedded::default()),
-        };
-        if time.is_some() {
-            self.note_tower(embedded.as_ref().err());
+            return Err(Error::NoTower);
         }
+        let known = |item: &BatchItem| self.questions.as_ref().filter(|_| wants(item))?.get(&item.query);
+        let known: Vec<Option<Arc<CachedQuestion>>> = batch.items.iter().map(known).collect();
+        let all = || batch.items.iter().zip(&known);
+        let asked = || all().filter(|(item, known)| wants(item) && known.is_none()).map(|(item, _)| item);
+        let embedded = match (asked().map(|item| item.plan.tower_time).min(), self.tower()) {
+            (Some(time), Some(tower)) => {
+                let embedded = tower.embed(asked().map(|item| item.query.clone()).collect(), time).await;
+                self.note_tower(embedded.as_ref().err());
+                embedded
+            }
+            _ => Ok(Embedded::default()),
+        };
         let embedded = match embedded {
-            Err(error) if wanting().any(|item| item.plan.mode == Mode::Dense) => return Err(error),
+            Err(error) if asked().any(|item| item.plan.mode == Mode::Dense) => return Err(error),
             embedded => embedded,
         };
         let (dim, mut numbers) = (batch.snapshot.manifest().model.dim, 0..);
-        let vector = |item: &BatchItem| match &embedded {
+        let vector = |(item, known): (&BatchItem, &Option<Arc<CachedQuestion>>)| match (known, &embedded) {
             _ if !wants(item) => Vector { values: item.vector.clone(), ..Vector::default() },
-            Ok(embedded) => nth(embedded, numbers.next().unwrap_or_default(), dim),
-            Err(error) => {
+            (Some(known), _) => of_cache(known),
+            (None, Ok(embedded)) => {
+                let vector = nth(embedded, numbers.next().unwrap_or_default(), dim);
+                self.keep(&item.query, &vector);
+                vector
+            }
+            (None, Err(error)) => {
                 let degraded = Some(format!("no question vector, answered by BM25 alone: {error}"));
                 Vector { degraded, ..Vector::default() }
             }
         };
-        let vectors = batch.items.iter().map(vector).collect();
+        let vectors = all().map(vector).collect();
         batch.vectors.set(vectors).map_err(|_| Error::Internal)
+    }
+
+    fn keep(&self, query: &str, vector: &Vector) {
+        if let (Some(cache), Some(values)) = (&self.questions, &vector.values) {
+            let Vector { tokens, truncated, .. } = *vector;
+            cache.insert(query, CachedQuestion { values: values.clone(), tokens, truncated });
+        }
     }
 
     /// Logs once that the tower has failed, and once that it is back.
@@ -59,6 +78,11 @@ impl Engine {
             }
         }
     }
+}
+
+fn of_cache(known: &CachedQuestion) -> Vector {
+    let CachedQuestion { values, tokens, truncated } = known;
+    Vector { values: Some(values.clone()), tokens: *tokens, truncated: *truncated, ..Vector::default() }
 }
 
 /// What the tower says of one of its questions.

@@ -25,7 +25,7 @@ use super::reply_memory::{ReplyBudget, ReplyMemory};
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
 use crate::plan::{Plan, StoredFields};
-use crate::question::QuestionTower;
+use crate::question::{QuestionCache, QuestionTower};
 
 /// Configuration of an engine.
 #[derive(Debug, Clone)]
@@ -34,13 +34,15 @@ pub struct EngineConfig {
     pub max_requests: usize,
     /// Time for a request whose client sets no deadline.
     pub default_time: Duration,
+    /// Bytes of the cache of question vectors; 0: none.
+    pub question_cache: usize,
     /// The generation to start with; none: the one that `CURRENT` names.
     pub generation: Option<u64>,
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { max_requests: 512, default_time: Duration::from_secs(10), generation: None }
+        Self { max_requests: 512, default_time: Duration::from_secs(10), question_cache: 0, generation: None }
     }
 }
 
@@ -49,6 +51,7 @@ impl Default for EngineConfig {
 pub struct Engine {
     pub(super) served: ArcSwap<Snapshot>,
     pub(super) tower: Option<QuestionTower>,
+    pub(super) questions: Option<QuestionCache>,
     pool: Pool,
     memory: ReplyMemory,
     /// Held while a generation is opened and swapped in, so that the one that was requested last is served.
@@ -91,11 +94,13 @@ impl Engine {
             None => Snapshot::open(index)?,
         };
         check_model(&snapshot.manifest().model, tower.as_ref())?;
+        let questions = tower.as_ref().and_then(|tower| QuestionCache::new(config.question_cache, tower.model().dim));
         let snapshot = Arc::new(snapshot);
         checksums::check_in_background(&snapshot);
         Ok(Self {
             served: ArcSwap::new(snapshot),
             tower,
+            questions,
             pool: Pool::new(config.max_requests)?,
             memory: ReplyMemory::new(),
             switching: Arc::new(Mutex::new(())),

@@ -16,6 +16,7 @@
 //! | `explain.rs` | why a document is, or is not, among the hits |
 //! | `pool.rs` | CPU work off the I/O threads, bounded in number and time |
 //! | `reply_memory.rs` | the memory budget for documents in replies |
+//! | `warm_up.rs` | questions that are answered before clients' are |
 
 mod answer;
 mod batch;
@@ -31,6 +32,7 @@ mod pool;
 mod question_vector;
 mod rank;
 mod reply_memory;
+mod warm_up;
 
 pub(crate) use answer::overlap;
 pub use answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, StageTimings};
