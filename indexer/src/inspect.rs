@@ -206,6 +206,7 @@ impl fmt::Display for Report {
             let method = match method {
                 FusionMethod::Rrf => "reciprocal ranks",
                 FusionMethod::WeightedSum => "weighted sum",
+                FusionMethod::MinMax => "scores in their bounds",
             };
             let LearnedFrom { data, split, questions, dense, bm25, default, learned } = learned_from;
             writeln!(

@@ -24,6 +24,9 @@ pub enum FusionMethod {
     /// Scores in units of their standard deviation, weighted: a convex combination (Bruch, Gai and Ingber 2023) of z-scores
     /// (Montague and Aslam 2001).
     WeightedSum,
+    /// Scores in their theoretical bounds, weighted: a convex combination whose sums are comparable over questions (Bruch, Gai and
+    /// Ingber 2023).
+    MinMax,
 }
 
 /// What has been learned for an index.

@@ -32,6 +32,7 @@ impl From<Mode> for v1::Mode {
 enum Fusion {
     Rrf,
     WeightedSum,
+    MinMax,
 }
 
 impl From<Fusion> for v1::Fusion {
@@ -39,6 +40,7 @@ impl From<Fusion> for v1::Fusion {
         match fusion {
             Fusion::Rrf => Self::Rrf,
             Fusion::WeightedSum => Self::WeightedSum,
+            Fusion::MinMax => Self::MinMax,
         }
     }
 }
@@ -78,7 +80,7 @@ pub(super) struct Search {
     /// times, all must match. VALUE: a number, `true`, `false` or a text; in double quotes always a text.
     #[arg(long, value_name = "CONDITION", value_parser = filter::parse)]
     filter: Vec<v1::Filter>,
-    /// How hybrid and compare fuse: reciprocal ranks, or a weighted sum of normalised scores. By default what
+    /// How hybrid and compare fuse: reciprocal ranks, a weighted sum of normalised scores, or one of scores in their bounds, from 0 to 1. By default what
     /// `dyad-searcher learn` has found for the index, else the weighted sum.
     #[arg(long, value_enum)]
     fusion: Option<Fusion>,

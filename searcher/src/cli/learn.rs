@@ -172,6 +172,7 @@ fn named(fusion: &Fusion) -> String {
     let method = match fusion.method {
         FusionMethod::Rrf => "reciprocal ranks",
         FusionMethod::WeightedSum => "weighted sum",
+        FusionMethod::MinMax => "scores in their bounds",
     };
     format!("{method}, dense weight {}", fusion.dense_weight)
 }

@@ -64,7 +64,7 @@ fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command {
-            Command::Serve(arguments) => arguments.run().await,
+            Command::Serve(arguments) => Box::pin(arguments.run()).await,
             Command::Learn(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => arguments.run().await,
             Command::Explain(arguments) => arguments.run().await,

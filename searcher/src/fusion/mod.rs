@@ -1,4 +1,4 @@
-//! Two rankings into one: weighted reciprocal ranks, or a weighted sum of normalised scores.
+//! Two rankings into one: weighted reciprocal ranks, or a weighted sum of normalised scores or of scores in their bounds.
 //!
 //! | file | contents |
 //! |---|---|
@@ -57,7 +57,7 @@ impl Fusion {
     pub fn with(method: FusionMethod) -> Self {
         let dense_weight = match method {
             FusionMethod::Rrf => DEFAULT_RRF_WEIGHT,
-            FusionMethod::WeightedSum => DEFAULT_SUM_WEIGHT,
+            FusionMethod::WeightedSum | FusionMethod::MinMax => DEFAULT_SUM_WEIGHT,
         };
         Self { method, dense_weight, rrf_k: DEFAULT_RRF_K }
     }
@@ -68,7 +68,8 @@ impl Fusion {
     /// With `w` the dense weight, a document's sum over its rankings is
     /// - [`FusionMethod::Rrf`]: `2 w / (rrf_k + rank)`, and `2 (1 - w)` for BM25: with `w = 0.5` the published formula;
     /// - [`FusionMethod::WeightedSum`]: `w (score - lowest) / deviation`, and `1 - w` for BM25, with the lowest score and the
-    ///   standard deviation of that ranking. A document that it does not hold counts as its lowest.
+    ///   standard deviation of that ranking. A document that it does not hold counts as its lowest;
+    /// - [`FusionMethod::MinMax`]: `w score`, and `1 - w` for BM25: of rankings that both hold every document, with scores from 0 to 1.
     pub fn fuse<'k>(&self, dense: &[Hit], bm25: &[Hit], take: usize, key: impl Fn(&Hit) -> &'k str) -> Vec<Hit> {
         let mut place_of: HashMap<(usize, u32), usize> = HashMap::with_capacity(dense.len() + bm25.len());
         let mut fused: Vec<(f64, Hit)> = Vec::with_capacity(dense.len() + bm25.len());
@@ -99,6 +100,7 @@ impl Fusion {
         let deviation = variance.sqrt();
         move |rank, score| match method {
             FusionMethod::Rrf => 2.0 / (f64::from(rrf_k) + f64::from(rank)),
+            FusionMethod::MinMax => f64::from(score),
             // All scores are equal: to be in the ranking is all that it says.
             FusionMethod::WeightedSum if deviation <= f64::EPSILON * mean.abs() => 1.0,
             FusionMethod::WeightedSum => (f64::from(score) - lowest) / deviation,

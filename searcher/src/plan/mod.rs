@@ -175,6 +175,7 @@ fn fusion(request: &v1::SearchRequest, own: Fusion) -> Fusion {
     let method = match request.fusion() {
         v1::Fusion::Rrf => FusionMethod::Rrf,
         v1::Fusion::WeightedSum => FusionMethod::WeightedSum,
+        v1::Fusion::MinMax => FusionMethod::MinMax,
         v1::Fusion::Unspecified if request.rrf_k > 0 => FusionMethod::Rrf,
         v1::Fusion::Unspecified => own.method,
     };

@@ -8,7 +8,6 @@ use rayon::prelude::*;
 
 use super::batch::{Allowed, Batch, PartResults, Vector};
 use super::cancellation::Cancellation;
-use super::groups::whole_ranking;
 use crate::error::{Error, Result};
 use crate::fusion::Placement;
 use crate::plan::Plan;
@@ -77,7 +76,8 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
         told.bm25_json = json;
     }
     let is_it = |hit: &Hit| (hit.shard, hit.node) == (shard, node);
-    let score = place_in_rankings(&mut told, plan, found, snapshot, is_it);
+    let whole = batch.whole_ranking((plan, &item.query), vector.unwrap_or(&none), found, usize::MAX)?;
+    let score = place_in_rankings(&mut told, plan, found, &whole, is_it);
     if let (Some(grouped), Some(by), Some(score)) = (&grouped, by, score) {
         let value = snapshot.document(shard, node)?.value(&by.field);
         place_in_groups(&mut told, plan, score, grouped.place(value.as_ref(), is_it));
@@ -99,7 +99,7 @@ fn place_in_rankings(
     told: &mut Explanation,
     plan: &Plan,
     found: &PartResults,
-    snapshot: &Snapshot,
+    whole: &[Hit],
     is_it: impl Fn(&Hit) -> bool,
 ) -> Option<f32> {
     let place = |ranking: &[Hit]| {
@@ -107,7 +107,7 @@ fn place_in_rankings(
         found.map(|(rank, hit)| Placement { rank, score: hit.score })
     };
     told.dense = found.dense.get().and_then(|(hits, _)| place(&hits.hits));
-    let Placement { rank, score } = place(&whole_ranking(plan, found, snapshot))?;
+    let Placement { rank, score } = place(whole)?;
     if let Some(least) = plan.score_threshold.filter(|least| score < *least) {
         told.reasons.push(format!("its score {score} is below `score_threshold`, {least}"));
         return None;

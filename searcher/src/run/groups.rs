@@ -11,7 +11,7 @@ use dyad_proto::limits::MAX_K;
 use super::batch::{Batch, BatchItem, PartResults, Timed, Vector};
 use super::cancellation::Cancellation;
 use crate::error::{Error, Result};
-use crate::plan::{GroupBy, Mode, Plan};
+use crate::plan::GroupBy;
 
 /// A ranking is read that many times as deep as before where it has too few groups.
 const DEEPER: usize = 4;
@@ -108,19 +108,6 @@ fn group(
     Ok(groups)
 }
 
-/// The whole ranking of a search: that of its mode, with the fusion of both in modes that have two.
-pub(super) fn whole_ranking(plan: &Plan, found: &PartResults, snapshot: &Snapshot) -> Vec<Hit> {
-    let hits = |part: &OnceLock<Timed>| part.get().map(|(hits, _)| hits.hits.clone()).unwrap_or_default();
-    match plan.mode {
-        Mode::Dense => hits(&found.dense),
-        Mode::Bm25 => hits(&found.text),
-        Mode::Hybrid | Mode::Compare => {
-            let key = |hit: &Hit| snapshot.key(hit.shard, hit.node).unwrap_or_default();
-            plan.fusion.fuse(&hits(&found.dense), &hits(&found.text), usize::MAX, key)
-        }
-    }
-}
-
 impl Grouped {
     /// The rank of a document's group, from 1, and whether the document is among its hits; none where it is none of these groups.
     pub(super) fn place(&self, value: Option<&FieldValue>, is_it: impl Fn(&Hit) -> bool) -> Option<(u32, bool)> {
@@ -146,7 +133,7 @@ impl Batch {
         let (mut depth, mut deeper) = (plan.depth(), None);
         loop {
             let found = deeper.as_ref().unwrap_or(found);
-            let whole = whole_ranking(plan, found, snapshot);
+            let whole = self.whole_ranking((plan, &item.query), vector, found, usize::MAX)?;
             let ranking = plan.above_threshold(&whole).copied();
             let groups = group(ranking, (wanted, by.hits), |hit| {
                 cancel.check()?;

@@ -7,7 +7,8 @@
 //! | `embed.rs` | the questions' vectors, and the degraded answer without them |
 //! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
 //! | `batch.rs` | the CPU work of the parts for questions that are answered together |
-//! | `rank.rs` | fusion of the parts' hits into the answer |
+//! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
+//! | `rank.rs` | the answer, made of the ranking's hits |
 //! | `groups.rs` | groups of hits with the same value of a field |
 //! | `cancellation.rs` | cancellation of a request's work: its deadline, and a client that has left |
 //! | `answer.rs` | the answer |
@@ -25,6 +26,7 @@ mod checksums;
 mod embed;
 mod engine;
 mod explain;
+mod fuse;
 mod generations;
 mod groups;
 mod parts;

@@ -13,7 +13,7 @@ use super::answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, S
 use super::batch::{Batch, BatchItem, PartResults, Vector, micros};
 use super::groups::HitGroup;
 use super::reply_memory::ReplyBudget;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fusion::Placement;
 use crate::plan::{Mode, StoredFields};
 
@@ -48,20 +48,22 @@ fn answer(
         Ranking { snapshot, dense: placements(&dense.0.hits), text: placements(&text.0.hits), keyless: Cell::new(0) };
     let single = |hits: &[Hit]| ranking.hits(plan.page(hits));
     let wanted = plan.offset + plan.k;
-    let fuse = || plan.fusion.fuse(&dense.0.hits, &text.0.hits, wanted, |hit| ranking.key(hit));
-    let fused = || ranking.hits(plan.page(&fuse()));
+    let fused = || {
+        let whole = batch.whole_ranking((plan, &item.query), vector, found, wanted)?;
+        Ok::<_, Error>(ranking.hits(plan.page(&whole)))
+    };
     let (mut hits, mut compared) = (Vec::new(), None);
     match (plan.mode, &grouped) {
         (Mode::Compare, _) => {
             let (dense, bm25) = (single(&dense.0.hits), single(&text.0.hits));
-            compared = Some(Compared { dense, bm25, hybrid: fused() });
+            compared = Some(Compared { dense, bm25, hybrid: fused()? });
         }
         (_, Some(grouped)) => {
             hits = grouped.groups.iter().skip(plan.offset).filter_map(|group| ranking.group(group)).collect();
         }
         (Mode::Dense, None) => hits = single(&dense.0.hits),
         (Mode::Bm25, None) => hits = single(&text.0.hits),
-        (Mode::Hybrid, None) => hits = fused(),
+        (Mode::Hybrid, None) => hits = fused()?,
     }
     let fuse_us = micros(fusing);
 
@@ -170,11 +172,7 @@ struct Ranking<'a> {
     keyless: Cell<u32>,
 }
 
-impl<'a> Ranking<'a> {
-    fn key(&self, hit: &Hit) -> &'a str {
-        self.snapshot.key(hit.shard, hit.node).unwrap_or_default()
-    }
-
+impl Ranking<'_> {
     fn hits<'h>(&self, hits: impl IntoIterator<Item = &'h Hit>) -> Vec<AnswerHit> {
         let with_placements = |hit: &Hit| {
             let &Hit { score, shard, node } = hit;

@@ -89,6 +89,7 @@ fn fusion(fusion: Fusion) -> v1::Fusion {
     match fusion.method {
         FusionMethod::Rrf => v1::Fusion::Rrf,
         FusionMethod::WeightedSum => v1::Fusion::WeightedSum,
+        FusionMethod::MinMax => v1::Fusion::MinMax,
     }
 }
 

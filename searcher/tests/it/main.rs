@@ -14,6 +14,7 @@ mod learn;
 mod limits;
 #[cfg(feature = "torch")]
 mod local;
+mod min_max;
 mod question_cache;
 mod refusals;
 mod search;

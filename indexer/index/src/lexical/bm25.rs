@@ -49,6 +49,9 @@ impl std::fmt::Debug for Weighed<'_> {
     }
 }
 
+/// tantivy's k1.
+const K1: f32 = 1.2;
+
 /// Share of the k-th best score that a document must reach to be scored once more. tantivy adds up the terms of a document
 /// in an order that depends on the documents around it, and sums of f32 in another order differ by less than this.
 const CLOSE: f32 = 1.0 - 1e-5;
@@ -177,7 +180,7 @@ impl Weighed<'_> {
         // The sum of two does not depend on their order.
         if quick && self.question.terms.len() > 2 {
             hits.sort_unstable_by_key(|hit| hit.node);
-            self.score_again(shard, &mut hits)?;
+            self.score(shard, &mut hits)?;
         }
         let completeness = if whole { Completeness::Complete } else { Completeness::Cancelled };
         let mut hits = Hits { hits, completeness, ..Hits::default() };
@@ -185,8 +188,13 @@ impl Weighed<'_> {
         Ok(hits)
     }
 
-    /// Scores documents, ascending by node, with their terms added up in the question's order.
-    fn score_again(&self, shard: &TextShard, hits: &mut [Scored]) -> Result<()> {
+    /// What no document's score reaches: the sum of `idf (k1 + 1)` over the question's terms.
+    pub fn bound(&self) -> f32 {
+        self.inverse_frequencies().map(|(_, idf)| idf * (K1 + 1.0)).sum()
+    }
+
+    /// Sets the scores of documents, ascending by node, to those that [`Self::best`] gives them; 0 where no term matches.
+    pub fn score(&self, shard: &TextShard, hits: &mut [Scored]) -> Result<()> {
         let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(()) };
         let (field, failed) = (shard.fields.body, text_error(shard.path()));
         let index = segment.inverted_index(field).map_err(&failed)?;

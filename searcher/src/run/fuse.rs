@@ -1,0 +1,100 @@
+//! The whole ranking of a search: that of its mode, with the fusion of both in modes that have two.
+
+use std::sync::OnceLock;
+
+use dyad_index::lexical::Question;
+use dyad_index::search::{ExactRows as _, Scored};
+use dyad_index::snapshot::{Hit, Snapshot};
+use dyad_index::{FusionMethod, Metric};
+
+use super::batch::{Batch, PartResults, Timed, Vector};
+use super::cancellation::Cancellation;
+use crate::error::Result;
+use crate::plan::{Mode, Plan};
+
+impl Batch {
+    /// The best `most` hits of a question; the parts are in `found`.
+    pub(super) fn whole_ranking(
+        &self,
+        (plan, query): (&Plan, &str),
+        vector: &Vector,
+        found: &PartResults,
+        most: usize,
+    ) -> Result<Vec<Hit>> {
+        let (dense, text) = (hits(&found.dense), hits(&found.text));
+        let snapshot = &*self.snapshot;
+        let key = |hit: &Hit| snapshot.key(hit.shard, hit.node).unwrap_or_default();
+        match plan.mode {
+            Mode::Dense => Ok(dense.to_vec()),
+            Mode::Bm25 => Ok(text.to_vec()),
+            Mode::Hybrid | Mode::Compare if plan.fusion.method == FusionMethod::MinMax => {
+                let union = union(dense, text);
+                let values = vector.values.as_deref();
+                let dense = values.map(|values| bounded_dense(snapshot, values, union.clone()));
+                let text = bounded_bm25(snapshot, query, union, &self.cancel)?;
+                Ok(plan.fusion.fuse(&dense.unwrap_or_default(), &text, most, key))
+            }
+            Mode::Hybrid | Mode::Compare => Ok(plan.fusion.fuse(dense, text, most, key)),
+        }
+    }
+}
+
+fn hits(part: &OnceLock<Timed>) -> &[Hit] {
+    part.get().map_or(&[], |(hits, _)| &hits.hits)
+}
+
+/// The documents of both rankings, each once, ascending by shard and node.
+fn union(dense: &[Hit], text: &[Hit]) -> Vec<Hit> {
+    let mut all: Vec<Hit> = dense.iter().chain(text).copied().collect();
+    all.sort_unstable_by_key(|hit| (hit.shard, hit.node));
+    all.dedup_by_key(|hit| (hit.shard, hit.node));
+    all
+}
+
+/// With their dense scores from 0 to 1: `(1 + cosine) / 2`, or `1 / (1 + squared distance)`.
+fn bounded_dense(snapshot: &Snapshot, values: &[f32], mut hits: Vec<Hit>) -> Vec<Hit> {
+    let metric = snapshot.manifest().model.metric;
+    for hit in &mut hits {
+        let score = snapshot.shards().get(hit.shard).map(|shard| shard.dense.rows().score(hit.node, values, metric));
+        let bounded = score.map_or(0.0, |score| match metric {
+            Metric::Cosine => 0.5 * (1.0 + score),
+            // The score is minus half the squared distance.
+            Metric::L2 => 1.0 / (1.0 - 2.0 * score),
+        });
+        // Rounding, and vectors of a length near 1.
+        hit.score = bounded.clamp(0.0, 1.0);
+    }
+    hits
+}
+
+/// With their BM25 scores from 0 to 1: the share of the bound that no document reaches. `hits` ascend by shard and node.
+fn bounded_bm25(snapshot: &Snapshot, query: &str, mut hits: Vec<Hit>, cancel: &Cancellation) -> Result<Vec<Hit>> {
+    let question = Question::new(query);
+    let weighed = question.weigh(snapshot.statistics(), cancel)?.ok_or_else(|| cancel.deadline_error())?;
+    let bound = weighed.bound();
+    for of_shard in hits.chunk_by_mut(|a, b| a.shard == b.shard) {
+        cancel.check()?;
+        let mut scored: Vec<Scored> = of_shard.iter().map(|hit| Scored { node: hit.node, score: 0.0 }).collect();
+        if let Some(shard) = of_shard.first().and_then(|hit| snapshot.shards().get(hit.shard)) {
+            weighed.score(&shard.text, &mut scored)?;
+        }
+        for (hit, scored) in of_shard.iter_mut().zip(scored) {
+            // A question of stop words alone has no terms, and no bound.
+            hit.score = if bound > 0.0 { (scored.score / bound).clamp(0.0, 1.0) } else { 0.0 };
+        }
+    }
+    Ok(hits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_of_both_rankings_are_there_once_and_ascending() {
+        let hit = |shard, node, score| Hit { score, shard, node };
+        let all = union(&[hit(1, 5, 0.9), hit(0, 7, 0.8)], &[hit(1, 2, 9.0), hit(0, 7, 8.0), hit(1, 5, 7.0)]);
+        assert_eq!(all.iter().map(|hit| (hit.shard, hit.node)).collect::<Vec<_>>(), [(0, 7), (1, 2), (1, 5)]);
+        assert!(union(&[], &[]).is_empty());
+    }
+}

@@ -1,0 +1,100 @@
+//! Fused scores from 0 to 1 against the formula written out.
+
+use std::collections::HashMap;
+
+use dyad_proto::v1;
+use dyad_proto::v1::{Fusion, Mode};
+
+use crate::fixture::{DOCUMENTS, Searcher, documents, request, searcher};
+
+const QUERY: &str = "silent metal";
+
+async fn scores(server: &Searcher, mode: Mode) -> HashMap<String, f32> {
+    let all = v1::SearchRequest { exact: true, ..request(mode, QUERY, DOCUMENTS as u32) };
+    let hits = server.client.search(all).await.unwrap().hits;
+    hits.into_iter().map(|hit| (hit.key, hit.score)).collect()
+}
+
+/// The sum of `idf (k1 + 1)` over the question's words, which documents have as they are.
+fn bound() -> f64 {
+    let holding = |word: &str| documents().iter().filter(|(_, text)| text.contains(word)).count() as f64;
+    let idf = |count: f64| (1.0 + (DOCUMENTS as f64 - count + 0.5) / (count + 0.5)).ln();
+    QUERY.split(' ').map(|word| idf(holding(word)) * 2.2).sum()
+}
+
+/// Key and score of every document by the formula, best first.
+async fn expected(server: &Searcher, weight: f64) -> Vec<(String, f64)> {
+    let (dense, bm25) = (scores(server, Mode::Dense).await, scores(server, Mode::Bm25).await);
+    assert!(dense.len() == DOCUMENTS && !bm25.is_empty() && bm25.len() < DOCUMENTS);
+    let score = |key: &String| {
+        let text = f64::from(bm25.get(key).copied().unwrap_or_default()) / bound();
+        weight * (1.0 + f64::from(dense[key])) / 2.0 + (1.0 - weight) * text
+    };
+    let mut all: Vec<_> = documents().into_iter().map(|(key, _)| (score(&key), key)).collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    all.into_iter().map(|(score, key)| (key, score)).collect()
+}
+
+fn min_max(k: u32) -> v1::SearchRequest {
+    v1::SearchRequest { fusion: Fusion::MinMax.into(), ..request(Mode::Hybrid, QUERY, k) }
+}
+
+/// `expected` are the documents of these ranks; two whose scores differ in the last digit may have changed places.
+fn assert_close(hits: &[v1::Hit], expected: &[(String, f64)], all: &[(String, f64)]) {
+    let of_key: HashMap<&str, f64> = all.iter().map(|(key, score)| (key.as_str(), *score)).collect();
+    assert_eq!(hits.len(), expected.len());
+    for (hit, (_, score)) in hits.iter().zip(expected) {
+        let got = f64::from(hit.score);
+        assert!((got - of_key[hit.key.as_str()]).abs() < 1e-5 && (got - score).abs() < 1e-5, "{hit:?}: {score}");
+        assert!((0.0..=1.0).contains(&hit.score));
+    }
+}
+
+#[tokio::test]
+async fn every_score_is_that_of_the_formula() {
+    let server = searcher().await;
+    for (weight, given) in [(0.7, None), (0.0, Some(0.0)), (0.35, Some(0.35)), (1.0, Some(1.0))] {
+        let expected = expected(&server, weight).await;
+        let search = v1::SearchRequest { dense_weight: given, ..min_max(DOCUMENTS as u32) };
+        let reply = server.client.search(search.clone()).await.unwrap();
+        assert_eq!((reply.fusion(), reply.dense_weight), (Fusion::MinMax, weight));
+        assert_close(&reply.hits, &expected, &expected);
+        // A threshold and a page are of the same scores.
+        let least = reply.hits[9].score;
+        let above = v1::SearchRequest { score_threshold: Some(least), ..search.clone() };
+        let above = server.client.search(above).await.unwrap().hits;
+        assert!(above.len() >= 10 && above.iter().all(|hit| hit.score >= least));
+        let page = server.client.search(v1::SearchRequest { k: 5, offset: 3, ..search }).await.unwrap().hits;
+        assert_close(&page, &expected[3..8], &expected);
+    }
+}
+
+/// With few hits of each ranking, a document that only one of them holds still has both its scores.
+#[tokio::test]
+async fn a_score_does_not_depend_on_which_ranking_holds_the_document() {
+    let server = searcher().await;
+    let all: HashMap<String, f64> = expected(&server, 0.7).await.into_iter().collect();
+    let shallow = v1::SearchRequest { fusion_depth: 3, ..min_max(3) };
+    let hits = server.client.search(shallow.clone()).await.unwrap().hits;
+    let alone = hits.iter().filter(|hit| hit.dense.is_some() != hit.bm25.is_some()).count();
+    assert!(hits.len() == 3 && alone > 0, "{hits:?}");
+    assert!(hits.iter().all(|hit| (f64::from(hit.score) - all[&hit.key]).abs() < 1e-5));
+    // Comparisons and groups fuse the same way.
+    let compared = v1::SearchRequest { mode: Mode::Compare.into(), ..shallow.clone() };
+    let compared = server.client.search(compared).await.unwrap().comparison.unwrap();
+    assert_eq!(compared.hybrid, hits);
+    let group_by = Some(v1::GroupBy { field: "none".into(), hits: 1 });
+    let grouped = server.client.search(v1::SearchRequest { group_by, ..min_max(3) }).await.unwrap().hits;
+    assert!(grouped.iter().all(|hit| (f64::from(hit.score) - all[&hit.key]).abs() < 1e-5));
+}
+
+#[tokio::test]
+async fn questions_without_terms_or_vectors_have_scores_too() {
+    let server = searcher().await;
+    let stop_words = v1::SearchRequest { query: "the of and".into(), ..min_max(3) };
+    let hits = server.client.search(stop_words).await.unwrap().hits;
+    assert!(hits.len() == 3 && hits.iter().all(|hit| (0.0..=0.7).contains(&hit.score)));
+    server.encoder.broken.store(true, std::sync::atomic::Ordering::SeqCst);
+    let reply = server.client.search(min_max(3)).await.unwrap();
+    assert!(reply.degraded && reply.hits.iter().all(|hit| (0.0..=0.3).contains(&hit.score)));
+}
