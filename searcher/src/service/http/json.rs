@@ -2,7 +2,7 @@
 //!
 //! In replies, a field `NAME_json`, which is JSON as text in gRPC, is the value itself under `NAME`: `metadata`, `bm25_explanation`.
 
-use dyad_proto::limits::{MAX_BATCH, MAX_SEARCH_BATCH_ELEMENTS};
+use dyad_proto::limits;
 use dyad_proto::v1;
 use prost::bytes::Bytes;
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions};
@@ -13,10 +13,64 @@ use crate::error::{Error, Result};
 
 /// What the names of fields end in that are JSON as text.
 pub(super) const AS_TEXT: &str = "_json";
-/// Numbers in one request's JSON: vectors of 4096 values for each question of the largest batch.
-const MAX_NUMBERS: usize = 4096 * MAX_BATCH;
-/// Most strings, objects and arrays in one request's JSON: names and values of the most elements.
-const MAX_ELEMENTS: usize = 2 * MAX_SEARCH_BATCH_ELEMENTS;
+/// Bytes of memory that a string, object or array takes once it is read, and those of any other value.
+const ELEMENT_BYTES: usize = 256;
+const VALUE_BYTES: usize = 56;
+
+/// What one request's JSON may hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Most {
+    /// Bytes of it.
+    pub(super) bytes: usize,
+    /// Strings, objects and arrays, names included.
+    pub(super) elements: usize,
+    /// Values, between commas.
+    pub(super) values: usize,
+}
+
+impl Most {
+    /// Of one search, or keys of documents.
+    pub(super) const SEARCH: Self = Self {
+        bytes: limits::MAX_SEARCH_BYTES,
+        elements: 2 * limits::MAX_SEARCH_ELEMENTS,
+        values: 2 * limits::MAX_DIM,
+    };
+    /// Of a batch: vectors of 2048 values for each question.
+    pub(super) const BATCH: Self = Self {
+        bytes: limits::MAX_SEARCH_BATCH_BYTES,
+        elements: limits::MAX_SEARCH_BATCH_ELEMENTS,
+        values: 2048 * limits::MAX_BATCH,
+    };
+
+    /// Bytes of memory that a request takes once it is read, about. Refuses JSON that would take far more than its bytes: an empty
+    /// object is a hundred times as large. What else is wrong with it, its reader says.
+    pub(super) fn memory(&self, json: &[u8]) -> std::result::Result<usize, Refusal> {
+        let (mut commas, mut elements, mut in_string, mut is_escaped) = (0_usize, 0_usize, false, false);
+        for byte in json {
+            if in_string {
+                (in_string, is_escaped) = (is_escaped || *byte != b'"', !is_escaped && *byte == b'\\');
+                continue;
+            }
+            match byte {
+                b'"' => {
+                    in_string = true;
+                    elements += 1;
+                }
+                b'{' | b'[' => elements += 1,
+                b',' => commas += 1,
+                _ => {}
+            }
+        }
+        let counts = [(elements, self.elements, "strings, objects and arrays"), (commas, self.values, "values")];
+        for (got, most, what) in counts {
+            if got > most {
+                let message = format!("the request's JSON has {got} {what}, more than {most}. Send less at once");
+                return Err(Refusal::invalid(message));
+            }
+        }
+        Ok(elements * ELEMENT_BYTES + commas * VALUE_BYTES)
+    }
+}
 
 /// A message of a call.
 pub(super) trait Message: prost::Message + Default + Send + 'static {
@@ -55,9 +109,8 @@ impl Format {
         found.ok_or_else(|| tonic::Status::internal(format!("no descriptor of {}", M::NAME)).into())
     }
 
-    /// Reads a message; the refusal says where the JSON is at fault.
+    /// Reads a message whose memory is known; the refusal says where the JSON is at fault.
     pub(super) fn read<M: Message>(&self, json: &[u8]) -> std::result::Result<M, Refusal> {
-        check_size(json)?;
         let mut reader = serde_json::Deserializer::from_slice(json);
         let options = DeserializeOptions::new();
         let refuse = |error: serde_json::Error| Refusal::invalid(format!("the request's JSON: {error}"));
@@ -85,36 +138,6 @@ impl Format {
         let value: Value = serde_json::from_slice(&json).map_err(|error| failed(&error))?;
         serde_json::to_vec(&as_values(value)).map(Bytes::from).map_err(|error| failed(&error))
     }
-}
-
-/// Refuses JSON that would take far more memory than its bytes: a number or an empty object is a hundred times as large once it is
-/// read. What else is wrong with it, its reader says.
-fn check_size(json: &[u8]) -> std::result::Result<(), Refusal> {
-    let (mut commas, mut elements, mut in_string, mut is_escaped) = (0_usize, 0_usize, false, false);
-    for byte in json {
-        if in_string {
-            (in_string, is_escaped) = (is_escaped || *byte != b'"', !is_escaped && *byte == b'\\');
-            continue;
-        }
-        match byte {
-            b'"' => {
-                in_string = true;
-                elements += 1;
-            }
-            b'{' | b'[' => elements += 1,
-            b',' => commas += 1,
-            _ => {}
-        }
-    }
-    for (got, most, what) in [(elements, MAX_ELEMENTS, "strings, objects and arrays"), (commas, MAX_NUMBERS, "values")]
-    {
-        if got > most {
-            return Err(Refusal::invalid(format!(
-                "the request's JSON has {got} {what}, more than {most}. Send less at once"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// The value with `NAME: VALUE` in place of each `NAME_json: "VALUE"`.
@@ -173,13 +196,29 @@ mod tests {
         }
         let deep = format!("{}{}", r#"{"filter": {"not": "#, r#"{"not": "#.repeat(200));
         assert!(read(&deep).unwrap_err().contains("recursion limit"));
-        let many = format!(r#"{{"filter": {{"any": {{"filters": [{}{{}}]}}}}}}"#, "{},".repeat(MAX_ELEMENTS));
-        assert!(read(&many).unwrap_err().contains("strings, objects and arrays, more than 1048576"));
-        let long = format!(r#"{{"vector": [{}0]}}"#, "0,".repeat(MAX_NUMBERS + 1));
-        assert!(read(&long).unwrap_err().contains("values, more than 4194304"));
         // Commas and quotes in strings are no values.
         let text = format!(r#"{{"query": "{}"}}"#, r#"\",{"#.repeat(9));
         assert_eq!(read(&text).unwrap().query, "\",{".repeat(9));
+    }
+
+    #[test]
+    fn json_that_takes_far_more_memory_than_bytes_is_refused_unread() {
+        let memory = |most: Most, json: &str| most.memory(json.as_bytes()).map_err(|refusal| format!("{refusal:?}"));
+        let nested = |count: usize| format!("[{}{{}}]", "{},".repeat(count));
+        assert!(
+            memory(Most::SEARCH, &nested(2 * limits::MAX_SEARCH_ELEMENTS)).unwrap_err().contains("more than 65536")
+        );
+        assert!(
+            memory(Most::BATCH, &nested(limits::MAX_SEARCH_BATCH_ELEMENTS)).unwrap_err().contains("more than 524288")
+        );
+        assert_eq!(memory(Most::SEARCH, &nested(9)), Ok(11 * ELEMENT_BYTES + 9 * VALUE_BYTES));
+        let numbers = |count: usize| format!("[{}0]", "0,".repeat(count));
+        assert!(memory(Most::SEARCH, &numbers(limits::MAX_DIM)).is_ok());
+        assert!(
+            memory(Most::SEARCH, &numbers(2 * limits::MAX_DIM + 1)).unwrap_err().contains("values, more than 131072")
+        );
+        // Commas, brackets and escaped quotes in strings are none.
+        assert_eq!(memory(Most::SEARCH, r#"["\\\",{[,", "\\"]"#), Ok(3 * ELEMENT_BYTES + VALUE_BYTES));
     }
 
     #[test]

@@ -33,23 +33,22 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use dyad_proto::limits;
 use dyad_proto::service::UntilSent;
 use dyad_proto::service::deadline::LONGEST;
-use dyad_proto::service::http_request::{Received, read_body, timeout};
+use dyad_proto::service::http_request::{BodyError, Received, read_body, timeout};
 use dyad_proto::v1::searcher_server::Searcher as _;
 use futures_util::stream;
 use tokio::sync::Semaphore;
 use tonic::Status;
 
-use self::json::{Format, Message};
+use self::json::{Format, Message, Most};
 use self::refusal::Refusal;
 use super::SearchService;
 use crate::error::Error;
 use crate::run::Engine;
 
-/// Bytes of all bodies that are under way at once: 64 MiB.
-const BODIES_BYTES: usize = 64 << 20;
+/// Bytes of all requests that are under way at once, as JSON and as what was read of it: 256 MiB.
+const REQUESTS_BYTES: usize = 256 << 20;
 /// JSON up to this size is read and written on the thread of its connection.
 const SMALL: usize = 64 << 10;
 
@@ -58,8 +57,8 @@ struct App {
     service: SearchService,
     format: Format,
     openapi: String,
-    /// Room for bodies.
-    bodies: Arc<Semaphore>,
+    /// Bytes for requests.
+    room: Arc<Semaphore>,
     /// Calls that may be under way.
     requests: Semaphore,
 }
@@ -70,8 +69,8 @@ pub fn router(engine: Arc<Engine>, requests: usize) -> Result<Router, Error> {
     let service = SearchService::new(engine);
     let format = Format::new()?;
     let openapi = openapi::document(&format).to_string();
-    let (bodies, requests) = (Arc::new(Semaphore::new(BODIES_BYTES)), Semaphore::new(requests));
-    let app = App { service, format, openapi, bodies, requests };
+    let (room, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Semaphore::new(requests));
+    let app = App { service, format, openapi, room, requests };
     Ok(Router::new()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
@@ -84,21 +83,21 @@ pub fn router(engine: Arc<Engine>, requests: usize) -> Result<Router, Error> {
 }
 
 async fn search(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
-    call(&app, request, limits::MAX_SEARCH_BYTES, |service, request| async move { service.search(request).await }).await
+    call(&app, request, Most::SEARCH, |service, request| async move { service.search(request).await }).await
 }
 
 async fn search_batch(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
-    let most = limits::MAX_SEARCH_BATCH_BYTES;
+    let most = Most::BATCH;
     call(&app, request, most, |service, request| async move { service.search_batch(request).await }).await
 }
 
 async fn documents(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
-    let most = limits::MAX_SEARCH_BYTES;
+    let most = Most::SEARCH;
     call(&app, request, most, |service, request| async move { service.get_documents(request).await }).await
 }
 
 async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
-    let most = limits::MAX_SEARCH_BYTES;
+    let most = Most::SEARCH;
     call(&app, request, most, |service, request| async move { service.explain(request).await }).await
 }
 
@@ -134,7 +133,7 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
 async fn call<Q: Message, R: Message, F>(
     app: &Arc<App>,
     request: Request,
-    most: usize,
+    most: Most,
     answer: impl FnOnce(SearchService, tonic::Request<Q>) -> F,
 ) -> Result<Response, Refusal>
 where
@@ -148,10 +147,12 @@ where
         .try_acquire()
         .map_err(|_| Refusal::busy("too many requests are under way. Try again later with back-off"))?;
     let deadline = came + time.unwrap_or(LONGEST);
-    let Received { bytes, room } = read_body(request.into_body(), most, &app.bodies, deadline).await?;
+    let Received { bytes, room } = read_body(request.into_body(), most.bytes, &app.room, deadline).await?;
+    let memory = Arc::clone(&app.room).try_acquire_many_owned(most.memory(&bytes)? as u32);
+    // Both are given back when the reply is made.
+    let _held = (room, memory.map_err(|_| Refusal::from(BodyError::Full))?);
     let (size, reader) = (bytes.len(), Arc::clone(app));
     let message = off_the_runtime(size, move || reader.format.read::<Q>(&bytes)).await??;
-    drop(room);
     let mut request = tonic::Request::new(message);
     if let Some(time) = time {
         // The service takes the time from the call's deadline, of which at least a moment is left.
