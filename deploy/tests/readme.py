@@ -2,7 +2,8 @@
 
 Each command of ours in their `sh` blocks runs with the binaries of a build, in a scratch folder that holds the corpus of the
 quick start. Servers get a free port and end with the folder. What `learn` prints has to bear out that hybrid loses nothing to
-its better half. `curl` runs as it is, and `grpcurl` by a script in its place, which needs DYAD_PYTHON. What fetches or builds
+its better half. `curl` runs as it is, and `grpcurl` by a script in its place, which needs DYAD_PYTHON, as the tests of the Python client do, which run against the searcher
+of the first README. What fetches or builds
 (`deploy/*.sh`, `cargo`) is run by CI itself; other programs are left out, and named.
 """
 
@@ -98,6 +99,17 @@ class Servers:
             self.end(program)
 
 
+def check_python_client(root, url):
+    """The tests of the Python client, with a searcher that serves the quick start."""
+    client = root / "searcher/clients/python"
+    environment = os.environ | {"PYTHONPATH": str(client / "src"), "DYAD_SEARCHER_URL": url}
+    python = os.environ["DYAD_PYTHON"]
+    # Makes the protobuf modules.
+    subprocess.run([python, "setup.py", "--quiet", "--version"], cwd=client, check=True, timeout=COMMAND_S)
+    tests = [python, "-m", "unittest", "discover", "-s", "tests", "-p", "*_test.py"]
+    subprocess.run(tests, cwd=client, env=environment, check=True, timeout=COMMAND_S)
+
+
 def of_others(root, words, servers):
     """The command of another program than ours, as it runs here; none where it does not."""
     if words[0] == "curl" and shutil.which("curl"):
@@ -152,6 +164,8 @@ def run_all(root, binaries, model, folder):
                     raise SystemExit(f"{document}: {shlex.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
                 if words[1] == "learn":
                     check_hybrid(done.stdout)
+            if document == "README.md" and os.environ.get("DYAD_PYTHON"):
+                check_python_client(root, servers.urls["dyad-searcher"])
     finally:
         servers.end_all()
     return count

@@ -1,0 +1,136 @@
+"""`AsyncSearcher`: the client for asyncio, with the methods of `Searcher`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from types import TracebackType
+from typing import Any, TypeVar, Unpack
+
+import grpc
+import grpc.aio
+
+from . import calls
+from .connection import TlsConfig, connection
+from .errors import DyadError, from_status
+from .replies import Documents, Explanation, SearchResponse, Status
+from .request import Arguments, Request, request_of
+from .retry import Deadline, RetryPolicy, checked_timeout
+from .searcher import _serialize
+
+R = TypeVar("R")
+
+
+class AsyncSearcher:
+    """A client of one searcher, to be made and used in one event loop. `close` it, or use it in an `async with`."""
+
+    def __init__(
+        self,
+        target: str = "127.0.0.1:7700",
+        *,
+        tls: bool | TlsConfig | None = None,
+        api_key: str | None = None,
+        timeout: float = 10.0,
+        retry: RetryPolicy = RetryPolicy(),
+    ) -> None:
+        """As `Searcher`."""
+        self._connection = connection(target, tls, api_key)
+        self._timeout, self._retry = checked_timeout(timeout), retry
+        credentials, options = self._connection.credentials(), list(self._connection.options)
+        address = self._connection.target
+        self._channel = (
+            grpc.aio.secure_channel(address, credentials, options)
+            if credentials
+            else grpc.aio.insecure_channel(address, options)
+        )
+
+    async def search(
+        self, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]
+    ) -> SearchResponse:
+        """One question, with the arguments of `Request`."""
+        return await self._call(calls.SEARCH, request_of(query, arguments).message(), timeout)
+
+    async def search_batch(self, requests: Iterable[Request], *, timeout: float | None = None) -> list[SearchResponse]:
+        """Many questions, answered together; the order is kept. One bad request refuses the batch."""
+        return await self._call(calls.SEARCH_BATCH, calls.batch(requests), timeout)
+
+    async def search_stream(
+        self, requests: Iterable[Request] | AsyncIterable[Request], *, timeout: float
+    ) -> AsyncIterator[SearchResponse]:
+        """Any number of questions over one call, which `timeout` is for; the order is kept. At most 64 requests are read ahead of
+        their replies. Not tried again."""
+        ahead = asyncio.Semaphore(calls.READ_AHEAD)
+
+        async def messages() -> AsyncIterator[Any]:
+            number = 0
+            async for request in _each(requests):
+                await ahead.acquire()
+                yield request.message(number)
+                number += 1
+
+        call = calls.SEARCH_STREAM
+        stream = self._channel.stream_stream(call.path, _serialize, call.parse)
+        replies = stream(messages(), timeout=checked_timeout(timeout), metadata=self._connection.metadata)
+        try:
+            async for reply in replies:
+                ahead.release()
+                yield call.reply(reply)
+        except grpc.aio.AioRpcError as error:
+            raise self._error(error, 1) from error
+        finally:
+            replies.cancel()
+
+    async def documents(self, keys: Iterable[str], *, fields: Iterable[str] = (), timeout: float | None = None) -> Documents:
+        """Stored documents by key, in the order of the keys; some fields of them, or all."""
+        return await self._call(calls.DOCUMENTS, calls.documents(keys, fields), timeout)
+
+    async def explain(
+        self, key: str, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]
+    ) -> Explanation:
+        """Why a document is, or is not, among the hits of a search, with the arguments of `Request`."""
+        return await self._call(calls.EXPLAIN, calls.explain(key, request_of(query, arguments)), timeout)
+
+    async def status(self, *, timeout: float | None = None) -> Status:
+        """What is served."""
+        return await self._call(calls.STATUS, calls.status(), timeout)
+
+    async def close(self) -> None:
+        """Closes the connection; calls that are under way end with `Cancelled`."""
+        await self._channel.close()
+
+    async def __aenter__(self) -> AsyncSearcher:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"AsyncSearcher({self._connection.target!r})"
+
+    async def _call(self, call: calls.Call[R], message: Any, timeout: float | None) -> R:
+        deadline, attempt = Deadline(self._timeout if timeout is None else timeout), 0
+        unary = self._channel.unary_unary(call.path, _serialize, call.parse)
+        while True:
+            attempt += 1
+            try:
+                return call.reply(await unary(message, timeout=deadline.left(), metadata=self._connection.metadata))
+            except grpc.aio.AioRpcError as error:
+                trailers = ((str(name), value) for name, value in error.trailing_metadata() or ())
+                wait = self._retry.wait(attempt, error.code(), trailers)
+                if wait is None or wait >= deadline.left():
+                    raise self._error(error, attempt) from error
+                await asyncio.sleep(wait)
+
+    def _error(self, error: grpc.aio.AioRpcError, attempts: int) -> DyadError:
+        return from_status(self._connection.target, error.code(), error.details() or "", attempts)
+
+
+async def _each(requests: Iterable[Request] | AsyncIterable[Request]) -> AsyncIterator[Request]:
+    if isinstance(requests, AsyncIterable):
+        async for request in requests:
+            yield request
+    else:
+        for request in requests:
+            yield request

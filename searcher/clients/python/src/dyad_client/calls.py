@@ -1,0 +1,64 @@
+"""The calls of the services: their paths, messages and replies."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from . import replies
+from ._generated import admin_pb2, searcher_pb2
+from .request import Request
+
+R = TypeVar("R")
+
+#: Requests of a stream that are sent ahead of their replies.
+READ_AHEAD = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Call(Generic[R]):
+    """A call: its path, and how its reply is read."""
+
+    path: str
+    parse: Callable[[bytes], Any]
+    reply: Callable[[Any], R]
+
+
+SEARCH = Call("/dyad.v1.Searcher/Search", searcher_pb2.SearchResponse.FromString, replies.search)
+SEARCH_BATCH: Call[list[replies.SearchResponse]] = Call(
+    "/dyad.v1.Searcher/SearchBatch",
+    searcher_pb2.SearchBatchResponse.FromString,
+    lambda reply: list(map(replies.search, reply.responses)),
+)
+SEARCH_STREAM: Call[replies.SearchResponse] = Call(
+    "/dyad.v1.Searcher/SearchStream",
+    searcher_pb2.SearchStreamResponse.FromString,
+    lambda reply: replies.search(reply.response),
+)
+DOCUMENTS = Call("/dyad.v1.Searcher/GetDocuments", searcher_pb2.GetDocumentsResponse.FromString, replies.documents)
+EXPLAIN = Call("/dyad.v1.Searcher/Explain", searcher_pb2.ExplainResponse.FromString, replies.explanation)
+STATUS = Call("/dyad.v1.Admin/Status", admin_pb2.StatusResponse.FromString, replies.status)
+
+
+def batch(requests: Iterable[Request]) -> searcher_pb2.SearchBatchRequest:
+    """The message of a batch."""
+    return searcher_pb2.SearchBatchRequest(requests=[request.message() for request in requests])
+
+
+def documents(keys: Iterable[str], fields: Iterable[str]) -> searcher_pb2.GetDocumentsRequest:
+    """The message of GetDocuments."""
+    for name, value in (("keys", keys), ("fields", fields)):
+        if isinstance(value, str):
+            raise TypeError(f"`{name}`: expected a list of texts, got the text {value!r}")
+    return searcher_pb2.GetDocumentsRequest(keys=keys, fields=fields)
+
+
+def explain(key: str, request: Request) -> searcher_pb2.ExplainRequest:
+    """The message of Explain."""
+    return searcher_pb2.ExplainRequest(key=key, search=request.message())
+
+
+def status() -> admin_pb2.StatusRequest:
+    """The message of Status."""
+    return admin_pb2.StatusRequest()

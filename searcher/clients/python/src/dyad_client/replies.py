@@ -1,0 +1,198 @@
+"""Replies as frozen dataclasses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from ._generated import admin_pb2, common_pb2, searcher_pb2
+from .errors import InvalidReply
+
+#: Names of the modes and fusions by number.
+_MODES = {0: "", 1: "dense", 2: "bm25", 3: "hybrid", 4: "compare"}
+_FUSIONS = {0: None, 1: "rrf", 2: "weighted-sum", 3: "min-max"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """A document's place in one ranking."""
+
+    #: From 1.
+    rank: int
+    score: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """Stored fields of a document; empty where they were not asked for."""
+
+    key: str
+    title: str
+    text: str
+    metadata: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Snippet:
+    """A part of a document's text."""
+
+    text: str
+    #: Start and end of each of the question's words, as indices of `text`.
+    highlights: tuple[tuple[int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The group of which a hit is the best."""
+
+    #: None where the document has no value.
+    value: str | float | bool | None
+    #: Its next best hits.
+    hits: tuple[Hit, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Hit:
+    """A document among the hits."""
+
+    rank: int
+    key: str
+    score: float
+    #: None where that ranking does not hold the document.
+    dense: Placement | None
+    bm25: Placement | None
+    document: Document | None
+    snippet: Snippet | None
+    group: Group | None
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchResponse:
+    """The reply of a search. What it does not name is in `message`, the protobuf message."""
+
+    hits: tuple[Hit, ...]
+    #: The rankings `dense`, `bm25` and `hybrid` in mode `compare`; else empty.
+    rankings: dict[str, tuple[Hit, ...]]
+    mode: str
+    fusion: str | None
+    #: What is missing from the answer, and why; empty where nothing is.
+    degraded: str
+    generation: int
+    fingerprint: str
+    #: What the request refers to that does not exist.
+    notes: tuple[str, ...]
+    message: searcher_pb2.SearchResponse = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Documents:
+    """Stored documents by key."""
+
+    documents: tuple[Document, ...]
+    #: Keys that the index does not hold.
+    missing: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """Why a document is, or is not, among the hits of a search."""
+
+    #: None where it is none of them.
+    hit: Placement | None
+    #: Why it is none of them.
+    reasons: tuple[str, ...]
+    #: Whether the filter allows it.
+    allowed: bool
+    dense_exact: Placement | None
+    bm25: Placement | None
+    message: searcher_pb2.ExplainResponse = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """What a searcher serves."""
+
+    version: str
+    generation: int
+    documents: int
+    #: Of the model that made the index.
+    fingerprint: str
+    dim: int
+    message: admin_pb2.StatusResponse = dataclasses.field(repr=False)
+
+
+def _placement(parent: Any, name: str) -> Placement | None:
+    place = getattr(parent, name)
+    return Placement(place.rank, place.score) if parent.HasField(name) else None
+
+
+def document(message: common_pb2.Document) -> Document:
+    """A stored document."""
+    try:
+        metadata = json.loads(message.metadata_json or "{}")
+    except ValueError as error:
+        raise InvalidReply(f"metadata of `{message.key}`: expected JSON, got other text") from error
+    return Document(message.key, message.title, message.text, metadata if isinstance(metadata, dict) else {})
+
+
+def _snippet(message: searcher_pb2.Snippet) -> Snippet:
+    # The server counts bytes of UTF-8, Python characters.
+    encoded = message.text.encode()
+    try:
+        places = [(len(encoded[: one.start].decode()), len(encoded[: one.end].decode())) for one in message.highlights]
+    except UnicodeDecodeError as error:
+        raise InvalidReply("highlights: expected ranges of whole characters, got others") from error
+    return Snippet(message.text, tuple(places))
+
+
+def _group(message: searcher_pb2.Group) -> Group:
+    kind = message.value.WhichOneof("value")
+    return Group(getattr(message.value, kind) if kind else None, tuple(map(hit, message.hits)))
+
+
+def hit(message: searcher_pb2.Hit) -> Hit:
+    """A hit."""
+    return Hit(
+        message.rank,
+        message.key,
+        message.score,
+        _placement(message, "dense"),
+        _placement(message, "bm25"),
+        document(message.document) if message.HasField("document") else None,
+        _snippet(message.snippet) if message.HasField("snippet") else None,
+        _group(message.group) if message.HasField("group") else None,
+    )
+
+
+def search(message: searcher_pb2.SearchResponse) -> SearchResponse:
+    """The reply of a search."""
+    names = ("dense", "bm25", "hybrid") if message.HasField("comparison") else ()
+    return SearchResponse(
+        tuple(map(hit, message.hits)),
+        {name: tuple(map(hit, getattr(message.comparison, name))) for name in names},
+        _MODES.get(message.mode, str(message.mode)),
+        _FUSIONS.get(message.fusion, str(message.fusion)),
+        (message.degraded_reason or "for an unknown reason") if message.degraded else "",
+        message.generation,
+        message.fingerprint,
+        tuple(message.notes),
+        message,
+    )
+
+
+def documents(message: searcher_pb2.GetDocumentsResponse) -> Documents:
+    """The reply of GetDocuments."""
+    return Documents(tuple(map(document, message.documents)), tuple(message.missing))
+
+
+def explanation(message: searcher_pb2.ExplainResponse) -> Explanation:
+    """The reply of Explain."""
+    places = (_placement(message, "dense_exact"), _placement(message, "bm25"))
+    return Explanation(_placement(message, "hit"), tuple(message.reasons), message.allowed, *places, message)
+
+
+def status(message: admin_pb2.StatusResponse) -> Status:
+    """The reply of Status."""
+    model = message.index_model
+    return Status(message.version, message.generation, message.documents, model.fingerprint, model.dim, message)

@@ -1,0 +1,129 @@
+"""`Request`: one search and its arguments, and its message."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TypedDict
+
+from ._generated import searcher_pb2
+from .filters import Filter
+from .vectors import Vector, float32s
+
+_MODES = {"dense": 1, "bm25": 2, "hybrid": 3, "compare": 4}
+_FUSIONS = {None: 0, "rrf": 1, "weighted-sum": 2, "min-max": 3}
+
+
+class Arguments(TypedDict, total=False):
+    """The arguments of `Request` besides the question."""
+
+    mode: str
+    k: int
+    offset: int
+    score_threshold: float | None
+    vector: Vector | None
+    fingerprint: str
+    ef: int
+    target_recall: float | None
+    exact: bool
+    keys_only: bool
+    fields: Sequence[str]
+    snippet_bytes: int
+    group_by: str | None
+    group_hits: int
+    filter: Filter | None
+    fusion: str | None
+    dense_weight: float | None
+    fusion_depth: int
+    rrf_k: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Request:
+    """One search. What is left out, the server chooses; limits are the server's, which names the field that is above one."""
+
+    #: The question. May be left out in mode `dense` with `vector`.
+    query: str = ""
+    _: dataclasses.KW_ONLY
+    #: `dense`, `bm25`, `hybrid`, or `compare` for all three.
+    mode: str = "hybrid"
+    #: Hits wanted.
+    k: int = 10
+    #: Best hits to leave out, for pages.
+    offset: int = 0
+    #: Least score of a hit, in the unit of the mode.
+    score_threshold: float | None = None
+    #: The question's vector: numbers, or a numpy array of one dimension.
+    vector: Vector | None = None
+    #: Fingerprint of the model that made `vector`; required with it.
+    fingerprint: str = ""
+    #: Beam width of the graph search.
+    ef: int = 0
+    #: Target recall of the graph search, above 0 and below 1.
+    target_recall: float | None = None
+    #: Compare with every vector instead of searching the graph.
+    exact: bool = False
+    #: Leave the documents out of the hits.
+    keys_only: bool = False
+    #: Stored fields of the hits' documents; all where there is none.
+    fields: Sequence[str] = ()
+    #: Bytes of each hit's snippet; 0 for none.
+    snippet_bytes: int = 0
+    #: Field whose values group the hits; `k` and `offset` then count groups.
+    group_by: str | None = None
+    #: Hits of each group.
+    group_hits: int = 1
+    #: Which documents can be hits.
+    filter: Filter | None = None
+    #: `rrf`, `weighted-sum` or `min-max`.
+    fusion: str | None = None
+    #: Weight of the dense ranking in the fusion, 0 to 1.
+    dense_weight: float | None = None
+    #: Hits that each ranking gives to the fusion.
+    fusion_depth: int = 0
+    #: Constant of `rrf`.
+    rrf_k: int = 0
+
+    def message(self, number: int = 0) -> searcher_pb2.SearchRequest:
+        """The message, with its number in a stream."""
+        if self.mode not in _MODES:
+            raise ValueError(f"`mode`: expected one of {', '.join(_MODES)}, got {self.mode!r}")
+        if self.fusion not in _FUSIONS:
+            raise ValueError(f"`fusion`: expected one of rrf, weighted-sum, min-max or None, got {self.fusion!r}")
+        if self.filter is not None and not isinstance(self.filter, Filter):
+            raise TypeError(f"`filter`: expected a Filter such as field('lang') == 'en', got {type(self.filter).__name__}")
+        if isinstance(self.fields, str):
+            raise TypeError(f"`fields`: expected a list of names, got the text {self.fields!r}")
+        message = searcher_pb2.SearchRequest(
+            id=number,
+            query=self.query,
+            mode=_MODES[self.mode],  # type: ignore[arg-type]
+            k=self.k,
+            offset=self.offset,
+            score_threshold=self.score_threshold,
+            fingerprint=self.fingerprint,
+            ef=self.ef,
+            target_recall=self.target_recall,
+            exact=self.exact,
+            keys_only=self.keys_only,
+            fields=self.fields,
+            snippet_bytes=self.snippet_bytes,
+            fusion=_FUSIONS[self.fusion],  # type: ignore[arg-type]
+            dense_weight=self.dense_weight,
+            fusion_depth=self.fusion_depth,
+            rrf_k=self.rrf_k,
+        )
+        if self.vector is not None:
+            message.vector.extend(float32s(self.vector))
+        if self.group_by is not None:
+            message.group_by.field, message.group_by.hits = self.group_by, self.group_hits
+        if self.filter is not None:
+            message.filter.CopyFrom(self.filter.message)
+        return message
+
+
+def request_of(query: str | Request, arguments: Arguments) -> Request:
+    """A question with its arguments, or a request with some of them changed."""
+    if isinstance(query, Request):
+        return dataclasses.replace(query, **arguments)
+    return Request(query, **arguments)

@@ -1,0 +1,82 @@
+"""Deadlines and retries of a call: which failures are retried, and when.
+
+A deadline covers all attempts. UNAVAILABLE and RESOURCE_EXHAUSTED are retried, and nothing else; all calls of this package only read.
+Where a server says in the trailer `grpc-retry-pushback-ms` when to come back, that is the wait.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import time
+from collections.abc import Callable, Iterable
+
+import grpc
+
+PUSHBACK = "grpc-retry-pushback-ms"
+_PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+
+@dataclasses.dataclass(frozen=True)
+class RetryPolicy:
+    """When a call is tried again."""
+
+    #: Attempts per call, the first one included; 1: no retries.
+    attempts: int = 3
+    #: Seconds: the longest wait before the second attempt; doubles from there. The wait is drawn between 0 and that ("full jitter").
+    first_wait: float = 0.1
+    #: Seconds: the longest that such a wait becomes. A wait that a server asks for is not shortened.
+    longest_wait: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"`attempts`: expected at least 1, got {self.attempts}. 1 makes no retries")
+        for name in ("first_wait", "longest_wait"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"`{name}`: expected a finite number of seconds, at least 0, got {value}")
+
+    def wait(
+        self,
+        attempt: int,
+        code: grpc.StatusCode,
+        trailers: Iterable[tuple[str, str | bytes]] | None,
+        draw: Callable[[], float] = random.random,
+    ) -> float | None:
+        """Seconds to wait after attempt `attempt` (from 1) has failed; None where it is not tried again."""
+        if code not in _PASSING or attempt >= self.attempts:
+            return None
+        asked = _pushback(trailers)
+        if asked is not None:
+            return asked / 1000 if asked >= 0 else None
+        return draw() * min(self.first_wait * 2.0 ** min(attempt - 1, 60), self.longest_wait)
+
+
+def _pushback(trailers: Iterable[tuple[str, str | bytes]] | None) -> int | None:
+    """Milliseconds after which the server accepts a retry; negative: never, as is a value that is no number (gRFC A6)."""
+    for name, value in trailers or ():
+        if name == PUSHBACK:
+            try:
+                return int(value)
+            except ValueError:
+                return -1
+    return None
+
+
+def checked_timeout(timeout: float) -> float:
+    """A timeout in seconds that gRPC accepts."""
+    if not (math.isfinite(timeout) and timeout > 0):
+        raise ValueError(f"`timeout`: expected a finite number of seconds above 0, got {timeout}")
+    return timeout
+
+
+class Deadline:
+    """The time that is left to a call and all its attempts."""
+
+    def __init__(self, timeout: float) -> None:
+        self._end = time.monotonic() + checked_timeout(timeout)
+
+    def left(self) -> float:
+        """Seconds until the deadline, never negative."""
+        return max(self._end - time.monotonic(), 0.0)

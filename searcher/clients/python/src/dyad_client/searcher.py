@@ -1,0 +1,126 @@
+"""`Searcher`: the client."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, TypeVar, Unpack
+
+import grpc
+
+from . import calls
+from .connection import TlsConfig, connection
+from .errors import DyadError, from_status
+from .replies import Documents, Explanation, SearchResponse, Status
+from .request import Arguments, Request, request_of
+from .retry import Deadline, RetryPolicy, checked_timeout
+
+R = TypeVar("R")
+
+
+class Searcher:
+    """A client of one searcher. It may be shared by threads; `close` it, or use it in a `with`."""
+
+    def __init__(
+        self,
+        target: str = "127.0.0.1:7700",
+        *,
+        tls: bool | TlsConfig | None = None,
+        api_key: str | None = None,
+        timeout: float = 10.0,
+        retry: RetryPolicy = RetryPolicy(),
+    ) -> None:
+        """`target`: HOST:PORT or a URL; `timeout`: seconds for a call with all its attempts, where the call has none of its own."""
+        self._connection = connection(target, tls, api_key)
+        self._timeout, self._retry = checked_timeout(timeout), retry
+        credentials, options = self._connection.credentials(), list(self._connection.options)
+        address = self._connection.target
+        self._channel = (
+            grpc.secure_channel(address, credentials, options) if credentials else grpc.insecure_channel(address, options)
+        )
+
+    def search(
+        self, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]
+    ) -> SearchResponse:
+        """One question, with the arguments of `Request`."""
+        return self._call(calls.SEARCH, request_of(query, arguments).message(), timeout)
+
+    def search_batch(self, requests: Iterable[Request], *, timeout: float | None = None) -> list[SearchResponse]:
+        """Many questions, answered together; the order is kept. One bad request refuses the batch."""
+        return self._call(calls.SEARCH_BATCH, calls.batch(requests), timeout)
+
+    def search_stream(self, requests: Iterable[Request], *, timeout: float) -> Iterator[SearchResponse]:
+        """Any number of questions over one call, which `timeout` is for; the order is kept. At most 64 requests are read ahead of
+        their replies. Not tried again."""
+        ahead, ended = threading.Semaphore(calls.READ_AHEAD), threading.Event()
+
+        def messages() -> Iterator[Any]:
+            for number, request in enumerate(requests):
+                while not ahead.acquire(timeout=0.1):
+                    if ended.is_set():
+                        return
+                yield request.message(number)
+
+        call = calls.SEARCH_STREAM
+        stream = self._channel.stream_stream(call.path, _serialize, call.parse)
+        replies = stream(messages(), timeout=checked_timeout(timeout), metadata=self._connection.metadata)
+        try:
+            for reply in replies:
+                ahead.release()
+                yield call.reply(reply)
+        except grpc.RpcError as error:
+            raise self._error(error, 1) from error
+        finally:
+            ended.set()
+            replies.cancel()
+
+    def documents(self, keys: Iterable[str], *, fields: Iterable[str] = (), timeout: float | None = None) -> Documents:
+        """Stored documents by key, in the order of the keys; some fields of them, or all."""
+        return self._call(calls.DOCUMENTS, calls.documents(keys, fields), timeout)
+
+    def explain(
+        self, key: str, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]
+    ) -> Explanation:
+        """Why a document is, or is not, among the hits of a search, with the arguments of `Request`."""
+        return self._call(calls.EXPLAIN, calls.explain(key, request_of(query, arguments)), timeout)
+
+    def status(self, *, timeout: float | None = None) -> Status:
+        """What is served."""
+        return self._call(calls.STATUS, calls.status(), timeout)
+
+    def close(self) -> None:
+        """Closes the connection; calls that are under way end with `Cancelled`."""
+        self._channel.close()
+
+    def __enter__(self) -> Searcher:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Searcher({self._connection.target!r})"
+
+    def _call(self, call: calls.Call[R], message: Any, timeout: float | None) -> R:
+        deadline, attempt = Deadline(self._timeout if timeout is None else timeout), 0
+        unary = self._channel.unary_unary(call.path, _serialize, call.parse)
+        while True:
+            attempt += 1
+            try:
+                return call.reply(unary(message, timeout=deadline.left(), metadata=self._connection.metadata))
+            except grpc.RpcError as error:
+                trailers: Any = error.trailing_metadata()
+                wait = self._retry.wait(attempt, error.code(), trailers)
+                if wait is None or wait >= deadline.left():
+                    raise self._error(error, attempt) from error
+                time.sleep(wait)
+
+    def _error(self, error: Any, attempts: int) -> DyadError:
+        return from_status(self._connection.target, error.code(), error.details() or "", attempts)
+
+
+def _serialize(message: Any) -> bytes:
+    serialized: bytes = message.SerializeToString()
+    return serialized

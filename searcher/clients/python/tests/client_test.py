@@ -1,0 +1,286 @@
+"""The client against a server of its own that refuses, waits and echoes as told; and against a searcher at DYAD_SEARCHER_URL."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import itertools
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import dyad_client as dyad
+import grpc
+import numpy
+from dyad_client._generated import admin_pb2, searcher_pb2
+from dyad_client.retry import PUSHBACK
+
+BUSY, AWAY = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE
+
+
+class Server(grpc.GenericRpcHandler):
+    """Keeps the requests; each call is refused by the next of `refusals`, a status and its trailers, while there are any."""
+
+    def __init__(self):
+        self.requests, self.metadata, self.refusals = [], [], []
+        self.release = threading.Event()
+        self.release.set()
+        self.taken = 0
+
+    def service(self, details):
+        method = details.method.rsplit("/", 1)[1]
+        if method == "SearchStream":
+            return grpc.stream_stream_rpc_method_handler(
+                self.stream, searcher_pb2.SearchRequest.FromString, searcher_pb2.SearchStreamResponse.SerializeToString
+            )
+        request, answer = {
+            "Search": (searcher_pb2.SearchRequest, self.search),
+            "SearchBatch": (searcher_pb2.SearchBatchRequest, self.batch),
+            "Status": (admin_pb2.StatusRequest, lambda request: admin_pb2.StatusResponse(version="1", documents=7)),
+        }[method]
+        return grpc.unary_unary_rpc_method_handler(
+            lambda message, context: self.unary(message, context, answer),
+            request.FromString,
+            lambda message: message.SerializeToString(),
+        )
+
+    def unary(self, message, context, answer):
+        self.requests.append(message)
+        self.metadata.append(dict(context.invocation_metadata()))
+        if self.refusals:
+            code, trailers = self.refusals.pop(0)
+            context.set_trailing_metadata(trailers)
+            context.abort(code, "as told")
+        self.release.wait(5)
+        return answer(message)
+
+    def search(self, request):
+        text = "Größe: ein Komet"
+        start = text.encode().index(b"Komet")
+        snippet = searcher_pb2.Snippet(text=text, highlights=[searcher_pb2.Highlight(start=start, end=start + 5)])
+        hit = searcher_pb2.Hit(rank=1, key=request.query, score=0.5, snippet=snippet)
+        hit.document.key, hit.document.metadata_json = request.query, '{"a": [1]}'
+        hit.group.value.number = 3
+        hit.group.hits.add(rank=2, key="other")
+        return searcher_pb2.SearchResponse(hits=[hit], mode=request.mode, generation=3)
+
+    def batch(self, request):
+        return searcher_pb2.SearchBatchResponse(responses=[self.search(one) for one in request.requests])
+
+    def stream(self, requests, context):
+        for request in requests:
+            self.taken += 1
+            self.release.wait(5)
+            yield searcher_pb2.SearchStreamResponse(id=request.id, response=self.search(request))
+
+
+@contextlib.contextmanager
+def serving(credentials=None):
+    """The server, and its address."""
+    handler = Server()
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
+    server.add_generic_rpc_handlers([handler])
+    if credentials:
+        port = server.add_secure_port("localhost:0", credentials)
+    else:
+        port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield handler, f"localhost:{port}" if credentials else f"127.0.0.1:{port}"
+    finally:
+        handler.release.set()
+        server.stop(None).wait()
+
+
+class Calls(unittest.TestCase):
+    """Requests and replies."""
+
+    def test_every_argument_is_sent_and_every_reply_read(self):
+        with serving() as (server, target), dyad.Searcher(target) as searcher:
+            where = (dyad.field("year") >= 1990) & ~dyad.keys(["p1"])
+            reply = searcher.search(
+                "comet", mode="dense", k=3, offset=2, fields=["title"], snippet_bytes=99, group_by="a", group_hits=2, filter=where
+            )
+            sent = server.requests[0]
+            self.assertEqual((sent.query, sent.mode, sent.k, sent.offset, list(sent.fields)), ("comet", 1, 3, 2, ["title"]))
+            self.assertEqual((sent.snippet_bytes, sent.group_by.field, sent.group_by.hits), (99, "a", 2))
+            self.assertEqual(getattr(sent.filter, "all").filters[0].range.min.number, 1990)
+            self.assertFalse(sent.HasField("score_threshold") or sent.HasField("dense_weight"))
+            hit = reply.hits[0]
+            self.assertEqual((hit.key, hit.document.metadata, hit.dense, reply.mode), ("comet", {"a": [1]}, None, "dense"))
+            self.assertEqual((hit.group.value, [one.key for one in hit.group.hits]), (3.0, ["other"]))
+            # The server's ranges are of bytes.
+            [(start, end)] = hit.snippet.highlights
+            self.assertEqual(hit.snippet.text[start:end], "Komet")
+            batch = searcher.search_batch([dyad.Request("a"), dyad.Request("b", fusion="min-max", dense_weight=0.0)])
+            self.assertEqual([one.hits[0].key for one in batch], ["a", "b"])
+            self.assertEqual((server.requests[1].requests[1].fusion, server.requests[1].requests[1].dense_weight), (3, 0.0))
+            self.assertEqual(searcher.status().documents, 7)
+
+    def test_vectors_of_numpy_and_lists_are_32_bit_floats(self):
+        with serving() as (server, target), dyad.Searcher(target) as searcher:
+            for vector in ([0.5, -1], numpy.array([0.5, -1], "f2"), numpy.array([0.5, -1], "f8"), (0.5, -1)):
+                searcher.search(mode="dense", vector=vector, fingerprint="f00d")
+                self.assertEqual((list(server.requests[-1].vector), server.requests[-1].fingerprint), ([0.5, -1.0], "f00d"))
+            for wrong in (numpy.ones((2, 2)), [float("nan")], [1e300], [], "text", ["1"]):
+                with self.assertRaises((TypeError, ValueError), msg=repr(wrong)):
+                    searcher.search(mode="dense", vector=wrong, fingerprint="f00d")
+            self.assertEqual(len(server.requests), 4)
+
+    def test_wrong_arguments_are_refused_by_name_before_a_call(self):
+        with serving() as (server, target), dyad.Searcher(target) as searcher:
+            for arguments, name in (({"mode": "both"}, "mode"), ({"fusion": "sum"}, "fusion"), ({"fields": "title"}, "fields")):
+                with self.assertRaisesRegex((TypeError, ValueError), f"`{name}`"):
+                    searcher.search("q", **arguments)
+            with self.assertRaises(TypeError):
+                bool(dyad.field("a") == 1)
+            with self.assertRaisesRegex(TypeError, "`keys`"):
+                searcher.documents("p1")
+            self.assertEqual(server.requests, [])
+
+    def test_a_stream_is_read_no_further_ahead_than_its_replies_allow(self):
+        with serving() as (server, target), dyad.Searcher(target) as searcher:
+            read = itertools.count()
+            endless = (dyad.Request(str(next(read))) for _ in itertools.repeat(None))
+            replies = searcher.search_stream(endless, timeout=30)
+            keys = [next(replies).hits[0].key for _ in range(200)]
+            replies.close()
+            self.assertEqual(keys, [str(number) for number in range(200)])
+            self.assertLessEqual(next(read), 200 + 64 + 1)
+
+
+class Failures(unittest.TestCase):
+    """Deadlines, retries and errors."""
+
+    def test_what_passes_is_tried_again_and_nothing_else(self):
+        quick = dyad.RetryPolicy(attempts=3, first_wait=0.001)
+        with serving() as (server, target), dyad.Searcher(target, retry=quick) as searcher:
+            server.refusals = [(BUSY, ()), (AWAY, ((PUSHBACK, "1"),))]
+            self.assertEqual(searcher.search("q").generation, 3)
+            self.assertEqual(len(server.requests), 3)
+            for refusals, kind, attempts in (
+                ([(BUSY, ())] * 3, dyad.Busy, 3),
+                ([(BUSY, ((PUSHBACK, "-1"),))], dyad.Busy, 1),
+                ([(BUSY, ((PUSHBACK, "600000"),))], dyad.Busy, 1),
+                ([(grpc.StatusCode.INVALID_ARGUMENT, ())], dyad.InvalidArgument, 1),
+                ([(grpc.StatusCode.INTERNAL, ())], dyad.Internal, 1),
+            ):
+                server.requests, server.refusals = [], list(refusals)
+                with self.assertRaisesRegex(kind, "as told") as raised:
+                    searcher.search("q")
+                self.assertEqual((len(server.requests), raised.exception.attempts, server.refusals), (attempts, attempts, []))
+                self.assertIsInstance(raised.exception.__cause__, grpc.RpcError)
+
+    def test_a_deadline_covers_all_attempts(self):
+        with serving() as (server, target), dyad.Searcher(target) as searcher:
+            server.release.clear()
+            with self.assertRaises(dyad.DeadlineExceeded):
+                searcher.search("q", timeout=0.1)
+            with self.assertRaisesRegex(ValueError, "`timeout`"):
+                searcher.search("q", timeout=0)
+        with dyad.Searcher("127.0.0.1:1", timeout=1) as nobody, self.assertRaises(dyad.DyadError):
+            nobody.search("q")
+
+    def test_waits_are_random_and_double_up_to_a_longest(self):
+        policy = dyad.RetryPolicy(attempts=9, first_wait=0.1, longest_wait=0.35)
+        waits = [policy.wait(attempt, BUSY, (), draw=lambda: 1.0) for attempt in range(1, 5)]
+        self.assertEqual(waits, [0.1, 0.2, 0.35, 0.35])
+        self.assertEqual(policy.wait(1, BUSY, (), draw=lambda: 0.0), 0.0)
+        self.assertIsNone(policy.wait(9, BUSY, ()))
+        self.assertEqual(policy.wait(1, AWAY, ((PUSHBACK, "1500"),)), 1.5)
+
+
+class Security(unittest.TestCase):
+    """TLS and keys."""
+
+    @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed: TLS with a certificate of one's own")
+    def test_a_key_goes_over_tls_alone_and_is_told_to_nobody(self):
+        with tempfile.TemporaryDirectory() as folder:
+            key, certificate = (pathlib.Path(folder) / name for name in ("key.pem", "cert.pem"))
+            make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+            make += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+            subprocess.run(make, check=True, capture_output=True)
+            credentials = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
+            with serving(credentials) as (server, target):
+                tls = dyad.TlsConfig(ca=certificate)
+                with dyad.Searcher(target, tls=tls, api_key="s3cret") as searcher:
+                    self.assertEqual(searcher.search("q").generation, 3)
+                    self.assertEqual(server.metadata[0]["authorization"], "Bearer s3cret")
+                    self.assertNotIn("s3cret", repr(searcher) + repr(vars(searcher)))
+                with dyad.Searcher(target, tls=True, timeout=2) as stranger, self.assertRaises(dyad.DyadError):
+                    stranger.search("q")
+        with self.assertRaisesRegex(ValueError, "expected TLS") as raised:
+            dyad.Searcher("search.example:7700", api_key="s3cret")
+        self.assertNotIn("s3cret", str(raised.exception))
+
+
+class Async(unittest.TestCase):
+    """The same with asyncio."""
+
+    def test_calls_retries_and_streams(self):
+        async def run(server, target):
+            quick = dyad.RetryPolicy(attempts=3, first_wait=0.001)
+            async with dyad.AsyncSearcher(target, retry=quick) as searcher:
+                server.refusals = [(BUSY, ()), (AWAY, ((PUSHBACK, "1"),))]
+                self.assertEqual((await searcher.search("a", k=2)).hits[0].key, "a")
+                self.assertEqual(len(server.requests), 3)
+                server.refusals = [(grpc.StatusCode.NOT_FOUND, ())]
+                with self.assertRaises(dyad.NotFound):
+                    await searcher.search("a")
+                self.assertEqual(len(await searcher.search_batch([dyad.Request("a")] * 3)), 3)
+                self.assertEqual((await searcher.status()).documents, 7)
+                read = itertools.count()
+
+                async def endless():
+                    while True:
+                        yield dyad.Request(str(next(read)))
+
+                keys = []
+                async with contextlib.aclosing(searcher.search_stream(endless(), timeout=30)) as replies:
+                    async for reply in replies:
+                        keys.append(reply.hits[0].key)
+                        if len(keys) == 200:
+                            break
+                self.assertEqual(keys, [str(number) for number in range(200)])
+                self.assertLessEqual(next(read), 200 + 64 + 1)
+
+        with serving() as (server, target):
+            asyncio.run(run(server, target))
+
+
+@unittest.skipUnless(os.environ.get("DYAD_SEARCHER_URL"), "DYAD_SEARCHER_URL is not set: the client with a real searcher")
+class RealSearcher(unittest.TestCase):
+    """A searcher over any index with text and a question tower."""
+
+    def test_every_call(self):
+        with dyad.Searcher(os.environ["DYAD_SEARCHER_URL"]) as searcher:
+            status = searcher.status()
+            for mode in ("dense", "bm25", "hybrid"):
+                reply = searcher.search("what is a comet", mode=mode, k=3, snippet_bytes=60)
+                self.assertEqual((reply.mode, reply.fingerprint, reply.degraded), (mode, status.fingerprint, ""))
+                self.assertTrue(reply.hits and all(hit.snippet and hit.document for hit in reply.hits))
+            self.assertEqual(set(searcher.search("what is a comet", mode="compare").rankings), {"dense", "bm25", "hybrid"})
+            vector = numpy.random.default_rng(7).normal(size=status.dim)
+            dense = searcher.search(mode="dense", vector=vector, fingerprint=status.fingerprint, k=2)
+            self.assertEqual(len(dense.hits), 2)
+            with self.assertRaises(dyad.FailedPrecondition):
+                searcher.search(mode="dense", vector=vector, fingerprint="beef")
+            requests = [dyad.Request(f"what is comet {number}", k=1) for number in range(200)]
+            single = [reply.hits[0].key for reply in searcher.search_batch(requests)]
+            streamed = [reply.hits[0].key for reply in searcher.search_stream(iter(requests), timeout=60)]
+            self.assertEqual(streamed, single)
+            key = dense.hits[0].key
+            found = searcher.documents([key, "none of them"])
+            self.assertEqual(([one.key for one in found.documents], found.missing), ([key], ("none of them",)))
+            self.assertFalse(searcher.explain(key, "q", filter=~dyad.keys([key])).allowed)
+            only = searcher.search("what is a comet", filter=dyad.keys([key]), k=5)
+            self.assertEqual([hit.key for hit in only.hits], [key])
+            with self.assertRaisesRegex(dyad.InvalidArgument, "`k`"):
+                searcher.search("q", k=10_001)
+
+
+if __name__ == "__main__":
+    unittest.main()
