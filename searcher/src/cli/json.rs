@@ -82,6 +82,7 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
         "filter": reply.filter.map(|filter| json!({
             "documents": filter.documents,
             "scanned_shards": filter.scanned_shards,
+            "cached": filter.cached,
             "graph_shards": filter.graph_shards,
         })),
         "coverage": reply.coverage.map(|coverage| json!({

@@ -48,6 +48,10 @@ pub(super) struct Serve {
     /// MiB of the cache of question vectors: a question that is asked again is not embedded again. 0: no cache.
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     question_cache_mb: u32,
+    /// MiB of the cache of filters: the documents that a filter allows are not looked up again while the same generation is served. 0: no
+    /// cache.
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    filter_cache_mb: u32,
     /// Connections at once; more queue until one ends.
     #[arg(long, default_value_t = ServerConfig::default().connections)]
     max_connections: usize,
@@ -76,6 +80,7 @@ impl Serve {
             max_requests: self.max_requests.max(1),
             default_time: Duration::from_millis(self.default_timeout_ms.max(1)),
             question_cache: (self.question_cache_mb as usize) << 20,
+            filter_cache: (self.filter_cache_mb as usize) << 20,
             generation: self.generation,
         };
         let tower = self.tower.open().await?;

@@ -89,6 +89,8 @@ pub struct FilterExecution {
     pub scanned_shards: u32,
     /// Shards whose graph was searched.
     pub graph_shards: u32,
+    /// Whether the filter was known, and its nodes not looked up again.
+    pub cached: bool,
 }
 
 /// The answer to one question.

@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use dyad_index::lexical::Question;
+use dyad_index::lexical::{Filter, Question};
 use dyad_index::search::{Hits, NodeSet};
 use dyad_index::snapshot::{DenseParams, Hit, Snapshot};
 use rayon::prelude::*;
 
 use super::answer::StageTimings;
 use super::cancellation::Cancellation;
+use super::filter_cache::{AllowedNodes, FilterCache};
 use crate::error::Result;
 use crate::plan::Plan;
 
@@ -59,6 +60,8 @@ pub(super) struct Filtered {
     pub(super) documents: u64,
     /// Microseconds that it took.
     pub(super) took_us: u64,
+    /// Whether its nodes were known.
+    pub(super) cached: bool,
 }
 
 /// The results for one question, by part.
@@ -69,8 +72,8 @@ pub(super) struct PartResults {
     pub(super) dense: OnceLock<Timed>,
 }
 
-/// The nodes that a filter allows, by shard; all where absent.
-pub(super) type Allowed = Option<Vec<NodeSet>>;
+/// What a filter allows; all where absent.
+pub(super) type Allowed = Option<Arc<AllowedNodes>>;
 
 /// Filters that are processed at a time: a range of the batch's groups, and the parts that their questions have.
 #[derive(Debug, Clone)]
@@ -93,6 +96,7 @@ pub(super) struct Batch {
     chunks: Vec<Chunk>,
     /// Parts that are not done yet.
     open: AtomicUsize,
+    pub(super) filters: Option<Arc<FilterCache>>,
     pub(super) cancel: Arc<Cancellation>,
     pub(super) started: Instant,
 }
@@ -119,7 +123,7 @@ impl Batch {
     /// `filters_at_once` filters are processed at a time: a batch of many filters holds few sets in memory, and a thread that
     /// waits for parts of one does not start all others.
     pub(super) fn new(
-        snapshot: Arc<Snapshot>,
+        (snapshot, filters): (Arc<Snapshot>, Option<Arc<FilterCache>>),
         items: Vec<BatchItem>,
         filters_at_once: usize,
         cancel: Arc<Cancellation>,
@@ -142,7 +146,7 @@ impl Batch {
         let open = chunks.iter().map(|chunk| usize::from(chunk.has_text) + usize::from(chunk.has_dense)).sum();
         let found = items.iter().map(|_| PartResults::default()).collect();
         let (vectors, open) = (OnceLock::new(), AtomicUsize::new(open));
-        Self { snapshot, items, vectors, found, groups, chunks, open, cancel, started }
+        Self { snapshot, items, vectors, found, groups, chunks, open, filters, cancel, started }
     }
 
     pub(super) fn chunks(&self) -> &[Chunk] {
@@ -158,7 +162,8 @@ impl Batch {
             Some(Member { item, found, vector })
         };
         let group = |(at, group): (usize, &Vec<usize>)| {
-            (group.iter().filter_map(member).collect(), allowed.get(at).and_then(Option::as_deref))
+            let allowed = allowed.get(at).and_then(Option::as_deref);
+            (group.iter().filter_map(member).collect(), allowed.map(|allowed| allowed.shards.as_slice()))
         };
         groups.iter().enumerate().map(group).collect()
     }
@@ -166,20 +171,34 @@ impl Batch {
     /// The nodes that each filter of the chunk allows, in order.
     pub(super) fn filter(&self, chunk: &Chunk) -> Result<Vec<Allowed>> {
         let one = |(members, _): &(Vec<Member<'_>>, Option<&[NodeSet]>)| {
-            let Some(filter) = members.first().and_then(|first| first.item.plan.filter.as_ref()) else {
-                return Ok(None);
-            };
+            let Some(item) = members.first().map(|first| first.item) else { return Ok(None) };
+            let (Some(filter), Some(encoded)) = (&item.plan.filter, &item.filter) else { return Ok(None) };
             let started = Instant::now();
-            let sets = self.snapshot.allowed(filter, &*self.cancel)?.ok_or_else(|| self.cancel.deadline_error())?;
-            let notes = self.snapshot.filter_notes(filter)?;
-            let documents = sets.iter().map(|nodes| nodes.len() as u64).sum();
-            let filtered = Filtered { notes, documents, took_us: micros(started) };
+            let known = self.filters.as_ref().and_then(|filters| filters.get(&self.snapshot, encoded));
+            let cached = known.is_some();
+            let allowed = match known {
+                Some(known) => known,
+                None => self.allowed(filter, encoded)?,
+            };
+            let (notes, documents) =
+                (allowed.notes.clone(), allowed.shards.iter().map(|nodes| nodes.len() as u64).sum());
+            let filtered = Filtered { notes, documents, took_us: micros(started), cached };
             for member in members {
                 member.found.filter.get_or_init(|| filtered.clone());
             }
-            Ok(Some(sets))
+            Ok(Some(allowed))
         };
         self.members(chunk, &[]).par_iter().map(one).collect()
+    }
+
+    /// What a filter allows, which was not known.
+    fn allowed(&self, filter: &Filter, encoded: &[u8]) -> Result<Arc<AllowedNodes>> {
+        let shards = self.snapshot.allowed(filter, &*self.cancel)?.ok_or_else(|| self.cancel.deadline_error())?;
+        let allowed = Arc::new(AllowedNodes { shards, notes: self.snapshot.filter_notes(filter)? });
+        if let Some(filters) = &self.filters {
+            filters.insert(&self.snapshot, encoded, &allowed);
+        }
+        Ok(allowed)
     }
 
     /// BM25 for the questions that want it.

@@ -18,6 +18,7 @@ use super::batch::{Allowed, Batch, BatchItem, Chunk};
 use super::cancellation::Cancellation;
 use super::checksums;
 use super::explain::{Explanation, explain};
+use super::filter_cache::FilterCache;
 use super::parts::Jobs;
 use super::pool::{Class, Pool};
 use super::question_vector::question_vector;
@@ -36,13 +37,16 @@ pub struct EngineConfig {
     pub default_time: Duration,
     /// Bytes of the cache of question vectors; 0: none.
     pub question_cache: usize,
+    /// Bytes of the cache of the nodes that filters allow; 0: none.
+    pub filter_cache: usize,
     /// The generation to start with; none: the one that `CURRENT` names.
     pub generation: Option<u64>,
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { max_requests: 512, default_time: Duration::from_secs(10), question_cache: 0, generation: None }
+        let default_time = Duration::from_secs(10);
+        Self { max_requests: 512, default_time, question_cache: 0, filter_cache: 0, generation: None }
     }
 }
 
@@ -52,6 +56,7 @@ pub struct Engine {
     pub(super) served: ArcSwap<Snapshot>,
     pub(super) tower: Option<QuestionTower>,
     pub(super) questions: Option<QuestionCache>,
+    pub(super) filters: Option<Arc<FilterCache>>,
     pool: Pool,
     memory: ReplyMemory,
     /// Held while a generation is opened and swapped in, so that the one that was requested last is served.
@@ -101,6 +106,7 @@ impl Engine {
             served: ArcSwap::new(snapshot),
             tower,
             questions,
+            filters: FilterCache::new(config.filter_cache).map(Arc::new),
             pool: Pool::new(config.max_requests)?,
             memory: ReplyMemory::new(),
             switching: Arc::new(Mutex::new(())),
@@ -167,7 +173,8 @@ impl Engine {
         let snapshot = self.snapshot();
         let items = items(&snapshot, requests, at, time)?;
         let at_once = self.pool.threads(jobs.class);
-        let batch = Arc::new(Batch::new(snapshot, items, at_once, Arc::clone(&jobs.cancel), started));
+        let batch =
+            Arc::new(Batch::new((snapshot, self.filters.clone()), items, at_once, Arc::clone(&jobs.cancel), started));
         let mut embedding = Some(self.embed(&batch));
         // The threads of a tower spin while they wait for each other, also for one that BM25 has displaced from its core: a batch
         // takes more CPU time in parallel with BM25 than before it. A single question is too short for that to matter.
@@ -276,7 +283,7 @@ impl Engine {
         let snapshot = self.snapshot();
         let generation = snapshot.manifest().generation;
         let items = items(&snapshot, vec![search], |_| "search.".to_owned(), time)?;
-        let batch = Batch::new(snapshot, items, 1, cancel, started);
+        let batch = Batch::new((snapshot, self.filters.clone()), items, 1, cancel, started);
         self.embed(&batch).await?;
         Ok((jobs.start(move || explain(&batch, &key)).await?, generation))
     }

@@ -90,7 +90,7 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
 
 /// The nodes of a shard that can be hits; all where absent.
 fn nodes<'a>(allowed: &'a Allowed, at: usize, shard: &'a Shard) -> Option<&'a NodeSet> {
-    allowed.as_ref().and_then(|all| all.get(at)).or(shard.live())
+    allowed.as_ref().and_then(|all| all.shards.get(at)).or(shard.live())
 }
 
 /// The place of the document for which `is_it` is true among the hits of each ranking, and among those of the reply, where hits are

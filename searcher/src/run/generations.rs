@@ -102,6 +102,9 @@ impl Engine {
             let snapshot = Arc::new(snapshot);
             checksums::check_in_background(&snapshot);
             let before = engine.served.swap(snapshot);
+            if let Some(filters) = &engine.filters {
+                filters.clear();
+            }
             let previous = before.manifest().generation;
             tracing::info!(previous, generation, "serving another generation");
             close_in_background(before);

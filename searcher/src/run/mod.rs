@@ -7,6 +7,7 @@
 //! | `embed.rs` | the questions' vectors, and the degraded answer without them |
 //! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
 //! | `batch.rs` | the CPU work of the parts for questions that are answered together |
+//! | `filter_cache.rs` | the nodes that filters allow, kept for the next request with the same filter |
 //! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
 //! | `rank.rs` | the answer, made of the ranking's hits |
 //! | `groups.rs` | groups of hits with the same value of a field |
@@ -26,6 +27,7 @@ mod checksums;
 mod embed;
 mod engine;
 mod explain;
+mod filter_cache;
 mod fuse;
 mod generations;
 mod groups;

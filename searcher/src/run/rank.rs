@@ -39,10 +39,10 @@ fn answer(
     let (Batch { snapshot, started, .. }, plan) = (batch, &item.plan);
     let fusing = Instant::now();
     let grouped = plan.group_by.as_ref().map(|by| batch.grouped(item, by, vector, found)).transpose()?;
+    let filtered = found.filter.get();
     let found = grouped.as_ref().and_then(|grouped| grouped.deeper.as_ref()).unwrap_or(found);
     let none = Default::default();
     let (dense, text) = (found.dense.get().unwrap_or(&none), found.text.get().unwrap_or(&none));
-    let filtered = found.filter.get();
 
     let ranking =
         Ranking { snapshot, dense: placements(&dense.0.hits), text: placements(&text.0.hits), keyless: Cell::new(0) };
@@ -97,7 +97,8 @@ fn answer(
             let (searched, scanned_shards) = (found.dense.get().is_some(), dense.0.cost.scans);
             let shards = if searched { snapshot.shards().len() as u32 } else { 0 };
             let graph_shards = shards.saturating_sub(scanned_shards);
-            FilterExecution { documents: filtered.documents, scanned_shards, graph_shards }
+            let (documents, cached) = (filtered.documents, filtered.cached);
+            FilterExecution { documents, scanned_shards, graph_shards, cached }
         }),
         timings: StageTimings {
             total_us: micros(*started),

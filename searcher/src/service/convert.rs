@@ -118,10 +118,8 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
         query_tokens: answer.query_tokens,
         query_truncated: answer.query_truncated,
         coverage: Some(coverage(answer.coverage)),
-        filter: answer.filter.map(|FilterExecution { documents, scanned_shards, graph_shards }| v1::FilterExecution {
-            documents,
-            scanned_shards,
-            graph_shards,
+        filter: answer.filter.map(|FilterExecution { documents, scanned_shards, graph_shards, cached }| {
+            v1::FilterExecution { documents, scanned_shards, graph_shards, cached }
         }),
     }
 }

@@ -43,9 +43,15 @@ async fn a_filtered_ranking_is_the_whole_ranking_without_the_others() {
     let exact = v1::SearchRequest { exact: true, ..filtered(Mode::Dense, query, 60, between(10, 29)) };
     let reply = server.client.search(exact).await.unwrap();
     assert_eq!((reply.hits.len(), reply.distance_computations), (20, 20));
-    assert_eq!(reply.filter, Some(v1::FilterExecution { documents: 20, scanned_shards: 2, graph_shards: 0 }));
+    assert_eq!(
+        reply.filter,
+        Some(v1::FilterExecution { documents: 20, scanned_shards: 2, graph_shards: 0, cached: false })
+    );
     let bm25 = server.client.search(filtered(Mode::Bm25, query, 5, between(10, 29))).await.unwrap();
-    assert_eq!(bm25.filter, Some(v1::FilterExecution { documents: 20, scanned_shards: 0, graph_shards: 0 }));
+    assert_eq!(
+        bm25.filter,
+        Some(v1::FilterExecution { documents: 20, scanned_shards: 0, graph_shards: 0, cached: false })
+    );
     assert_eq!(server.client.search(request(Mode::Dense, query, 5)).await.unwrap().filter, None);
     let hybrid = server.client.search(filtered(Mode::Hybrid, query, 60, between(10, 29))).await.unwrap();
     assert_eq!(hybrid.hits.len(), 20);

@@ -6,6 +6,7 @@ mod changes;
 mod command_line;
 mod damage;
 mod explain;
+mod filter_cache;
 mod filters;
 mod fixture;
 mod groups;
