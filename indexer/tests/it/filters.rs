@@ -146,7 +146,7 @@ fn recall_holds_at_every_selectivity_and_where_the_filter_follows_the_vectors() 
     }
 }
 
-/// What `CODES_PER_EXPANSION` and its like of `dyad_index::shard` are set from: `DYAD_SHARD` is a `dense.dyad` of `minilm-vectors`, as
+/// What `CODES_PER_EXPANSION` and its like of `dyad_index::search` are set from: `DYAD_SHARD` is a `dense.dyad` of `minilm-vectors`, as
 /// `dyad-bench ann` leaves them below `target/dyad-bench/index`.
 #[test]
 #[ignore = "a measurement"]

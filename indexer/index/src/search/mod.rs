@@ -8,6 +8,7 @@
 //! | `beam_search.rs` | **the algorithm**: one beam search over codes, as a sequence of steps |
 //! | `interleaved.rs` | beam searches for several questions, interleaved on one thread: what the searcher runs |
 //! | `code_scan.rs` | the scan of the codes of all allowed slots: for filters that allow few |
+//! | `planned.rs` | which of these a search of a shard is, by their costs |
 //! | `neighbours.rs` | the same search with a row as the question, for graph builders |
 //! | `candidates.rs`, `visited.rs` | the candidate queue and the visited set of a search |
 //! | `node_set.rs` | which nodes a filter allows |
@@ -25,6 +26,7 @@ mod interleaved;
 mod neighbours;
 mod node_set;
 mod params;
+mod planned;
 mod topk;
 mod view;
 mod visited;
@@ -39,6 +41,7 @@ pub use interleaved::SearchScratch;
 pub use neighbours::NeighbourSearch;
 pub use node_set::NodeSet;
 pub use params::{Live, MinCompetitive, SearchParams};
+pub use planned::{PlannedSearch, Question, filter_scans};
 pub use topk::TopK;
 pub use view::ShardView;
 

@@ -1,0 +1,261 @@
+//! Searches of a shard as they are served: by its graph or by a scan, whichever costs less.
+//!
+//! A filtered search takes the cheapest of three ways: a scan of the allowed nodes; a beam among all nodes, as much wider as fewer are
+//! allowed; a beam among the allowed ones, with the links of the others (`SearchParams::two_hop`).
+
+use super::interleaved::SearchScratch;
+use super::params::{Live, MinCompetitive, SearchParams};
+use super::view::ShardView;
+use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks, UpperLayers};
+use crate::certificate::Certificate;
+
+/// Codes that can be scanned at the cost of expanding one candidate, where all nodes are candidates.
+///
+/// Measured on 100,000 MiniLM sentences at ef 64, in microseconds for 10, 20 and 50 % of them, by a scan, a beam among all and one among the
+/// allowed: 117, 216, 453; 370, 201, 94; 204, 165, 137.
+/// `DYAD_SHARD=FILE cargo test --release -p dyad-indexer --test it -- --ignored --nocapture graph_and_scan`
+const CODES_PER_EXPANSION: f64 = 60.0;
+
+/// The same where only allowed nodes are candidates.
+const CODES_PER_TWO_HOPS: f64 = 250.0;
+
+/// So few allowed nodes are compared by their vectors and not by their codes, and so are twice the wanted hits: exact, and no slower.
+const EXACT: usize = 128;
+
+/// Expansions after which a search among all nodes is given up for a scan of so many: it then costs as much as two scans. A typical
+/// question costs less than one, one whose allowed nodes are far away costs more.
+fn most_expansions(scanned: f64) -> usize {
+    (2.0 * scanned / CODES_PER_EXPANSION) as usize
+}
+
+/// About how many of `nodes` there are to `count` of `allowed` ones.
+fn wide(count: usize, allowed: usize, nodes: usize) -> usize {
+    (count as f64 * nodes as f64 / allowed.max(1) as f64).ceil() as usize
+}
+
+/// How a filtered search finds its hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FilterPlan {
+    Scan,
+    /// A beam among all nodes, of this width.
+    AmongAll(usize),
+    AmongAllowed,
+}
+
+impl FilterPlan {
+    /// The cheapest way for a beam that is `ef` wide, and a filter that allows `allowed` of `nodes`.
+    fn new(ef: usize, allowed: usize, nodes: usize) -> Self {
+        let wide = wide(ef, allowed, nodes).min(nodes);
+        let (among_all, among_allowed) = (wide as f64 * CODES_PER_EXPANSION, ef as f64 * CODES_PER_TWO_HOPS);
+        if allowed as f64 <= among_all.min(among_allowed) {
+            Self::Scan
+        } else if among_allowed < among_all {
+            Self::AmongAllowed
+        } else {
+            Self::AmongAll(wide)
+        }
+    }
+}
+
+/// Whether a search through a filter that allows `allowed` of `nodes` scans those, and its width `ef`, of at least the hits wanted, does
+/// not count. It then does so for greater widths too.
+pub fn filter_scans(ef: usize, allowed: usize, nodes: usize) -> bool {
+    FilterPlan::new(ef, allowed, nodes) == FilterPlan::Scan
+}
+
+/// A question of a search, and what was already spent on it.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// Its place among the questions.
+    pub number: usize,
+    /// Its vector.
+    pub query: &'a [f32],
+    /// Scores computed so far.
+    pub cost: Cost,
+    /// What was found of the shard so far: damage may not be met again.
+    pub completeness: Completeness,
+}
+
+impl<'a> Question<'a> {
+    /// All questions of a search, nothing spent on them.
+    pub fn all(queries: &[&'a [f32]]) -> Vec<Self> {
+        let new = |(number, query): (usize, &&'a [f32])| Self {
+            number,
+            query,
+            cost: Cost::default(),
+            completeness: Completeness::Complete,
+        };
+        queries.iter().enumerate().map(new).collect()
+    }
+
+    /// Its hits, with all that was spent on it.
+    pub fn found(&self, mut hits: Hits<Scored>) -> Hits<Scored> {
+        hits.cost += self.cost;
+        hits.worsen(self.completeness);
+        hits
+    }
+}
+
+/// A shard, and what was measured of its graph.
+#[derive(Debug)]
+pub struct PlannedSearch<'a, L: ?Sized, R: ?Sized> {
+    /// The parts that are searched.
+    pub view: ShardView<'a, L, R>,
+    /// Measured among all nodes.
+    pub certificate: &'a Certificate,
+}
+
+impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'_, L, R> {
+    fn nodes(&self) -> usize {
+        self.view.codes.len()
+    }
+
+    /// Searches for every question; `found` is called as by [`ShardView::search`]. Returns the questions that it is not called for: few
+    /// nodes are allowed, or the graph is damaged, and the caller is to compare them with all nodes that are allowed and live.
+    pub fn search<'q>(
+        &self,
+        questions: &[Question<'q>],
+        params: &SearchParams<'_>,
+        scratch: &mut SearchScratch,
+        found: &mut impl FnMut(usize, Hits<Scored>),
+    ) -> Vec<Question<'q>> {
+        let planned = match params.allowed {
+            Some(allowed) => self.planned_filtered(params, allowed),
+            None => self.planned(params),
+        };
+        if let Some(planned) = planned {
+            return self.search_graph(questions, &planned, scratch, found);
+        }
+        let allowed = params.allowed.or(params.live.map(|live| live.nodes));
+        self.scan_allowed(questions, &SearchParams { allowed, ..*params }, scratch, found)
+    }
+
+    /// Searches the graph for all questions; for those that found too few, again among the allowed nodes alone, or by a scan.
+    fn search_graph<'q>(
+        &self,
+        questions: &[Question<'q>],
+        params: &SearchParams<'_>,
+        scratch: &mut SearchScratch,
+        found: &mut impl FnMut(usize, Hits<Scored>),
+    ) -> Vec<Question<'q>> {
+        let wanted = params.allowed.map_or(self.nodes(), NodeSet::len).min(params.k);
+        let queries: Vec<&[f32]> = questions.iter().map(|question| question.query).collect();
+        let score =
+            |others: MinCompetitive<'_>, number| others.scores.get(number).copied().unwrap_or(f32::NEG_INFINITY);
+        // In a shard that is too small for a margin the beam is as wide as always.
+        let others = params.min_competitive.filter(|_| params.margin.is_some());
+        let scores = others
+            .map_or_else(Vec::new, |others| questions.iter().map(|question| score(others, question.number)).collect());
+        let min_competitive = others.map(|others| MinCompetitive { scores: &scores, ..others });
+        let params = &SearchParams { min_competitive, ..*params };
+        let mut missed = Vec::new();
+        self.view.search(&queries, params, scratch, |at, result| {
+            let Some(question) = questions.get(at) else { return };
+            // A damaged search may have reached `max_expansions` as well.
+            let maybe_limited = params.max_expansions.is_some() && result.completeness == Completeness::Damaged;
+            // Those that are missing may not be competitive.
+            let few = result.hits.len() < wanted && scores.get(at).is_none_or(|score| *score == f32::NEG_INFINITY);
+            let too_few = few || result.completeness == Completeness::Limited || maybe_limited;
+            let result = question.found(result);
+            if too_few && !result.is_cancelled() {
+                let damaged = result.completeness == Completeness::Damaged;
+                let completeness = if damaged { Completeness::Damaged } else { Completeness::Complete };
+                missed.push(Question { cost: result.cost, completeness, ..*question });
+            } else {
+                found(question.number, result);
+            }
+        });
+        if missed.is_empty() {
+            return missed;
+        }
+        // Where all that is near a question is left out by the filter, the distances of its hits have nothing to do with the margin.
+        let scanned = params.allowed.map_or(self.nodes(), NodeSet::len) as f64;
+        if params.least_share.is_some() && (params.ef as f64) * CODES_PER_TWO_HOPS < scanned {
+            let (margin, max_expansions, least_share) = (None, None, None);
+            let again = SearchParams { two_hop: true, margin, max_expansions, least_share, ..*params };
+            return self.search_graph(&missed, &again, scratch, found);
+        }
+        self.scan_allowed(&missed, params, scratch, found)
+    }
+
+    /// Compares the questions with all allowed nodes, by their codes; returns them all where there are few.
+    fn scan_allowed<'q>(
+        &self,
+        questions: &[Question<'q>],
+        params: &SearchParams<'_>,
+        scratch: &mut SearchScratch,
+        found: &mut impl FnMut(usize, Hits<Scored>),
+    ) -> Vec<Question<'q>> {
+        let Some(allowed) = params.allowed.filter(|allowed| allowed.len() > EXACT.max(2 * params.k)) else {
+            return questions.to_vec();
+        };
+        let queries: Vec<&[f32]> = questions.iter().map(|question| question.query).collect();
+        self.view.scan_codes(&queries, allowed, params, scratch, |at, hits| {
+            let Some(question) = questions.get(at) else { return };
+            found(question.number, question.found(hits));
+        });
+        Vec::new()
+    }
+
+    /// The parameters of the graph search without a filter; none where a scan of the live nodes costs less.
+    fn planned<'a>(&self, params: &SearchParams<'a>) -> Option<SearchParams<'a>> {
+        let (k, ef) = (params.k.max(1), params.ef.max(params.k).max(1));
+        let Some(Live { nodes, certificate }) = params.live else {
+            let margin = params.margin.or_else(|| self.certificate.margin(k, ef));
+            return Some(SearchParams { k, ef, margin, ..*params });
+        };
+        // Deleted nodes are traversed, and taken to be spread like the others.
+        let (count, wide) = (nodes.len() as f64, self.wide(ef, nodes.len(), self.nodes()));
+        let max_expansions = Some(most_expansions(count));
+        let margin = params.margin.or_else(|| certificate.margin(k, ef));
+        // Without a margin the search goes on until it has `ef` live nodes.
+        let ef = if margin.is_some() { wide } else { ef };
+        let planned = SearchParams { k, ef, margin, max_expansions, allowed: Some(nodes), ..*params };
+        (count > wide as f64 * CODES_PER_EXPANSION).then_some(planned)
+    }
+
+    /// The parameters of the graph search through a filter; none where a scan of the allowed nodes costs less.
+    fn planned_filtered<'a>(&self, params: &SearchParams<'a>, allowed: &'a NodeSet) -> Option<SearchParams<'a>> {
+        let (k, ef) = (params.k.max(1), params.ef.max(params.k).max(1));
+        // Margins are between ranks among all live nodes, of which the allowed ones are a share.
+        let (certificate, of) =
+            params.live.map_or((self.certificate, self.nodes()), |live| (live.certificate, live.nodes.len()));
+        let rank = |count: usize| self.wide(count, allowed.len(), of);
+        let margin = params.margin.or_else(|| certificate.margin(rank(k), rank(ef)));
+        let planned = SearchParams { k, ef, margin, ..*params };
+        match FilterPlan::new(ef, allowed.len(), self.nodes()) {
+            FilterPlan::Scan => None,
+            FilterPlan::AmongAllowed => Some(SearchParams { two_hop: true, ..planned }),
+            FilterPlan::AmongAll(wide) => {
+                let count = allowed.len() as f64;
+                let max_expansions = Some(most_expansions(count));
+                let least_share = Some(count / self.nodes() as f64 / 2.0);
+                // Without a margin the search goes on until it has `ef` allowed nodes.
+                let ef = if margin.is_some() { wide } else { ef };
+                Some(SearchParams { ef, max_expansions, least_share, ..planned })
+            }
+        }
+    }
+
+    /// Nodes among which there are about `count` allowed ones, where `allowed` are of all `nodes`.
+    fn wide(&self, count: usize, allowed: usize, nodes: usize) -> usize {
+        wide(count, allowed, nodes).min(self.nodes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cheapest_way_depends_on_the_share_and_scans_stay_scans_for_wider_beams() {
+        let nodes = 1_000_000;
+        assert_eq!(FilterPlan::new(64, nodes / 2, nodes), FilterPlan::AmongAll(128));
+        assert_eq!(FilterPlan::new(64, nodes / 16, nodes), FilterPlan::AmongAllowed);
+        assert_eq!(FilterPlan::new(64, nodes / 64, nodes), FilterPlan::Scan);
+        for allowed in [0, 1, 1_000, 10_000, 70_000, 300_000, nodes] {
+            let scans: Vec<bool> = (0..16).map(|power| filter_scans(1 << power, allowed, nodes)).collect();
+            assert!(scans.is_sorted() && scans.last() == Some(&true), "{allowed}: {scans:?}");
+        }
+    }
+}
