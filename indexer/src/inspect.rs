@@ -8,7 +8,8 @@ use std::path::Path;
 use dyad_index::manifest::{self, Change, Manifest, MinRecall, ReaderLock, SHARDS_DIR, ShardEntry};
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 use dyad_index::{
-    BuildRecord, Certificate, Deletions, FusionMethod, FusionRecord, LearnedFrom, ModelRecord, QuerySource,
+    BuildRecord, Certificate, Deletions, FilteredRecall, FusionMethod, FusionRecord, LearnedFrom, ModelRecord,
+    QuerySource, RecallPoint,
 };
 use serde::Serialize;
 
@@ -289,17 +290,35 @@ impl fmt::Display for ShardReport {
             )?,
             QuerySource::HeldOut => writeln!(f, "  certificate {} held-out questions", certificate.queries)?,
         }
-        writeln!(f, "       ef   recall@10  recall@100  distances  of which scored")?;
-        for point in &certificate.recall {
-            let at_100 = point.recall_at_100.map_or_else(|| "-".to_owned(), |recall| format!("{recall:.4}"));
-            writeln!(
+        recall_table(f, &certificate.recall)?;
+        let Some(filtered) = &certificate.filtered else {
+            return writeln!(
                 f,
-                "    {:>5}   {:>9.4}  {at_100:>10}  {:>9.0}  {:>15.0}",
-                point.ef, point.recall_at_10, point.distance_computations, point.scored
-            )?;
+                "  filters     recall was not measured through filters, but is when the shard is built again"
+            );
+        };
+        if filtered.is_empty() {
+            writeln!(f, "  filters     of half of the documents or fewer: all that they allow are scanned")?;
+        }
+        for FilteredRecall { share, recall } in filtered {
+            writeln!(f, "  filters     that allow {:.1} % of the documents, by chance", share * 100.0)?;
+            recall_table(f, recall)?;
         }
         Ok(())
     }
+}
+
+fn recall_table(f: &mut fmt::Formatter<'_>, points: &[RecallPoint]) -> fmt::Result {
+    writeln!(f, "       ef   recall@10  recall@100  distances  of which scored")?;
+    for point in points {
+        let at_100 = point.recall_at_100.map_or_else(|| "-".to_owned(), |recall| format!("{recall:.4}"));
+        writeln!(
+            f,
+            "    {:>5}   {:>9.4}  {at_100:>10}  {:>9.0}  {:>15.0}",
+            point.ef, point.recall_at_10, point.distance_computations, point.scored
+        )?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

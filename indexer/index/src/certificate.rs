@@ -23,6 +23,20 @@ pub struct Certificate {
     pub profile: Vec<RankScore>,
     /// Recall and cost for a sweep of beam widths, ascending.
     pub recall: Vec<RecallPoint>,
+    /// The same through filters, the least selective first; none where the shard is so small that it would be scanned. Absent in
+    /// shards of earlier releases, which have measured nothing through filters.
+    #[serde(default)]
+    pub filtered: Option<Vec<FilteredRecall>>,
+}
+
+/// Recall and cost through a filter that allows documents by chance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FilteredRecall {
+    /// Share of the documents that it allows.
+    pub share: f64,
+    /// For beam widths, ascending. From the width on at which all allowed documents are scanned, which is the last then, recall does not
+    /// depend on the width.
+    pub recall: Vec<RecallPoint>,
 }
 
 /// Where the questions of a certificate came from.
@@ -57,11 +71,13 @@ impl Certificate {
 
     /// Whether all numbers are finite: JSON knows no others.
     pub fn is_finite(&self) -> bool {
-        let points = self.recall.iter().flat_map(|point| {
+        let filtered = || self.filtered.iter().flatten();
+        let points = self.recall.iter().chain(filtered().flat_map(|filtered| &filtered.recall)).flat_map(|point| {
             let at_100 = point.recall_at_100.unwrap_or(0.0);
             [point.recall_at_10, at_100, point.distance_computations, point.scored]
         });
-        points.chain(self.profile.iter().map(|point| point.score)).all(f64::is_finite)
+        let shares = filtered().map(|filtered| filtered.share);
+        points.chain(self.profile.iter().map(|point| point.score)).chain(shares).all(f64::is_finite)
     }
 
     /// Mean score at a rank, by linear interpolation over the logarithm of the rank; none beyond what was measured.
@@ -73,13 +89,13 @@ impl Certificate {
         let share = ((rank.ln() - from) / (to - from)).clamp(0.0, 1.0);
         Some(low.score + (high.score - low.score) * share)
     }
+}
 
-    /// The smallest measured beam width whose recall is at least `target`: recall@10, or recall@100 where more than 10
-    /// hits are wanted. None where no width reaches it.
-    pub fn ef_for(&self, target: f64, k: usize) -> Option<usize> {
-        let recall = |point: &RecallPoint| if k > 10 { point.recall_at_100 } else { Some(point.recall_at_10) };
-        self.recall.iter().find(|point| recall(point).is_some_and(|recall| recall >= target)).map(|point| point.ef)
-    }
+/// The smallest beam width of these points, ascending, whose recall is at least `target`: recall@10, or recall@100 where more
+/// than 10 hits are wanted. None where no width reaches it.
+pub fn ef_for(points: &[RecallPoint], target: f64, k: usize) -> Option<usize> {
+    let recall = |point: &RecallPoint| if k > 10 { point.recall_at_100 } else { Some(point.recall_at_10) };
+    points.iter().find(|point| recall(point).is_some_and(|recall| recall >= target)).map(|point| point.ef)
 }
 
 /// Recall against the exact scan at one beam width.
@@ -89,8 +105,8 @@ pub struct RecallPoint {
     pub ef: usize,
     /// Mean share of the 10 nearest that the search finds.
     pub recall_at_10: f64,
-    /// Mean share of the 100 nearest that the search finds; absent where `ef` is not above 100, or a question
-    /// has fewer than 100 others.
+    /// Mean share of the 100 nearest that the search finds; absent where a graph is searched with an `ef` that is not above 100, and where
+    /// fewer than 100 nearest are known.
     pub recall_at_100: Option<f64>,
     /// Mean scores computed per search: estimates from sketches, int8 rows and vectors together.
     pub distance_computations: f64,
@@ -132,10 +148,33 @@ mod tests {
 
     #[test]
     fn a_target_picks_the_smallest_width_that_reached_it() {
-        let certificate = certificate();
-        assert_eq!(certificate.ef_for(0.95, 10), Some(128));
-        assert_eq!(certificate.ef_for(0.95, 100), Some(256));
-        assert_eq!(certificate.ef_for(0.9, 10), Some(16));
-        assert_eq!(certificate.ef_for(0.995, 10), None);
+        let points = certificate().recall;
+        assert_eq!(ef_for(&points, 0.95, 10), Some(128));
+        assert_eq!(ef_for(&points, 0.95, 100), Some(256));
+        assert_eq!(ef_for(&points, 0.9, 10), Some(16));
+        assert_eq!(ef_for(&points, 0.995, 10), None);
+    }
+
+    #[test]
+    fn certificates_of_earlier_releases_are_read_and_measured_nothing_through_filters() {
+        let certificate = Certificate { filtered: Some(Vec::new()), ..certificate() };
+        let written = serde_json::to_string(&certificate).unwrap();
+        assert_eq!(serde_json::from_str::<Certificate>(&written).unwrap(), certificate);
+        let earlier = written.replace(r#","filtered":[]"#, "");
+        assert_ne!(earlier, written);
+        let expected = Certificate { filtered: None, ..certificate };
+        assert_eq!(serde_json::from_str::<Certificate>(&earlier).unwrap(), expected);
+    }
+
+    #[test]
+    fn numbers_that_json_does_not_know_are_found_in_every_part() {
+        let whole = certificate();
+        let recall = whole.recall.clone();
+        let filtered = |share, recall| Some(vec![FilteredRecall { share, recall }]);
+        assert!(Certificate { filtered: filtered(0.5, recall.clone()), ..whole.clone() }.is_finite());
+        assert!(!Certificate { filtered: filtered(f64::NAN, recall.clone()), ..whole.clone() }.is_finite());
+        let infinite: Vec<_> = recall.into_iter().map(|point| RecallPoint { scored: f64::INFINITY, ..point }).collect();
+        assert!(!Certificate { filtered: filtered(0.5, infinite.clone()), ..whole.clone() }.is_finite());
+        assert!(!Certificate { recall: infinite, ..whole }.is_finite());
     }
 }

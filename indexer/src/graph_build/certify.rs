@@ -5,14 +5,19 @@
 //! documents. Documents have the distribution of the vectors, real questions often do not: a certificate by documents
 //! compares graphs and shows decay, one by questions says what recall will be served. Searches score vectors as the shard stores them; the
 //! exact hits are those of the vectors that were given, and so are the scores that hits are judged by. A hit as near as the last exact one counts, so
-//! that duplicates cost nothing.
+//! that duplicates cost nothing. `certify_filtered.rs` measures the same through filters.
 
 use dyad_index::format::RowType;
+use dyad_index::format::graph::LinksView;
 use dyad_index::ground_truth::{self, GroundTruth};
-use dyad_index::search::{RESCORED, SCAN_BATCH, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan};
-use dyad_index::{Arranged, Certificate, Metric, QuerySource, RankScore, RecallPoint, Scored};
+use dyad_index::search::{
+    ExactRows as _, Hits, PlannedSearch, Question, RESCORED, SCAN_BATCH, SearchParams, SearchScratch, ShardView,
+    VectorRows, exact_scan,
+};
+use dyad_index::{Arranged, Certificate, FilteredRecall, Metric, QuerySource, RankScore, RecallPoint, Scored};
 use rayon::prelude::*;
 
+use super::certify_filtered::{Asked, Searched, certify_filtered};
 use super::order;
 use super::recall_gate::RecallGate;
 use super::repair::Repaired;
@@ -78,7 +83,7 @@ pub fn certify(
     let others = given.len() - usize::from(source == QuerySource::Documents && !given.is_empty());
     let depth = others.min(PROFILE_RANKS);
     let exact = exact(&asked, given, depth, metric, control)?;
-    let mut certificate = Certificate {
+    let certificate = Certificate {
         vectors: given.len() as u64,
         unreachable_before_repair: repaired.unreachable_before,
         links_added: repaired.links_added,
@@ -87,13 +92,21 @@ pub fn certify(
         source,
         profile: profile(&exact, depth),
         recall: Vec::new(),
+        filtered: None,
     };
+    let links = arranged.layout.view();
+    let served = ServedRows { rows: given, row_type: rows.served_as };
+    let view =
+        ShardView { codes: arranged.codes.view(), links: &links, order: Some(links.order()), rows: &served, metric };
+    let planned = PlannedSearch { view, certificate: &certificate };
+    let mut recall = Vec::new();
     for ef in gate.widths() {
         control.check()?;
-        let point = measure(arranged, rows, &asked, &exact, ef, &certificate);
-        certificate.recall.push(point);
+        recall.push(measure(&planned, &asked, &exact, ef));
         control.progress.advance(asked.len() as u64);
     }
+    let filtered = filtered(&planned, &asked, &exact, seed, control)?;
+    let certificate = Certificate { recall, filtered: Some(filtered), ..certificate.clone() };
     let questions = match source {
         QuerySource::Documents => ground_truth::Questions::Nodes(asked.iter().filter_map(|asked| asked.node).collect()),
         QuerySource::HeldOut => {
@@ -161,43 +174,35 @@ pub(super) fn profile(exact: &[Vec<Scored>], depth: usize) -> Vec<RankScore> {
     ranks.map(|rank| RankScore { rank, score: mean(rank) }).collect()
 }
 
+/// A finished graph, and its vectors as they will be served.
+type Planned<'a> = PlannedSearch<'a, LinksView<'a>, ServedRows<'a>>;
+
+/// Scores hits by the vectors that were given: rounded scores cannot be compared with those of the exact hits.
+fn exactly(planned: &Planned<'_>, mut hits: Vec<Scored>, row: &[f32]) -> Vec<Scored> {
+    for hit in &mut hits {
+        hit.score = planned.view.metric.score(row, planned.view.rows.rows.row(hit.node));
+    }
+    hits
+}
+
 /// Measures one beam width, searched as it is served: with the margins of the certificate.
-fn measure(
-    arranged: &Arranged,
-    rows: Rows<'_>,
-    asked: &[Query<'_>],
-    exact: &[Vec<Scored>],
-    ef: usize,
-    certificate: &Certificate,
-) -> RecallPoint {
+fn measure(planned: &Planned<'_>, asked: &[Query<'_>], exact: &[Vec<Scored>], ef: usize) -> RecallPoint {
     let wide = ef > 100 && exact.first().is_some_and(|exact| exact.len() >= 100);
-    let graph = arranged.layout.view();
-    let metric = arranged.codes.codec.metric();
-    let served = ServedRows { rows: rows.given, row_type: rows.served_as };
-    let shard =
-        ShardView { codes: arranged.codes.view(), links: &graph, order: Some(graph.order()), rows: &served, metric };
-    // Scores hits exactly: rounded scores cannot be compared with those of the exact hits.
-    let exactly = |mut hits: Vec<Scored>, row: &[f32]| {
-        for hit in &mut hits {
-            hit.score = metric.score(row, rows.given.row(hit.node));
-        }
-        hits
-    };
     let measured: Vec<(f64, f64, u64, u64)> = asked
         .par_iter()
         .zip(exact)
         .map_init(SearchScratch::default, |scratch, (asked, exact)| {
             let search = |k: usize, scratch: &mut SearchScratch| {
-                let margin = certificate.margin(k, ef.max(k));
+                let margin = planned.certificate.margin(k, ef.max(k));
                 // A document finds itself first.
                 let k = k + usize::from(asked.node.is_some());
-                shard.search_one(asked.row, &SearchParams { margin, ..SearchParams::new(k, ef) }, scratch)
+                planned.view.search_one(asked.row, &SearchParams { margin, ..SearchParams::new(k, ef) }, scratch)
             };
             let found = search(10, scratch);
             let cost = found.cost;
-            let at_10 = share(&exactly(others(found.hits, asked.node, 10 + RESCORED), asked.row), exact, 10);
+            let at_10 = share(&exactly(planned, others(found.hits, asked.node, 10 + RESCORED), asked.row), exact, 10);
             let at_100 = if wide {
-                share(&exactly(others(search(100, scratch).hits, asked.node, 100), asked.row), exact, 100)
+                share(&exactly(planned, others(search(100, scratch).hits, asked.node, 100), asked.row), exact, 100)
             } else {
                 0.0
             };
@@ -205,6 +210,34 @@ fn measure(
         })
         .collect();
     mean(ef, wide, &measured)
+}
+
+/// Measures recall through filters.
+fn filtered(
+    planned: &Planned<'_>,
+    asked: &[Query<'_>],
+    exact: &[Vec<Scored>],
+    seed: u64,
+    control: JobControl<'_>,
+) -> Result<Vec<FilteredRecall>, Error> {
+    let (view, nodes) = (&planned.view, planned.view.rows.count());
+    let pairs = asked.iter().zip(exact);
+    let asked: Vec<_> = pairs.map(|(asked, nearest)| Asked { row: asked.row, node: asked.node, nearest }).collect();
+    let search = |queries: &[&[f32]], params: &SearchParams<'_>, scratch: &mut SearchScratch| {
+        let mut all = vec![Hits::default(); queries.len()];
+        let mut found = |number: usize, mut hits: Hits<Scored>| {
+            hits.hits.truncate(params.k);
+            if let (Some(place), Some(row)) = (all.get_mut(number), queries.get(number)) {
+                *place = Hits { hits: exactly(planned, hits.hits, row), ..hits };
+            }
+        };
+        for left in planned.search(&Question::all(queries), params, scratch, &mut found) {
+            let hits = exact_scan(view.rows, &[left.query], params.k, view.metric, params.allowed, |_| true).pop();
+            found(left.number, left.found(hits.unwrap_or_default()));
+        }
+        all
+    };
+    certify_filtered(&asked, &Searched { nodes, live: None, seed }, search, control)
 }
 
 /// The means of what single questions found: recall@10 and @100, scores computed, and of these from rows.

@@ -5,12 +5,13 @@
 //! Searches are those of the searcher: through the shard's own files, with the margins measured here.
 
 use dyad_index::ground_truth::Questions;
-use dyad_index::search::{ExactRows as _, Live, NodeSet, SCAN_BATCH, SearchParams};
+use dyad_index::search::{ExactRows as _, Hits, Live, NodeSet, SCAN_BATCH, SearchParams, SearchScratch};
 use dyad_index::shard::DenseShard;
-use dyad_index::{Certificate, GROUND_TRUTH_FILE, GroundTruth, QuerySource, RecallPoint, Scored};
+use dyad_index::{Certificate, FilteredRecall, GROUND_TRUTH_FILE, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
 
 use super::certify::{PROFILE_RANKS, QUERIES, SAMPLE_SEED, mean, others, profile, share};
+use super::certify_filtered::{Asked, Searched, certify_filtered};
 use super::order;
 use super::recall_gate::EF_SWEEP;
 use crate::control::JobControl;
@@ -45,6 +46,7 @@ pub fn certify_live(shard: &DenseShard, live: &NodeSet, control: JobControl<'_>)
         source,
         profile: profile(&lists, depth),
         recall: Vec::new(),
+        filtered: None,
     };
     let mut widths: Vec<usize> = EF_SWEEP.into_iter().chain(before.recall.iter().map(|point| point.ef)).collect();
     widths.sort_unstable();
@@ -54,6 +56,7 @@ pub fn certify_live(shard: &DenseShard, live: &NodeSet, control: JobControl<'_>)
         let point = measure(shard, live, &asked, &lists, ef, &certificate);
         certificate.recall.push(point);
     }
+    certificate.filtered = Some(filtered(shard, live, &asked, &lists, &certificate, control)?);
     Ok(certificate)
 }
 
@@ -162,4 +165,28 @@ fn measure(
     };
     let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).map(one).collect();
     mean(ef, wide, &measured)
+}
+
+/// Measures recall through filters.
+fn filtered(
+    shard: &DenseShard,
+    live: &NodeSet,
+    asked: &[Query],
+    lists: &[Vec<Scored>],
+    certificate: &Certificate,
+    control: JobControl<'_>,
+) -> Result<Vec<FilteredRecall>, Error> {
+    let pairs = asked.iter().zip(lists);
+    let asked: Vec<_> = pairs.map(|(asked, nearest)| Asked { row: &asked.row, node: asked.node, nearest }).collect();
+    let search = |queries: &[&[f32]], params: &SearchParams<'_>, _: &mut SearchScratch| {
+        let mut all = vec![Hits::default(); queries.len()];
+        shard.search_batch(queries, params, |number, hits| {
+            if let Some(place) = all.get_mut(number) {
+                *place = hits;
+            }
+        });
+        all
+    };
+    let live = Some(Live { nodes: live, certificate });
+    certify_filtered(&asked, &Searched { nodes: shard.len(), live, seed: shard.meta().build.seed }, search, control)
 }

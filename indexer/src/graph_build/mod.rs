@@ -16,12 +16,14 @@
 //! | `recall_gate.rs` | how the finished graph is measured, and the recall that it must reach |
 //! | `questions.rs` | questions read from files |
 //! | `certify.rs` | recall and cost of the finished graph |
-//! | `certify_live.rs` | the same of a shard with deleted documents |
+//! | `certify_filtered.rs` | the same through filters |
+//! | `certify_live.rs` | all of these for a shard with deleted documents |
 //! | `served.rs` | vectors as they will be stored, for the certificate |
 //! | `validate.rs` | checks of a vector before it is indexed |
 //! | `order.rs` | seeded orders and samples |
 
 pub mod certify;
+mod certify_filtered;
 pub mod certify_live;
 pub mod choice;
 mod code_scores;

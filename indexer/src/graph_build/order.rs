@@ -27,9 +27,24 @@ pub fn sample(n: usize, wanted: usize, seed: u64) -> Vec<u32> {
     chosen
 }
 
+/// Each of the nodes `0..n` with probability `share`, ascending. Those of a smaller share are among those of a larger one.
+pub fn chosen(n: usize, share: f64, seed: u64) -> impl Iterator<Item = u32> {
+    let below = share * 2f64.powi(64);
+    (0..n as u32).filter(move |node| (xxh3_64_with_seed(&node.to_le_bytes(), seed) as f64) < below)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_nested_and_about_as_large_as_asked() {
+        let [half, eighth] = [0.5, 0.125].map(|share| chosen(100_000, share, 3).collect::<Vec<u32>>());
+        assert!(half.len().abs_diff(50_000) < 700 && eighth.len().abs_diff(12_500) < 500);
+        assert!(eighth.iter().all(|node| half.binary_search(node).is_ok()) && half.is_sorted());
+        assert_ne!(half, chosen(100_000, 0.5, 4).collect::<Vec<u32>>());
+        assert_eq!((chosen(9, 0.0, 3).count(), chosen(9, 1.0, 3).count()), (0, 9));
+    }
 
     #[test]
     fn an_order_holds_every_node_once_and_depends_on_the_seed() {

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use dyad_index::certificate::ef_for;
 use dyad_index::format::codes::CodesTable;
 use dyad_index::format::graph::GraphTable;
 use dyad_index::format::keys::KeysView;
@@ -118,7 +119,7 @@ fn views(shard: &DenseShard, query: &[f32]) {
     let certificate = shard.certificate();
     certificate.margin(10, 100);
     certificate.margin(1, 6);
-    certificate.ef_for(0.95, 10);
+    ef_for(&certificate.recall, 0.95, 10);
     let (mut row, mut prepared) = (Vec::new(), Prepared::default());
     let (mut products, mut scores) = (Vec::new(), Vec::new());
     let places = || (0..shard.len() as u32).chain([shard.len() as u32, 1 << 30, u32::MAX]);

@@ -5,6 +5,7 @@
 //! | `synthetic.rs` | clustered and duplicated vectors |
 //! | `freeze.rs` | derived layers against their definition |
 //! | `repair.rs` | hard graphs: unreachable components, duplicates, full nodes |
+//! | `filtered.rs` | recall through filters against the served shard |
 //! | `hnsw_rs.rs` | recall against the crate's own search, reachability, reproducibility |
 //! | `initial.rs` | builds that start from an existing graph |
 //! | `native.rs` | recall against the exact scan, hard sets, cancelling, both metrics |
@@ -12,6 +13,7 @@
 
 use dyad_command::Cancellation;
 
+mod filtered;
 mod freeze;
 mod hnsw_rs;
 mod initial;
