@@ -1,5 +1,6 @@
 //! Chooses the beam width for a target recall, from what the shards measured when they were built.
 
+use dyad_index::certificate::ef_for;
 use dyad_index::{Certificate, QuerySource};
 
 /// Beam width where the request names none.
@@ -15,33 +16,39 @@ pub(super) struct Chosen {
     pub(super) note: Option<String>,
 }
 
-/// The smallest width for which every shard measured the recall. A shard that never reached it needs its widest beam, one
-/// that has measured nothing the default.
+/// The smallest width for which every shard measured the recall, where the request has a filter both without one and through each of its
+/// own. A shard that never reached it needs its widest beam, one that has measured nothing the default.
 pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&Certificate]) -> Chosen {
     let mut ef = 0;
-    let (mut missed, mut unmeasured, mut by_documents) = (0, 0, 0);
+    let (mut missed, mut unmeasured, mut by_documents, mut unfiltered) = (0, 0, 0, 0);
     for certificate in certificates {
-        // In a shard of hardly more than 100 documents recall@100 is not measured, and recall@10 is used instead.
-        let measured = certificate.recall.iter().any(|point| point.recall_at_100.is_some());
-        let hits = if measured { hits } else { hits.min(10) };
-        by_documents += usize::from(certificate.source == QuerySource::Documents && !certificate.recall.is_empty());
-        ef = ef.max(match (certificate.ef_for(target, hits), certificate.recall.last()) {
-            (Some(ef), _) => ef,
-            (None, Some(widest)) => {
-                missed += 1;
-                widest.ef
-            }
-            (None, None) => {
-                unmeasured += 1;
-                DEFAULT_EF
-            }
-        });
+        let Some(widest) = certificate.recall.last() else {
+            unmeasured += 1;
+            ef = ef.max(DEFAULT_EF);
+            continue;
+        };
+        by_documents += usize::from(certificate.source == QuerySource::Documents);
+        unfiltered += usize::from(certificate.filtered.is_none());
+        let through_filters = certificate.filtered.iter().flatten().filter(|_| filtered);
+        let tables = through_filters.map(|filtered| (&filtered.recall, filtered.recall.last()));
+        let mut reached = true;
+        for (points, widest) in tables.chain([(&certificate.recall, Some(widest))]) {
+            // Where too few are known for recall@100, as in a shard of hardly more than 100 documents, recall@10 is used instead.
+            let measured = points.iter().any(|point| point.recall_at_100.is_some());
+            let needed = ef_for(points, target, if measured { hits } else { hits.min(10) });
+            reached &= needed.is_some();
+            ef = ef.max(needed.or(widest.map(|widest| widest.ef)).unwrap_or_default());
+        }
+        missed += usize::from(!reached);
     }
     let ef = if ef == 0 { DEFAULT_EF } else { ef };
     let shards = certificates.len();
     let mut notes = Vec::new();
     if missed > 0 {
-        notes.push(format!("{missed} of {shards} shards measured less than a recall of {target} at every beam width"));
+        let filters = if filtered { ", without filters or through them" } else { "" };
+        notes.push(format!(
+            "{missed} of {shards} shards measured less than a recall of {target} at every beam width{filters}"
+        ));
     }
     if unmeasured > 0 {
         notes.push(format!("{unmeasured} of {shards} shards have no measured recall"));
@@ -56,15 +63,25 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
         notes
             .push(format!("recall is measured up to {MEASURED_HITS} hits, and {hits} were wanted of the graph search"));
     }
-    if filtered {
-        notes.push("recall is measured without filters".to_owned());
+    if filtered && unfiltered > 0 {
+        notes.push(format!(
+            "{unfiltered} of {shards} shards measured recall without filters only: `dyad-indexer merge --all` measures it through \
+             filters too"
+        ));
+    }
+    if filtered && unfiltered + unmeasured < shards {
+        notes.push(
+            "through filters, recall is measured with such as allow documents by chance: one that leaves out what is near the \
+             question may find less"
+                .to_owned(),
+        );
     }
     Chosen { ef, note: (!notes.is_empty()).then(|| notes.join("; ")) }
 }
 
 #[cfg(test)]
 mod tests {
-    use dyad_index::RecallPoint;
+    use dyad_index::{FilteredRecall, RecallPoint};
 
     use super::*;
 
@@ -91,7 +108,33 @@ mod tests {
         assert_eq!(missed.ef, 512);
         assert!(missed.note.unwrap().contains("1 of 2 shards measured less than a recall of 0.99"));
         assert!(chosen(0.8, 101).note.unwrap().contains("up to 100 hits, and 101 were wanted"));
-        assert!(choose(0.9, 10, true, &[&easy]).note.unwrap().contains("without filters"));
+    }
+
+    #[test]
+    fn a_filtered_search_needs_the_widest_beam_of_all_shares() {
+        let half = FilteredRecall { share: 0.5, recall: certificate(&[(16, 0.94), (64, 0.98)]).recall };
+        let few = FilteredRecall { share: 0.25, recall: certificate(&[(16, 0.9), (32, 0.999)]).recall };
+        let plain = Certificate { filtered: Some(Vec::new()), ..certificate(&[(16, 0.96), (24, 0.99)]) };
+        let whole = Certificate { filtered: Some(vec![half.clone(), few]), ..plain.clone() };
+        let chosen = |target, filtered, certificates: &[&Certificate]| choose(target, 10, filtered, certificates);
+        assert_eq!(chosen(0.95, false, &[&whole]), Chosen { ef: 16, note: None });
+        let said = |chosen: Chosen| (chosen.ef, chosen.note.unwrap());
+        let (ef, note) = said(chosen(0.95, true, &[&whole]));
+        assert_eq!((ef, note.starts_with("through filters, recall is measured")), (64, true), "{note}");
+        // The shard is scanned, or searched as without a filter.
+        assert_eq!(said(chosen(0.95, true, &[&plain])).0, 16);
+        let (ef, note) = said(chosen(0.985, true, &[&whole, &plain]));
+        assert!(ef == 64 && note.starts_with("1 of 2 shards measured less than a recall of 0.985"), "{ef}: {note}");
+        let earlier = Certificate { filtered: None, ..plain.clone() };
+        let (ef, note) = said(chosen(0.985, true, &[&earlier]));
+        assert!(ef == 24 && note.starts_with("1 of 1 shards measured recall without filters only"), "{note}");
+        assert!(!note.contains("by chance"), "{note}");
+        // Recall@100 through a filter of which too few are known for it is judged by recall@10.
+        let mut rare = half;
+        rare.recall.iter_mut().for_each(|point| point.recall_at_100 = None);
+        let rare = Certificate { filtered: Some(vec![rare]), ..plain };
+        assert_eq!(choose(0.86, 100, true, &[&rare]).ef, 24);
+        assert_eq!(choose(0.96, 10, true, &[&rare]).ef, 64);
     }
 
     #[test]

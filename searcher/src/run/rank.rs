@@ -75,6 +75,15 @@ fn answer(
     let complete = dense.0.completeness.max(text.0.completeness) < Completeness::Damaged && ranking.keyless.get() == 0;
     let damage = if complete { None } else { snapshot.damage() };
     let notes = filtered.map(|filtered| filtered.notes.clone());
+    let filter = filtered.map(|filtered| {
+        let (searched, scanned_shards) = (found.dense.get().is_some(), dense.0.cost.scans);
+        let shards = if searched { snapshot.shards().len() as u32 } else { 0 };
+        let graph_shards = shards.saturating_sub(scanned_shards);
+        let (documents, cached) = (filtered.documents, filtered.cached);
+        FilterExecution { documents, scanned_shards, graph_shards, cached }
+    });
+    // The recall of scans does not depend on what was measured of graphs.
+    let by_graph = vector.values.is_some() && filter.as_ref().is_none_or(|filter| filter.graph_shards > 0);
     let manifest = snapshot.manifest();
     Ok(Answer {
         mode: plan.mode,
@@ -87,19 +96,13 @@ fn answer(
         generation: manifest.generation,
         fingerprint: manifest.model.fingerprint.clone(),
         ef: if vector.values.is_some() { plan.ef() } else { 0 },
-        recall_note: plan.recall_note.clone().filter(|_| vector.values.is_some()),
+        recall_note: plan.recall_note.clone().filter(|_| by_graph),
         distance_computations: dense.0.cost.total(),
         query_tokens: vector.tokens,
         query_truncated: vector.truncated,
         notes: notes.into_iter().flatten().chain(grouped.as_ref().and_then(|grouped| grouped.note.clone())).collect(),
         coverage: snapshot.coverage(),
-        filter: filtered.map(|filtered| {
-            let (searched, scanned_shards) = (found.dense.get().is_some(), dense.0.cost.scans);
-            let shards = if searched { snapshot.shards().len() as u32 } else { 0 };
-            let graph_shards = shards.saturating_sub(scanned_shards);
-            let (documents, cached) = (filtered.documents, filtered.cached);
-            FilterExecution { documents, scanned_shards, graph_shards, cached }
-        }),
+        filter,
         timings: StageTimings {
             total_us: micros(*started),
             dense_us: dense.1,

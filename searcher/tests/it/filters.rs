@@ -1,11 +1,12 @@
 //! Filters, wanted recall and batches, through gRPC.
 
+use dyad_index::{Certificate, FilteredRecall, QuerySource, RecallPoint};
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
 
-use crate::fixture::{keys, request, searcher};
+use crate::fixture::{keys, request, searcher, searcher_over, write_certified_index};
 
 fn number(number: f64) -> v1::FilterValue {
     v1::FilterValue { value: Some(Value::Number(number)) }
@@ -175,4 +176,48 @@ async fn a_wanted_recall_chooses_ef_and_says_what_is_not_measured() {
     let both = v1::SearchRequest { ef: 5, ..wanted(0.9, Mode::Dense, 10) };
     let error = server.client.search(both).await.unwrap_err().to_string();
     assert!(error.contains("`target_recall`: expected neither `ef` nor `exact`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_wanted_recall_holds_for_filters_and_the_note_follows_how_they_were_run() {
+    let points = |points: &[(usize, f64)]| -> Vec<RecallPoint> {
+        let point = |&(ef, recall_at_10): &(usize, f64)| RecallPoint {
+            ef,
+            recall_at_10,
+            recall_at_100: None,
+            distance_computations: 0.0,
+            scored: 0.0,
+        };
+        points.iter().map(point).collect()
+    };
+    let certificate = |part: usize, vectors: usize| Certificate {
+        vectors: vectors as u64,
+        source: QuerySource::HeldOut,
+        recall: points(&[(18, 0.95), (19, 0.99)]),
+        filtered: [Some(vec![FilteredRecall { share: 0.5, recall: points(&[(18, 0.8), (20, 0.95)]) }]), None][part]
+            .clone(),
+        ..Certificate::default()
+    };
+    // So many that the graph is searched where all of them are allowed.
+    let documents: Vec<(String, String)> =
+        (0..2_600).map(|i| (format!("doc-{i:02}"), format!("number {i} of hill {}", i * 7 % 501))).collect();
+    let index = tempfile::tempdir().unwrap();
+    write_certified_index(&documents, index.path(), 1, "f00d", certificate);
+    let server = searcher_over(index, Default::default()).await;
+    let ask = |filter| {
+        let query = v1::SearchRequest { target_recall: Some(0.9), filter, ..request(Mode::Dense, "hill 77", 1) };
+        let client = &server.client;
+        async move { client.search(query).await.unwrap() }
+    };
+    let plain = ask(None).await;
+    assert_eq!((plain.ef, plain.recall_note.as_str(), plain.filter), (18, "", None));
+    let all = ask(Some(between(0, 2_600))).await;
+    assert_eq!((all.ef, all.filter.unwrap().graph_shards), (20, 2));
+    let note = &all.recall_note;
+    assert!(
+        note.starts_with("1 of 2 shards measured recall without filters only") && note.contains("by chance"),
+        "{note}"
+    );
+    let few = ask(Some(between(0, 300))).await;
+    assert_eq!((few.filter.unwrap().scanned_shards, few.recall_note.as_str(), few.hits.len()), (2, "", 1));
 }

@@ -92,6 +92,17 @@ pub(crate) fn write_index(index: &Path, generation: u64, fingerprint: &str) {
 
 /// The same of other documents.
 pub(crate) fn write_index_of(documents: &[(String, String)], index: &Path, generation: u64, fingerprint: &str) {
+    write_certified_index(documents, index, generation, fingerprint, certificate);
+}
+
+/// The same with other certificates, by shard and its number of vectors.
+pub(crate) fn write_certified_index(
+    documents: &[(String, String)],
+    index: &Path,
+    generation: u64,
+    fingerprint: &str,
+    certificate: impl Fn(usize, usize) -> Certificate,
+) {
     let lock = WriteLock::acquire(index).unwrap();
     let meta = ShardMeta {
         model: model(fingerprint),
