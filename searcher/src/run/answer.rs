@@ -1,5 +1,7 @@
 //! The answer to a question.
 
+use std::sync::Arc;
+
 use dyad_index::lexical::{FieldValue, Snippet, StoredDocument};
 use dyad_index::snapshot::Coverage;
 
@@ -112,6 +114,8 @@ pub struct Answer {
     pub timings: StageTimings,
     /// What is missing and why.
     pub degraded: Option<String>,
+    /// Name of the index that answered.
+    pub index: Arc<str>,
     /// Generation that answered.
     pub generation: u64,
     /// Fingerprint of its model.

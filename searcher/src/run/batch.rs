@@ -19,6 +19,7 @@ use rayon::prelude::*;
 use super::answer::StageTimings;
 use super::cancellation::Cancellation;
 use super::filter_cache::{AllowedNodes, FilterCache};
+use super::served_index::ServedIndex;
 use crate::error::Result;
 use crate::plan::Plan;
 
@@ -87,6 +88,8 @@ pub(super) struct Chunk {
 /// All questions of one call.
 #[derive(Debug)]
 pub(super) struct Batch {
+    pub(super) index: Arc<ServedIndex>,
+    /// Its generation that answers.
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) items: Vec<BatchItem>,
     pub(super) vectors: OnceLock<Vec<Vector>>,
@@ -123,7 +126,7 @@ impl Batch {
     /// `filters_at_once` filters are processed at a time: a batch of many filters holds few sets in memory, and a thread that
     /// waits for parts of one does not start all others.
     pub(super) fn new(
-        (snapshot, filters): (Arc<Snapshot>, Option<Arc<FilterCache>>),
+        (index, snapshot, filters): (Arc<ServedIndex>, Arc<Snapshot>, Option<Arc<FilterCache>>),
         items: Vec<BatchItem>,
         filters_at_once: usize,
         cancel: Arc<Cancellation>,
@@ -146,7 +149,7 @@ impl Batch {
         let open = chunks.iter().map(|chunk| usize::from(chunk.has_text) + usize::from(chunk.has_dense)).sum();
         let found = items.iter().map(|_| PartResults::default()).collect();
         let (vectors, open) = (OnceLock::new(), AtomicUsize::new(open));
-        Self { snapshot, items, vectors, found, groups, chunks, open, filters, cancel, started }
+        Self { index, snapshot, items, vectors, found, groups, chunks, open, filters, cancel, started }
     }
 
     pub(super) fn chunks(&self) -> &[Chunk] {

@@ -2,7 +2,9 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `engine.rs` | the served generation, the question tower, and the handling of a request |
+//! | `engine.rs` | what all indexes of a searcher share, and the handling of a request |
+//! | `served_index.rs` | the indexes by name, and the generation that is served of each |
+//! | `open_files.rs` | the limit of open files |
 //! | `question_vector.rs` | the vector that a request brings, checked against the index's model |
 //! | `embed.rs` | the questions' vectors, and the degraded answer without them |
 //! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
@@ -31,11 +33,13 @@ mod filter_cache;
 mod fuse;
 mod generations;
 mod groups;
+pub mod open_files;
 mod parts;
 mod pool;
 mod question_vector;
 mod rank;
 mod reply_memory;
+mod served_index;
 mod warm_up;
 
 pub(crate) use answer::overlap;
@@ -43,3 +47,4 @@ pub use answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, Stag
 pub use engine::{Admission, Answers, Engine, EngineConfig};
 pub use explain::Explanation;
 pub use reply_memory::ReplyBudget;
+pub use served_index::{IndexPath, ServedIndex};

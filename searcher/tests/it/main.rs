@@ -11,6 +11,8 @@ mod filters;
 mod fixture;
 mod groups;
 mod http;
+mod indexes;
+mod indexes_served;
 mod learn;
 mod limits;
 #[cfg(feature = "torch")]
