@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dyad_index::lexical::{FieldValue, Snippet, StoredDocument};
 use dyad_index::snapshot::Coverage;
 
+use super::reply_memory::ReplyBudget;
 use crate::fusion::{Fusion, Placement};
 use crate::plan::Mode;
 
@@ -94,6 +95,9 @@ pub struct FilterExecution {
     /// Whether the filter was known, and its nodes not looked up again.
     pub cached: bool,
 }
+
+/// Answers in the order of their questions, and the reply memory that their documents take.
+pub(super) type Answers = (Vec<Answer>, ReplyBudget);
 
 /// The answer to one question.
 #[derive(Debug, Clone, PartialEq)]

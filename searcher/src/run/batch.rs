@@ -16,9 +16,10 @@ use dyad_index::search::{Hits, NodeSet};
 use dyad_index::snapshot::{DenseParams, Hit, Snapshot};
 use rayon::prelude::*;
 
-use super::answer::StageTimings;
+use super::answer::{Answers, StageTimings};
 use super::cancellation::Cancellation;
 use super::filter_cache::{AllowedNodes, FilterCache};
+use super::reply_memory::ReplyBudget;
 use super::served_index::ServedIndex;
 use crate::error::Result;
 use crate::plan::Plan;
@@ -247,9 +248,25 @@ impl Batch {
         Ok(allowed.into_iter().next().flatten())
     }
 
-    /// Called by a part that is done; true for the last one.
-    pub(super) fn is_last_part(&self) -> bool {
-        self.open.fetch_sub(1, Ordering::AcqRel) <= 1
+    /// Called by a part that is done; the last one makes the answers, whose documents take of the budget.
+    pub(super) fn finish_part(&self, budget: ReplyBudget) -> Result<Option<Answers>> {
+        let is_last = self.open.fetch_sub(1, Ordering::AcqRel) <= 1;
+        let answers = is_last.then(|| self.answers(&budget)).transpose()?;
+        Ok(answers.map(|answers| (answers, budget)))
+    }
+
+    /// The dense search of a batch of one question, where it has one and its vector is there: parameters and vector.
+    pub(super) fn only_dense(&self) -> Option<(&DenseParams, &[f32])> {
+        let [item] = self.items.as_slice() else { return None };
+        let [vector] = self.vectors.get()?.as_slice() else { return None };
+        Some((item.plan.dense.as_ref()?, vector.values.as_deref()?))
+    }
+
+    /// Keeps the result of that search.
+    pub(super) fn keep_dense(&self, found: Timed) {
+        if let [one] = self.found.as_slice() {
+            one.dense.get_or_init(|| found);
+        }
     }
 
     /// Searches for questions with equal parameters and filters. They are interleaved, so the time of each is that of all.

@@ -1,5 +1,6 @@
 //! The engine: what all indexes of a searcher share, and the handling of requests.
 
+use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,15 +9,17 @@ use dyad_index::Certificate;
 use dyad_index::lexical::StoredDocument;
 use dyad_index::snapshot::{Shard, Snapshot};
 use dyad_proto::v1;
+use futures_util::future::Either;
 use prost::Message;
 use tokio::sync::Semaphore;
 
-use super::answer::Answer;
+use super::answer::{Answer, Answers};
 use super::batch::{Allowed, Batch, BatchItem, Chunk};
 use super::cancellation::Cancellation;
 use super::checksums::Checksums;
 use super::explain::{Explanation, explain};
 use super::filter_cache::FilterCache;
+use super::gather::{DenseSearch, Gather};
 use super::parts::Jobs;
 use super::pool::{Class, Pool};
 use super::question_vector::question_vector;
@@ -59,12 +62,10 @@ pub struct Engine {
     pub(super) checksums: Checksums,
     pub(super) verifying: Arc<Semaphore>,
     pool: Pool,
+    gather: Arc<Gather>,
     memory: ReplyMemory,
     config: EngineConfig,
 }
-
-/// Answers in the order of their questions, and the reply memory that their documents take.
-pub type Answers = (Vec<Answer>, ReplyBudget);
 
 /// What happens to a request when the searcher is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +99,7 @@ impl Engine {
             checksums,
             verifying: Arc::new(Semaphore::new(1)),
             pool: Pool::new(config.max_requests)?,
+            gather: Arc::default(),
             memory: ReplyMemory::new(),
             config,
         })
@@ -197,7 +199,7 @@ impl Engine {
                 chunk.has_filter.then(|| work(&batch, chunk, Batch::filter)),
                 chunk.has_text.then(|| self.part(&batch, chunk, Batch::text)),
                 vectors,
-                chunk.has_dense.then(|| self.part(&batch, chunk, Batch::dense)),
+                chunk.has_dense.then(|| |allowed| self.dense(&batch, chunk, allowed, jobs)),
             );
             match parts.await {
                 Ok(parts) => answered = parts.into_iter().flatten().flatten().next(),
@@ -218,6 +220,28 @@ impl Engine {
         self.towers.of(&snapshot.manifest().model)
     }
 
+    /// Starts the dense part: that of a single question together with others that wait for a thread.
+    fn dense(
+        &self,
+        batch: &Arc<Batch>,
+        chunk: &Chunk,
+        allowed: Arc<Vec<Allowed>>,
+        jobs: &Jobs<'_>,
+    ) -> impl Future<Output = Result<Option<Answers>>> {
+        if jobs.class == Class::Interactive && batch.only_dense().is_some() {
+            let (batch, budget) = (Arc::clone(batch), self.memory.budget());
+            return Either::Left(jobs.gather(&self.gather, |permit, done| DenseSearch {
+                batch,
+                allowed,
+                budget,
+                permit,
+                done,
+            }));
+        }
+        let part = self.part(batch, chunk, Batch::dense);
+        Either::Right(jobs.start(move || part(&allowed)))
+    }
+
     /// A part of a batch for some of its filters; the last one goes on to the answers.
     fn part(
         &self,
@@ -228,8 +252,7 @@ impl Engine {
         let (batch, chunk, budget) = (Arc::clone(batch), chunk.clone(), self.memory.budget());
         move |allowed| {
             part(&batch, &chunk, allowed)?;
-            let answers = batch.is_last_part().then(|| batch.answers(&budget)).transpose()?;
-            Ok(answers.map(|answers| (answers, budget)))
+            batch.finish_part(budget)
         }
     }
 

@@ -9,6 +9,7 @@ mod explain;
 mod filter_cache;
 mod filters;
 mod fixture;
+mod gather;
 mod groups;
 mod http;
 mod indexes;
