@@ -6,9 +6,12 @@
 //!
 //! | field | value of a row |
 //! |---|---|
-//! | `CORRELATION_GROUP` | its place in that order, in ten-thousandths of the rows, rounded down |
-//! | `tag` | a text per group, correlation and selectivity whose filter `equals` it passes |
-//! | `first`, `second` | the same of the two conditions of `and`: the first holds for a share of the order as large as the square root of the selectivity, the second for an equal share of these and of all other rows, chosen at random |
+//! | `CORRELATION_GROUP` | its place in that order, in ten-thousandths of the rows, rounded down: for `range` |
+//! | `equals_CORRELATION_PARTS` | the groups, as texts, whose filter of that selectivity it passes |
+//! | `first_CORRELATION_PARTS`, `second_...` | the groups of whose `and` it meets that condition |
+//!
+//! The first condition of `and` holds for a share of the order as large as the square root of the selectivity, the second for an equal
+//! share of those rows and of all others, chosen at random.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -110,11 +113,10 @@ impl Attributes {
 
     /// The filter of a cell for the queries of a group.
     pub(super) fn filter(&self, cell: Cell, group: usize) -> Filter {
-        let mark = || mark(cell, group);
-        let equals = |field: &str| Condition::Equals { field: field.to_owned(), value: mark() };
+        let equals = |name: &str| Condition::Equals { field: texts(name, cell), value: mark(group) };
         let first = || self.order(cell, group)[..cell.passing(self.rows)].to_vec();
         let (mut rows, all) = match cell.shape {
-            Shape::Equals => (first(), vec![equals("tag")]),
+            Shape::Equals => (first(), vec![equals("equals")]),
             Shape::And => {
                 let [.., both] = self.pair(cell, group);
                 (both, vec![equals("first"), equals("second")])
@@ -146,23 +148,23 @@ impl Attributes {
     /// The fields of every row.
     fn fields(&self) -> Vec<Map<String, Value>> {
         let mut fields = vec![Map::new(); self.rows];
-        let mut add = |field: &str, rows: &[u32], value: &str| {
+        let mut add = |name: &str, cell: Cell, group: usize, rows: &[u32]| {
+            let field = texts(name, cell);
             for row in rows {
-                if let Value::Array(values) = fields[*row as usize].entry(field).or_insert_with(|| json!([])) {
-                    values.push(value.into());
+                if let Value::Array(values) = fields[*row as usize].entry(&field).or_insert_with(|| json!([])) {
+                    values.push(mark(group).into());
                 }
             }
         };
         let mut ranges = Vec::new();
         for &cell in &self.cells {
             for group in 0..self.groups.len() {
-                let mark = mark(cell, group);
                 match cell.shape {
-                    Shape::Equals => add("tag", &self.filter(cell, group).rows, &mark),
+                    Shape::Equals => add("equals", cell, group, &self.filter(cell, group).rows),
                     Shape::And => {
                         let [first, second, _] = self.pair(cell, group);
-                        add("first", &first, &mark);
-                        add("second", &second, &mark);
+                        add("first", cell, group, &first);
+                        add("second", cell, group, &second);
                     }
                     Shape::Range => ranges.push((cell.correlation, group)),
                 }
@@ -179,9 +181,14 @@ impl Attributes {
     }
 }
 
-/// The text that marks the rows of a filter.
-fn mark(cell: Cell, group: usize) -> String {
-    format!("{}-{group}-{}", cell.correlation.name(), cell.parts())
+/// The field whose texts are groups.
+fn texts(name: &str, cell: Cell) -> String {
+    format!("{name}_{}_{}", cell.correlation.name(), cell.parts())
+}
+
+/// The text of a group.
+fn mark(group: usize) -> String {
+    format!("group-{group}")
 }
 
 /// The field with a row's place in an order.
