@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-use crate::ann::cells::{Cell, Correlation, PARTS, Shape};
+use crate::ann::cells::{Cell, Correlation, MAX_GROUPS, PARTS, Shape};
 use crate::ann::protocol::Condition;
 use crate::dataset::{Matrix, Metric};
 use crate::error::{Error, Result};
@@ -132,12 +132,21 @@ impl Attributes {
 
     /// Writes a line per row, as the protocol has it; returns a hash of all of them.
     pub(super) fn write(&self, path: &Path) -> Result<String> {
-        let fields = self.fields();
+        let (texts, places) = (self.texts(), self.places());
         let mut out = std::io::BufWriter::new(fs_err::File::create(path)?);
         let mut hash = Xxh3::new();
-        for (row, metadata) in fields.into_iter().enumerate() {
-            let line =
-                format!("{}\n", json!({ "_id": row.to_string(), "text": format!("row {row}"), "metadata": metadata }));
+        for row in 0..self.rows {
+            let mut metadata = Map::new();
+            for (field, groups) in &texts {
+                let groups: Vec<String> =
+                    (0..MAX_GROUPS).filter(|group| groups[row] >> group & 1 == 1).map(mark).collect();
+                if !groups.is_empty() {
+                    metadata.insert(field.clone(), groups.into());
+                }
+            }
+            metadata.extend(places.iter().map(|(field, places)| (field.clone(), places[row].into())));
+            let line = json!({ "_id": row.to_string(), "text": format!("row {row}"), "metadata": metadata });
+            let line = format!("{line}\n");
             hash.update(line.as_bytes());
             out.write_all(line.as_bytes())?;
         }
@@ -145,18 +154,13 @@ impl Attributes {
         Ok(format!("{:032x}", hash.digest128()))
     }
 
-    /// The fields of every row.
-    fn fields(&self) -> Vec<Map<String, Value>> {
-        let mut fields = vec![Map::new(); self.rows];
+    /// Fields whose texts are groups: of every row the groups, a bit each.
+    fn texts(&self) -> BTreeMap<String, Vec<u64>> {
+        let mut fields = BTreeMap::new();
         let mut add = |name: &str, cell: Cell, group: usize, rows: &[u32]| {
-            let field = texts(name, cell);
-            for row in rows {
-                if let Value::Array(values) = fields[*row as usize].entry(&field).or_insert_with(|| json!([])) {
-                    values.push(mark(group).into());
-                }
-            }
+            let field = fields.entry(texts(name, cell)).or_insert_with(|| vec![0u64; self.rows]);
+            rows.iter().for_each(|row| field[*row as usize] |= 1 << group);
         };
-        let mut ranges = Vec::new();
         for &cell in &self.cells {
             for group in 0..self.groups.len() {
                 match cell.shape {
@@ -166,16 +170,25 @@ impl Attributes {
                         add("first", cell, group, &first);
                         add("second", cell, group, &second);
                     }
-                    Shape::Range => ranges.push((cell.correlation, group)),
+                    Shape::Range => {}
                 }
             }
         }
-        ranges.sort_unstable();
-        ranges.dedup();
-        for key in ranges {
-            for (at, row) in self.orders.get(&key).into_iter().flatten().enumerate() {
-                fields[*row as usize].insert(place(key.0, key.1), (at * PARTS / self.rows).into());
+        fields
+    }
+
+    /// Fields with places in an order, by row.
+    fn places(&self) -> BTreeMap<String, Vec<u32>> {
+        let mut fields = BTreeMap::new();
+        for (&(correlation, group), order) in &self.orders {
+            if !self.cells.iter().any(|cell| cell.shape == Shape::Range && cell.correlation == correlation) {
+                continue;
             }
+            let mut places = vec![0; self.rows];
+            for (at, row) in order.iter().enumerate() {
+                places[*row as usize] = (at * PARTS / self.rows) as u32;
+            }
+            fields.insert(place(correlation, group), places);
         }
         fields
     }
@@ -202,3 +215,6 @@ fn by_hash(seed: u64, stream: u64, group: usize, mut numbers: Vec<u32>) -> Vec<u
     numbers.sort_by_cached_key(|number| (xxh3_64_with_seed(&number.to_le_bytes(), seed), *number));
     numbers
 }
+
+#[cfg(test)]
+mod tests;
