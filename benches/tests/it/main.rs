@@ -8,6 +8,7 @@
 //! | `command.rs` | the binary: output, exit codes |
 //! | `ann.rs` | the approximate-search harness with workers whose answers are known (`fake_worker.py`) |
 //! | `ann_command.rs` | its commands, with our own engines |
+//! | `filter.rs` | search under filters: workers whose answers are known, and our own engines |
 //! | `encode.rs` | the encoding harness with workers whose answers are known (`fake_encoder.py`) |
 //! | `encode_command.rs` | its command, with our own engine |
 //! | `train_step.rs` | the train-step harness with workers whose answers are known (`fake_trainer.py`), and with our own engine |
@@ -22,6 +23,7 @@ mod command;
 mod encode;
 mod encode_command;
 mod fake;
+mod filter;
 mod quality;
 mod refusals;
 #[cfg(feature = "torch")]
