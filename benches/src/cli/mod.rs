@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `load.rs` | `dyad-bench load` |
 //! | `quality.rs` | `dyad-bench quality` |
 //! | `metrics.rs` | `dyad-bench metrics` |
 //! | `ann.rs` | `dyad-bench ann` |
@@ -13,6 +14,7 @@
 mod ann;
 mod churn;
 mod comparison;
+mod load;
 mod metrics;
 mod quality;
 #[cfg(feature = "torch")]
@@ -51,6 +53,8 @@ enum Command {
     Ann(ann::Ann),
     /// Measure an index that changes against its peers.
     Churn(churn::ChurnCommand),
+    /// Put load on a served index, and on the layers below it.
+    Load(load::LoadCommand),
     /// Measure texts to vectors against peers.
     Encode(Compare<Encode>),
     /// Measure a step of training against peers.
@@ -82,6 +86,7 @@ impl Arguments {
             Command::Metrics(arguments) => arguments.run(),
             Command::Ann(arguments) => arguments.run(),
             Command::Churn(arguments) => arguments.run(),
+            Command::Load(arguments) => arguments.run(),
             Command::Synth(arguments) => arguments.run(),
             Command::Encode(arguments) => arguments.run(),
             Command::TrainStep(arguments) => arguments.run(),
