@@ -12,11 +12,19 @@ answer after it stops. `rescore=True` and `oversampling` 2.0, the documented exa
 measure 1.0 and 3.0. No payload, no vectors in the answer. `hnsw_ef` is the sweep. The search pool's size belongs to the open
 shard (`max_search_threads`), so another number of threads loads the shard again, outside the clock.
 
+Filters. With attributes each point has a payload, and every field of it an index, which is made before the points come, so that
+`optimize` builds the graph with it: a keyword index for texts, an integer index without lookup for numbers. Qdrant plans each
+query itself, so `full_scan_threshold` is its default then, 10,000 KB, in place of 10: where an index says that few points pass, it
+compares with those. A query under a filter carries the condition, which is evaluated inside the clock. The name
+`qdrant-edge-acorn` adds `AcornSearchParams(enable=True)`: neighbours of neighbours are looked at where a neighbour does not
+pass, in place of passing through it; up to a selectivity of 0.4, its default.
+
 Memory. `evict` drops the pages of the original vectors (`vector_storage`) from the process, as ours does with its own: codes,
 graph and payload stay. On minilm-100k that is 150 of 260 MB.
 """
 
 import ctypes
+import json
 import os
 import pathlib
 import re
@@ -24,8 +32,12 @@ import time
 
 EF = [10, 16, 24, 32, 40, 48, 64, 80, 96, 128, 192, 256]
 BATCH = 1000
+# Names of the payload's fields, next to the shard.
+FIELDS = "fields.json"
 # In KB; above any base used here, so that nothing is split.
 LARGEST_SEGMENT = 1 << 30
+# In KB: the graph is always taken; Qdrant's default, where filters are planned.
+FULL_SCAN_THRESHOLD, PLANNED_THRESHOLD = 10, 10_000
 # madvise(2): the pages leave the process, and come back from the page cache when they are read again.
 MADV_DONTNEED = 4
 
@@ -35,8 +47,9 @@ class QdrantEdge:
 
     sweep = "hnsw_ef"
     defaults = EF
+    reads_attributes = True
 
-    def __init__(self, oversampling):
+    def __init__(self, oversampling, acorn=False):
         import importlib.metadata
 
         import qdrant_edge
@@ -47,12 +60,14 @@ class QdrantEdge:
         self.settings = (
             f"int8 scalar quantisation, quantile 0.99, codes and graph pinned, rescore with oversampling {oversampling}, "
             "one segment after optimize, query_batch over all queries, max_search_threads as asked"
+            + ("; ACORN" if acorn else "")
         )
-        self.shard = self.directory = self.meta = self.params = None
+        self.acorn = qdrant_edge.AcornSearchParams(enable=True) if acorn else None
+        self.shard = self.directory = self.meta = self.params = self.filter = None
         self.threads = 1
         self.k = 0
 
-    def _config(self, meta, threads):
+    def _config(self, meta, threads, planned):
         edge = self.edge
         distance = {"ip": edge.Distance.Dot, "l2": edge.Distance.Euclid}[meta["metric"]]
         return edge.EdgeConfig(
@@ -60,7 +75,7 @@ class QdrantEdge:
             hnsw_config=edge.HnswIndexConfig(
                 m=meta["m"],
                 ef_construct=meta["ef_construction"],
-                full_scan_threshold=10,
+                full_scan_threshold=PLANNED_THRESHOLD if planned else FULL_SCAN_THRESHOLD,
                 max_indexing_threads=threads,
                 memory=edge.Memory.Pinned,
             ),
@@ -74,18 +89,25 @@ class QdrantEdge:
             wal_enabled=False,
         )
 
-    def build(self, base, metric, m, ef_construction, threads, seed, directory):
-        """Upserts and optimises. There is no seed."""
+    def build(self, base, metric, m, ef_construction, threads, seed, directory, attributes=None):
+        """Upserts and optimises; indexes of attributes come first. There is no seed."""
         del seed
         place = directory / "shard"
         place.mkdir()
         edge = self.edge
         shape = {"dim": base.shape[1], "metric": metric, "m": m, "ef_construction": ef_construction}
-        shard = edge.EdgeShard.create(str(place), self._config(shape, threads))
+        payloads = list(attributes) if attributes is not None else [None] * len(base)
+        fields = self._fields(payloads)
+        (directory / FIELDS).write_text(json.dumps(sorted(fields)), encoding="utf-8")
+        shard = edge.EdgeShard.create(str(place), self._config(shape, threads, bool(fields)))
         seconds = 0.0
+        for name, index in sorted(fields.items()):
+            started = time.perf_counter()
+            shard.update(edge.UpdateOperation.create_field_index(name, index))
+            seconds += time.perf_counter() - started
         for start in range(0, len(base), BATCH):
-            rows = base[start : start + BATCH].tolist()
-            points = [edge.Point(id=start + offset, vector=row) for offset, row in enumerate(rows)]
+            rows = zip(base[start : start + BATCH].tolist(), payloads[start : start + BATCH], strict=True)
+            points = [edge.Point(id=start + offset, vector=row, payload=one) for offset, (row, one) in enumerate(rows)]
             started = time.perf_counter()
             shard.update(edge.UpdateOperation.upsert_points(points))
             seconds += time.perf_counter() - started
@@ -101,6 +123,13 @@ class QdrantEdge:
             raise RuntimeError(f"expected {len(base)} indexed vectors after optimize, got {info.indexed_vectors_count}")
         return seconds
 
+    def _fields(self, payloads):
+        """The index of every field of the payloads."""
+        edge = self.edge
+        numbers = edge.IntegerIndexParams(lookup=False, range=True)
+        kinds = {name: isinstance(value, list) for payload in payloads for name, value in (payload or {}).items()}
+        return {name: edge.KeywordIndexParams() if is_text else numbers for name, is_text in kinds.items()}
+
     def open(self, directory, meta):
         """Loads the shard under the configuration it was built with."""
         self.directory, self.meta = directory, meta
@@ -109,7 +138,8 @@ class QdrantEdge:
     def _load(self, threads):
         if self.shard is not None:
             self.shard.close()
-        self.shard = self.edge.EdgeShard.load(str(self.directory / "shard"), self._config(self.meta, threads))
+        planned = bool(json.loads((self.directory / FIELDS).read_text(encoding="utf-8")))
+        self.shard = self.edge.EdgeShard.load(str(self.directory / "shard"), self._config(self.meta, threads, planned))
         self.threads = threads
 
     def prepare(self, queries, k):
@@ -123,7 +153,21 @@ class QdrantEdge:
         if threads != self.threads:
             self._load(threads)
         quantization = edge.QuantizationSearchParams(rescore=True, oversampling=self.oversampling)
-        self.params = edge.SearchParams(hnsw_ef=int(value), quantization=quantization)
+        self.params = edge.SearchParams(hnsw_ef=int(value), quantization=quantization, acorn=self.acorn)
+
+    def select(self, rows, conditions):
+        """The conditions as Qdrant's filter: all of them must hold."""
+        del rows
+        edge = self.edge
+        must = []
+        for condition in conditions:
+            if "equals" in condition:
+                field, value = (condition["equals"][key] for key in ("field", "value"))
+                must.append(edge.FieldCondition(key=field, match=edge.MatchValue(value)))
+            else:
+                field, bound = (condition["below"][key] for key in ("field", "bound"))
+                must.append(edge.FieldCondition(key=field, range=edge.RangeFloat(lt=bound)))
+        return edge.Filter(must=must)
 
     def requests(self, queries):
         """The rows as one batch, in the form that the bindings take."""
@@ -134,6 +178,7 @@ class QdrantEdge:
                     limit=self.k,
                     query=edge.Query.Nearest(row),
                     params=self.params,
+                    filter=self.filter,
                     with_vector=False,
                     with_payload=False,
                 )

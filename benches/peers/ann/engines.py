@@ -20,6 +20,7 @@ _TABLE = {
     **{f"svs-{kind}": ("vamana", "Svs", (kind, None)) for kind in _SVS},
     **{f"svs-{kind}-r64": ("vamana", "Svs", (kind, 64)) for kind in _SVS},
     "qdrant-edge": ("edge", "QdrantEdge", (2.0,)),
+    "qdrant-edge-acorn": ("edge", "QdrantEdge", (2.0, True)),
     "qdrant-edge-o1": ("edge", "QdrantEdge", (1.0,)),
     "qdrant-edge-o3": ("edge", "QdrantEdge", (3.0,)),
 }

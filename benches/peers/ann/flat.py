@@ -16,7 +16,7 @@ class Exact:
 
     def __init__(self):
         self.version = np.__version__
-        self.base = self.squares = None
+        self.base = self.squares = self.filter = None
         self.k = 0
 
     def build(self, base, metric, m, ef_construction, threads, seed, directory):
@@ -39,18 +39,27 @@ class Exact:
     def configure(self, value, threads):
         """Nothing to set."""
 
+    @staticmethod
+    def select(rows, conditions):
+        """The rows that pass."""
+        del conditions
+        return rows
+
     def search(self, queries):
         """The k best ids of each row."""
         blocks = [self._block(queries[start : start + BLOCK]) for start in range(0, len(queries), BLOCK)]
         return np.concatenate(blocks)
 
     def _block(self, queries):
-        scores = queries @ self.base.T
+        rows = slice(None) if self.filter is None else self.filter
+        scores = queries @ self.base[rows].T
         if self.squares is not None:
-            scores = 2 * scores - self.squares
-        best = np.argpartition(-scores, self.k - 1, axis=1)[:, : self.k]
+            scores = 2 * scores - self.squares[rows]
+        k = min(self.k, scores.shape[1])
+        best = np.argpartition(-scores, k - 1, axis=1)[:, :k]
         order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1, kind="stable")
-        return np.take_along_axis(best, order, axis=1)
+        best = np.take_along_axis(best, order, axis=1)
+        return best if self.filter is None else self.filter[best]
 
     @staticmethod
     def ids(answer):

@@ -111,6 +111,8 @@ class Faiss:
         self.settings = f"{kind}; search over all queries, omp_set_num_threads as asked; {faiss.get_compile_options().strip()}"
         self.index = None
         self.factor = None
+        self.filter = None
+        self.ef = 0
         self.k = 0
 
     def build(self, base, metric, m, ef_construction, threads, seed, directory):
@@ -151,12 +153,24 @@ class Faiss:
 
     def configure(self, value, threads):
         """efSearch and OpenMP's threads."""
-        self.index.hnsw.efSearch = int(value)
+        self.index.hnsw.efSearch = self.ef = int(value)
         self.library.omp_set_num_threads(threads)
 
+    def select(self, rows, conditions):
+        """IDSelectorBitmap, the selector of dense sets; faiss evaluates no conditions."""
+        del conditions
+        passes = np.zeros(self.index.ntotal, dtype=bool)
+        passes[rows] = True
+        # The selector points into the bitmap, which has to live as long.
+        bitmap = np.packbits(passes, bitorder="little")
+        return bitmap, self.library.IDSelectorBitmap(bitmap)
+
     def search(self, queries):
-        """search."""
-        return self.index.search(queries, self.k)
+        """search; under a filter with parameters that hold its selector."""
+        if self.filter is None:
+            return self.index.search(queries, self.k)
+        parameters = self.library.SearchParametersHNSW(efSearch=self.ef, sel=self.filter[1])
+        return self.index.search(queries, self.k, params=parameters)
 
     @staticmethod
     def ids(answer):

@@ -5,6 +5,12 @@ An engine is an object with
     version, sweep, defaults, settings            what `describe` answers
     build(base, metric, m, ef_construction, threads, seed, directory) -> seconds
                                                   times the engine's own work only: no reading of the npy, no writing of files
+    reads_attributes                              true of engines that evaluate conditions: `build` has `attributes` too, what each
+                                                  row has to be filtered by, a dict of numbers and lists of texts
+    select(rows, conditions) -> anything          only of engines with filters: a filter, of the rows that pass and the conditions
+                                                  `{"equals": {"field", "value"}}`, `{"below": {"field", "bound"}}` that they meet
+                                                  all; not timed
+    filter                                        set to what `select` returned, or None, before `requests` and `search`
     open(directory)                               from files to ready to search; `open_ms` is its wall time
     prepare(queries, k)                           -> the queries in the form the engine takes them, one row each
     configure(value, threads)                     sets the sweep parameter and the threads; not timed
@@ -23,7 +29,14 @@ import numpy as np
 import lines
 from ann import engines
 
-OPERATIONS = ("describe", "build", "open", "prepare", "search", "change", "merge", "memory", "evict")
+OPERATIONS = ("describe", "build", "open", "prepare", "filter", "search", "change", "merge", "memory", "evict")
+
+
+def attributes(path):
+    """Yields what each row is filtered by."""
+    with open(path, encoding="utf-8") as rows:
+        for row in rows:
+            yield json.loads(row)["metadata"]
 
 
 class Worker:
@@ -35,14 +48,17 @@ class Worker:
         self.rows = None
         self.queries = None
         self.k = 0
+        # Filter and query numbers; all queries without one where there are no filters.
+        self.parts = []
 
     def describe(self, _request):
         """Who this is, and what the sweep means."""
         engine = self.engine
         reply = {"engine": self.name, "version": engine.version, "sweep": engine.sweep}
         reply |= {"defaults": engine.defaults, "settings": engine.settings}
-        if hasattr(engine, "variants"):
-            reply["variants"] = engine.variants
+        for more in ("variants", "reads_attributes"):
+            if hasattr(engine, more):
+                reply[more] = getattr(engine, more)
         return reply
 
     def build(self, request):
@@ -57,7 +73,8 @@ class Worker:
         if any(directory.iterdir()):
             raise ValueError(f"{directory}: expected a fresh directory, got one with files in it")
         parameters = {key: request[key] for key in ("metric", "m", "ef_construction", "threads", "seed")}
-        seconds = self.engine.build(np.ascontiguousarray(base), directory=directory, **parameters)
+        more = {"attributes": attributes(request["attributes"])} if request.get("attributes") else {}
+        seconds = self.engine.build(np.ascontiguousarray(base), directory=directory, **parameters, **more)
         # Written last, so that a directory without it is an interrupted build.
         meta = parameters | {"n": base.shape[0], "dim": base.shape[1], "build_s": seconds, "version": self.engine.version}
         (directory / "meta.json").write_text(json.dumps(meta) + "\n", encoding="utf-8")
@@ -81,42 +98,78 @@ class Worker:
         self.queries = self.engine.prepare(queries, self.k)
         # For mode "each": one row a call, cut before the clock runs.
         self.rows = [self.queries[row : row + 1] for row in range(len(self.queries))]
+        self.parts = [(None, np.arange(len(queries)))]
         return {"queries": len(queries)}
+
+    def filter(self, request):
+        """Searches under these filters from here on, each for the queries that it lists; under none where there are none."""
+        filters = request["filters"]
+        if not hasattr(self.engine, "select"):
+            raise ValueError(f"{self.name} has no filters")
+        if self.queries is None:
+            raise ValueError("filter: expected a prepare before it")
+        listed = sorted(number for one in filters for number in one["queries"])
+        if filters and listed != list(range(len(self.queries))):
+            raise ValueError(f"queries: expected each of 0 to {len(self.queries) - 1} once, got {len(listed)} numbers")
+        self.parts = [
+            (self.engine.select(np.load(one["rows"], allow_pickle=False).ravel(), one["all"]), np.asarray(one["queries"]))
+            for one in filters
+        ] or [(None, np.arange(len(self.queries)))]
+        return {}
 
     def search(self, request):
         """All queries in the engine's own batch call, again until `least_ms` have passed; or one call each."""
         if self.queries is None:
             raise ValueError("search: expected a prepare before it")
         self.engine.configure(request["value"], request["threads"])
-        search = self.engine.search
         rounds = 1
-        wrap = getattr(self.engine, "requests", lambda queries: queries)
         if request["mode"] == "batch":
-            batch = wrap(self.queries)
+            # One batch where there are no filters, else one per filter.
+            batches = [(chosen, self.wrapped(chosen, self.of(chosen, numbers)), numbers) for chosen, numbers in self.parts]
             least = request.get("least_ms", 0) / 1e3
             started = time.perf_counter()
-            answer = search(batch)
+            answers = self.answers(batches)
             while time.perf_counter() - started < least:
-                answer = search(batch)
+                answers = self.answers(batches)
                 rounds += 1
             seconds = (time.perf_counter() - started) / rounds
-            found = [self.engine.ids(answer)]
         elif request["mode"] == "each":
             answers, latencies = [], np.empty(len(self.rows), dtype=np.float64)
-            rows = [wrap(row) for row in self.rows]
+            rows = [
+                (chosen, self.wrapped(chosen, self.rows[number]), number) for chosen, numbers in self.parts for number in numbers
+            ]
+            search = self.engine.search
             whole = time.perf_counter()
-            for index, row in enumerate(rows):
+            for chosen, row, number in rows:
+                self.engine.filter = chosen
                 started = time.perf_counter_ns()
                 answer = search(row)
-                latencies[index] = (time.perf_counter_ns() - started) / 1e3
-                answers.append(answer)
+                latencies[number] = (time.perf_counter_ns() - started) / 1e3
+                answers.append((answer, [number]))
             seconds = time.perf_counter() - whole
-            found = [self.engine.ids(answer) for answer in answers]
             np.save(request["latencies"], latencies)
         else:
             raise ValueError(f"mode: expected batch or each, got {request['mode']!r}")
-        np.save(request["out"], self.padded(found))
+        np.save(request["out"], self.padded(answers))
         return {"seconds": seconds, "rounds": rounds}
+
+    def of(self, chosen, numbers):
+        """The queries of a filter; the array itself where there is none."""
+        return self.queries if chosen is None else self.queries[numbers]
+
+    def wrapped(self, chosen, queries):
+        """Queries in the form of requests under a filter."""
+        self.engine.filter = chosen
+        wrap = getattr(self.engine, "requests", None)
+        return queries if wrap is None else wrap(queries)
+
+    def answers(self, batches):
+        """What is timed: a search per batch."""
+        answers = []
+        for chosen, batch, numbers in batches:
+            self.engine.filter = chosen
+            answers.append((self.engine.search(batch), numbers))
+        return answers
 
     def change(self, request):
         """Deletes rows by label and adds others; only of engines that have `change(delete, rows, labels, threads)`."""
@@ -132,14 +185,12 @@ class Worker:
         self.engine.merge(request["all"], request["threads"])
         return {"seconds": time.perf_counter() - started}
 
-    def padded(self, found):
-        """int32 [q,k], -1 where nothing was found."""
+    def padded(self, answers):
+        """int32 [q,k], -1 where nothing was found; of answers and the numbers of their queries."""
         ids = np.full((len(self.rows), self.k), -1, dtype=np.int32)
-        row = 0
-        for block in found:
-            for one in block:
-                ids[row, : len(one)] = one[: self.k]
-                row += 1
+        for answer, numbers in answers:
+            for number, one in zip(numbers, self.engine.ids(answer), strict=True):
+                ids[number, : len(one)] = one[: self.k]
         return ids
 
     def memory(self, request):

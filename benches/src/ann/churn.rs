@@ -163,6 +163,7 @@ impl Run<'_> {
         let dir = self.scratch.join(format!("{name}-{which}"));
         let build = Build {
             base,
+            attributes: None,
             metric: workload.metric,
             m: workload.m,
             ef_construction: workload.ef_construction,

@@ -12,13 +12,17 @@
 //! | `measured.rs` | what a run measured, and ours over each peer's |
 //! | `report.rs` | `points.csv`, `engines.csv`, `summary.json`, the table |
 //! | `churn.rs` | an index that changes |
+//! | `cells.rs` | which filters are searched under |
+//! | `filter/` | search under filters |
 //! | `hdf5.rs` | results in the layout of ann-benchmarks |
 //! | `plot.rs` | SVG: recall against speed |
 //! | `worker/` | our own end of the protocol |
 
+mod cells;
 mod churn;
 mod curve;
 mod data;
+mod filter;
 mod hdf5;
 mod measured;
 mod plot;
@@ -32,8 +36,10 @@ mod tests;
 pub(crate) mod worker;
 mod workload;
 
+pub use cells::{Cell, Correlation, Filters, Shape};
 pub use churn::{Churn, Moment, churn};
 pub use data::{Ready, lock_cache, prepare};
+pub use filter::{CellRun, FilterRun, Goal, Point as FilterPoint, run_filter};
 pub use hdf5::write_results;
 pub use measured::{EngineRun, Index, Measured, Point};
 pub use plot::write_plots;

@@ -18,6 +18,9 @@ pub(super) enum Request {
     Open { dir: PathBuf },
     /// Load the queries, `.npy` float32 `[q, d]`, of `k` hits each, once.
     Prepare { queries: PathBuf, k: usize },
+    /// Search under filters from here on: under the first that lists a query, which one of them does for each; under none where
+    /// there are none. What an engine prepares of them is not timed.
+    Filter { filters: Vec<QueryFilter> },
     /// Search for all queries with one value of the sweep parameter.
     Search {
         value: u32,
@@ -46,12 +49,36 @@ pub(super) enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Build {
     pub(super) base: PathBuf,
+    /// What filters read, of every row: JSON lines `{"_id": "ROW", "text": ..., "metadata": {"FIELD": NUMBER or [TEXT, ...]}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) attributes: Option<PathBuf>,
     pub(super) metric: Metric,
     pub(super) m: usize,
     pub(super) ef_construction: usize,
     pub(super) threads: usize,
     pub(super) seed: u64,
     pub(super) dir: PathBuf,
+}
+
+/// The filter of some queries, as a condition and as what it comes to: an engine takes the one that it can.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct QueryFilter {
+    /// Numbers of the queries.
+    pub(super) queries: Vec<usize>,
+    /// The rows that pass, ascending, `.npy` int32 `[n, 1]`.
+    pub(super) rows: PathBuf,
+    /// They meet all of these conditions.
+    pub(super) all: Vec<Condition>,
+}
+
+/// A condition on an attribute of a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Condition {
+    /// One of the field's texts is this one.
+    Equals { field: String, value: String },
+    /// The field's number is below this one.
+    Below { field: String, bound: u32 },
 }
 
 /// How queries are handed to an engine.
@@ -64,19 +91,25 @@ pub(super) enum Mode {
     Each,
 }
 
+/// The sweep parameter of an engine without one.
+pub(super) const NO_SWEEP: &str = "none";
+
 /// An engine, as it describes itself.
 pub(super) type Described = harness::Described<More>;
 
 /// What an engine says of itself beyond name, version and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct More {
-    /// Name of the sweep parameter.
+    /// Name of the sweep parameter; [`NO_SWEEP`] where there is none.
     pub(super) sweep: String,
     /// Values that make a useful curve.
     pub(super) defaults: Vec<u32>,
     /// Engines that this name stands for, where it stands for several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) variants: Vec<String>,
+    /// It evaluates the conditions of filters, and its index holds what they read.
+    #[serde(default)]
+    pub(super) reads_attributes: bool,
 }
 
 /// A finished build.

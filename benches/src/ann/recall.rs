@@ -12,6 +12,8 @@ pub struct Judge<'a> {
     pub(super) queries: &'a Matrix,
     metric: Metric,
     pub(super) k: usize,
+    /// Hits of a query that can be right.
+    wanted: usize,
     floors: Vec<f64>,
 }
 
@@ -24,13 +26,12 @@ impl<'a> Judge<'a> {
             worst - TIE * worst.abs().max(1.0)
         };
         let floors = (0..queries.len()).map(floor).collect();
-        Self { base, queries, metric, k, floors }
+        Self { base, queries, metric, k, wanted: k.min(truth.k()).max(1), floors }
     }
 
     /// Mean over the queries of the share of the `k` wanted that were found. `ids` holds `k` per query; -1 and
     /// duplicates count as nothing. Ids outside of the data are counted as nothing too: see [`Judge::foreign`].
     pub fn recall(&self, ids: &[i64]) -> f64 {
-        let wanted = self.k.min(self.base.len()).max(1);
         let mut found = 0;
         for ((query, floor), hits) in self.queries.rows().zip(&self.floors).zip(ids.chunks(self.k.max(1))) {
             for (at, id) in hits.iter().enumerate() {
@@ -40,7 +41,7 @@ impl<'a> Judge<'a> {
                 found += usize::from(row.is_some_and(near));
             }
         }
-        found as f64 / (wanted * self.queries.len().max(1)) as f64
+        found as f64 / (self.wanted * self.queries.len().max(1)) as f64
     }
 
     /// An id that names no row, if there is one: a reply that cannot be right.

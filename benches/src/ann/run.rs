@@ -15,7 +15,7 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
     let workload = job.workload;
     let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
     let (engines, failures) = in_scratch(&job.cache, |scratch| {
-        let run = Run { job, ready, key: ready.key(), judge, note, scratch };
+        let run = Run { job, ready, key: ready.key(), attributes: None, judge, note, scratch };
         let mut runner = Runner::new(note);
         run.measure(&mut runner)?;
         Ok(runner.close(Session::close))
@@ -34,33 +34,10 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
 
 impl Run<'_> {
     fn measure<'a>(&'a self, runner: &mut Runner<'_, Session<'a>>) -> Result<()> {
+        let engines = self.open_engines(runner)?;
         let workload = self.job.workload;
-        // Each engine, and the name by which it was asked for: its own, or one that stands for several.
-        let mut engines: Vec<(String, &str)> = Vec::new();
-        for name in &self.job.engines {
-            match self.members(name) {
-                Ok(members) => engines.extend(members.into_iter().map(|engine| (engine, name.as_str()))),
-                Err(error) => runner.fail(name, error)?,
-            }
-        }
-        let unknown = |name: &&String| !engines.iter().any(|(engine, asked)| engine == *name || asked == name);
-        if let Some(name) = self.job.swept.iter().filter(|name| !runner.has_failed(name)).find(unknown) {
-            let known = engines.iter().map(|(engine, _)| engine.as_str()).collect::<Vec<_>>().join(", ");
-            return Err(Error::Refused(format!("--sweep {name}: not among the engines of this run: {known}")));
-        }
-        for (engine, _) in &engines {
-            // A variant may also have been asked for by its own name.
-            if runner.sessions.iter().all(|session| session.engine() != engine) {
-                runner.admit(engine, Session::open(self, engine))?;
-            }
-        }
-        // Values that the workload or the command gives for an engine: under its name, or else under the one asked for.
-        let sweep = |engine: &str| {
-            let asked = engines.iter().find(|(name, _)| name == engine).map(|(_, asked)| *asked);
-            workload.sweep.get(engine).or_else(|| workload.sweep.get(asked?)).cloned()
-        };
         (self.note)("warming up");
-        runner.each(0, |session| session.warm_up(sweep(session.engine()), workload.ceiling))?;
+        runner.each(0, |session| session.warm_up(self.sweep(&engines, session.engine()), workload.ceiling))?;
         let &Workload { repeats, threads, least_ms, threaded_repeats, .. } = workload;
         let one_thread = (0..repeats).flat_map(|turn| [(turn, Pass::Batch(least_ms)), (turn, Pass::Single)]);
         let all_threads = (0..threaded_repeats).map(|turn| (turn, Pass::Threaded(threads, least_ms)));
@@ -79,6 +56,37 @@ impl Run<'_> {
             }
         }
         runner.each(0, Session::measure_memory)
+    }
+
+    /// Opens a session of every engine that was asked for. Gives each engine, and the name by which it was asked for: its own, or one
+    /// that stands for several.
+    pub(super) fn open_engines<'a>(&'a self, runner: &mut Runner<'_, Session<'a>>) -> Result<Vec<(String, &'a str)>> {
+        let mut engines: Vec<(String, &str)> = Vec::new();
+        for name in &self.job.engines {
+            match self.members(name) {
+                Ok(members) => engines.extend(members.into_iter().map(|engine| (engine, name.as_str()))),
+                Err(error) => runner.fail(name, error)?,
+            }
+        }
+        let unknown = |name: &&String| !engines.iter().any(|(engine, asked)| engine == *name || asked == name);
+        if let Some(name) = self.job.swept.iter().filter(|name| !runner.has_failed(name)).find(unknown) {
+            let known = engines.iter().map(|(engine, _)| engine.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(Error::Refused(format!("--sweep {name}: not among the engines of this run: {known}")));
+        }
+        for (engine, _) in &engines {
+            // A variant may also have been asked for by its own name.
+            if runner.sessions.iter().all(|session| session.engine() != engine) {
+                runner.admit(engine, Session::open(self, engine))?;
+            }
+        }
+        Ok(engines)
+    }
+
+    /// Values that the workload or the command gives for an engine: under its name, or else under the one asked for.
+    pub(super) fn sweep(&self, engines: &[(String, &str)], engine: &str) -> Option<Vec<u32>> {
+        let sweep = &self.job.workload.sweep;
+        let asked = engines.iter().find(|(name, _)| name == engine).map(|(_, asked)| *asked);
+        sweep.get(engine).or_else(|| sweep.get(asked?)).cloned()
     }
 
     /// The engines that a name stands for; its worker knows.

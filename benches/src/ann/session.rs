@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::data::Ready;
 use super::measured::{EngineRun, Index, MemoryOverTime, Point};
-use super::protocol::{Build, Described, Mode, Prepared, Request, Searched};
+use super::protocol::{Build, Described, Mode, Prepared, QueryFilter, Request, Searched};
 use super::recall::Judge;
 use super::worker;
 use super::workload::{Job, Workload};
@@ -33,6 +33,8 @@ pub(super) struct Run<'a> {
     pub(super) ready: &'a Ready,
     /// Hash of the vectors.
     pub(super) key: String,
+    /// What filters read of the rows, where there are filters: the file, and its hash.
+    pub(super) attributes: Option<(PathBuf, String)>,
     pub(super) judge: Judge<'a>,
     pub(super) note: &'a dyn Fn(&str),
     pub(super) scratch: &'a Path,
@@ -60,10 +62,13 @@ impl Index {
     pub(super) fn make(worker: &mut Worker, described: &Described, run: &Run<'_>) -> Result<(Self, PathBuf)> {
         let base = run.ready.base_path.clone();
         let &Workload { metric, m, ef_construction, threads, seed, .. } = run.job.workload;
-        let Described { engine, version, settings, .. } = described;
+        let Described { engine, version, settings, more } = described;
+        let attributes = run.attributes.as_ref().filter(|_| more.reads_attributes);
+        let key = [&run.key].into_iter().chain(attributes.map(|(_, hash)| hash)).cloned().collect::<Vec<_>>().join(" ");
+        let attributes = attributes.map(|(path, _)| path.clone());
         let made_from = format!(
             "{engine} {version} | {settings} | {} | {} | m {m} | ef_construction {ef_construction} | threads {threads} | seed {seed}",
-            run.key,
+            key,
             metric.name()
         );
         let dir = run.job.cache.join("index").join(format!("{engine}-{:016x}", xxh3_64(made_from.as_bytes())));
@@ -80,7 +85,7 @@ impl Index {
         }
         fs_err::create_dir_all(&files)?;
         let files = fs_err::canonicalize(files)?;
-        let build = Build { base, metric, m, ef_construction, threads, seed, dir: files.clone() };
+        let build = Build { base, attributes, metric, m, ef_construction, threads, seed, dir: files.clone() };
         let index = Self { made_from, built: worker.ask(&Request::Build(build))?, reused: false };
         fs_err::write(record, serde_json::to_vec_pretty(&index).map_err(std::io::Error::from)?)?;
         Ok((index, files))
@@ -186,8 +191,19 @@ impl<'a> Session<'a> {
         self.run
     }
 
+    /// Searches under these filters from here on.
+    pub(super) fn filter(&mut self, filters: &[QueryFilter]) -> Result<()> {
+        let _: Value = self.worker.ask(&Request::Filter { filters: filters.to_vec() })?;
+        Ok(())
+    }
+
+    /// The error of a search that returned what it may not.
+    pub(super) fn unexpected(&self, expected: &str, got: impl std::fmt::Display) -> Error {
+        self.worker.unexpected("search", expected, got)
+    }
+
     /// A search for all queries, and the microseconds of each with [`Pass::Single`].
-    fn search(&mut self, value: u32, pass: Pass) -> Result<(Searched, Vec<f64>)> {
+    pub(super) fn search(&mut self, value: u32, pass: Pass) -> Result<(Searched, Vec<f64>)> {
         let (threads, least_ms) = match pass {
             Pass::Batch(least) => (1, least),
             Pass::Threaded(threads, least) => (threads, least),
@@ -203,7 +219,7 @@ impl<'a> Session<'a> {
     }
 
     /// What the last search found.
-    fn ids(&self) -> Result<Vec<i64>> {
+    pub(super) fn ids(&self) -> Result<Vec<i64>> {
         let (k, ids) = npy::read_ids(&self.ids_path())?;
         let words = |ids: usize, k: usize| format!("{ids} ids, {k} per query");
         let expected = words(self.judge.queries.len() * self.judge.k, self.judge.k);

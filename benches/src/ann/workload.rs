@@ -7,6 +7,7 @@ use std::time::Duration;
 use dyad_command::Cancellation;
 use serde::{Deserialize, Serialize};
 
+use super::cells::Filters;
 use crate::dataset::Metric;
 use crate::dataset::synthetic::Synthetic;
 use crate::error::{Error, Result};
@@ -47,6 +48,9 @@ pub struct Workload {
     #[serde(default = "engines")]
     pub(crate) engines: Vec<String>,
     pub(crate) data: Data,
+    /// What `dyad-bench filter` measures.
+    #[serde(default)]
+    pub filter: Filters,
     /// Sweep values per engine, in place of the engine's own.
     #[serde(default)]
     pub sweep: BTreeMap<String, Vec<u32>>,
@@ -108,6 +112,7 @@ impl Workload {
                 return Err(format!("`sweep.{engine}`: expected ascending values above 0, got {values:?}"));
             }
         }
+        self.filter.check().map_err(|problem| format!("`filter`: {problem}"))?;
         self.data.check()
     }
 }

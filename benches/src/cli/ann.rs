@@ -76,7 +76,7 @@ impl Ann {
 }
 
 /// `NAME=V1:V2:...`.
-fn parse_sweep(text: &str) -> Result<(String, Vec<u32>), String> {
+pub(super) fn parse_sweep(text: &str) -> Result<(String, Vec<u32>), String> {
     let wrong = || format!("expected ENGINE=VALUE:VALUE:... with ascending values above 0, got `{text}`");
     let (engine, values) = text.split_once('=').ok_or_else(wrong)?;
     let values: Vec<u32> = values.split(':').map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;

@@ -6,6 +6,7 @@
 //! | `metrics.rs` | `dyad-bench metrics` |
 //! | `ann.rs` | `dyad-bench ann` |
 //! | `churn.rs` | `dyad-bench churn` |
+//! | `filter.rs` | `dyad-bench filter` |
 //! | `comparison.rs` | `dyad-bench encode` and `train-step`; what all comparisons share |
 //! | `reproduce.rs` | `dyad-bench reproduce` |
 //! | `synth.rs` | `dyad-bench synth` |
@@ -13,6 +14,7 @@
 mod ann;
 mod churn;
 mod comparison;
+mod filter;
 mod metrics;
 mod quality;
 #[cfg(feature = "torch")]
@@ -51,6 +53,8 @@ enum Command {
     Ann(ann::Ann),
     /// Measure an index that changes against its peers.
     Churn(churn::ChurnCommand),
+    /// Measure search under filters against its peers.
+    Filter(filter::FilterCommand),
     /// Measure texts to vectors against peers.
     Encode(Compare<Encode>),
     /// Measure a step of training against peers.
@@ -82,6 +86,7 @@ impl Arguments {
             Command::Metrics(arguments) => arguments.run(),
             Command::Ann(arguments) => arguments.run(),
             Command::Churn(arguments) => arguments.run(),
+            Command::Filter(arguments) => arguments.run(),
             Command::Synth(arguments) => arguments.run(),
             Command::Encode(arguments) => arguments.run(),
             Command::TrainStep(arguments) => arguments.run(),

@@ -4,7 +4,7 @@
 //! hang on rounding.
 
 use dyad_command::Cancellation;
-use dyad_index::search::{Completeness, DenseRows, Hits, Scored, exact_scan};
+use dyad_index::search::{Completeness, DenseRows, Hits, NodeSet, Scored, exact_scan};
 use rayon::prelude::*;
 
 use super::matrix::{Matrix, Metric, Neighbours};
@@ -24,7 +24,28 @@ pub fn exact(
     metric: Metric,
     cancel: &Cancellation,
 ) -> Result<(Neighbours, Vec<f32>)> {
-    let k = k.min(base.len());
+    nearest((base, queries, metric), k, None, cancel)
+}
+
+/// The same of the rows that are allowed.
+pub fn exact_among(
+    base: &Matrix,
+    queries: &Matrix,
+    k: usize,
+    metric: Metric,
+    allowed: &NodeSet,
+    cancel: &Cancellation,
+) -> Result<(Neighbours, Vec<f32>)> {
+    nearest((base, queries, metric), k, Some(allowed), cancel)
+}
+
+fn nearest(
+    (base, queries, metric): (&Matrix, &Matrix, Metric),
+    k: usize,
+    allowed: Option<&NodeSet>,
+    cancel: &Cancellation,
+) -> Result<(Neighbours, Vec<f32>)> {
+    let k = k.min(allowed.map_or(base.len(), NodeSet::len));
     let rows = DenseRows::new(base.values(), base.dim());
     let rescore = |(query, found): (&&[f32], Hits<Scored>)| {
         let exact = |hit: Scored| (hit.node, metric.score(query, base.row(hit.node as usize)));
@@ -34,7 +55,7 @@ pub fn exact(
         hits
     };
     let scan = |queries: &[&[f32]]| -> Result<Vec<(u32, f64)>> {
-        let found = exact_scan(&rows, queries, k + SPARE, metric.into(), None, |_| !cancel.is_cancelled());
+        let found = exact_scan(&rows, queries, k + SPARE, metric.into(), allowed, |_| !cancel.is_cancelled());
         if found.iter().any(|found| found.completeness == Completeness::Cancelled) {
             return Err(Error::Interrupted);
         }

@@ -19,7 +19,7 @@ mod matrix;
 pub mod npy;
 pub mod synthetic;
 
-pub use exact::exact;
+pub use exact::{exact, exact_among};
 pub use formats::{read_neighbours, read_vectors, write_neighbours};
 pub use matrix::{Matrix, Metric, Neighbours, Rows, make_unit, require_finite};
 

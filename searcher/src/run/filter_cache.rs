@@ -30,7 +30,7 @@ const OVERHEAD: usize = 256;
 
 impl Weighter<Key, Entry> for Bytes {
     fn weight(&self, (_, filter): &Key, (_, allowed): &Entry) -> u64 {
-        let sets: usize = allowed.shards.iter().map(|nodes| nodes.nodes().div_ceil(8) + size_of::<NodeSet>()).sum();
+        let sets: usize = allowed.shards.iter().map(NodeSet::bytes).sum();
         let notes: usize = allowed.notes.iter().map(|note| note.len() + size_of::<String>()).sum();
         (filter.len() + sets + notes + OVERHEAD) as u64
     }

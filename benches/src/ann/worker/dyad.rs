@@ -4,22 +4,31 @@ use std::path::Path;
 use std::time::Instant;
 
 use dyad_index::format::RowType;
-use dyad_index::search::{DenseRows, SearchParams};
+use dyad_index::search::{DenseRows, Hits, NodeSet, Scored, SearchParams};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
-use dyad_index::{BuildRecord, ModelRecord, kernels};
+use dyad_index::{BuildRecord, ModelRecord, Never, kernels};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::native::Native;
 use dyad_indexer::graph_build::{BuildParams, GraphBuild, GraphBuilder as _, RecallGate};
 
-use super::engine::{Engine, Opening, described};
-use crate::ann::protocol::{Build, Described};
+use super::engine::{Engine, How, Opening, Selection, described};
+use crate::ann::protocol::{Build, Described, NO_SWEEP};
 use crate::dataset::Matrix;
 
 /// The engine.
-pub(super) struct Dyad;
+pub(super) struct Dyad {
+    /// Compares with every vector that passes, as searches of mode `exact` do.
+    pub(super) exact: bool,
+}
 
 impl Engine for Dyad {
     fn describe(&self) -> Described {
+        if self.exact {
+            let settings = format!("f16 vectors mapped, compared with all, kernels {}", kernels::kernels().name);
+            let mut described = described("dyad-exact", env!("CARGO_PKG_VERSION"), settings, vec![1]);
+            NO_SWEEP.clone_into(&mut described.more.sweep);
+            return described;
+        }
         let settings = format!(
             "dense.dyad mapped, f16 vectors, int8 codes and sketches, native builder, kernels {}; its batch call",
             kernels::kernels().name
@@ -75,34 +84,53 @@ impl Engine for Dyad {
     }
 
     fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>> {
-        Ok(Box::new(DenseShard::open(&dir.join(DENSE_FILE))?))
+        let shard = DenseShard::open(&dir.join(DENSE_FILE))?;
+        Ok(Box::new(OpenShard { shard, exact: self.exact, filters: Vec::new() }))
     }
 }
 
-impl Opening for DenseShard {
+struct OpenShard {
+    shard: DenseShard,
+    exact: bool,
+    filters: Vec<NodeSet>,
+}
+
+impl Opening for OpenShard {
     fn dim(&self) -> usize {
-        self.header().dim as usize
+        self.shard.header().dim as usize
     }
 
-    fn search(&self, query: &[f32], value: usize, out: &mut [i32]) {
-        let found = DenseShard::search(self, query, &SearchParams::new(out.len(), value));
-        for (hit, out) in found.hits.iter().zip(out) {
-            // Row and node are the same number: the builder keeps the order.
-            *out = hit.node as i32;
+    fn search(&self, query: &[f32], how: How, out: &mut [i32]) {
+        self.search_batch(&[query], out.len(), how, out);
+    }
+
+    fn search_batch(&self, queries: &[&[f32]], k: usize, How { value, filter }: How, out: &mut [i32]) {
+        let allowed = filter.and_then(|number| self.filters.get(number));
+        let found = |number: usize, found: Hits<Scored>| {
+            let out = out.get_mut(number * k..(number + 1) * k).unwrap_or_default();
+            for (hit, out) in found.hits.iter().zip(out) {
+                // Row and node are the same number: the builder keeps the order.
+                *out = hit.node as i32;
+            }
+        };
+        if self.exact {
+            self.shard.search_exact_batch(queries, k, allowed, &Never, found);
+        } else {
+            self.shard.search_batch(queries, &SearchParams { allowed, ..SearchParams::new(k, value) }, found);
         }
     }
 
-    fn search_batch(&self, queries: &[&[f32]], k: usize, value: usize, out: &mut [i32]) {
-        let params = SearchParams::new(k, value);
-        DenseShard::search_batch(self, queries, &params, |number, found| {
-            let out = out.get_mut(number * k..(number + 1) * k).unwrap_or_default();
-            for (hit, out) in found.hits.iter().zip(out) {
-                *out = hit.node as i32;
-            }
-        });
+    fn choose_filters(&mut self, filters: Vec<Selection>) -> anyhow::Result<()> {
+        let nodes = |Selection { rows, .. }| {
+            let mut nodes = NodeSet::new(self.shard.len());
+            nodes.extend(rows);
+            nodes
+        };
+        self.filters = filters.into_iter().map(nodes).collect();
+        Ok(())
     }
 
     fn evict(&self) {
-        self.evict_vectors();
+        self.shard.evict_vectors();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::ann::protocol::{Build, Described, More};
+use crate::ann::protocol::{Build, Condition, Described, More};
 use crate::dataset::Matrix;
 
 /// One engine of this binary.
@@ -15,17 +15,34 @@ pub(super) trait Engine {
     fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>>;
 }
 
+/// A filter, and the rows that pass it.
+pub(super) struct Selection {
+    pub(super) rows: Vec<u32>,
+    pub(super) all: Vec<Condition>,
+}
+
+/// How a search is done: with a value of the sweep parameter, and under one of the filters that were chosen last, or none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    pub(super) value: usize,
+    pub(super) filter: Option<usize>,
+}
+
 /// An opened index.
 pub(super) trait Opening: Sync {
     /// Values per vector.
     fn dim(&self) -> usize;
     /// Writes the ids of the nearest rows into `out`, nearest first; what is left of `out` stays as it is.
-    fn search(&self, query: &[f32], value: usize, out: &mut [i32]);
+    fn search(&self, query: &[f32], how: How, out: &mut [i32]);
     /// The same for many queries, `k` ids each: the engine's batch call, where it has one.
-    fn search_batch(&self, queries: &[&[f32]], k: usize, value: usize, out: &mut [i32]) {
+    fn search_batch(&self, queries: &[&[f32]], k: usize, how: How, out: &mut [i32]) {
         for (query, out) in queries.iter().zip(out.chunks_mut(k.max(1))) {
-            self.search(query, value, out);
+            self.search(query, how, out);
         }
+    }
+    /// Takes the filters that searches name by their numbers.
+    fn choose_filters(&mut self, _filters: Vec<Selection>) -> anyhow::Result<()> {
+        anyhow::bail!("this engine has no filters")
     }
     /// Deletes rows and adds others, where it can be changed.
     fn change(&mut self, _gone: &[i64], _rows: &Path, _labels: &[i64], _threads: usize) -> anyhow::Result<()> {
@@ -41,6 +58,6 @@ pub(super) trait Opening: Sync {
 
 /// What an engine says of itself whose sweep parameter is `ef`.
 pub(super) fn described(engine: &str, version: &str, settings: String, defaults: Vec<u32>) -> Described {
-    let more = More { sweep: "ef".to_owned(), defaults, variants: Vec::new() };
+    let more = More { sweep: "ef".to_owned(), defaults, variants: Vec::new(), reads_attributes: false };
     Described { engine: engine.to_owned(), version: version.to_owned(), settings, more }
 }

@@ -13,7 +13,7 @@ use ::hnsw_rs::prelude::Distance;
 use anyhow::{Context as _, ensure};
 use dyad_index::kernels;
 
-use super::engine::{Engine, Opening, described};
+use super::engine::{Engine, How, Opening, described};
 use crate::ann::protocol::{Build, Described};
 use crate::dataset::{Matrix, Metric};
 
@@ -105,8 +105,8 @@ impl Opening for Index {
         self.dim
     }
 
-    fn search(&self, query: &[f32], value: usize, out: &mut [i32]) {
-        for (hit, out) in self.hnsw.search(query, out.len(), value.max(out.len())).iter().zip(out) {
+    fn search(&self, query: &[f32], how: How, out: &mut [i32]) {
+        for (hit, out) in self.hnsw.search(query, out.len(), how.value.max(out.len())).iter().zip(out) {
             *out = hit.d_id as i32;
         }
     }

@@ -1,11 +1,14 @@
 //! A whole index of ours as an engine: shards, keys and deletions, changed and merged as `dyad-indexer` does it.
 
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context as _;
+use dyad_corpus::ReadOptions;
 use dyad_files::space::boundless;
 use dyad_index::format::RowType;
+use dyad_index::lexical::{FieldValue, Filter};
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::{Never, Snapshot, kernels};
 use dyad_indexer::change::{MergeConfig, Operation, UpsertConfig, delete, merge, upsert};
@@ -14,8 +17,8 @@ use dyad_indexer::graph_build::{BuildParams, Builder};
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{ArraySource, Corpus};
 
-use super::engine::{Engine, Opening, described};
-use crate::ann::protocol::{Build, Described};
+use super::engine::{Engine, How, Opening, Selection, described};
+use crate::ann::protocol::{Build, Condition, Described};
 use crate::dataset::Matrix;
 
 /// Name of the declared model.
@@ -27,12 +30,17 @@ pub(super) struct WholeIndex;
 impl Engine for WholeIndex {
     fn describe(&self) -> Described {
         let settings = format!("f16 vectors, native builder, keys, one thread, kernels {}", kernels::kernels().name);
-        described("dyad-index", env!("CARGO_PKG_VERSION"), settings, vec![16, 32, 64, 128])
+        let mut described = described("dyad-index", env!("CARGO_PKG_VERSION"), settings, vec![16, 32, 64, 128]);
+        described.more.reads_attributes = true;
+        described
     }
 
     fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64> {
         let config = BuildConfig {
-            corpus: Corpus::Numbered(base.len() as u64),
+            corpus: match &job.attributes {
+                Some(path) => Corpus::File { path: path.clone(), read: ReadOptions::default() },
+                None => Corpus::Numbered(base.len() as u64),
+            },
             index: job.dir.join("index"),
             shards: 1,
             builder: Builder::Native,
@@ -56,13 +64,23 @@ impl Engine for WholeIndex {
     fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>> {
         let index = dir.join("index");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-        Ok(Box::new(OpenIndex { snapshot: Snapshot::open(&index)?, index, pool, changes: 0 }))
+        Ok(Box::new(OpenIndex { snapshot: Snapshot::open(&index)?, index, filters: Vec::new(), pool, changes: 0 }))
+    }
+}
+
+fn condition(condition: Condition) -> Filter {
+    match condition {
+        Condition::Equals { field, value } => Filter::OneOf { field, values: vec![FieldValue::Text(value)] },
+        Condition::Below { field, bound } => {
+            Filter::Range { field, min: Bound::Unbounded, max: Bound::Excluded(FieldValue::Number(bound.into())) }
+        }
     }
 }
 
 struct OpenIndex {
     index: PathBuf,
     snapshot: Snapshot,
+    filters: Vec<Filter>,
     /// One thread, whatever the number of shards.
     pool: rayon::ThreadPool,
     changes: usize,
@@ -80,13 +98,18 @@ impl Opening for OpenIndex {
         self.snapshot.manifest().model.dim
     }
 
-    fn search(&self, query: &[f32], value: usize, out: &mut [i32]) {
-        self.search_batch(&[query], out.len(), value, out);
+    fn search(&self, query: &[f32], how: How, out: &mut [i32]) {
+        self.search_batch(&[query], out.len(), how, out);
     }
 
-    fn search_batch(&self, queries: &[&[f32]], k: usize, value: usize, out: &mut [i32]) {
+    fn search_batch(&self, queries: &[&[f32]], k: usize, How { value, filter }: How, out: &mut [i32]) {
         let params = DenseParams { k, mode: SearchMode::Approximate { ef: value } };
-        let found = self.pool.install(|| self.snapshot.search_dense(queries, &params, None, &Never));
+        let filter = filter.and_then(|number| self.filters.get(number));
+        let found = self.pool.install(|| {
+            // Once per call, as a request of the searcher does it whose filter is not cached.
+            let allowed = filter.map(|filter| self.snapshot.allowed(filter, &Never)).transpose()?.flatten();
+            self.snapshot.search_dense(queries, &params, allowed.as_deref(), &Never)
+        });
         for (found, out) in found.unwrap_or_default().iter().zip(out.chunks_mut(k.max(1))) {
             for (hit, out) in found.hits.iter().zip(out) {
                 // Keys are numbers of rows.
@@ -94,6 +117,14 @@ impl Opening for OpenIndex {
                 *out = key.and_then(|key| key.parse().ok()).unwrap_or(-1);
             }
         }
+    }
+
+    fn choose_filters(&mut self, filters: Vec<Selection>) -> anyhow::Result<()> {
+        self.filters = filters
+            .into_iter()
+            .map(|Selection { all, .. }| Filter::All(all.into_iter().map(condition).collect()))
+            .collect();
+        Ok(())
     }
 
     fn change(&mut self, gone: &[i64], rows: &Path, labels: &[i64], threads: usize) -> anyhow::Result<()> {

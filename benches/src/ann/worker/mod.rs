@@ -20,24 +20,26 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-use self::engine::{Engine, Opening};
-use super::protocol::{Built, Prepared, Request};
-use crate::dataset::{Matrix, npy};
+use self::engine::{Engine, Opening, Selection};
+use self::search::{Part, Questions};
+use super::protocol::{Built, Prepared, QueryFilter, Request};
+use crate::dataset::{Matrix, npy, read_neighbours};
 use crate::harness::{self, Opened, files_under};
 
 /// Engines that this binary holds.
-pub(crate) const ENGINES: [&str; 3] = ["dyad", "dyad-index", "hnsw_rs"];
+pub(crate) const ENGINES: [&str; 4] = ["dyad", "dyad-exact", "dyad-index", "hnsw_rs"];
 
 /// Serves requests until `quit` or the end of `input`.
 pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
     let engine: Box<dyn Engine> = match engine {
-        "dyad" => Box::new(dyad::Dyad),
+        "dyad" => Box::new(dyad::Dyad { exact: false }),
+        "dyad-exact" => Box::new(dyad::Dyad { exact: true }),
         "dyad-index" => Box::new(index::WholeIndex),
         "hnsw_rs" => Box::new(hnsw_rs::HnswRs),
         other => bail!("no engine `{other}` in this binary; there are {}", ENGINES.join(" and ")),
     };
     let described = engine.describe();
-    let mut worker = Worker { engine, index: None, queries: None, pool: None };
+    let mut worker = Worker { engine, index: None, queries: None, parts: Vec::new(), pool: None };
     harness::serve(input, output, &described, |request| worker.answer(request))
 }
 
@@ -45,6 +47,8 @@ struct Worker {
     engine: Box<dyn Engine>,
     index: Option<Box<dyn Opening>>,
     queries: Option<(Matrix, usize)>,
+    /// Queries by their filters.
+    parts: Vec<Part>,
     pool: Option<rayon::ThreadPool>,
 }
 
@@ -69,7 +73,12 @@ impl Worker {
                 let queries = npy::read_vectors(&queries)?;
                 let count = queries.len();
                 self.queries = Some((queries, k));
+                self.filter(Vec::new())?;
                 json!(Prepared { queries: count })
+            }
+            Request::Filter { filters } => {
+                self.filter(filters)?;
+                json!({})
             }
             Request::Search { value, threads, mode, least_ms, out, latencies } => {
                 let index = self.index.as_deref().context("`search` before `open`")?;
@@ -77,9 +86,10 @@ impl Worker {
                 if queries.dim() != index.dim() {
                     bail!("queries of {} values, but vectors of {}", queries.dim(), index.dim());
                 }
+                let questions = Questions { queries, k: *k, parts: &self.parts };
                 let (how, least) = ((threads, mode), Duration::from_millis(least_ms.into()));
                 let (ids, latencies_us, searched) =
-                    search::search(index, (queries, *k), value as usize, how, least, &mut self.pool)?;
+                    search::search(index, questions, value as usize, how, least, &mut self.pool)?;
                 npy::write_ids(&out, *k, &ids)?;
                 if let Some(path) = latencies {
                     npy::write_f64(&path, &latencies_us)?;
@@ -105,5 +115,33 @@ impl Worker {
             }
         };
         Ok(reply)
+    }
+
+    /// Searches under these filters from here on.
+    fn filter(&mut self, filters: Vec<QueryFilter>) -> anyhow::Result<()> {
+        let (queries, _) = self.queries.as_ref().context("`filter` before `prepare`")?;
+        if filters.is_empty() {
+            self.parts = vec![Part { filter: None, queries: (0..queries.len()).collect() }];
+            return Ok(());
+        }
+        let mut listed = vec![false; queries.len()];
+        let (mut parts, mut selections) = (Vec::new(), Vec::new());
+        for (number, QueryFilter { queries, rows, all }) in filters.into_iter().enumerate() {
+            for query in &queries {
+                match listed.get_mut(*query) {
+                    Some(listed) if !*listed => *listed = true,
+                    _ => bail!("queries: expected each number once, got {query}"),
+                }
+            }
+            parts.push(Part { filter: Some(number), queries });
+            let rows = read_neighbours(&rows)?.values().to_vec();
+            selections.push(Selection { rows, all });
+        }
+        if let Some(query) = listed.iter().position(|listed| !listed) {
+            bail!("queries: expected a filter for each, got none for {query}");
+        }
+        self.index.as_deref_mut().context("`filter` before `open`")?.choose_filters(selections)?;
+        self.parts = parts;
+        Ok(())
     }
 }

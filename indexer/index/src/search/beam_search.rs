@@ -10,63 +10,65 @@
 //! 3. **refine** the best candidate from its int8 row, once it is the best: most never are, and are never read;
 //! 4. stop as the [`StopRule`] says;
 //! 5. **rescore** the best `k` and a few more from the vectors themselves.
+//!
+//! A filtered search need not pay for the nodes that the filter leaves out (`SearchParams::two_hop`): where the links of a candidate lead
+//! to few allowed slots, the links of the others are followed in their place, without a look at their codes (ACORN-1: Patel et al.
+//! 2024, arXiv:2403.04871); and because all that is near the usual entry point may be left out, it starts from allowed slots as well.
 
 use std::cmp::Ordering;
 
 use super::candidates::CandidateQueue;
+use super::node_set::SlotSet;
 use super::params::{MinCompetitive, SearchParams, StopRule};
+use super::view::ShardView;
 use super::visited::VisitedSet;
-use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks};
-use crate::model::Metric;
-use crate::quant::{CodesView, Prepared};
+use super::{Completeness, Cost, ExactRows, Hits, Scored, SlotLinks};
+use crate::quant::Prepared;
 
 /// Estimates are raised by this many standard deviations before they compete: below 0 good candidates are lost to the
 /// noise, far above it too many bad ones are refined. Measured on MiniLM sentences, flat between 0 and 0.4.
 const OPTIMISM: f32 = 0.2;
 /// Candidates rescored beyond `k`: int8 order and exact order differ by a place or two.
 pub const RESCORED: usize = 4;
+/// The same for `k` hits through a filter: where those are far from the question, many score nearly the same.
+pub(super) fn rescored_filtered(k: usize) -> usize {
+    k.max(SPARE)
+}
+
 /// Candidates kept beyond `k`, for ties with the k-th: of more equal vectors than this, those found first are kept.
 const SPARE: usize = 16;
-
-/// The parts of a shard that a search reads.
-#[derive(Debug)]
-pub struct ShardView<'a, L: ?Sized, R: ?Sized> {
-    /// By slot.
-    pub codes: CodesView<'a>,
-    /// By slot.
-    pub links: &'a L,
-    /// Slot to node; where absent, slots are nodes.
-    pub order: Option<&'a [u32]>,
-    /// By node.
-    pub rows: &'a R,
-    /// How vectors are compared.
-    pub metric: Metric,
-}
-
-impl<L: ?Sized, R: ?Sized> ShardView<'_, L, R> {
-    /// The node of a slot; none where a damaged order leads to no row.
-    fn node(&self, slot: u32) -> Option<u32> {
-        match self.order {
-            Some(order) => order.get(slot as usize).copied().filter(|node| (*node as usize) < order.len()),
-            None => Some(slot),
-        }
-    }
-}
+/// Allowed slots that an expansion looks for before it follows no more links of others.
+const ENOUGH: usize = 32;
+/// Expansions after which a search compares the share of allowed nodes that it has met with the one that it expects.
+const PROBED: usize = 32;
+/// Entry points of a filtered search beyond the usual one: the nearest of a sample of the allowed slots.
+const ENTRIES: usize = 4;
 
 /// What one call searches for, where, and when it stops: shared by the searches for all of its questions.
 pub(super) struct BeamSearch<'a, L: ?Sized, R: ?Sized> {
     pub(super) shard: &'a ShardView<'a, L, R>,
     rule: StopRule,
-    allowed: Option<&'a NodeSet>,
+    allowed: Option<&'a SlotSet>,
+    /// The same where only those are candidates.
+    two_hop: Option<&'a SlotSet>,
+    /// Share of allowed nodes near the question below which the search is given up.
+    least_share: Option<f64>,
     min_competitive: Option<MinCompetitive<'a>>,
     rescore: bool,
+    /// Candidates rescored, and others that are hits otherwise.
+    wanted: usize,
 }
 
 impl<'a, L: ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
     pub(super) fn new(shard: &'a ShardView<'a, L, R>, params: &SearchParams<'a>) -> Self {
         let rule = StopRule::new(params, shard.codes.len());
-        let SearchParams { allowed, min_competitive, rescore, .. } = *params;
-        Self { shard, rule, allowed, min_competitive, rescore }
+        let SearchParams { min_competitive, rescore, .. } = *params;
+        let allowed = params.allowed.map(|allowed| allowed.slots(shard.order));
+        let two_hop = allowed.filter(|_| params.two_hop);
+        let beyond = if allowed.is_some() { rescored_filtered(rule.k) } else { RESCORED };
+        let wanted = rule.k + if rescore { beyond } else { 0 };
+        let least_share = params.least_share;
+        Self { shard, rule, allowed, two_hop, least_share, min_competitive, rescore, wanted }
     }
 }
 
@@ -78,6 +80,8 @@ enum Fetch {
     Idle,
     /// Links of the best candidate.
     Links,
+    /// Links of its neighbours that are not allowed.
+    SecondLinks,
     /// Sketches of unvisited slots.
     Sketches,
     /// The best candidate's int8 row, and its links.
@@ -97,7 +101,12 @@ pub(super) struct SearchState {
     candidates: CandidateQueue,
     visited: VisitedSet,
     expanded: usize,
+    /// Allowed slots that were scored.
+    met_allowed: u64,
     unvisited: Vec<u32>,
+    /// Neighbours of the best candidate that are not allowed.
+    passed: Vec<u32>,
+    links: Vec<u32>,
     products: Vec<i32>,
     estimates: Vec<f32>,
     /// The best refined candidates that are allowed, best first, by slot.
@@ -120,15 +129,38 @@ impl SearchState {
         self.candidates.clear();
         self.visited.reset(slots);
         self.expanded = 0;
+        self.met_allowed = 0;
         self.best.clear();
         self.found.hits.clear();
         self.found.cost = Cost { estimated, scored: 0, scans: 0 };
-        self.found.completeness = Completeness::Complete;
+        let is_complete = search.allowed.is_none_or(|allowed| allowed.is_complete);
+        self.found.completeness = if is_complete { Completeness::Complete } else { Completeness::Damaged };
         if self.visited.insert(start) {
             // Infinite, so that it is the first candidate, and refined at once.
             self.candidates.push(f32::INFINITY, start);
         }
+        if let Some(allowed) = search.two_hop {
+            self.start_among(search, allowed);
+        }
         self.fetch = Fetch::Links;
+    }
+
+    /// More entry points, all of them allowed.
+    fn start_among<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, allowed: &SlotSet) {
+        let (products, estimates) = (&mut self.products, &mut self.estimates);
+        search.shard.codes.estimate(&self.prepared, &allowed.sample, 0.0, products, estimates);
+        self.found.cost.estimated += allowed.sample.len() as u64;
+        let sampled = allowed.sample.iter().zip(&self.estimates).filter(|(_, score)| !score.is_nan());
+        let mut sampled: Vec<Scored> = sampled.map(|(slot, score)| Scored { node: *slot, score: *score }).collect();
+        let entries = ENTRIES.min(sampled.len());
+        if let Some(last) = entries.checked_sub(1) {
+            sampled.select_nth_unstable_by(last, |a, b| b.cmp(a));
+        }
+        for entry in sampled.iter().take(entries) {
+            if self.visited.insert(entry.node) {
+                self.candidates.push(entry.score, entry.node);
+            }
+        }
     }
 
     /// One step; true when the search is over and `found` holds its hits.
@@ -140,6 +172,10 @@ impl SearchState {
         match self.fetch {
             Fetch::Idle => return true,
             Fetch::Links => {}
+            Fetch::SecondLinks => {
+                self.fetch = self.expand_again(search);
+                return false;
+            }
             Fetch::Sketches => self.estimate(search),
             Fetch::Row => self.refine(search),
             Fetch::Vectors => {
@@ -158,18 +194,28 @@ impl SearchState {
                 }
                 self.choose(search)
             }
+            Some(_) if self.expanded == PROBED && self.is_far_from_allowed(search) => {
+                self.found.worsen(Completeness::Limited);
+                self.choose(search)
+            }
             Some(best) if !best.refined => {
                 shard.codes.prefetch_row(best.slot);
                 shard.links.prefetch(best.slot);
                 Fetch::Row
             }
-            Some(best) if links_are_here => self.expand(shard, best.slot),
+            Some(best) if links_are_here => self.expand(search, best.slot),
             Some(best) => {
                 shard.links.prefetch(best.slot);
                 Fetch::Links
             }
         };
         false
+    }
+
+    /// Whether fewer than half as many nodes near the question are allowed as of all: the search would expand very many that are not.
+    fn is_far_from_allowed<L: ?Sized, R: ?Sized>(&self, search: &BeamSearch<'_, L, R>) -> bool {
+        let met = self.found.cost.scored as f64;
+        search.least_share.is_some_and(|share| (self.met_allowed as f64) < met * share)
     }
 
     /// Ends the search early, with the best candidates so far.
@@ -191,13 +237,52 @@ impl SearchState {
         self.best.first().map_or(own, |nearest| own.max(competitive(nearest)))
     }
 
-    fn expand<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, shard: &ShardView<'_, L, R>, slot: u32) -> Fetch {
+    fn expand<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, slot: u32) -> Fetch {
+        let shard = search.shard;
         self.candidates.pop();
         self.expanded += 1;
         self.unvisited.clear();
         shard.links.append(slot, &mut self.unvisited);
+        if let Some(allowed) = search.two_hop {
+            self.passed.clear();
+            let passed = &mut self.passed;
+            self.unvisited.retain(|slot| {
+                let is_allowed = allowed.bits.contains(*slot as usize);
+                if !is_allowed {
+                    passed.push(*slot);
+                }
+                is_allowed
+            });
+            self.visited.check_all(&self.passed);
+        }
         self.visited.insert_all(&mut self.unvisited);
+        if search.two_hop.is_some() && self.unvisited.len() < ENOUGH && !self.passed.is_empty() {
+            self.passed.iter().for_each(|slot| shard.links.prefetch(*slot));
+            return Fetch::SecondLinks;
+        }
         shard.codes.prefetch_lines(&self.unvisited);
+        Fetch::Sketches
+    }
+
+    /// Follows the links of neighbours that are not allowed, each of them once in a search, until enough slots that are allowed are found.
+    fn expand_again<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
+        let Some(allowed) = search.two_hop else { return Fetch::Sketches };
+        let mut links = std::mem::take(&mut self.links);
+        for slot in &self.passed {
+            if self.unvisited.len() >= ENOUGH {
+                break;
+            }
+            if self.visited.insert(*slot) {
+                links.clear();
+                search.shard.links.append(*slot, &mut links);
+                self.visited.check_all(&links);
+                links.retain(|slot| allowed.bits.contains(*slot as usize));
+                self.visited.insert_all(&mut links);
+                self.unvisited.extend_from_slice(&links);
+            }
+        }
+        self.links = links;
+        search.shard.codes.prefetch_lines(&self.unvisited);
         Fetch::Sketches
     }
 
@@ -237,27 +322,20 @@ impl SearchState {
             return;
         }
         self.candidates.refine_top(score);
-        let kept = search.rule.rank.max(search.rule.k + SPARE);
+        let kept = search.rule.rank.max(search.rule.k + SPARE).max(search.wanted);
         let is_good = self.best.len() < kept || self.best.last().is_some_and(|last| score > last.score);
-        if is_good && self.is_allowed(search, candidate.slot) {
+        let is_allowed = search.allowed.is_none_or(|allowed| allowed.bits.contains(candidate.slot as usize));
+        self.met_allowed += u64::from(is_allowed);
+        if is_good && is_allowed {
             let at = self.best.partition_point(|known| known.score >= score);
             self.best.truncate(kept - 1);
             self.best.insert(at, Scored { node: candidate.slot, score });
         }
     }
 
-    fn is_allowed<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, slot: u32) -> bool {
-        let Some(allowed) = search.allowed else { return true };
-        let node = search.shard.node(slot);
-        if node.is_none() {
-            self.found.worsen(Completeness::Damaged);
-        }
-        node.is_some_and(|node| allowed.contains(node))
-    }
-
     /// Selects the candidates to rescore. From here on, hits are nodes and not slots.
     fn choose<L: ?Sized, R: ExactRows + ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
-        let (hits, wanted) = (&mut self.found.hits, search.rule.k + if search.rescore { RESCORED } else { 0 });
+        let (hits, wanted) = (&mut self.found.hits, search.wanted);
         let mut damaged = self.visited.has_invalid_link();
         let (demanded, margin) = self.min_competitive;
         for candidate in self.best.iter().take_while(|candidate| candidate.score >= demanded - margin) {

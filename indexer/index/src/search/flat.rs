@@ -33,7 +33,7 @@ pub fn exact_scan(
     allowed: Option<&NodeSet>,
     should_continue: impl Fn(u32) -> bool,
 ) -> Vec<Hits<Scored>> {
-    let mut scans: Vec<Scan> = queries.iter().map(|_| Scan::new(k, rows.count())).collect();
+    let mut scans: Vec<Scan> = queries.iter().map(|_| Scan::new(k, rows.count(), SLACK)).collect();
     let (mut compared, mut damaged) = (0, false);
     // Compares one row; false where the scan was cancelled.
     let mut offer = |node: u32| {
@@ -69,27 +69,30 @@ pub fn exact_scan(
 }
 
 /// The best hits so far, and more that may be among them.
-struct Scan {
+#[derive(Debug)]
+pub(super) struct Scan {
     best: Vec<Scored>,
     k: usize,
     /// The score of the `k`-th best at the last compaction: no hit scores less.
-    threshold: f32,
-    /// Number of hits at which the next compaction is due.
+    pub(super) threshold: f32,
+    /// Hits beyond twice the kept ones at which the next compaction is due.
+    slack: usize,
     compact_at: usize,
 }
 
 impl Scan {
-    fn new(k: usize, rows: usize) -> Self {
-        Self { best: Vec::new(), k, threshold: f32::NEG_INFINITY, compact_at: 2 * k.min(rows) + SLACK }
+    /// Of the `k` best of `rows`; with more `slack` it compacts less often, and its threshold is older.
+    pub(super) fn new(k: usize, rows: usize, slack: usize) -> Self {
+        Self { best: Vec::new(), k, threshold: f32::NEG_INFINITY, slack, compact_at: 2 * k.min(rows) + slack }
     }
 
     /// Adds a hit that is not below the threshold.
-    fn add(&mut self, hit: Scored) {
+    pub(super) fn add(&mut self, hit: Scored) {
         self.best.push(hit);
         if self.best.len() >= self.compact_at {
             self.compact();
             // Many may tie with the k-th best, and ties are kept.
-            self.compact_at = 2 * self.best.len() + SLACK;
+            self.compact_at = 2 * self.best.len() + self.slack;
         }
     }
 
@@ -102,7 +105,8 @@ impl Scan {
         }
     }
 
-    fn finish(mut self) -> Vec<Scored> {
+    /// The `k` best, best first, and all that tie with the last of them.
+    pub(super) fn finish(mut self) -> Vec<Scored> {
         self.compact();
         self.best.sort_unstable_by(|a, b| b.cmp(a));
         self.best

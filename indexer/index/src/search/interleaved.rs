@@ -1,7 +1,8 @@
 //! Beam searches of one shard for many questions, interleaved on one thread to hide the latency of memory.
 
-use super::beam_search::{BeamSearch, SearchState, ShardView};
+use super::beam_search::{BeamSearch, SearchState};
 use super::params::SearchParams;
+use super::view::ShardView;
 use super::{Completeness, ExactRows, Hits, Scored, SlotLinks, UpperLayers};
 
 /// Searches interleaved on one thread: enough to hide the latency of memory, few enough that their own state stays in
@@ -15,8 +16,9 @@ const STEPS_BETWEEN_CHECKS: u64 = 256;
 pub struct SearchScratch {
     pub(super) states: Vec<SearchState>,
     slots: Vec<u32>,
-    products: Vec<i32>,
-    scores: Vec<f32>,
+    pub(super) products: Vec<i32>,
+    pub(super) scores: Vec<f32>,
+    pub(super) promising: Vec<Scored>,
 }
 
 impl SearchScratch {

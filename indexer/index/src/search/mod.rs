@@ -3,9 +3,11 @@
 //! | file | contents |
 //! |---|---|
 //! | `hits.rs` | the result of every search: hits, their cost, and whether it was complete |
+//! | `view.rs` | what a search reads of a shard |
 //! | `params.rs` | parameters of a search, and the rule that stops it |
 //! | `beam_search.rs` | **the algorithm**: one beam search over codes, as a sequence of steps |
 //! | `interleaved.rs` | beam searches for several questions, interleaved on one thread: what the searcher runs |
+//! | `code_scan.rs` | the scan of the codes of all allowed slots: for filters that allow few |
 //! | `neighbours.rs` | the same search with a row as the question, for graph builders |
 //! | `candidates.rs`, `visited.rs` | the candidate queue and the visited set of a search |
 //! | `node_set.rs` | which nodes a filter allows |
@@ -15,6 +17,7 @@
 
 mod beam_search;
 mod candidates;
+mod code_scan;
 mod flat;
 mod hits;
 mod hnsw;
@@ -23,9 +26,10 @@ mod neighbours;
 mod node_set;
 mod params;
 mod topk;
+mod view;
 mod visited;
 
-pub use beam_search::{RESCORED, ShardView};
+pub use beam_search::RESCORED;
 pub use candidates::MAX_SLOTS;
 pub(crate) use flat::ROWS_BETWEEN_CHECKS;
 pub use flat::{SCAN_BATCH, exact_scan, flat};
@@ -36,6 +40,7 @@ pub use neighbours::NeighbourSearch;
 pub use node_set::NodeSet;
 pub use params::{Live, MinCompetitive, SearchParams};
 pub use topk::TopK;
+pub use view::ShardView;
 
 pub use crate::rows::{DenseRows, ExactRows, VectorRows};
 

@@ -1,7 +1,8 @@
 //! Searches for the neighbours of stored rows, by codes alone, while links are still being added: for graph builders.
 
-use super::beam_search::{BeamSearch, ShardView};
+use super::beam_search::BeamSearch;
 use super::params::SearchParams;
+use super::view::ShardView;
 use super::{DenseRows, Scored, SearchScratch, SlotLinks};
 use crate::quant::{CodesView, Prepared};
 

@@ -1,32 +1,66 @@
 //! A set of nodes: which documents a filter allows.
 
+use std::sync::OnceLock;
+
 use fixedbitset::FixedBitSet;
 
 /// Some of the nodes of a shard, and how many.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct NodeSet {
     bits: FixedBitSet,
     len: usize,
+    /// The same by slot, once a search has needed it: sets are shared by many searches.
+    slots: OnceLock<SlotSet>,
 }
+
+/// The slots of the nodes of a set.
+#[derive(Debug, Clone)]
+pub(super) struct SlotSet {
+    pub(super) bits: FixedBitSet,
+    /// Whether each of the nodes has one, which in an intact shard it has.
+    pub(super) is_complete: bool,
+    /// At most [`SAMPLE`] of them, evenly spaced.
+    pub(super) sample: Vec<u32>,
+}
+
+/// Slots of which those nearest to a question are entry points: the more, the nearer; all of them cost less than three expansions.
+const SAMPLE: usize = 256;
+
+impl SlotSet {
+    fn new(bits: FixedBitSet, nodes: usize) -> Self {
+        let slots = bits.count_ones(..);
+        let sample = bits.ones().step_by(slots.div_ceil(SAMPLE).max(1)).map(|slot| slot as u32).collect();
+        Self { bits, is_complete: slots == nodes, sample }
+    }
+}
+
+impl PartialEq for NodeSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.bits == other.bits
+    }
+}
+
+impl Eq for NodeSet {}
 
 /// The set bits, counted once.
 impl From<FixedBitSet> for NodeSet {
     fn from(bits: FixedBitSet) -> Self {
         let len = bits.count_ones(..);
-        Self { bits, len }
+        Self { bits, len, slots: OnceLock::new() }
     }
 }
 
 impl NodeSet {
     /// No node of `0..nodes`.
     pub fn new(nodes: usize) -> Self {
-        Self { bits: FixedBitSet::with_capacity(nodes), len: 0 }
+        FixedBitSet::with_capacity(nodes).into()
     }
 
     /// Adds a node; false where it was there before, or does not exist.
     pub fn insert(&mut self, node: u32) -> bool {
         let new = (node as usize) < self.bits.len() && !self.bits.put(node as usize);
         self.len += usize::from(new);
+        self.slots.take();
         new
     }
 
@@ -34,6 +68,7 @@ impl NodeSet {
     pub fn intersect_with(&mut self, other: &Self) {
         self.bits.intersect_with(&other.bits);
         self.len = self.bits.count_ones(..);
+        self.slots.take();
     }
 
     /// Removes a node; false where it was not in it.
@@ -42,6 +77,7 @@ impl NodeSet {
         if was {
             self.bits.remove(node as usize);
             self.len -= 1;
+            self.slots.take();
         }
         was
     }
@@ -57,6 +93,16 @@ impl NodeSet {
         self.bits.contains(node as usize)
     }
 
+    /// The same by slot, for the order of its shard, slot to node; where absent, slots are nodes.
+    pub(super) fn slots(&self, order: Option<&[u32]>) -> &SlotSet {
+        self.slots.get_or_init(|| {
+            let Some(order) = order else { return SlotSet::new(self.bits.clone(), self.len) };
+            let mut bits = FixedBitSet::with_capacity(order.len());
+            order.iter().enumerate().for_each(|(slot, node)| bits.set(slot, self.contains(*node)));
+            SlotSet::new(bits, self.len)
+        })
+    }
+
     /// Nodes in it.
     pub fn len(&self) -> usize {
         self.len
@@ -70,6 +116,11 @@ impl NodeSet {
     /// Nodes that there are, in it or not.
     pub fn nodes(&self) -> usize {
         self.bits.len()
+    }
+
+    /// Bytes that it takes, once a search has used it.
+    pub fn bytes(&self) -> usize {
+        2 * self.bits.len().div_ceil(8) + SAMPLE * size_of::<u32>() + size_of::<Self>()
     }
 
     /// Its nodes, ascending.

@@ -16,8 +16,14 @@ pub struct SearchParams<'a> {
     pub margin: Option<f32>,
     /// Most candidates to expand; a search that this ends is [`Limited`](super::Completeness::Limited).
     pub max_expansions: Option<usize>,
-    /// Nodes that may be hits, all of them live; all live ones where absent. The search still traverses the others.
+    /// Nodes that may be hits, all of them live; all live ones where absent.
     pub allowed: Option<&'a NodeSet>,
+    /// Whether only allowed nodes are candidates: in place of one that is not, its own links are followed. Otherwise all nodes are, and the
+    /// beam has to be as much wider as fewer are allowed.
+    pub two_hop: bool,
+    /// A search that soon finds a smaller share of the nodes near the question allowed is given up, and
+    /// [`Limited`](super::Completeness::Limited).
+    pub least_share: Option<f64>,
     /// The nodes that are not deleted; all where absent.
     pub live: Option<Live<'a>>,
     /// What other shards have found for the same questions; nothing where absent.
@@ -56,6 +62,8 @@ impl SearchParams<'_> {
             margin: None,
             max_expansions: None,
             allowed: None,
+            two_hop: false,
+            least_share: None,
             live: None,
             min_competitive: None,
             rescore: true,
@@ -72,6 +80,8 @@ impl std::fmt::Debug for SearchParams<'_> {
             .field("margin", &self.margin)
             .field("max_expansions", &self.max_expansions)
             .field("allowed", &self.allowed.map(NodeSet::len))
+            .field("two_hop", &self.two_hop)
+            .field("least_share", &self.least_share)
             .field("live", &self.live.map(|live| live.nodes.len()))
             .field("min_competitive", &self.min_competitive)
             .field("rescore", &self.rescore)

@@ -48,6 +48,12 @@ impl VisitedSet {
         self.outside && self.slots > 0
     }
 
+    /// Records whether a link leads to a slot that does not exist, without a visit to any.
+    pub(super) fn check_all(&mut self, slots: &[u32]) {
+        let highest = slots.iter().copied().max();
+        self.outside |= highest.is_some_and(|slot| slot as usize >= self.slots);
+    }
+
     /// Marks a slot; false where it was marked before, or does not exist.
     pub(super) fn insert(&mut self, slot: u32) -> bool {
         let new = self.mark(slot);

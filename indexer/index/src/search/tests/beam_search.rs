@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::*;
+use crate::format::graph::LinksView;
 use crate::graph::{Graph, Layer};
 use crate::layout::Arranged;
 use crate::model::Metric;
 use crate::quant::{Codec, Codes};
 
-const DIM: usize = 40;
+pub(super) const DIM: usize = 40;
 
 /// Rows around 20 centres, not of unit length for L2.
 fn clustered(n: usize, seed: u64, unit: bool) -> Vec<f32> {
@@ -53,15 +54,15 @@ fn graph(rows: &DenseRows<'_>, metric: Metric) -> Graph {
     Graph { entry: 0, layers: vec![Layer::from_lists((0..n).collect(), &lists), Layer::from_lists(upper, &rings)] }
 }
 
-struct World {
+pub(super) struct World {
     values: Vec<f32>,
-    queries: Vec<f32>,
-    arranged: Arranged,
+    pub(super) queries: Vec<f32>,
+    pub(super) arranged: Arranged,
     metric: Metric,
 }
 
 impl World {
-    fn new(metric: Metric) -> Self {
+    pub(super) fn new(metric: Metric) -> Self {
         let unit = metric == Metric::Cosine;
         // One sequence, so that questions are in the clusters of the rows.
         let mut values = clustered(1_560, 5, unit);
@@ -72,16 +73,32 @@ impl World {
         Self { values, queries, arranged, metric }
     }
 
-    fn rows(&self) -> DenseRows<'_> {
+    pub(super) fn rows(&self) -> DenseRows<'_> {
         DenseRows::new(&self.values, DIM)
     }
 
-    fn search(&self, queries: &[&[f32]], params: &SearchParams<'_>) -> Vec<Hits<Scored>> {
+    pub(super) fn search(&self, queries: &[&[f32]], params: &SearchParams<'_>) -> Vec<Hits<Scored>> {
+        self.answers(queries, |shard, found| shard.search(queries, params, &mut SearchScratch::default(), found))
+    }
+
+    /// The scan of codes.
+    pub(super) fn scan(&self, queries: &[&[f32]], params: &SearchParams<'_>) -> Vec<Hits<Scored>> {
+        let allowed = params.allowed.expect("a filter");
+        self.answers(queries, |shard, found| {
+            shard.scan_codes(queries, allowed, params, &mut SearchScratch::default(), found);
+        })
+    }
+
+    fn answers(
+        &self,
+        queries: &[&[f32]],
+        search: impl FnOnce(&ShardView<'_, LinksView<'_>, DenseRows<'_>>, &mut dyn FnMut(usize, Hits<Scored>)),
+    ) -> Vec<Hits<Scored>> {
         let (rows, view) = (self.rows(), self.arranged.layout.view());
         let codes = self.arranged.codes.view();
         let shard = ShardView { codes, links: &view, order: Some(view.order()), rows: &rows, metric: self.metric };
         let mut found = vec![None; queries.len()];
-        shard.search(queries, params, &mut SearchScratch::default(), |number, result| {
+        search(&shard, &mut |number, result| {
             assert!(found[number].replace(result).is_none(), "question {number} is answered twice");
         });
         found.into_iter().map(|result| result.expect("every question is answered")).collect()
@@ -89,9 +106,14 @@ impl World {
 
     fn recall(&self, params: &SearchParams<'_>) -> f64 {
         let queries: Vec<&[f32]> = self.queries.chunks(DIM).collect();
-        let found = self.search(&queries, params);
+        self.recall_of(&self.search(&queries, params), params)
+    }
+
+    /// Mean recall of the answers to all questions.
+    pub(super) fn recall_of(&self, found: &[Hits<Scored>], params: &SearchParams<'_>) -> f64 {
+        let queries: Vec<&[f32]> = self.queries.chunks(DIM).collect();
         let (mut hits, mut wanted) = (0, 0);
-        for (query, result) in queries.iter().zip(&found) {
+        for (query, result) in queries.iter().zip(found) {
             let exact = flat(&self.rows(), query, params.k, self.metric, params.allowed);
             wanted += exact.len().min(params.k);
             hits += exact.iter().take(params.k).filter(|hit| result.hits.iter().any(|own| own == *hit)).count();

@@ -1,0 +1,191 @@
+//! What a run under filters measured: recall and speed by cell and engine, ratios of speeds, and whether the goals are met.
+
+use serde::Serialize;
+
+use crate::ann::cells::Cell;
+use crate::ann::protocol::Described;
+use crate::ann::workload::Workload;
+use crate::harness::{Machine, OURS, RunInfo, median, per_second};
+
+/// The engine that compares with all rows that pass.
+pub(super) const EXACT: &str = "dyad-exact";
+/// Ours: the graph with the rows that pass given as a set; and a whole index, which evaluates the condition.
+pub(super) const OWN: [&str; 2] = [OURS, "dyad-index"];
+/// What the name of every variant of the rival begins with.
+const RIVAL: &str = "qdrant-edge";
+/// Percent of the rows from which on a search under a filter is compared with one without.
+const DENSE: f64 = 4.0;
+
+/// One engine in one cell, at the smallest value of its sweep parameter that reaches the recall; or at that of the best recall.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
+    /// The engine.
+    pub engine: String,
+    /// The sweep parameter.
+    pub value: u32,
+    /// Mean share of the nearest rows that pass and were found.
+    pub recall: f64,
+    /// Whether that is the recall at which engines are compared.
+    pub reached: bool,
+    /// Queries with fewer hits than `k` and than rows that pass: the most of all searches in the cell.
+    pub short: usize,
+    /// Seconds per pass.
+    pub(super) seconds: Vec<f64>,
+    /// The sweep parameter of passes without filter, where there were such.
+    pub(super) unfiltered_value: Option<u32>,
+    /// Seconds per pass without filter, right after those with it.
+    pub(super) unfiltered_seconds: Vec<f64>,
+}
+
+impl Point {
+    /// Queries per second: the median of the passes.
+    pub fn qps(&self, queries: usize) -> f64 {
+        per_second(queries, median(&self.seconds).unwrap_or(0.0))
+    }
+
+    pub(super) fn unfiltered_qps(&self, queries: usize) -> Option<f64> {
+        median(&self.unfiltered_seconds).map(|seconds| per_second(queries, seconds))
+    }
+
+    /// Speed over that without filter.
+    pub(super) fn over_unfiltered(&self) -> Option<f64> {
+        Some(median(&self.unfiltered_seconds)? / median(&self.seconds)?)
+    }
+}
+
+/// One cell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CellRun {
+    /// Its filters.
+    pub cell: Cell,
+    /// Rows that pass.
+    pub passing: usize,
+    /// Share of the questions' nearest rows that pass over the share of all rows.
+    pub lift: f64,
+    /// Engines that were measured, in the order asked.
+    pub points: Vec<Point>,
+}
+
+impl CellRun {
+    /// One engine's point.
+    pub fn point(&self, engine: &str) -> Option<&Point> {
+        self.points.iter().find(|point| point.engine == engine)
+    }
+
+    /// The fastest variant of the rival that reaches the recall; where none does, the one of the best recall.
+    pub(super) fn rival(&self) -> Option<&Point> {
+        let rank = |point: &&Point| {
+            let speed = median(&point.seconds).map_or(0.0, |seconds| 1.0 / seconds);
+            if point.reached { (true, speed) } else { (false, point.recall) }
+        };
+        let rivals = self.points.iter().filter(|point| point.engine.starts_with(RIVAL));
+        rivals.max_by(|left, right| {
+            let (left, right) = (rank(left), rank(right));
+            left.0.cmp(&right.0).then(left.1.total_cmp(&right.1))
+        })
+    }
+}
+
+/// The speed of one point over another's.
+pub(super) fn ratio(point: &Point, other: &Point) -> Option<f64> {
+    Some(median(&other.seconds)? / median(&point.seconds)?)
+}
+
+/// A goal, and how many cells meet it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Goal {
+    /// In words.
+    pub goal: String,
+    /// Cells that it is about.
+    pub cells: usize,
+    /// Cells that meet it.
+    pub met: usize,
+    /// The cell of the smallest figure, and the figure.
+    pub worst: Option<(String, f64)>,
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FilterRun {
+    pub(crate) workload: Workload,
+    pub(super) rows: usize,
+    pub(super) dim: usize,
+    pub(super) queries: usize,
+    pub(super) machine: Machine,
+    pub(crate) stamp: RunInfo,
+    /// In order.
+    #[serde(skip)]
+    pub cells: Vec<CellRun>,
+    /// Engines that were opened, in the order asked.
+    #[serde(skip)]
+    pub engines: Vec<Described>,
+    /// Engines that failed, and why.
+    #[serde(skip)]
+    pub failures: Vec<(String, String)>,
+}
+
+impl FilterRun {
+    /// The goals of one of our engines. A speed counts only at the recall at which engines are compared; a rival's does at its best.
+    pub fn goals(&self, engine: &str) -> Vec<Goal> {
+        let (recall, k) = (self.workload.filter.recall, self.workload.k);
+        let queries = self.queries.max(1) as f64;
+        let all = |_: &CellRun| true;
+        let dense = |run: &CellRun| run.cell.selectivity >= DENSE;
+        let mut goals = vec![
+            self.goal(engine, format!("recall@{k} at least {recall}"), recall, all, |_, point| Some(point.recall)),
+            self.goal(engine, format!("share of queries with min({k}, passing) hits: 1"), 1.0, all, |_, point| {
+                Some(1.0 - point.short as f64 / queries)
+            }),
+        ];
+        let text = format!("QPS at least 0.333 of that without filter, down to {DENSE} %");
+        goals.push(self.goal(engine, text, 1.0 / 3.0, dense, |_, point| point.over_unfiltered()));
+        if self.engines.iter().any(|described| described.engine == EXACT) {
+            let over = |run: &CellRun, point: &Point| ratio(point, run.point(EXACT)?);
+            goals.push(self.goal(engine, "QPS at least that of the exact scan".to_owned(), 1.0, all, over));
+        }
+        if self.cells.iter().any(|run| run.rival().is_some()) {
+            let over = |run: &CellRun, point: &Point| ratio(point, run.rival()?);
+            goals.push(self.goal(engine, format!("QPS at least twice that of {RIVAL}"), 2.0, all, over));
+        }
+        goals
+    }
+
+    fn goal(
+        &self,
+        engine: &str,
+        goal: String,
+        least: f64,
+        about: impl Fn(&CellRun) -> bool,
+        figure: impl Fn(&CellRun, &Point) -> Option<f64>,
+    ) -> Goal {
+        let (mut cells, mut met) = (0, 0);
+        let mut worst: Option<(String, f64)> = None;
+        let is_speed = goal.starts_with("QPS");
+        for run in self.cells.iter().filter(|run| about(run)) {
+            let Some(point) = run.point(engine) else { continue };
+            let Some(figure) = figure(run, point) else { continue };
+            cells += 1;
+            met += usize::from(figure >= least && (point.reached || !is_speed));
+            if worst.as_ref().is_none_or(|(_, smallest)| figure < *smallest) {
+                worst = Some((run.cell.to_string(), figure));
+            }
+        }
+        Goal { goal, cells, met, worst }
+    }
+
+    /// Our engines that were measured.
+    pub(super) fn own(&self) -> impl Iterator<Item = &'static str> {
+        OWN.into_iter().filter(|own| self.engines.iter().any(|described| described.engine == *own))
+    }
+
+    /// Smallest, middle and largest of our speed over another engine's, and in how many cells: those where both reach the recall.
+    pub(super) fn over(&self, ours: &str, other: &str) -> Option<(usize, [f64; 3])> {
+        let at = |run: &CellRun| {
+            let (ours, other) = (run.point(ours)?, run.point(other)?);
+            ratio(ours, other).filter(|_| ours.reached && other.reached)
+        };
+        let mut ratios: Vec<f64> = self.cells.iter().filter_map(at).collect();
+        ratios.sort_by(f64::total_cmp);
+        Some((ratios.len(), [*ratios.first()?, median(&ratios)?, *ratios.last()?]))
+    }
+}
