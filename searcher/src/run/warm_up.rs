@@ -8,21 +8,21 @@ use dyad_proto::v1;
 
 use super::engine::{Admission, Engine};
 
-/// Questions of a warm-up.
+/// Questions of a warm-up: of several indexes together, and at least one of each.
 const QUESTIONS: usize = 24;
 /// Words of the shortest and the longest: as questions have.
 const WORDS: (usize, usize) = (3, 18);
-/// Longest warm-up of one index.
+/// Longest warm-up.
 const TIME: Duration = Duration::from_secs(20);
-/// Longest warm-up of several, which are then small, or too many for each to be read before clients come.
-const TIME_OF_SEVERAL: Duration = Duration::from_secs(3);
+/// Longest warm-up of more indexes than there are questions: clients of the first wait for those of the last.
+const TIME_OF_MANY: Duration = Duration::from_secs(3);
 
 impl Engine {
     /// Answers questions that are made of the indexes' own documents, by all stages: of several indexes fewer for each, as many as there is
     /// time for. Failures are logged alone: what fails here also fails for clients, who are told why.
     pub async fn warm_up(&self) {
         let (started, count) = (Instant::now(), self.indexes.iter().len());
-        let time = if count > 1 { TIME_OF_SEVERAL } else { TIME };
+        let time = if count > QUESTIONS { TIME_OF_MANY } else { TIME };
         let (mut answered, mut warmed) = (0, 0);
         for index in self.indexes.iter().take_while(|_| started.elapsed() < time) {
             warmed += 1;
@@ -30,6 +30,9 @@ impl Engine {
             let mode = if self.tower_of(&snapshot).is_some() { v1::Mode::Hybrid } else { v1::Mode::Bm25 };
             for query in questions(&snapshot, QUESTIONS.div_ceil(count)) {
                 let left = time.saturating_sub(started.elapsed());
+                if left.is_zero() {
+                    break;
+                }
                 let request = v1::SearchRequest {
                     query,
                     mode: mode.into(),
