@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the Python environment of the peers of `dyad-bench ann`: benches/peers/ann-venv.sh [DIR] (default .venv-ann; 0.3 GB on disk).
+# Makes the Python environment of the peers of `dyad-bench ann`: benches/peers/ann-venv.sh [DIR] (default .venv-ann; 0.4 GB on disk).
 # A second run changes nothing, unless ann-requirements.txt has changed. hnswlib needs a C++ compiler.
 set -euo pipefail
 
@@ -36,6 +36,6 @@ list=$venv/requirements.txt
 printf '%s\n' "$wanted" >"$list"
 # hnswlib has no wheels; its setup.py compiles for this CPU (-march=native) unless HNSWLIB_NO_NATIVE is set.
 install --only-binary=:all: --no-binary=hnswlib -r "$list"
-"$venv/bin/python" -c 'import faiss, hnswlib, numpy, qdrant_edge, usearch.index'
+"$venv/bin/python" -c 'import faiss, hnswlib, numpy, qdrant_edge, usearch.index, zvec'
 echo "$made_from" >"$stamp"
 echo "$venv: $(du -sm "$venv" | cut -f 1) MB"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the Python environment of the peers of `dyad-bench encode`: benches/peers/encode-venv.sh [DIR] (default .venv-encode).
+# Makes the Python environment of the peers of `dyad-bench encode` and `load`: benches/peers/encode-venv.sh [DIR] (default .venv-encode).
 # It uses the packages of .venv (made first by deploy/venv.sh if absent) and adds those of encode-requirements.txt: 0.1 GB on
 # disk. A second run changes nothing, unless the requirements have changed.
 #
@@ -38,6 +38,6 @@ if [[ -t 1 ]]; then quiet=(); fi
 # Also packages that the other Python has in another version.
 "$venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check --no-compile --no-deps --ignore-installed \
   --only-binary=:all: -r "$requirements"
-"$venv/bin/python" -c 'import onnx, onnxruntime, sentence_transformers, torch'
+"$venv/bin/python" -c 'import onnx, onnxruntime, qdrant_edge, sentence_transformers, torch'
 echo "$made_from" >"$stamp"
 echo "$venv: $(du -sm "$venv" | cut -f 1) MB"

@@ -5,6 +5,7 @@
 //! | [`quality`] | a served system's answers against judgements: runs, metrics, encoder loss apart from ANN loss |
 //! | [`dataset`] | vectors and exact neighbours: read, synthesized, computed |
 //! | [`ann`] | approximate search against its peers, at equal recall |
+//! | [`load`] | latency and throughput of a served index and of the layers below it |
 //! | [`encode`] | texts to vectors against its peers |
 //! | [`train_step`] | a step of training against its peers |
 //! | `reproduce` | the papers' findings on real data |
@@ -29,6 +30,7 @@ pub mod dataset;
 pub mod encode;
 pub mod error;
 pub mod harness;
+pub mod load;
 pub mod quality;
 #[cfg(feature = "torch")]
 mod reproduce;

@@ -10,6 +10,8 @@ pub const MAX_QUERY_BYTES: usize = 32 << 10;
 pub const MAX_DIM: usize = 65_536;
 /// Bytes of a model's fingerprint.
 pub const MAX_FINGERPRINT_BYTES: usize = 1024;
+/// Characters of an index's name.
+pub const MAX_INDEX_NAME: usize = 64;
 /// Hits of one question.
 pub const MAX_K: u32 = 10_000;
 /// Stored fields that one request names.

@@ -1,5 +1,6 @@
 //! Errors of the searcher, and the gRPC status of each.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use dyad_index::ModelRecord;
@@ -30,6 +31,67 @@ pub enum Error {
         /// The tower's model.
         tower: Box<ModelRecord>,
     },
+    /// None of several question towers is of the model that made the index.
+    #[error(
+        "no question tower matches the index: the index was built with `{}` (fingerprint {}, {} values), the towers are {towers}. Give the tower \
+         of that model too, or `--question-tower none` for indexes that are asked with vectors or by BM25 alone",
+        index.name, index.fingerprint, index.dim
+    )]
+    NoModel {
+        /// The index's model.
+        index: Box<ModelRecord>,
+        /// The towers' models.
+        towers: String,
+    },
+    /// Two question towers are of one model.
+    #[error("two question towers are of the model `{}` (fingerprint {}). Give one of them", .0.name, .0.fingerprint)]
+    SameModel(Box<ModelRecord>),
+    /// One of several indexes cannot be opened.
+    #[error("index `{name}`: {error}")]
+    OfIndex {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: Box<Self>,
+    },
+    /// Two indexes have one name.
+    #[error("two indexes are named `{name}`: `{}` and `{}`. Name one of them otherwise: `--index NAME=DIR`", one.display(), other.display())]
+    SameName {
+        /// The name.
+        name: String,
+        /// Directory of one.
+        one: PathBuf,
+        /// Directory of the other.
+        other: PathBuf,
+    },
+    /// The process cannot open as many files, or map as many, as the indexes have.
+    #[error("{error}. {limits}. Raise what is too low for {indexes} indexes, or serve fewer in one process")]
+    Shortage {
+        /// What could not be opened.
+        error: Box<dyad_index::Error>,
+        /// Indexes to be opened.
+        indexes: usize,
+        /// The limits.
+        limits: String,
+    },
+    /// No index has the name that a request gives.
+    #[error("`{at}index`: there is no index named `{name}`. There are {known}")]
+    NoSuchIndex {
+        /// Path of the request in its call.
+        at: String,
+        /// As asked for.
+        name: String,
+        /// Some of those that there are.
+        known: String,
+    },
+    /// The request names no index, and none is the default.
+    #[error("`{at}index`: expected the name of an index, because none of several is the default. There are {known}")]
+    NoDefault {
+        /// Path of the request in its call.
+        at: String,
+        /// Some of those that there are.
+        known: String,
+    },
     /// The question tower cannot be opened, or failed.
     #[error("question tower: {reason}")]
     Tower {
@@ -48,7 +110,8 @@ pub enum Error {
     },
     /// There is no question tower, and a question without a vector.
     #[error(
-        "this searcher has no question tower, so it embeds no text. Send `vector`, ask in MODE_BM25, or start it with `--question-tower`"
+        "there is no question tower of the index's model, so no text is embedded. Send `vector`, ask in MODE_BM25, or start the searcher with \
+         `--question-tower`"
     )]
     NoTower,
     /// The index is not of the model that the request names.
@@ -174,9 +237,15 @@ impl From<Error> for Status {
     fn from(error: Error) -> Self {
         let text = error.to_string();
         match error {
-            Error::NoDocument(_) => Self::not_found(text),
-            Error::Model { .. } | Error::NoTower | Error::OtherModel { .. } => Self::failed_precondition(text),
-            Error::Dimension { .. } => Self::invalid_argument(text),
+            Error::NoDocument(_) | Error::NoSuchIndex { .. } => Self::not_found(text),
+            Error::Model { .. }
+            | Error::NoModel { .. }
+            | Error::SameModel(_)
+            | Error::SameName { .. }
+            | Error::NoTower
+            | Error::OtherModel { .. } => Self::failed_precondition(text),
+            Error::Dimension { .. } | Error::NoDefault { .. } => Self::invalid_argument(text),
+            Error::OfIndex { error, .. } => Self::new(Self::from(*error).code(), text),
             Error::Index(error) => index_status(&error, text),
             Error::Tower { transient: true, .. } => Self::unavailable(text),
             Error::Tower { transient: false, .. } | Error::Internal | Error::Threads(_) => Self::internal(text),
@@ -186,7 +255,7 @@ impl From<Error> for Status {
             Error::Overloaded { wait, .. } => busy(text, Some(wait)),
             Error::Busy { .. } => busy(text, Some(Duration::from_millis(100))),
             Error::FullReplies { .. } => busy(text, Some(Duration::from_secs(1))),
-            Error::NotVerified(_) => Self::resource_exhausted(text),
+            Error::Shortage { .. } | Error::NotVerified(_) => Self::resource_exhausted(text),
             Error::Verifying => Self::aborted(text),
             Error::Deadline(_) | Error::TowerLate(_) => Self::deadline_exceeded(text),
         }

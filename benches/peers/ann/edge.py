@@ -63,6 +63,8 @@ class QdrantEdge:
             + ("; ACORN" if acorn else "")
         )
         self.acorn = qdrant_edge.AcornSearchParams(enable=True) if acorn else None
+        if acorn:
+            self.index_of = "qdrant-edge"
         self.shard = self.directory = self.meta = self.params = self.filter = None
         self.threads = 1
         self.k = 0

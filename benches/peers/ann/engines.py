@@ -16,6 +16,7 @@ _TABLE = {
     "usearch-i8": ("hnsw", "Usearch", ("i8",)),
     "usearch-bf16": ("hnsw", "Usearch", ("bf16",)),
     "usearch-f32": ("hnsw", "Usearch", ("f32",)),
+    "zvec": ("zvec", "Zvec", ()),
     "svs-lvq": ("vamana", "Family", ()),
     **{f"svs-{kind}": ("vamana", "Svs", (kind, None)) for kind in _SVS},
     **{f"svs-{kind}-r64": ("vamana", "Svs", (kind, 64)) for kind in _SVS},

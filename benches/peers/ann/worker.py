@@ -7,6 +7,7 @@ An engine is an object with
                                                   times the engine's own work only: no reading of the npy, no writing of files
     reads_attributes                              true of engines that evaluate conditions: `build` has `attributes` too, what each
                                                   row has to be filtered by, a dict of numbers and lists of texts
+    index_of                                      the engine whose index would be the same
     select(rows, conditions) -> anything          only of engines with filters: a filter, of the rows that pass and the conditions
                                                   `{"equals": {"field", "value"}}`, `{"below": {"field", "bound"}}` that they meet
                                                   all; not timed
@@ -56,7 +57,7 @@ class Worker:
         engine = self.engine
         reply = {"engine": self.name, "version": engine.version, "sweep": engine.sweep}
         reply |= {"defaults": engine.defaults, "settings": engine.settings}
-        for more in ("variants", "reads_attributes"):
+        for more in ("variants", "reads_attributes", "index_of"):
             if hasattr(engine, more):
                 reply[more] = getattr(engine, more)
         return reply

@@ -6,10 +6,21 @@ use serde::{Deserialize, Serialize};
 
 /// Rows are told apart by ten-thousandths of their number.
 pub(super) const PARTS: usize = 10_000;
+/// Most groups of queries.
+pub(super) const MAX_GROUPS: usize = 64;
 /// Of a workload that names none.
 const SELECTIVITIES: [f64; 7] = [50.0, 20.0, 10.0, 4.0, 1.0, 0.1, 0.01];
 /// The same.
-const ENGINES: [&str; 6] = ["dyad", "dyad-index", "dyad-exact", "faiss", "qdrant-edge", "qdrant-edge-acorn"];
+const ENGINES: [&str; 8] = [
+    "dyad",
+    "dyad-index",
+    "dyad-exact",
+    "dyad-index-exact",
+    "faiss",
+    "qdrant-edge",
+    "qdrant-edge-acorn",
+    "zvec",
+];
 
 /// How the rows that pass lie to the questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -123,8 +134,8 @@ impl Filters {
     /// What is wrong with it.
     pub fn check(&self) -> Result<(), String> {
         let Self { groups, recall, selectivity, correlation, shape, .. } = self;
-        if *groups == 0 {
-            return Err("`groups`: expected at least 1, got 0".to_owned());
+        if !(1..=MAX_GROUPS).contains(groups) {
+            return Err(format!("`groups`: expected 1 to {MAX_GROUPS}, got {groups}"));
         }
         if !(*recall > 0.0 && *recall <= 1.0) {
             return Err(format!("`recall`: expected above 0 and at most 1, got {recall}"));
@@ -186,7 +197,7 @@ mod tests {
             assert!(said.starts_with(expected), "{said}");
         };
         Filters::default().check().unwrap();
-        refused(|filters| filters.groups = 0, "`groups`: expected at least 1");
+        refused(|filters| filters.groups = 0, "`groups`: expected 1 to 64, got 0");
         refused(|filters| filters.recall = 1.5, "`recall`: expected above 0");
         refused(|filters| filters.selectivity = vec![10.0, 0.015], "`selectivity`: expected percents");
         refused(|filters| filters.selectivity = vec![0.0], "`selectivity`: expected percents");

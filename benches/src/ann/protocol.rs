@@ -110,6 +110,9 @@ pub struct More {
     /// It evaluates the conditions of filters, and its index holds what they read.
     #[serde(default)]
     pub(super) reads_attributes: bool,
+    /// The engine with the same index, where another has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) index_of: Option<String>,
 }
 
 /// A finished build.

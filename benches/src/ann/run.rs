@@ -2,6 +2,8 @@
 //!
 //! An engine that fails leaves the run with its error; the others go on. Only an interrupt ends the run.
 
+use std::cell::RefCell;
+
 use super::data::Ready;
 use super::measured::Measured;
 use super::recall::Judge;
@@ -15,7 +17,8 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
     let workload = job.workload;
     let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
     let (engines, failures) = in_scratch(&job.cache, |scratch| {
-        let run = Run { job, ready, key: ready.key(), attributes: None, judge, note, scratch };
+        let run =
+            Run { job, ready, key: ready.key(), attributes: None, judge, made: RefCell::default(), note, scratch };
         let mut runner = Runner::new(note);
         run.measure(&mut runner)?;
         Ok(runner.close(Session::close))

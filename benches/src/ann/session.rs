@@ -1,5 +1,7 @@
 //! One engine's part in a run: its index, its worker, and what it has measured so far.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,6 +38,8 @@ pub(super) struct Run<'a> {
     /// What filters read of the rows, where there are filters: the file, and its hash.
     pub(super) attributes: Option<(PathBuf, String)>,
     pub(super) judge: Judge<'a>,
+    /// Indexes so far and their files, by engine.
+    pub(super) made: RefCell<BTreeMap<String, (Index, PathBuf)>>,
     pub(super) note: &'a dyn Fn(&str),
     pub(super) scratch: &'a Path,
 }
@@ -52,8 +56,9 @@ impl Run<'_> {
 }
 
 impl Index {
-    /// Has a worker build an index; or reuses one of an earlier run, where the job allows it and vectors and settings are the same. Returns
-    /// the index and the folder of its files.
+    /// Has a worker build an index; or reuses one of an earlier run, where the job allows it and vectors and settings are the same; or copies
+    /// that of another engine of the run, where the engine says that its own would be the same. Returns the index and the folder of its
+    /// files.
     ///
     /// ```text
     /// CACHE/index/<engine>-<key>/record.json    what was built, from what, how long it took
@@ -77,7 +82,9 @@ impl Index {
             let read = serde_json::from_slice(&fs_err::read(&record)?);
             let index: Self = read.map_err(|error| Error::kept(&record, error))?;
             if index.made_from == made_from {
-                return Ok((Self { reused: true, ..index }, fs_err::canonicalize(files)?));
+                let (index, files) = (Self { reused: true, ..index }, fs_err::canonicalize(files)?);
+                run.made.borrow_mut().insert(engine.clone(), (index.clone(), files.clone()));
+                return Ok((index, files));
             }
         }
         if dir.exists() {
@@ -85,8 +92,19 @@ impl Index {
         }
         fs_err::create_dir_all(&files)?;
         let files = fs_err::canonicalize(files)?;
-        let build = Build { base, attributes, metric, m, ef_construction, threads, seed, dir: files.clone() };
-        let index = Self { made_from, built: worker.ask(&Request::Build(build))?, reused: false };
+        let of = more.index_of.as_ref().and_then(|other| run.made.borrow().get(other).cloned());
+        let index = if let Some((Self { built, .. }, other)) = of {
+            for file in files_under(&other)? {
+                let copy = files.join(file.strip_prefix(&other).unwrap_or(&file));
+                fs_err::create_dir_all(copy.parent().unwrap_or(&files))?;
+                fs_err::copy(file, copy)?;
+            }
+            Self { made_from, built, reused: true }
+        } else {
+            let build = Build { base, attributes, metric, m, ef_construction, threads, seed, dir: files.clone() };
+            Self { made_from, built: worker.ask(&Request::Build(build))?, reused: false }
+        };
+        run.made.borrow_mut().insert(engine.clone(), (index.clone(), files.clone()));
         fs_err::write(record, serde_json::to_vec_pretty(&index).map_err(std::io::Error::from)?)?;
         Ok((index, files))
     }

@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `load.rs` | `dyad-bench load` |
 //! | `quality.rs` | `dyad-bench quality` |
 //! | `metrics.rs` | `dyad-bench metrics` |
 //! | `ann.rs` | `dyad-bench ann` |
@@ -15,6 +16,7 @@ mod ann;
 mod churn;
 mod comparison;
 mod filter;
+mod load;
 mod metrics;
 mod quality;
 #[cfg(feature = "torch")]
@@ -55,6 +57,8 @@ enum Command {
     Churn(churn::ChurnCommand),
     /// Measure search under filters against its peers.
     Filter(filter::FilterCommand),
+    /// Put load on a served index, and on the layers below it.
+    Load(load::LoadCommand),
     /// Measure texts to vectors against peers.
     Encode(Compare<Encode>),
     /// Measure a step of training against peers.
@@ -87,6 +91,7 @@ impl Arguments {
             Command::Ann(arguments) => arguments.run(),
             Command::Churn(arguments) => arguments.run(),
             Command::Filter(arguments) => arguments.run(),
+            Command::Load(arguments) => arguments.run(),
             Command::Synth(arguments) => arguments.run(),
             Command::Encode(arguments) => arguments.run(),
             Command::TrainStep(arguments) => arguments.run(),

@@ -30,13 +30,13 @@ intrinsic = 3
 "#;
 
 /// A folder with a workload and the fake worker; `None`, and said so, where there is no Python to run it.
-struct Bench {
-    dir: TempDir,
-    workload: Workload,
+pub(crate) struct Bench {
+    pub(crate) dir: TempDir,
+    pub(crate) workload: Workload,
 }
 
 impl Bench {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         fake::worker(dir.path(), "fake_worker.py", include_str!("fake_worker.py"))?;
         let toml = dir.path().join("tiny.toml");
@@ -45,7 +45,7 @@ impl Bench {
         Some(Self { dir, workload })
     }
 
-    fn job(&self, engines: &[&str], cancel: &Cancellation) -> Job<'_> {
+    pub(crate) fn job(&self, engines: &[&str], cancel: &Cancellation) -> Job<'_> {
         let script = self.dir.path().join("fake_worker.py");
         Job {
             workload: &self.workload,

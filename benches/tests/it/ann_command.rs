@@ -10,7 +10,7 @@ use dyad_command::Cancellation;
 use serde_json::Value;
 use tempfile::tempdir;
 
-fn bench(arguments: &[&str], directory: &Path) -> Output {
+pub(crate) fn bench(arguments: &[&str], directory: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-bench"));
     command.args(arguments).current_dir(directory).env_remove("DYAD_DATA").env("NO_COLOR", "1").output().unwrap()
 }
@@ -27,7 +27,7 @@ fn workload(directory: &Path, name: &str, n: usize) -> PathBuf {
     path
 }
 
-fn json(path: &Path) -> Value {
+pub(crate) fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap()
 }
 

@@ -3,7 +3,7 @@
 
 Called as `fake_worker.py --engine NAME` or `fake_worker.py worker ann --engine NAME`. The pace is in the name: `fake-20` takes
 20 ms times v; `dyad` takes 10. Names also say how to misbehave: `dies`, `hangs`, `refuses`, `chatters`, `lies`, `strays`,
-`omits`, `family`. Every request is noted in `log` beside this file.
+`omits`, `family`, `leaks` (rows that do not pass). Every request is noted in `log` beside this file.
 """
 
 import json
@@ -18,12 +18,12 @@ LOG = pathlib.Path(__file__).with_name("log")
 PACE = 10 if NAME == "dyad" else int(NAME.rpartition("-")[2]) if NAME[-1].isdigit() else 20
 
 
-def read_npy(path):
+def read_npy(path, code="f"):
     data = pathlib.Path(path).read_bytes()
     (length,) = struct.unpack("<H", data[8:10])
     shape = eval(data[10 : 10 + length])["shape"]
-    values = struct.unpack(f"<{shape[0] * shape[1]}f", data[10 + length :])
-    return [values[row * shape[1] : (row + 1) * shape[1]] for row in range(shape[0])]
+    values = struct.unpack(f"<{shape[0] * shape[1]}{code}", data[10 + length :])
+    return values if code == "i" else [values[row * shape[1] : (row + 1) * shape[1]] for row in range(shape[0])]
 
 
 def write_npy(path, descr, code, shape, values):
@@ -59,8 +59,19 @@ class Fake:
         queries = read_npy(request["queries"])
         score = lambda query, row: sum(left * right for left, right in zip(query, self.base[row]))
         rows = range(len(self.base))
-        self.near = [sorted(rows, key=lambda row: (-score(query, row), row))[: self.k] for query in queries]
+        self.ranked = [sorted(rows, key=lambda row: (-score(query, row), row)) for query in queries]
+        self.filter({"filters": []})
         return {} if "omits" in NAME else {"queries": len(queries)}
+
+    def filter(self, request):
+        passes = [range(len(self.base))] * len(self.ranked)
+        for one in request["filters"]:
+            rows = set(read_npy(one["rows"], "i"))
+            for query in one["queries"]:
+                passes[query] = range(len(self.base)) if "leaks" in NAME else rows
+        near = [[row for row in ranked if row in rows][: self.k] for ranked, rows in zip(self.ranked, passes)]
+        self.near = near
+        return {}
 
     def search(self, request):
         value = request["value"]
@@ -69,7 +80,7 @@ class Fake:
             os._exit(3)
         if "hangs" in NAME and value == 5:
             time.sleep(300)
-        ids = [id for near in self.near for id in near[:value] + [-1] * (self.k - min(value, self.k))]
+        ids = [id for near in self.near for id in (near[:value] + [-1] * self.k)[: self.k]]
         if "strays" in NAME:
             ids[0] = len(self.base)
         write_npy(request["out"], "<i4", "i", (len(self.near), self.k), ids)

@@ -78,8 +78,9 @@ fn answer(request: &v1::SearchRequest) -> v1::SearchResponse {
 
 #[tonic::async_trait]
 impl Searcher for Known {
-    async fn search(&self, _: Request<v1::SearchRequest>) -> Result<Response<v1::SearchResponse>, Status> {
-        Err(Status::unimplemented("only batches are asked here"))
+    async fn search(&self, request: Request<v1::SearchRequest>) -> Result<Response<v1::SearchResponse>, Status> {
+        validate::search_request(request.get_ref())?;
+        Ok(Response::new(answer(request.get_ref())))
     }
 
     async fn search_batch(
@@ -109,7 +110,7 @@ impl Searcher for Known {
         &self,
         _: Request<Streaming<v1::SearchRequest>>,
     ) -> Result<Response<Self::SearchStreamStream>, Status> {
-        Err(Status::unimplemented("only batches are asked here"))
+        Err(Status::unimplemented("no streams and explanations are asked here"))
     }
 
     async fn get_documents(
@@ -124,7 +125,7 @@ impl Searcher for Known {
     }
 
     async fn explain(&self, _: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
-        Err(Status::unimplemented("only batches are asked here"))
+        Err(Status::unimplemented("no streams and explanations are asked here"))
     }
 }
 

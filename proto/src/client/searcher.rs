@@ -90,7 +90,9 @@ impl AdminClient {
     }
 
     unary! {
-        /// What is served.
+        /// All indexes that are served.
+        list_indexes(ListIndexesRequest, MAX_OTHER_BYTES) -> ListIndexesResponse;
+        /// What is served of an index.
         status(StatusRequest, MAX_OTHER_BYTES) -> StatusResponse;
         /// Opens the current generation.
         reload(ReloadRequest, MAX_OTHER_BYTES) -> ReloadResponse;

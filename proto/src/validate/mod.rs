@@ -3,11 +3,13 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | every other request |
+//! | `index.rs` | names of indexes |
 //! | `search.rs` | searches, alone and in batches |
 //! | `violations.rs` | the list of violations |
 //! | `filter.rs` | filters of any depth |
 
 mod filter;
+mod index;
 mod search;
 mod violations;
 
@@ -18,6 +20,7 @@ use self::violations::Check;
 use crate::limits;
 use crate::v1;
 
+pub use index::{index_name, named_index};
 pub use search::{ranking_depth, search_batch_request, search_request};
 pub use violations::{Violation, Violations};
 
@@ -50,6 +53,7 @@ pub fn get_documents_request(request: &v1::GetDocumentsRequest) -> Result<(), Vi
         }
     }
     fields(&mut check, "", &request.fields);
+    index::check(&mut check, "index", &request.index);
     check.done()
 }
 

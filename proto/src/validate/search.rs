@@ -1,7 +1,7 @@
 //! Searches, alone and in batches.
 
-use super::filter;
 use super::violations::{Check, Violations};
+use super::{filter, index};
 use crate::limits;
 use crate::v1;
 
@@ -23,6 +23,19 @@ pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Viol
     check.count("requests", request.requests.len(), limits::MAX_BATCH);
     for (i, one) in request.requests.iter().enumerate().take(limits::MAX_BATCH) {
         search_fields(&mut check, &format!("requests[{i}]."), one);
+    }
+    // They are searched together, in one generation.
+    let valid = |one: &v1::SearchRequest| one.index.is_empty() || index::index_name(&one.index).is_ok();
+    let said =
+        |one: &v1::SearchRequest| if one.index.is_empty() { "none".to_owned() } else { format!("`{}`", one.index) };
+    if let Some((first, others)) = request.requests.split_first().filter(|(first, _)| valid(first)) {
+        for (i, other) in (1..).zip(others).filter(|(_, other)| other.index != first.index && valid(other)) {
+            let (expected, got) = (said(first), said(other));
+            check.fail(
+                format!("requests[{i}].index"),
+                format!("expected {expected}, as `requests[0]` has, got {got}. Send a batch for each index"),
+            );
+        }
     }
     // A batch is answered as a whole: its hits are in memory together.
     let lists = |one: &v1::SearchRequest| if one.mode() == v1::Mode::Compare { 3 } else { 1 };
@@ -89,6 +102,7 @@ pub(super) fn search_fields(check: &mut Check, at: &str, request: &v1::SearchReq
     if let Some(filter) = &request.filter {
         filter::check(check, &format!("{at}filter"), filter);
     }
+    index::check(check, &format!("{at}index"), &request.index);
 }
 
 /// The part of the ranking that is wanted.
@@ -299,6 +313,31 @@ mod tests {
         assert_eq!(depth(10, 0, Some(0)), 100);
         assert_eq!(depth(40, 10, Some(2)), 400);
         assert_eq!(depth(10_000, 0, Some(100)), 10_000);
+    }
+
+    #[test]
+    fn a_batch_is_of_one_index() {
+        let of = |index: &str| v1::SearchRequest {
+            query: "why".into(),
+            mode: 2,
+            k: 10,
+            index: index.into(),
+            ..Default::default()
+        };
+        let batch = |names: &[&str]| {
+            let requests = names.iter().map(|name| of(name)).collect();
+            search_batch_request(&v1::SearchBatchRequest { requests })
+                .map_or_else(|violations| violations.to_string(), |()| "fine".into())
+        };
+        assert_eq!((batch(&["", ""]), batch(&["a", "a"])), ("fine".to_owned(), "fine".to_owned()));
+        let mixed = batch(&["a", "a", "b"]);
+        assert!(mixed.contains("`requests[2].index`: expected `a`, as `requests[0]` has, got `b`"), "{mixed}");
+        assert!(batch(&["", "a"]).contains("`requests[1].index`: expected none, as"));
+        assert!(batch(&["a/b"]).contains("`requests[0].index`: expected the name of an index"));
+        assert!(search(|r| r.index = "..".into()).contains("`index`: expected the name of an index"));
+        // A path that is long is not repeated by every request.
+        let long = "x".repeat(100_000);
+        assert!(batch(&["a", &long]).len() < 1000);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! `dyad-searcher admin status|reload|rollback|verify`.
+//! `dyad-searcher admin list|status|reload|rollback|verify`.
 
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use dyad_command::UsageError;
 use dyad_proto::client::AdminClient;
 use dyad_proto::v1;
 
@@ -21,7 +22,9 @@ pub(super) struct Admin {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Print what is served: index, generation, models, shards.
+    /// List all indexes: name, generation, documents, shards, model.
+    List,
+    /// Print what is served of an index: directory, generation, models, shards.
     Status,
     /// Serve the generation that CURRENT names.
     Reload,
@@ -37,25 +40,29 @@ enum Action {
 
 impl Admin {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let client = AdminClient::connect(&self.server.server, self.server.config(Duration::from_mins(10))).await?;
+        let client = AdminClient::connect(&self.server.url, self.server.config(Duration::from_mins(10))).await?;
+        let index = self.server.index;
+        dyad_proto::validate::named_index(&index).map_err(|violations| UsageError(violations.to_string()))?;
+        let status = async || client.status(v1::StatusRequest { index: index.clone() }).await;
         let mut out = std::io::stdout().lock();
         match self.action {
-            Action::Status => print_status(&mut out, &client.status(v1::StatusRequest {}).await?)?,
+            Action::List => print_list(&mut out, &client.list_indexes(v1::ListIndexesRequest {}).await?.indexes)?,
+            Action::Status => print_status(&mut out, &status().await?)?,
             Action::Reload => {
-                let reply = client.reload(v1::ReloadRequest {}).await?;
+                let reply = client.reload(v1::ReloadRequest { index }).await?;
                 writeln!(out, "generation {} -> {}", reply.previous_generation, reply.generation)?;
             }
             Action::Rollback { generation } => {
                 // Resolved here, so that a retried call names the same generation.
                 let generation = match generation {
                     Some(generation) => generation,
-                    None => previous(&client.status(v1::StatusRequest {}).await?)?,
+                    None => previous(&status().await?)?,
                 };
-                let reply = client.rollback(v1::RollbackRequest { generation }).await?;
+                let reply = client.rollback(v1::RollbackRequest { generation, index }).await?;
                 writeln!(out, "generation {} -> {}", reply.previous_generation, reply.generation)?;
             }
             Action::Verify => {
-                let reply = client.verify(v1::VerifyRequest {}).await?;
+                let reply = client.verify(v1::VerifyRequest { index }).await?;
                 for problem in &reply.problems {
                     writeln!(out, "{problem}")?;
                 }
@@ -86,8 +93,31 @@ fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
+/// One line for each index; `*` marks the default one.
+fn print_list(out: &mut impl std::io::Write, indexes: &[v1::IndexInfo]) -> std::io::Result<()> {
+    let width = indexes.iter().map(|index| index.name.len()).max().unwrap_or(0).max(4);
+    writeln!(out, "  {:<width$}  {:>10}  {:>10}  {:>6}  model", "name", "generation", "documents", "shards")?;
+    for index in indexes {
+        let mark = if index.is_default { '*' } else { ' ' };
+        let v1::IndexInfo { name, generation, documents, shards, .. } = index;
+        let (model, fingerprint) =
+            index.model.as_ref().map_or(("none", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
+        let tower = if index.has_question_tower { "" } else { ", no question tower" };
+        let fingerprint = fingerprint.get(..12).unwrap_or(fingerprint);
+        write!(
+            out,
+            "{mark} {name:<width$}  {generation:>10}  {documents:>10}  {shards:>6}  {model} {fingerprint}{tower}"
+        )?;
+        if !index.degraded_reason.is_empty() {
+            write!(out, "  DEGRADED: {}", index.degraded_reason)?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
 fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> std::io::Result<()> {
-    writeln!(out, "index           {} ({} documents)", status.index, status.documents)?;
+    writeln!(out, "index           {}: {} ({} documents)", status.name, status.index, status.documents)?;
     let known = status.generations.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let known = if status.index_error.is_empty() { format!("of [{known}]") } else { "served".to_owned() };
     writeln!(out, "generation      {} {known}, published {}", status.generation, date(status.created_unix_s))?;

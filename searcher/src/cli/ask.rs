@@ -125,7 +125,7 @@ fn read_vector(path: &Path, row: usize) -> anyhow::Result<Vec<f32>> {
 
 impl Search {
     /// The request for these documents' `fields`, without snippets.
-    pub(super) fn request(self, fields: Vec<String>) -> anyhow::Result<v1::SearchRequest> {
+    pub(super) fn request(self, index: String, fields: Vec<String>) -> anyhow::Result<v1::SearchRequest> {
         let vector = self.vector.as_deref().map(|path| read_vector(path, self.row)).transpose()?;
         Ok(v1::SearchRequest {
             query: self.question,
@@ -145,6 +145,7 @@ impl Search {
             filter: filter::all(self.filter),
             vector: vector.unwrap_or_default(),
             fingerprint: self.fingerprint,
+            index,
             ..v1::SearchRequest::default()
         })
     }

@@ -72,6 +72,7 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
     let mut value = json!({
         "query": query,
         "mode": reply.mode().as_str_name().trim_start_matches("MODE_").to_lowercase(),
+        "index": reply.index,
         "generation": reply.generation,
         "fingerprint": reply.fingerprint,
         "ef": reply.ef,

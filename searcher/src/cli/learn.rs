@@ -19,7 +19,7 @@ use super::tower::Tower;
 use crate::fusion::Fusion;
 use crate::fusion::learn::{Example, FOLDS, learn};
 use crate::plan::DEFAULT_FUSION_DEPTH;
-use crate::run::{AnswerHit, Engine, EngineConfig};
+use crate::run::{AnswerHit, Engine, EngineConfig, IndexPath};
 
 /// Questions of one call.
 const BATCH: usize = 128;
@@ -58,12 +58,12 @@ impl Learn {
             let folder = self.data.display();
             bail!("`{folder}`, split `{}`: expected at least {FEWEST} judged questions, got {questions}", self.split);
         }
-        let tower = self.tower.open().await?;
-        if tower.is_none() {
+        let towers = self.tower.open().await?;
+        if towers.iter().len() == 0 {
             let expected = "--question-tower: expected a directory or a URL, got `none`: judged questions are texts";
             return Err(UsageError(expected.to_owned()).into());
         }
-        let engine = Engine::open(&self.index, tower, EngineConfig::default())?;
+        let engine = Engine::open_all(vec![IndexPath::new(&self.index)], towers, EngineConfig::default())?;
         let examples = self.examples(&engine, &judged).await?;
         if examples.iter().all(|example| example.dense.is_empty() && example.bm25.is_empty()) {
             bail!(
@@ -97,7 +97,7 @@ impl Learn {
             "learned  {:.4}  by {FOLDS}-fold cross-validation; {:+.4} against the default, p = {:.3} (paired randomisation test)",
             compared.second, compared.difference, compared.p_randomisation
         )?;
-        let fingerprint = engine.snapshot().manifest().model.fingerprint.clone();
+        let fingerprint = engine.index("")?.snapshot().manifest().model.fingerprint.clone();
         let Fusion { method, dense_weight, .. } = learned.fusion;
         if learned.fusion == Fusion::default() {
             writeln!(out, "The default is as good: {}", named(&learned.fusion))?;

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `serve.rs` | `dyad-searcher serve` |
+//! | `indexes.rs` | `--index` and `--indexes` |
 //! | `tower.rs` | `--question-tower` and how it runs |
 //! | `learn.rs` | `dyad-searcher learn` |
 //! | `query.rs` | `dyad-searcher query` and `explain` |
@@ -11,12 +12,13 @@
 //! | `filter.rs` | `--filter` |
 //! | `table.rs` | hits as a text table |
 //! | `json.rs` | replies as JSON |
-//! | `admin.rs` | `dyad-searcher admin status|reload|rollback|verify` |
+//! | `admin.rs` | `dyad-searcher admin list|status|reload|rollback|verify` |
 
 mod admin;
 mod ask;
 mod filter;
 mod get;
+mod indexes;
 mod json;
 mod learn;
 mod query;
@@ -40,7 +42,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve an index over gRPC.
+    /// Serve one or several indexes over gRPC.
     Serve(serve::Serve),
     /// Learn how to fuse the two rankings of an index from judged questions.
     Learn(learn::Learn),

@@ -16,11 +16,14 @@ use super::{json, table};
 #[derive(Debug, Args)]
 pub(super) struct Server {
     /// The searcher's URL.
-    #[arg(long, default_value = "http://127.0.0.1:7700", env = "DYAD_SERVER")]
-    pub(super) server: String,
+    #[arg(long = "server", value_name = "SERVER", default_value = "http://127.0.0.1:7700", env = "DYAD_SERVER")]
+    pub(super) url: String,
     /// Deadline of one call, in milliseconds [default: 10000; for `admin` 600000].
     #[arg(long)]
     pub(super) timeout_ms: Option<u64>,
+    /// Name of the index, where the searcher serves several; its default one where none is given.
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, global = true)]
+    pub(super) index: String,
 }
 
 impl Server {
@@ -51,10 +54,11 @@ pub(super) struct Query {
 
 impl Query {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let request = v1::SearchRequest { snippet_bytes: self.snippet, ..self.search.request(self.fields)? };
+        let asked = self.search.request(self.server.index.clone(), self.fields)?;
+        let request = v1::SearchRequest { snippet_bytes: self.snippet, ..asked };
         // Checked here and by the server, so that a wrong argument is refused without one.
         dyad_proto::validate::search_request(&request).map_err(|violations| UsageError(violations.to_string()))?;
-        let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;
+        let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))).await?;
         let query = request.query.clone();
         let reply = client.search(request).await?;
         if self.json {
@@ -83,11 +87,11 @@ pub(super) struct Explain {
 
 impl Explain {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let search = self.search.request(Vec::new())?;
+        let search = self.search.request(self.server.index.clone(), Vec::new())?;
         let question = search.query.clone();
         let request = v1::ExplainRequest { key: self.key.clone(), search: Some(search) };
         dyad_proto::validate::explain_request(&request).map_err(|violations| UsageError(violations.to_string()))?;
-        let client = SearcherClient::connect(&self.server.server, self.server.config(Duration::from_secs(10))).await?;
+        let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))).await?;
         let reply = client.explain(request).await?;
         if self.json {
             json::print(&json::explain(&reply))?;

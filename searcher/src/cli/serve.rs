@@ -1,34 +1,38 @@
 //! `dyad-searcher serve`.
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use dyad_command::UsageError;
 use dyad_proto::service::{self, HttpConfig, ServerConfig};
 use futures_util::FutureExt as _;
 
+use super::indexes::Indexes;
 use super::tower::Tower;
-use crate::run::{Engine, EngineConfig};
+use crate::run::{Engine, EngineConfig, open_files};
 use crate::service::router;
 
-/// Serve an index over gRPC, and over HTTP where asked to.
+/// Indexes that are logged one by one.
+const LOGGED: usize = 10;
+
+/// Serve one or several indexes over gRPC, and over HTTP where asked to.
 #[derive(Debug, Args)]
 pub(super) struct Serve {
-    /// Directory of the index.
-    #[arg(long, env = "DYAD_INDEX")]
-    index: PathBuf,
+    #[command(flatten)]
+    indexes: Indexes,
     #[command(flatten)]
     tower: Tower,
     /// Address to listen on; port 0 lets the system choose.
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "HOST:PORT")]
     listen: String,
-    /// Serve JSON over HTTP at this address too: /v1/search, /v1/search/batch, /v1/documents, /v1/explain and /v1/openapi.json.
+    /// Serve JSON over HTTP at this address too: /v1/search, /v1/search/batch, /v1/documents, /v1/explain, /v1/indexes and
+    /// /v1/openapi.json.
     #[arg(long, value_name = "HOST:PORT")]
     http: Option<String>,
-    /// Serve this generation until the next reload, whatever `CURRENT` says.
+    /// Serve this generation until the next reload, whatever `CURRENT` says. For one index only.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
     /// Read `CURRENT` every N seconds (1 by default), and serve the generation that it names, as `admin reload` does.
@@ -68,6 +72,11 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let indexes = self.indexes.paths()?;
+        if self.generation.is_some() && indexes.len() > 1 {
+            let error = format!("--generation: expected one index, got {}", indexes.len());
+            return Err(UsageError(error).into());
+        }
         // The port first, so that a port in use is reported before a model is loaded.
         let listener = service::bind(&self.listen).await?;
         let http_listener = match &self.http {
@@ -83,20 +92,10 @@ impl Serve {
             filter_cache: (self.filter_cache_mb as usize) << 20,
             generation: self.generation,
         };
-        let tower = self.tower.open().await?;
-        let engine = Engine::open(&self.index, tower, config)?;
-        let snapshot = engine.snapshot();
-        tracing::info!(
-            index = %self.index.display(),
-            generation = snapshot.manifest().generation,
-            documents = snapshot.len(),
-            shards = snapshot.shards().len(),
-            model = %snapshot.manifest().model.name,
-            fingerprint = %snapshot.manifest().model.fingerprint,
-            kernels = dyad_index::kernels::kernels().name,
-            "serving"
-        );
-        drop(snapshot);
+        let towers = self.tower.open().await?;
+        open_files::raise_limit();
+        let engine = Engine::open_all(indexes, towers, config)?;
+        log(&engine);
         engine.warm_up().await;
         {
             let mut output = std::io::stdout().lock();
@@ -131,4 +130,24 @@ impl Serve {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Logs what is served: of a few indexes each.
+fn log(engine: &Engine) {
+    for index in engine.indexes().take(LOGGED) {
+        let snapshot = index.snapshot();
+        tracing::info!(
+            index = %snapshot.index().display(),
+            name = index.name(),
+            generation = snapshot.manifest().generation,
+            documents = snapshot.len(),
+            shards = snapshot.shards().len(),
+            model = %snapshot.manifest().model.name,
+            fingerprint = %snapshot.manifest().model.fingerprint,
+            "serving"
+        );
+    }
+    let documents: usize = engine.indexes().map(|index| index.snapshot().len()).sum();
+    let kernels = dyad_index::kernels::kernels().name;
+    tracing::info!(indexes = engine.indexes().len(), documents, kernels, "all indexes are open");
 }

@@ -5,15 +5,19 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 
-use crate::question::QuestionTower;
+use crate::question::{QuestionTower, Towers};
+
+/// In place of a tower.
+const NONE: &str = "none";
 
 /// The question tower.
 #[derive(Debug, Args)]
 pub(super) struct Tower {
     /// Question tower: a model directory (in this process), the URL of an encoder service, or `none`, for an index of vectors alone:
-    /// questions then come with their vectors, or are answered by BM25.
-    #[arg(long = "question-tower", value_name = "DIR|URL|none", env = "DYAD_QUESTION_TOWER")]
-    name: String,
+    /// questions then come with their vectors, or are answered by BM25. May be given several times, for indexes of several models: each index is
+    /// served by the tower of its model.
+    #[arg(long = "question-tower", value_name = "DIR|URL|none", env = "DYAD_QUESTION_TOWER", required = true)]
+    names: Vec<String>,
     /// Device of a model directory: cpu or cuda:N.
     #[arg(long, default_value = "cpu")]
     device: String,
@@ -29,35 +33,36 @@ pub(super) struct Tower {
 }
 
 impl Tower {
-    /// Loads the model, or connects to the service; nothing with `none`.
-    pub(super) async fn open(&self) -> anyhow::Result<Option<QuestionTower>> {
-        if self.name == "none" {
-            return Ok(None);
+    /// Loads the models, and connects to the services; nothing with `none`.
+    pub(super) async fn open(&self) -> anyhow::Result<Towers> {
+        let mut towers = Vec::new();
+        for name in self.names.iter().filter(|name| *name != NONE) {
+            towers.push(self.open_named(name).await.with_context(|| format!("--question-tower `{name}`"))?);
         }
-        self.open_named().await.map(Some).with_context(|| format!("--question-tower `{}`", self.name))
+        Ok(Towers::new(towers, self.names.iter().any(|name| name == NONE))?)
     }
 
-    async fn open_named(&self) -> crate::Result<QuestionTower> {
-        if self.name.starts_with("http://") || self.name.starts_with("https://") {
+    async fn open_named(&self, name: &str) -> crate::Result<QuestionTower> {
+        if name.starts_with("http://") || name.starts_with("https://") {
             let wait = Duration::from_secs(self.wait_s);
-            return QuestionTower::connect_within(&self.name, wait).await;
+            return QuestionTower::connect_within(name, wait).await;
         }
-        self.load().await
+        self.load(name).await
     }
 
     #[cfg(feature = "torch")]
-    async fn load(&self) -> crate::Result<QuestionTower> {
+    async fn load(&self, name: &str) -> crate::Result<QuestionTower> {
         let options = crate::question::LocalOptions {
             device: self.device.clone(),
             dtype: self.dtype.clone(),
             threads: self.threads,
         };
-        QuestionTower::load(std::path::Path::new(&self.name), options).await
+        QuestionTower::load(std::path::Path::new(name), options).await
     }
 
     #[cfg(not(feature = "torch"))]
     #[expect(clippy::unused_async, reason = "the same signature as with libtorch")]
-    async fn load(&self) -> crate::Result<QuestionTower> {
+    async fn load(&self, _name: &str) -> crate::Result<QuestionTower> {
         let reason = "this build has no libtorch (feature `torch`), so a model directory cannot be opened. Start \
                       `dyad-encoder serve` and give its URL, http://HOST:PORT";
         Err(crate::Error::Tower { reason: reason.to_owned(), transient: false })

@@ -1,4 +1,4 @@
-//! A cache of one tower's question vectors, by text. One tower has one fingerprint.
+//! A cache of the towers' question vectors, by tower and text. One tower has one fingerprint.
 
 use std::sync::Arc;
 
@@ -16,6 +16,9 @@ pub struct CachedQuestion {
     pub truncated: bool,
 }
 
+/// The number of the tower, and the question's text.
+type Key = (usize, String);
+
 /// Counts the bytes of text and vector.
 #[derive(Debug, Clone)]
 struct Bytes;
@@ -23,15 +26,15 @@ struct Bytes;
 /// Bytes of an entry beyond text and vector, about.
 const OVERHEAD: usize = 128;
 
-impl Weighter<String, Arc<CachedQuestion>> for Bytes {
-    fn weight(&self, text: &String, question: &Arc<CachedQuestion>) -> u64 {
+impl Weighter<Key, Arc<CachedQuestion>> for Bytes {
+    fn weight(&self, (_, text): &Key, question: &Arc<CachedQuestion>) -> u64 {
         (text.len() + size_of_val(question.values.as_slice()) + OVERHEAD) as u64
     }
 }
 
 /// The vectors of the questions that were asked last and most often, within a number of bytes.
 pub struct QuestionCache {
-    cache: Cache<String, Arc<CachedQuestion>, Bytes>,
+    cache: Cache<Key, Arc<CachedQuestion>, Bytes>,
 }
 
 impl std::fmt::Debug for QuestionCache {
@@ -42,20 +45,20 @@ impl std::fmt::Debug for QuestionCache {
 }
 
 impl QuestionCache {
-    /// For vectors of `dim` values; none where `bytes` is 0.
+    /// For vectors of `dim` values or more; none where `bytes` is 0.
     pub fn new(bytes: usize, dim: usize) -> Option<Self> {
         let expected = bytes / (dim * size_of::<f32>() + 2 * OVERHEAD);
         (bytes > 0).then(|| Self { cache: Cache::with_weighter(expected, bytes as u64, Bytes) })
     }
 
     /// What is known of a question.
-    pub fn get(&self, text: &str) -> Option<Arc<CachedQuestion>> {
-        self.cache.get(text)
+    pub fn get(&self, tower: usize, text: &str) -> Option<Arc<CachedQuestion>> {
+        self.cache.get(&(tower, text.to_owned()))
     }
 
     /// Keeps what the tower said, in place of others.
-    pub fn insert(&self, text: &str, question: CachedQuestion) {
-        self.cache.insert(text.to_owned(), Arc::new(question));
+    pub fn insert(&self, tower: usize, text: &str, question: CachedQuestion) {
+        self.cache.insert((tower, text.to_owned()), Arc::new(question));
     }
 
     /// Bytes that are taken.
@@ -78,21 +81,21 @@ mod tests {
         let cache = QuestionCache::new(64 << 10, 96).unwrap();
         for number in 0..10_000 {
             let text = format!("{number} {}", "long ".repeat(number % 50));
-            cache.insert(&text, question(number as f32));
+            cache.insert(number % 2, &text, question(number as f32));
             assert!(cache.bytes() <= 64 << 10);
         }
         assert!(cache.bytes() > 32 << 10);
         // Larger than all of it: not kept, and nothing breaks.
-        cache.insert(&"x".repeat(1 << 20), question(0.0));
+        cache.insert(0, &"x".repeat(1 << 20), question(0.0));
         assert!(cache.bytes() <= 64 << 10);
     }
 
     #[test]
     fn what_is_kept_is_what_was_given() {
         let cache = QuestionCache::new(1 << 20, 96).unwrap();
-        cache.insert("a", question(1.0));
-        cache.insert("a", question(2.0));
-        assert_eq!(*cache.get("a").unwrap(), question(2.0));
-        assert_eq!(cache.get("A"), None);
+        cache.insert(0, "a", question(1.0));
+        cache.insert(0, "a", question(2.0));
+        assert_eq!(*cache.get(0, "a").unwrap(), question(2.0));
+        assert_eq!((cache.get(0, "A"), cache.get(1, "a")), (None, None));
     }
 }

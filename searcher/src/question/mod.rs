@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `embedded.rs` | the vectors, and the errors |
+//! | `towers.rs` | the towers of a searcher, one for each model |
 //! | `cache.rs` | the vectors of questions that were asked before |
 //! | `local.rs` | a model in this process (feature `torch`) |
 //! | `remote.rs` | an encoder service |
@@ -12,6 +13,7 @@ mod embedded;
 #[cfg(feature = "torch")]
 mod local;
 mod remote;
+mod towers;
 
 use std::time::{Duration, Instant};
 
@@ -24,6 +26,7 @@ pub use cache::{CachedQuestion, QuestionCache};
 pub use embedded::Embedded;
 #[cfg(feature = "torch")]
 pub use local::LocalOptions;
+pub use towers::{ModelTower, Towers};
 
 /// Timeout of a health check of the service.
 const CHECK: Duration = Duration::from_secs(1);

@@ -1,8 +1,11 @@
 //! The answer to a question.
 
+use std::sync::Arc;
+
 use dyad_index::lexical::{FieldValue, Snippet, StoredDocument};
 use dyad_index::snapshot::Coverage;
 
+use super::reply_memory::ReplyBudget;
 use crate::fusion::{Fusion, Placement};
 use crate::plan::Mode;
 
@@ -93,6 +96,9 @@ pub struct FilterExecution {
     pub cached: bool,
 }
 
+/// Answers in the order of their questions, and the reply memory that their documents take.
+pub(super) type Answers = (Vec<Answer>, ReplyBudget);
+
 /// The answer to one question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
@@ -112,6 +118,8 @@ pub struct Answer {
     pub timings: StageTimings,
     /// What is missing and why.
     pub degraded: Option<String>,
+    /// Name of the index that answered.
+    pub index: Arc<str>,
     /// Generation that answered.
     pub generation: u64,
     /// Fingerprint of its model.

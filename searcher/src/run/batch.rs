@@ -16,9 +16,11 @@ use dyad_index::search::{Hits, NodeSet};
 use dyad_index::snapshot::{DenseParams, Hit, Snapshot};
 use rayon::prelude::*;
 
-use super::answer::StageTimings;
+use super::answer::{Answers, StageTimings};
 use super::cancellation::Cancellation;
 use super::filter_cache::{AllowedNodes, FilterCache};
+use super::reply_memory::ReplyBudget;
+use super::served_index::ServedIndex;
 use crate::error::Result;
 use crate::plan::Plan;
 
@@ -87,6 +89,8 @@ pub(super) struct Chunk {
 /// All questions of one call.
 #[derive(Debug)]
 pub(super) struct Batch {
+    pub(super) index: Arc<ServedIndex>,
+    /// Its generation that answers.
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) items: Vec<BatchItem>,
     pub(super) vectors: OnceLock<Vec<Vector>>,
@@ -123,7 +127,7 @@ impl Batch {
     /// `filters_at_once` filters are processed at a time: a batch of many filters holds few sets in memory, and a thread that
     /// waits for parts of one does not start all others.
     pub(super) fn new(
-        (snapshot, filters): (Arc<Snapshot>, Option<Arc<FilterCache>>),
+        (index, snapshot, filters): (Arc<ServedIndex>, Arc<Snapshot>, Option<Arc<FilterCache>>),
         items: Vec<BatchItem>,
         filters_at_once: usize,
         cancel: Arc<Cancellation>,
@@ -146,7 +150,7 @@ impl Batch {
         let open = chunks.iter().map(|chunk| usize::from(chunk.has_text) + usize::from(chunk.has_dense)).sum();
         let found = items.iter().map(|_| PartResults::default()).collect();
         let (vectors, open) = (OnceLock::new(), AtomicUsize::new(open));
-        Self { snapshot, items, vectors, found, groups, chunks, open, filters, cancel, started }
+        Self { index, snapshot, items, vectors, found, groups, chunks, open, filters, cancel, started }
     }
 
     pub(super) fn chunks(&self) -> &[Chunk] {
@@ -244,9 +248,25 @@ impl Batch {
         Ok(allowed.into_iter().next().flatten())
     }
 
-    /// Called by a part that is done; true for the last one.
-    pub(super) fn is_last_part(&self) -> bool {
-        self.open.fetch_sub(1, Ordering::AcqRel) <= 1
+    /// Called by a part that is done; the last one makes the answers, whose documents take of the budget.
+    pub(super) fn finish_part(&self, budget: ReplyBudget) -> Result<Option<Answers>> {
+        let is_last = self.open.fetch_sub(1, Ordering::AcqRel) <= 1;
+        let answers = is_last.then(|| self.answers(&budget)).transpose()?;
+        Ok(answers.map(|answers| (answers, budget)))
+    }
+
+    /// The dense search of a batch of one question, where it has one and its vector is there: parameters and vector.
+    pub(super) fn only_dense(&self) -> Option<(&DenseParams, &[f32])> {
+        let [item] = self.items.as_slice() else { return None };
+        let [vector] = self.vectors.get()?.as_slice() else { return None };
+        Some((item.plan.dense.as_ref()?, vector.values.as_deref()?))
+    }
+
+    /// Keeps the result of that search.
+    pub(super) fn keep_dense(&self, found: Timed) {
+        if let [one] = self.found.as_slice() {
+            one.dense.get_or_init(|| found);
+        }
     }
 
     /// Searches for questions with equal parameters and filters. They are interleaved, so the time of each is that of all.

@@ -1,7 +1,8 @@
-//! Verifies the checksums of a generation's shards once, slowly, in the background: opening reads none of the bulk sections,
+//! Verifies the checksums of generations' shards once, slowly, in the background: opening reads none of the bulk sections,
 //! and a file may have been damaged by a copy.
 
-use std::sync::{Arc, Weak};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use dyad_index::Snapshot;
@@ -10,37 +11,68 @@ use dyad_index::shard::DenseShard;
 /// Pause after each MiB: at most 60 MiB a second are read, a small part of what disk and CPU can do.
 const PAUSE: Duration = Duration::from_millis(16);
 
-/// Reads the vectors, codes, links and keys of every shard that no generation before has had read, on a thread of its own.
-/// Damage is logged, and reported by every search of the shard from then on. The thread holds one shard at a
-/// time and not the generation, which can be closed meanwhile, and leaves out a shard that nobody else holds any more.
-pub(super) fn check_in_background(snapshot: &Snapshot) {
-    let shards: Vec<Weak<DenseShard>> = snapshot
-        .shards()
-        .iter()
-        .filter(|shard| shard.dense.claim_check())
-        .map(|shard| Arc::downgrade(&shard.dense))
-        .collect();
-    if shards.is_empty() {
-        return;
-    }
-    let thread = std::thread::Builder::new().name("dyad-checksums".to_owned());
-    if let Err(error) = thread.spawn(move || check(&shards, PAUSE)) {
-        tracing::warn!("checksums of the generation are not verified: cannot start a thread: {error}");
+/// The shards whose checksums are to be verified, of all indexes: one after another, on a thread that ends when there are no more.
+#[derive(Debug, Default)]
+pub(super) struct Checksums(Arc<Mutex<Waiting>>);
+
+/// At most one entry for each shard that is open: who claims it is the only one.
+#[derive(Debug, Default)]
+struct Waiting {
+    shards: VecDeque<Weak<DenseShard>>,
+    has_thread: bool,
+}
+
+impl Checksums {
+    /// Reads the vectors, codes, links and keys of every shard that no generation before has had read, later. Damage is logged, and
+    /// reported by every search of the shard from then on. The thread holds one shard at a time and not the generation, which can
+    /// be closed meanwhile, and leaves out a shard that nobody else holds any more.
+    pub(super) fn check_in_background(&self, snapshot: &Snapshot) {
+        let claimed = snapshot.shards().iter().filter(|shard| shard.dense.claim_check());
+        let mut waiting = lock(&self.0);
+        waiting.shards.extend(claimed.map(|shard| Arc::downgrade(&shard.dense)));
+        if waiting.has_thread || waiting.shards.is_empty() {
+            return;
+        }
+        let (thread, all) = (std::thread::Builder::new().name("dyad-checksums".to_owned()), Arc::clone(&self.0));
+        match thread.spawn(move || check_all(&all, PAUSE)) {
+            Ok(_) => waiting.has_thread = true,
+            Err(error) => {
+                tracing::warn!("checksums of the generation are not verified: cannot start a thread: {error}");
+                waiting.shards.clear();
+            }
+        }
     }
 }
 
-fn check(shards: &[Weak<DenseShard>], pause: Duration) {
-    for shard in shards.iter().filter_map(Weak::upgrade) {
-        let is_left = || {
-            std::thread::sleep(pause);
-            Arc::strong_count(&shard) == 1
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn check_all(waiting: &Mutex<Waiting>, pause: Duration) {
+    loop {
+        let next = {
+            let mut waiting = lock(waiting);
+            let next = waiting.shards.pop_front();
+            waiting.has_thread = next.is_some();
+            next
         };
-        match shard.check_sums(&is_left) {
-            Ok(true) if shard.damage().is_none() => {
-                tracing::info!("all checksums of `{}` are valid", shard.path().display());
-            }
-            Ok(_) => {}
-            Err(error) => tracing::warn!("checksums of a shard are not verified: {error}"),
+        match next {
+            Some(shard) => shard.upgrade().iter().for_each(|shard| check(shard, pause)),
+            None => return,
         }
+    }
+}
+
+fn check(shard: &Arc<DenseShard>, pause: Duration) {
+    let is_left = || {
+        std::thread::sleep(pause);
+        Arc::strong_count(shard) == 1
+    };
+    match shard.check_sums(&is_left) {
+        Ok(true) if shard.damage().is_none() => {
+            tracing::info!("all checksums of `{}` are valid", shard.path().display());
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!("checksums of a shard are not verified: {error}"),
     }
 }

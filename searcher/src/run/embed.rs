@@ -1,7 +1,6 @@
 //! Embeds the questions that were not asked before; where the tower fails, BM25 alone answers those that it can.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::answer::StageTimings;
 use super::batch::{Batch, BatchItem, Vector};
@@ -16,18 +15,23 @@ impl Engine {
     /// marked as degraded.
     pub(super) async fn embed(&self, batch: &Batch) -> Result<()> {
         let wants = |item: &BatchItem| item.plan.dense.is_some() && item.vector.is_none();
-        if self.tower().is_none() && batch.items.iter().any(wants) {
+        let tower = self.tower_of(&batch.snapshot);
+        if tower.is_none() && batch.items.iter().any(wants) {
             // Not a failure that passes: a question of any mode is refused.
             return Err(Error::NoTower);
         }
-        let known = |item: &BatchItem| self.questions.as_ref().filter(|_| wants(item))?.get(&item.query);
+        let cache = self.questions.as_ref().zip(tower);
+        let known = |item: &BatchItem| {
+            let (cache, tower) = cache.filter(|_| wants(item))?;
+            cache.get(tower.number, &item.query)
+        };
         let known: Vec<Option<Arc<CachedQuestion>>> = batch.items.iter().map(known).collect();
         let all = || batch.items.iter().zip(&known);
         let asked = || all().filter(|(item, known)| wants(item) && known.is_none()).map(|(item, _)| item);
-        let embedded = match (asked().map(|item| item.plan.tower_time).min(), self.tower()) {
-            (Some(time), Some(tower)) => {
-                let embedded = tower.embed(asked().map(|item| item.query.clone()).collect(), time).await;
-                self.note_tower(embedded.as_ref().err());
+        let embedded = match (asked().map(|item| item.plan.tower_time).min(), tower) {
+            (Some(time), Some(one)) => {
+                let embedded = one.tower.embed(asked().map(|item| item.query.clone()).collect(), time).await;
+                one.note(embedded.as_ref().err());
                 embedded
             }
             _ => Ok(Embedded::default()),
@@ -42,7 +46,14 @@ impl Engine {
             (Some(known), _) => of_cache(known),
             (None, Ok(embedded)) => {
                 let vector = nth(embedded, numbers.next().unwrap_or_default(), dim);
-                self.keep(&item.query, &vector);
+                if let (Some((cache, tower)), Some(values)) = (cache, &vector.values) {
+                    let Vector { tokens, truncated, .. } = vector;
+                    cache.insert(
+                        tower.number,
+                        &item.query,
+                        CachedQuestion { values: values.clone(), tokens, truncated },
+                    );
+                }
                 vector
             }
             (None, Err(error)) => {
@@ -52,31 +63,6 @@ impl Engine {
         };
         let vectors = all().map(vector).collect();
         batch.vectors.set(vectors).map_err(|_| Error::Internal)
-    }
-
-    fn keep(&self, query: &str, vector: &Vector) {
-        if let (Some(cache), Some(values)) = (&self.questions, &vector.values) {
-            let Vector { tokens, truncated, .. } = *vector;
-            cache.insert(query, CachedQuestion { values: values.clone(), tokens, truncated });
-        }
-    }
-
-    /// Logs once that the tower has failed, and once that it is back.
-    fn note_tower(&self, error: Option<&Error>) {
-        match error {
-            // A busy tower has not failed.
-            Some(Error::TowerBusy { .. } | Error::TowerLate(_)) => {}
-            Some(error) => {
-                if !self.tower_is_down.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("the question tower returns no vectors, BM25 answers where it can: {error}");
-                }
-            }
-            None => {
-                if self.tower_is_down.swap(false, Ordering::Relaxed) {
-                    tracing::info!("the question tower returns vectors again");
-                }
-            }
-        }
     }
 }
 

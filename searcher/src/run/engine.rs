@@ -1,32 +1,34 @@
-//! The engine: the served generation, the question tower, and the handling of requests.
+//! The engine: what all indexes of a searcher share, and the handling of requests.
 
-use std::path::{Path, PathBuf};
+use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use dyad_index::Certificate;
 use dyad_index::lexical::StoredDocument;
 use dyad_index::snapshot::{Shard, Snapshot};
-use dyad_index::{Certificate, ModelRecord, manifest};
 use dyad_proto::v1;
+use futures_util::future::Either;
 use prost::Message;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
 
-use super::answer::Answer;
+use super::answer::{Answer, Answers};
 use super::batch::{Allowed, Batch, BatchItem, Chunk};
 use super::cancellation::Cancellation;
-use super::checksums;
+use super::checksums::Checksums;
 use super::explain::{Explanation, explain};
 use super::filter_cache::FilterCache;
+use super::gather::{DenseSearch, Gather};
 use super::parts::Jobs;
 use super::pool::{Class, Pool};
 use super::question_vector::question_vector;
 use super::reply_memory::{ReplyBudget, ReplyMemory};
+use super::served_index::{IndexPath, Indexes, ServedIndex};
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
 use crate::plan::{Plan, StoredFields};
-use crate::question::{QuestionCache, QuestionTower};
+use crate::question::{ModelTower, QuestionCache, QuestionTower, Towers};
 
 /// Configuration of an engine.
 #[derive(Debug, Clone)]
@@ -39,7 +41,7 @@ pub struct EngineConfig {
     pub question_cache: usize,
     /// Bytes of the cache of the nodes that filters allow; 0: none.
     pub filter_cache: usize,
-    /// The generation to start with; none: the one that `CURRENT` names.
+    /// The generation of the only index to start with; none: the one that `CURRENT` names.
     pub generation: Option<u64>,
 }
 
@@ -50,26 +52,20 @@ impl Default for EngineConfig {
     }
 }
 
-/// Answers questions. Shared by all requests.
+/// Answers questions. Shared by all requests, of all indexes: so are threads, towers, caches and limits.
 #[derive(Debug)]
 pub struct Engine {
-    pub(super) served: ArcSwap<Snapshot>,
-    pub(super) tower: Option<QuestionTower>,
+    pub(super) indexes: Indexes,
+    pub(super) towers: Towers,
     pub(super) questions: Option<QuestionCache>,
     pub(super) filters: Option<Arc<FilterCache>>,
-    pool: Pool,
-    memory: ReplyMemory,
-    /// Held while a generation is opened and swapped in, so that the one that was requested last is served.
-    pub(super) switching: Arc<Mutex<()>>,
+    pub(super) checksums: Checksums,
     pub(super) verifying: Arc<Semaphore>,
-    /// Whether the tower failed for the last question, so that it is logged once.
-    pub(super) tower_is_down: AtomicBool,
-    pub(super) index: PathBuf,
+    pool: Pool,
+    gather: Arc<Gather>,
+    memory: ReplyMemory,
     config: EngineConfig,
 }
-
-/// Answers in the order of their questions, and the reply memory that their documents take.
-pub type Answers = (Vec<Answer>, ReplyBudget);
 
 /// What happens to a request when the searcher is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,51 +76,53 @@ pub enum Admission {
     Queued,
 }
 
-/// Refuses a tower of another model than the index's, even at the same dimension.
-pub(super) fn check_model(index: &ModelRecord, tower: Option<&QuestionTower>) -> Result<()> {
-    match tower.map(QuestionTower::model) {
-        Some(tower) if (&index.fingerprint, index.dim) != (&tower.fingerprint, tower.dim) => {
-            Err(Error::Model { index: Box::new(index.clone()), tower: Box::new(tower.clone()) })
-        }
-        _ => Ok(()),
-    }
-}
-
 impl Engine {
     /// Opens a generation of an index and checks that the tower fits it. Without a tower, questions come with their vectors, or
     /// are answered by BM25.
     pub fn open(index: &Path, tower: Option<QuestionTower>, config: EngineConfig) -> Result<Self> {
-        let snapshot = match config.generation {
-            Some(generation) => Snapshot::open_manifest(index, manifest::load(index, generation)?, None)?,
-            None => Snapshot::open(index)?,
-        };
-        check_model(&snapshot.manifest().model, tower.as_ref())?;
-        let questions = tower.as_ref().and_then(|tower| QuestionCache::new(config.question_cache, tower.model().dim));
-        let snapshot = Arc::new(snapshot);
-        checksums::check_in_background(&snapshot);
+        Self::open_all(vec![IndexPath::new(index)], tower.into(), config)
+    }
+
+    /// Opens several indexes, in parallel.
+    pub fn open_all(indexes: Vec<IndexPath>, towers: Towers, config: EngineConfig) -> Result<Self> {
+        let indexes = Indexes::open(indexes, config.generation, &towers)?;
+        let checksums = Checksums::default();
+        for index in indexes.iter() {
+            checksums.check_in_background(&index.snapshot());
+        }
+        let dim = towers.iter().map(|one| one.tower.model().dim).min();
         Ok(Self {
-            served: ArcSwap::new(snapshot),
-            tower,
-            questions,
+            indexes,
+            questions: dim.and_then(|dim| QuestionCache::new(config.question_cache, dim)),
+            towers,
             filters: FilterCache::new(config.filter_cache).map(Arc::new),
-            pool: Pool::new(config.max_requests)?,
-            memory: ReplyMemory::new(),
-            switching: Arc::new(Mutex::new(())),
+            checksums,
             verifying: Arc::new(Semaphore::new(1)),
-            tower_is_down: AtomicBool::new(false),
-            index: index.to_owned(),
+            pool: Pool::new(config.max_requests)?,
+            gather: Arc::default(),
+            memory: ReplyMemory::new(),
             config,
         })
     }
 
-    /// The generation that is served now.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.served.load_full()
+    /// The index with this name; the default one for an empty name.
+    pub fn index(&self, name: &str) -> Result<&Arc<ServedIndex>> {
+        self.indexes.find(name, String::new)
     }
 
-    /// The question tower.
-    pub fn tower(&self) -> Option<&QuestionTower> {
-        self.tower.as_ref()
+    /// All indexes, ascending by name.
+    pub fn indexes(&self) -> impl ExactSizeIterator<Item = &Arc<ServedIndex>> {
+        self.indexes.iter()
+    }
+
+    /// Whether an index answers requests that name none.
+    pub fn is_default(&self, index: &ServedIndex) -> bool {
+        self.indexes.is_default(index)
+    }
+
+    /// The question towers.
+    pub fn towers(&self) -> &Towers {
+        &self.towers
     }
 
     /// Answers one question. The budget is the reply memory that the answer's documents take.
@@ -144,7 +142,8 @@ impl Engine {
             Admission::Queued => self.pool.admit_many(1, &cancel).await?,
         };
         let jobs = Jobs::new(&self.pool, class, permit, cancel);
-        let (mut answers, budget) = self.answer(vec![request], |_| String::new(), time, started, &jobs).await?;
+        let answer = self.answer(vec![request], |_| String::new(), time, started, &jobs);
+        let (mut answers, budget) = Box::pin(answer).await?;
         Ok((answers.pop().ok_or(Error::Internal)?, budget))
     }
 
@@ -170,16 +169,19 @@ impl Engine {
         started: Instant,
         jobs: &Jobs<'_>,
     ) -> Result<Answers> {
-        let snapshot = self.snapshot();
+        let Some(first) = requests.first() else { return Ok((Vec::new(), self.memory.budget())) };
+        // The requests of a batch name the same one.
+        let index = Arc::clone(self.indexes.find(&first.index, || at(0))?);
+        let snapshot = index.snapshot();
         let items = items(&snapshot, requests, at, time)?;
         let at_once = self.pool.threads(jobs.class);
-        let batch =
-            Arc::new(Batch::new((snapshot, self.filters.clone()), items, at_once, Arc::clone(&jobs.cancel), started));
+        let of = (index, snapshot, self.filters.clone());
+        let batch = Arc::new(Batch::new(of, items, at_once, Arc::clone(&jobs.cancel), started));
         let mut embedding = Some(self.embed(&batch));
         // The threads of a tower spin while they wait for each other, also for one that BM25 has displaced from its core: a batch
         // takes more CPU time in parallel with BM25 than before it. A single question is too short for that to matter.
         if batch.items.len() > 1
-            && self.tower().is_some_and(QuestionTower::takes_all_cores)
+            && self.tower_of(&batch.snapshot).is_some_and(|one| one.tower.takes_all_cores())
             && let Some(embedding) = embedding.take()
         {
             embedding.await?;
@@ -197,7 +199,7 @@ impl Engine {
                 chunk.has_filter.then(|| work(&batch, chunk, Batch::filter)),
                 chunk.has_text.then(|| self.part(&batch, chunk, Batch::text)),
                 vectors,
-                chunk.has_dense.then(|| self.part(&batch, chunk, Batch::dense)),
+                chunk.has_dense.then(|| |allowed| self.dense(&batch, chunk, allowed, jobs)),
             );
             match parts.await {
                 Ok(parts) => answered = parts.into_iter().flatten().flatten().next(),
@@ -210,11 +212,34 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
-        // A batch of no questions has no parts.
-        if batch.chunks().is_empty() {
-            return Ok((Vec::new(), self.memory.budget()));
-        }
         answered.ok_or(Error::Internal)
+    }
+
+    /// The question tower that embeds for a generation.
+    pub(super) fn tower_of(&self, snapshot: &Snapshot) -> Option<&ModelTower> {
+        self.towers.of(&snapshot.manifest().model)
+    }
+
+    /// Starts the dense part: that of a single question together with others that wait for a thread.
+    fn dense(
+        &self,
+        batch: &Arc<Batch>,
+        chunk: &Chunk,
+        allowed: Arc<Vec<Allowed>>,
+        jobs: &Jobs<'_>,
+    ) -> impl Future<Output = Result<Option<Answers>>> {
+        if jobs.class == Class::Interactive && batch.only_dense().is_some() {
+            let (batch, budget) = (Arc::clone(batch), self.memory.budget());
+            return Either::Left(jobs.gather(&self.gather, |permit, done| DenseSearch {
+                batch,
+                allowed,
+                budget,
+                permit,
+                done,
+            }));
+        }
+        let part = self.part(batch, chunk, Batch::dense);
+        Either::Right(jobs.start(move || part(&allowed)))
     }
 
     /// A part of a batch for some of its filters; the last one goes on to the answers.
@@ -227,21 +252,22 @@ impl Engine {
         let (batch, chunk, budget) = (Arc::clone(batch), chunk.clone(), self.memory.budget());
         move |allowed| {
             part(&batch, &chunk, allowed)?;
-            let answers = batch.is_last_part().then(|| batch.answers(&budget)).transpose()?;
-            Ok(answers.map(|answers| (answers, budget)))
+            batch.finish_part(budget)
         }
     }
 
-    /// Some fields of documents by key, in the order asked for, and the keys that the index does not hold.
+    /// Some fields of documents of an index by key, in the order asked for, and the keys that it does not hold.
     pub async fn documents(
         &self,
+        index: &str,
         keys: Vec<String>,
         fields: StoredFields,
         time: Option<Duration>,
     ) -> Result<(Vec<StoredDocument>, Vec<String>, ReplyBudget)> {
         let time = time.unwrap_or(self.config.default_time);
+        let index = self.index(index)?;
         let permit = self.pool.admit(Class::Interactive, time)?;
-        let snapshot = self.snapshot();
+        let snapshot = index.snapshot();
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
         let jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
         let wanted: Arc<(Vec<String>, StoredFields)> = Arc::new((keys, fields));
@@ -278,12 +304,14 @@ impl Engine {
         time: Option<Duration>,
     ) -> Result<(Explanation, u64)> {
         let (started, time) = (Instant::now(), time.unwrap_or(self.config.default_time));
+        let at = |_| "search.".to_owned();
+        let index = Arc::clone(self.indexes.find(&search.index, || at(0))?);
         let (cancel, _guard) = Cancellation::with_deadline(started, time);
         let jobs = Jobs::new(&self.pool, Class::Bulk, self.pool.admit(Class::Bulk, time)?, Arc::clone(&cancel));
-        let snapshot = self.snapshot();
+        let snapshot = index.snapshot();
         let generation = snapshot.manifest().generation;
-        let items = items(&snapshot, vec![search], |_| "search.".to_owned(), time)?;
-        let batch = Batch::new((snapshot, self.filters.clone()), items, 1, cancel, started);
+        let items = items(&snapshot, vec![search], at, time)?;
+        let batch = Batch::new((index, snapshot, self.filters.clone()), items, 1, cancel, started);
         self.embed(&batch).await?;
         Ok((jobs.start(move || explain(&batch, &key)).await?, generation))
     }

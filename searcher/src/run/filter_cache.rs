@@ -1,4 +1,4 @@
-//! A cache of the nodes that filters allow, by generation and filter.
+//! A cache of the nodes that filters allow, by opened generation and filter: those of all indexes, which share no entry.
 
 use std::sync::{Arc, Weak};
 
@@ -16,10 +16,10 @@ pub(super) struct AllowedNodes {
     pub(super) notes: Vec<String>,
 }
 
-/// Generation and encoded filter.
-type Key = (u64, Vec<u8>);
+/// Address of the opened generation, and encoded filter. Numbers of generations are those of one index, and one that is opened again may be another.
+type Key = (usize, Vec<u8>);
 
-/// The nodes, and the opened generation that they were found in: the number alone may be given to another index at the same path.
+/// The nodes, and the opened generation that they were found in: no other has its address as long as this is held.
 type Entry = (Weak<Snapshot>, Arc<AllowedNodes>);
 
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ const OVERHEAD: usize = 256;
 
 impl Weighter<Key, Entry> for Bytes {
     fn weight(&self, (_, filter): &Key, (_, allowed): &Entry) -> u64 {
-        let sets: usize = allowed.shards.iter().map(|nodes| nodes.nodes().div_ceil(8) + size_of::<NodeSet>()).sum();
+        let sets: usize = allowed.shards.iter().map(NodeSet::bytes).sum();
         let notes: usize = allowed.notes.iter().map(|note| note.len() + size_of::<String>()).sum();
         (filter.len() + sets + notes + OVERHEAD) as u64
     }
@@ -57,18 +57,20 @@ impl FilterCache {
 
     /// What an encoded filter allows in a generation, if it is known.
     pub(super) fn get(&self, snapshot: &Arc<Snapshot>, filter: &[u8]) -> Option<Arc<AllowedNodes>> {
-        let (of, allowed) = self.cache.get(&(snapshot.manifest().generation, filter.to_vec()))?;
-        std::ptr::eq(of.as_ptr(), Arc::as_ptr(snapshot)).then_some(allowed)
+        self.cache.get(&(address(snapshot), filter.to_vec())).map(|(_, allowed)| allowed)
     }
 
     /// Keeps what a filter allows, in place of others.
     pub(super) fn insert(&self, snapshot: &Arc<Snapshot>, filter: &[u8], allowed: &Arc<AllowedNodes>) {
-        let key = (snapshot.manifest().generation, filter.to_vec());
-        self.cache.insert(key, (Arc::downgrade(snapshot), Arc::clone(allowed)));
+        self.cache.insert((address(snapshot), filter.to_vec()), (Arc::downgrade(snapshot), Arc::clone(allowed)));
     }
 
-    /// Forgets all filters: another generation is served.
-    pub(super) fn clear(&self) {
-        self.cache.clear();
+    /// Forgets what filters allow in a generation: another one of its index is served.
+    pub(super) fn forget(&self, snapshot: &Arc<Snapshot>) {
+        self.cache.retain(|(of, _), _| *of != address(snapshot));
     }
+}
+
+fn address(snapshot: &Arc<Snapshot>) -> usize {
+    Arc::as_ptr(snapshot).addr()
 }

@@ -10,8 +10,8 @@ use dyad_index::snapshot::Snapshot;
 use dyad_index::storage::WriteLock;
 
 use super::cancellation::Cancellation;
-use super::checksums;
-use super::engine::{Engine, check_model};
+use super::engine::Engine;
+use super::served_index::ServedIndex;
 use crate::error::{Error, Result};
 
 /// Until a generation that could not be served is tried again.
@@ -36,89 +36,110 @@ fn close_in_background(snapshot: Arc<Snapshot>) {
 }
 
 impl Engine {
-    /// Opens the generation that `CURRENT` names and serves it; returns the old and the new number.
-    pub async fn reload(self: &Arc<Self>) -> Result<(u64, u64)> {
-        self.switch(|engine| {
-            let snapshot = Snapshot::open_after(&engine.index, Some(&engine.snapshot()))?;
-            check_model(&snapshot.manifest().model, engine.tower())?;
+    /// Opens the generation that `CURRENT` of an index names and serves it; returns the old and the new number.
+    pub async fn reload(self: &Arc<Self>, index: &str) -> Result<(u64, u64)> {
+        self.reload_index(self.index(index)?).await
+    }
+
+    async fn reload_index(self: &Arc<Self>, index: &Arc<ServedIndex>) -> Result<(u64, u64)> {
+        self.switch(index, |engine, index| {
+            let served = index.snapshot();
+            let snapshot = Snapshot::open_after(&index.path, Some(&served))?;
+            engine.towers.check(&snapshot.manifest().model, Some(&served.manifest().model))?;
             Ok(snapshot)
         })
         .await
     }
 
-    /// Reads `CURRENT` at intervals of `pause` and serves the generation that it names, until the future is dropped. A generation that
+    /// Reads every `CURRENT` at intervals of `pause` and serves the generation that it names, until the future is dropped. A generation that
     /// cannot be served is logged once and tried again after a minute, or when `CURRENT` names another; the one that is served stays. A
     /// directory that cannot be read is reported by `Status`.
     pub async fn follow(self: &Arc<Self>, pause: Duration) {
-        let mut refused: Option<(u64, Instant)> = None;
+        let mut refused: Vec<Option<(u64, Instant)>> = vec![None; self.indexes.iter().len()];
         loop {
             tokio::time::sleep(pause).await;
-            let index = self.index.clone();
-            let read = tokio::task::spawn_blocking(move || manifest::current_generation(&index));
-            let Ok(Ok(Some(generation))) = read.await else { continue };
-            let recent = |(other, at): (u64, Instant)| other == generation && at.elapsed() < RETRY;
-            if generation == self.snapshot().manifest().generation || refused.is_some_and(recent) {
-                continue;
-            }
-            refused = match self.reload().await {
-                Ok(_) => None,
-                Err(error) => {
-                    let logged = refused.is_some_and(|(other, _)| other == generation);
-                    if !logged {
-                        tracing::error!(generation, %error, "CURRENT names a generation that cannot be served");
-                    }
-                    Some((generation, Instant::now()))
+            let engine = Arc::clone(self);
+            let current = |index: &Arc<ServedIndex>| manifest::current_generation(&index.path).ok().flatten();
+            let read = tokio::task::spawn_blocking(move || engine.indexes.iter().map(current).collect::<Vec<_>>());
+            let Ok(current) = read.await else { continue };
+            for ((index, refused), generation) in self.indexes.iter().zip(&mut refused).zip(current) {
+                if let Some(generation) = generation {
+                    self.follow_to(index, generation, refused).await;
                 }
-            };
+            }
         }
     }
 
-    /// Points `CURRENT` at a generation and serves it; returns the old and the new number.
-    pub async fn rollback(self: &Arc<Self>, generation: u64) -> Result<(u64, u64)> {
-        self.switch(move |engine| {
-            let index = &engine.index;
+    /// Serves a generation that `CURRENT` names, unless it is served or was `refused` a short time ago.
+    async fn follow_to(
+        self: &Arc<Self>,
+        index: &Arc<ServedIndex>,
+        generation: u64,
+        refused: &mut Option<(u64, Instant)>,
+    ) {
+        let recent = |(other, at): (u64, Instant)| other == generation && at.elapsed() < RETRY;
+        if generation == index.snapshot().manifest().generation || refused.is_some_and(recent) {
+            return;
+        }
+        *refused = match self.reload_index(index).await {
+            Ok(_) => None,
+            Err(error) => {
+                let logged = refused.is_some_and(|(other, _)| other == generation);
+                if !logged {
+                    let index = &*index.name;
+                    tracing::error!(index, generation, %error, "CURRENT names a generation that cannot be served");
+                }
+                Some((generation, Instant::now()))
+            }
+        };
+    }
+
+    /// Points `CURRENT` of an index at a generation and serves it; returns the old and the new number.
+    pub async fn rollback(self: &Arc<Self>, index: &str, generation: u64) -> Result<(u64, u64)> {
+        self.switch(self.index(index)?, move |engine, index| {
+            let (path, served) = (&index.path, index.snapshot());
             // Opened before the pointer moves: a generation that cannot be served is not made current.
-            let served = engine.snapshot();
-            let snapshot = Snapshot::open_manifest(index, manifest::load(index, generation)?, Some(&served))?;
-            check_model(&snapshot.manifest().model, engine.tower())?;
-            manifest::point_to(index, generation, &WriteLock::acquire(index)?)?;
+            let snapshot = Snapshot::open_manifest(path, manifest::load(path, generation)?, Some(&served))?;
+            engine.towers.check(&snapshot.manifest().model, Some(&served.manifest().model))?;
+            manifest::point_to(path, generation, &WriteLock::acquire(path)?)?;
             Ok(snapshot)
         })
         .await
     }
 
-    /// Serves the generation that `open` opens. One at a time; a caller that leaves interrupts nothing, so that the pointer on
-    /// disk and the served generation always agree.
+    /// Serves the generation that `open` opens. One at a time of an index; a caller that leaves interrupts nothing, so that the pointer
+    /// on disk and the served generation always agree.
     async fn switch(
         self: &Arc<Self>,
-        open: impl FnOnce(&Self) -> Result<Snapshot> + Send + 'static,
+        index: &Arc<ServedIndex>,
+        open: impl FnOnce(&Self, &ServedIndex) -> Result<Snapshot> + Send + 'static,
     ) -> Result<(u64, u64)> {
-        let turn = Arc::clone(&self.switching).lock_owned().await;
-        let engine = Arc::clone(self);
+        let turn = Arc::clone(&index.switching).lock_owned().await;
+        let (engine, index) = (Arc::clone(self), Arc::clone(index));
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            let snapshot = open(&engine)?;
+            let snapshot = open(&engine, &index)?;
             let generation = snapshot.manifest().generation;
             let snapshot = Arc::new(snapshot);
-            checksums::check_in_background(&snapshot);
-            let before = engine.served.swap(snapshot);
+            engine.checksums.check_in_background(&snapshot);
+            let before = index.served.swap(snapshot);
             if let Some(filters) = &engine.filters {
-                filters.clear();
+                filters.forget(&before);
             }
             let previous = before.manifest().generation;
-            tracing::info!(previous, generation, "serving another generation");
+            tracing::info!(index = &*index.name, previous, generation, "serving another generation");
             close_in_background(before);
             Ok((previous, generation))
         });
         work.await.map_err(|_| Error::Internal)?
     }
 
-    /// Reads every byte of the served generation; returns the problems found and the bytes read.
-    pub async fn verify(&self, time: Duration) -> Result<(Vec<String>, u64)> {
+    /// Reads every byte of the served generation of an index; returns the problems found and the bytes read.
+    pub async fn verify(&self, index: &str, time: Duration) -> Result<(Vec<String>, u64)> {
+        let snapshot = self.index(index)?.snapshot();
         // Reading takes minutes: on a thread of its own, and one at a time, so that no search waits for it. The permit is held
         // by the work and not by the caller, who may leave.
         let turn = Arc::clone(&self.verifying).try_acquire_owned().map_err(|_| Error::Verifying)?;
-        let snapshot = self.snapshot();
         // Dropped with this future, when the caller leaves: the work ends soon after.
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
         let asked = Arc::clone(&cancel);
@@ -134,9 +155,9 @@ impl Engine {
         }
     }
 
-    /// Generations on disk, and the one that a rollback would go to.
-    pub async fn generations(&self) -> Result<(Vec<u64>, Option<u64>)> {
-        let (index, served): (PathBuf, u64) = (self.index.clone(), self.snapshot().manifest().generation);
+    /// Generations of an index on disk, and the one that a rollback would go to.
+    pub async fn generations(&self, index: &ServedIndex) -> Result<(Vec<u64>, Option<u64>)> {
+        let (index, served): (PathBuf, u64) = (index.path.clone(), index.snapshot().manifest().generation);
         let work = tokio::task::spawn_blocking(move || {
             let present = manifest::generations(&index)?;
             Ok((present, manifest::predecessor(&index, served).ok()))

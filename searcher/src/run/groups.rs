@@ -174,8 +174,13 @@ impl Batch {
         };
         let vector = Vector { values: vector.values.clone(), ..Vector::default() };
         let cancel: Arc<Cancellation> = Arc::clone(&self.cancel);
-        let mut batch =
-            Self::new((Arc::clone(&self.snapshot), self.filters.clone()), vec![again], 1, cancel, self.started);
+        let mut batch = Self::new(
+            (Arc::clone(&self.index), Arc::clone(&self.snapshot), self.filters.clone()),
+            vec![again],
+            1,
+            cancel,
+            self.started,
+        );
         batch.vectors = OnceLock::from(vec![vector]);
         batch.run()?;
         let mut found = batch.found.pop().ok_or(Error::Internal)?;

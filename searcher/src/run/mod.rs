@@ -2,12 +2,15 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `engine.rs` | the served generation, the question tower, and the handling of a request |
+//! | `engine.rs` | what all indexes of a searcher share, and the handling of a request |
+//! | `served_index.rs` | the indexes by name, and the generation that is served of each |
+//! | `open_files.rs` | the limit of open files |
 //! | `question_vector.rs` | the vector that a request brings, checked against the index's model |
 //! | `embed.rs` | the questions' vectors, and the degraded answer without them |
 //! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
 //! | `batch.rs` | the CPU work of the parts for questions that are answered together |
 //! | `filter_cache.rs` | the nodes that filters allow, kept for the next request with the same filter |
+//! | `gather.rs` | dense searches of single requests that wait for a thread at the same time, run by one job |
 //! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
 //! | `rank.rs` | the answer, made of the ranking's hits |
 //! | `groups.rs` | groups of hits with the same value of a field |
@@ -29,17 +32,21 @@ mod engine;
 mod explain;
 mod filter_cache;
 mod fuse;
+mod gather;
 mod generations;
 mod groups;
+pub mod open_files;
 mod parts;
 mod pool;
 mod question_vector;
 mod rank;
 mod reply_memory;
+mod served_index;
 mod warm_up;
 
 pub(crate) use answer::overlap;
 pub use answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, StageTimings};
-pub use engine::{Admission, Answers, Engine, EngineConfig};
+pub use engine::{Admission, Engine, EngineConfig};
 pub use explain::Explanation;
 pub use reply_memory::ReplyBudget;
+pub use served_index::{IndexPath, ServedIndex};

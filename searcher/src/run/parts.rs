@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::answer::Answers;
 use super::cancellation::Cancellation;
+use super::gather::{DenseSearch, Gather};
 use super::pool::{Class, Pool, finish};
 use crate::error::Result;
 
@@ -40,14 +42,15 @@ impl<'a> Jobs<'a> {
     /// Runs the given parts and returns the results of BM25 and of the dense part. The filter starts at once, and BM25 follows
     /// it on the same thread. The dense part starts as soon as the vectors and the filter's result are there, whether BM25 is
     /// done or not.
-    pub(super) async fn run_parts<A, T>(
+    pub(super) async fn run_parts<A, T, D>(
         &self,
         filter: Option<impl FnOnce() -> Result<A> + Send + 'static>,
         text: Option<impl FnOnce(&A) -> Result<T> + Send + 'static>,
         vectors: impl Future<Output = Result<()>>,
-        dense: Option<impl FnOnce(&A) -> Result<T> + Send + 'static>,
+        dense: Option<impl FnOnce(Arc<A>) -> D>,
     ) -> Result<[Option<T>; 2]>
     where
+        D: Future<Output = Result<T>>,
         A: Default + Send + Sync + 'static,
         T: Send + 'static,
     {
@@ -74,9 +77,27 @@ impl<'a> Jobs<'a> {
             }
         };
         let ((), allowed) = tokio::try_join!(vectors, allowed)?;
-        let dense = dense.map(|dense| self.start(move || dense(&allowed).map(Some)));
-        let (text, dense) = tokio::try_join!(part(early), part(dense))?;
+        let dense = async {
+            match dense {
+                Some(dense) => dense(allowed).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (text, dense) = tokio::try_join!(part(early), dense)?;
         Ok([text, dense])
+    }
+
+    /// Starts a dense search together with others that wait for a thread; the future waits for its result until the deadline.
+    pub(super) fn gather(
+        &self,
+        gather: &Arc<Gather>,
+        search: impl FnOnce(Arc<OwnedSemaphorePermit>, oneshot::Sender<Result<Option<Answers>>>) -> DenseSearch,
+    ) -> impl Future<Output = Result<Option<Answers>>> + '_ {
+        let (done, result) = oneshot::channel();
+        gather.add(search(Arc::clone(&self.permit), done));
+        let (gather, threads) = (Arc::clone(gather), self.pool.threads(self.class));
+        self.pool.start(self.class, move || gather.run(threads));
+        async move { finish(result, &self.cancel).await? }
     }
 }
 
@@ -104,6 +125,7 @@ mod tests {
 
     type NoFilter = fn() -> Result<u32>;
     type NoPart = fn(&u32) -> Result<&'static str>;
+    type NoDense = fn(Arc<u32>) -> std::future::Ready<Result<&'static str>>;
 
     /// BM25 ends only when the dense part has begun, and that only when the vectors are there, which come only when the filter
     /// is done: any other order would wait for ever.
@@ -123,10 +145,12 @@ mod tests {
             Ok("text")
         };
         let vectors = async { after_filter.await.map_err(|_| Error::Internal) };
-        let dense = move |allowed: &u32| {
-            assert_eq!(*allowed, 7);
-            begun.send(()).unwrap();
-            Ok("dense")
+        let dense = |allowed: Arc<u32>| {
+            jobs.start(move || {
+                assert_eq!(*allowed, 7);
+                begun.send(()).unwrap();
+                Ok("dense")
+            })
         };
         let parts = jobs.run_parts(Some(filter), Some(text), vectors, Some(dense)).await.unwrap();
         assert_eq!(parts, [Some("text"), Some("dense")]);
@@ -136,11 +160,11 @@ mod tests {
     async fn parts_that_are_not_asked_for_do_not_run() {
         let pool = Pool::with_threads(8, 1).unwrap();
         let (jobs, _guard) = jobs(&pool);
-        let dense = |allowed: &u32| if *allowed == 0 { Ok("dense") } else { Err(Error::Internal) };
+        let dense = |allowed: Arc<u32>| async move { if *allowed == 0 { Ok("dense") } else { Err(Error::Internal) } };
         let parts = jobs.run_parts(None::<NoFilter>, None::<NoPart>, async { Ok(()) }, Some(dense)).await.unwrap();
         assert_eq!(parts, [None, Some("dense")]);
         let text = |_: &u32| Ok("text");
-        let parts = jobs.run_parts(None::<NoFilter>, Some(text), async { Ok(()) }, None::<NoPart>).await.unwrap();
+        let parts = jobs.run_parts(None::<NoFilter>, Some(text), async { Ok(()) }, None::<NoDense>).await.unwrap();
         assert_eq!(parts, [Some("text"), None]);
     }
 
@@ -150,13 +174,14 @@ mod tests {
         let (jobs, _guard) = jobs(&pool);
         let fails = |name: &str| Err(Error::NoDocument(name.to_owned()));
         let ok = |_: &u32| Ok("ok");
-        let by_filter = jobs.run_parts(Some(move || fails("filter")), Some(ok), async { Ok(()) }, Some(ok)).await;
+        let dense = |_: Arc<u32>| async { Ok("ok") };
+        let by_filter = jobs.run_parts(Some(move || fails("filter")), Some(ok), async { Ok(()) }, Some(dense)).await;
         assert!(matches!(by_filter, Err(Error::NoDocument(name)) if name == "filter"));
         let vectors = async { Err(Error::TowerLate(Duration::ZERO)) };
-        let by_tower = jobs.run_parts(None::<NoFilter>, Some(ok), vectors, Some(ok)).await;
+        let by_tower = jobs.run_parts(None::<NoFilter>, Some(ok), vectors, Some(dense)).await;
         assert!(matches!(by_tower, Err(Error::TowerLate(_))));
         let text = |_: &u32| Err(Error::NoDocument("text".to_owned()));
-        let by_text = jobs.run_parts(None::<NoFilter>, Some(text), async { Ok(()) }, Some(ok)).await;
+        let by_text = jobs.run_parts(None::<NoFilter>, Some(text), async { Ok(()) }, Some(dense)).await;
         assert!(matches!(by_text, Err(Error::NoDocument(name)) if name == "text"));
     }
 }

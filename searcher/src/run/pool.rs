@@ -168,24 +168,33 @@ impl Pool {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
         let (done, result) = oneshot::channel();
+        self.start(class, move || {
+            // The caller may have left: its work need not be done.
+            if done.is_closed() {
+                return 0;
+            }
+            let _ = done.send(work());
+            1
+        });
+        result
+    }
+
+    /// Starts work, which returns for how many requests it was. Where it panics, what it holds is dropped.
+    pub(super) fn start(&self, class: Class, work: impl FnOnce() -> u32 + Send + 'static) {
         let workers = self.workers(class);
         let load = Arc::clone(&workers.load);
         load.jobs.fetch_add(1, Ordering::Relaxed);
         let counted = Counted(Arc::clone(&load));
         workers.threads.spawn(move || {
             let _counted = counted;
-            // The caller may have left: its work need not be done.
-            if !done.is_closed() {
-                let (started, before) = (Instant::now(), STOLEN.replace(Duration::ZERO));
-                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-                let took = started.elapsed();
-                load.record(took.saturating_sub(STOLEN.replace(before + took)));
-                if let Ok(value) = outcome {
-                    let _ = done.send(value);
-                }
+            let (started, before) = (Instant::now(), STOLEN.replace(Duration::ZERO));
+            let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(1);
+            let took = started.elapsed();
+            let own = took.saturating_sub(STOLEN.replace(before + took));
+            if served > 0 {
+                load.record(own / served);
             }
         });
-        result
     }
 }
 

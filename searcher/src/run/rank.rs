@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use dyad_index::lexical::{Question, Snippets};
@@ -93,6 +94,7 @@ fn answer(
         k: plan.k,
         offset: plan.offset,
         degraded: degraded(vector, damage),
+        index: Arc::clone(&batch.index.name),
         generation: manifest.generation,
         fingerprint: manifest.model.fingerprint.clone(),
         ef: if vector.values.is_some() { plan.ef() } else { 0 },

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use dyad_index::manifest;
 use dyad_index::shard::DENSE_FILE;
 use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
-use dyad_proto::v1;
 use dyad_proto::v1::admin_server::Admin;
+use dyad_proto::{v1, validate};
 use tonic::{Request, Response, Status};
 
 use super::convert;
@@ -27,17 +27,28 @@ impl AdminService {
 
 #[tonic::async_trait]
 impl Admin for AdminService {
-    async fn status(&self, _: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
+    async fn list_indexes(
+        &self,
+        _: Request<v1::ListIndexesRequest>,
+    ) -> Result<Response<v1::ListIndexesResponse>, Status> {
+        Ok(Response::new(convert::indexes(&self.engine)))
+    }
+
+    async fn status(&self, request: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
+        let name = request.into_inner().index;
+        validate::named_index(&name)?;
+        let index = self.engine.index(&name)?;
         // The status of what is served is reported also where the directory can no longer be read.
-        let (generations, previous_generation, index_error) = match self.engine.generations().await {
+        let (generations, previous_generation, index_error) = match self.engine.generations(index).await {
             Ok((present, previous)) => (present, previous.unwrap_or_default(), String::new()),
             Err(error) => (Vec::new(), 0, error.to_string()),
         };
-        let question_tower_error = match self.engine.tower() {
+        let snapshot = index.snapshot();
+        let tower = self.engine.towers().of(&snapshot.manifest().model).map(|one| &one.tower);
+        let question_tower_error = match tower {
             Some(tower) => tower.check().await.map_or_else(|error| error.to_string(), |()| String::new()),
             None => String::new(),
         };
-        let snapshot = self.engine.snapshot();
         let record = snapshot.manifest();
         let shards = record.shards.iter().map(|shard| {
             let (dense, text): (Vec<_>, Vec<_>) = shard.files.iter().partition(|file| file.path == DENSE_FILE);
@@ -52,35 +63,41 @@ impl Admin for AdminService {
             generation: record.generation,
             created_unix_s: record.created_unix_s,
             index_model: Some(convert::model(&record.model)),
-            question_model: self.engine.tower().map(|tower| convert::model(tower.model())),
+            question_model: tower.map(|tower| convert::model(tower.model())),
             shards: shards.collect(),
             documents: record.documents(),
             generations,
             previous_generation,
             index_error,
             question_tower_error,
+            name: index.name().to_owned(),
         }))
     }
 
-    async fn reload(&self, _: Request<v1::ReloadRequest>) -> Result<Response<v1::ReloadResponse>, Status> {
-        let (previous_generation, generation) = self.engine.reload().await?;
+    async fn reload(&self, request: Request<v1::ReloadRequest>) -> Result<Response<v1::ReloadResponse>, Status> {
+        let index = request.into_inner().index;
+        validate::named_index(&index)?;
+        let (previous_generation, generation) = self.engine.reload(&index).await?;
         Ok(Response::new(v1::ReloadResponse { previous_generation, generation }))
     }
 
     async fn rollback(&self, request: Request<v1::RollbackRequest>) -> Result<Response<v1::RollbackResponse>, Status> {
-        let wanted = request.into_inner().generation;
+        let v1::RollbackRequest { generation: wanted, index } = request.into_inner();
+        validate::named_index(&index)?;
         if wanted == 0 {
             // A default of "the one before" would go back further with every retry.
             let hint = "`generation`: expected the number of a generation, got 0. `Status` names the previous one";
             return Err(Status::invalid_argument(hint));
         }
-        let (previous_generation, generation) = self.engine.rollback(wanted).await?;
+        let (previous_generation, generation) = self.engine.rollback(&index, wanted).await?;
         Ok(Response::new(v1::RollbackResponse { previous_generation, generation }))
     }
 
     async fn verify(&self, request: Request<v1::VerifyRequest>) -> Result<Response<v1::VerifyResponse>, Status> {
         let time = timeout(request.metadata()).map_or(LONGEST, within_deadline);
-        let (problems, bytes_read) = self.engine.verify(time).await?;
+        let index = request.into_inner().index;
+        validate::named_index(&index)?;
+        let (problems, bytes_read) = self.engine.verify(&index, time).await?;
         Ok(Response::new(v1::VerifyResponse { intact: problems.is_empty(), problems, bytes_read }))
     }
 }

@@ -7,7 +7,9 @@ use dyad_proto::v1;
 
 use crate::fusion::{Fusion, Placement};
 use crate::plan::Mode;
-use crate::run::{Answer, AnswerGroup, AnswerHit, Compared, Explanation, FilterExecution, StageTimings};
+use crate::run::{
+    Answer, AnswerGroup, AnswerHit, Compared, Engine, Explanation, FilterExecution, ServedIndex, StageTimings,
+};
 
 pub(super) fn document(document: StoredDocument) -> v1::Document {
     let StoredDocument { key, title, text, metadata_json } = document;
@@ -26,6 +28,32 @@ pub(super) fn model(model: &ModelRecord) -> v1::ModelInfo {
         max_tokens: model.max_tokens as u32,
         device: String::new(),
         dtype: String::new(),
+    }
+}
+
+/// All indexes that an engine serves.
+pub(super) fn indexes(engine: &Engine) -> v1::ListIndexesResponse {
+    v1::ListIndexesResponse { indexes: engine.indexes().map(|index| index_info(engine, index)).collect() }
+}
+
+/// What is known of an index without asking its tower.
+fn index_info(engine: &Engine, index: &ServedIndex) -> v1::IndexInfo {
+    let snapshot = index.snapshot();
+    let (record, covered) = (&snapshot.manifest().model, snapshot.coverage());
+    let tower = engine.towers().of(record);
+    let damage = snapshot.damage().map(|error| error.to_string());
+    let failed =
+        tower.filter(|one| one.is_down()).map(|_| "the question tower has failed for the last question".to_owned());
+    v1::IndexInfo {
+        name: index.name().to_owned(),
+        is_default: engine.is_default(index),
+        generation: snapshot.manifest().generation,
+        documents: covered.documents,
+        shards: covered.shards,
+        damaged_shards: covered.damaged_shards,
+        model: Some(model(record)),
+        has_question_tower: tower.is_some(),
+        degraded_reason: damage.into_iter().chain(failed).collect::<Vec<_>>().join("; "),
     }
 }
 
@@ -107,6 +135,7 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
         timings: Some(timings(answer.timings)),
         degraded: answer.degraded.is_some(),
         degraded_reason: answer.degraded.unwrap_or_default(),
+        index: answer.index.to_string(),
         generation: answer.generation,
         fingerprint: answer.fingerprint,
         ef: answer.ef,

@@ -5,7 +5,7 @@
 //! | `search.rs` | `Searcher` |
 //! | `admin.rs` | `Admin` |
 //! | `convert.rs` | conversion of answers to messages |
-//! | `http/` | the calls of `Searcher` as JSON over HTTP |
+//! | `http/` | the calls of `Searcher`, and the list of indexes, as JSON over HTTP |
 
 mod admin;
 mod convert;
@@ -34,17 +34,17 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
     config: ServerConfig,
 ) -> Result<(), ServeError> {
-    let tower = engine.tower().cloned();
+    let towers: Vec<_> = engine.towers().iter().map(|one| one.tower.clone()).collect();
     let routes = Routes::new(service::searcher(SearchService::new(Arc::clone(&engine))))
         .add_service(service::admin(AdminService::new(engine)));
     let health = Health::new().serving::<SearcherServer<SearchService>>().await;
     let health = health.serving::<AdminServer<AdminService>>().await;
     // A model thread that has died is not restarted: load balancers should use another searcher.
     let health = health.until(async move {
-        match tower {
-            Some(tower) => tower.ended().await,
-            None => std::future::pending().await,
+        if towers.is_empty() {
+            std::future::pending::<()>().await;
         }
+        futures_util::future::select_all(towers.iter().map(|tower| Box::pin(tower.ended()))).await;
     });
     service::serve(listener, routes, health, shutdown, config).await
 }

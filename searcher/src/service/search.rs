@@ -121,7 +121,7 @@ impl Searcher for SearchService {
         let request = request.into_inner();
         validate::get_documents_request(&request)?;
         let (documents, missing, budget) =
-            self.engine.documents(request.keys, StoredFields::named(&request.fields), time).await?;
+            self.engine.documents(&request.index, request.keys, StoredFields::named(&request.fields), time).await?;
         let documents = documents.into_iter().map(convert::document).collect();
         Ok(reply(v1::GetDocumentsResponse { documents, missing }, budget))
     }

@@ -11,7 +11,7 @@ use crate::fixture::{request, searcher, searcher_over, write_index};
 #[tokio::test]
 async fn status_names_index_models_and_shards() {
     let server = searcher().await;
-    let status = server.admin().await.status(v1::StatusRequest {}).await.unwrap();
+    let status = server.admin().await.status(v1::StatusRequest::default()).await.unwrap();
     assert_eq!((status.generation, status.documents, status.shards.len()), (1, 60, 2));
     assert_eq!(status.index_model.unwrap().fingerprint, "f00d");
     assert_eq!(status.question_model.unwrap().name, "words");
@@ -25,18 +25,20 @@ async fn a_new_generation_is_served_after_reload_and_the_old_one_after_rollback(
     write_index(server.index.path(), 2, "f00d");
     let served = async || server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().generation;
     assert_eq!(served().await, 1);
-    let reply = admin.reload(v1::ReloadRequest {}).await.unwrap();
+    let reply = admin.reload(v1::ReloadRequest::default()).await.unwrap();
     assert_eq!((reply.previous_generation, reply.generation, served().await), (1, 2, 2));
-    assert_eq!(admin.status(v1::StatusRequest {}).await.unwrap().previous_generation, 1);
+    assert_eq!(admin.status(v1::StatusRequest::default()).await.unwrap().previous_generation, 1);
     // The default of "the one before" is resolved by the client: on the wire every retry would go back further.
-    let error = admin.rollback(v1::RollbackRequest { generation: 0 }).await.unwrap_err().to_string();
+    let error =
+        admin.rollback(v1::RollbackRequest { generation: 0, ..Default::default() }).await.unwrap_err().to_string();
     assert!(error.contains("expected the number of a generation, got 0"), "{error}");
-    let reply = admin.rollback(v1::RollbackRequest { generation: 1 }).await.unwrap();
+    let reply = admin.rollback(v1::RollbackRequest { generation: 1, ..Default::default() }).await.unwrap();
     assert_eq!((reply.previous_generation, reply.generation, served().await), (2, 1, 1));
     assert_eq!(dyad_index::manifest::current_generation(server.index.path()).unwrap(), Some(1));
-    let error = admin.rollback(v1::RollbackRequest { generation: 7 }).await.unwrap_err().to_string();
+    let error =
+        admin.rollback(v1::RollbackRequest { generation: 7, ..Default::default() }).await.unwrap_err().to_string();
     assert!(error.contains("no generation 7. Present: 1, 2"), "{error}");
-    assert_eq!(admin.status(v1::StatusRequest {}).await.unwrap().previous_generation, 0);
+    assert_eq!(admin.status(v1::StatusRequest::default()).await.unwrap().previous_generation, 0);
 }
 
 #[tokio::test]
@@ -46,7 +48,7 @@ async fn a_generation_can_be_served_whatever_current_says() {
     write_index(index.path(), 2, "beef");
     let config = EngineConfig { generation: Some(1), ..EngineConfig::default() };
     let server = searcher_over(index, config).await;
-    assert_eq!(server.admin().await.status(v1::StatusRequest {}).await.unwrap().generation, 1);
+    assert_eq!(server.admin().await.status(v1::StatusRequest::default()).await.unwrap().generation, 1);
     assert_eq!(server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().generation, 1);
 }
 
@@ -55,14 +57,14 @@ async fn a_generation_can_be_served_whatever_current_says() {
 async fn cancelled_rollbacks_leave_the_pointer_and_the_served_together() {
     let server = searcher().await;
     write_index(server.index.path(), 2, "f00d");
-    server.engine.reload().await.unwrap();
+    server.engine.reload("").await.unwrap();
     for round in 0..200u64 {
         let patience = Duration::from_micros(round * 37 % 3000);
-        drop(tokio::time::timeout(patience, server.engine.rollback(1 + round % 2)).await);
+        drop(tokio::time::timeout(patience, server.engine.rollback("", 1 + round % 2)).await);
         // Refused, but only when its turn has come: what was begun has ended.
-        assert!(server.engine.rollback(77).await.is_err());
+        assert!(server.engine.rollback("", 77).await.is_err());
         let current = dyad_index::manifest::current_generation(server.index.path()).unwrap();
-        assert_eq!(current, Some(server.engine.snapshot().manifest().generation), "round {round}");
+        assert_eq!(current, Some(server.engine.index("").unwrap().snapshot().manifest().generation), "round {round}");
     }
 }
 
@@ -103,15 +105,15 @@ async fn a_directory_that_has_gone_is_told_and_is_no_lost_data() {
     let server = searcher().await;
     fs_err::rename(server.index.path().join("CURRENT"), server.index.path().join("elsewhere")).unwrap();
     let mut client = v1::admin_client::AdminClient::connect(server.url.clone()).await.unwrap();
-    assert_eq!(client.reload(v1::ReloadRequest {}).await.unwrap_err().code(), tonic::Code::NotFound);
+    assert_eq!(client.reload(v1::ReloadRequest::default()).await.unwrap_err().code(), tonic::Code::NotFound);
     fs_err::remove_dir_all(server.index.path()).unwrap();
     for status in [
-        client.reload(v1::ReloadRequest {}).await.unwrap_err(),
-        client.rollback(v1::RollbackRequest { generation: 1 }).await.unwrap_err(),
+        client.reload(v1::ReloadRequest::default()).await.unwrap_err(),
+        client.rollback(v1::RollbackRequest { generation: 1, ..Default::default() }).await.unwrap_err(),
     ] {
         assert!(matches!(status.code(), tonic::Code::NotFound | tonic::Code::FailedPrecondition), "{status}");
     }
-    let status = client.status(v1::StatusRequest {}).await.unwrap().into_inner();
+    let status = client.status(v1::StatusRequest::default()).await.unwrap().into_inner();
     assert!(status.generation == 1 && !status.index_error.is_empty(), "{status:?}");
     assert_eq!(server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().generation, 1);
 }
@@ -119,12 +121,12 @@ async fn a_directory_that_has_gone_is_told_and_is_no_lost_data() {
 #[tokio::test]
 async fn a_tower_that_is_down_shows_in_the_status() {
     let server = searcher().await;
-    let status = server.admin().await.status(v1::StatusRequest {}).await.unwrap();
+    let status = server.admin().await.status(v1::StatusRequest::default()).await.unwrap();
     assert_eq!(status.question_tower_error, "");
     server.encoder.stop();
     let mut told = String::new();
     for _ in 0..100 {
-        told = server.admin().await.status(v1::StatusRequest {}).await.unwrap().question_tower_error;
+        told = server.admin().await.status(v1::StatusRequest::default()).await.unwrap().question_tower_error;
         if !told.is_empty() {
             break;
         }
@@ -139,14 +141,14 @@ async fn verifications_run_one_at_a_time_and_end_with_their_callers() {
     let server = searcher().await;
     let hour = Duration::from_hours(1);
     for _ in 0..50 {
-        drop(tokio::time::timeout(Duration::from_micros(200), server.engine.verify(hour)).await);
+        drop(tokio::time::timeout(Duration::from_micros(200), server.engine.verify("", hour)).await);
     }
     let until = std::time::Instant::now() + Duration::from_secs(20);
-    while server.engine.verify(hour).await.is_err() {
+    while server.engine.verify("", hour).await.is_err() {
         assert!(std::time::Instant::now() < until);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let late = server.engine.verify(Duration::ZERO).await.unwrap_err();
+    let late = server.engine.verify("", Duration::ZERO).await.unwrap_err();
     assert_eq!(tonic::Status::from(late).code(), tonic::Code::DeadlineExceeded);
 }
 
@@ -154,7 +156,7 @@ async fn verifications_run_one_at_a_time_and_end_with_their_callers() {
 async fn a_generation_of_another_model_is_not_served() {
     let server = searcher().await;
     write_index(server.index.path(), 2, "beef");
-    let error = server.admin().await.reload(v1::ReloadRequest {}).await.unwrap_err().to_string();
+    let error = server.admin().await.reload(v1::ReloadRequest::default()).await.unwrap_err().to_string();
     assert!(error.contains("fingerprint beef") && error.contains("fingerprint f00d"), "{error}");
     let reply = server.client.search(request(Mode::Dense, "river", 1)).await.unwrap();
     assert_eq!(reply.generation, 1);
@@ -164,7 +166,7 @@ async fn a_generation_of_another_model_is_not_served() {
 async fn verification_finds_damage_and_names_the_file() {
     let server = searcher().await;
     let admin = server.admin().await;
-    let reply = admin.verify(v1::VerifyRequest {}).await.unwrap();
+    let reply = admin.verify(v1::VerifyRequest::default()).await.unwrap();
     assert!(reply.intact && reply.problems.is_empty() && reply.bytes_read > 0);
     // A copy is damaged and put in place, as a bad disk would: the served map keeps the old file.
     let path = server.index.path().join("shards/g1-0/dense.dyad");
@@ -173,7 +175,7 @@ async fn verification_finds_damage_and_names_the_file() {
     bytes[at] ^= 1;
     fs_err::remove_file(&path).unwrap();
     fs_err::write(&path, bytes).unwrap();
-    admin.reload(v1::ReloadRequest {}).await.unwrap();
-    let reply = admin.verify(v1::VerifyRequest {}).await.unwrap();
+    admin.reload(v1::ReloadRequest::default()).await.unwrap();
+    let reply = admin.verify(v1::VerifyRequest::default()).await.unwrap();
     assert!(!reply.intact && reply.problems[0].contains("g1-0/dense.dyad"), "{:?}", reply.problems);
 }

@@ -30,7 +30,7 @@ async fn a_deleted_document_is_found_by_no_way() {
     server.client.explain(explain()).await.unwrap();
     // The last of its shard but one goes too, so that ranks move up.
     remove(server.index.path(), &[17, 18]);
-    server.admin().await.reload(v1::ReloadRequest {}).await.unwrap();
+    server.admin().await.reload(v1::ReloadRequest::default()).await.unwrap();
     for mode in modes {
         for exact in [false, true] {
             let reply = server.client.search(v1::SearchRequest { exact, ..request(mode, &text, 60) }).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_deleted_document_is_found_by_no_way() {
     let got = v1::GetDocumentsRequest { keys: vec![key.clone(), documents()[19].0.clone()], ..Default::default() };
     let reply = server.client.get_documents(got).await.unwrap();
     assert_eq!((reply.missing, reply.documents.len()), (vec![key], 1));
-    let status = server.admin().await.status(v1::StatusRequest {}).await.unwrap();
+    let status = server.admin().await.status(v1::StatusRequest::default()).await.unwrap();
     let shards: Vec<_> = status.shards.iter().map(|shard| (shard.documents, shard.deleted)).collect();
     assert_eq!((status.generation, status.documents), (2, 58));
     assert_eq!(shards.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)), (58, 2));
@@ -53,13 +53,13 @@ async fn a_deleted_document_is_found_by_no_way() {
 async fn a_reload_opens_only_what_is_new_and_closes_what_is_old() {
     let server = searcher().await;
     let index = server.index.path();
-    let before = server.engine.snapshot();
+    let before = server.engine.index("").unwrap().snapshot();
     // The engine's, and this one: the thread that verifies checksums holds shards.
     assert_eq!(Arc::strong_count(&before), 2);
     assert!(before.shards().iter().all(|shard| !shard.dense.claim_check()), "their checksums are being verified");
     remove(index, &[1]);
-    server.engine.reload().await.unwrap();
-    let after = server.engine.snapshot();
+    server.engine.reload("").await.unwrap();
+    let after = server.engine.index("").unwrap().snapshot();
     for (before, after) in before.shards().iter().zip(after.shards()) {
         assert!(Arc::ptr_eq(&before.dense, &after.dense) && Arc::ptr_eq(&before.text, &after.text));
     }
@@ -68,12 +68,12 @@ async fn a_reload_opens_only_what_is_new_and_closes_what_is_old() {
     let copy = path.with_extension("copy");
     fs_err::copy(&path, &copy).unwrap();
     fs_err::rename(&copy, &path).unwrap();
-    server.engine.rollback(1).await.unwrap();
-    let back = server.engine.snapshot();
+    server.engine.rollback("", 1).await.unwrap();
+    let back = server.engine.index("").unwrap().snapshot();
     assert!(!Arc::ptr_eq(&after.shards()[0].dense, &back.shards()[0].dense));
     assert!(Arc::ptr_eq(&after.shards()[1].dense, &back.shards()[1].dense));
     // What is held here is in use; what nobody holds is closed soon after, by itself.
-    server.engine.rollback(2).await.unwrap();
+    server.engine.rollback("", 2).await.unwrap();
     assert_eq!(gc(index, 0, Duration::ZERO, false).unwrap().in_use, [1]);
     drop((before, back));
     let until = std::time::Instant::now() + Duration::from_secs(30);

@@ -77,7 +77,7 @@ async fn documents_without_keys_are_left_out_and_that_is_told() {
     assert_eq!(reply.hits.len() as u32, all - 2);
     assert!(reply.hits.iter().all(|hit| !hit.key.is_empty()));
     let lost: Vec<String> = documents().into_iter().map(|(key, _)| key).collect();
-    let Err(error) = server.engine.documents(lost, StoredFields::All, None).await else {
+    let Err(error) = server.engine.documents("", lost, StoredFields::All, None).await else {
         panic!("keys that are not in the file")
     };
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::DataLoss);

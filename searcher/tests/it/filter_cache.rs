@@ -55,11 +55,11 @@ async fn another_generation_knows_no_filter_of_the_one_before() {
     delete(server.index.path(), std::slice::from_ref(&gone), false, JobControl::silent()).unwrap();
     assert!(ask(&server, only(Mode::Dense, 10..20)).await.1.cached, "the generation before is still served");
     let admin = server.admin().await;
-    admin.reload(v1::ReloadRequest {}).await.unwrap();
+    admin.reload(v1::ReloadRequest::default()).await.unwrap();
     let (hits, run) = ask(&server, only(Mode::Dense, 10..20)).await;
     assert!(!run.cached && run.documents == 9 && !hits.contains(&gone), "{hits:?}");
     // The generation of before has its number again, and is another opening of it.
-    admin.rollback(v1::RollbackRequest { generation: 1 }).await.unwrap();
+    admin.rollback(v1::RollbackRequest { generation: 1, ..Default::default() }).await.unwrap();
     let (hits, run) = ask(&server, only(Mode::Dense, 10..20)).await;
     assert!(!run.cached && run.documents == 10 && hits.contains(&gone), "{hits:?}");
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dyad_proto::service::{self, HttpConfig};
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
+use dyad_searcher::Engine;
 use dyad_searcher::run::EngineConfig;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -17,24 +18,28 @@ use crate::fixture::{Searcher, request, searcher, searcher_with};
 /// Calls that the server takes at once.
 const REQUESTS: usize = 4;
 
-struct Http {
+pub(crate) struct Http {
     address: SocketAddr,
     _stop: oneshot::Sender<()>,
 }
 
 /// Status, headers and body.
-struct Reply {
-    status: u16,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
     head: String,
-    json: Value,
+    pub(crate) json: Value,
 }
 
 async fn over(server: &Searcher) -> Http {
+    over_engine(Arc::clone(&server.engine)).await
+}
+
+pub(crate) async fn over_engine(engine: Arc<Engine>) -> Http {
     let listener = service::bind_for("127.0.0.1:0", "--http").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
-    let routes = dyad_searcher::service::router(Arc::clone(&server.engine), REQUESTS).unwrap();
+    let routes = dyad_searcher::service::router(engine, REQUESTS).unwrap();
     tokio::spawn(service::serve_http(listener, routes, shutdown, HttpConfig::default()));
     Http { address, _stop: stop }
 }
@@ -53,13 +58,13 @@ impl Http {
         Reply { status, head: head.to_ascii_lowercase(), json }
     }
 
-    async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
+    pub(crate) async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
         let length = body.len();
         let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n");
         self.raw(format!("{head}{headers}\r\n{body}").as_bytes()).await
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {
         self.send("POST", path, "Content-Type: application/json\r\n", &body.to_string()).await
     }
 }

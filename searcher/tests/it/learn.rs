@@ -52,7 +52,7 @@ async fn what_is_learned_is_written_and_used_after_a_reload() {
     assert_eq!(questions, 40);
     assert!(after >= default && [dense, bm25, default].iter().all(|mean| *mean > 0.1 && *mean <= 1.0), "{learned:?}");
 
-    server.admin().await.reload(v1::ReloadRequest {}).await.unwrap();
+    server.admin().await.reload(v1::ReloadRequest::default()).await.unwrap();
     let reply = server.client.search(request(Mode::Hybrid, "number 37", 5)).await.unwrap();
     let method = if learned.method == FusionMethod::Rrf { Fusion::Rrf } else { Fusion::WeightedSum };
     assert_eq!((reply.fusion(), reply.dense_weight.to_bits()), (method, learned.dense_weight.to_bits()));
@@ -77,7 +77,7 @@ async fn a_request_goes_before_the_index_and_the_index_before_the_default() {
 
     record("f00d", FusionMethod::Rrf, 0.9).save(index, &WriteLock::acquire(index).unwrap()).unwrap();
     let admin = server.admin().await;
-    admin.reload(v1::ReloadRequest {}).await.unwrap();
+    admin.reload(v1::ReloadRequest::default()).await.unwrap();
     assert_eq!(by(&ask(&|_| ()).await), (Fusion::Rrf, 90));
     assert_eq!(by(&ask(&|asked| asked.set_fusion(Fusion::WeightedSum)).await), (Fusion::WeightedSum, 70));
     // All weight on one ranking gives that ranking.
@@ -92,10 +92,10 @@ async fn a_request_goes_before_the_index_and_the_index_before_the_default() {
 
     // What another model has taught does not count, and a file that cannot be read is refused: what is served stays.
     record("beef", FusionMethod::Rrf, 0.9).save(index, &WriteLock::acquire(index).unwrap()).unwrap();
-    admin.reload(v1::ReloadRequest {}).await.unwrap();
+    admin.reload(v1::ReloadRequest::default()).await.unwrap();
     assert_eq!(by(&ask(&|_| ()).await), (Fusion::WeightedSum, 70));
     fs_err::write(index.join(FUSION_FILE), "{").unwrap();
-    let refused = admin.reload(v1::ReloadRequest {}).await.unwrap_err().to_string();
+    let refused = admin.reload(v1::ReloadRequest::default()).await.unwrap_err().to_string();
     assert!(refused.contains("fusion.json") && refused.contains("dyad-searcher learn"), "{refused}");
     assert_eq!(by(&ask(&|_| ()).await), (Fusion::WeightedSum, 70));
 }

@@ -9,8 +9,11 @@ mod explain;
 mod filter_cache;
 mod filters;
 mod fixture;
+mod gather;
 mod groups;
 mod http;
+mod indexes;
+mod indexes_served;
 mod learn;
 mod limits;
 #[cfg(feature = "torch")]

@@ -190,7 +190,8 @@ async fn only_the_fields_that_are_named_come_with_hits_and_documents() {
             assert!(document.key == hit.key && document.title.is_empty() && !document.text.is_empty());
         }
     }
-    let request = v1::GetDocumentsRequest { keys: vec!["doc-07".into()], fields: vec!["title".into()] };
+    let request =
+        v1::GetDocumentsRequest { keys: vec!["doc-07".into()], fields: vec!["title".into()], ..Default::default() };
     let documents = server.client.get_documents(request).await.unwrap().documents;
     let title = v1::Document { key: "doc-07".into(), title: "Title".into(), ..Default::default() };
     assert_eq!(documents, [title]);

@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `attributes.rs` | what filters read of the rows, and which rows pass |
+//! | `attributes/` | what filters read of the rows, and which rows pass |
 //! | `judge.rs` | a cell's filters, its exact answers, and how good an engine's are |
 //! | `run.rs` | the order of a run |
 //! | `measured.rs` | what a run measured, ratios, and the goals |

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use super::measured::{CellRun, EXACT, FilterRun, Goal, OWN, Point, ratio};
+use super::measured::{CellRun, FilterRun, Goal, Point, ratio};
 use crate::ann::cells::Filters;
 use crate::ann::workload::Workload;
-use crate::harness::{Row, Show, extremes, per_second, row};
+use crate::harness::{OURS, Row, Show, extremes, per_second, row};
 
 /// Characters of a cell's name, and of a figure.
 const NAME: usize = 26;
@@ -38,7 +38,7 @@ const COLUMNS: &[Column] = &[
     ("unfiltered_value", |(.., point)| json!(point.unfiltered_value)),
     ("unfiltered_qps", |(run, _, point)| json!(point.unfiltered_qps(run.queries))),
     ("over_unfiltered", |(.., point)| json!(point.over_unfiltered())),
-    ("over_exact", |(_, cell, point)| json!(cell.point(EXACT).and_then(|exact| ratio(point, exact)))),
+    ("over_exact", |(_, cell, point)| json!(cell.exact(&point.engine).and_then(|exact| ratio(point, exact)))),
     ("over_qdrant_edge", |(_, cell, point)| json!(cell.rival().and_then(|rival| ratio(point, rival)))),
     ("repeats", |(.., point)| json!(point.seconds.len())),
     ("machine", |(run, ..)| json!(run.machine.cpu)),
@@ -145,7 +145,7 @@ impl FilterRun {
                 let worst = worst.map_or_else(String::new, |(cell, figure)| format!("   {figure:.3} at {cell}"));
                 writeln!(out, "{goal:<60} {met:>3} of {cells}{worst}")?;
             }
-            for other in self.others(ours).filter(|other| !OWN.contains(other)) {
+            for other in self.others(ours).filter(|other| !other.starts_with(OURS)) {
                 if let Some((cells, [least, median, most])) = self.over(ours, other) {
                     let range = format!("{least:.2} to {most:.2}, median {median:.2}");
                     writeln!(out, "QPS over {other} in the {cells} cells where both reach {recall}: {range}")?;

@@ -27,7 +27,8 @@ pub fn run_filter(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<F
         let hash = attributes.write(&path)?;
         check(&job.cancel)?;
         let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
-        let run = Run { job, ready, key: ready.key(), attributes: Some((path, hash)), judge, note, scratch };
+        let made = std::cell::RefCell::default();
+        let run = Run { job, ready, key: ready.key(), attributes: Some((path, hash)), judge, made, note, scratch };
         let mut runner = Runner::new(note);
         let names = run.open_engines(&mut runner)?;
         let engines: Vec<_> = runner.sessions.iter().map(|session| session.run.described.clone()).collect();

@@ -29,7 +29,13 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
             engine: name.to_owned(),
             version: "1".to_owned(),
             settings: "f32, made up".to_owned(),
-            more: More { sweep: "ef".to_owned(), defaults: vec![10], variants: Vec::new(), reads_attributes: false },
+            more: More {
+                sweep: "ef".to_owned(),
+                defaults: vec![10],
+                variants: Vec::new(),
+                reads_attributes: false,
+                index_of: None,
+            },
         },
         index: Index {
             made_from: String::new(),

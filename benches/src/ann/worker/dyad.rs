@@ -15,6 +15,9 @@ use super::engine::{Engine, How, Opening, Selection, described};
 use crate::ann::protocol::{Build, Described, NO_SWEEP};
 use crate::dataset::Matrix;
 
+/// M and efConstruction of a graph that is not searched: a shard has one in any case.
+pub(super) const UNSEARCHED: (usize, usize) = (4, 20);
+
 /// The engine.
 pub(super) struct Dyad {
     /// Compares with every vector that passes, as searches of mode `exact` do.
@@ -24,7 +27,7 @@ pub(super) struct Dyad {
 impl Engine for Dyad {
     fn describe(&self) -> Described {
         if self.exact {
-            let settings = format!("f16 vectors mapped, compared with all, kernels {}", kernels::kernels().name);
+            let settings = format!("f16 vectors mapped, all that pass compared, kernels {}", kernels::kernels().name);
             let mut described = described("dyad-exact", env!("CARGO_PKG_VERSION"), settings, vec![1]);
             NO_SWEEP.clone_into(&mut described.more.sweep);
             return described;
@@ -40,8 +43,8 @@ impl Engine for Dyad {
     fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64> {
         let metric = job.metric.into();
         let dim = base.dim();
-        let params =
-            BuildParams { m: job.m, ef_construction: job.ef_construction, seed: job.seed, threads: job.threads };
+        let (m, ef_construction) = if self.exact { UNSEARCHED } else { (job.m, job.ef_construction) };
+        let params = BuildParams { m, ef_construction, seed: job.seed, threads: job.threads };
         let rows = DenseRows::new(base.values(), dim);
         let started = Instant::now();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build()?;
@@ -64,8 +67,8 @@ impl Engine for Dyad {
             ModelRecord { name: "bench".to_owned(), fingerprint: "none".to_owned(), dim, metric, max_tokens: 0 };
         let record = BuildRecord {
             builder: builder.name().to_owned(),
-            m: job.m,
-            ef_construction: job.ef_construction,
+            m,
+            ef_construction,
             seed: job.seed,
             threads: job.threads,
             tool: dyad_indexer::TOOL.to_owned(),

@@ -58,6 +58,6 @@ pub(super) trait Opening: Sync {
 
 /// What an engine says of itself whose sweep parameter is `ef`.
 pub(super) fn described(engine: &str, version: &str, settings: String, defaults: Vec<u32>) -> Described {
-    let more = More { sweep: "ef".to_owned(), defaults, variants: Vec::new(), reads_attributes: false };
+    let more = More { sweep: "ef".to_owned(), defaults, variants: Vec::new(), reads_attributes: false, index_of: None };
     Described { engine: engine.to_owned(), version: version.to_owned(), settings, more }
 }

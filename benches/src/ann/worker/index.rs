@@ -17,25 +17,34 @@ use dyad_indexer::graph_build::{BuildParams, Builder};
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{ArraySource, Corpus};
 
+use super::dyad::UNSEARCHED;
 use super::engine::{Engine, How, Opening, Selection, described};
-use crate::ann::protocol::{Build, Condition, Described};
+use crate::ann::protocol::{Build, Condition, Described, More, NO_SWEEP};
 use crate::dataset::Matrix;
 
 /// Name of the declared model.
 const MODEL: &str = "bench";
 
 /// The engine.
-pub(super) struct WholeIndex;
+pub(super) struct WholeIndex {
+    /// Searches in mode `exact`.
+    pub(super) exact: bool,
+}
 
 impl Engine for WholeIndex {
     fn describe(&self) -> Described {
         let settings = format!("f16 vectors, native builder, keys, one thread, kernels {}", kernels::kernels().name);
-        let mut described = described("dyad-index", env!("CARGO_PKG_VERSION"), settings, vec![16, 32, 64, 128]);
+        let name = if self.exact { "dyad-index-exact" } else { "dyad-index" };
+        let mut described = described(name, env!("CARGO_PKG_VERSION"), settings, vec![16, 32, 64, 128]);
         described.more.reads_attributes = true;
+        if self.exact {
+            described.more = More { sweep: NO_SWEEP.to_owned(), defaults: vec![1], ..described.more };
+        }
         described
     }
 
     fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64> {
+        let (m, ef_construction) = if self.exact { UNSEARCHED } else { (job.m, job.ef_construction) };
         let config = BuildConfig {
             corpus: match &job.attributes {
                 Some(path) => Corpus::File { path: path.clone(), read: ReadOptions::default() },
@@ -44,12 +53,7 @@ impl Engine for WholeIndex {
             index: job.dir.join("index"),
             shards: 1,
             builder: Builder::Native,
-            params: BuildParams {
-                m: job.m,
-                ef_construction: job.ef_construction,
-                seed: job.seed,
-                threads: job.threads,
-            },
+            params: BuildParams { m, ef_construction, seed: job.seed, threads: job.threads },
             row_type: RowType::F16,
             queries: None,
             target: None,
@@ -64,7 +68,8 @@ impl Engine for WholeIndex {
     fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>> {
         let index = dir.join("index");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-        Ok(Box::new(OpenIndex { snapshot: Snapshot::open(&index)?, index, filters: Vec::new(), pool, changes: 0 }))
+        let (snapshot, exact) = (Snapshot::open(&index)?, self.exact);
+        Ok(Box::new(OpenIndex { snapshot, exact, index, filters: Vec::new(), pool, changes: 0 }))
     }
 }
 
@@ -80,6 +85,7 @@ fn condition(condition: Condition) -> Filter {
 struct OpenIndex {
     index: PathBuf,
     snapshot: Snapshot,
+    exact: bool,
     filters: Vec<Filter>,
     /// One thread, whatever the number of shards.
     pool: rayon::ThreadPool,
@@ -103,7 +109,8 @@ impl Opening for OpenIndex {
     }
 
     fn search_batch(&self, queries: &[&[f32]], k: usize, How { value, filter }: How, out: &mut [i32]) {
-        let params = DenseParams { k, mode: SearchMode::Approximate { ef: value } };
+        let mode = if self.exact { SearchMode::Exact } else { SearchMode::Approximate { ef: value } };
+        let params = DenseParams { k, mode };
         let filter = filter.and_then(|number| self.filters.get(number));
         let found = self.pool.install(|| {
             // Once per call, as a request of the searcher does it whose filter is not cached.

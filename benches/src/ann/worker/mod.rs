@@ -27,14 +27,15 @@ use crate::dataset::{Matrix, npy, read_neighbours};
 use crate::harness::{self, Opened, files_under};
 
 /// Engines that this binary holds.
-pub(crate) const ENGINES: [&str; 4] = ["dyad", "dyad-exact", "dyad-index", "hnsw_rs"];
+pub(crate) const ENGINES: [&str; 5] = ["dyad", "dyad-exact", "dyad-index", "dyad-index-exact", "hnsw_rs"];
 
 /// Serves requests until `quit` or the end of `input`.
 pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
     let engine: Box<dyn Engine> = match engine {
         "dyad" => Box::new(dyad::Dyad { exact: false }),
         "dyad-exact" => Box::new(dyad::Dyad { exact: true }),
-        "dyad-index" => Box::new(index::WholeIndex),
+        "dyad-index" => Box::new(index::WholeIndex { exact: false }),
+        "dyad-index-exact" => Box::new(index::WholeIndex { exact: true }),
         "hnsw_rs" => Box::new(hnsw_rs::HnswRs),
         other => bail!("no engine `{other}` in this binary; there are {}", ENGINES.join(" and ")),
     };

@@ -12,7 +12,7 @@ use super::view::ShardView;
 use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored};
 use crate::quant::Prepared;
 
-/// A row is scored where its estimate, raised by this many standard deviations of its error (RaBitQ, theorem 3.2), is among the best so
+/// A row is scored where its estimate, raised by this many standard deviations of its error (`RaBitQ`, theorem 3.2), is among the best so
 /// far. One in 160 errs by more, so of the hits nearest to the threshold as many are lost, and fewer of the others.
 const CONFIDENCE: f32 = 2.5;
 /// Slots that are estimated together. Their sketches are prefetched, and are in the cache for all questions of the scan.
@@ -100,7 +100,9 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
             }
         }
         if !allowed.is_complete {
-            questions.iter_mut().for_each(|question| question.completeness = Completeness::Damaged);
+            for question in questions.iter_mut() {
+                question.completeness = Completeness::Damaged;
+            }
         }
     }
 
@@ -148,7 +150,9 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         }
         let best = scan.finish();
         let nodes: Vec<u32> = best.iter().filter_map(|hit| self.node(hit.node)).collect();
-        nodes.iter().for_each(|node| self.rows.prefetch(*node));
+        for node in &nodes {
+            self.rows.prefetch(*node);
+        }
         cost.scored += nodes.len() as u64;
         let mut hits = Vec::with_capacity(nodes.len());
         for node in nodes {

@@ -118,6 +118,11 @@ impl NodeSet {
         self.bits.len()
     }
 
+    /// Bytes that it takes, once a search has used it.
+    pub fn bytes(&self) -> usize {
+        2 * self.bits.len().div_ceil(8) + SAMPLE * size_of::<u32>() + size_of::<Self>()
+    }
+
     /// Its nodes, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.bits.ones().map(|node| node as u32)

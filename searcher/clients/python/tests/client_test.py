@@ -29,6 +29,7 @@ class Server(grpc.GenericRpcHandler):
         self.release = threading.Event()
         self.release.set()
         self.taken = 0
+        self.listed = admin_pb2.ListIndexesResponse()
 
     def service(self, details):
         method = details.method.rsplit("/", 1)[1]
@@ -39,7 +40,13 @@ class Server(grpc.GenericRpcHandler):
         request, answer = {
             "Search": (searcher_pb2.SearchRequest, self.search),
             "SearchBatch": (searcher_pb2.SearchBatchRequest, self.batch),
-            "Status": (admin_pb2.StatusRequest, lambda request: admin_pb2.StatusResponse(version="1", documents=7)),
+            "GetDocuments": (searcher_pb2.GetDocumentsRequest, lambda request: searcher_pb2.GetDocumentsResponse()),
+            "Explain": (searcher_pb2.ExplainRequest, lambda request: searcher_pb2.ExplainResponse(allowed=True)),
+            "ListIndexes": (admin_pb2.ListIndexesRequest, lambda request: self.listed),
+            "Status": (
+                admin_pb2.StatusRequest,
+                lambda request: admin_pb2.StatusResponse(version="1", documents=7, name=request.index),
+            ),
         }[method]
         return grpc.unary_unary_rpc_method_handler(
             lambda message, context: self.unary(message, context, answer),
@@ -65,7 +72,7 @@ class Server(grpc.GenericRpcHandler):
         hit.document.key, hit.document.metadata_json = request.query, '{"a": [1]}'
         hit.group.value.number = 3
         hit.group.hits.add(rank=2, key="other")
-        return searcher_pb2.SearchResponse(hits=[hit], mode=request.mode, generation=3)
+        return searcher_pb2.SearchResponse(hits=[hit], mode=request.mode, generation=3, index=request.index)
 
     def batch(self, request):
         return searcher_pb2.SearchBatchResponse(responses=[self.search(one) for one in request.requests])
@@ -119,6 +126,26 @@ class Calls(unittest.TestCase):
             self.assertEqual([one.hits[0].key for one in batch], ["a", "b"])
             self.assertEqual((server.requests[1].requests[1].fusion, server.requests[1].requests[1].dense_weight), (3, 0.0))
             self.assertEqual(searcher.status().documents, 7)
+
+    def test_a_call_names_its_index_or_the_client_s(self):
+        with serving() as (server, target), dyad.Searcher(target, index="wiki") as searcher:
+            self.assertEqual([searcher.search("q").index, searcher.search("q", index="news").index], ["wiki", "news"])
+            batch = searcher.search_batch([dyad.Request("a"), dyad.Request("b", index="news")])
+            stream = searcher.search_stream([dyad.Request("a"), dyad.Request("b", index="news")], timeout=30)
+            self.assertEqual([[reply.index for reply in replies] for replies in (batch, stream)], [["wiki", "news"]] * 2)
+            self.assertEqual([searcher.status().index, searcher.status(index="news").index], ["wiki", "news"])
+            searcher.documents(["k"])
+            searcher.documents(["k"], index="news")
+            self.assertEqual([request.index for request in server.requests[-2:]], ["wiki", "news"])
+            searcher.explain("k", "q")
+            searcher.explain("k", dyad.Request("q", index="news"))
+            self.assertEqual([request.search.index for request in server.requests[-2:]], ["wiki", "news"])
+            server.listed.indexes.add(name="wiki", is_default=True, generation=3, documents=7, shards=2, has_question_tower=True)
+            server.listed.indexes[0].model.fingerprint = "f00d"
+            listed = dyad.IndexInfo("wiki", True, 3, 7, 2, 0, "f00d", True, "")
+            self.assertEqual(searcher.indexes(), [listed])
+        with serving() as (server, target), dyad.Searcher(target) as searcher:
+            self.assertEqual(searcher.search("q").index, "")
 
     def test_vectors_of_numpy_and_lists_are_32_bit_floats(self):
         with serving() as (server, target), dyad.Searcher(target) as searcher:
@@ -232,6 +259,9 @@ class Async(unittest.TestCase):
                     await searcher.search("a")
                 self.assertEqual(len(await searcher.search_batch([dyad.Request("a")] * 3)), 3)
                 self.assertEqual((await searcher.status()).documents, 7)
+                self.assertEqual((await searcher.status(index="wiki")).index, "wiki")
+                self.assertEqual((await searcher.search("a", index="wiki")).index, "wiki")
+                self.assertEqual((await searcher.indexes(), (await searcher.documents(["k"])).documents), ([], ()))
                 read = itertools.count()
 
                 async def endless():
@@ -258,6 +288,11 @@ class RealSearcher(unittest.TestCase):
     def test_every_call(self):
         with dyad.Searcher(os.environ["DYAD_SEARCHER_URL"]) as searcher:
             status = searcher.status()
+            [default] = [index for index in searcher.indexes() if index.is_default]
+            self.assertEqual((default.name, default.documents), (status.index, status.documents))
+            self.assertEqual(searcher.search("what is a comet", index=status.index).index, status.index)
+            with self.assertRaisesRegex(dyad.NotFound, "there is no index named"):
+                searcher.search("what is a comet", index="no-index")
             for mode in ("dense", "bm25", "hybrid"):
                 reply = searcher.search("what is a comet", mode=mode, k=3, snippet_bytes=60)
                 self.assertEqual((reply.mode, reply.fingerprint, reply.degraded), (mode, status.fingerprint, ""))

@@ -87,7 +87,7 @@ macro_rules! messages {
 }
 
 messages!(SearchRequest, SearchResponse, SearchBatchRequest, SearchBatchResponse);
-messages!(GetDocumentsRequest, GetDocumentsResponse, ExplainRequest, ExplainResponse);
+messages!(GetDocumentsRequest, GetDocumentsResponse, ExplainRequest, ExplainResponse, ListIndexesResponse);
 
 /// The descriptors of all messages.
 pub(super) struct Format {

@@ -1,10 +1,11 @@
-//! JSON over HTTP: the calls of `Searcher` for clients without gRPC.
+//! JSON over HTTP: the calls of `Searcher` for clients without gRPC, and the list of the indexes.
 //!
 //! ```text
 //! POST /v1/search          SearchRequest to SearchResponse
 //! POST /v1/search/batch    SearchBatchRequest to SearchBatchResponse
 //! POST /v1/documents       GetDocumentsRequest to GetDocumentsResponse
 //! POST /v1/explain         ExplainRequest to ExplainResponse
+//! GET  /v1/indexes         ListIndexesResponse
 //! GET  /v1/openapi.json    all of it as an OpenAPI document
 //! ```
 //!
@@ -38,12 +39,13 @@ use dyad_proto::service::deadline::LONGEST;
 use dyad_proto::service::http_request::{BodyError, Received, read_body, timeout};
 use dyad_proto::v1::searcher_server::Searcher as _;
 use futures_util::stream;
+use prost::Message as _;
 use tokio::sync::Semaphore;
 use tonic::Status;
 
 use self::json::{Format, Message, Most};
 use self::refusal::Refusal;
-use super::SearchService;
+use super::{SearchService, convert};
 use crate::error::Error;
 use crate::run::Engine;
 
@@ -55,6 +57,7 @@ const SMALL: usize = 64 << 10;
 /// What the routes share.
 struct App {
     service: SearchService,
+    engine: Arc<Engine>,
     format: Format,
     openapi: String,
     /// Bytes for requests.
@@ -66,16 +69,17 @@ struct App {
 /// The routes around an engine, with at most `requests` calls under way: fewer than the server has connections, so that the others
 /// are refused at once. For `dyad_proto::service::serve_http`.
 pub fn router(engine: Arc<Engine>, requests: usize) -> Result<Router, Error> {
-    let service = SearchService::new(engine);
+    let service = SearchService::new(Arc::clone(&engine));
     let format = Format::new()?;
     let openapi = openapi::document(&format).to_string();
     let (room, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Semaphore::new(requests));
-    let app = App { service, format, openapi, room, requests };
+    let app = App { service, engine, format, openapi, room, requests };
     Ok(Router::new()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
         .route("/v1/documents", post(documents))
         .route("/v1/explain", post(explain))
+        .route("/v1/indexes", get(indexes))
         .route("/v1/openapi.json", get(document))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
@@ -101,6 +105,13 @@ async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Respon
     call(&app, request, most, |service, request| async move { service.explain(request).await }).await
 }
 
+async fn indexes(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
+    let listed = convert::indexes(&app.engine);
+    let writer = Arc::clone(&app);
+    let body = off_the_runtime(listed.encoded_len(), move || writer.format.write(&listed)).await??;
+    Ok(([(CONTENT_TYPE, JSON)], body).into_response())
+}
+
 async fn document(State(app): State<Arc<App>>) -> Response {
     ([(CONTENT_TYPE, JSON)], app.openapi.clone()).into_response()
 }
@@ -108,7 +119,8 @@ async fn document(State(app): State<Arc<App>>) -> Response {
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 async fn no_route(uri: Uri) -> Refusal {
-    let routes = "POST /v1/search, /v1/search/batch, /v1/documents and /v1/explain, GET /v1/openapi.json";
+    let routes =
+        "POST /v1/search, /v1/search/batch, /v1/documents and /v1/explain, GET /v1/indexes and /v1/openapi.json";
     Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("no route `{}`. There are {routes}", uri.path()))
 }
 

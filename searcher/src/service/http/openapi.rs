@@ -16,13 +16,16 @@ const ROUTES: [(&str, &str); 4] = [
     ("/v1/explain", "Explain"),
 ];
 
+/// The list of the indexes: path, method of `dyad.v1.Admin`.
+const INDEXES: (&str, &str) = ("/v1/indexes", "ListIndexes");
+
 /// HTTP statuses of errors, and when they come.
 const ERRORS: [(&str, &str); 10] = [
     (
         "400",
         "The request is wrong (INVALID_ARGUMENT, OUT_OF_RANGE), or the index is another one (FAILED_PRECONDITION).",
     ),
-    ("404", "No such document (NOT_FOUND)."),
+    ("404", "No such document or index (NOT_FOUND)."),
     ("408", "The request's body did not arrive in time."),
     ("413", "The request's body is too large."),
     ("415", "The request's body is not `application/json`."),
@@ -34,9 +37,10 @@ const ERRORS: [(&str, &str); 10] = [
 ];
 
 /// What validation asks of a field beyond its type: message, field, schema.
-fn bounds() -> [(&'static str, &'static str, Value); 22] {
+fn bounds() -> [(&'static str, &'static str, Value); 24] {
     let numbers = |minimum: u32, maximum: u32| json!({"minimum": minimum, "maximum": maximum});
     let items = |least: usize, most: usize| json!({"minItems": least, "maxItems": most});
+    let index = || json!({"maxLength": limits::MAX_INDEX_NAME, "pattern": "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$"});
     let text = |most: usize| json!({"minLength": 1, "maxLength": most, "pattern": "\\S"});
     [
         ("SearchRequest", "query", json!({"maxLength": limits::MAX_QUERY_BYTES})),
@@ -51,6 +55,8 @@ fn bounds() -> [(&'static str, &'static str, Value); 22] {
         ("SearchRequest", "fingerprint", json!({"maxLength": limits::MAX_FINGERPRINT_BYTES})),
         ("SearchRequest", "fields", items(0, limits::MAX_FIELDS)),
         ("SearchRequest", "snippet_bytes", numbers(0, *limits::SNIPPET_BYTES.end())),
+        ("SearchRequest", "index", index()),
+        ("GetDocumentsRequest", "index", index()),
         ("GroupBy", "field", text(limits::MAX_FILTER_FIELD_BYTES)),
         ("GroupBy", "hits", numbers(0, limits::MAX_GROUP_HITS)),
         ("SearchBatchRequest", "requests", items(1, limits::MAX_BATCH)),
@@ -93,14 +99,24 @@ fn bound(name: &str, schema: &mut Value) {
 /// The document.
 pub(super) fn document(format: &Format) -> Value {
     let mut schemas = Schemas::default();
-    let service = format.pool.get_service_by_name("dyad.v1.Searcher");
-    let methods = || service.iter().flat_map(prost_reflect::ServiceDescriptor::methods);
+    let method = |service: &str, name: &str| {
+        let found = format.pool.get_service_by_name(service);
+        found.and_then(|service| service.methods().find(|method| method.name() == name))
+    };
     let mut paths = Map::new();
     for (path, name) in ROUTES {
-        let Some(method) = methods().find(|method| method.name() == name) else { continue };
+        let Some(method) = method("dyad.v1.Searcher", name) else { continue };
         let comment = comment(&method.parent_file(), method.path());
         let (input, output) = (schemas.reference(&method.input()), schemas.reference(&method.output()));
         paths.insert(path.to_owned(), json!({ "post": operation(name, &comment, &input, &output) }));
+    }
+    let (path, name) = INDEXES;
+    if let Some(method) = method("dyad.v1.Admin", name) {
+        let comment = comment(&method.parent_file(), method.path());
+        let output = schemas.reference(&method.output());
+        let reply = json!({"description": "The reply.", "content": {"application/json": {"schema": output}}});
+        let operation = json!({"operationId": name, "summary": comment, "responses": {"200": reply}});
+        paths.insert(path.to_owned(), json!({ "get": operation }));
     }
     schemas.schemas.insert(
         "Error".to_owned(),
@@ -266,7 +282,8 @@ mod tests {
         assert!(schemas["Mode"]["description"].as_str().unwrap().contains("`MODE_BM25`: Okapi BM25"));
         let stored = &schemas["Document"]["properties"];
         assert!(stored.get("metadata").is_some() && stored.get("metadata_json").is_none());
-        assert_eq!(document["paths"].as_object().unwrap().len(), ROUTES.len());
+        assert_eq!(document["paths"].as_object().unwrap().len(), ROUTES.len() + 1);
+        assert_eq!(document["paths"]["/v1/indexes"]["get"]["summary"], "All indexes that are served.");
         assert_eq!(document["paths"]["/v1/search"]["post"]["summary"], "One question.");
         // Every reference leads somewhere.
         let text = document.to_string();

@@ -19,7 +19,9 @@ fn set(allows: impl Fn(u32) -> bool) -> NodeSet {
 /// The nodes that are not among the `near` nearest to a question.
 fn far(world: &World, metric: Metric, query: &[f32], near: usize) -> NodeSet {
     let mut left = set(|_| true);
-    flat(&world.rows(), query, near, metric, None).iter().for_each(|hit| _ = left.remove(hit.node));
+    for hit in flat(&world.rows(), query, near, metric, None) {
+        left.remove(hit.node);
+    }
     left
 }
 
@@ -62,7 +64,7 @@ proptest! {
         prop_assert!(hits.hits.is_sorted_by(|a, b| a > b), "best first, each once");
         for hit in &hits.hits {
             prop_assert!(allowed.contains(&hit.node));
-            prop_assert_eq!(hit.score, world.rows().score(hit.node, query, Metric::Cosine));
+            prop_assert_eq!(hit.score.to_bits(), world.rows().score(hit.node, query, Metric::Cosine).to_bits());
         }
     }
 }
@@ -135,7 +137,7 @@ fn damage_that_hides_allowed_nodes_is_told() {
     // Links of nodes that are not allowed lead nowhere.
     let degree = world.arranged.layout.degree;
     for (slot, links) in world.arranged.layout.links.chunks_mut(degree).enumerate() {
-        if world.arranged.layout.order[slot] % 3 != 0 {
+        if !world.arranged.layout.order[slot].is_multiple_of(3) {
             links[0] = ROWS + 7;
         }
     }

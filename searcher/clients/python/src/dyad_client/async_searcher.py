@@ -13,7 +13,7 @@ import grpc.aio
 from . import calls
 from .connection import TlsConfig, connection
 from .errors import DyadError, from_status
-from .replies import Documents, Explanation, SearchResponse, Status
+from .replies import Documents, Explanation, IndexInfo, SearchResponse, Status
 from .request import Arguments, Request, request_of
 from .retry import Deadline, RetryPolicy, checked_timeout
 from .searcher import _serialize
@@ -32,10 +32,11 @@ class AsyncSearcher:
         api_key: str | None = None,
         timeout: float = 10.0,
         retry: RetryPolicy = RetryPolicy(),
+        index: str = "",
     ) -> None:
         """As `Searcher`."""
         self._connection = connection(target, tls, api_key)
-        self._timeout, self._retry = checked_timeout(timeout), retry
+        self._timeout, self._retry, self._index = checked_timeout(timeout), retry, index
         credentials, options = self._connection.credentials(), list(self._connection.options)
         address = self._connection.target
         self._channel = (
@@ -48,11 +49,11 @@ class AsyncSearcher:
         self, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]
     ) -> SearchResponse:
         """One question, with the arguments of `Request`."""
-        return await self._call(calls.SEARCH, request_of(query, arguments).message(), timeout)
+        return await self._call(calls.SEARCH, request_of(query, arguments).message(index=self._index), timeout)
 
     async def search_batch(self, requests: Iterable[Request], *, timeout: float | None = None) -> list[SearchResponse]:
         """Many questions, answered together; the order is kept. One bad request refuses the batch."""
-        return await self._call(calls.SEARCH_BATCH, calls.batch(requests), timeout)
+        return await self._call(calls.SEARCH_BATCH, calls.batch(requests, self._index), timeout)
 
     async def search_stream(
         self, requests: Iterable[Request] | AsyncIterable[Request], *, timeout: float
@@ -65,7 +66,7 @@ class AsyncSearcher:
             number = 0
             async for request in _each(requests):
                 await ahead.acquire()
-                yield request.message(number)
+                yield request.message(number, self._index)
                 number += 1
 
         call = calls.SEARCH_STREAM
@@ -80,19 +81,25 @@ class AsyncSearcher:
         finally:
             replies.cancel()
 
-    async def documents(self, keys: Iterable[str], *, fields: Iterable[str] = (), timeout: float | None = None) -> Documents:
+    async def documents(
+        self, keys: Iterable[str], *, fields: Iterable[str] = (), index: str = "", timeout: float | None = None
+    ) -> Documents:
         """Stored documents by key, in the order of the keys; some fields of them, or all."""
-        return await self._call(calls.DOCUMENTS, calls.documents(keys, fields), timeout)
+        return await self._call(calls.DOCUMENTS, calls.documents(keys, fields, index or self._index), timeout)
 
     async def explain(
         self, key: str, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]
     ) -> Explanation:
         """Why a document is, or is not, among the hits of a search, with the arguments of `Request`."""
-        return await self._call(calls.EXPLAIN, calls.explain(key, request_of(query, arguments)), timeout)
+        return await self._call(calls.EXPLAIN, calls.explain(key, request_of(query, arguments), self._index), timeout)
 
-    async def status(self, *, timeout: float | None = None) -> Status:
-        """What is served."""
-        return await self._call(calls.STATUS, calls.status(), timeout)
+    async def status(self, *, index: str = "", timeout: float | None = None) -> Status:
+        """What is served of an index."""
+        return await self._call(calls.STATUS, calls.status(index or self._index), timeout)
+
+    async def indexes(self, *, timeout: float | None = None) -> list[IndexInfo]:
+        """All indexes that are served, by name."""
+        return await self._call(calls.INDEXES, calls.indexes(), timeout)
 
     async def close(self) -> None:
         """Closes the connection; calls that are under way end with `Cancelled`."""

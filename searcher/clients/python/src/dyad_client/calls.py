@@ -38,27 +38,33 @@ SEARCH_STREAM: Call[replies.SearchResponse] = Call(
 )
 DOCUMENTS = Call("/dyad.v1.Searcher/GetDocuments", searcher_pb2.GetDocumentsResponse.FromString, replies.documents)
 EXPLAIN = Call("/dyad.v1.Searcher/Explain", searcher_pb2.ExplainResponse.FromString, replies.explanation)
+INDEXES = Call("/dyad.v1.Admin/ListIndexes", admin_pb2.ListIndexesResponse.FromString, replies.indexes)
 STATUS = Call("/dyad.v1.Admin/Status", admin_pb2.StatusResponse.FromString, replies.status)
 
 
-def batch(requests: Iterable[Request]) -> searcher_pb2.SearchBatchRequest:
+def batch(requests: Iterable[Request], index: str) -> searcher_pb2.SearchBatchRequest:
     """The message of a batch."""
-    return searcher_pb2.SearchBatchRequest(requests=[request.message() for request in requests])
+    return searcher_pb2.SearchBatchRequest(requests=[request.message(index=index) for request in requests])
 
 
-def documents(keys: Iterable[str], fields: Iterable[str]) -> searcher_pb2.GetDocumentsRequest:
+def documents(keys: Iterable[str], fields: Iterable[str], index: str) -> searcher_pb2.GetDocumentsRequest:
     """The message of GetDocuments."""
     for name, value in (("keys", keys), ("fields", fields)):
         if isinstance(value, str):
             raise TypeError(f"`{name}`: expected a list of texts, got the text {value!r}")
-    return searcher_pb2.GetDocumentsRequest(keys=keys, fields=fields)
+    return searcher_pb2.GetDocumentsRequest(keys=keys, fields=fields, index=index)
 
 
-def explain(key: str, request: Request) -> searcher_pb2.ExplainRequest:
+def explain(key: str, request: Request, index: str) -> searcher_pb2.ExplainRequest:
     """The message of Explain."""
-    return searcher_pb2.ExplainRequest(key=key, search=request.message())
+    return searcher_pb2.ExplainRequest(key=key, search=request.message(index=index))
 
 
-def status() -> admin_pb2.StatusRequest:
+def status(index: str) -> admin_pb2.StatusRequest:
     """The message of Status."""
-    return admin_pb2.StatusRequest()
+    return admin_pb2.StatusRequest(index=index)
+
+
+def indexes() -> admin_pb2.ListIndexesRequest:
+    """The message of ListIndexes."""
+    return admin_pb2.ListIndexesRequest()

@@ -78,6 +78,8 @@ class SearchResponse:
     fusion: str | None
     #: What is missing from the answer, and why; empty where nothing is.
     degraded: str
+    #: Name of the index that answered.
+    index: str
     generation: int
     fingerprint: str
     #: What the request refers to that does not exist.
@@ -111,15 +113,37 @@ class Explanation:
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """What a searcher serves."""
+    """What a searcher serves of an index."""
 
     version: str
+    #: Name of the index.
+    index: str
     generation: int
     documents: int
     #: Of the model that made the index.
     fingerprint: str
     dim: int
     message: admin_pb2.StatusResponse = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class IndexInfo:
+    """One of the indexes that a searcher serves."""
+
+    name: str
+    #: Whether it answers requests that name no index.
+    is_default: bool
+    generation: int
+    documents: int
+    shards: int
+    #: Shards in which damage was found.
+    damaged_shards: int
+    #: Of the model that made the index.
+    fingerprint: str
+    #: Whether a question tower embeds for it.
+    has_question_tower: bool
+    #: Why a part of its answers is missing; empty where nothing is.
+    degraded: str
 
 
 def _placement(parent: Any, name: str) -> Placement | None:
@@ -174,6 +198,7 @@ def search(message: searcher_pb2.SearchResponse) -> SearchResponse:
         _MODES.get(message.mode, str(message.mode)),
         _FUSIONS.get(message.fusion, str(message.fusion)),
         (message.degraded_reason or "for an unknown reason") if message.degraded else "",
+        message.index,
         message.generation,
         message.fingerprint,
         tuple(message.notes),
@@ -192,7 +217,25 @@ def explanation(message: searcher_pb2.ExplainResponse) -> Explanation:
     return Explanation(_placement(message, "hit"), tuple(message.reasons), message.allowed, *places, message)
 
 
+def indexes(message: admin_pb2.ListIndexesResponse) -> list[IndexInfo]:
+    """The reply of ListIndexes."""
+    return [
+        IndexInfo(
+            name=one.name,
+            is_default=one.is_default,
+            generation=one.generation,
+            documents=one.documents,
+            shards=one.shards,
+            damaged_shards=one.damaged_shards,
+            fingerprint=one.model.fingerprint,
+            has_question_tower=one.has_question_tower,
+            degraded=one.degraded_reason,
+        )
+        for one in message.indexes
+    ]
+
+
 def status(message: admin_pb2.StatusResponse) -> Status:
     """The reply of Status."""
     model = message.index_model
-    return Status(message.version, message.generation, message.documents, model.fingerprint, model.dim, message)
+    return Status(message.version, message.name, message.generation, message.documents, model.fingerprint, model.dim, message)

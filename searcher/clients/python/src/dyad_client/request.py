@@ -36,6 +36,7 @@ class Arguments(TypedDict, total=False):
     dense_weight: float | None
     fusion_depth: int
     rrf_k: int
+    index: str
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,9 +84,11 @@ class Request:
     fusion_depth: int = 0
     #: Constant of `rrf`.
     rrf_k: int = 0
+    #: Name of the index, where the server serves several; the client's where there is none.
+    index: str = ""
 
-    def message(self, number: int = 0) -> searcher_pb2.SearchRequest:
-        """The message, with its number in a stream."""
+    def message(self, number: int = 0, index: str = "") -> searcher_pb2.SearchRequest:
+        """The message, with its number in a stream, and the client's index."""
         if self.mode not in _MODES:
             raise ValueError(f"`mode`: expected one of {', '.join(_MODES)}, got {self.mode!r}")
         if self.fusion not in _FUSIONS:
@@ -112,6 +115,7 @@ class Request:
             dense_weight=self.dense_weight,
             fusion_depth=self.fusion_depth,
             rrf_k=self.rrf_k,
+            index=self.index or index,
         )
         if self.vector is not None:
             message.vector.extend(float32s(self.vector))

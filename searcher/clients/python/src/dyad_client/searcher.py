@@ -13,7 +13,7 @@ import grpc
 from . import calls
 from .connection import TlsConfig, connection
 from .errors import DyadError, from_status
-from .replies import Documents, Explanation, SearchResponse, Status
+from .replies import Documents, Explanation, IndexInfo, SearchResponse, Status
 from .request import Arguments, Request, request_of
 from .retry import Deadline, RetryPolicy, checked_timeout
 
@@ -31,10 +31,12 @@ class Searcher:
         api_key: str | None = None,
         timeout: float = 10.0,
         retry: RetryPolicy = RetryPolicy(),
+        index: str = "",
     ) -> None:
-        """`target`: HOST:PORT or a URL; `timeout`: seconds for a call with all its attempts, where the call has none of its own."""
+        """`target`: HOST:PORT or a URL; `timeout`: seconds for a call with all its attempts, where the call has none of its own; `index`:
+        the index to ask where a call names none, instead of the server's default."""
         self._connection = connection(target, tls, api_key)
-        self._timeout, self._retry = checked_timeout(timeout), retry
+        self._timeout, self._retry, self._index = checked_timeout(timeout), retry, index
         credentials, options = self._connection.credentials(), list(self._connection.options)
         address = self._connection.target
         self._channel = (
@@ -45,11 +47,11 @@ class Searcher:
         self, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]
     ) -> SearchResponse:
         """One question, with the arguments of `Request`."""
-        return self._call(calls.SEARCH, request_of(query, arguments).message(), timeout)
+        return self._call(calls.SEARCH, request_of(query, arguments).message(index=self._index), timeout)
 
     def search_batch(self, requests: Iterable[Request], *, timeout: float | None = None) -> list[SearchResponse]:
         """Many questions, answered together; the order is kept. One bad request refuses the batch."""
-        return self._call(calls.SEARCH_BATCH, calls.batch(requests), timeout)
+        return self._call(calls.SEARCH_BATCH, calls.batch(requests, self._index), timeout)
 
     def search_stream(self, requests: Iterable[Request], *, timeout: float) -> Iterator[SearchResponse]:
         """Any number of questions over one call, which `timeout` is for; the order is kept. At most 64 requests are read ahead of
@@ -61,7 +63,7 @@ class Searcher:
                 while not ahead.acquire(timeout=0.1):
                     if ended.is_set():
                         return
-                yield request.message(number)
+                yield request.message(number, self._index)
 
         call = calls.SEARCH_STREAM
         stream = self._channel.stream_stream(call.path, _serialize, call.parse)
@@ -76,19 +78,25 @@ class Searcher:
             ended.set()
             replies.cancel()
 
-    def documents(self, keys: Iterable[str], *, fields: Iterable[str] = (), timeout: float | None = None) -> Documents:
+    def documents(
+        self, keys: Iterable[str], *, fields: Iterable[str] = (), index: str = "", timeout: float | None = None
+    ) -> Documents:
         """Stored documents by key, in the order of the keys; some fields of them, or all."""
-        return self._call(calls.DOCUMENTS, calls.documents(keys, fields), timeout)
+        return self._call(calls.DOCUMENTS, calls.documents(keys, fields, index or self._index), timeout)
 
     def explain(
         self, key: str, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]
     ) -> Explanation:
         """Why a document is, or is not, among the hits of a search, with the arguments of `Request`."""
-        return self._call(calls.EXPLAIN, calls.explain(key, request_of(query, arguments)), timeout)
+        return self._call(calls.EXPLAIN, calls.explain(key, request_of(query, arguments), self._index), timeout)
 
-    def status(self, *, timeout: float | None = None) -> Status:
-        """What is served."""
-        return self._call(calls.STATUS, calls.status(), timeout)
+    def status(self, *, index: str = "", timeout: float | None = None) -> Status:
+        """What is served of an index."""
+        return self._call(calls.STATUS, calls.status(index or self._index), timeout)
+
+    def indexes(self, *, timeout: float | None = None) -> list[IndexInfo]:
+        """All indexes that are served, by name."""
+        return self._call(calls.INDEXES, calls.indexes(), timeout)
 
     def close(self) -> None:
         """Closes the connection; calls that are under way end with `Cancelled`."""

@@ -6,18 +6,21 @@
 //!
 //! | field | value of a row |
 //! |---|---|
-//! | `CORRELATION_GROUP` | its place in that order, in ten-thousandths of the rows, rounded down |
-//! | `tag` | a text per group, correlation and selectivity whose filter `equals` it passes |
-//! | `first`, `second` | the same of the two conditions of `and`: the first holds for a share of the order as large as the square root of the selectivity, the second for an equal share of these and of all other rows, chosen at random |
+//! | `CORRELATION_GROUP` | its place in that order, in ten-thousandths of the rows, rounded down: for `range` |
+//! | `equals_CORRELATION_PARTS` | the groups, as texts, whose filter of that selectivity it passes |
+//! | `first_CORRELATION_PARTS`, `second_...` | the groups of whose `and` it meets that condition |
+//!
+//! The first condition of `and` holds for a share of the order as large as the square root of the selectivity, the second for an equal
+//! share of those rows and of all others, chosen at random.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-use crate::ann::cells::{Cell, Correlation, PARTS, Shape};
+use crate::ann::cells::{Cell, Correlation, MAX_GROUPS, PARTS, Shape};
 use crate::ann::protocol::Condition;
 use crate::dataset::{Matrix, Metric};
 use crate::error::{Error, Result};
@@ -110,11 +113,10 @@ impl Attributes {
 
     /// The filter of a cell for the queries of a group.
     pub(super) fn filter(&self, cell: Cell, group: usize) -> Filter {
-        let mark = || mark(cell, group);
-        let equals = |field: &str| Condition::Equals { field: field.to_owned(), value: mark() };
+        let equals = |name: &str| Condition::Equals { field: texts(name, cell), value: mark(group) };
         let first = || self.order(cell, group)[..cell.passing(self.rows)].to_vec();
         let (mut rows, all) = match cell.shape {
-            Shape::Equals => (first(), vec![equals("tag")]),
+            Shape::Equals => (first(), vec![equals("equals")]),
             Shape::And => {
                 let [.., both] = self.pair(cell, group);
                 (both, vec![equals("first"), equals("second")])
@@ -130,12 +132,21 @@ impl Attributes {
 
     /// Writes a line per row, as the protocol has it; returns a hash of all of them.
     pub(super) fn write(&self, path: &Path) -> Result<String> {
-        let fields = self.fields();
+        let (texts, places) = (self.texts(), self.places());
         let mut out = std::io::BufWriter::new(fs_err::File::create(path)?);
         let mut hash = Xxh3::new();
-        for (row, metadata) in fields.into_iter().enumerate() {
-            let line =
-                format!("{}\n", json!({ "_id": row.to_string(), "text": format!("row {row}"), "metadata": metadata }));
+        for row in 0..self.rows {
+            let mut metadata = Map::new();
+            for (field, groups) in &texts {
+                let groups: Vec<String> =
+                    (0..MAX_GROUPS).filter(|group| groups[row] >> group & 1 == 1).map(mark).collect();
+                if !groups.is_empty() {
+                    metadata.insert(field.clone(), groups.into());
+                }
+            }
+            metadata.extend(places.iter().map(|(field, places)| (field.clone(), places[row].into())));
+            let line = json!({ "_id": row.to_string(), "text": format!("row {row}"), "metadata": metadata });
+            let line = format!("{line}\n");
             hash.update(line.as_bytes());
             out.write_all(line.as_bytes())?;
         }
@@ -143,45 +154,54 @@ impl Attributes {
         Ok(format!("{:032x}", hash.digest128()))
     }
 
-    /// The fields of every row.
-    fn fields(&self) -> Vec<Map<String, Value>> {
-        let mut fields = vec![Map::new(); self.rows];
-        let mut add = |field: &str, rows: &[u32], value: &str| {
-            for row in rows {
-                if let Value::Array(values) = fields[*row as usize].entry(field).or_insert_with(|| json!([])) {
-                    values.push(value.into());
-                }
-            }
+    /// Fields whose texts are groups: of every row the groups, a bit each.
+    fn texts(&self) -> BTreeMap<String, Vec<u64>> {
+        let mut fields = BTreeMap::new();
+        let mut add = |name: &str, cell: Cell, group: usize, rows: &[u32]| {
+            let field = fields.entry(texts(name, cell)).or_insert_with(|| vec![0u64; self.rows]);
+            rows.iter().for_each(|row| field[*row as usize] |= 1 << group);
         };
-        let mut ranges = Vec::new();
         for &cell in &self.cells {
             for group in 0..self.groups.len() {
-                let mark = mark(cell, group);
                 match cell.shape {
-                    Shape::Equals => add("tag", &self.filter(cell, group).rows, &mark),
+                    Shape::Equals => add("equals", cell, group, &self.filter(cell, group).rows),
                     Shape::And => {
                         let [first, second, _] = self.pair(cell, group);
-                        add("first", &first, &mark);
-                        add("second", &second, &mark);
+                        add("first", cell, group, &first);
+                        add("second", cell, group, &second);
                     }
-                    Shape::Range => ranges.push((cell.correlation, group)),
+                    Shape::Range => {}
                 }
             }
         }
-        ranges.sort_unstable();
-        ranges.dedup();
-        for key in ranges {
-            for (at, row) in self.orders.get(&key).into_iter().flatten().enumerate() {
-                fields[*row as usize].insert(place(key.0, key.1), (at * PARTS / self.rows).into());
+        fields
+    }
+
+    /// Fields with places in an order, by row.
+    fn places(&self) -> BTreeMap<String, Vec<u32>> {
+        let mut fields = BTreeMap::new();
+        for (&(correlation, group), order) in &self.orders {
+            if !self.cells.iter().any(|cell| cell.shape == Shape::Range && cell.correlation == correlation) {
+                continue;
             }
+            let mut places = vec![0; self.rows];
+            for (at, row) in order.iter().enumerate() {
+                places[*row as usize] = (at * PARTS / self.rows) as u32;
+            }
+            fields.insert(place(correlation, group), places);
         }
         fields
     }
 }
 
-/// The text that marks the rows of a filter.
-fn mark(cell: Cell, group: usize) -> String {
-    format!("{}-{group}-{}", cell.correlation.name(), cell.parts())
+/// The field whose texts are groups.
+fn texts(name: &str, cell: Cell) -> String {
+    format!("{name}_{}_{}", cell.correlation.name(), cell.parts())
+}
+
+/// The text of a group.
+fn mark(group: usize) -> String {
+    format!("group-{group}")
 }
 
 /// The field with a row's place in an order.
@@ -195,3 +215,6 @@ fn by_hash(seed: u64, stream: u64, group: usize, mut numbers: Vec<u32>) -> Vec<u
     numbers.sort_by_cached_key(|number| (xxh3_64_with_seed(&number.to_le_bytes(), seed), *number));
     numbers
 }
+
+#[cfg(test)]
+mod tests;

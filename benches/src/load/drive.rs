@@ -1,0 +1,166 @@
+//! One pass: requests sent at their times whatever the engine does (open loop), or by clients that wait for their replies (closed loop).
+
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use dyad_command::Cancellation;
+
+use super::arrivals::{Ask, Mix, Times};
+use super::tally::{NOT_SENT, Reply, Sent, Tally, UNANSWERED};
+use crate::error::{Result, check};
+
+/// Between two looks at the cancellation.
+const TICK: Duration = Duration::from_millis(20);
+/// After their deadline, for replies that are still to come.
+const DRAIN: Duration = Duration::from_secs(20);
+/// Slack of the thread that sends, in place of the kernel's 50 microseconds, which every latency would have on top.
+const TIMER_SLACK: Option<NonZeroU64> = NonZeroU64::new(1_000);
+
+/// Receives a reply.
+pub(super) type Done = Box<dyn FnOnce(Reply) + Send>;
+
+/// What is measured.
+pub(super) trait Target: Send + Sync {
+    /// Begins a request, and returns at once; `done` is called later, on any thread.
+    fn start(&self, ask: Ask, done: Done);
+}
+
+/// What all passes share.
+#[derive(Debug, Clone)]
+pub(super) struct Pass {
+    /// Requests meant to be sent before do not count.
+    pub(super) warm_up: Duration,
+    pub(super) measured: Duration,
+    /// Of each request.
+    pub(super) deadline: Duration,
+    /// Requests that may be under way.
+    pub(super) max_in_flight: usize,
+    pub(super) kinds: usize,
+    pub(super) questions: usize,
+    pub(super) cancel: Cancellation,
+}
+
+/// A pass that is under way.
+pub(super) struct Running {
+    start: Instant,
+    pass: Pass,
+    in_flight: AtomicUsize,
+    tally: Mutex<Tally>,
+    mix: Mutex<Mix>,
+}
+
+impl Running {
+    fn new(pass: &Pass, mix: Mix) -> Result<Arc<Self>> {
+        let tally = Mutex::new(pass.tally()?);
+        let (in_flight, mix) = (AtomicUsize::new(0), Mutex::new(mix));
+        Ok(Arc::new(Self { start: Instant::now(), pass: pass.clone(), in_flight, tally, mix }))
+    }
+
+    fn record(&self, ask: Ask, sent: Sent, reply: Reply) {
+        let now = self.start.elapsed();
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).record(ask, sent, now, reply);
+    }
+
+    fn ask(&self) -> Ask {
+        self.mix.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+
+    /// Sends a request that was meant to be sent at `intended`, and then calls `after`.
+    fn send(
+        self: &Arc<Self>,
+        target: &dyn Target,
+        ask: Ask,
+        intended: Option<Duration>,
+        after: impl FnOnce() + Send + 'static,
+    ) {
+        let (running, sent) = (Arc::clone(self), self.start.elapsed());
+        let sent = Sent { intended: intended.unwrap_or(sent), sent };
+        let done = move |reply| {
+            running.record(ask, sent, reply);
+            after();
+            running.in_flight.fetch_sub(1, Ordering::SeqCst);
+        };
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        target.start(ask, Box::new(done));
+    }
+
+    /// Waits until a time of the pass.
+    fn sleep_until(&self, time: Duration) -> Result<()> {
+        loop {
+            check(&self.pass.cancel)?;
+            let left = time.saturating_sub(self.start.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(left.min(TICK));
+        }
+    }
+
+    /// Waits for the replies to what is under way, and counts those that do not come.
+    pub(super) fn finish(&self) -> Result<Tally> {
+        let until = self.start.elapsed() + self.pass.deadline + DRAIN;
+        while self.in_flight.load(Ordering::SeqCst) > 0 && self.start.elapsed() < until {
+            check(&self.pass.cancel)?;
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.start.elapsed();
+        for _ in 0..self.in_flight.load(Ordering::SeqCst) {
+            let (ask, sent) = (Ask { kind: 0, question: 0 }, Sent { intended: now, sent: now });
+            tally.record(ask, sent, now, Reply::Failed(UNANSWERED.into()));
+        }
+        Ok(std::mem::replace(&mut tally, self.pass.tally()?))
+    }
+}
+
+impl Pass {
+    pub(super) fn tally(&self) -> Result<Tally> {
+        Tally::new(self.warm_up, self.deadline, self.kinds, self.questions)
+    }
+
+    /// Sends requests at `times`. One that is due while too many are under way is not sent, and counts as failed.
+    pub(super) fn open(&self, target: &dyn Target, times: Times, mix: Mix) -> Result<Tally> {
+        self.send_all(target, times, mix)?.finish()
+    }
+
+    /// The same, without the wait for the last replies.
+    pub(super) fn send_all(&self, target: &dyn Target, times: Times, mix: Mix) -> Result<Arc<Running>> {
+        #[cfg(target_os = "linux")]
+        let _ = rustix::thread::set_current_timer_slack(TIMER_SLACK);
+        let running = Running::new(self, mix)?;
+        let end = self.warm_up + self.measured;
+        for intended in times.take_while(|time| *time < end) {
+            running.sleep_until(intended)?;
+            let ask = running.ask();
+            if running.in_flight.load(Ordering::SeqCst) < self.max_in_flight {
+                running.send(target, ask, Some(intended), || ());
+            } else {
+                let sent = Sent { intended, sent: running.start.elapsed() };
+                running.record(ask, sent, Reply::Failed(NOT_SENT.into()));
+            }
+        }
+        Ok(running)
+    }
+
+    /// Lets `clients` ask one request after the other, each as soon as it has the reply to the one before.
+    pub(super) fn closed(&self, target: &Arc<dyn Target>, clients: usize, mix: Mix) -> Result<Tally> {
+        let running = Running::new(self, mix)?;
+        for _ in 0..clients {
+            ask_on(&running, target);
+        }
+        running.sleep_until(self.warm_up + self.measured)?;
+        running.finish()
+    }
+}
+
+/// The next request of a client, and so on until the end of the pass.
+fn ask_on(running: &Arc<Running>, target: &Arc<dyn Target>) {
+    if running.start.elapsed() >= running.pass.warm_up + running.pass.measured {
+        return;
+    }
+    let (next, again) = (Arc::clone(running), Arc::clone(target));
+    running.send(target.as_ref(), running.ask(), None, move || ask_on(&next, &again));
+}

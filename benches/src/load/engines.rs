@@ -1,0 +1,124 @@
+//! The engines of a run, opened by name, with the server and the requests that they share.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dyad_command::Cancellation;
+use dyad_index::{Snapshot, manifest};
+use dyad_proto::client::{AdminClient, ClientConfig, SearcherClient};
+use dyad_proto::v1;
+use dyad_searcher::run::{Engine, EngineConfig};
+use tokio::runtime::Runtime;
+
+use super::drive::Target;
+use super::questions::{Form, Questions, Requests};
+use super::server::Server;
+use super::targets::{Grpc, InProcess, Library};
+use super::truth::{BATCH_TIME, Truth};
+use super::workload::Workload;
+use crate::error::{Error, Result};
+
+/// Our engines.
+pub(super) const ENGINES: [&str; 4] = ["library", "engine", "grpc-vectors", "grpc-text"];
+
+/// Where a run finds its server.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// A server that runs already.
+    pub url: Option<String>,
+    /// The program that serves, else.
+    pub searcher: PathBuf,
+    /// Its log.
+    pub log: PathBuf,
+}
+
+/// Engines that are open.
+pub(super) struct Engines {
+    pub(super) ours: Vec<(String, Arc<dyn Target>)>,
+    pub(super) requests: Arc<Requests>,
+    pub(super) truth: Truth,
+    /// The server's process, where it was started here.
+    pub(super) server_process: Option<u32>,
+    /// Held for as long as they are measured: connections first, the server last.
+    _runtime: Runtime,
+    _server: Option<Server>,
+}
+
+impl Engines {
+    /// Opens those of our engines that are named, and asks for the exact answers.
+    pub(super) fn open(
+        workload: &Workload,
+        names: &[String],
+        place: &Place,
+        cancel: &Cancellation,
+        note: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| ENGINES.contains(name)).collect();
+        let questions = Questions::read(&workload.questions)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = { runtime }.worker_threads(workload.threads).thread_name("load").enable_all().build()?;
+        let server = names.iter().any(|name| name.starts_with("grpc")).then(|| match &place.url {
+            Some(url) => Ok(Server::running(url)),
+            None => Server::start(&place.searcher, &workload.server, &place.log, cancel),
+        });
+        let server = server.transpose()?;
+        let fingerprint = match &server {
+            _ if questions.vectors.is_none() => String::new(),
+            Some(server) => runtime.block_on(fingerprint(&server.url))?,
+            None => manifest::current(index(workload)?).map_err(|error| refused(&error))?.model.fingerprint,
+        };
+        let requests = Arc::new(Requests { kinds: workload.kinds.clone(), questions, fingerprint });
+        let mut ours: Vec<(String, Arc<dyn Target>)> = Vec::new();
+        for &name in &names {
+            let form = if name == "grpc-text" { Form::Text } else { Form::Vector };
+            requests.check(name, form)?;
+            let target: Arc<dyn Target> = match (name, &server) {
+                ("library", _) => Arc::new(Library::new(Snapshot::open(index(workload)?).map_err(|e| refused(&e))?, &requests)?),
+                ("engine", _) => Arc::new(InProcess {
+                    engine: open_engine(workload)?,
+                    requests: Arc::clone(&requests),
+                    deadline: workload.deadline(),
+                    runtime: runtime.handle().clone(),
+                }),
+                (_, Some(server)) => {
+                    let what = (&requests, form);
+                    Arc::new(Grpc::connect(&server.url, workload.connections, workload.deadline(), what, runtime.handle())?)
+                }
+                (_, None) => continue,
+            };
+            ours.push((name.to_owned(), target));
+        }
+        note("exact answers");
+        let truth = runtime.block_on(truth(workload, server.as_ref(), &requests))?;
+        let server_process = server.as_ref().and_then(Server::process);
+        Ok(Self { ours, requests, truth, server_process, _runtime: runtime, _server: server })
+    }
+}
+
+fn refused(error: &dyn std::fmt::Display) -> Error {
+    Error::Refused(error.to_string())
+}
+
+fn index(workload: &Workload) -> Result<&Path> {
+    let missing = "engines in this process need `server.index` in the workload, or --index";
+    workload.server.index.as_deref().ok_or_else(|| Error::Refused(missing.to_owned()))
+}
+
+fn open_engine(workload: &Workload) -> Result<Arc<Engine>> {
+    let engine = Engine::open(index(workload)?, None, EngineConfig::default()).map_err(|error| refused(&error))?;
+    Ok(Arc::new(engine))
+}
+
+/// Of the model of the index that is served.
+async fn fingerprint(url: &str) -> Result<String> {
+    let admin = AdminClient::connect(url, ClientConfig::default()).await?;
+    Ok(admin.status(v1::StatusRequest {}).await?.index_model.unwrap_or_default().fingerprint)
+}
+
+async fn truth(workload: &Workload, server: Option<&Server>, requests: &Requests) -> Result<Truth> {
+    let Some(server) = server else { return Truth::of_engine(&*open_engine(workload)?, requests).await };
+    let config = ClientConfig { call_timeout: BATCH_TIME, ..ClientConfig::default() };
+    let client = SearcherClient::connect(&server.url, config).await?;
+    let form = if requests.questions.vectors.is_some() { Form::Vector } else { Form::Text };
+    Truth::of_server(&client, requests, form).await
+}

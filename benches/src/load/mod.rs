@@ -1,0 +1,42 @@
+//! Load on a served index, and on the layers below it: an open loop of arrivals, whatever the server does, or clients that wait.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `workload.rs` | what is asked, in which mix, of which server |
+//! | `arrivals.rs` | when requests are meant to be sent, and which |
+//! | `questions.rs` | the questions and the requests that they become |
+//! | `drive.rs` | one pass, open or closed |
+//! | `tally.rs` | what became of its requests |
+//! | `truth.rs` | quality beside latency: recall against exact answers, nDCG@10 |
+//! | `targets.rs` | our engines: library, engine, gRPC |
+//! | `server.rs` | the server, started and ended |
+//! | `peer.rs` | a peer from text to hits |
+//! | `engines.rs` | the engines of a run, open |
+//! | `rate_search.rs` | the highest rate that passes |
+//! | `overload.rs` | more than an engine can answer |
+//! | `run.rs` | a run: all engines in turn, their figures |
+//! | `report.rs` | summary and table |
+//!
+//! Latency is counted from the moment a request was meant to be sent, so that a server that stalls is charged for all that would have been
+//! asked meanwhile ("coordinated omission", Tene 2013); the time from the real start is kept beside it.
+
+mod arrivals;
+mod drive;
+mod engines;
+mod overload;
+mod peer;
+mod questions;
+mod rate_search;
+mod report;
+mod run;
+mod server;
+mod tally;
+mod targets;
+#[cfg(test)]
+mod tests;
+mod truth;
+mod workload;
+
+pub use engines::Place;
+pub use run::{Job, Load, Measured, run};
+pub use workload::Workload;

@@ -1,0 +1,146 @@
+//! More than an engine can answer: what it still answers in time, how fast it refuses the rest, its memory meanwhile, and when latency
+//! is back afterwards.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::drive::Target;
+use super::run::{Run, Step};
+use super::server::resident_bytes;
+use super::tally::{ANSWERED, Tally, WINDOW, milliseconds};
+use crate::error::{Error, Result};
+use crate::harness::Row;
+
+/// Rate before and after, as a share of the capacity.
+const CALM: f64 = 0.5;
+/// Most seconds that are measured before and after.
+const CALM_S: f64 = 10.0;
+/// Latency is back where p99 of a window is at most this many times the highest of a window before.
+const BACK: f64 = 1.5;
+
+/// Half of the capacity, then `factor` times as much as it, then half again. The figures of the overload, and all else that is to say.
+pub(super) fn overload(
+    run: &Run<'_>,
+    name: &str,
+    target: &Arc<dyn Target>,
+    factor: f64,
+    capacity: Option<f64>,
+) -> Result<(Row, Value)> {
+    let job = run.job;
+    let capacity = match capacity {
+        Some(capacity) => capacity,
+        None => {
+            let all = run.measure(target, Step::Clients(job.workload.clients), 0)?;
+            all.count(ANSWERED) as f64 / job.seconds
+        }
+    };
+    if capacity <= 0.0 {
+        let problem = "no answer, so there is no capacity. Use a longer deadline, or give --capacity";
+        return Err(Error::Engine { engine: name.to_owned(), problem: problem.to_owned() });
+    }
+    (run.note)(&format!("{name}: capacity {capacity:.0} per second, before the overload"));
+    let (calm, rate, calm_s) = (CALM * capacity, factor * capacity, job.seconds.min(CALM_S));
+    let before = run.pass(run.warm_up(), calm_s).open(target.as_ref(), run.times(calm, 1), run.mix())?;
+    let expected = highest_p99(&before);
+    (run.note)(&format!("{name}: {rate:.0} per second"));
+    let is_over = AtomicBool::new(false);
+    let (overloaded, after, resident) = thread::scope(|scope| {
+        let resident = scope.spawn(|| sample(run.engines.server_process, &is_over));
+        let passes = (|| {
+            let pass = run.pass(run.warm_up(), job.seconds);
+            let overloaded = pass.send_all(target.as_ref(), run.times(rate, 2), run.mix())?;
+            // At once, while requests of the overload are still under way.
+            let after = run.pass(Duration::ZERO, calm_s).send_all(target.as_ref(), run.times(calm, 3), run.mix())?;
+            Ok::<_, Error>((overloaded.finish()?, after.finish()?))
+        })();
+        is_over.store(true, Ordering::SeqCst);
+        passes.map(|(overloaded, after)| (overloaded, after, resident.join().unwrap_or_default()))
+    })?;
+    let mut row = run.row(name, Step::Rate(rate), &overloaded, job.seconds);
+    let share = overloaded.in_time as f64 / job.seconds / capacity;
+    let late = overloaded.count(ANSWERED) - overloaded.in_time;
+    let back_after_s = back_after(&after, expected * BACK);
+    let more = json!({
+        "capacity": capacity,
+        "goodput_of_capacity": share,
+        "late": late,
+        "refused_p99_ms": refused(&overloaded),
+        "back_after_s": back_after_s,
+    });
+    row.extend(more.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
+    row.extend(memory(&resident));
+    let detail = json!({
+        "before_p99_ms": before.milliseconds(0.99),
+        "before_highest_window_p99_ms": expected,
+        "after_window_p99_ms": after.windows.iter().map(|window| milliseconds(window, 0.99)).collect::<Vec<_>>(),
+        "classes": classes(&overloaded),
+        "resident_bytes": resident,
+    });
+    Ok((row, detail))
+}
+
+/// The server's memory, once a second.
+fn sample(process: Option<u32>, is_over: &AtomicBool) -> Vec<u64> {
+    let (mut resident, start) = (Vec::new(), Instant::now());
+    while !is_over.load(Ordering::SeqCst) {
+        if start.elapsed() >= Duration::from_secs(resident.len() as u64) {
+            let Some(bytes) = process.and_then(resident_bytes) else { break };
+            resident.push(bytes);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    resident
+}
+
+/// Lowest and highest, and the slope of the least-squares line through one value a second, in bytes per minute.
+pub(super) fn memory(resident: &[u64]) -> Row {
+    let n = resident.len() as f64;
+    let mean = resident.iter().sum::<u64>() as f64 / n;
+    let middle = (n - 1.0) / 2.0;
+    let from_middle = |at: usize| at as f64 - middle;
+    let covariance: f64 = resident.iter().enumerate().map(|(at, bytes)| from_middle(at) * (*bytes as f64 - mean)).sum();
+    let variance: f64 = (0..resident.len()).map(|at| from_middle(at) * from_middle(at)).sum();
+    let slope = (resident.len() > 1).then(|| covariance / variance * 60.0);
+    let figures = [
+        ("resident_min_bytes", json!(resident.iter().min())),
+        ("resident_max_bytes", json!(resident.iter().max())),
+        ("resident_bytes_per_minute", json!(slope)),
+    ];
+    figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The highest p99 of a window, in milliseconds.
+fn highest_p99(tally: &Tally) -> f64 {
+    tally.windows.iter().map(|window| milliseconds(window, 0.99)).fold(0.0, f64::max)
+}
+
+/// Seconds after which no window has a higher p99; none where the last one still has.
+pub(super) fn back_after(tally: &Tally, most_ms: f64) -> Option<f64> {
+    let is_bad = |window: &super::tally::Latencies| window.is_empty() || milliseconds(window, 0.99) > most_ms;
+    let good_from = tally.windows.iter().rposition(is_bad).map_or(0, |at| at + 1);
+    (good_from < tally.windows.len()).then(|| good_from as f64 * WINDOW.as_secs_f64())
+}
+
+/// p99 of all refusals from their real start, in milliseconds: that of the slowest class.
+fn refused(tally: &Tally) -> Option<f64> {
+    let others = tally.classes.iter().filter(|(class, _)| class.as_ref() != ANSWERED);
+    others.map(|(_, class)| milliseconds(&class.service, 0.99)).reduce(f64::max)
+}
+
+/// Counts and latencies by class.
+fn classes(tally: &Tally) -> Map<String, Value> {
+    let figures = |class: &super::tally::Class| {
+        json!({
+            "requests": class.intended.len(),
+            "p50_ms": milliseconds(&class.intended, 0.5),
+            "p99_ms": milliseconds(&class.intended, 0.99),
+            "service_p50_ms": milliseconds(&class.service, 0.5),
+            "service_p99_ms": milliseconds(&class.service, 0.99),
+        })
+    };
+    tally.classes.iter().map(|(name, class)| (name.to_string(), figures(class))).collect()
+}

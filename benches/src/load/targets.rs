@@ -1,0 +1,166 @@
+//! Our engines: the library, the searcher's engine in this process, and a server over gRPC.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use dyad_index::{Certificate, Never, Snapshot};
+use dyad_proto::client::{ClientConfig, ClientError, SearcherClient};
+use dyad_searcher::plan::Plan;
+use dyad_searcher::run::{Admission, Engine};
+use tokio::runtime::Handle;
+use tonic::Status;
+
+use super::arrivals::Ask;
+use super::drive::{Done, Target};
+use super::questions::{Form, Requests};
+use super::tally::Reply;
+use crate::dataset::Matrix;
+use crate::error::{Error, Result};
+
+/// The class of answers with a part missing.
+const DEGRADED: &str = "degraded";
+
+/// A snapshot in this process, searched on as many threads as a server uses.
+pub(super) struct Library {
+    searched: Arc<Searched>,
+    pool: rayon::ThreadPool,
+}
+
+struct Searched {
+    snapshot: Snapshot,
+    /// By kind.
+    plans: Vec<Plan>,
+    vectors: Matrix,
+}
+
+impl Library {
+    pub(super) fn new(snapshot: Snapshot, requests: &Requests) -> Result<Self> {
+        let refused = |problem: String| Error::Refused(format!("library: {problem}"));
+        let plans = plans(&snapshot, requests).map_err(refused)?;
+        let pool = rayon::ThreadPoolBuilder::new().build().map_err(|error| refused(error.to_string()))?;
+        let vectors = requests.questions.vectors.clone().unwrap_or_default();
+        Ok(Self { searched: Arc::new(Searched { snapshot, plans, vectors }), pool })
+    }
+}
+
+/// The plans of all kinds, each of which has to be a ranking by vectors alone.
+fn plans(snapshot: &Snapshot, requests: &Requests) -> Result<Vec<Plan>, String> {
+    let certificates: Vec<&Certificate> = snapshot.shards().iter().map(dyad_index::snapshot::Shard::certificate).collect();
+    let plan = |kind: &super::workload::Kind| {
+        let plan = Plan::new(&kind.request, Duration::MAX, &certificates, None);
+        if plan.dense.is_none() || plan.text_depth.is_some() || plan.group_by.is_some() {
+            let problem = "expected MODE_DENSE without `group_by`. Leave the engine out, or the kind";
+            return Err(format!("kind `{}`: {problem}", kind.name));
+        }
+        Ok(plan)
+    };
+    requests.kinds.iter().map(plan).collect()
+}
+
+impl Searched {
+    fn search(&self, ask: Ask) -> dyad_index::Result<Vec<String>> {
+        let Some((plan, params)) = self.plans.get(ask.kind).and_then(|plan| Some((plan, plan.dense?))) else {
+            return Ok(Vec::new());
+        };
+        let allowed = plan.filter.as_ref().map(|filter| self.snapshot.allowed(filter, &Never)).transpose()?.flatten();
+        let vector = self.vectors.row(ask.question);
+        let found = self.snapshot.search_dense(&[vector], &params, allowed.as_deref(), &Never)?;
+        let hits = found.first().map_or(&[][..], |found| &found.hits);
+        let keys = plan.page(hits).filter_map(|hit| self.snapshot.key(hit.shard, hit.node));
+        Ok(keys.map(str::to_owned).collect())
+    }
+}
+
+impl Target for Library {
+    fn start(&self, ask: Ask, done: Done) {
+        let searched = Arc::clone(&self.searched);
+        self.pool.spawn_fifo(move || {
+            let failed = |error: dyad_index::Error| {
+                tracing::debug!(%error, "library");
+                Reply::Failed("index".into())
+            };
+            done(searched.search(ask).map_or_else(failed, Reply::Answered));
+        });
+    }
+}
+
+/// The searcher's engine in this process: what a server does without its protocol.
+pub(super) struct InProcess {
+    pub(super) engine: Arc<Engine>,
+    pub(super) requests: Arc<Requests>,
+    pub(super) deadline: Duration,
+    pub(super) runtime: Handle,
+}
+
+impl Target for InProcess {
+    fn start(&self, ask: Ask, done: Done) {
+        let (engine, deadline) = (Arc::clone(&self.engine), self.deadline);
+        let request = self.requests.request(ask, Form::Vector);
+        self.runtime.spawn(async move {
+            let found = Box::pin(engine.search(request, Some(deadline), Admission::Refused)).await;
+            done(match found {
+                Ok((answer, _)) if answer.degraded.is_some() => Reply::Failed(DEGRADED.into()),
+                Ok((answer, _)) => Reply::Answered(answer.hits.into_iter().map(|hit| hit.key).collect()),
+                Err(error) => Reply::Failed(format!("{:?}", Status::from(error).code()).into()),
+            });
+        });
+    }
+}
+
+/// A server over gRPC; nothing is retried.
+pub(super) struct Grpc {
+    connections: Vec<Arc<SearcherClient>>,
+    next: AtomicUsize,
+    requests: Arc<Requests>,
+    form: Form,
+    runtime: Handle,
+}
+
+impl Grpc {
+    pub(super) fn connect(
+        url: &str,
+        connections: usize,
+        deadline: Duration,
+        (requests, form): (&Arc<Requests>, Form),
+        runtime: &Handle,
+    ) -> Result<Self> {
+        let config = ClientConfig {
+            call_timeout: deadline,
+            attempts: 1,
+            retry_when_full: false,
+            ..ClientConfig::default()
+        };
+        let connect = |_| Ok(Arc::new(runtime.block_on(SearcherClient::connect(url, config.clone()))?));
+        let connections = (0..connections).map(connect).collect::<Result<_>>()?;
+        let (requests, runtime) = (Arc::clone(requests), runtime.clone());
+        Ok(Self { connections, next: AtomicUsize::new(0), requests, form, runtime })
+    }
+}
+
+/// The class of an error: the status of a server that replied, or what kept it from replying.
+fn class(error: &ClientError) -> Cow<'static, str> {
+    match error {
+        ClientError::Refused { code, .. } => format!("{code:?}").into(),
+        ClientError::Deadline { .. } => "DeadlineExceeded".into(),
+        ClientError::Unreachable { .. } => "unreachable".into(),
+        _ => "invalid reply".into(),
+    }
+}
+
+impl Target for Grpc {
+    fn start(&self, ask: Ask, done: Done) {
+        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len().max(1);
+        let Some(client) = self.connections.get(at).map(Arc::clone) else { return };
+        let request = self.requests.request(ask, self.form);
+        self.runtime.spawn(async move {
+            let reply = client.search(request).await;
+            done(match reply {
+                Ok(response) if response.degraded => Reply::Failed(DEGRADED.into()),
+                Ok(response) => Reply::Answered(response.hits.into_iter().map(|hit| hit.key).collect()),
+                Err(error) => Reply::Failed(class(&error)),
+            });
+        });
+    }
+}

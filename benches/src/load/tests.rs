@@ -1,0 +1,238 @@
+//! Arrivals, accounting and search on engines whose behaviour is known.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use dyad_command::Cancellation;
+use proptest::prelude::*;
+
+use super::arrivals::{Arrivals, Ask, Mix, Times};
+use super::drive::{Done, Pass, Target};
+use super::overload::{back_after, memory};
+use super::rate_search::RateSearch;
+use super::tally::{ANSWERED, NOT_SENT, Reply, Sent, Tally, UNANSWERED};
+
+const STALL: Duration = Duration::from_millis(300);
+
+fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+fn pass(measured: Duration) -> Pass {
+    Pass {
+        warm_up: Duration::ZERO,
+        measured,
+        deadline: Duration::from_mins(1),
+        max_in_flight: 1_000,
+        kinds: 1,
+        questions: 10,
+        cancel: Cancellation::new(),
+    }
+}
+
+fn mix() -> Mix {
+    Mix::new(&[1.0], 10, 0)
+}
+
+fn times(rate: f64) -> Times {
+    Times::new(Arrivals::Constant, rate, 0)
+}
+
+fn answered() -> Reply {
+    Reply::Answered(vec!["a".to_owned()])
+}
+
+/// Answers one request after the other, each at once, but stalls at the 30th.
+struct Stalls(Mutex<Sender<Done>>);
+
+impl Stalls {
+    fn new() -> Self {
+        let (sender, asked) = channel::<Done>();
+        thread::spawn(move || {
+            for (number, done) in asked.iter().enumerate() {
+                if number == 30 {
+                    thread::sleep(STALL);
+                }
+                done(answered());
+            }
+        });
+        Self(Mutex::new(sender))
+    }
+}
+
+impl Target for Stalls {
+    fn start(&self, _: Ask, done: Done) {
+        self.0.lock().unwrap().send(done).unwrap();
+    }
+}
+
+/// Keeps the sender itself waiting at the 30th request.
+struct Blocks(AtomicUsize);
+
+impl Target for Blocks {
+    fn start(&self, _: Ask, done: Done) {
+        if self.0.fetch_add(1, Ordering::SeqCst) == 30 {
+            thread::sleep(STALL);
+        }
+        done(answered());
+    }
+}
+
+/// Replies to nothing until it has all of these requests.
+struct Holds(usize, Mutex<Vec<Done>>);
+
+impl Target for Holds {
+    fn start(&self, _: Ask, done: Done) {
+        let mut held = self.1.lock().unwrap();
+        held.push(done);
+        if held.len() == self.0 {
+            let held = std::mem::take(&mut *held);
+            thread::spawn(move || {
+                thread::sleep(ms(200));
+                held.into_iter().for_each(|done| done(answered()));
+            });
+        }
+    }
+}
+
+#[test]
+fn arrivals_have_their_rate_and_repeat_with_their_seed() {
+    let last = |arrivals, seed| Times::new(arrivals, 250.0, seed).take(20_000).last().unwrap().as_secs_f64();
+    // The sum of n gaps has a standard deviation of 1 / sqrt(n) of its mean: 0.7 %.
+    assert!((last(Arrivals::Poisson, 1) - 80.0).abs() < 80.0 * 0.03);
+    assert!((last(Arrivals::Constant, 1) - 80.0).abs() < 1e-6);
+    let few = |seed| Times::new(Arrivals::Poisson, 10.0, seed).take(100).collect::<Vec<_>>();
+    assert_eq!(few(3), few(3));
+    assert_ne!(few(3), few(4));
+    assert!(few(3).is_sorted());
+    // Exponential gaps vary by as much as their mean.
+    let times = few(5);
+    let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+    assert!((0.6..1.5).contains(&(variance.sqrt() / mean)), "{}", variance.sqrt() / mean);
+}
+
+#[test]
+fn a_mix_has_its_weights_and_asks_every_question_before_it_repeats_one() {
+    let mut mix = Mix::new(&[3.0, 1.0], 7, 9);
+    let asks: Vec<Ask> = (0..4_000).map(|_| mix.next()).collect();
+    let of = |kind| asks.iter().filter(move |ask| ask.kind == kind).map(|ask| ask.question);
+    assert!((0.72..0.78).contains(&(of(0).count() as f64 / 4_000.0)));
+    for kind in [0, 1] {
+        let questions: Vec<usize> = of(kind).collect();
+        for round in questions.chunks_exact(7) {
+            assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), 7);
+        }
+    }
+}
+
+/// The same stall, seen by requests that come at their times, and by a client that waits meanwhile.
+#[test]
+fn a_stall_shows_in_the_open_loop_and_hides_in_a_closed_one() {
+    let open = pass(ms(600)).open(&Stalls::new(), times(200.0), mix()).unwrap();
+    // 60 of 119 requests are meant to be sent during the stall, and wait for 150 ms on average.
+    assert_eq!((open.asked(), open.count(ANSWERED)), (119, 119));
+    assert!(open.milliseconds(0.8).unwrap() >= 100.0, "{:?}", open.milliseconds(0.8));
+
+    let stalls: Arc<dyn Target> = Arc::new(Stalls::new());
+    let closed = pass(ms(600)).closed(&stalls, 1, mix()).unwrap();
+    assert!(closed.count(ANSWERED) > 30 && closed.milliseconds(1.0).unwrap() >= 300.0);
+    assert!(closed.milliseconds(0.5).unwrap() < 100.0, "one of many requests has met the stall");
+}
+
+#[test]
+fn what_keeps_the_sender_waiting_counts_from_the_intended_start() {
+    let tally = pass(ms(600)).open(&Blocks(AtomicUsize::new(0)), times(200.0), mix()).unwrap();
+    assert_eq!(tally.count(ANSWERED), 119);
+    assert!(tally.milliseconds(0.8).unwrap() >= 100.0, "{:?}", tally.milliseconds(0.8));
+    let service = &tally.classes[ANSWERED].service;
+    assert!(service.value_at_quantile(0.5) < 100_000_000, "all but one were answered at once");
+}
+
+#[test]
+fn requests_beyond_the_bound_are_not_sent_and_count() {
+    let mut pass = pass(ms(200));
+    pass.max_in_flight = 5;
+    let tally = pass.open(&Holds(5, Mutex::default()), times(1_000.0), mix()).unwrap();
+    assert_eq!(tally.asked(), 199);
+    assert_eq!(tally.count(ANSWERED) + tally.count(NOT_SENT), 199);
+    assert!(tally.count(NOT_SENT) > 0 && tally.count(UNANSWERED) == 0);
+    assert!(tally.failed_share() > 0.0);
+}
+
+#[test]
+fn a_tally_counts_what_was_meant_to_be_sent_after_the_warm_up() {
+    let mut tally = Tally::new(ms(1_000), ms(50), 1, 3).unwrap();
+    let mut record = |intended, sent, now, question, reply| {
+        tally.record(Ask { kind: 0, question }, Sent { intended: ms(intended), sent: ms(sent) }, ms(now), reply);
+    };
+    record(999, 999, 1_500, 0, answered());
+    record(1_000, 1_010, 1_040, 1, answered());
+    record(1_700, 1_700, 1_800, 1, Reply::Answered(vec!["b".to_owned()]));
+    record(1_800, 1_800, 1_801, 2, Reply::Failed("ResourceExhausted".into()));
+    assert_eq!((tally.asked(), tally.count(ANSWERED), tally.in_time), (3, 2, 1));
+    assert!((tally.failed_share() - 1.0 / 3.0).abs() < 1e-9);
+    let class = &tally.classes[ANSWERED];
+    let close = |nanoseconds: u64, milliseconds: f64| (nanoseconds as f64 / 1e6 / milliseconds - 1.0).abs() < 1e-3;
+    assert!(close(class.intended.min(), 40.0) && close(class.service.min(), 30.0) && close(class.service.max(), 100.0));
+    assert_eq!(tally.windows.iter().map(hdrhistogram::Histogram::len).collect::<Vec<_>>(), [1, 1]);
+    let answers: Vec<_> = tally.answers().map(|(ask, keys)| (ask.question, keys.concat())).collect();
+    assert_eq!(answers, [(1, "a".to_owned())]);
+}
+
+#[test]
+fn latency_is_back_after_the_last_bad_window() {
+    let after = |latencies: &[u64]| {
+        let mut tally = Tally::new(Duration::ZERO, ms(1_000), 1, 1).unwrap();
+        for (window, latency) in latencies.iter().enumerate() {
+            let intended = ms(500 * window as u64);
+            let sent = Sent { intended, sent: intended };
+            tally.record(Ask { kind: 0, question: 0 }, sent, intended + ms(*latency), answered());
+        }
+        back_after(&tally, 20.0)
+    };
+    assert_eq!(after(&[5, 5, 5]), Some(0.0));
+    assert_eq!(after(&[90, 5, 30, 5, 5]), Some(1.5));
+    assert_eq!(after(&[5, 5, 30]), None);
+    assert_eq!(after(&[]), None);
+}
+
+#[test]
+fn memory_has_a_slope() {
+    let row = memory(&[100, 103, 106, 109]);
+    assert_eq!((row["resident_min_bytes"].as_u64(), row["resident_max_bytes"].as_u64()), (Some(100), Some(109)));
+    assert!((row["resident_bytes_per_minute"].as_f64().unwrap() - 180.0).abs() < 1e-9);
+    assert!(memory(&[]).values().all(serde_json::Value::is_null));
+}
+
+proptest! {
+    /// From anywhere, the search ends at an engine's capacity.
+    #[test]
+    fn the_highest_rate_is_found(capacity in 0.2f64..1e6, first in 0.1f64..1e6) {
+        let mut search = RateSearch::new(first);
+        let mut steps = 0;
+        while let Some(rate) = search.next() {
+            search.tell(rate <= capacity);
+            steps += 1;
+            prop_assert!(steps < 60);
+        }
+        let found = search.highest().unwrap();
+        prop_assert!(found <= capacity && found * 1.07 >= capacity, "{found} of {capacity}");
+    }
+}
+
+#[test]
+fn a_search_in_which_nothing_passes_ends() {
+    let mut search = RateSearch::new(1_000.0);
+    for _ in 0..60 {
+        if search.next().is_some() {
+            search.tell(false);
+        }
+    }
+    assert_eq!((search.next(), search.highest()), (None, None));
+}

@@ -1,0 +1,128 @@
+//! Quality beside latency: exact answers, asked for before anything is measured, and how near the answers of a pass come to them.
+
+use std::future::Future;
+use std::time::Duration;
+
+use dyad_corpus::metrics::{Average, Metric, evaluate};
+use dyad_corpus::qrels::Qrels;
+use dyad_corpus::run::Run;
+use dyad_proto::client::SearcherClient;
+use dyad_proto::v1;
+use dyad_searcher::run::Engine;
+
+use super::arrivals::Ask;
+use super::questions::{Form, Requests};
+use super::tally::Tally;
+use crate::error::{Error, Result};
+use crate::quality::overlap;
+
+/// Questions in one call.
+const BATCH: usize = 64;
+/// For one such call.
+pub(super) const BATCH_TIME: Duration = Duration::from_mins(5);
+/// Depth of the metric of judged questions.
+const NDCG_DEPTH: usize = 10;
+
+/// Exact answers by kind; none for kinds without vectors.
+#[derive(Debug)]
+pub(super) struct Truth {
+    kinds: Vec<Option<Run>>,
+}
+
+/// Keys as a ranking; none of them has a score here, so their places stand for them.
+fn ranking(keys: impl IntoIterator<Item = String>) -> Vec<(String, f32)> {
+    keys.into_iter().enumerate().map(|(place, key)| (key, -(place as f32))).collect()
+}
+
+impl Truth {
+    /// Asks a server.
+    pub(super) async fn of_server(client: &SearcherClient, requests: &Requests, form: Form) -> Result<Self> {
+        Self::of(requests, form, async |requests| {
+            let replies = client.search_batch(v1::SearchBatchRequest { requests }).await?.responses;
+            let keys = |reply: v1::SearchResponse| ranking(reply.hits.into_iter().map(|hit| hit.key));
+            match replies.iter().find(|reply| reply.degraded) {
+                Some(reply) => Err(Error::Refused(format!("exact answers: {}", reply.degraded_reason))),
+                None => Ok(replies.into_iter().map(keys).collect()),
+            }
+        })
+        .await
+    }
+
+    /// Asks an engine in this process.
+    pub(super) async fn of_engine(engine: &Engine, requests: &Requests) -> Result<Self> {
+        Self::of(requests, Form::Vector, async |requests| {
+            let answers = Box::pin(engine.search_batch(requests, Some(BATCH_TIME))).await;
+            let (answers, _) = answers.map_err(|error| Error::Refused(format!("exact answers: {error}")))?;
+            Ok(answers.into_iter().map(|answer| ranking(answer.hits.into_iter().map(|hit| hit.key))).collect())
+        })
+        .await
+    }
+
+    async fn of<F>(
+        requests: &Requests,
+        form: Form,
+        ask: impl Fn(Vec<v1::SearchRequest>) -> F,
+    ) -> Result<Self>
+    where
+        F: Future<Output = Result<Vec<Vec<(String, f32)>>>>,
+    {
+        let mut kinds = Vec::new();
+        for (number, kind) in requests.kinds.iter().enumerate() {
+            if kind.request.mode() == v1::Mode::Bm25 {
+                kinds.push(None);
+                continue;
+            }
+            let exact = |question| {
+                let request = requests.request(Ask { kind: number, question }, form);
+                let (ef, target_recall, fields, snippet_bytes) = (0, None, Vec::new(), 0);
+                v1::SearchRequest { exact: true, keys_only: true, ef, target_recall, fields, snippet_bytes, ..request }
+            };
+            let (mut run, queries) = (Run::new(), &requests.questions.queries);
+            let all: Vec<usize> = (0..queries.len()).collect();
+            for some in all.chunks(BATCH) {
+                let answers = ask(some.iter().map(|question| exact(*question)).collect()).await?;
+                let keys = some.iter().filter_map(|question| queries.get(*question)).map(|query| query.key.clone());
+                run.extend(keys.zip(answers));
+            }
+            kinds.push(Some(run));
+        }
+        Ok(Self { kinds })
+    }
+
+    /// The mean share of the exact hits that a pass has found, over all questions that it has asked; none without exact answers.
+    pub(super) fn recall(&self, requests: &Requests, tally: &Tally) -> Option<f64> {
+        let (mut sum, mut count) = (0.0, 0);
+        for (number, (kind, truth)) in requests.kinds.iter().zip(&self.kinds).enumerate() {
+            let Some(truth) = truth else { continue };
+            let run = answers(requests, tally, |ask| ask.kind == number);
+            let asked: Run = truth.iter().filter(|(key, _)| run.contains_key(*key)).map(clone).collect();
+            sum += overlap(&run, &asked, kind.request.k as usize) * asked.len() as f64;
+            count += asked.len();
+        }
+        (count > 0).then(|| sum / count as f64)
+    }
+}
+
+fn clone<K: Clone, V: Clone>((key, value): (&K, &V)) -> (K, V) {
+    (key.clone(), value.clone())
+}
+
+/// Answers as a run.
+fn answers(requests: &Requests, tally: &Tally, wanted: impl Fn(Ask) -> bool) -> Run {
+    let query = |ask: Ask| requests.questions.queries.get(ask.question).map(|query| query.key.clone());
+    let some = tally.answers().filter(|(ask, _)| wanted(*ask));
+    some.filter_map(|(ask, keys)| Some((query(ask)?, ranking(keys.iter().cloned())))).collect()
+}
+
+/// nDCG@10 over the judged questions that a pass has asked, in the first kind that answered each; none without judgements.
+pub(super) fn ndcg(requests: &Requests, tally: &Tally) -> Option<f64> {
+    let run = answers(requests, tally, |_| true);
+    ndcg_of(&run, requests.questions.qrels.as_ref()?)
+}
+
+/// The same of a run.
+pub(super) fn ndcg_of(run: &Run, qrels: &Qrels) -> Option<f64> {
+    let asked: Qrels = qrels.iter().filter(|(key, _)| run.contains_key(*key)).map(clone).collect();
+    let metric = Metric::Ndcg(NDCG_DEPTH);
+    (!asked.is_empty()).then(|| evaluate(run, &asked, &[metric], Average::Complete).mean(metric)).flatten()
+}

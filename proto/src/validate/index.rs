@@ -1,0 +1,63 @@
+//! Names of indexes: what requests, folders and arguments may call one.
+
+use super::violations::{Check, Violations};
+use crate::limits::MAX_INDEX_NAME;
+
+/// Checks the name of an index: 1 to 64 ASCII letters, digits, `.`, `_` and `-`, of which the first is no point. The error says what
+/// was expected and what came.
+pub fn index_name(name: &str) -> Result<(), String> {
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
+    let got = match name.chars().find(|letter| !is_allowed(*letter)) {
+        _ if name.is_empty() => "none".to_owned(),
+        _ if name.len() > MAX_INDEX_NAME => format!("{} bytes", name.len()),
+        Some(letter) => format!("`{}` in `{}`", letter.escape_default(), name.escape_debug()),
+        None if name.starts_with('.') => format!("`{name}`"),
+        None => return Ok(()),
+    };
+    let letters = "ASCII letters, digits, `.`, `_` and `-`, the first of them not `.`";
+    Err(format!("expected the name of an index, 1 to {MAX_INDEX_NAME} {letters}, got {got}"))
+}
+
+/// Checks the `index` of a request that has no other field to check; empty is the default one.
+pub fn named_index(index: &str) -> Result<(), Violations> {
+    let mut violations = Check::default();
+    check(&mut violations, "index", index);
+    violations.done()
+}
+
+/// As [`named_index`], at a path of a request.
+pub(super) fn check(check: &mut Check, at: &str, index: &str) {
+    if let Some(Err(description)) = (!index.is_empty()).then(|| index_name(index)) {
+        check.fail(at, description);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_few_letters_and_is_no_hidden_folder() {
+        for name in ["a", "A-1_b.c", "-x", "2024", &"x".repeat(64)] {
+            assert_eq!(index_name(name), Ok(()), "{name}");
+        }
+        for (name, got) in [
+            ("", "got none"),
+            (".", "got `.`"),
+            (".hidden", "got `.hidden`"),
+            ("a/b", "got `/` in `a/b`"),
+            ("a b", "got ` ` in `a b`"),
+            ("a\n", "got `\\n` in `a\\n`"),
+            ("größe", "in `größe`"),
+            (&"x".repeat(65), "got 65 bytes"),
+        ] {
+            let error = index_name(name).unwrap_err();
+            assert!(
+                error.starts_with("expected the name of an index, 1 to 64") && error.ends_with(got),
+                "{name}: {error}"
+            );
+        }
+        assert!(named_index("").is_ok() && named_index("a").is_ok());
+        assert!(named_index("a/b").unwrap_err().to_string().starts_with("invalid request: `index`: expected the name"));
+    }
+}

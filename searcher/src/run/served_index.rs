@@ -1,0 +1,146 @@
+//! The indexes of a searcher by name, and the generation that is served of each.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use dyad_index::{Snapshot, manifest};
+use dyad_proto::validate;
+use rayon::prelude::*;
+use tokio::sync::Mutex;
+
+use super::open_files;
+use crate::error::{Error, Result};
+use crate::question::Towers;
+
+/// The name of an index whose folder's name is none.
+const UNNAMED: &str = "default";
+/// Names that a refusal tells.
+const TOLD: usize = 10;
+
+/// An index to open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexPath {
+    /// The name that requests give, as [`validate::index_name`] accepts it.
+    pub name: String,
+    /// Its directory.
+    pub path: PathBuf,
+    /// Whether it answers requests that name no index; the only one always does.
+    pub is_default: bool,
+}
+
+impl IndexPath {
+    /// An index that is named by its folder; `default` where that is no name.
+    pub fn new(path: &Path) -> Self {
+        let folder = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = if validate::index_name(folder).is_ok() { folder } else { UNNAMED };
+        Self { name: name.to_owned(), path: path.to_owned(), is_default: false }
+    }
+}
+
+/// One index.
+#[derive(Debug)]
+pub struct ServedIndex {
+    pub(super) name: Arc<str>,
+    pub(super) path: PathBuf,
+    pub(super) served: ArcSwap<Snapshot>,
+    /// Held while a generation is opened and swapped in, so that the one that was requested last is served.
+    pub(super) switching: Arc<Mutex<()>>,
+}
+
+impl ServedIndex {
+    /// Opens a generation, the one that `CURRENT` names where none is given, and checks that a tower fits it.
+    fn open(index: &IndexPath, generation: Option<u64>, towers: &Towers) -> Result<Self> {
+        let path = &index.path;
+        let snapshot = match generation {
+            Some(generation) => Snapshot::open_manifest(path, manifest::load(path, generation)?, None)?,
+            None => Snapshot::open(path)?,
+        };
+        towers.check(&snapshot.manifest().model, None)?;
+        Ok(Self {
+            name: index.name.as_str().into(),
+            path: path.clone(),
+            served: ArcSwap::from_pointee(snapshot),
+            switching: Arc::new(Mutex::new(())),
+        })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The generation that is served now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.served.load_full()
+    }
+}
+
+/// All indexes, ascending by name.
+#[derive(Debug)]
+pub(super) struct Indexes {
+    all: Vec<Arc<ServedIndex>>,
+    default: Option<Arc<ServedIndex>>,
+}
+
+impl Indexes {
+    /// Opens the indexes in parallel; `generation` is for all of them. The error of one of several names it.
+    pub(super) fn open(mut paths: Vec<IndexPath>, generation: Option<u64>, towers: &Towers) -> Result<Self> {
+        paths.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(pair) =
+            paths.windows(2).find(|pair| pair.first().map(|one| &one.name) == pair.last().map(|one| &one.name))
+        {
+            let [one, other] =
+                [pair.first(), pair.last()].map(|one| one.map(|one| one.path.clone()).unwrap_or_default());
+            let name = pair.first().map(|one| one.name.clone()).unwrap_or_default();
+            return Err(Error::SameName { name, one, other });
+        }
+        let count = paths.len();
+        let one = |index: &IndexPath| {
+            let opened = ServedIndex::open(index, generation, towers).map_err(|error| match error {
+                Error::Index(error) if error.is_shortage() => {
+                    Error::Shortage { error: Box::new(error), indexes: count, limits: open_files::limits() }
+                }
+                error => error,
+            });
+            opened.map(Arc::new).map_err(|error| match count {
+                1 => error,
+                _ => Error::OfIndex { name: index.name.clone(), error: Box::new(error) },
+            })
+        };
+        // The error of the first by name, whichever came first.
+        let opened: Vec<Result<Arc<ServedIndex>>> = paths.par_iter().map(one).collect();
+        let all = opened.into_iter().collect::<Result<Vec<_>>>()?;
+        let default = paths.iter().position(|index| index.is_default).or((count == 1).then_some(0));
+        let default = default.and_then(|at| all.get(at).cloned());
+        Ok(Self { all, default })
+    }
+
+    /// Ascending by name.
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<ServedIndex>> {
+        self.all.iter()
+    }
+
+    pub(super) fn is_default(&self, index: &ServedIndex) -> bool {
+        self.default.as_deref().is_some_and(|default| std::ptr::eq(default, index))
+    }
+
+    /// The index with this name; the default one for an empty name. `at` is the path of the request in its call, before the names
+    /// of its fields.
+    pub(super) fn find(&self, name: &str, at: impl FnOnce() -> String) -> Result<&Arc<ServedIndex>> {
+        if name.is_empty() {
+            return self.default.as_ref().ok_or_else(|| Error::NoDefault { at: at(), known: self.names() });
+        }
+        let found = self.all.binary_search_by(|index| index.name().cmp(name)).ok().and_then(|at| self.all.get(at));
+        found.ok_or_else(|| Error::NoSuchIndex { at: at(), name: name.to_owned(), known: self.names() })
+    }
+
+    /// Some of the names.
+    fn names(&self) -> String {
+        let mut names: Vec<String> = self.all.iter().take(TOLD).map(|index| format!("`{}`", index.name)).collect();
+        if self.all.len() > TOLD {
+            names.push(format!("and {} others", self.all.len() - TOLD));
+        }
+        names.join(", ")
+    }
+}
