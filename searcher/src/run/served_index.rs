@@ -87,13 +87,16 @@ impl Indexes {
     /// Opens the indexes in parallel; `generation` is for all of them. The error of one of several names it.
     pub(super) fn open(mut paths: Vec<IndexPath>, generation: Option<u64>, towers: &Towers) -> Result<Self> {
         paths.sort_by(|a, b| a.name.cmp(&b.name));
-        if let Some(pair) =
-            paths.windows(2).find(|pair| pair.first().map(|one| &one.name) == pair.last().map(|one| &one.name))
-        {
-            let [one, other] =
-                [pair.first(), pair.last()].map(|one| one.map(|one| one.path.clone()).unwrap_or_default());
-            let name = pair.first().map(|one| one.name.clone()).unwrap_or_default();
-            return Err(Error::SameName { name, one, other });
+        for pair in paths.windows(2) {
+            if let [one, other] = pair
+                && one.name == other.name
+            {
+                return Err(Error::SameName {
+                    name: one.name.clone(),
+                    one: one.path.clone(),
+                    other: other.path.clone(),
+                });
+            }
         }
         let count = paths.len();
         let one = |index: &IndexPath| {
