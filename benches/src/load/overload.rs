@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::drive::Target;
-use super::run::{Run, Step};
+use super::passes::{Passes, Step};
 use super::server::resident_bytes;
 use super::tally::{ANSWERED, Tally, WINDOW, milliseconds};
 use crate::error::{Error, Result};
@@ -24,20 +24,18 @@ const BACK: f64 = 1.5;
 
 /// Half of the capacity, then `factor` times as much as it, then half again. The figures of the overload, and all else that is to say.
 pub(super) fn overload(
-    run: &Run<'_>,
+    run: &Passes<'_>,
     name: &str,
     target: &Arc<dyn Target>,
     factor: f64,
     capacity: Option<f64>,
 ) -> Result<(Row, Value)> {
     let job = run.job;
-    let capacity = match capacity {
-        Some(capacity) => capacity,
-        None => {
-            let all = run.measure(target, Step::Clients(job.workload.clients), 0)?;
-            all.count(ANSWERED) as f64 / job.seconds
-        }
+    let measured = || {
+        let all = run.measure(target, Step::Clients(job.workload.clients), 0)?;
+        Ok::<_, Error>(all.count(ANSWERED) as f64 / job.seconds)
     };
+    let capacity = capacity.map_or_else(measured, Ok)?;
     if capacity <= 0.0 {
         let problem = "no answer, so there is no capacity. Use a longer deadline, or give --capacity";
         return Err(Error::Engine { engine: name.to_owned(), problem: problem.to_owned() });

@@ -72,7 +72,8 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// A histogram; latencies above its bound count as that.
 fn latencies(digits: u8) -> Result<Latencies> {
-    Histogram::new_with_max(LONGEST_NS, digits).map_err(|error| Error::Refused(format!("a histogram of {digits} digits: {error}")))
+    Histogram::new_with_max(LONGEST_NS, digits)
+        .map_err(|error| Error::Refused(format!("a histogram of {digits} digits: {error}")))
 }
 
 impl Tally {

@@ -47,7 +47,8 @@ impl Library {
 
 /// The plans of all kinds, each of which has to be a ranking by vectors alone.
 fn plans(snapshot: &Snapshot, requests: &Requests) -> Result<Vec<Plan>, String> {
-    let certificates: Vec<&Certificate> = snapshot.shards().iter().map(dyad_index::snapshot::Shard::certificate).collect();
+    let certificates: Vec<&Certificate> =
+        snapshot.shards().iter().map(dyad_index::snapshot::Shard::certificate).collect();
     let plan = |kind: &super::workload::Kind| {
         let plan = Plan::new(&kind.request, Duration::MAX, &certificates, None);
         if plan.dense.is_none() || plan.text_depth.is_some() || plan.group_by.is_some() {
@@ -126,12 +127,8 @@ impl Grpc {
         (requests, form): (&Arc<Requests>, Form),
         runtime: &Handle,
     ) -> Result<Self> {
-        let config = ClientConfig {
-            call_timeout: deadline,
-            attempts: 1,
-            retry_when_full: false,
-            ..ClientConfig::default()
-        };
+        let config =
+            ClientConfig { call_timeout: deadline, attempts: 1, retry_when_full: false, ..ClientConfig::default() };
         let connect = |_| Ok(Arc::new(runtime.block_on(SearcherClient::connect(url, config.clone()))?));
         let connections = (0..connections).map(connect).collect::<Result<_>>()?;
         let (requests, runtime) = (Arc::clone(requests), runtime.clone());
