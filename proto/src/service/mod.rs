@@ -32,5 +32,6 @@ mod server;
 pub use budget::{ByteBudget, HeldBytes};
 pub use http::{HttpConfig, serve_http};
 pub use limited::{admin, encoder, index, searcher};
+pub use receive::MAX_REQUESTS_BYTES;
 pub use reply::UntilSent;
 pub use server::{Health, ServeError, ServerConfig, bind, bind_for, serve};
