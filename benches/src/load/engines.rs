@@ -123,7 +123,7 @@ fn open_engine(workload: &Workload) -> Result<Arc<Engine>> {
 /// Of the model of the index that is served.
 async fn fingerprint(url: &str) -> Result<String> {
     let admin = AdminClient::connect(url, ClientConfig::default()).await?;
-    Ok(admin.status(v1::StatusRequest {}).await?.index_model.unwrap_or_default().fingerprint)
+    Ok(admin.status(v1::StatusRequest::default()).await?.index_model.unwrap_or_default().fingerprint)
 }
 
 async fn truth(workload: &Workload, server: Option<&Server>, requests: &Requests) -> Result<Truth> {

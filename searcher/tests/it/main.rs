@@ -18,6 +18,7 @@ mod learn;
 mod limits;
 #[cfg(feature = "torch")]
 mod local;
+mod memory;
 mod min_max;
 mod question_cache;
 mod refusals;

@@ -50,7 +50,7 @@ use crate::error::Error;
 use crate::run::Engine;
 
 /// Bytes of all requests that are under way at once, as JSON and as what was read of it: 256 MiB.
-const REQUESTS_BYTES: usize = 256 << 20;
+pub const REQUESTS_BYTES: usize = 256 << 20;
 /// JSON up to this size is read and written on the thread of its connection.
 const SMALL: usize = 64 << 10;
 
