@@ -10,9 +10,10 @@ use dyad_index::shard::DenseShard;
 use dyad_index::{Certificate, FilteredRecall, GROUND_TRUTH_FILE, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
 
-use super::certify::{PROFILE_RANKS, QUERIES, SAMPLE_SEED, mean, others, profile, share};
+use super::certify::{PROFILE_RANKS, QUERIES, SAMPLE_SEED, profile};
 use super::certify_filtered::{Asked, Searched, certify_filtered};
 use super::order;
+use super::recall::{mean, others, share};
 use super::recall_gate::EF_SWEEP;
 use crate::control::JobControl;
 use crate::error::Error;

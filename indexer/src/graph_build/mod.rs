@@ -18,6 +18,7 @@
 //! | `certify.rs` | recall and cost of the finished graph |
 //! | `certify_filtered.rs` | the same through filters |
 //! | `certify_live.rs` | all of these for a shard with deleted documents |
+//! | `recall.rs` | share of the exact hits that is found |
 //! | `served.rs` | vectors as they will be stored, for the certificate |
 //! | `validate.rs` | checks of a vector before it is indexed |
 //! | `order.rs` | seeded orders and samples |
@@ -36,6 +37,7 @@ pub mod native;
 pub mod order;
 pub mod pipeline;
 pub mod questions;
+mod recall;
 pub mod recall_gate;
 pub mod repair;
 pub mod select;

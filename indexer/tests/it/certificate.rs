@@ -120,3 +120,20 @@ fn a_build_below_the_target_fails_and_changes_nothing() {
     assert!(fixture.files() == before);
     assert_eq!(fixture.building(), 0);
 }
+
+#[test]
+fn recall_through_filters_is_shown_or_why_there_is_none() {
+    let small = Fixture::new(80);
+    small.build().unwrap();
+    let shown = inspect(&small, &[]);
+    assert!(
+        shown.contains("filters     of half of the documents or fewer: all that they allow are scanned"),
+        "{shown}"
+    );
+    let large = Fixture::new(4_500);
+    large.build().unwrap();
+    let shown = inspect(&large, &[]);
+    let (_, table) = shown.split_once("filters     that allow 50.0 % of the documents, by chance").unwrap();
+    let widths = table.lines().skip(2).map_while(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    assert_eq!(widths.collect::<Vec<_>>(), [16, 32], "{shown}");
+}

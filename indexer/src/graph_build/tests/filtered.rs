@@ -1,9 +1,11 @@
 //! Recall through filters: measured as it is served, for any number of threads.
 
+use std::time::Instant;
+
 use dyad_index::format::RowType;
 use dyad_index::ground_truth::Questions;
 use dyad_index::quant::{Codec, Codes};
-use dyad_index::search::{Live, NodeSet, VectorRows};
+use dyad_index::search::{Hits, Live, NodeSet, SearchScratch, VectorRows, filter_scans};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
 use dyad_index::{
     Arranged, BuildRecord, Certificate, GROUND_TRUTH_FILE, GroundTruth, Metric, ModelRecord, Scored, SearchParams,
@@ -11,10 +13,13 @@ use dyad_index::{
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 
+use super::real;
 use super::synthetic::Rows;
 use crate::control::JobControl;
 use crate::graph_build::certify::{self, certify};
-use crate::graph_build::certify_filtered::{FILTER_SEED, QUESTIONS, SHARES};
+use crate::graph_build::certify_filtered::{
+    Asked, FILTER_SEED, QUESTIONS, SCAN_STEP, SHARES, Searched, certify_filtered,
+};
 use crate::graph_build::native::Native;
 use crate::graph_build::{
     BuildInput, BuildParams, GraphBuild, GraphBuilder as _, RecallGate, certify_live, order, repair,
@@ -91,7 +96,9 @@ fn check(shard: &DenseShard, certificate: &Certificate, live: &NodeSet) -> Vec<V
         for (place, point) in table.recall.iter().enumerate() {
             let measured = |k: usize| {
                 let params = SearchParams { allowed: Some(&allowed), live, ..SearchParams::new(k, point.ef) };
-                let of: Vec<u32> = asked.iter().filter(|(at, _)| known(*at) >= k).map(|(_, node)| *node).collect();
+                let scans = filter_scans(point.ef, allowed.len(), shard.len());
+                let asked = asked.iter().step_by(if scans { SCAN_STEP } else { 1 });
+                let of: Vec<u32> = asked.filter(|(at, _)| known(*at) >= k).map(|(_, node)| *node).collect();
                 recall(shard, &of, &params)
             };
             let (at_10, scanned) = measured(10);
@@ -146,4 +153,49 @@ fn the_same_graph_has_the_same_certificate_for_any_number_of_threads() {
     assert_eq!(one, three);
     let filtered = one.certificate.filtered.unwrap();
     assert_eq!(filtered.iter().map(|table| table.recall.len()).collect::<Vec<_>>(), [2]);
+}
+
+/// `cargo test --release -p dyad-indexer --lib -- --ignored --nocapture what_filters_add`
+#[test]
+#[ignore = "a measurement"]
+fn what_filters_add_to_a_build_and_to_a_delete() {
+    let Some(real) = real::minilm(100_000) else { return };
+    let params = BuildParams { m: 16, ef_construction: 200, seed: SEED, threads: 2 };
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let started = Instant::now();
+    let (_dir, shard) = pool.install(|| served(&real.rows, &params));
+    let built = started.elapsed();
+    let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 384, shard.len()).unwrap();
+    let Questions::Nodes(nodes) = &truth.questions else { panic!("documents are the questions") };
+    let lists: Vec<Vec<Scored>> = truth
+        .neighbours
+        .chunks(truth.depth())
+        .zip(nodes)
+        .map(|(nearest, own)| {
+            let score = |&node: &u32| Metric::Cosine.score(real.rows.row(*own), real.rows.row(node));
+            nearest.iter().map(|node| Scored { node: *node, score: score(node) }).collect()
+        })
+        .collect();
+    let asked: Vec<Asked<'_>> = nodes
+        .iter()
+        .zip(&lists)
+        .map(|(&node, nearest)| Asked { row: real.rows.row(node), node: Some(node), nearest })
+        .collect();
+    let search = |queries: &[&[f32]], params: &SearchParams<'_>, _: &mut SearchScratch| {
+        let mut all = vec![Hits::default(); queries.len()];
+        shard.search_batch(queries, params, |number, hits| all[number] = hits);
+        all
+    };
+    let searched = Searched { nodes: shard.len(), live: None, seed: SEED };
+    let started = Instant::now();
+    let filtered = pool.install(|| certify_filtered(&asked, &searched, search, JobControl::silent())).unwrap();
+    let through_filters = started.elapsed();
+    let mut live = NodeSet::new(shard.len());
+    live.extend((0..shard.len() as u32).filter(|node| node % 10 > 0));
+    let started = Instant::now();
+    pool.install(|| certify_live(&shard, &live, JobControl::silent())).unwrap();
+    let deleted = started.elapsed();
+    eprintln!("built in {built:?}, of which {through_filters:?} through filters; measured again in {deleted:?}");
+    eprintln!("{:?}", shard.certificate().recall);
+    filtered.iter().for_each(|table| eprintln!("{table:?}"));
 }
