@@ -6,6 +6,7 @@ mod changes;
 mod command_line;
 mod damage;
 mod explain;
+mod faults;
 mod filter_cache;
 mod filters;
 mod fixture;
