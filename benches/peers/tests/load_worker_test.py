@@ -51,13 +51,17 @@ class TextToHits(unittest.TestCase):
             paths = {name: str(scratch / name) for name in ("latencies", "hits")} | {"texts": str(scratch / "texts.jsonl")}
             ask = {"op": "ask", "k": 3, "threads": 1, "warm_up_s": 0.0, "seconds": 2.0} | paths
             ask["latencies"] += ".npy"
-            opening = {"op": "open", "model": str(MODEL), "corpus": str(scratch), "threads": 1, "cache": str(scratch)}
-            early, described, opened, again, asked = session(python, engine, ask, {"op": "describe"}, opening, opening, ask)
+            opening = {"op": "open", "model": str(MODEL), "corpus": str(scratch), "threads": 1, "cache": str(scratch / "cache")}
+            early, described, opened = session(python, engine, ask, {"op": "describe"}, opening)
+            (meta,) = (scratch / "cache").glob(f"{engine}-*/meta.json")
+            # As an interrupted build leaves it: it is made again.
+            meta.unlink()
+            again, kept, asked = session(python, engine, opening, opening, ask)
             hits = [json.loads(row) for row in (scratch / "hits").read_text(encoding="utf-8").splitlines()]
             size = pathlib.Path(ask["latencies"]).stat().st_size
         self.assertIn("expected an open before it", early["error"])
         self.assertEqual(described["engine"], engine)
-        self.assertTrue(opened["open_ms"] > 0 and again["open_ms"] > 0, (opened, again))
+        self.assertTrue(all(reply["open_ms"] > 0 for reply in (opened, again, kept)), (opened, again, kept))
         self.assertGreater(asked["asked"], 0)
         self.assertEqual(size, 128 + 8 * asked["asked"])
         self.assertEqual(len(hits), min(asked["asked"], len(texts)))
@@ -72,7 +76,7 @@ class TextToHits(unittest.TestCase):
     @unittest.skipUnless(PEERS_PYTHON.exists(), f"no {PEERS_PYTHON}: benches/peers/encode-venv.sh makes it")
     def test_qdrant_edge(self):
         # The tiny model's vectors lie so close together that codes of int8 do not tell all of them apart.
-        self.check(PEERS_PYTHON, "st-qdrant-edge", 0.5)
+        self.check(PEERS_PYTHON, "st-qdrant-edge", 0.2)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,9 @@ impl Peer {
                 "`questions.data`, a BEIR folder with its corpus, and a model directory as `server.question_tower`";
             return Err(refused(&format!("a peer needs {needed}; and MODE_DENSE without a filter")));
         };
-        let mut worker = Worker::start(name, programs.command(name, None), deadline, cancel.clone())?;
+        let mut command = programs.command(name, None);
+        command.env("OMP_NUM_THREADS", workload.threads.to_string());
+        let mut worker = Worker::start(name, command, deadline, cancel.clone())?;
         let described = worker.describe()?;
         let open = json!({
             "op": "open",

@@ -11,6 +11,8 @@ use crate::error::{Error, Result};
 
 /// The class of answers.
 pub(super) const ANSWERED: &str = "answered";
+/// The class of requests that a full server refuses.
+pub(super) const REFUSED: &str = "ResourceExhausted";
 /// The class of requests that were never sent, because too many were under way.
 pub(super) const NOT_SENT: &str = "not sent";
 /// The class of requests that were still under way when the wait for them ended.

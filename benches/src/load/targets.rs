@@ -104,7 +104,10 @@ impl Target for InProcess {
             done(match found {
                 Ok((answer, _)) if answer.degraded.is_some() => Reply::Failed(DEGRADED.into()),
                 Ok((answer, _)) => Reply::Answered(answer.hits.into_iter().map(|hit| hit.key).collect()),
-                Err(error) => Reply::Failed(format!("{:?}", Status::from(error).code()).into()),
+                Err(error) => {
+                    tracing::debug!(%error, "engine");
+                    Reply::Failed(format!("{:?}", Status::from(error).code()).into())
+                }
             });
         });
     }
@@ -138,6 +141,7 @@ impl Grpc {
 
 /// The class of an error: the status of a server that replied, or what kept it from replying.
 fn class(error: &ClientError) -> Cow<'static, str> {
+    tracing::debug!(%error, "gRPC");
     match error {
         ClientError::Refused { code, .. } => format!("{code:?}").into(),
         ClientError::Deadline { .. } => "DeadlineExceeded".into(),
