@@ -47,7 +47,7 @@ impl<S> WriteDeadline<S> {
                 self.until = self.until.map(|until| (until + earned).min(latest));
                 Poll::Ready(Ok(bytes))
             }
-            failed => failed,
+            failed @ Poll::Ready(_) => failed,
         }
     }
 }
