@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the Python environment of the peers of `dyad-bench encode` and `load`: benches/peers/encode-venv.sh [DIR] (default .venv-encode).
-# It uses the packages of .venv (made first by deploy/venv.sh if absent) and adds those of encode-requirements.txt: 0.1 GB on
+# It uses the packages of .venv (made first by deploy/venv.sh if absent) and adds those of encode-requirements.txt: 0.2 GB on
 # disk. A second run changes nothing, unless the requirements have changed.
 #
 #   TORCH_PYTHON=/usr/bin/python3 benches/peers/encode-venv.sh    packages of another Python instead of .venv: on a GPU machine, one

@@ -8,6 +8,8 @@ use dyad_proto::service::deadline::RETRY_PUSHBACK;
 use tonic::Status;
 use tonic::metadata::MetadataValue;
 
+use crate::memory::DoesNotFit;
+
 /// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -74,6 +76,9 @@ pub enum Error {
         /// The limits.
         limits: String,
     },
+    /// An index would need more memory than there is.
+    #[error(transparent)]
+    DoesNotFit(#[from] Box<DoesNotFit>),
     /// No index has the name that a request gives.
     #[error("`{at}index`: there is no index named `{name}`. There are {known}")]
     NoSuchIndex {
@@ -242,6 +247,7 @@ impl From<Error> for Status {
             | Error::NoModel { .. }
             | Error::SameModel(_)
             | Error::SameName { .. }
+            | Error::DoesNotFit(_)
             | Error::NoTower
             | Error::OtherModel { .. } => Self::failed_precondition(text),
             Error::Dimension { .. } | Error::NoDefault { .. } => Self::invalid_argument(text),

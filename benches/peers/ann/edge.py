@@ -24,6 +24,7 @@ graph and payload stay. On minilm-100k that is 150 of 260 MB.
 """
 
 import ctypes
+import itertools
 import json
 import os
 import pathlib
@@ -98,17 +99,19 @@ class QdrantEdge:
         place.mkdir()
         edge = self.edge
         shape = {"dim": base.shape[1], "metric": metric, "m": m, "ef_construction": ef_construction}
-        payloads = list(attributes) if attributes is not None else [None] * len(base)
-        fields = self._fields(payloads)
-        (directory / FIELDS).write_text(json.dumps(sorted(fields)), encoding="utf-8")
-        shard = edge.EdgeShard.create(str(place), self._config(shape, threads, bool(fields)))
+        kinds = {} if attributes is None else attributes.kinds()
+        payloads = itertools.repeat(None) if attributes is None else iter(attributes)
+        (directory / FIELDS).write_text(json.dumps(list(kinds)), encoding="utf-8")
+        shard = edge.EdgeShard.create(str(place), self._config(shape, threads, bool(kinds)))
         seconds = 0.0
-        for name, index in sorted(fields.items()):
+        for name, is_text in kinds.items():
+            index = edge.KeywordIndexParams() if is_text else edge.IntegerIndexParams(lookup=False, range=True)
             started = time.perf_counter()
             shard.update(edge.UpdateOperation.create_field_index(name, index))
             seconds += time.perf_counter() - started
         for start in range(0, len(base), BATCH):
-            rows = zip(base[start : start + BATCH].tolist(), payloads[start : start + BATCH], strict=True)
+            # The rows come first: a zip that ends takes no payload too many.
+            rows = zip(base[start : start + BATCH].tolist(), payloads, strict=False)
             points = [edge.Point(id=start + offset, vector=row, payload=one) for offset, (row, one) in enumerate(rows)]
             started = time.perf_counter()
             shard.update(edge.UpdateOperation.upsert_points(points))
@@ -124,13 +127,6 @@ class QdrantEdge:
         if info.indexed_vectors_count < len(base):
             raise RuntimeError(f"expected {len(base)} indexed vectors after optimize, got {info.indexed_vectors_count}")
         return seconds
-
-    def _fields(self, payloads):
-        """The index of every field of the payloads."""
-        edge = self.edge
-        numbers = edge.IntegerIndexParams(lookup=False, range=True)
-        kinds = {name: isinstance(value, list) for payload in payloads for name, value in (payload or {}).items()}
-        return {name: edge.KeywordIndexParams() if is_text else numbers for name, is_text in kinds.items()}
 
     def open(self, directory, meta):
         """Loads the shard under the configuration it was built with."""

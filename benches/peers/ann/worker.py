@@ -5,8 +5,8 @@ An engine is an object with
     version, sweep, defaults, settings            what `describe` answers
     build(base, metric, m, ef_construction, threads, seed, directory) -> seconds
                                                   times the engine's own work only: no reading of the npy, no writing of files
-    reads_attributes                              true of engines that evaluate conditions: `build` has `attributes` too, what each
-                                                  row has to be filtered by, a dict of numbers and lists of texts
+    reads_attributes                              true of engines that evaluate conditions: `build` has `attributes` too, `Attributes`
+                                                  below: a dict of numbers and lists of texts for each row
     index_of                                      the engine whose index would be the same
     select(rows, conditions) -> anything          only of engines with filters: a filter, of the rows that pass and the conditions
                                                   `{"equals": {"field", "value"}}`, `{"below": {"field", "bound"}}` that they meet
@@ -33,11 +33,20 @@ from ann import engines
 OPERATIONS = ("describe", "build", "open", "prepare", "filter", "search", "change", "merge", "memory", "evict")
 
 
-def attributes(path):
-    """Yields what each row is filtered by."""
-    with open(path, encoding="utf-8") as rows:
-        for row in rows:
-            yield json.loads(row)["metadata"]
+class Attributes:
+    """What each row is filtered by; read anew by every loop, as it may not fit into memory."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __iter__(self):
+        with open(self.path, encoding="utf-8") as rows:
+            for row in rows:
+                yield json.loads(row)["metadata"]
+
+    def kinds(self):
+        """Whether a field holds texts, or else a number, by name in order."""
+        return dict(sorted((name, isinstance(value, list)) for row in self for name, value in row.items()))
 
 
 class Worker:
@@ -74,7 +83,7 @@ class Worker:
         if any(directory.iterdir()):
             raise ValueError(f"{directory}: expected a fresh directory, got one with files in it")
         parameters = {key: request[key] for key in ("metric", "m", "ef_construction", "threads", "seed")}
-        more = {"attributes": attributes(request["attributes"])} if request.get("attributes") else {}
+        more = {"attributes": Attributes(request["attributes"])} if request.get("attributes") else {}
         seconds = self.engine.build(np.ascontiguousarray(base), directory=directory, **parameters, **more)
         # Written last, so that a directory without it is an interrupted build.
         meta = parameters | {"n": base.shape[0], "dim": base.shape[1], "build_s": seconds, "version": self.engine.version}

@@ -9,6 +9,7 @@ and keys of the answer are looked up after the clock stops. `is_using_refiner`. 
 evaluates, and plans, in each query.
 """
 
+import itertools
 import pathlib
 import time
 
@@ -47,8 +48,8 @@ class Zvec:
         del seed
         zvec = self.library
         self._init(threads)
-        fields = list(attributes) if attributes is not None else [{}] * len(base)
-        kinds = {name: isinstance(value, list) for row in fields for name, value in row.items()}
+        kinds = {} if attributes is None else attributes.kinds()
+        fields = itertools.repeat({}) if attributes is None else iter(attributes)
         index = zvec.HnswIndexParam(
             metric_type={"ip": zvec.MetricType.IP, "l2": zvec.MetricType.L2}[metric],
             m=m,
@@ -64,14 +65,15 @@ class Zvec:
                     nullable=True,
                     index_param=zvec.InvertIndexParam(enable_range_optimization=not is_text),
                 )
-                for name, is_text in sorted(kinds.items())
+                for name, is_text in kinds.items()
             ],
             vectors=[zvec.VectorSchema(FIELD, zvec.DataType.VECTOR_FP32, base.shape[1], index)],
         )
         collection = zvec.create_and_open(str(directory / "collection"), schema)
         seconds = 0.0
         for start in range(0, len(base), BATCH):
-            rows = zip(base[start : start + BATCH], fields[start : start + BATCH], strict=True)
+            # The rows come first: a zip that ends takes no attributes too many.
+            rows = zip(base[start : start + BATCH], fields, strict=False)
             docs = [zvec.Doc(str(start + offset), vectors={FIELD: row}, fields=one) for offset, (row, one) in enumerate(rows)]
             started = time.perf_counter()
             statuses = collection.insert(docs)

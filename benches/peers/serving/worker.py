@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import json
 import pathlib
+import shutil
 import time
 
 import lines
@@ -61,6 +62,7 @@ class Worker:
         # Written last, so that a directory without it is an interrupted build.
         meta_path = place / "meta.json"
         if not meta_path.exists():
+            shutil.rmtree(place, ignore_errors=True)
             place.mkdir(parents=True)
             rows = self.model.encode_document(passages, normalize_embeddings=True, show_progress_bar=False)
             rows = np.ascontiguousarray(rows, dtype=np.float32)

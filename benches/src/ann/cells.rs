@@ -11,16 +11,8 @@ pub(super) const MAX_GROUPS: usize = 64;
 /// Of a workload that names none.
 const SELECTIVITIES: [f64; 7] = [50.0, 20.0, 10.0, 4.0, 1.0, 0.1, 0.01];
 /// The same.
-const ENGINES: [&str; 8] = [
-    "dyad",
-    "dyad-index",
-    "dyad-exact",
-    "dyad-index-exact",
-    "faiss",
-    "qdrant-edge",
-    "qdrant-edge-acorn",
-    "zvec",
-];
+const ENGINES: [&str; 8] =
+    ["dyad", "dyad-index", "dyad-exact", "dyad-index-exact", "faiss", "qdrant-edge", "qdrant-edge-acorn", "zvec"];
 
 /// How the rows that pass lie to the questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]

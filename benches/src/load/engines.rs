@@ -73,7 +73,9 @@ impl Engines {
             let form = if name == "grpc-text" { Form::Text } else { Form::Vector };
             requests.check(name, form)?;
             let target: Arc<dyn Target> = match (name, &server) {
-                ("library", _) => Arc::new(Library::new(Snapshot::open(index(workload)?).map_err(|e| refused(&e))?, &requests)?),
+                ("library", _) => {
+                    Arc::new(Library::new(Snapshot::open(index(workload)?).map_err(|e| refused(&e))?, &requests)?)
+                }
                 ("engine", _) => Arc::new(InProcess {
                     engine: open_engine(workload)?,
                     requests: Arc::clone(&requests),
@@ -82,14 +84,23 @@ impl Engines {
                 }),
                 (_, Some(server)) => {
                     let what = (&requests, form);
-                    Arc::new(Grpc::connect(&server.url, workload.connections, workload.deadline(), what, runtime.handle())?)
+                    Arc::new(Grpc::connect(
+                        &server.url,
+                        workload.connections,
+                        workload.deadline(),
+                        what,
+                        runtime.handle(),
+                    )?)
                 }
                 (_, None) => continue,
             };
             ours.push((name.to_owned(), target));
         }
         note("exact answers");
-        let truth = runtime.block_on(truth(workload, server.as_ref(), &requests))?;
+        let truth = match ours.as_slice() {
+            [] => Truth::default(),
+            _ => runtime.block_on(truth(workload, server.as_ref(), &requests))?,
+        };
         let server_process = server.as_ref().and_then(Server::process);
         Ok(Self { ours, requests, truth, server_process, _runtime: runtime, _server: server })
     }
@@ -112,7 +123,7 @@ fn open_engine(workload: &Workload) -> Result<Arc<Engine>> {
 /// Of the model of the index that is served.
 async fn fingerprint(url: &str) -> Result<String> {
     let admin = AdminClient::connect(url, ClientConfig::default()).await?;
-    Ok(admin.status(v1::StatusRequest {}).await?.index_model.unwrap_or_default().fingerprint)
+    Ok(admin.status(v1::StatusRequest::default()).await?.index_model.unwrap_or_default().fingerprint)
 }
 
 async fn truth(workload: &Workload, server: Option<&Server>, requests: &Requests) -> Result<Truth> {

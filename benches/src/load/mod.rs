@@ -14,7 +14,8 @@
 //! | `engines.rs` | the engines of a run, open |
 //! | `rate_search.rs` | the highest rate that passes |
 //! | `overload.rs` | more than an engine can answer |
-//! | `run.rs` | a run: all engines in turn, their figures |
+//! | `passes.rs` | one engine under one load, and its figures |
+//! | `run.rs` | a run: all engines in turn |
 //! | `report.rs` | summary and table |
 //!
 //! Latency is counted from the moment a request was meant to be sent, so that a server that stalls is charged for all that would have been
@@ -24,6 +25,7 @@ mod arrivals;
 mod drive;
 mod engines;
 mod overload;
+mod passes;
 mod peer;
 mod questions;
 mod rate_search;
@@ -38,5 +40,6 @@ mod truth;
 mod workload;
 
 pub use engines::Place;
-pub use run::{Job, Load, Measured, run};
+pub use passes::{Job, Load};
+pub use run::{Measured, run};
 pub use workload::Workload;

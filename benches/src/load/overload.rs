@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::drive::Target;
-use super::run::{Run, Step};
+use super::passes::{Passes, Step};
 use super::server::resident_bytes;
-use super::tally::{ANSWERED, Tally, WINDOW, milliseconds};
+use super::tally::{ANSWERED, NOT_SENT, REFUSED, Tally, WINDOW, milliseconds};
 use crate::error::{Error, Result};
 use crate::harness::Row;
 
@@ -24,20 +24,18 @@ const BACK: f64 = 1.5;
 
 /// Half of the capacity, then `factor` times as much as it, then half again. The figures of the overload, and all else that is to say.
 pub(super) fn overload(
-    run: &Run<'_>,
+    run: &Passes<'_>,
     name: &str,
     target: &Arc<dyn Target>,
     factor: f64,
     capacity: Option<f64>,
 ) -> Result<(Row, Value)> {
     let job = run.job;
-    let capacity = match capacity {
-        Some(capacity) => capacity,
-        None => {
-            let all = run.measure(target, Step::Clients(job.workload.clients), 0)?;
-            all.count(ANSWERED) as f64 / job.seconds
-        }
+    let measured = || {
+        let all = run.measure(target, Step::Clients(job.workload.clients), 0)?;
+        Ok::<_, Error>(all.count(ANSWERED) as f64 / job.seconds)
     };
+    let capacity = capacity.map_or_else(measured, Ok)?;
     if capacity <= 0.0 {
         let problem = "no answer, so there is no capacity. Use a longer deadline, or give --capacity";
         return Err(Error::Engine { engine: name.to_owned(), problem: problem.to_owned() });
@@ -63,11 +61,15 @@ pub(super) fn overload(
     let mut row = run.row(name, Step::Rate(rate), &overloaded, job.seconds);
     let share = overloaded.in_time as f64 / job.seconds / capacity;
     let late = overloaded.count(ANSWERED) - overloaded.in_time;
+    let known: u64 = [ANSWERED, REFUSED, NOT_SENT].map(|class| overloaded.count(class)).iter().sum();
+    let broken = overloaded.asked() - known;
     let back_after_s = back_after(&after, expected * BACK);
     let more = json!({
         "capacity": capacity,
         "goodput_of_capacity": share,
         "late": late,
+        "broken": broken,
+        "refused": overloaded.count(REFUSED),
         "refused_p99_ms": refused(&overloaded),
         "back_after_s": back_after_s,
     });
@@ -125,10 +127,9 @@ pub(super) fn back_after(tally: &Tally, most_ms: f64) -> Option<f64> {
     (good_from < tally.windows.len()).then(|| good_from as f64 * WINDOW.as_secs_f64())
 }
 
-/// p99 of all refusals from their real start, in milliseconds: that of the slowest class.
+/// p99 of the refusals from their real start, in milliseconds.
 fn refused(tally: &Tally) -> Option<f64> {
-    let others = tally.classes.iter().filter(|(class, _)| class.as_ref() != ANSWERED);
-    others.map(|(_, class)| milliseconds(&class.service, 0.99)).reduce(f64::max)
+    tally.classes.get(REFUSED).map(|class| milliseconds(&class.service, 0.99))
 }
 
 /// Counts and latencies by class.

@@ -58,11 +58,15 @@ impl Peer {
             return Err(refused("peers rank by vectors alone: expected a workload of one kind, in MODE_DENSE"));
         };
         let is_plain = kind.request.mode() == v1::Mode::Dense && kind.request.filter.is_none();
-        let (Some(corpus), Some(model), true) = (&workload.questions.data, &workload.server.question_tower, is_plain) else {
-            let needed = "`questions.data`, a BEIR folder with its corpus, and a model directory as `server.question_tower`";
+        let (Some(corpus), Some(model), true) = (&workload.questions.data, &workload.server.question_tower, is_plain)
+        else {
+            let needed =
+                "`questions.data`, a BEIR folder with its corpus, and a model directory as `server.question_tower`";
             return Err(refused(&format!("a peer needs {needed}; and MODE_DENSE without a filter")));
         };
-        let mut worker = Worker::start(name, programs.command(name, None), deadline, cancel.clone())?;
+        let mut command = programs.command(name, None);
+        command.env("OMP_NUM_THREADS", workload.threads.to_string());
+        let mut worker = Worker::start(name, command, deadline, cancel.clone())?;
         let described = worker.describe()?;
         let open = json!({
             "op": "open",
@@ -99,9 +103,8 @@ impl Peer {
         let mut answers = hits.into_iter().map(|Hits { question, keys }| (Ask { kind: 0, question }, keys));
         let sent = Sent { intended: warm_up, sent: warm_up };
         for latency in latencies {
-            let latency = Duration::try_from_secs_f64(latency).map_err(|_| {
-                self.worker.unexpected("ask", "latencies in seconds", latency)
-            })?;
+            let latency = Duration::try_from_secs_f64(latency)
+                .map_err(|_| self.worker.unexpected("ask", "latencies in seconds", latency))?;
             // Hits are of the questions, and there may be fewer of those than requests.
             let (ask, keys) = answers.next().unwrap_or((Ask { kind: 0, question: usize::MAX }, Vec::new()));
             tally.record(ask, sent, warm_up + latency, Reply::Answered(keys));

@@ -1,8 +1,8 @@
 //! The questions of a run, and the requests that they become.
 
+use dyad_corpus::Judged;
 use dyad_corpus::qrels::Qrels;
 use dyad_corpus::queries::{self, Query};
-use dyad_corpus::Judged;
 use dyad_proto::{v1, validate};
 
 use super::arrivals::Ask;
@@ -98,7 +98,9 @@ impl Requests {
             return refused("the workload has no `questions.vectors`. Give them, or leave the engine out".to_owned());
         }
         if form == Form::Text && !self.questions.has_texts {
-            return refused("the workload has no texts. Give `questions.data` or `queries`, or leave the engine out".to_owned());
+            return refused(
+                "the workload has no texts. Give `questions.data` or `queries`, or leave the engine out".to_owned(),
+            );
         }
         for (number, kind) in self.kinds.iter().enumerate() {
             for (question, query) in self.questions.queries.iter().enumerate() {

@@ -15,7 +15,7 @@ use crate::error::{Error, Result, check};
 
 /// For a server to open its index and model.
 const START: Duration = Duration::from_mins(2);
-/// Of the times in `/proc`: USER_HZ, which is the same on all of Linux's machines.
+/// Of the times in `/proc`: `USER_HZ`, which is the same on all of Linux's machines.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// Between two looks at the cancellation.
 const TICK: Duration = Duration::from_millis(50);
@@ -40,8 +40,9 @@ impl Server {
             let expected = "a server needs `server.index` and `server.question_tower` in the workload, or --index and --question-tower";
             return Err(Error::Refused(format!("{expected}; or give the URL of a running one with --server")));
         };
-        let failed = |problem: String| {
-            Error::Engine { engine: searcher.display().to_string(), problem: format!("{problem}. Log: {}", log.display()) }
+        let failed = |problem: String| Error::Engine {
+            engine: searcher.display().to_string(),
+            problem: format!("{problem}. Log: {}", log.display()),
         };
         let mut command = Command::new(searcher);
         command.args(["serve", "--listen", "127.0.0.1:0", "--question-tower", tower, "--index"]).arg(index);
@@ -68,7 +69,9 @@ impl Server {
                     return Ok(server);
                 }
                 Err(RecvTimeoutError::Timeout) if Instant::now() < until => {}
-                Err(RecvTimeoutError::Timeout) => return Err(failed(format!("not ready within {} s", START.as_secs()))),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(failed(format!("not ready within {} s", START.as_secs())));
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(failed("ended before it listened".to_owned())),
             }
         }

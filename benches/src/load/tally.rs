@@ -11,6 +11,8 @@ use crate::error::{Error, Result};
 
 /// The class of answers.
 pub(super) const ANSWERED: &str = "answered";
+/// The class of requests that a full server refuses.
+pub(super) const REFUSED: &str = "ResourceExhausted";
 /// The class of requests that were never sent, because too many were under way.
 pub(super) const NOT_SENT: &str = "not sent";
 /// The class of requests that were still under way when the wait for them ended.
@@ -72,7 +74,8 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// A histogram; latencies above its bound count as that.
 fn latencies(digits: u8) -> Result<Latencies> {
-    Histogram::new_with_max(LONGEST_NS, digits).map_err(|error| Error::Refused(format!("a histogram of {digits} digits: {error}")))
+    Histogram::new_with_max(LONGEST_NS, digits)
+        .map_err(|error| Error::Refused(format!("a histogram of {digits} digits: {error}")))
 }
 
 impl Tally {

@@ -47,7 +47,8 @@ impl Library {
 
 /// The plans of all kinds, each of which has to be a ranking by vectors alone.
 fn plans(snapshot: &Snapshot, requests: &Requests) -> Result<Vec<Plan>, String> {
-    let certificates: Vec<&Certificate> = snapshot.shards().iter().map(dyad_index::snapshot::Shard::certificate).collect();
+    let certificates: Vec<&Certificate> =
+        snapshot.shards().iter().map(dyad_index::snapshot::Shard::certificate).collect();
     let plan = |kind: &super::workload::Kind| {
         let plan = Plan::new(&kind.request, Duration::MAX, &certificates, None);
         if plan.dense.is_none() || plan.text_depth.is_some() || plan.group_by.is_some() {
@@ -103,7 +104,10 @@ impl Target for InProcess {
             done(match found {
                 Ok((answer, _)) if answer.degraded.is_some() => Reply::Failed(DEGRADED.into()),
                 Ok((answer, _)) => Reply::Answered(answer.hits.into_iter().map(|hit| hit.key).collect()),
-                Err(error) => Reply::Failed(format!("{:?}", Status::from(error).code()).into()),
+                Err(error) => {
+                    tracing::debug!(%error, "engine");
+                    Reply::Failed(format!("{:?}", Status::from(error).code()).into())
+                }
             });
         });
     }
@@ -126,12 +130,8 @@ impl Grpc {
         (requests, form): (&Arc<Requests>, Form),
         runtime: &Handle,
     ) -> Result<Self> {
-        let config = ClientConfig {
-            call_timeout: deadline,
-            attempts: 1,
-            retry_when_full: false,
-            ..ClientConfig::default()
-        };
+        let config =
+            ClientConfig { call_timeout: deadline, attempts: 1, retry_when_full: false, ..ClientConfig::default() };
         let connect = |_| Ok(Arc::new(runtime.block_on(SearcherClient::connect(url, config.clone()))?));
         let connections = (0..connections).map(connect).collect::<Result<_>>()?;
         let (requests, runtime) = (Arc::clone(requests), runtime.clone());
@@ -141,6 +141,7 @@ impl Grpc {
 
 /// The class of an error: the status of a server that replied, or what kept it from replying.
 fn class(error: &ClientError) -> Cow<'static, str> {
+    tracing::debug!(%error, "gRPC");
     match error {
         ClientError::Refused { code, .. } => format!("{code:?}").into(),
         ClientError::Deadline { .. } => "DeadlineExceeded".into(),

@@ -93,7 +93,9 @@ impl Target for Holds {
             let held = std::mem::take(&mut *held);
             thread::spawn(move || {
                 thread::sleep(ms(200));
-                held.into_iter().for_each(|done| done(answered()));
+                for done in held {
+                    done(answered());
+                }
             });
         }
     }
@@ -111,7 +113,7 @@ fn arrivals_have_their_rate_and_repeat_with_their_seed() {
     assert!(few(3).is_sorted());
     // Exponential gaps vary by as much as their mean.
     let times = few(5);
-    let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+    let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1].as_secs_f64() - pair[0].as_secs_f64()).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
     assert!((0.6..1.5).contains(&(variance.sqrt() / mean)), "{}", variance.sqrt() / mean);

@@ -24,7 +24,7 @@ pub(super) const BATCH_TIME: Duration = Duration::from_mins(5);
 const NDCG_DEPTH: usize = 10;
 
 /// Exact answers by kind; none for kinds without vectors.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Truth {
     kinds: Vec<Option<Run>>,
 }
@@ -58,11 +58,7 @@ impl Truth {
         .await
     }
 
-    async fn of<F>(
-        requests: &Requests,
-        form: Form,
-        ask: impl Fn(Vec<v1::SearchRequest>) -> F,
-    ) -> Result<Self>
+    async fn of<F>(requests: &Requests, form: Form, ask: impl Fn(Vec<v1::SearchRequest>) -> F) -> Result<Self>
     where
         F: Future<Output = Result<Vec<Vec<(String, f32)>>>>,
     {

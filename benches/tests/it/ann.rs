@@ -290,8 +290,8 @@ fn every_workload_of_the_repository_can_be_read() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|ending| ending == "toml") {
             let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap();
-            // Those of `dyad-bench encode` and `train-step` have readers of their own.
-            if stem.starts_with("encode-") || stem.starts_with("train-step-") {
+            // Those of `dyad-bench encode`, `train-step` and `load` have readers of their own.
+            if ["encode-", "train-step-", "load-"].iter().any(|other| stem.starts_with(other)) {
                 continue;
             }
             let workload = Workload::read(&path, Some(data.path())).unwrap();

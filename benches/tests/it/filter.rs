@@ -152,7 +152,7 @@ fn our_engines_find_what_passes_in_every_cell() {
     let output = bench(&[&part[..], &more].concat(), dir.path());
     assert!(output.status.success(), "{output:?}");
     let summary = json(&dir.path().join("part/summary.json"));
-    let names: Vec<&String> = summary["cells"].as_object().unwrap().keys().collect();
+    let names: Vec<&str> = summary["cells"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!((names, &summary["queries"]), (vec!["50 % none equals", "50 % none range"], &json!(20)));
 }
 

@@ -13,7 +13,6 @@ use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
 use dyad_proto::{limits, v1, vector};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-use tonic::Code;
 
 use super::{Documents, Embedded, VectorSource};
 use crate::error::Error;
@@ -172,8 +171,8 @@ impl RemoteSource {
     }
 }
 
-/// One batch, with the client's deadline and retries. On top of these, a connection that breaks under a call (which
-/// arrives under several codes) is retried: the next call connects again, or fails because no server answers.
+/// One batch, with the client's deadline and retries. On top of these, a connection that breaks under a call is retried: the next
+/// call connects again, or fails because no server answers.
 async fn encode(
     client: EncoderClient,
     request: v1::EncodeRequest,
@@ -182,9 +181,7 @@ async fn encode(
     let mut tries_left = config.attempts.saturating_sub(1);
     loop {
         match client.encode(request.clone()).await {
-            Err(ClientError::Refused { code: Code::Unknown | Code::Cancelled | Code::Internal, .. })
-                if tries_left > 0 =>
-            {
+            Err(ClientError::Broken { .. }) if tries_left > 0 => {
                 tries_left -= 1;
                 tokio::time::sleep(config.first_wait).await;
             }

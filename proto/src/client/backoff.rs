@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tonic::{Code, Status};
 
-use super::error::ClientError;
-use crate::service::deadline::RETRY_PUSHBACK;
+use super::error::{ClientError, pushback};
 
 /// Configuration of a client.
 #[derive(Debug, Clone)]
@@ -48,11 +47,6 @@ fn passes(status: &Status, config: &ClientConfig) -> bool {
     }
 }
 
-/// Milliseconds after which the server accepts a retry; negative: never.
-fn pushback(status: &Status) -> Option<i64> {
-    status.metadata().get(RETRY_PUSHBACK)?.to_str().ok()?.parse().ok()
-}
-
 /// Wait before attempt `attempt` (from 1): doubles from `first` up to `longest`, of which `jitter` in [0, 1) takes up to half.
 fn wait(attempt: u32, first: Duration, longest: Duration, jitter: f64) -> Duration {
     let full = first.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(longest);
@@ -90,6 +84,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::deadline::RETRY_PUSHBACK;
 
     #[test]
     fn waits_double_up_to_the_longest() {

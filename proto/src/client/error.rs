@@ -1,10 +1,12 @@
 //! Errors of a call.
 
 use std::error::Error as _;
+use std::time::Duration;
 
 use tonic::{Code, Status};
 
 use crate::limits::MAX_MESSAGE_BYTES;
+use crate::service::deadline::RETRY_PUSHBACK;
 
 /// A server that cannot be reached, or that refused a call.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,14 @@ pub enum ClientError {
         /// The last failure.
         reason: String,
     },
+    /// The connection broke under the call, as where the server was killed: it may have run, or not.
+    #[error("the connection to `{url}` broke: {reason}. Try again once the server is back")]
+    Broken {
+        /// The server.
+        url: String,
+        /// The transport's message.
+        reason: String,
+    },
     /// The call took longer than its deadline.
     #[error("`{url}` did not answer within the deadline: {reason}")]
     Deadline {
@@ -63,6 +73,8 @@ pub enum ClientError {
         code: Code,
         /// The server's message.
         message: String,
+        /// When another try may succeed, where the server says so.
+        retry_after: Option<Duration>,
     },
     /// An invalid reply of the server.
     #[error("`{url}` sent an invalid reply: {reason}. Check that client and server are of the same release")]
@@ -96,18 +108,30 @@ impl ClientError {
             Code::Unavailable if status.source().is_some() => Self::Unreachable { url, attempts, reason: message },
             Code::DeadlineExceeded => Self::Deadline { url, reason: message },
             Code::Cancelled if message.to_lowercase().contains("timeout") => Self::Deadline { url, reason: message },
-            code => Self::Refused { url, code, message },
+            // What the transport reports of a broken connection has several codes.
+            Code::Unknown | Code::Internal | Code::Cancelled if status.source().is_some() => {
+                Self::Broken { url, reason: message }
+            }
+            code => {
+                let pushback = pushback(status).and_then(|millis| u64::try_from(millis).ok());
+                Self::Refused { url, code, message, retry_after: pushback.map(Duration::from_millis) }
+            }
         }
     }
 
-    /// Whether a retry may succeed: the server was unreachable, full, or too slow.
+    /// Whether a retry may succeed: the server was unreachable or killed, full, or too slow.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Deadline { .. } => true,
+            Self::Unreachable { .. } | Self::Broken { .. } | Self::Deadline { .. } => true,
             Self::Refused { code, .. } => matches!(code, Code::ResourceExhausted | Code::Unavailable),
             Self::Url { .. } | Self::Tls { .. } | Self::TooLarge { .. } | Self::Contract { .. } => false,
         }
     }
+}
+
+/// Milliseconds after which the server accepts a retry; negative: never.
+pub(super) fn pushback(status: &Status) -> Option<i64> {
+    status.metadata().get(RETRY_PUSHBACK)?.to_str().ok()?.parse().ok()
 }
 
 /// Refuses a message that no server would accept: the transport would only report a broken stream.

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use super::accept::Failures;
 use super::connection_slots::{CLOSE_GRACE, ConnectionSlot, ConnectionSlots};
 use super::server::ServeError;
+use super::write_deadline::WriteDeadline;
 
 /// Configuration of an HTTP server.
 #[derive(Debug, Clone)]
@@ -31,14 +32,18 @@ pub struct HttpConfig {
     /// Longest time from the start of a connection, or from the previous reply, to the end of a request's headers. Less than
     /// `drain`, so that incomplete headers do not delay the drain.
     pub header_timeout: Duration,
+    /// Longest pauses of a client that reads a reply, in all. After it the connection is closed.
+    pub reply_stall: Duration,
 }
-
-/// Longest time without progress while a reply is written.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Default for HttpConfig {
     fn default() -> Self {
-        Self { drain: Duration::from_secs(20), connections: 1024, header_timeout: Duration::from_secs(15) }
+        Self {
+            drain: Duration::from_secs(20),
+            connections: 1024,
+            header_timeout: Duration::from_secs(15),
+            reply_stall: Duration::from_secs(30),
+        }
     }
 }
 
@@ -65,7 +70,7 @@ pub async fn serve_http(
             accepted = accept(&listener, &slots) => match accepted {
                 Ok((stream, slot)) => {
                     let routes = routes.clone();
-                    running.spawn(connection(stream, routes, drain_begins.clone(), config.header_timeout, slot));
+                    running.spawn(connection(stream, routes, drain_begins.clone(), config.clone(), slot));
                 }
                 Err(error) => failures.pause_after(&error, "HTTP").await,
             },
@@ -98,11 +103,11 @@ async fn connection(
     stream: TcpStream,
     routes: Router,
     mut draining: watch::Receiver<bool>,
-    header_timeout: Duration,
+    config: HttpConfig,
     slot: ConnectionSlot,
 ) {
-    // The system closes a connection whose client reads no byte of a reply for this time.
-    if let Err(error) = socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(WRITE_TIMEOUT)) {
+    // What is in the system's buffer when the last write has returned.
+    if let Err(error) = socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(config.reply_stall)) {
         tracing::debug!(%error, "no limit on the time for writing");
     }
     if let Err(error) = stream.set_nodelay(true) {
@@ -122,8 +127,8 @@ async fn connection(
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(header_timeout)
-            .serve_connection(TokioIo::new(stream), service)
+            .header_read_timeout(config.header_timeout)
+            .serve_connection(TokioIo::new(WriteDeadline::new(stream, config.reply_stall)), service)
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

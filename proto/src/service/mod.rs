@@ -13,6 +13,7 @@
 //! | `receive.rs` | request bodies: bounded in bytes and time, checked before they are decoded |
 //! | `reply.rs` | reply bodies: sent in pieces, tracked per connection |
 //! | `schema/` | check of a message's bytes against its descriptor |
+//! | `write_deadline.rs` | HTTP connections whose clients do not read |
 //! | `server.rs` | bind and serve: health, reflection, message limits, drain |
 
 mod accept;
@@ -28,9 +29,11 @@ mod receive;
 mod reply;
 mod schema;
 mod server;
+mod write_deadline;
 
 pub use budget::{ByteBudget, HeldBytes};
 pub use http::{HttpConfig, serve_http};
 pub use limited::{admin, encoder, index, searcher};
+pub use receive::MAX_REQUESTS_BYTES;
 pub use reply::UntilSent;
 pub use server::{Health, ServeError, ServerConfig, bind, bind_for, serve};

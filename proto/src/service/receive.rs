@@ -23,6 +23,8 @@ const STALL: Duration = Duration::from_secs(20);
 const LEAST_RATE: usize = 256 << 10;
 /// Bytes of all requests from their arrival until they are answered: of their first 64 KiB, and of the rest.
 const BYTES_AT_ONCE: [usize; 2] = [64 << 20, 128 << 20];
+/// Bytes of all requests of a gRPC server that are under way: 192 MiB.
+pub const MAX_REQUESTS_BYTES: usize = BYTES_AT_ONCE[0] + BYTES_AT_ONCE[1];
 /// Memory overhead of a decoded string or message.
 const ELEMENT_BYTES: usize = 64;
 /// Compression flag and length.

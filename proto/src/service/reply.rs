@@ -19,7 +19,7 @@ use tonic::body::Body;
 /// Bytes passed to the transport at a time: the most that it buffers of a reply that its client does not read.
 const PIECE: usize = 64 << 10;
 /// Minimum rate at which a client must read a reply, in bytes per second.
-const LEAST_RATE: usize = 512 << 10;
+pub(super) const LEAST_RATE: usize = 512 << 10;
 /// Replies whose last byte is passed alone. The transport polls a piece before the client's window has room for it, and the
 /// next one only after: so a reply is held until all of it but one byte is sent.
 const LAST_ALONE: usize = 1 << 10;

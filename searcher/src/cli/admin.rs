@@ -10,6 +10,7 @@ use dyad_proto::client::AdminClient;
 use dyad_proto::v1;
 
 use super::query::Server;
+use crate::memory::mib;
 
 /// Administer a running searcher.
 #[derive(Debug, Args)]
@@ -24,7 +25,7 @@ pub(super) struct Admin {
 enum Action {
     /// List all indexes: name, generation, documents, shards, model.
     List,
-    /// Print what is served of an index: directory, generation, models, shards.
+    /// Print what is served of an index: directory, generation, models, shards, memory.
     Status,
     /// Serve the generation that CURRENT names.
     Reload,
@@ -88,11 +89,6 @@ fn date(unix_s: u64) -> String {
     time.map_or_else(|| "at an unknown time".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
-/// Bytes in MiB.
-fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
-}
-
 /// One line for each index; `*` marks the default one.
 fn print_list(out: &mut impl std::io::Write, indexes: &[v1::IndexInfo]) -> std::io::Result<()> {
     let width = indexes.iter().map(|index| index.name.len()).max().unwrap_or(0).max(4);
@@ -136,6 +132,20 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
     for shard in &status.shards {
         let (dense, text) = (mib(shard.dense_bytes), mib(shard.text_bytes));
         writeln!(out, "shard           {}: {} documents, {dense} dense, {text} text", shard.id, shard.documents)?;
+    }
+    if let Some(memory) = &status.memory {
+        let source = if memory.limit == 0 {
+            "none".to_owned()
+        } else {
+            format!("{} (`{}`)", mib(memory.limit), memory.limit_source)
+        };
+        let [needed, anonymous, file, hot, cold] =
+            [memory.needed, memory.anonymous, memory.file, memory.index_hot, memory.index_cold].map(mib);
+        writeln!(
+            out,
+            "memory          limit {source}, at most {needed} needed; now {anonymous} anonymous, {file} of files"
+        )?;
+        writeln!(out, "index files     {hot} hot (graphs and codes), {cold} cold")?;
     }
     writeln!(out, "version         {}", status.version)
 }

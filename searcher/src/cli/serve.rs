@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 use dyad_command::UsageError;
-use dyad_proto::service::{self, HttpConfig, ServerConfig};
+use dyad_proto::service::{self, HttpConfig, MAX_REQUESTS_BYTES, ServerConfig};
 use futures_util::FutureExt as _;
 
 use super::indexes::Indexes;
 use super::tower::Tower;
+use crate::memory::{MemoryLimit, ProcessMemory, Resident, mib};
 use crate::run::{Engine, EngineConfig, open_files};
-use crate::service::router;
+use crate::service::{REQUESTS_BYTES, router};
 
 /// Indexes that are logged one by one.
 const LOGGED: usize = 10;
@@ -56,6 +57,10 @@ pub(super) struct Serve {
     /// cache.
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     filter_cache_mb: u32,
+    /// MiB of memory that the searcher may use; an index that would need more is not served [default: the lowest of the cgroup's limit and
+    /// the machine's memory]. 0: nothing is refused.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(0..=1 << 30))]
+    memory_limit_mb: Option<u64>,
     /// Connections at once; more queue until one ends.
     #[arg(long, default_value_t = ServerConfig::default().connections)]
     max_connections: usize,
@@ -85,15 +90,16 @@ impl Serve {
         };
         // Signals are handled before the long start, so that a stop during it is clean.
         let shutdown = dyad_command::shutdown_signal();
+        let towers = self.tower.open().await?;
+        open_files::raise_limit();
         let config = EngineConfig {
             max_requests: self.max_requests.max(1),
             default_time: Duration::from_millis(self.default_timeout_ms.max(1)),
             question_cache: (self.question_cache_mb as usize) << 20,
             filter_cache: (self.filter_cache_mb as usize) << 20,
             generation: self.generation,
+            memory: self.memory(),
         };
-        let towers = self.tower.open().await?;
-        open_files::raise_limit();
         let engine = Engine::open_all(indexes, towers, config)?;
         log(&engine);
         engine.warm_up().await;
@@ -114,7 +120,8 @@ impl Serve {
         let http = async {
             let Some(listener) = http_listener else { return Ok(()) };
             let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
-            let config = HttpConfig { drain, header_timeout, connections: self.max_connections };
+            let config =
+                HttpConfig { drain, header_timeout, connections: self.max_connections, ..HttpConfig::default() };
             let routes = router(Arc::clone(&engine), (config.connections * 3 / 4).max(1))?;
             let stop = shutdown.then(|()| tokio::time::sleep(lame_duck));
             Ok::<_, anyhow::Error>(service::serve_http(listener, routes, stop, config).await?)
@@ -129,6 +136,17 @@ impl Serve {
             },
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What the process may use, and has taken once its towers are loaded and its servers full.
+    fn memory(&self) -> ProcessMemory {
+        let limit = match self.memory_limit_mb {
+            None => MemoryLimit::of_system(),
+            Some(mib) => (mib > 0).then(|| MemoryLimit::given(mib << 20, "--memory-limit-mb")),
+        };
+        let Resident { anonymous, file } = Resident::now();
+        let http = if self.http.is_some() { REQUESTS_BYTES } else { 0 };
+        ProcessMemory { limit, program: anonymous.saturating_add(file), buffers: (MAX_REQUESTS_BYTES + http) as u64 }
     }
 }
 
@@ -150,4 +168,15 @@ fn log(engine: &Engine) {
     let documents: usize = engine.indexes().map(|index| index.snapshot().len()).sum();
     let kernels = dyad_index::kernels::kernels().name;
     tracing::info!(indexes = engine.indexes().len(), documents, kernels, "all indexes are open");
+    let (limit, need) = engine.memory();
+    let told = limit.map_or_else(|| "none".to_owned(), ToString::to_string);
+    tracing::info!(limit = told, needed = %need, "memory");
+    if let Some(limit) = limit
+        && need.total().saturating_add(limit.others) > limit.bytes
+    {
+        let others = mib(limit.others);
+        tracing::warn!(
+            "others hold {others} of the memory now: pages of graphs and codes will be read from disk again and again"
+        );
+    }
 }

@@ -68,8 +68,8 @@ impl Remote {
         let request = v1::EncodeRequest { tower: v1::Tower::Question.into(), texts: questions, ..Default::default() };
         let reply = self.client.encode_within(request, time).await.map_err(|error| match error {
             ClientError::Deadline { .. } => Error::TowerLate(time),
-            ClientError::Refused { code: Code::ResourceExhausted, .. } => {
-                Error::TowerBusy { reason: error.to_string(), retry_after: None }
+            ClientError::Refused { code: Code::ResourceExhausted, retry_after, .. } => {
+                Error::TowerBusy { reason: error.to_string(), retry_after }
             }
             error => error.into(),
         })?;

@@ -49,6 +49,7 @@ fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
 }
 
 fn check_all(waiting: &Mutex<Waiting>, pause: Duration) {
+    let mut valid = 0;
     loop {
         let next = {
             let mut waiting = lock(waiting);
@@ -57,22 +58,23 @@ fn check_all(waiting: &Mutex<Waiting>, pause: Duration) {
             next
         };
         match next {
-            Some(shard) => shard.upgrade().iter().for_each(|shard| check(shard, pause)),
-            None => return,
+            Some(shard) => valid += usize::from(shard.upgrade().is_some_and(|shard| check(&shard, pause))),
+            None => return tracing::info!(shards = valid, "all checksums of these shards are valid"),
         }
     }
 }
 
-fn check(shard: &Arc<DenseShard>, pause: Duration) {
+/// Whether a shard was read to its end, and is as it was written.
+fn check(shard: &Arc<DenseShard>, pause: Duration) -> bool {
     let is_left = || {
         std::thread::sleep(pause);
         Arc::strong_count(shard) == 1
     };
     match shard.check_sums(&is_left) {
-        Ok(true) if shard.damage().is_none() => {
-            tracing::info!("all checksums of `{}` are valid", shard.path().display());
+        Ok(done) => done && shard.damage().is_none(),
+        Err(error) => {
+            tracing::warn!("checksums of a shard are not verified: {error}");
+            false
         }
-        Ok(_) => {}
-        Err(error) => tracing::warn!("checksums of a shard are not verified: {error}"),
     }
 }

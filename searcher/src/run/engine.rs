@@ -23,10 +23,11 @@ use super::gather::{DenseSearch, Gather};
 use super::parts::Jobs;
 use super::pool::{Class, Pool};
 use super::question_vector::question_vector;
-use super::reply_memory::{ReplyBudget, ReplyMemory};
+use super::reply_memory::{ALL_REPLIES, ReplyBudget, ReplyMemory};
 use super::served_index::{IndexPath, Indexes, ServedIndex};
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
+use crate::memory::{IndexMemory, MemoryLimit, MemoryNeed, ProcessMemory};
 use crate::plan::{Plan, StoredFields};
 use crate::question::{ModelTower, QuestionCache, QuestionTower, Towers};
 
@@ -43,12 +44,20 @@ pub struct EngineConfig {
     pub filter_cache: usize,
     /// The generation of the only index to start with; none: the one that `CURRENT` names.
     pub generation: Option<u64>,
+    /// Memory of the process, to which the engine adds its caches and replies. An index that does not fit is not served.
+    pub memory: ProcessMemory,
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        let default_time = Duration::from_secs(10);
-        Self { max_requests: 512, default_time, question_cache: 0, filter_cache: 0, generation: None }
+        Self {
+            max_requests: 512,
+            default_time: Duration::from_secs(10),
+            question_cache: 0,
+            filter_cache: 0,
+            generation: None,
+            memory: ProcessMemory::default(),
+        }
     }
 }
 
@@ -60,6 +69,7 @@ pub struct Engine {
     pub(super) questions: Option<QuestionCache>,
     pub(super) filters: Option<Arc<FilterCache>>,
     pub(super) checksums: Checksums,
+    pub(super) process: ProcessMemory,
     pub(super) verifying: Arc<Semaphore>,
     pool: Pool,
     gather: Arc<Gather>,
@@ -85,7 +95,11 @@ impl Engine {
 
     /// Opens several indexes, in parallel.
     pub fn open_all(indexes: Vec<IndexPath>, towers: Towers, config: EngineConfig) -> Result<Self> {
-        let indexes = Indexes::open(indexes, config.generation, &towers)?;
+        let mut process = config.memory.clone();
+        for bytes in [config.question_cache, config.filter_cache, ALL_REPLIES] {
+            process.buffers = process.buffers.saturating_add(bytes as u64);
+        }
+        let indexes = Indexes::open(indexes, config.generation, &towers, &process)?;
         let checksums = Checksums::default();
         for index in indexes.iter() {
             checksums.check_in_background(&index.snapshot());
@@ -97,6 +111,7 @@ impl Engine {
             towers,
             filters: FilterCache::new(config.filter_cache).map(Arc::new),
             checksums,
+            process,
             verifying: Arc::new(Semaphore::new(1)),
             pool: Pool::new(config.max_requests)?,
             gather: Arc::default(),
@@ -118,6 +133,12 @@ impl Engine {
     /// Whether an index answers requests that name none.
     pub fn is_default(&self, index: &ServedIndex) -> bool {
         self.indexes.is_default(index)
+    }
+
+    /// The limit of the process's memory, and what is needed of it.
+    pub fn memory(&self) -> (Option<&MemoryLimit>, MemoryNeed) {
+        let indexes = self.indexes.iter().map(|index| IndexMemory::of(&index.snapshot())).sum();
+        (self.process.limit.as_ref(), self.process.need(indexes))
     }
 
     /// The question towers.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dyad_index::manifest;
+use dyad_index::manifest::{self, Manifest};
 use dyad_index::snapshot::Snapshot;
 use dyad_index::storage::WriteLock;
 
@@ -13,6 +13,7 @@ use super::cancellation::Cancellation;
 use super::engine::Engine;
 use super::served_index::ServedIndex;
 use crate::error::{Error, Result};
+use crate::memory::IndexMemory;
 
 /// Until a generation that could not be served is tried again.
 const RETRY: Duration = Duration::from_mins(1);
@@ -44,6 +45,10 @@ impl Engine {
     async fn reload_index(self: &Arc<Self>, index: &Arc<ServedIndex>) -> Result<(u64, u64)> {
         self.switch(index, |engine, index| {
             let served = index.snapshot();
+            // Where it cannot be read, opening it says why.
+            if let Ok(wanted) = manifest::current(&index.path) {
+                engine.check_memory(index, &wanted)?;
+            }
             let snapshot = Snapshot::open_after(&index.path, Some(&served))?;
             engine.towers.check(&snapshot.manifest().model, Some(&served.manifest().model))?;
             Ok(snapshot)
@@ -99,12 +104,25 @@ impl Engine {
         self.switch(self.index(index)?, move |engine, index| {
             let (path, served) = (&index.path, index.snapshot());
             // Opened before the pointer moves: a generation that cannot be served is not made current.
-            let snapshot = Snapshot::open_manifest(path, manifest::load(path, generation)?, Some(&served))?;
+            let wanted = manifest::load(path, generation)?;
+            engine.check_memory(index, &wanted)?;
+            let snapshot = Snapshot::open_manifest(path, wanted, Some(&served))?;
             engine.towers.check(&snapshot.manifest().model, Some(&served.manifest().model))?;
             manifest::point_to(path, generation, &WriteLock::acquire(path)?)?;
             Ok(snapshot)
         })
         .await
+    }
+
+    /// Refuses a generation that does not fit into memory in place of the one that is served. That one's pages are dropped meanwhile, those
+    /// of the shards that both have stay.
+    fn check_memory(&self, index: &ServedIndex, wanted: &Manifest) -> Result<()> {
+        if self.process.limit.is_none() {
+            return Ok(());
+        }
+        let other = |other: &&Arc<ServedIndex>| !std::ptr::eq(&***other, index);
+        let others = self.indexes.iter().filter(other).map(|other| IndexMemory::of(&other.snapshot())).sum();
+        Ok(self.process.check(&index.name, IndexMemory::of_files(&index.path, wanted), others)?)
     }
 
     /// Serves the generation that `open` opens. One at a time of an index; a caller that leaves interrupts nothing, so that the pointer

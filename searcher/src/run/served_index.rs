@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 
 use super::open_files;
 use crate::error::{Error, Result};
+use crate::memory::{IndexMemory, ProcessMemory};
 use crate::question::Towers;
 
 /// The name of an index whose folder's name is none.
@@ -76,6 +77,24 @@ impl ServedIndex {
     }
 }
 
+/// Refuses the largest of the indexes where they do not fit into memory together. Opening them would already read their graphs. An index
+/// that cannot be read counts as nothing: opening it says why.
+fn check_memory(paths: &[IndexPath], generation: Option<u64>, process: &ProcessMemory) -> Result<()> {
+    if process.limit.is_none() {
+        return Ok(());
+    }
+    let need = |IndexPath { path, .. }: &IndexPath| {
+        let manifest = generation.map_or_else(|| manifest::current(path), |number| manifest::load(path, number));
+        manifest.map(|manifest| IndexMemory::of_files(path, &manifest)).unwrap_or_default()
+    };
+    let needs: Vec<IndexMemory> = paths.par_iter().map(need).collect();
+    // The first by name of the largest.
+    let Some((at, largest)) = needs.iter().enumerate().rev().max_by_key(|(_, need)| need.hot) else { return Ok(()) };
+    let others = needs.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, need)| *need).sum();
+    let name = paths.get(at).map(|index| index.name.as_str()).unwrap_or_default();
+    Ok(process.check(name, *largest, others)?)
+}
+
 /// All indexes, ascending by name.
 #[derive(Debug)]
 pub(super) struct Indexes {
@@ -85,16 +104,25 @@ pub(super) struct Indexes {
 
 impl Indexes {
     /// Opens the indexes in parallel; `generation` is for all of them. The error of one of several names it.
-    pub(super) fn open(mut paths: Vec<IndexPath>, generation: Option<u64>, towers: &Towers) -> Result<Self> {
+    pub(super) fn open(
+        mut paths: Vec<IndexPath>,
+        generation: Option<u64>,
+        towers: &Towers,
+        process: &ProcessMemory,
+    ) -> Result<Self> {
         paths.sort_by(|a, b| a.name.cmp(&b.name));
-        if let Some(pair) =
-            paths.windows(2).find(|pair| pair.first().map(|one| &one.name) == pair.last().map(|one| &one.name))
-        {
-            let [one, other] =
-                [pair.first(), pair.last()].map(|one| one.map(|one| one.path.clone()).unwrap_or_default());
-            let name = pair.first().map(|one| one.name.clone()).unwrap_or_default();
-            return Err(Error::SameName { name, one, other });
+        for pair in paths.windows(2) {
+            if let [one, other] = pair
+                && one.name == other.name
+            {
+                return Err(Error::SameName {
+                    name: one.name.clone(),
+                    one: one.path.clone(),
+                    other: other.path.clone(),
+                });
+            }
         }
+        check_memory(&paths, generation, process)?;
         let count = paths.len();
         let one = |index: &IndexPath| {
             let opened = ServedIndex::open(index, generation, towers).map_err(|error| match error {

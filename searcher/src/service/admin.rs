@@ -10,6 +10,7 @@ use dyad_proto::{v1, validate};
 use tonic::{Request, Response, Status};
 
 use super::convert;
+use crate::memory::{IndexMemory, Resident};
 use crate::run::Engine;
 
 /// The service.
@@ -57,6 +58,17 @@ impl Admin for AdminService {
             let (id, documents) = (shard.id.clone(), shard.live());
             v1::ShardStatus { id, documents, dense_bytes, text_bytes, deleted: shard.documents - documents }
         });
+        let (limit, need) = self.engine.memory();
+        let (resident, of_index) = (Resident::now(), IndexMemory::of(&snapshot));
+        let memory = v1::MemoryStatus {
+            limit: limit.map(|limit| limit.bytes).unwrap_or_default(),
+            limit_source: limit.map(|limit| limit.source.clone()).unwrap_or_default(),
+            needed: need.total(),
+            anonymous: resident.anonymous,
+            file: resident.file,
+            index_hot: of_index.hot,
+            index_cold: of_index.cold,
+        };
         Ok(Response::new(v1::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             index: snapshot.index().display().to_string(),
@@ -71,6 +83,7 @@ impl Admin for AdminService {
             index_error,
             question_tower_error,
             name: index.name().to_owned(),
+            memory: Some(memory),
         }))
     }
 

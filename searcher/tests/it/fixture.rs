@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use dyad_files::crc32c_of_file;
 use dyad_index::format::RowType;
@@ -15,13 +15,14 @@ use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::storage::WriteLock;
 use dyad_index::{Arranged, BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord, QuerySource, RecallPoint};
 use dyad_proto::client::{AdminClient, ClientConfig, SearcherClient};
+use dyad_proto::service::deadline::RETRY_PUSHBACK;
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::encoder_server::{Encoder, EncoderServer};
 use dyad_proto::{v1, validate, vector};
 use dyad_searcher::question::QuestionTower;
 use dyad_searcher::run::EngineConfig;
 use dyad_searcher::{Engine, Error};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -166,6 +167,8 @@ struct Words {
     fingerprint: String,
     metric: v1::Metric,
     broken: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
+    released: watch::Receiver<bool>,
 }
 
 #[tonic::async_trait]
@@ -185,14 +188,20 @@ impl Encoder for Words {
     async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
         let request = request.into_inner();
         validate::encode_request(&request)?;
+        self.asked.fetch_add(1, Ordering::SeqCst);
         if self.broken.load(Ordering::SeqCst) {
             return Err(Status::internal("the model is out of memory"));
         }
         if request.texts.iter().any(|text| text.contains("crowd")) {
-            return Err(Status::resource_exhausted("the model is too busy. Try again in 8 ms"));
+            let mut busy = Status::resource_exhausted("the model is too busy. Try again in 8 ms");
+            busy.metadata_mut().insert(RETRY_PUSHBACK, 8.into());
+            return Err(busy);
         }
         if request.texts.iter().any(|text| text.contains("sleep")) {
             tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        }
+        if request.texts.iter().any(|text| text.contains("wait")) {
+            drop(self.released.clone().wait_for(|released| *released).await);
         }
         let values: Vec<f32> = request.texts.iter().flat_map(|text| embed(text)).collect();
         let (dim, vectors, fingerprint) = (DIM as u32, vector::pack(&values), self.fingerprint.clone());
@@ -226,6 +235,10 @@ impl Encoder for Words {
 pub(crate) struct EncoderService {
     pub(crate) url: String,
     pub(crate) broken: Arc<AtomicBool>,
+    /// Calls so far.
+    pub(crate) asked: Arc<AtomicUsize>,
+    /// Texts with `wait` are embedded once this is true.
+    pub(crate) released: watch::Sender<bool>,
     stop: std::sync::Mutex<Option<oneshot::Sender<()>>>,
 }
 
@@ -249,8 +262,9 @@ pub(crate) async fn encoder_of(address: &str, fingerprint: &str, metric: v1::Met
     let listener = service::bind(address).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
-    let broken = Arc::new(AtomicBool::new(false));
-    let words = Words { fingerprint: fingerprint.to_owned(), metric, broken: Arc::clone(&broken) };
+    let (broken, asked) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+    let (fingerprint, (released, wait)) = (fingerprint.to_owned(), watch::channel(false));
+    let words = Words { fingerprint, metric, broken: Arc::clone(&broken), asked: Arc::clone(&asked), released: wait };
     let health = Health::new().serving::<EncoderServer<Words>>().await;
     let shutdown = async { drop(stopped.await) };
     tokio::spawn(service::serve(
@@ -260,7 +274,7 @@ pub(crate) async fn encoder_of(address: &str, fingerprint: &str, metric: v1::Met
         shutdown,
         ServerConfig::default(),
     ));
-    EncoderService { url, broken, stop: std::sync::Mutex::new(Some(stop)) }
+    EncoderService { url, broken, asked, released, stop: std::sync::Mutex::new(Some(stop)) }
 }
 
 /// A searcher over a fresh index.

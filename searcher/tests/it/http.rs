@@ -19,14 +19,15 @@ use crate::fixture::{Searcher, request, searcher, searcher_with};
 const REQUESTS: usize = 4;
 
 pub(crate) struct Http {
-    address: SocketAddr,
-    _stop: oneshot::Sender<()>,
+    pub(crate) address: SocketAddr,
+    /// Of a server in this process.
+    _stop: Option<oneshot::Sender<()>>,
 }
 
 /// Status, headers and body.
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    head: String,
+    pub(crate) head: String,
     pub(crate) json: Value,
 }
 
@@ -35,18 +36,27 @@ async fn over(server: &Searcher) -> Http {
 }
 
 pub(crate) async fn over_engine(engine: Arc<Engine>) -> Http {
+    over_with(engine, HttpConfig::default()).await
+}
+
+pub(crate) async fn over_with(engine: Arc<Engine>, config: HttpConfig) -> Http {
     let listener = service::bind_for("127.0.0.1:0", "--http").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
     let routes = dyad_searcher::service::router(engine, REQUESTS).unwrap();
-    tokio::spawn(service::serve_http(listener, routes, shutdown, HttpConfig::default()));
-    Http { address, _stop: stop }
+    tokio::spawn(service::serve_http(listener, routes, shutdown, config));
+    Http { address, _stop: Some(stop) }
 }
 
 impl Http {
+    /// A server in another process.
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        Self { address, _stop: None }
+    }
+
     /// Sends bytes, and reads to the end of the connection.
-    async fn raw(&self, bytes: &[u8]) -> Reply {
+    pub(crate) async fn raw(&self, bytes: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(bytes).await.unwrap();
         let mut reply = Vec::new();

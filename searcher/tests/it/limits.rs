@@ -14,7 +14,7 @@ use crate::fixture::{Searcher, documents, request, searcher, searcher_over, writ
 const MIB: usize = 1 << 20;
 
 /// Sixty documents of a MiB each.
-async fn large() -> Searcher {
+pub(crate) fn large_index() -> tempfile::TempDir {
     let index = tempfile::tempdir().unwrap();
     let documents: Vec<_> = documents()
         .into_iter()
@@ -24,7 +24,11 @@ async fn large() -> Searcher {
         })
         .collect();
     write_index_of(&documents, index.path(), 1, "f00d");
-    searcher_over(index, EngineConfig::default()).await
+    index
+}
+
+pub(crate) async fn large() -> Searcher {
+    searcher_over(large_index(), EngineConfig::default()).await
 }
 
 async fn raw(server: &Searcher) -> Generated<tonic::transport::Channel> {

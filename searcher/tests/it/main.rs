@@ -6,6 +6,7 @@ mod changes;
 mod command_line;
 mod damage;
 mod explain;
+mod faults;
 mod filter_cache;
 mod filters;
 mod fixture;
@@ -18,6 +19,7 @@ mod learn;
 mod limits;
 #[cfg(feature = "torch")]
 mod local;
+mod memory;
 mod min_max;
 mod question_cache;
 mod refusals;

@@ -157,6 +157,6 @@ impl FilterRun {
 }
 
 fn line(out: &mut impl Write, name: &str, figures: impl IntoIterator<Item = String>) -> io::Result<()> {
-    let figures: String = figures.into_iter().map(|figure| format!("{figure:>FIGURE$}")).collect();
-    writeln!(out, "{}", format!("{name:<NAME$}{figures}").trim_end())
+    let figures: Vec<String> = figures.into_iter().map(|figure| format!("{figure:>FIGURE$}")).collect();
+    writeln!(out, "{}", format!("{name:<NAME$}{}", figures.concat()).trim_end())
 }

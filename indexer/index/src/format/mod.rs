@@ -110,6 +110,10 @@ impl SectionKind {
     }
 }
 
+/// The sections that graph searches read in random order, and nearly all of them sooner or later: they have to be in memory. Others
+/// are read for the last few candidates only, and stay on disk until then.
+pub const HOT_SECTIONS: [SectionKind; 2] = [SectionKind::Codes, SectionKind::Graph];
+
 /// A fault in a file's bytes: which part, what was expected, what was found. The reader adds the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {

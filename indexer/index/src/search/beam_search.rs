@@ -106,7 +106,8 @@ pub(super) struct SearchState {
     unvisited: Vec<u32>,
     /// Neighbours of the best candidate that are not allowed.
     passed: Vec<u32>,
-    links: Vec<u32>,
+    /// Links of one of these: the allowed slots, and others.
+    links: (Vec<u32>, Vec<u32>),
     products: Vec<i32>,
     estimates: Vec<f32>,
     /// The best refined candidates that are allowed, best first, by slot.
@@ -244,15 +245,7 @@ impl SearchState {
         self.unvisited.clear();
         shard.links.append(slot, &mut self.unvisited);
         if let Some(allowed) = search.two_hop {
-            self.passed.clear();
-            let passed = &mut self.passed;
-            self.unvisited.retain(|slot| {
-                let is_allowed = allowed.bits.contains(*slot as usize);
-                if !is_allowed {
-                    passed.push(*slot);
-                }
-                is_allowed
-            });
+            allowed.partition(&mut self.unvisited, &mut self.passed);
             self.visited.check_all(&self.passed);
         }
         self.visited.insert_all(&mut self.unvisited);
@@ -267,7 +260,7 @@ impl SearchState {
     /// Follows the links of neighbours that are not allowed, each of them once in a search, until enough slots that are allowed are found.
     fn expand_again<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
         let Some(allowed) = search.two_hop else { return Fetch::Sketches };
-        let mut links = std::mem::take(&mut self.links);
+        let (mut links, mut others) = std::mem::take(&mut self.links);
         for slot in &self.passed {
             if self.unvisited.len() >= ENOUGH {
                 break;
@@ -276,12 +269,12 @@ impl SearchState {
                 links.clear();
                 search.shard.links.append(*slot, &mut links);
                 self.visited.check_all(&links);
-                links.retain(|slot| allowed.bits.contains(*slot as usize));
+                allowed.partition(&mut links, &mut others);
                 self.visited.insert_all(&mut links);
                 self.unvisited.extend_from_slice(&links);
             }
         }
-        self.links = links;
+        self.links = (links, others);
         search.shard.codes.prefetch_lines(&self.unvisited);
         Fetch::Sketches
     }

@@ -13,8 +13,8 @@ use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored};
 use crate::quant::Prepared;
 
 /// A row is scored where its estimate, raised by this many standard deviations of its error (`RaBitQ`, theorem 3.2), is among the best so
-/// far. One in 160 errs by more, so of the hits nearest to the threshold as many are lost, and fewer of the others.
-const CONFIDENCE: f32 = 2.5;
+/// far. One in 44 errs by more: of the hits nearest to the threshold as many are lost, and fewer of the others.
+const CONFIDENCE: f32 = 2.0;
 /// Slots that are estimated together. Their sketches are prefetched, and are in the cache for all questions of the scan.
 const BLOCK: usize = 256;
 /// Hits beyond twice those kept before the threshold is found again.

@@ -12,7 +12,7 @@ use crate::format::graph::{GraphTable, LinksView};
 use crate::format::header::HeaderFault;
 use crate::format::keys::KeysView;
 use crate::format::rows::StoredRows;
-use crate::format::{Fault, Header, SectionEntry, SectionKind, VERSION};
+use crate::format::{Fault, HOT_SECTIONS, Header, SectionEntry, SectionKind, VERSION};
 use crate::quant::CodesView;
 use crate::storage::Mapped;
 
@@ -65,9 +65,8 @@ impl DenseShard {
         let codes = codes.map_err(fault)?;
         KeysView::new(bytes(&map, keys), header.vectors).map_err(fault)?;
         let graph = GraphTable::parse(bytes(&map, links), header.vectors).map_err(fault)?;
-        // Graph searches read links and codes in random order, and nearly all of them sooner or later; vectors and keys are
-        // read for the last few candidates only, and stay on disk until then.
-        for hot in [quantised, links] {
+        for hot in HOT_SECTIONS {
+            let hot = find(hot)?;
             map.advise_huge(hot.offset, hot.len);
             map.advise_needed(hot.offset, hot.len);
         }

@@ -120,23 +120,28 @@ impl Format {
         message.transcode_to().map_err(|error| Refusal::invalid(format!("the request's JSON: {error}")))
     }
 
-    /// Writes a message.
-    pub(super) fn write<M: Message>(&self, message: &M) -> std::result::Result<Bytes, Refusal> {
+    /// Writes a message. Each of its forms is dropped before the next but one is made: it may take tens of MiB.
+    pub(super) fn write<M: Message>(&self, message: M) -> std::result::Result<Bytes, Refusal> {
         let failed = |error: &dyn std::fmt::Display| -> Refusal {
             tonic::Status::internal(format!("the reply cannot be written as JSON: {error}")).into()
         };
         let mut dynamic = DynamicMessage::new(self.descriptor::<M>()?);
-        dynamic.transcode_from(message).map_err(|error| failed(&error))?;
+        dynamic.transcode_from(&message).map_err(|error| failed(&error))?;
         let options = SerializeOptions::new()
             .stringify_64_bit_integers(false)
             .use_proto_field_name(true)
             .skip_default_fields(false);
         let mut json = Vec::with_capacity(2 * message.encoded_len());
+        drop(message);
         let mut writer = serde_json::Serializer::new(&mut json);
         dynamic.serialize_with_options(&mut writer, &options).map_err(|error| failed(&error))?;
+        drop(dynamic);
         // Not made of values to begin with: those have no f32, and would show digits that are not there.
         let value: Value = serde_json::from_slice(&json).map_err(|error| failed(&error))?;
-        serde_json::to_vec(&as_values(value)).map(Bytes::from).map_err(|error| failed(&error))
+        let value = as_values(value);
+        json.clear();
+        serde_json::to_writer(&mut json, &value).map_err(|error| failed(&error))?;
+        Ok(Bytes::from(json))
     }
 }
 
@@ -227,7 +232,7 @@ mod tests {
             v1::Document { key: "k".into(), metadata_json: r#"{"a": [1, {"b": null}]}"#.into(), ..Default::default() };
         let bare = v1::Document { key: "l".into(), ..Default::default() };
         let reply = v1::GetDocumentsResponse { documents: vec![document, bare], missing: Vec::new() };
-        let json = Format::new().unwrap().write(&reply).unwrap();
+        let json = Format::new().unwrap().write(reply).unwrap();
         assert_eq!(
             serde_json::from_slice::<Value>(&json).unwrap(),
             serde_json::json!({
@@ -243,7 +248,7 @@ mod tests {
             generation: u64::MAX,
             ..Default::default()
         };
-        let json = Format::new().unwrap().write(&reply).unwrap();
+        let json = Format::new().unwrap().write(reply).unwrap();
         let json = std::str::from_utf8(&json).unwrap();
         assert!(json.contains(r#""generation":18446744073709551615"#) && json.contains(r#""score":0.1}"#), "{json}");
     }

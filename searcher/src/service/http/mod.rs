@@ -50,7 +50,7 @@ use crate::error::Error;
 use crate::run::Engine;
 
 /// Bytes of all requests that are under way at once, as JSON and as what was read of it: 256 MiB.
-const REQUESTS_BYTES: usize = 256 << 20;
+pub const REQUESTS_BYTES: usize = 256 << 20;
 /// JSON up to this size is read and written on the thread of its connection.
 const SMALL: usize = 64 << 10;
 
@@ -108,7 +108,7 @@ async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Respon
 async fn indexes(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
     let listed = convert::indexes(&app.engine);
     let writer = Arc::clone(&app);
-    let body = off_the_runtime(listed.encoded_len(), move || writer.format.write(&listed)).await??;
+    let body = off_the_runtime(listed.encoded_len(), move || writer.format.write(listed)).await??;
     Ok(([(CONTENT_TYPE, JSON)], body).into_response())
 }
 
@@ -173,7 +173,7 @@ where
     let (_, reply, mut extensions) = answer(app.service.clone(), request).await?.into_parts();
     let budget = extensions.remove::<UntilSent>();
     let writer = Arc::clone(app);
-    let body = off_the_runtime(reply.encoded_len(), move || writer.format.write(&reply)).await??;
+    let body = off_the_runtime(reply.encoded_len(), move || writer.format.write(reply)).await??;
     let length = HeaderValue::from(body.len());
     // The budget is released when the next piece is polled: the connection has then taken this one.
     let pieces = stream::unfold((Some(body), budget), |(body, budget)| async move {

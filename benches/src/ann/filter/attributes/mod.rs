@@ -1,17 +1,18 @@
 //! What the rows are given for filters to read, derived from the vectors and a seed; and which rows pass.
 //!
-//! Queries are in groups around anchors, which are queries too; each joins its nearest anchor. Every group orders the rows in three
-//! ways: nearest to the anchor first, farthest first, and at random. A filter of a group passes the first rows of an order, so that
-//! its selectivity is exact, and those of one selectivity contain those of a smaller one.
+//! Queries are in groups around anchors, which are queries too; each joins its nearest anchor. Every group orders the rows in two
+//! ways: nearest to the anchor first, and farthest first. A third order, at random, is that of all groups. A filter passes the first
+//! rows of an order, so that its selectivity is exact.
 //!
 //! | field | value of a row |
 //! |---|---|
-//! | `CORRELATION_GROUP` | its place in that order, in ten-thousandths of the rows, rounded down: for `range` |
-//! | `equals_CORRELATION_PARTS` | the groups, as texts, whose filter of that selectivity it passes |
-//! | `first_CORRELATION_PARTS`, `second_...` | the groups of whose `and` it meets that condition |
+//! | `none_0`, `positive_GROUP`, `negative_GROUP` | its place in that order, in ten-thousandths of the rows, rounded down: for `range` |
+//! | `equals_CORRELATION_PARTS` | texts, one for each group whose filter of that selectivity it passes |
+//! | `first_CORRELATION_PARTS` | the same of the first condition of `and` |
+//! | `second_PARTS` | a text, where it meets the second one |
 //!
-//! The first condition of `and` holds for a share of the order as large as the square root of the selectivity, the second for an equal
-//! share of those rows and of all others, chosen at random.
+//! The second condition of `and` holds for rows at random, as many as the square root of the selectivity says; the first one for as
+//! many of the first rows of an order as it takes to have the wanted number meet both: about as many again.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -33,12 +34,13 @@ const SECOND: u64 = 2;
 /// The orders of all groups.
 pub(super) struct Attributes {
     rows: usize,
-    seed: u64,
     cells: Vec<Cell>,
     /// Numbers of the queries of each group.
     pub(super) groups: Vec<Vec<usize>>,
-    /// Rows by correlation and group, those that pass first.
+    /// Rows by correlation and group, those that pass first; without correlation only those of group 0.
     orders: BTreeMap<(Correlation, usize), Vec<u32>>,
+    /// All rows; the first of them meet the second condition of `and`.
+    second: Vec<u32>,
 }
 
 /// The filter of a cell for one group.
@@ -62,7 +64,7 @@ impl Attributes {
             let problem = format!("expected at most as many as queries, {}, got {groups}", queries.len());
             return Err(Error::Refused(format!("`groups`: {problem}")));
         }
-        let mut anchors = by_hash(seed, ANCHORS, 0, (0..queries.len() as u32).collect());
+        let mut anchors = by_hash(seed, ANCHORS, queries.len());
         anchors.truncate(groups);
         let mut members = vec![Vec::new(); groups];
         for (number, query) in queries.rows().enumerate() {
@@ -71,58 +73,59 @@ impl Attributes {
             let nearest = (0..groups).rev().max_by(|left, right| score(left).total_cmp(&score(right)));
             members[nearest.unwrap_or(0)].push(number);
         }
-        let mut orders = BTreeMap::new();
-        for (group, anchor) in anchors.iter().enumerate() {
-            let anchor = queries.row(*anchor as usize);
+        // Of two anchors with the same vector one is left without queries.
+        let groups = anchors.iter().zip(members).filter(|(_, members)| !members.is_empty());
+        let (anchors, groups): (Vec<u32>, Vec<Vec<usize>>) = groups.unzip();
+        let mut orders = BTreeMap::from([((Correlation::None, 0), by_hash(seed, ROWS, base.len()))]);
+        for (group, anchor) in anchors.into_iter().enumerate() {
+            let anchor = queries.row(anchor as usize);
             let scores: Vec<f64> = base.rows().map(|row| metric.score(anchor, row)).collect();
             let mut nearest: Vec<u32> = (0..base.len() as u32).collect();
             nearest.sort_by(|left, right| scores[*right as usize].total_cmp(&scores[*left as usize]));
             orders.insert((Correlation::Negative, group), nearest.iter().rev().copied().collect());
-            orders.insert((Correlation::None, group), by_hash(seed, ROWS, group, nearest.clone()));
             orders.insert((Correlation::Positive, group), nearest);
         }
-        // Of two anchors with the same vector one may be left without queries.
-        let kept: Vec<usize> = (0..groups).filter(|group| !members[*group].is_empty()).collect();
-        let orders = orders.into_iter().filter_map(|((correlation, group), order)| {
-            Some(((correlation, kept.iter().position(|kept| *kept == group)?), order))
-        });
-        let orders = orders.collect();
-        members.retain(|members| !members.is_empty());
-        Ok(Self { rows: base.len(), seed, cells, groups: members, orders })
+        let second = by_hash(seed, SECOND, base.len());
+        Ok(Self { rows: base.len(), cells, groups, orders, second })
     }
 
     fn order(&self, cell: Cell, group: usize) -> &[u32] {
-        self.orders.get(&(cell.correlation, group)).map_or(&[], Vec::as_slice)
+        self.orders.get(&(cell.correlation, set(cell.correlation, group))).map_or(&[], Vec::as_slice)
     }
 
     /// The rows that meet the two conditions of `and`: each of them, and both.
     fn pair(&self, cell: Cell, group: usize) -> [Vec<u32>; 3] {
-        let both = cell.passing(self.rows);
+        let wanted = cell.passing(self.rows);
         let share = (cell.parts() as f64 / PARTS as f64).sqrt();
-        let first = ((self.rows as f64 * share).round() as usize).clamp(both, self.rows);
-        let (inside, outside) = self.order(cell, group).split_at(first);
-        let stream = SECOND + 1 + cell.parts() as u64 * 3 + cell.correlation as u64;
-        let mut second = by_hash(self.seed, stream, group, inside.to_vec());
-        second.truncate(both);
-        let passing = second.clone();
-        let mut others = by_hash(self.seed, stream, group, outside.to_vec());
-        others.truncate((outside.len() as f64 * both as f64 / first as f64).round() as usize);
-        second.append(&mut others);
-        [inside.to_vec(), second, passing]
+        let second = &self.second[..((self.rows as f64 * share).round() as usize).clamp(wanted, self.rows)];
+        let mut meets = vec![false; self.rows];
+        for row in second {
+            meets[*row as usize] = true;
+        }
+        let (mut first, mut both) = (Vec::new(), Vec::new());
+        for row in self.order(cell, group) {
+            if both.len() == wanted {
+                break;
+            }
+            first.push(*row);
+            both.extend(Some(*row).filter(|row| meets[*row as usize]));
+        }
+        [first, second.to_vec(), both]
     }
 
     /// The filter of a cell for the queries of a group.
     pub(super) fn filter(&self, cell: Cell, group: usize) -> Filter {
-        let equals = |name: &str| Condition::Equals { field: texts(name, cell), value: mark(group) };
+        let equals =
+            |name: &str| Condition::Equals { field: texts(name, cell), value: text(set(cell.correlation, group)) };
         let first = || self.order(cell, group)[..cell.passing(self.rows)].to_vec();
         let (mut rows, all) = match cell.shape {
             Shape::Equals => (first(), vec![equals("equals")]),
             Shape::And => {
                 let [.., both] = self.pair(cell, group);
-                (both, vec![equals("first"), equals("second")])
+                (both, vec![equals("first"), Condition::Equals { field: second(cell), value: text(0) }])
             }
             Shape::Range => {
-                let (field, bound) = (place(cell.correlation, group), cell.parts() as u32);
+                let (field, bound) = (place(cell.correlation, set(cell.correlation, group)), cell.parts() as u32);
                 (first(), vec![Condition::Below { field, bound }])
             }
         };
@@ -139,7 +142,7 @@ impl Attributes {
             let mut metadata = Map::new();
             for (field, groups) in &texts {
                 let groups: Vec<String> =
-                    (0..MAX_GROUPS).filter(|group| groups[row] >> group & 1 == 1).map(mark).collect();
+                    (0..MAX_GROUPS).filter(|group| groups[row] >> group & 1 == 1).map(text).collect();
                 if !groups.is_empty() {
                     metadata.insert(field.clone(), groups.into());
                 }
@@ -154,21 +157,24 @@ impl Attributes {
         Ok(format!("{:032x}", hash.digest128()))
     }
 
-    /// Fields whose texts are groups: of every row the groups, a bit each.
+    /// Fields of texts: of every row its texts, by number a bit each.
     fn texts(&self) -> BTreeMap<String, Vec<u64>> {
         let mut fields = BTreeMap::new();
-        let mut add = |name: &str, cell: Cell, group: usize, rows: &[u32]| {
-            let field = fields.entry(texts(name, cell)).or_insert_with(|| vec![0u64; self.rows]);
-            rows.iter().for_each(|row| field[*row as usize] |= 1 << group);
+        let mut add = |field: String, set: usize, rows: &[u32]| {
+            let field = fields.entry(field).or_insert_with(|| vec![0u64; self.rows]);
+            for row in rows {
+                field[*row as usize] |= 1 << set;
+            }
         };
         for &cell in &self.cells {
             for group in 0..self.groups.len() {
+                let set = set(cell.correlation, group);
                 match cell.shape {
-                    Shape::Equals => add("equals", cell, group, &self.filter(cell, group).rows),
+                    Shape::Equals => add(texts("equals", cell), set, &self.filter(cell, group).rows),
                     Shape::And => {
-                        let [first, second, _] = self.pair(cell, group);
-                        add("first", cell, group, &first);
-                        add("second", cell, group, &second);
+                        let [first, both, _] = self.pair(cell, group);
+                        add(texts("first", cell), set, &first);
+                        add(second(cell), 0, &both);
                     }
                     Shape::Range => {}
                 }
@@ -194,14 +200,23 @@ impl Attributes {
     }
 }
 
-/// The field whose texts are groups.
+/// The order of a group: without correlation all have the same.
+fn set(correlation: Correlation, group: usize) -> usize {
+    if correlation == Correlation::None { 0 } else { group }
+}
+
+/// The field with a text per group.
 fn texts(name: &str, cell: Cell) -> String {
     format!("{name}_{}_{}", cell.correlation.name(), cell.parts())
 }
 
-/// The text of a group.
-fn mark(group: usize) -> String {
-    format!("group-{group}")
+/// The field of the second condition of `and`.
+fn second(cell: Cell) -> String {
+    format!("second_{}", cell.parts())
+}
+
+fn text(set: usize) -> String {
+    format!("set-{set}")
 }
 
 /// The field with a row's place in an order.
@@ -209,9 +224,10 @@ fn place(correlation: Correlation, group: usize) -> String {
     format!("{}_{group}", correlation.name())
 }
 
-/// Puts numbers in a random order, which depends on seed, stream and group alone.
-fn by_hash(seed: u64, stream: u64, group: usize, mut numbers: Vec<u32>) -> Vec<u32> {
-    let seed = xxh3_64_with_seed(&[stream.to_le_bytes(), (group as u64).to_le_bytes()].concat(), seed);
+/// The numbers below a count in a random order, which depends on seed and stream alone.
+fn by_hash(seed: u64, stream: u64, count: usize) -> Vec<u32> {
+    let seed = xxh3_64_with_seed(&stream.to_le_bytes(), seed);
+    let mut numbers: Vec<u32> = (0..count as u32).collect();
     numbers.sort_by_cached_key(|number| (xxh3_64_with_seed(&number.to_le_bytes(), seed), *number));
     numbers
 }
