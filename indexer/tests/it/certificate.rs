@@ -124,14 +124,14 @@ fn a_build_below_the_target_fails_and_changes_nothing() {
 #[test]
 fn recall_through_filters_is_shown_or_why_there_is_none() {
     let small = Fixture::new(80);
-    small.build().unwrap();
+    assert_eq!(build(&small, &[]).status.code(), Some(0));
     let shown = inspect(&small, &[]);
     assert!(
         shown.contains("filters     of half of the documents or fewer: all that they allow are scanned"),
         "{shown}"
     );
     let large = Fixture::new(4_500);
-    large.build().unwrap();
+    assert_eq!(build(&large, &["--m", "8", "--ef-construction", "40"]).status.code(), Some(0));
     let shown = inspect(&large, &[]);
     let (_, table) = shown.split_once("filters     that allow 50.0 % of the documents, by chance").unwrap();
     let widths = table.lines().skip(2).map_while(|line| line.split_whitespace().next()?.parse::<usize>().ok());

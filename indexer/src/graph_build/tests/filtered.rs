@@ -155,7 +155,7 @@ fn the_same_graph_has_the_same_certificate_for_any_number_of_threads() {
     assert_eq!(filtered.iter().map(|table| table.recall.len()).collect::<Vec<_>>(), [2]);
 }
 
-/// `cargo test --release -p dyad-indexer --lib -- --ignored --nocapture what_filters_add`
+/// `cargo test --profile ci -p dyad-indexer --lib -- --ignored --nocapture what_filters_add`
 #[test]
 #[ignore = "a measurement"]
 fn what_filters_add_to_a_build_and_to_a_delete() {
