@@ -253,7 +253,7 @@ mod tests {
         let nodes = 1_000_000;
         assert_eq!(FilterPlan::new(64, nodes / 2, nodes), FilterPlan::AmongAll(128));
         assert_eq!(FilterPlan::new(64, nodes / 16, nodes), FilterPlan::AmongAllowed);
-        assert_eq!(FilterPlan::new(64, nodes / 64, nodes), FilterPlan::Scan);
+        assert_eq!(FilterPlan::new(64, nodes / 128, nodes), FilterPlan::Scan);
         for allowed in [0, 1, 1_000, 10_000, 70_000, 300_000, nodes] {
             let scans: Vec<bool> = (0..16).map(|power| filter_scans(1 << power, allowed, nodes)).collect();
             assert!(scans.is_sorted() && scans.last() == Some(&true), "{allowed}: {scans:?}");
