@@ -82,7 +82,7 @@ async fn clients_are_measured_in_turn_and_rates_up_to_the_highest() {
     let mix = [TEXTS, &kind("hybrid", "MODE_HYBRID"), &kind("bm25", "MODE_BM25")].concat();
     fs_err::write(dir.path().join("w.toml"), mix).unwrap();
     let server = start_honest().await;
-    let common = ["--server", &server.url, "--seconds", "0.3"];
+    let common = ["--server", &server.url, "--seconds", "1"];
     let (summary, _) = measured(dir.path(), &[&common[..], &["--closed", "1,4"]].concat()).await;
     let rows = summary["points"].as_array().unwrap();
     assert_eq!(rows.iter().map(|row| row["clients"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 4]);
@@ -168,7 +168,7 @@ async fn layers_find_the_same_and_are_compared_with_the_library() {
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { stopped.await.unwrap_or(()) };
     tokio::spawn(dyad_searcher::service::serve(listener, Arc::new(engine), shutdown, ServerConfig::default()));
-    let (summary, table) = measured(dir.path(), &["--server", &url, "--seconds", "0.3"]).await;
+    let (summary, table) = measured(dir.path(), &["--server", &url, "--seconds", "1"]).await;
     stop.send(()).unwrap();
     let points = summary["points"].as_array().unwrap();
     let names: Vec<&str> = points.iter().map(|row| row["engine"].as_str().unwrap()).collect();
