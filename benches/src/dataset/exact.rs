@@ -98,6 +98,22 @@ mod tests {
     }
 
     #[test]
+    fn among_some_rows_lists_are_those_of_a_full_sort_without_the_others() {
+        let (base, queries) = (matrix(900, 20, 7), matrix(70, 20, 99));
+        let mut allowed = NodeSet::new(base.len());
+        allowed.extend((0..900).filter(|row| row % 7 == 3));
+        for (k, expected) in [(12, 12), (200, 129)] {
+            let (found, _) = exact_among(&base, &queries, k, Metric::L2, &allowed, &Cancellation::new()).unwrap();
+            assert_eq!((found.len(), found.k()), (70, expected));
+            for (number, query) in queries.rows().enumerate() {
+                let mut all = oracle(&base, query, base.len(), Metric::L2);
+                all.retain(|row| row % 7 == 3);
+                assert_eq!(found.row(number), &all[..expected], "{k} {number}");
+            }
+        }
+    }
+
+    #[test]
     fn a_scan_can_be_ended() {
         let rows = matrix(3, 2, 7);
         let cancel = Cancellation::new();

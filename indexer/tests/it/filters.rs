@@ -1,5 +1,6 @@
 //! Searching through filters of every selectivity, against the exact scan of the nodes that pass.
 
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
@@ -146,8 +147,55 @@ fn recall_holds_at_every_selectivity_and_where_the_filter_follows_the_vectors() 
     }
 }
 
+/// Microseconds per query, the middle of three passes, and the hits. `search` hands over the hits of each query.
+fn timed(queries: &[&[f32]], mut search: impl FnMut(&mut dyn FnMut(usize, Hits<Scored>))) -> (f64, Vec<Hits<Scored>>) {
+    let mut all = vec![Hits::default(); queries.len()];
+    let mut pass = || {
+        let started = Instant::now();
+        search(&mut |number, hits| all[number] = hits);
+        started.elapsed().as_secs_f64() * 1e6 / queries.len() as f64
+    };
+    let mut times = [pass(), pass(), pass()];
+    times.sort_by(f64::total_cmp);
+    (times[1], all)
+}
+
+/// Mean share of the exact hits that are found.
+fn found_of(exact: &[Hits<Scored>], all: &[Hits<Scored>]) -> f64 {
+    let (mut found, mut wanted) = (0, 0);
+    for (exact, hits) in exact.iter().zip(all) {
+        let is_found = |hit: &&Scored| hits.hits.iter().take(K).any(|other| other.node == hit.node);
+        found += exact.hits.iter().filter(is_found).count();
+        wanted += exact.hits.len();
+    }
+    found as f64 / wanted as f64
+}
+
+/// What each way through a filter takes and finds, as a line.
+fn measure(shard: &DenseShard, queries: &[&[f32]], allowed: &NodeSet) -> String {
+    let (graph, rows, mut scratch) = (shard.graph(), shard.rows(), SearchScratch::default());
+    let (codes, order) = (shard.codes(), Some(graph.order()));
+    let view = ShardView { codes, links: &graph, order, rows: &rows, metric: Metric::Cosine };
+    let (exact_us, exact) = timed(queries, |found| {
+        shard.search_exact_batch(queries, K, Some(allowed), &dyad_index::cancel::Never, found);
+    });
+    let plain = SearchParams { allowed: Some(allowed), ..SearchParams::new(K, K) };
+    let (us, found) = timed(queries, |found| view.scan_codes(queries, allowed, &plain, &mut scratch, found));
+    let mut line = format!("{:>8}  {exact_us:>8.0}  {us:>8.0} {:.3}", allowed.len(), found_of(&exact, &found));
+    let wide = |count: usize| (count * shard.len() / allowed.len().max(1)).min(shard.len());
+    for ef in [28, 40, 64] {
+        let margin = shard.certificate().margin(wide(K), wide(ef));
+        for (two_hop, ef) in [(true, ef), (false, wide(ef))] {
+            let params = SearchParams { margin, two_hop, ef, ..plain };
+            let (us, found) = timed(queries, |found| view.search(queries, &params, &mut scratch, found));
+            write!(line, "  {us:>8.0} {:.3}", found_of(&exact, &found)).unwrap();
+        }
+    }
+    line
+}
+
 /// What `CODES_PER_EXPANSION` and its like of `dyad_index::search` are set from: `DYAD_SHARD` is a `dense.dyad` of `minilm-vectors`, as
-/// `dyad-bench ann` leaves them below `target/dyad-bench/index`.
+/// `dyad-bench ann --keep-indexes` leaves them below `target/dyad-bench/index`.
 #[test]
 #[ignore = "a measurement"]
 fn graph_and_scan_through_filters() {
@@ -156,96 +204,17 @@ fn graph_and_scan_through_filters() {
         return;
     };
     let shard = DenseShard::open(path.as_ref()).unwrap();
-    let dim = shard.rows().dim();
     let bytes = fs_err::read(std::path::Path::new(&data).join("minilm-vectors/queries.f32.npy")).unwrap();
     // The header is 128 bytes long.
     let values: Vec<f32> =
         bytes[128..].chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
-    let queries: Vec<&[f32]> = values.chunks_exact(dim).take(200).collect();
-    let (graph, rows) = (shard.graph(), shard.rows());
-    let (codes, order) = (shard.codes(), Some(graph.order()));
-    let view = ShardView { codes, links: &graph, order, rows: &rows, metric: Metric::Cosine };
-    // The whole shard by nearness to one question, for filters that follow the vectors.
-    let by_nearness: Vec<usize> =
-        shard.search_exact(queries[0], shard.len(), None).hits.iter().map(|hit| hit.node as usize).collect();
-    let mut place = vec![0; shard.len()];
-    by_nearness.iter().enumerate().for_each(|(at, node)| place[*node] = at);
-    let mut scratch = SearchScratch::default();
-    let mut timed = |search: &mut dyn FnMut(&mut SearchScratch) -> Vec<Hits<Scored>>| {
-        let mut all = Vec::new();
-        let mut times: Vec<f64> = (0..3)
-            .map(|_| {
-                let started = Instant::now();
-                all = search(&mut scratch);
-                started.elapsed().as_secs_f64() * 1e6 / queries.len() as f64
-            })
-            .collect();
-        times.sort_by(f64::total_cmp);
-        (times[1], all)
-    };
-    let collect = |search: &mut dyn FnMut(&mut dyn FnMut(usize, Hits<Scored>))| {
-        let mut all = vec![Hits::default(); queries.len()];
-        search(&mut |number, hits| all[number] = hits);
-        all
-    };
+    let queries: Vec<&[f32]> = values.chunks_exact(shard.rows().dim()).take(200).collect();
     eprintln!(
-        "filter  share   allowed  exact us  codes us  recall  |  ef: two hops us, recall, codes per expansion; all nodes us, recall"
+        "microseconds and recall: by vectors, by codes; then for ef 28, 40 and 64 among allowed and among all nodes"
     );
-    for (kind, shares) in [
-        ("chance", &[0.01, 0.04, 0.1, 0.2, 0.5, 0.9][..]),
-        ("far", &[0.04, 0.1, 0.2, 0.5]),
-        ("near", &[0.04, 0.1, 0.2, 0.5]),
-    ] {
-        for of_all in shares {
-            let count = (of_all * shard.len() as f64) as usize;
-            let allowed = match kind {
-                "chance" => share(shard.len(), *of_all),
-                "far" => set(shard.len(), |node| place[node] >= shard.len() - count),
-                _ => set(shard.len(), |node| place[node] < count),
-            };
-            let (exact_us, exact) = timed(&mut |_| {
-                collect(&mut |found| {
-                    shard.search_exact_batch(&queries, K, Some(&allowed), &dyad_index::cancel::Never, found);
-                })
-            });
-            let recall = |all: &[Hits<Scored>]| {
-                let in_result = |result: &Hits<Scored>, hit: &Scored| {
-                    result.hits.iter().take(K).any(|other| other.node == hit.node)
-                };
-                let found: usize = all
-                    .iter()
-                    .zip(&exact)
-                    .map(|(result, exact)| exact.hits.iter().filter(|hit| in_result(result, hit)).count())
-                    .sum();
-                found as f64 / exact.iter().map(|hits| hits.hits.len()).sum::<usize>() as f64
-            };
-            let plain = SearchParams::new(K, K);
-            let (codes_us, found) =
-                timed(&mut |scratch| collect(&mut |found| view.scan_codes(&queries, &allowed, &plain, scratch, found)));
-            eprint!(
-                "{kind:<6}  {of_all:>5}  {:>7}  {exact_us:>8.0}  {codes_us:>8.0}  {:>6.4}",
-                allowed.len(),
-                recall(&found)
-            );
-            for ef in [32, 64, 128] {
-                let two_hop = SearchParams { allowed: Some(&allowed), two_hop: true, ..SearchParams::new(K, ef) };
-                let (us, found) =
-                    timed(&mut |scratch| collect(&mut |found| view.search(&queries, &two_hop, scratch, found)));
-                let per = us / ef as f64 / (codes_us / allowed.len() as f64);
-                let all_nodes = SearchParams { two_hop: false, ..two_hop };
-                let (all_us, all) =
-                    timed(&mut |scratch| collect(&mut |found| view.search(&queries, &all_nodes, scratch, found)));
-                eprint!(
-                    "  |  {ef:>3}: {us:>5.0} {:>6.4} {per:>4.0}; {all_us:>5.0} {:>6.4}",
-                    recall(&found),
-                    recall(&all)
-                );
-            }
-            eprintln!();
-        }
+    for of_all in [0.005, 0.01, 0.02, 0.04, 0.1, 0.2, 0.5, 0.9] {
+        eprintln!("{}", measure(&shard, &queries, &share(shard.len(), of_all)));
     }
-    let (us, _) = timed(&mut |_| collect(&mut |found| shard.search_batch(&queries, &SearchParams::new(K, 64), found)));
-    eprintln!("without a filter, ef 64: {us:.0} us");
 }
 
 #[test]

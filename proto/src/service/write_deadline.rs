@@ -47,7 +47,7 @@ impl<S> WriteDeadline<S> {
                 self.until = self.until.map(|until| (until + earned).min(latest));
                 Poll::Ready(Ok(bytes))
             }
-            failed => failed,
+            failed @ Poll::Ready(Err(_)) => failed,
         }
     }
 }
@@ -135,13 +135,14 @@ mod tests {
         let (ours, mut theirs) = tokio::io::duplex(64 << 10);
         let mut writer = WriteDeadline::new(ours, STALL);
         for _ in 0..3 {
-            writer.write_all(&[7; 32 << 10]).await.unwrap();
+            writer.write_all(&[7; 8 << 10]).await.unwrap();
             writer.flush().await.unwrap();
             tokio::time::sleep(STALL).await;
-            theirs.read_exact(&mut [0; 32 << 10]).await.unwrap();
+            theirs.read_exact(&mut [0; 8 << 10]).await.unwrap();
         }
         // More than the buffer holds: the time begins now.
-        let (written, read) = tokio::join!(writer.write_all(&[7; 128 << 10]), theirs.read_exact(&mut [0; 128 << 10]));
+        let (all, mut taken) = (vec![7; 128 << 10], vec![0; 128 << 10]);
+        let (written, read) = tokio::join!(writer.write_all(&all), theirs.read_exact(&mut taken));
         written.unwrap();
         read.unwrap();
     }

@@ -220,7 +220,7 @@ impl Engine {
                 chunk.has_filter.then(|| work(&batch, chunk, Batch::filter)),
                 chunk.has_text.then(|| self.part(&batch, chunk, Batch::text)),
                 vectors,
-                chunk.has_dense.then(|| |allowed| self.dense(&batch, chunk, allowed, jobs)),
+                chunk.has_dense.then_some(|allowed| self.dense(&batch, chunk, allowed, jobs)),
             );
             match parts.await {
                 Ok(parts) => answered = parts.into_iter().flatten().flatten().next(),

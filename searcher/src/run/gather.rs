@@ -93,7 +93,9 @@ impl Gather {
             // Of the shards or the parameters, which all have in common.
             Err(error) => {
                 let first = searches.pop();
-                searches.into_iter().for_each(|search| search.finish(Err(Error::Internal)));
+                for search in searches {
+                    search.finish(Err(Error::Internal));
+                }
                 if let Some(search) = first {
                     search.finish(Err(error));
                 }

@@ -120,7 +120,7 @@ impl Engine {
         if self.process.limit.is_none() {
             return Ok(());
         }
-        let other = |other: &&Arc<ServedIndex>| !std::ptr::eq(&***other, index);
+        let other = |other: &&Arc<ServedIndex>| other.name != index.name;
         let others = self.indexes.iter().filter(other).map(|other| IndexMemory::of(&other.snapshot())).sum();
         Ok(self.process.check(&index.name, IndexMemory::of_files(&index.path, wanted), others)?)
     }

@@ -6,6 +6,8 @@ use dyad_proto::v1::Mode;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
 
+use dyad_searcher::run::EngineConfig;
+
 use crate::fixture::{keys, request, searcher, searcher_over, write_certified_index};
 
 fn number(number: f64) -> v1::FilterValue {
@@ -203,7 +205,7 @@ async fn a_wanted_recall_holds_for_filters_and_the_note_follows_how_they_were_ru
         (0..2_600).map(|i| (format!("doc-{i:02}"), format!("number {i} of hill {}", i * 7 % 501))).collect();
     let index = tempfile::tempdir().unwrap();
     write_certified_index(&documents, index.path(), 1, "f00d", certificate);
-    let server = searcher_over(index, Default::default()).await;
+    let server = searcher_over(index, EngineConfig::default()).await;
     let ask = |filter| {
         let query = v1::SearchRequest { target_recall: Some(0.9), filter, ..request(Mode::Dense, "hill 77", 1) };
         let client = &server.client;

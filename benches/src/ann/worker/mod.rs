@@ -146,3 +146,38 @@ impl Worker {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_for_every_query_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        npy::write_vectors(&path("queries.npy"), &Matrix::new(2, vec![1.0; 6])).unwrap();
+        npy::write_ids(&path("rows.npy"), 1, &[0, 5]).unwrap();
+        let filter = |queries: &[usize]| {
+            let all = json!([{ "below": { "field": "size", "bound": 3 } }]);
+            json!({ "op": "filter", "filters": [{ "queries": queries, "rows": path("rows.npy"), "all": all }] })
+        };
+        let prepare = json!({ "op": "prepare", "queries": path("queries.npy"), "k": 1 });
+        let requests =
+            [filter(&[0, 1, 2]), prepare, filter(&[0, 0, 2]), filter(&[0, 3]), filter(&[0, 2]), filter(&[2, 0, 1])];
+        let lines: String = requests.iter().map(|request| format!("{request}\n")).collect::<Vec<_>>().concat();
+        let mut replies = Vec::new();
+        serve("dyad", lines.as_bytes(), &mut replies).unwrap();
+        let replies: Vec<Value> =
+            String::from_utf8(replies).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let errors: Vec<&str> = replies.iter().map(|reply| reply["error"].as_str().unwrap_or_default()).collect();
+        let expected = [
+            "`filter` before `prepare`",
+            "",
+            "queries: expected each number once, got 0",
+            "queries: expected each number once, got 3",
+            "queries: expected a filter for each, got none for 1",
+            "`filter` before `open`",
+        ];
+        assert_eq!(errors, expected);
+    }
+}

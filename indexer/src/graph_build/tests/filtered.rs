@@ -87,7 +87,9 @@ fn check(shard: &DenseShard, certificate: &Certificate, live: &NodeSet) -> Vec<V
         assert!((table.share - share).abs() < 1e-12);
         let mut allowed = NodeSet::new(shard.len());
         allowed.extend(order::chosen(shard.len(), share, SEED ^ FILTER_SEED).filter(|node| live.contains(*node)));
-        asked.iter().for_each(|(_, node)| _ = allowed.remove(*node));
+        for (_, node) in &asked {
+            _ = allowed.remove(*node);
+        }
         let known = |at: usize| {
             let nearest = &truth.neighbours[at * truth.depth()..(at + 1) * truth.depth()];
             nearest.iter().filter(|node| allowed.contains(**node)).count()
@@ -197,5 +199,7 @@ fn what_filters_add_to_a_build_and_to_a_delete() {
     let deleted = started.elapsed();
     eprintln!("built in {built:?}, of which {through_filters:?} through filters; measured again in {deleted:?}");
     eprintln!("{:?}", shard.certificate().recall);
-    filtered.iter().for_each(|table| eprintln!("{table:?}"));
+    for table in &filtered {
+        eprintln!("{table:?}");
+    }
 }

@@ -181,8 +181,7 @@ impl Server {
         let code = if reply.status == 200 {
             Code::Ok
         } else {
-            let found = CODES.iter().find(|(_, name, _)| error["status"] == *name);
-            let (code, _, number) = found.unwrap_or_else(|| panic!("{} {json}", reply.status));
+            let (code, _, number) = CODES.iter().find(|(_, name, _)| error["status"] == *name).unwrap();
             assert_eq!((reply.status, &error["code"]), (*number, &json!(number)), "{json}");
             *code
         };
@@ -262,7 +261,7 @@ impl Load {
                         server.over_http(request, PATIENCE).await
                     };
                     assert_eq!((answer.code, answer.degraded.as_str()), (Code::Ok, ""), "{answer:?}");
-                    assert_eq!(&answer.keys, &[key.clone()], "{answer:?}");
+                    assert_eq!(answer.keys, std::slice::from_ref(key), "{answer:?}");
                     answered += 1;
                 }
                 answered
