@@ -133,7 +133,7 @@ mod tests {
         let mut rare = half;
         rare.recall.iter_mut().for_each(|point| point.recall_at_100 = None);
         let rare = Certificate { filtered: Some(vec![rare]), ..plain };
-        assert_eq!(choose(0.86, 100, true, &[&rare]).ef, 24);
+        assert_eq!(choose(0.87, 100, true, &[&rare]).ef, 24);
         assert_eq!(choose(0.96, 10, true, &[&rare]).ef, 64);
     }
 
