@@ -9,7 +9,7 @@ use dyad_command::cancel_on_signal;
 use super::comparison::{Comparison, Shared};
 use crate::load::{Job, Load, Place, Workload, run};
 
-/// Put load on a served index, and on the layers below it: latency from the intended start of each request, and quality beside it.
+/// Put load on a served index, and on the layers below it: latency from the intended start of each request, and quality next to it.
 ///
 /// Without --rate, --ramp, --closed or --overload: as many clients as take all that an engine has, then half of the rate that they got.
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub(super) struct LoadCommand {
     /// Connections, in place of the workload's.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     connections: Option<u16>,
-    /// The program that serves; dyad-searcher beside this one by default.
+    /// The program that serves; by default dyad-searcher in the folder of this one.
     #[arg(long, value_name = "FILE")]
     searcher: Option<PathBuf>,
 }

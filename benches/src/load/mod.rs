@@ -7,7 +7,7 @@
 //! | `questions.rs` | the questions and the requests that they become |
 //! | `drive.rs` | one pass, open or closed |
 //! | `tally.rs` | what became of its requests |
-//! | `truth.rs` | quality beside latency: recall against exact answers, nDCG@10 |
+//! | `truth.rs` | quality next to latency: recall against exact answers, nDCG@10 |
 //! | `targets.rs` | our engines: library, engine, gRPC |
 //! | `server.rs` | the server, started and ended |
 //! | `peer.rs` | a peer from text to hits |
@@ -19,7 +19,7 @@
 //! | `report.rs` | summary and table |
 //!
 //! Latency is counted from the moment a request was meant to be sent, so that a server that stalls is charged for all that would have been
-//! asked meanwhile ("coordinated omission", Tene 2013); the time from the real start is kept beside it.
+//! asked meanwhile ("coordinated omission", Tene 2013); the time from the real start is kept next to it.
 
 mod arrivals;
 mod drive;

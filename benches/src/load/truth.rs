@@ -1,4 +1,4 @@
-//! Quality beside latency: exact answers, asked for before anything is measured, and how near the answers of a pass come to them.
+//! Quality next to latency: exact answers, asked for before anything is measured, and how near the answers of a pass come to them.
 
 use std::future::Future;
 use std::time::Duration;

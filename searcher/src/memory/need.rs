@@ -1,4 +1,4 @@
-//! What indexes need of the memory, beside the program, its question towers and its buffers; and the refusal of what does not fit.
+//! What indexes need of the memory, next to the program, its question towers and its buffers; and the refusal of what does not fit.
 
 use std::fmt;
 use std::io::Read as _;
@@ -117,7 +117,7 @@ pub struct DoesNotFit {
     pub limit: MemoryLimit,
 }
 
-/// What the process may use, and what it needs beside its indexes.
+/// What the process may use, and what it needs besides its indexes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessMemory {
     /// None: nothing is checked.
@@ -134,7 +134,7 @@ impl ProcessMemory {
         MemoryNeed { program: self.program, buffers: self.buffers, indexes }
     }
 
-    /// Refuses an index that does not fit beside the `others`.
+    /// Refuses an index that does not fit next to the `others`.
     pub fn check(&self, name: &str, index: IndexMemory, others: IndexMemory) -> Result<(), Box<DoesNotFit>> {
         let need = self.need([index, others].into_iter().sum());
         match &self.limit {
