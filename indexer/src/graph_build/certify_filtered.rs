@@ -18,10 +18,10 @@ use crate::error::Error;
 pub(super) const SHARES: [f64; 4] = [1.0 / 2.0, 1.0 / 4.0, 1.0 / 16.0, 1.0 / 64.0];
 /// Beam widths measured, up to the first at which the allowed documents are scanned: fewer than without filters, which keeps a delete short.
 const EF_SWEEP: [usize; 6] = [16, 32, 64, 128, 256, 512];
-/// Questions asked, evenly of those that the certificate has. With so many a mean recall of .95 is off by about .007, less than what the next
+/// Questions asked, evenly of those that the certificate has. With this number a mean recall of .95 is off by about .007, less than what the next
 /// width makes.
 pub(super) const QUESTIONS: usize = 125;
-/// Of these, one of so many is asked where all allowed documents are scanned: scans cost the most, and find nearly all.
+/// Of these, one in this many is asked where all allowed documents are scanned: scans cost the most, and find nearly all.
 pub(super) const SCAN_STEP: usize = 5;
 /// Makes the filters differ from the samples of documents.
 pub(super) const FILTER_SEED: u64 = 0xF117_E25E;

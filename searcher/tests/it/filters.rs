@@ -200,7 +200,7 @@ async fn a_wanted_recall_holds_for_filters_and_the_note_follows_how_they_were_ru
             .clone(),
         ..Certificate::default()
     };
-    // So many that the graph is searched where all of them are allowed.
+    // Enough that the graph is searched where all of them are allowed.
     let documents: Vec<(String, String)> =
         (0..2_600).map(|i| (format!("doc-{i:02}"), format!("number {i} of hill {}", i * 7 % 501))).collect();
     let index = tempfile::tempdir().unwrap();

@@ -23,7 +23,7 @@ const CODES_PER_TWO_HOPS: f64 = 220.0;
 /// as above, in microseconds for 486, 995 and 1,994 nodes: by vectors 13, 28, 59; by codes 16, 26, 41.
 const EXACT: usize = 1024;
 
-/// Expansions after which a search among all nodes is given up for a scan of so many: it then costs as much as two scans. A typical
+/// Expansions after which a search among all nodes is given up for a scan of `scanned` nodes: it then costs as much as two scans. A typical
 /// question costs less than one, one whose allowed nodes are far away costs more.
 fn most_expansions(scanned: f64) -> usize {
     (2.0 * scanned / CODES_PER_EXPANSION) as usize

@@ -74,7 +74,7 @@ fn each_condition_of_and_alone_has_about_the_square_root() {
         let [first, second, both] = attributes.pair(cell, 2);
         let root = ROWS as f64 * (cell.selectivity / 100.0).sqrt();
         assert!((second.len() as f64 - root).abs() <= 0.5, "{cell}: {}, not {root}", second.len());
-        // The number of rows that it takes to find so many of a random set has a relative deviation of one over its root.
+        // The number of rows that it takes to find a given number of a random set has a relative deviation of one over its root.
         let off = (first.len() as f64 / root - 1.0).abs();
         assert!(both.len() < 10 || off < 4.0 / (both.len() as f64).sqrt(), "{cell}: {}, not {root}", first.len());
         let first: BTreeSet<u32> = first.into_iter().collect();
