@@ -64,7 +64,12 @@ impl<'a> Loader<'a> {
         });
         let fixed = matches!(self.form, WeightForm::Fixed | WeightForm::Int8) && !recurrent;
         let on_cpu = self.compute.device == Device::Cpu;
-        let by_kernels = fixed && on_cpu && self.compute.dtype == Dtype::F32 && by_kernels();
+        let by_kernels = match self.compute.dtype {
+            _ if !fixed || !on_cpu => false,
+            Dtype::F32 => by_kernels(false),
+            Dtype::Int8 => by_kernels(true),
+            Dtype::Bf16 | Dtype::F16 => false,
+        };
         let padding = match self.compute.dtype {
             _ if !fixed || !on_cpu || by_kernels => Padding::No,
             Dtype::F32 => Padding::Many,

@@ -9,7 +9,8 @@
 //! * **int8 on the CPU.** Weights are rounded once, each output's row by its own scale; inputs at every call, each token by
 //!   its own: `y_ij = s_i w_j sum_k q_ik v_jk + b_j` with whole numbers from -127 to 127 (dynamic quantisation; symmetric,
 //!   as in Wu et al. 2020, "Integer quantization for deep learning inference", section 3). A text's vector therefore does not
-//!   depend on its neighbours in a batch. Products are oneDNN's, summed in 32 bits.
+//!   depend on its neighbours in a batch. By our kernel (`kernels/product_int8.rs`) where the processor has AVX-512 VNNI; elsewhere products
+//!   are oneDNN's. Sums are in 32 bits either way.
 
 use std::sync::Arc;
 
@@ -52,7 +53,7 @@ impl Padding {
 /// A map's weight as its product takes it.
 #[derive(Debug, Clone)]
 enum Weight {
-    /// The weight packed for our kernel, with the bias.
+    /// The weight packed for our kernel in f32 or int8, with the bias.
     Panels(Arc<Panels>),
     /// `[out, in]`.
     Torch(SharedTensor),
@@ -62,9 +63,9 @@ enum Weight {
     Int8 { values: SharedTensor, steps: SharedTensor },
 }
 
-/// Whether products in f32 on the CPU use our kernel, which splits the work over threads itself.
-pub(crate) fn by_kernels() -> bool {
-    kernels::can_multiply()
+/// Whether products on the CPU, in f32 or `int8`, use our kernels, which share the work among threads themselves.
+pub(crate) fn by_kernels(int8: bool) -> bool {
+    kernels::can_multiply(int8)
 }
 
 /// A map that stays as it is.
@@ -78,12 +79,10 @@ pub(crate) struct Product {
 impl Product {
     /// Makes a product of a weight `[out, in]`, rounded if `int8`, and a bias `[out]`.
     pub(super) fn of(weight: Tensor, bias: Option<Tensor>, int8: bool) -> Result<Self, TchError> {
-        let weight = if int8 {
-            let (values, steps) = quantize(&weight)?;
-            let values = values.f_transpose(0, 1)?.f_contiguous()?.into();
-            Weight::Int8 { values, steps: steps.f_squeeze_dim(1)?.into() }
-        } else if let Some(panels) = kernels::pack_weights(&weight, bias.as_ref())? {
+        let weight = if let Some(panels) = kernels::pack_weights(&weight, bias.as_ref(), int8)? {
             return Ok(Self { weight: Weight::Panels(Arc::new(panels)), bias: None });
+        } else if int8 {
+            rounded(&weight)?
         } else if weight.device() == Device::Cpu && weight.kind() == Kind::Float && tch::utils::has_mkldnn() {
             by_onednn(weight)?
         } else {
@@ -120,9 +119,7 @@ impl Product {
             Weight::OneDnn { kernel, .. } if rows >= ONEDNN_ROWS => {
                 shaped(convolved(&input.f_reshape([rows, width])?, kernel, bias)?)
             }
-            Weight::Int8 { values, steps } => {
-                shaped(by_int8(exec, &input.f_reshape([rows, width])?, values, steps, bias)?)
-            }
+            Weight::Int8 { values, steps } => shaped(by_int8(&input.f_reshape([rows, width])?, values, steps, bias)?),
             Weight::Torch(weight) | Weight::OneDnn { weight, .. } => input.f_linear(weight, bias),
         }?;
         // In place: it is not shared.
@@ -133,6 +130,12 @@ impl Product {
             Some(HiddenActivation::Relu) => made.f_relu_(),
         }
     }
+}
+
+fn rounded(weight: &Tensor) -> Result<Weight, TchError> {
+    let (values, steps) = quantize(weight)?;
+    let values = values.f_transpose(0, 1)?.f_contiguous()?.into();
+    Ok(Weight::Int8 { values, steps: steps.f_squeeze_dim(1)?.into() })
 }
 
 fn by_onednn(weight: Tensor) -> Result<Weight, TchError> {
@@ -175,23 +178,10 @@ pub(super) fn learned(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) ->
     }
 }
 
-/// `[n, in]` times whole numbers `[in, out]`, each output's in steps of its own: `[n, out]`. Rounded and scaled by our kernels, where
-/// they can.
-fn by_int8(
-    exec: Exec,
-    input: &Tensor,
-    values: &Tensor,
-    steps: &Tensor,
-    bias: Option<&Tensor>,
-) -> Result<Tensor, TchError> {
-    let kernels = exec.by_kernels();
-    let by_kernel = if kernels { kernels::quantize_rows(input)? } else { None };
-    let (input, worth) = by_kernel.map_or_else(|| quantize(input), Ok)?;
-    let sums = input.f_internal_int_mm(values)?;
-    if kernels && let Some(outputs) = kernels::dequantize(&sums, &worth, steps, bias)? {
-        return Ok(outputs);
-    }
-    let sums = sums.f_to_kind(Kind::Float)?.f_mul_(&worth)?;
+/// `[n, in]` times whole numbers `[in, out]`, each output's in steps of its own: `[n, out]`.
+fn by_int8(input: &Tensor, values: &Tensor, steps: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let (input, worth) = quantize(input)?;
+    let sums = input.f_internal_int_mm(values)?.f_to_kind(Kind::Float)?.f_mul_(&worth)?;
     match bias {
         Some(bias) => bias.f_addcmul(&sums, steps),
         None => sums.f_mul(steps),
@@ -320,13 +310,14 @@ mod tests {
 
     #[test]
     fn a_nan_stays_one_in_int8() {
-        let product = Product::of(draw(&[32, 64]), None, true).unwrap();
-        for bad in [f64::NAN, f64::INFINITY] {
-            let x = draw(&[4, 64]);
-            let _ = x.get(1).get(5).fill_(bad);
-            for threads in [1, 2] {
-                let finite = product.forward(Exec::on(threads), &x).unwrap().isfinite().all_dim(1, false);
-                assert_eq!(Vec::<bool>::try_from(finite).unwrap(), [true, false, true, true], "{bad} {threads}");
+        let weight = draw(&[32, 64]);
+        let operators = Product { weight: rounded(&weight).unwrap(), bias: None };
+        for product in [Product::of(weight, None, true).unwrap(), operators] {
+            for bad in [f64::NAN, f64::INFINITY] {
+                let x = draw(&[4, 64]);
+                let _ = x.get(1).get(5).fill_(bad);
+                let finite = product.forward(Exec::ONE_THREAD, &x).unwrap().isfinite().all_dim(1, false);
+                assert_eq!(Vec::<bool>::try_from(finite).unwrap(), [true, false, true, true], "{bad}");
             }
         }
     }
@@ -334,7 +325,7 @@ mod tests {
     #[test]
     fn int8_products_are_those_of_the_formula_and_near_f32() {
         tch::manual_seed(5);
-        for (rows, input, output) in [(1, 16, 24), (3, 33, 7), (70, 384, 48), (9, 64, 50), (5, 1, 1)] {
+        for (rows, input, output) in [(1, 16, 24), (3, 33, 7), (70, 384, 48), (9, 64, 50), (15, 1536, 100), (5, 1, 1)] {
             let (weight, bias) = (draw(&[output, input]), draw(&[output]));
             let mut x = draw(&[rows, input]);
             // A row of zeros, and one a million times as large as the others.
@@ -342,10 +333,12 @@ mod tests {
             let factors: Vec<f32> = (0..rows).map(|row| if row == 2 { 1e6 } else { 1.0 }).collect();
             x *= Tensor::from_slice(&factors).unsqueeze(1);
             for bias in [None, Some(&bias)] {
-                let product = Product::of(weight.shallow_clone(), bias.map(Tensor::shallow_clone), true).unwrap();
-                // By torch's operators, and by our kernels where the sizes fit them: whole numbers alike, scaled with one
+                let copied = || bias.map(Tensor::shallow_clone);
+                let product = Product::of(weight.shallow_clone(), copied(), true).unwrap();
+                // By torch's operators, and by our kernel where the sizes fit it: whole numbers alike, scaled with one
                 // rounding less.
-                let operators = product.forward(Exec::on(2), &x).unwrap();
+                let operators = Product { weight: rounded(&weight).unwrap(), bias: copied().map(SharedTensor::from) };
+                let operators = operators.forward(Exec::ONE_THREAD, &x).unwrap();
                 let got = product.forward(Exec::ONE_THREAD, &x).unwrap();
                 let relative = f64::try_from(((&got - &operators) / (operators.abs() + 1.0)).abs().max()).unwrap();
                 assert!(relative < 1e-5, "{rows} x {input} -> {output}: {relative}");

@@ -2,9 +2,11 @@
 
 use tch::{TchError, Tensor};
 
-use super::product::Panels;
-use super::simd::{Avx512, LANES};
-use super::{Heads, attention, filled, memory, norm, quantize};
+use super::panels::Panels;
+use super::product::F32Panels;
+use super::product_int8::Int8Panels;
+use super::simd::{Avx512, LANES, Vnni};
+use super::{Heads, attention, filled, memory, norm};
 use crate::config::HiddenActivation;
 use crate::nn::exec::Exec;
 
@@ -27,7 +29,7 @@ pub(in super::super) fn attend(
 ) -> Result<Option<()>, TchError> {
     let (rows, tokens, width) = all.size3()?;
     let inner = heads.count * heads.size;
-    let (all, bias) = (memory::values::<f32>(all), bias.map(memory::values::<f32>));
+    let (all, bias) = (memory::values(all), bias.map(memory::values));
     let (Some(all), false) = (all, matches!(bias, Some(None))) else { return Ok(None) };
     let (rows, tokens, bias) = (rows as usize, tokens as usize, bias.flatten());
     let shaped = width as usize == 3 * inner
@@ -38,24 +40,31 @@ pub(in super::super) fn attend(
     Ok(Some(()))
 }
 
-/// Whether [`pack_weights`] can be used here.
-pub(in super::super) fn can_multiply() -> bool {
-    Avx512::found().is_some()
+/// Whether [`pack_weights`] can be used here, for products in f32 or `int8`.
+pub(in super::super) fn can_multiply(int8: bool) -> bool {
+    if int8 { Vnni::found().is_some() } else { Avx512::found().is_some() }
 }
 
-/// A weight `[out, in]` and a bias `[out]` for [`multiply`], which nothing changes any more. `None` where the processor is not as the
-/// kernel needs it, or a tensor is not f32 on the CPU, empty, or of another size.
-pub(in super::super) fn pack_weights(weight: &Tensor, bias: Option<&Tensor>) -> Result<Option<Panels>, TchError> {
+/// A weight `[out, in]`, rounded if `int8`, and a bias `[out]` for [`multiply`], which nothing changes any more. `None` where the processor is
+/// not as the kernel needs it, or a tensor is not f32 on the CPU, empty, or of another size.
+pub(in super::super) fn pack_weights(
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    int8: bool,
+) -> Result<Option<Panels>, TchError> {
     let (outputs, inputs) = weight.size2()?;
-    let bias = bias.map(memory::values::<f32>);
-    let (Some(values), false, Some(here)) =
-        (memory::values::<f32>(weight), matches!(bias, Some(None)), Avx512::found())
-    else {
-        return Ok(None);
-    };
+    let bias = bias.map(memory::values);
+    let (Some(values), false) = (memory::values(weight), matches!(bias, Some(None))) else { return Ok(None) };
     let bias = bias.flatten();
-    let shaped = !values.is_empty() && bias.is_none_or(|bias| bias.len() == outputs as usize);
-    Ok(shaped.then(|| Panels::of(here, values, inputs as usize, bias)))
+    if values.is_empty() || bias.is_some_and(|bias| bias.len() != outputs as usize) {
+        return Ok(None);
+    }
+    let inputs = inputs as usize;
+    Ok(if int8 {
+        Vnni::found().and_then(|here| Int8Panels::of(here, values, inputs, bias)).map(Panels::Int8)
+    } else {
+        Avx512::found().map(|here| Panels::F32(F32Panels::of(here, values, inputs, bias)))
+    })
 }
 
 /// Rows `[n, in]` in f32 times a weight: `[n, out]`, activated.
@@ -94,7 +103,7 @@ fn made(
     let (count, width) = rows.size2()?;
     let rows = rows.f_contiguous()?;
     let usable = width as usize == inputs && !rows.requires_grad();
-    let (Some(values), true) = (memory::values::<f32>(&rows), usable) else {
+    let (Some(values), true) = (memory::values(&rows), usable) else {
         let (kind, device) = (rows.kind(), rows.device());
         let learned = if rows.requires_grad() { ", for which a gradient is asked" } else { "" };
         return Err(TchError::Shape(format!(
@@ -119,7 +128,7 @@ pub(in super::super) fn add_norm(
 ) -> Result<Option<Tensor>, TchError> {
     let (count, width) = rows.size2()?;
     let (count, width) = (count as usize, width as usize);
-    let values = [rows, others, weight, bias].map(memory::values::<f32>);
+    let values = [rows, others, weight, bias].map(memory::values);
     let ([Some(rows), Some(others), Some(weight), Some(bias)], Some(here)) = (values, Avx512::found()) else {
         return Ok(None);
     };
@@ -132,50 +141,6 @@ pub(in super::super) fn add_norm(
         Ok(())
     })?;
     Ok(Some(made))
-}
-
-/// Rows `[n, m]` in f32 as whole numbers from -127 to 127, and what one step of each row is worth, `[n, 1]`: its largest magnitude
-/// over 127. `None` where a tensor or the processor is not as the kernel needs it.
-pub(in super::super) fn quantize_rows(rows: &Tensor) -> Result<Option<(Tensor, Tensor)>, TchError> {
-    let (count, width) = rows.size2()?;
-    let (count, width) = (count as usize, width as usize);
-    let (Some(values), Some(here)) = (memory::values::<f32>(rows), Avx512::found()) else { return Ok(None) };
-    if width == 0 || !width.is_multiple_of(LANES) {
-        return Ok(None);
-    }
-    let (steps, (numbers, ())) = filled(count, 1, |steps| {
-        filled(count, width, |numbers| {
-            quantize::round(here, values, width, numbers, steps);
-            Ok(())
-        })
-    })?;
-    Ok(Some((numbers, steps)))
-}
-
-/// Sums `[n, out]` of products of whole numbers to what they are worth, in f32: times the step of their row, `[n, 1]`, and of their
-/// output, `[out]`, plus the bias, `[out]`. `None` as for [`quantize_rows`].
-pub(in super::super) fn dequantize(
-    sums: &Tensor,
-    of_rows: &Tensor,
-    of_outputs: &Tensor,
-    bias: Option<&Tensor>,
-) -> Result<Option<Tensor>, TchError> {
-    let (count, width) = sums.size2()?;
-    let (count, width) = (count as usize, width as usize);
-    let bias = bias.map(memory::values::<f32>);
-    let found = (memory::values::<i32>(sums), memory::values::<f32>(of_rows), memory::values::<f32>(of_outputs));
-    let ((Some(sums), Some(of_rows), Some(of_outputs)), false) = (found, matches!(bias, Some(None))) else {
-        return Ok(None);
-    };
-    let bias = bias.flatten();
-    let shaped = of_rows.len() == count && of_outputs.len() == width && bias.is_none_or(|bias| bias.len() == width);
-    let fits = shaped && width > 0 && width.is_multiple_of(LANES);
-    let (true, Some(here)) = (fits, Avx512::found()) else { return Ok(None) };
-    let (outputs, ()) = filled(count, width, |outputs| {
-        quantize::scale(here, sums, of_rows, of_outputs, bias, outputs);
-        Ok(())
-    })?;
-    Ok(Some(outputs))
 }
 
 #[cfg(test)]
@@ -207,6 +172,20 @@ mod tests {
     }
 
     #[test]
+    fn weights_are_left_alone_where_sizes_are_odd() {
+        let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
+        let packs =
+            |size: &[i64], bias: i64, int8| pack_weights(&draw(size), Some(&draw(&[bias])), int8).unwrap().is_some();
+        for int8 in [false, true] {
+            assert_eq!(packs(&[5, 32], 5, int8), can_multiply(int8));
+            assert!(!packs(&[5, 32], 4, int8) && !packs(&[0, 32], 0, int8) && !packs(&[5, 0], 5, int8));
+            assert!(pack_weights(&draw(&[32, 5]).transpose(0, 1), None, int8).unwrap().is_none(), "not side by side");
+        }
+        assert_eq!(packs(&[5, 33], 5, false), can_multiply(false));
+        assert!(!packs(&[5, 33], 5, true), "not a multiple of 16");
+    }
+
+    #[test]
     fn sums_are_left_alone_where_sizes_are_odd() {
         let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
         let done = |rows: &Tensor, others: &Tensor, width: i64| {
@@ -216,20 +195,5 @@ mod tests {
         assert!(!done(&draw(&[3, 31]), &draw(&[3, 31]), 31) && !done(&draw(&[3, 0]), &draw(&[3, 0]), 0));
         assert!(!done(&draw(&[3, 32]), &draw(&[2, 32]), 32) && !done(&draw(&[3, 32]), &draw(&[3, 32]), 16));
         assert!(!done(&draw(&[3, 32]).to_kind(Kind::Double), &draw(&[3, 32]), 32));
-    }
-
-    #[test]
-    fn int8_is_left_alone_where_sizes_are_odd() {
-        let draw = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
-        let can = Avx512::found().is_some();
-        let rounds = |rows: &Tensor| quantize_rows(rows).unwrap().is_some();
-        assert_eq!(rounds(&draw(&[3, 32])), can);
-        assert!(!rounds(&draw(&[3, 31])) && !rounds(&draw(&[3, 0])) && !rounds(&draw(&[32, 3]).transpose(0, 1)));
-        let sums = Tensor::ones([3, 32], (Kind::Int, Device::Cpu));
-        let scales = |rows: &[i64], outputs: &[i64], bias: &[i64]| {
-            dequantize(&sums, &draw(rows), &draw(outputs), Some(&draw(bias))).unwrap().is_some()
-        };
-        assert_eq!(scales(&[3, 1], &[32], &[32]), can);
-        assert!(!scales(&[2, 1], &[32], &[32]) && !scales(&[3, 1], &[31], &[32]) && !scales(&[3, 1], &[32], &[16]));
     }
 }

@@ -10,11 +10,11 @@ use crate::nn::exec::Exec;
 #[derive(Debug)]
 pub(in super::super) enum Panels {}
 
-pub(in super::super) fn can_multiply() -> bool {
+pub(in super::super) fn can_multiply(_: bool) -> bool {
     false
 }
 
-pub(in super::super) fn pack_weights(_: &Tensor, _: Option<&Tensor>) -> Result<Option<Panels>, TchError> {
+pub(in super::super) fn pack_weights(_: &Tensor, _: Option<&Tensor>, _: bool) -> Result<Option<Panels>, TchError> {
     Ok(None)
 }
 
@@ -38,19 +38,6 @@ pub(in super::super) fn attend(
     _: Option<&Tensor>,
     _: &mut [f32],
 ) -> Result<Option<()>, TchError> {
-    Ok(None)
-}
-
-pub(in super::super) fn quantize_rows(_: &Tensor) -> Result<Option<(Tensor, Tensor)>, TchError> {
-    Ok(None)
-}
-
-pub(in super::super) fn dequantize(
-    _: &Tensor,
-    _: &Tensor,
-    _: &Tensor,
-    _: Option<&Tensor>,
-) -> Result<Option<Tensor>, TchError> {
     Ok(None)
 }
 

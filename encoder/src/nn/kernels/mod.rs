@@ -5,11 +5,12 @@
 //! | `memory.rs` | the values of a tensor as a slice |
 //! | `dispatch.rs` | the calls: kernels where tensors and processor are as they need them |
 //! | `simd.rs` | 16 values at a time (AVX-512) |
-//! | `product.rs` | rows times a weight that stays, in f32 |
+//! | `panels.rs` | a weight that stays, and how threads share its products |
+//! | `product.rs`, `product_int8.rs` | rows times such a weight, in f32 and in int8 |
 //! | `activation.rs` | what follows a product |
 //! | `attention.rs` | scores, softmax and contexts of one head at a time |
 //! | `norm.rs` | layer normalisation of a sum |
-//! | `quantize.rs` | to int8 and back |
+//! | `quantize.rs` | rows to int8 |
 //! | `fallback.rs` | the calls on other processors: none can be used |
 //!
 //! Each is used where the processor has its instructions; torch's operators elsewhere, which are also its oracle in tests.
@@ -26,23 +27,23 @@ mod memory;
 #[cfg(target_arch = "x86_64")]
 mod norm;
 #[cfg(target_arch = "x86_64")]
+mod panels;
+#[cfg(target_arch = "x86_64")]
 mod product;
+#[cfg(target_arch = "x86_64")]
+mod product_int8;
 #[cfg(target_arch = "x86_64")]
 mod quantize;
 #[cfg(target_arch = "x86_64")]
 mod simd;
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use dispatch::{
-    add_norm, attend, can_attend, can_multiply, dequantize, fused_mlp, multiply, pack_weights, quantize_rows,
-};
+pub(super) use dispatch::{add_norm, attend, can_attend, can_multiply, fused_mlp, multiply, pack_weights};
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) use fallback::{
-    Panels, add_norm, attend, can_attend, can_multiply, dequantize, fused_mlp, multiply, pack_weights, quantize_rows,
-};
+pub(super) use fallback::{Panels, add_norm, attend, can_attend, can_multiply, fused_mlp, multiply, pack_weights};
 pub(super) use memory::filled;
 #[cfg(target_arch = "x86_64")]
-pub(super) use product::Panels;
+pub(super) use panels::Panels;
 
 /// The largest magnitude in int8; -128 is left out, so that both signs reach as far.
 pub(super) const LARGEST: f32 = 127.0;

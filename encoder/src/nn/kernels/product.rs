@@ -9,31 +9,16 @@ use std::arch::x86_64::{__m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_set1_ps, 
 use std::ops::Range;
 
 use super::activation::activate;
+use super::panels::{BLOCK, Line, REGISTERS, ROWS, WIDTH, by_panel};
 use super::simd::{Avx512, LANES, load, store};
 use crate::config::HiddenActivation;
-use crate::nn::exec::Exec;
 
-/// Registers of a panel's row.
-const REGISTERS: usize = 3;
-/// Outputs of a panel.
-const WIDTH: usize = REGISTERS * LANES;
-/// Rows of a tile.
-const ROWS: usize = 8;
-/// Rows that go through all panels before the next ones do: their inputs stay in the second cache.
-const BLOCK: usize = 64;
 /// Inputs of one tile at most; a panel of this many is 288 KiB.
 const DEPTH: usize = 1536;
-/// Multiply-adds from which work is shared: about 20 microseconds of one core.
-const SHARED: usize = 1 << 20;
-
-/// A line of the cache.
-#[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
-struct Line([f32; LANES]);
 
 /// A weight and its bias.
 #[derive(Debug)]
-pub(in super::super) struct Panels {
+pub(in super::super) struct F32Panels {
     inputs: usize,
     outputs: usize,
     /// `[panels, inputs]` of 48 outputs; zeros after the last one.
@@ -56,24 +41,22 @@ struct Tile {
     columns: usize,
 }
 
-impl Panels {
+impl F32Panels {
     /// Packs a weight `[out, in]` and a bias `[out]`, neither of them empty. There are panels only where the processor has AVX-512F.
     pub(super) fn of(_: Avx512, weight: &[f32], inputs: usize, bias: Option<&[f32]>) -> Self {
         let outputs = weight.len() / inputs;
         let count = outputs.div_ceil(WIDTH);
         let zeros = [Line([0.0; LANES]); REGISTERS];
-        let mut panels = Self { inputs, outputs, weight: vec![zeros; count * inputs], bias: vec![zeros; count] };
+        let mut packed = vec![zeros; count * inputs];
         for (output, row) in weight.chunks_exact(inputs).enumerate() {
             let (register, lane) = (output % WIDTH / LANES, output % LANES);
-            let panel = &mut panels.weight[output / WIDTH * inputs..][..inputs];
+            let panel = &mut packed[output / WIDTH * inputs..][..inputs];
             for (place, value) in panel.iter_mut().zip(row) {
                 place[register].0[lane] = *value;
             }
-            if let Some(bias) = bias {
-                panels.bias[output / WIDTH][register].0[lane] = bias[output];
-            }
         }
-        panels
+        let bias = bias.map_or_else(|| vec![zeros; count], by_panel);
+        Self { inputs, outputs, weight: packed, bias }
     }
 
     pub(super) fn inputs(&self) -> usize {
@@ -84,69 +67,15 @@ impl Panels {
         self.outputs
     }
 
-    /// Rows `[n, in]` to `[n, out]`, shared among the threads that kernels have here: many rows by rows, few by outputs.
-    pub(super) fn multiply(&self, exec: Exec, rows: &[f32], activation: Option<HiddenActivation>, outputs: &mut [f32]) {
-        let count = rows.len() / self.inputs;
-        let all = 0..self.bias.len();
-        let parts = if count * self.inputs * self.outputs < SHARED { 1 } else { exec.kernel_threads() };
-        if parts == 1 {
-            self.part(rows, all, activation, outputs);
-        } else if count >= parts * BLOCK {
-            let some = count.div_ceil(parts).next_multiple_of(ROWS);
-            let pieces = rows.chunks(some * self.inputs).zip(outputs.chunks_mut(some * self.outputs));
-            exec.share(pieces, |(rows, outputs)| self.part(rows, all.clone(), activation, outputs));
-        } else {
-            let some = all.len().div_ceil(parts);
-            let columns = |panels: &Range<usize>| panels.start * WIDTH..(panels.end * WIDTH).min(self.outputs);
-            let pieces = all.clone().step_by(some).map(|first| first..(first + some).min(all.end));
-            let mut pieces: Vec<_> =
-                pieces.map(|panels| (panels.clone(), vec![0.0; count * columns(&panels).len()])).collect();
-            exec.share(pieces.iter_mut(), |(panels, made)| self.part(rows, panels.clone(), activation, made));
-            for (panels, made) in pieces {
-                let columns = columns(&panels);
-                for (outputs, made) in outputs.chunks_exact_mut(self.outputs).zip(made.chunks_exact(columns.len())) {
-                    outputs[columns.clone()].copy_from_slice(made);
-                }
-            }
-        }
-    }
-
-    /// Rows `[n, in]` through this weight, activated, and through the `next` one, a block at a time: the intermediate is as large as
-    /// that of one block, and stays in the cache.
-    pub(super) fn fused_mlp(
+    /// Rows `[n, in]` to the outputs of some panels, on this thread.
+    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
+    pub(super) fn part(
         &self,
-        exec: Exec,
-        next: &Self,
         rows: &[f32],
+        panels: Range<usize>,
         activation: Option<HiddenActivation>,
         outputs: &mut [f32],
     ) {
-        let count = rows.len() / self.inputs;
-        let parts = exec.kernel_threads();
-        if count == 0 {
-            return;
-        }
-        if parts > 1 && count < parts * BLOCK {
-            let mut between = vec![0.0; count * self.outputs];
-            self.multiply(exec, rows, activation, &mut between);
-            next.multiply(exec, &between, None, outputs);
-            return;
-        }
-        let some = count.div_ceil(parts).next_multiple_of(ROWS);
-        let pieces = rows.chunks(some * self.inputs).zip(outputs.chunks_mut(some * next.outputs));
-        exec.share(pieces, |(rows, outputs)| {
-            let mut between = vec![0.0; BLOCK.min(rows.len() / self.inputs) * self.outputs];
-            for (rows, outputs) in rows.chunks(BLOCK * self.inputs).zip(outputs.chunks_mut(BLOCK * next.outputs)) {
-                let between = &mut between[..rows.len() / self.inputs * self.outputs];
-                self.part(rows, 0..self.bias.len(), activation, between);
-                next.part(between, 0..next.bias.len(), None, outputs);
-            }
-        });
-    }
-
-    /// Rows `[n, in]` to the outputs of some panels, on this thread.
-    #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
-    fn part(&self, rows: &[f32], panels: Range<usize>, activation: Option<HiddenActivation>, outputs: &mut [f32]) {
         // SAFETY: the processor has AVX-512F, as `of` was told.
         unsafe { self.blocks(rows, panels, activation, outputs) }
     }
@@ -261,7 +190,6 @@ mod tests {
     use tch::{Device, Kind, Tensor};
 
     use super::*;
-    use crate::nn::exec::Pool;
 
     fn draw(size: &[i64]) -> Tensor {
         Tensor::randn(size, (Kind::Float, Device::Cpu))
@@ -272,7 +200,7 @@ mod tests {
     }
 
     /// The largest difference to torch's product in f64.
-    fn apart(here: Avx512, [rows, inputs, outputs]: [usize; 3], threads: usize) -> f64 {
+    fn apart(here: Avx512, [rows, inputs, outputs]: [usize; 3]) -> f64 {
         let [count, width, wide] = [rows, inputs, outputs].map(|size| size as i64);
         let (x, weight, bias) = (draw(&[count, width]), draw(&[wide, width]) / (inputs as f64).sqrt(), draw(&[wide]));
         let double = |tensor: &Tensor| tensor.to_kind(Kind::Double);
@@ -280,7 +208,7 @@ mod tests {
         let mut worst = 0.0_f64;
         for biased in [false, true] {
             let of = biased.then(|| values(&bias));
-            let panels = Panels::of(here, &values(&weight), inputs, of.as_deref());
+            let panels = F32Panels::of(here, &values(&weight), inputs, of.as_deref());
             let sums = if biased { &product + double(&bias) } else { product.copy() };
             let expected = [
                 (None, sums.copy()),
@@ -290,8 +218,7 @@ mod tests {
             ];
             for (activation, expected) in expected {
                 let mut got = vec![f32::NAN; rows * outputs];
-                let x = values(&x);
-                Pool::new(threads).unwrap().run(|exec| panels.multiply(exec, &x, activation, &mut got));
+                panels.part(&values(&x), 0..outputs.div_ceil(WIDTH), activation, &mut got);
                 let got = double(&Tensor::from_slice(&got).view([count, wide]));
                 // Of a NaN, which a value that nothing wrote is, the maximum is one.
                 let most = if rows == 0 { 0.0 } else { (got - expected).abs().max().double_value(&[]) };
@@ -312,54 +239,8 @@ mod tests {
         // Tiles of 8, 4, 2 and 1 rows; blocks and parts of one; whole panels and parts of one; inputs in one piece, two and three.
         for rows in [0, 1, 2, 7, 8, 15, 64, 65, 129] {
             for (inputs, outputs) in [(1, 1), (16, 48), (33, 50), (384, 100), (1537, 7), (3100, 49)] {
-                let worst = apart(here, [rows, inputs, outputs], 1);
+                let worst = apart(here, [rows, inputs, outputs]);
                 assert!(worst < 1e-5, "{rows} x {inputs} -> {outputs}: {worst}");
-            }
-        }
-    }
-
-    #[test]
-    fn threads_share_rows_and_panels() {
-        let Some(here) = Avx512::found() else {
-            println!("skipped: this processor has no AVX-512");
-            return;
-        };
-        tch::manual_seed(7);
-        // Few rows by panels, evenly, unevenly, and fewer panels than threads; many by rows.
-        for (rows, inputs, outputs) in [(30, 384, 192), (20, 640, 250), (100, 768, 40), (200, 160, 96), (777, 64, 50)] {
-            assert!(rows * inputs * outputs >= SHARED, "shared");
-            for threads in [2, 3] {
-                let worst = apart(here, [rows, inputs, outputs], threads);
-                assert!(worst < 1e-5, "{rows} x {inputs} -> {outputs} by {threads}: {worst}");
-            }
-        }
-    }
-
-    #[test]
-    fn one_after_another_gives_what_both_give() {
-        let Some(here) = Avx512::found() else {
-            println!("skipped: this processor has no AVX-512");
-            return;
-        };
-        tch::manual_seed(8);
-        let panels = |outputs: i64, inputs: usize| {
-            let (weight, bias) = (draw(&[outputs, inputs as i64]), draw(&[outputs]));
-            Panels::of(here, &values(&weight), inputs, Some(&values(&bias)))
-        };
-        let (widen, narrow) = (panels(100, 24), panels(24, 100));
-        for rows in [0, 1, 7, 64, 65, 127, 128, 300] {
-            let x = values(&draw(&[rows, 24]));
-            let count = rows as usize;
-            let activation = Some(HiddenActivation::Gelu);
-            let (mut between, mut expected) = (vec![f32::NAN; count * 100], vec![f32::NAN; count * 24]);
-            widen.multiply(Exec::ONE_THREAD, &x, activation, &mut between);
-            narrow.multiply(Exec::ONE_THREAD, &between, None, &mut expected);
-            for threads in 1..=3 {
-                let mut got = vec![f32::NAN; count * 24];
-                let pool = Pool::new(threads).unwrap();
-                pool.run(|exec| widen.fused_mlp(exec, &narrow, &x, activation, &mut got));
-                let alike = got.iter().zip(&expected).all(|(got, expected)| got.to_bits() == expected.to_bits());
-                assert!(alike, "{rows} rows by {threads}");
             }
         }
     }

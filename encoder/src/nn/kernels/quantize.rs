@@ -1,13 +1,11 @@
-//! To int8 and back: rows of numbers rounded by the largest of each, and sums of their products scaled to numbers again. Once
-//! through memory each way, where torch's operators pass five and three times.
+//! To int8: rows of numbers rounded by the largest of each.
 
 use std::arch::x86_64::{
-    __m128i, __m512i, _mm_storeu_si128, _mm512_abs_ps, _mm512_castps_si512, _mm512_cvtepi32_epi8, _mm512_cvtepi32_ps,
-    _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_si512, _mm512_max_epi32, _mm512_mul_ps,
-    _mm512_reduce_max_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512,
+    __m128i, _mm_storeu_si128, _mm512_abs_ps, _mm512_castps_si512, _mm512_cvtepi32_epi8, _mm512_cvtps_epi32,
+    _mm512_div_ps, _mm512_max_epi32, _mm512_reduce_max_epi32, _mm512_set1_ps, _mm512_setzero_si512,
 };
 
-use super::simd::{Avx512, LANES, load, store};
+use super::simd::{Avx512, LANES, load};
 use super::{LARGEST, SMALLEST};
 
 /// Rows of `width` values, a multiple of 16, to whole numbers, and what one step of each row is worth.
@@ -35,44 +33,6 @@ pub(super) fn round(_: Avx512, rows: &[f32], width: usize, numbers: &mut [i8], s
         // SAFETY: the processor has AVX-512F, as the first argument says.
         *step = unsafe { row(values, numbers) };
     }
-}
-
-/// Sums `[rows, out]` of whole numbers to `sum * rows' step * outputs' step + bias`; `out` is a multiple of 16.
-#[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
-pub(super) fn scale(
-    _: Avx512,
-    sums: &[i32],
-    of_rows: &[f32],
-    of_outputs: &[f32],
-    bias: Option<&[f32]>,
-    outputs: &mut [f32],
-) {
-    #[target_feature(enable = "avx512f")]
-    fn row(sums: &[i32], step: f32, of_outputs: &[f32], bias: Option<&[f32]>, outputs: &mut [f32]) {
-        let step = _mm512_set1_ps(step);
-        let (sums, _) = sums.as_chunks::<LANES>();
-        let (steps, _) = of_outputs.as_chunks::<LANES>();
-        let (outputs, _) = outputs.as_chunks_mut::<LANES>();
-        let bias = bias.map(|bias| bias.as_chunks::<LANES>().0);
-        for (at, ((sums, steps), outputs)) in sums.iter().zip(steps).zip(outputs).enumerate() {
-            let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(numbers(sums)), step);
-            let bias = bias.and_then(|bias| bias.get(at)).map_or(_mm512_setzero_ps(), |bias| load(bias));
-            store(outputs, _mm512_fmadd_ps(scaled, load(steps), bias));
-        }
-    }
-    let width = of_outputs.len();
-    for ((sums, step), outputs) in sums.chunks_exact(width).zip(of_rows).zip(outputs.chunks_exact_mut(width)) {
-        // SAFETY: the processor has AVX-512F, as the first argument says.
-        unsafe { row(sums, *step, of_outputs, bias, outputs) };
-    }
-}
-
-#[expect(unsafe_code, reason = "vector load")]
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn numbers(values: &[i32; LANES]) -> __m512i {
-    // SAFETY: the array is 16 values of 4 bytes, which is what the instruction reads, at any alignment.
-    unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
 }
 
 #[expect(unsafe_code, reason = "vector store")]

@@ -17,6 +17,20 @@ impl Avx512 {
     }
 }
 
+/// Proof that this processor multiplies bytes too (AVX-512 VNNI).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Vnni(Avx512);
+
+impl Vnni {
+    pub(super) fn found() -> Option<Self> {
+        Avx512::found().filter(|_| is_x86_feature_detected!("avx512vnni")).map(Self)
+    }
+
+    pub(super) fn avx512(self) -> Avx512 {
+        self.0
+    }
+}
+
 /// Values of one register.
 pub(super) const LANES: usize = 16;
 
