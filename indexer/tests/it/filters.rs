@@ -94,21 +94,33 @@ fn far_clusters(query: &[f32]) -> Vec<usize> {
     clusters
 }
 
-/// Mean recall@10 over queries, each with a set of its own. No query may get fewer hits than there are.
-fn recall(shard: &DenseShard, queries: &[Vec<f32>], allowed: impl Fn(&[f32]) -> NodeSet) -> f64 {
+/// Mean recall@10 over queries, each with a set of its own, and how many were answered by a scan. No query may get fewer hits than there are.
+fn recall_at(ef: usize, shard: &DenseShard, queries: &[Vec<f32>], allowed: impl Fn(&[f32]) -> NodeSet) -> (f64, u64) {
     let mut found = 0;
     let mut wanted = 0;
+    let mut scans = 0;
     for query in queries {
         let allowed = allowed(query);
-        let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(K, EF) };
-        let hits = shard.search(query, &params).hits;
+        let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(K, ef) };
+        let Hits { hits, cost, .. } = shard.search(query, &params);
+        scans += u64::from(cost.scans);
         let exact = shard.search_exact(query, K, Some(&allowed)).hits;
         assert_eq!(hits.len(), K.min(allowed.len()));
         assert!(hits.iter().all(|hit| allowed.contains(hit.node)));
         wanted += exact.len();
         found += exact.iter().filter(|hit| hits.iter().any(|other| other.node == hit.node)).count();
     }
-    found as f64 / wanted as f64
+    (found as f64 / wanted as f64, scans)
+}
+
+fn recall(shard: &DenseShard, queries: &[Vec<f32>], allowed: impl Fn(&[f32]) -> NodeSet) -> f64 {
+    recall_at(EF, shard, queries, allowed).0
+}
+
+/// The clusters that are farthest from a query.
+fn farthest(query: &[f32], clusters: usize) -> NodeSet {
+    let far = far_clusters(query);
+    set(ROWS, |node| far[..clusters].contains(&(node % CLUSTERS)))
 }
 
 #[test]
@@ -128,16 +140,28 @@ fn recall_holds_at_every_selectivity_and_where_the_filter_follows_the_vectors() 
         check(format!("{selectivity} by chance"), recall(&shard, &queries, |_| allowed.clone()));
     }
     for clusters in [1, 2, 4, 8, 12, 20, 30, 36] {
-        let far = |query: &[f32]| {
-            let far = far_clusters(query);
-            set(ROWS, |node| far[..clusters].contains(&(node % CLUSTERS)))
-        };
-        check(format!("the {clusters} farthest of {CLUSTERS} clusters"), recall(&shard, &queries, far));
+        let far = recall(&shard, &queries, |query| farthest(query, clusters));
+        check(format!("the {clusters} farthest of {CLUSTERS} clusters"), far);
         let near = |query: &[f32]| {
             let far = far_clusters(query);
             set(ROWS, |node| far[CLUSTERS - clusters..].contains(&(node % CLUSTERS)))
         };
         check(format!("the {clusters} nearest of {CLUSTERS} clusters"), recall(&shard, &queries, near));
+    }
+    // A beam so narrow that the graph costs less than a scan for all but a few questions: among all nodes from a half on, below that among the
+    // allowed ones; and where nothing near a question is allowed, the first of these turns into the second.
+    let narrow = |what: String, (recall, scans): (f64, u64), least: f64| {
+        assert!(scans < 6 && recall >= least, "{what}: recall {recall:.3}, {scans} scans");
+    };
+    for selectivity in [0.25, 0.35, 0.5, 0.7] {
+        let allowed = share(ROWS, selectivity);
+        let by_chance = recall_at(16, &shard, &queries, |_| allowed.clone());
+        narrow(format!("{selectivity} by chance at ef 16"), by_chance, 0.7);
+    }
+    for clusters in [20, 30] {
+        let far = recall_at(16, &shard, &queries, |query| farthest(query, clusters));
+        // From there all clusters are nearly as far, and a narrow beam sees few of them: chance finds a hundredth.
+        narrow(format!("the {clusters} farthest of {CLUSTERS} clusters at ef 16"), far, 0.3);
     }
     assert!(low.is_empty(), "recall@{K} at ef {EF}: {low:?}");
     for few in [0, 1, 7] {

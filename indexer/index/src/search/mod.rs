@@ -5,7 +5,7 @@
 //! | `hits.rs` | the result of every search: hits, their cost, and whether it was complete |
 //! | `view.rs` | what a search reads of a shard |
 //! | `params.rs` | parameters of a search, and the rule that stops it |
-//! | `beam_search.rs` | **the algorithm**: one beam search over codes, as a sequence of steps |
+//! | `beam_search/` | **the algorithm**: one beam search over codes, as a sequence of steps; what differs through a filter |
 //! | `interleaved.rs` | beam searches for several questions, interleaved on one thread: what the searcher runs |
 //! | `code_scan.rs` | the scan of the codes of all allowed slots: for filters that allow few |
 //! | `planned.rs` | which of these a search of a shard is, by their costs |
@@ -40,7 +40,7 @@ pub use hnsw::{HnswScratch, hnsw_search};
 pub use interleaved::SearchScratch;
 pub use neighbours::NeighbourSearch;
 pub use node_set::NodeSet;
-pub use params::{Live, MinCompetitive, SearchParams};
+pub use params::{Far, Live, MinCompetitive, SearchParams};
 pub use planned::{PlannedSearch, Question, filter_scans};
 pub use topk::TopK;
 pub use view::ShardView;

@@ -21,9 +21,8 @@ pub struct SearchParams<'a> {
     /// Whether only allowed nodes are candidates: in place of one that is not, its own links are followed. Otherwise all nodes are, and the
     /// beam has to be as much wider as fewer are allowed.
     pub two_hop: bool,
-    /// A search that soon finds a smaller share of the nodes near the question allowed is given up, and
-    /// [`Limited`](super::Completeness::Limited).
-    pub least_share: Option<f64>,
+    /// What becomes of a search near whose question few nodes are allowed; nothing special where absent.
+    pub far: Option<Far>,
     /// The nodes that are not deleted; all where absent.
     pub live: Option<Live<'a>>,
     /// What other shards have found for the same questions; nothing where absent.
@@ -32,6 +31,16 @@ pub struct SearchParams<'a> {
     pub rescore: bool,
     /// Cancels the search, which then returns what it has found so far.
     pub cancel: &'a dyn Cancel,
+}
+
+/// The search for a question near which the filter allows fewer nodes than elsewhere, so that its hits are far away.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Far {
+    /// Share of all nodes that are allowed. A question is such a one where far fewer are near it.
+    pub share: f64,
+    /// Width of its beam, which is among allowed nodes alone and has no margin. Where absent the search is given up, and
+    /// [`Limited`](super::Completeness::Limited).
+    pub ef: Option<usize>,
 }
 
 /// The nodes of a shard that are not deleted.
@@ -63,7 +72,7 @@ impl SearchParams<'_> {
             max_expansions: None,
             allowed: None,
             two_hop: false,
-            least_share: None,
+            far: None,
             live: None,
             min_competitive: None,
             rescore: true,
@@ -81,7 +90,7 @@ impl std::fmt::Debug for SearchParams<'_> {
             .field("max_expansions", &self.max_expansions)
             .field("allowed", &self.allowed.map(NodeSet::len))
             .field("two_hop", &self.two_hop)
-            .field("least_share", &self.least_share)
+            .field("far", &self.far)
             .field("live", &self.live.map(|live| live.nodes.len()))
             .field("min_competitive", &self.min_competitive)
             .field("rescore", &self.rescore)

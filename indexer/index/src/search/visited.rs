@@ -48,6 +48,20 @@ impl VisitedSet {
         self.outside && self.slots > 0
     }
 
+    /// Keeps those of `slots` that were not visited before, and marks none. Records whether one of them does not exist.
+    pub(super) fn retain_unvisited(&mut self, slots: &mut Vec<u32>) {
+        self.check_all(slots);
+        let mut kept = 0;
+        // No branch, as in `insert_all`.
+        for at in 0..slots.len() {
+            let slot = slots[at];
+            let word = self.words.get(slot as usize / 64).copied().unwrap_or(u64::MAX);
+            slots[kept] = slot;
+            kept += usize::from(word >> (slot % 64) & 1 == 0);
+        }
+        slots.truncate(kept);
+    }
+
     /// Records whether a link leads to a slot that does not exist, without a visit to any.
     pub(super) fn check_all(&mut self, slots: &[u32]) {
         let highest = slots.iter().copied().max();

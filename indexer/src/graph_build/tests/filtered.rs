@@ -135,6 +135,14 @@ fn recall_through_filters_is_what_the_shard_serves_with_and_without_deletions() 
     let certificate = certify_live(&shard, &live, JobControl::silent()).unwrap();
     let widths = check(&shard, &certificate, &live);
     assert_eq!(widths.first().map(Vec::as_slice), Some([16, 32, 64, 128, 256].as_slice()), "{widths:?}");
+
+    // Nearly all that is near one question is deleted: the margins of the others reach as far as before.
+    let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 8, shard.len()).unwrap();
+    live.extend(0..shard.len() as u32);
+    truth.neighbours[150..truth.depth()].iter().for_each(|node| _ = live.remove(*node));
+    let certificate = certify_live(&shard, &live, JobControl::silent()).unwrap();
+    let deepest = certificate.profile.last().unwrap().rank;
+    assert!(deepest >= truth.depth() / 4, "{deepest} of {}", truth.depth());
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn a_beam_among_allowed_nodes_starts_where_there_are_some() {
         let exact = flat(&world.rows(), query, 10, Metric::Cosine, Some(&allowed));
         found += exact.iter().take(10).filter(|hit| hits.hits.contains(hit)).count();
         // Among all nodes, the search would expand the 700 nearest first.
-        let all = SearchParams { two_hop: false, least_share: Some(0.16), ..params };
+        let all = SearchParams { two_hop: false, far: Some(Far { share: 0.32, ef: None }), ..params };
         given_up += usize::from(world.search(&[query], &all)[0].completeness == Completeness::Limited);
         let third = set(|node| node % 3 == 0);
         let spread = world.search(&[query], &SearchParams { allowed: Some(&third), ..all });

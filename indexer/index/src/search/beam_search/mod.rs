@@ -11,15 +11,17 @@
 //! 4. stop as the [`StopRule`] says;
 //! 5. **rescore** the best `k` and a few more from the vectors themselves.
 //!
-//! A filtered search need not pay for the nodes that the filter leaves out (`SearchParams::two_hop`): where the links of a candidate lead
-//! to few allowed slots, the links of the others are followed in their place, without a look at their codes (ACORN-1: Patel et al.
-//! 2024, arXiv:2403.04871); and because all that is near the usual entry point may be left out, it starts from allowed slots as well.
+//! `filtered.rs` says what differs through a filter.
+
+mod filtered;
 
 use std::cmp::Ordering;
 
+use filtered::{ENOUGH, PROBED};
+
 use super::candidates::CandidateQueue;
 use super::node_set::SlotSet;
-use super::params::{MinCompetitive, SearchParams, StopRule};
+use super::params::{Far, MinCompetitive, SearchParams, StopRule};
 use super::view::ShardView;
 use super::visited::VisitedSet;
 use super::{Completeness, Cost, ExactRows, Hits, Scored, SlotLinks};
@@ -37,22 +39,16 @@ pub(super) fn rescored_filtered(k: usize) -> usize {
 
 /// Candidates kept beyond `k`, for ties with the k-th: of more equal vectors than this, those found first are kept.
 const SPARE: usize = 16;
-/// Allowed slots that an expansion looks for before it follows no more links of others.
-const ENOUGH: usize = 32;
-/// Expansions after which a search compares the share of allowed nodes that it has met with the one that it expects.
-const PROBED: usize = 32;
-/// Entry points of a filtered search beyond the usual one: the nearest of a sample of the allowed slots.
-const ENTRIES: usize = 4;
-
 /// What one call searches for, where, and when it stops: shared by the searches for all of its questions.
 pub(super) struct BeamSearch<'a, L: ?Sized, R: ?Sized> {
     pub(super) shard: &'a ShardView<'a, L, R>,
     rule: StopRule,
     allowed: Option<&'a SlotSet>,
-    /// The same where only those are candidates.
-    two_hop: Option<&'a SlotSet>,
-    /// Share of allowed nodes near the question below which the search is given up.
-    least_share: Option<f64>,
+    /// Whether only those are candidates.
+    two_hop: bool,
+    far: Option<Far>,
+    /// The rule for questions that are far from what is allowed.
+    far_rule: StopRule,
     min_competitive: Option<MinCompetitive<'a>>,
     rescore: bool,
     /// Candidates rescored, and others that are hits otherwise.
@@ -62,13 +58,16 @@ pub(super) struct BeamSearch<'a, L: ?Sized, R: ?Sized> {
 impl<'a, L: ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
     pub(super) fn new(shard: &'a ShardView<'a, L, R>, params: &SearchParams<'a>) -> Self {
         let rule = StopRule::new(params, shard.codes.len());
-        let SearchParams { min_competitive, rescore, .. } = *params;
+        let SearchParams { two_hop, far, min_competitive, rescore, .. } = *params;
+        let ef = far.and_then(|far| far.ef).unwrap_or(params.ef);
+        let far_rule =
+            StopRule::new(&SearchParams { ef, margin: None, max_expansions: None, ..*params }, shard.codes.len());
         let allowed = params.allowed.map(|allowed| allowed.slots(shard.order));
-        let two_hop = allowed.filter(|_| params.two_hop);
-        let beyond = if allowed.is_some() { rescored_filtered(rule.k) } else { RESCORED };
+        let live = params.live.map(|live| live.nodes);
+        let is_filtered = params.allowed.is_some_and(|allowed| live.is_none_or(|live| !std::ptr::eq(live, allowed)));
+        let beyond = if is_filtered { rescored_filtered(rule.k) } else { RESCORED };
         let wanted = rule.k + if rescore { beyond } else { 0 };
-        let least_share = params.least_share;
-        Self { shard, rule, allowed, two_hop, least_share, min_competitive, rescore, wanted }
+        Self { shard, rule, allowed, two_hop, far, far_rule, min_competitive, rescore, wanted }
     }
 }
 
@@ -103,6 +102,10 @@ pub(super) struct SearchState {
     expanded: usize,
     /// Allowed slots that were scored.
     met_allowed: u64,
+    /// Whether few nodes near the question are allowed.
+    is_far: bool,
+    /// The entry point.
+    start: u32,
     unvisited: Vec<u32>,
     /// Neighbours of the best candidate that are not allowed.
     passed: Vec<u32>,
@@ -123,45 +126,44 @@ impl SearchState {
 
     /// Starts at the slot `start`; the descent to it took `estimated` estimates. `prepared` holds the question, whose number is
     /// `query`.
-    pub(super) fn start<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, start: u32, estimated: u64) {
-        let slots = search.shard.codes.len();
+    pub(super) fn start<L: SlotLinks + ?Sized, R: ?Sized>(
+        &mut self,
+        search: &BeamSearch<'_, L, R>,
+        start: u32,
+        estimated: u64,
+    ) {
         let score = |others: MinCompetitive<'_>| Some((*others.scores.get(self.query)?, others.margin));
         self.min_competitive = search.min_competitive.and_then(score).unwrap_or((f32::NEG_INFINITY, 0.0));
-        self.candidates.clear();
-        self.visited.reset(slots);
         self.expanded = 0;
         self.met_allowed = 0;
-        self.best.clear();
         self.found.hits.clear();
         self.found.cost = Cost { estimated, scored: 0, scans: 0 };
         let is_complete = search.allowed.is_none_or(|allowed| allowed.is_complete);
         self.found.completeness = if is_complete { Completeness::Complete } else { Completeness::Damaged };
-        if self.visited.insert(start) {
+        self.is_far = self.starts_far(search, start);
+        self.start_at(search, start);
+    }
+
+    /// Forgets what was visited, and starts at a slot, and at allowed ones where those alone are candidates.
+    fn start_at<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, start: u32) {
+        self.start = start;
+        self.candidates.clear();
+        self.visited.reset(search.shard.codes.len());
+        self.best.clear();
+        self.fetch = Fetch::Links;
+        if self.is_given_up(search) {
+            self.found.worsen(Completeness::Limited);
+        } else if self.visited.insert(start) {
             // Infinite, so that it is the first candidate, and refined at once.
             self.candidates.push(f32::INFINITY, start);
         }
-        if let Some(allowed) = search.two_hop {
+        if let Some(allowed) = self.two_hop(search).filter(|_| self.candidates.peek().is_some()) {
             self.start_among(search, allowed);
         }
-        self.fetch = Fetch::Links;
     }
 
-    /// More entry points, all of them allowed.
-    fn start_among<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, allowed: &SlotSet) {
-        let (products, estimates) = (&mut self.products, &mut self.estimates);
-        search.shard.codes.estimate(&self.prepared, &allowed.sample, 0.0, products, estimates);
-        self.found.cost.estimated += allowed.sample.len() as u64;
-        let sampled = allowed.sample.iter().zip(&self.estimates).filter(|(_, score)| !score.is_nan());
-        let mut sampled: Vec<Scored> = sampled.map(|(slot, score)| Scored { node: *slot, score: *score }).collect();
-        let entries = ENTRIES.min(sampled.len());
-        if let Some(last) = entries.checked_sub(1) {
-            sampled.select_nth_unstable_by(last, |a, b| b.cmp(a));
-        }
-        for entry in sampled.iter().take(entries) {
-            if self.visited.insert(entry.node) {
-                self.candidates.push(entry.score, entry.node);
-            }
-        }
+    fn rule<'a, L: ?Sized, R: ?Sized>(&self, search: &'a BeamSearch<'_, L, R>) -> &'a StopRule {
+        if self.is_far { &search.far_rule } else { &search.rule }
     }
 
     /// One step; true when the search is over and `found` holds its hits.
@@ -184,7 +186,7 @@ impl SearchState {
                 return true;
             }
         }
-        let (shard, rule) = (search.shard, &search.rule);
+        let (shard, rule) = (search.shard, self.rule(search));
         let links_are_here = self.fetch != Fetch::Sketches;
         let threshold = self.threshold(rule);
         self.fetch = match self.candidates.peek().filter(|best| best.score >= threshold) {
@@ -195,9 +197,10 @@ impl SearchState {
                 }
                 self.choose(search)
             }
-            Some(_) if self.expanded == PROBED && self.is_far_from_allowed(search) => {
-                self.found.worsen(Completeness::Limited);
-                self.choose(search)
+            Some(_) if self.expanded == PROBED && self.meets_few_allowed(search) => {
+                self.is_far = true;
+                self.start_at(search, self.start);
+                Fetch::Links
             }
             Some(best) if !best.refined => {
                 shard.codes.prefetch_row(best.slot);
@@ -211,12 +214,6 @@ impl SearchState {
             }
         };
         false
-    }
-
-    /// Whether fewer than half as many nodes near the question are allowed as of all: the search would expand very many that are not.
-    fn is_far_from_allowed<L: ?Sized, R: ?Sized>(&self, search: &BeamSearch<'_, L, R>) -> bool {
-        let met = self.found.cost.scored as f64;
-        search.least_share.is_some_and(|share| (self.met_allowed as f64) < met * share)
     }
 
     /// Ends the search early, with the best candidates so far.
@@ -244,12 +241,14 @@ impl SearchState {
         self.expanded += 1;
         self.unvisited.clear();
         shard.links.append(slot, &mut self.unvisited);
-        if let Some(allowed) = search.two_hop {
+        let two_hop = self.two_hop(search);
+        if let Some(allowed) = two_hop {
             allowed.partition(&mut self.unvisited, &mut self.passed);
-            self.visited.check_all(&self.passed);
+            // Marked once they are followed: those after enough allowed ones are left to the next expansion that meets them.
+            self.visited.retain_unvisited(&mut self.passed);
         }
         self.visited.insert_all(&mut self.unvisited);
-        if search.two_hop.is_some() && self.unvisited.len() < ENOUGH && !self.passed.is_empty() {
+        if two_hop.is_some() && self.unvisited.len() < ENOUGH && !self.passed.is_empty() {
             self.passed.iter().for_each(|slot| shard.links.prefetch(*slot));
             return Fetch::SecondLinks;
         }
@@ -257,33 +256,11 @@ impl SearchState {
         Fetch::Sketches
     }
 
-    /// Follows the links of neighbours that are not allowed, each of them once in a search, until enough slots that are allowed are found.
-    fn expand_again<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
-        let Some(allowed) = search.two_hop else { return Fetch::Sketches };
-        let (mut links, mut others) = std::mem::take(&mut self.links);
-        for slot in &self.passed {
-            if self.unvisited.len() >= ENOUGH {
-                break;
-            }
-            if self.visited.insert(*slot) {
-                links.clear();
-                search.shard.links.append(*slot, &mut links);
-                self.visited.check_all(&links);
-                allowed.partition(&mut links, &mut others);
-                self.visited.insert_all(&mut links);
-                self.unvisited.extend_from_slice(&links);
-            }
-        }
-        self.links = (links, others);
-        search.shard.codes.prefetch_lines(&self.unvisited);
-        Fetch::Sketches
-    }
-
     fn estimate<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) {
         let (products, estimates) = (&mut self.products, &mut self.estimates);
         search.shard.codes.estimate(&self.prepared, &self.unvisited, OPTIMISM, products, estimates);
         self.found.cost.estimated += self.unvisited.len() as u64;
-        let threshold = self.threshold(&search.rule);
+        let threshold = self.threshold(self.rule(search));
         let mut odd = None;
         for (slot, score) in self.unvisited.iter().zip(&self.estimates) {
             match score.partial_cmp(&threshold) {
@@ -315,7 +292,8 @@ impl SearchState {
             return;
         }
         self.candidates.refine_top(score);
-        let kept = search.rule.rank.max(search.rule.k + SPARE).max(search.wanted);
+        let rule = self.rule(search);
+        let kept = rule.rank.max(rule.k + SPARE).max(search.wanted);
         let is_good = self.best.len() < kept || self.best.last().is_some_and(|last| score > last.score);
         let is_allowed = search.allowed.is_none_or(|allowed| allowed.bits.contains(candidate.slot as usize));
         self.met_allowed += u64::from(is_allowed);
