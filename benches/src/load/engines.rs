@@ -11,15 +11,18 @@ use dyad_searcher::run::{Engine, EngineConfig};
 use tokio::runtime::Runtime;
 
 use super::drive::Target;
+use super::grpc::Grpc;
 use super::questions::{Form, Questions, Requests};
 use super::server::Server;
-use super::targets::{Grpc, InProcess, Library};
+use super::targets::{InProcess, Library};
 use super::truth::{BATCH_TIME, Truth};
 use super::workload::Workload;
 use crate::error::{Error, Result};
 
 /// Our engines.
-pub(super) const ENGINES: [&str; 4] = ["library", "engine", "grpc-vectors", "grpc-text"];
+pub(super) const ENGINES: [&str; 5] = ["library", "engine", "grpc-vectors", BATCH, "grpc-text"];
+/// The one whose calls carry many requests.
+const BATCH: &str = "grpc-vectors-batch";
 
 /// Where a run finds its server.
 #[derive(Debug, Clone)]
@@ -71,7 +74,8 @@ impl Engines {
         let mut ours: Vec<(String, Arc<dyn Target>)> = Vec::new();
         for &name in &names {
             let form = if name == "grpc-text" { Form::Text } else { Form::Vector };
-            requests.check(name, form)?;
+            let batch = (name == BATCH).then_some(workload.batch);
+            requests.check(name, form, batch)?;
             let target: Arc<dyn Target> = match (name, &server) {
                 ("library", _) => {
                     Arc::new(Library::new(Snapshot::open(index(workload)?).map_err(|e| refused(&e))?, &requests)?)
@@ -83,14 +87,8 @@ impl Engines {
                     runtime: runtime.handle().clone(),
                 }),
                 (_, Some(server)) => {
-                    let what = (&requests, form);
-                    Arc::new(Grpc::connect(
-                        &server.url,
-                        workload.connections,
-                        workload.deadline(),
-                        what,
-                        runtime.handle(),
-                    )?)
+                    let what = (&*requests, form);
+                    Arc::new(Grpc::connect(&server.url, workload, what, batch, runtime.handle())?)
                 }
                 (_, None) => continue,
             };

@@ -41,8 +41,9 @@ pub(super) fn overload(
         return Err(Error::Engine { engine: name.to_owned(), problem: problem.to_owned() });
     }
     (run.note)(&format!("{name}: capacity {capacity:.0} per second, before the overload"));
+    let asked = target.as_ref();
     let (calm, rate, calm_s) = (CALM * capacity, factor * capacity, job.seconds.min(CALM_S));
-    let before = run.pass(run.warm_up(), calm_s).open(target.as_ref(), run.times(calm, 1), run.mix())?;
+    let before = run.pass(run.warm_up(), calm_s).open(asked, run.times(asked, calm, 1), run.mix())?;
     let expected = highest_p99(&before);
     (run.note)(&format!("{name}: {rate:.0} per second"));
     let is_over = AtomicBool::new(false);
@@ -50,9 +51,9 @@ pub(super) fn overload(
         let resident = scope.spawn(|| sample(run.engines.server_process, &is_over));
         let passes = (|| {
             let pass = run.pass(run.warm_up(), job.seconds);
-            let overloaded = pass.send_all(target.as_ref(), run.times(rate, 2), run.mix())?;
+            let overloaded = pass.send_all(asked, run.times(asked, rate, 2), run.mix())?;
             // At once, while requests of the overload are still under way.
-            let after = run.pass(Duration::ZERO, calm_s).send_all(target.as_ref(), run.times(calm, 3), run.mix())?;
+            let after = run.pass(Duration::ZERO, calm_s).send_all(asked, run.times(asked, calm, 3), run.mix())?;
             Ok::<_, Error>((overloaded.finish()?, after.finish()?))
         })();
         is_over.store(true, Ordering::SeqCst);

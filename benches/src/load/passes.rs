@@ -91,8 +91,10 @@ impl Passes<'_> {
         Duration::from_millis(self.job.workload.warm_up_ms)
     }
 
-    pub(super) fn times(&self, rate: f64, turn: usize) -> Times {
-        Times::new(self.job.workload.arrivals, rate, self.job.workload.seed ^ (turn as u64) << 32)
+    /// Of the calls that bring `target` this many requests per second.
+    pub(super) fn times(&self, target: &dyn Target, rate: f64, turn: usize) -> Times {
+        let calls = rate / target.batch() as f64;
+        Times::new(self.job.workload.arrivals, calls, self.job.workload.seed ^ (turn as u64) << 32)
     }
 
     pub(super) fn mix(&self) -> Mix {
@@ -111,7 +113,7 @@ impl Passes<'_> {
                 used()
             });
             let mut tally = match step {
-                Step::Rate(rate) => pass.open(target.as_ref(), self.times(rate, turn), self.mix()),
+                Step::Rate(rate) => pass.open(target.as_ref(), self.times(target.as_ref(), rate, turn), self.mix()),
                 Step::Clients(clients) => pass.closed(target, clients, self.mix()),
             }?;
             let warm = warm.join().unwrap_or_default();

@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 pub(super) const ANSWERED: &str = "answered";
 /// The class of requests that a full server refuses.
 pub(super) const REFUSED: &str = "ResourceExhausted";
+/// The class of answers with a part missing.
+pub(super) const DEGRADED: &str = "degraded";
 /// The class of requests that were never sent, because too many were under way.
 pub(super) const NOT_SENT: &str = "not sent";
 /// The class of requests that were still under way when the wait for them ended.
@@ -29,6 +31,12 @@ pub(super) enum Reply {
     Answered(Vec<String>),
     /// Refused, late or broken: the class of the error.
     Failed(Cow<'static, str>),
+}
+
+/// A call of `count` requests that failed as a whole.
+pub(super) fn failed(count: usize, class: impl Into<Cow<'static, str>>) -> Vec<Reply> {
+    let class = class.into();
+    (0..count).map(|_| Reply::Failed(class.clone())).collect()
 }
 
 /// When a request was meant to be sent, and when it was; from the beginning of the pass.

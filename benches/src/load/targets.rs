@@ -1,12 +1,9 @@
-//! Our engines: the library, the searcher's engine in this process, and a server over gRPC.
+//! Our engines in this process: the library, and the searcher's engine.
 
-use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dyad_index::{Certificate, Never, Snapshot};
-use dyad_proto::client::{ClientConfig, ClientError, SearcherClient};
 use dyad_searcher::plan::Plan;
 use dyad_searcher::run::{Admission, Engine};
 use tokio::runtime::Handle;
@@ -15,12 +12,9 @@ use tonic::Status;
 use super::arrivals::Ask;
 use super::drive::{Done, Target};
 use super::questions::{Form, Requests};
-use super::tally::Reply;
+use super::tally::{DEGRADED, Reply};
 use crate::dataset::Matrix;
 use crate::error::{Error, Result};
-
-/// The class of answers with a part missing.
-const DEGRADED: &str = "degraded";
 
 /// A snapshot in this process, searched on as many threads as a server uses.
 pub(super) struct Library {
@@ -75,14 +69,14 @@ impl Searched {
 }
 
 impl Target for Library {
-    fn start(&self, ask: Ask, done: Done) {
-        let searched = Arc::clone(&self.searched);
+    fn start(&self, asks: &[Ask], done: Done) {
+        let (searched, asks) = (Arc::clone(&self.searched), asks.to_vec());
         self.pool.spawn_fifo(move || {
             let failed = |error: dyad_index::Error| {
                 tracing::debug!(%error, "library");
                 Reply::Failed("index".into())
             };
-            done(searched.search(ask).map_or_else(failed, Reply::Answered));
+            done(asks.iter().map(|ask| searched.search(*ask).map_or_else(failed, Reply::Answered)).collect());
         });
     }
 }
@@ -96,72 +90,20 @@ pub(super) struct InProcess {
 }
 
 impl Target for InProcess {
-    fn start(&self, ask: Ask, done: Done) {
+    fn start(&self, asks: &[Ask], done: Done) {
+        let Some(ask) = asks.first() else { return };
         let (engine, deadline) = (Arc::clone(&self.engine), self.deadline);
-        let request = self.requests.request(ask, Form::Vector);
+        let request = self.requests.request(*ask, Form::Vector);
         self.runtime.spawn(async move {
             let found = Box::pin(engine.search(request, Some(deadline), Admission::Refused)).await;
-            done(match found {
+            done(vec![match found {
                 Ok((answer, _)) if answer.degraded.is_some() => Reply::Failed(DEGRADED.into()),
                 Ok((answer, _)) => Reply::Answered(answer.hits.into_iter().map(|hit| hit.key).collect()),
                 Err(error) => {
                     tracing::debug!(%error, "engine");
                     Reply::Failed(format!("{:?}", Status::from(error).code()).into())
                 }
-            });
-        });
-    }
-}
-
-/// A server over gRPC; nothing is retried.
-pub(super) struct Grpc {
-    connections: Vec<Arc<SearcherClient>>,
-    next: AtomicUsize,
-    requests: Arc<Requests>,
-    form: Form,
-    runtime: Handle,
-}
-
-impl Grpc {
-    pub(super) fn connect(
-        url: &str,
-        connections: usize,
-        deadline: Duration,
-        (requests, form): (&Arc<Requests>, Form),
-        runtime: &Handle,
-    ) -> Result<Self> {
-        let config =
-            ClientConfig { call_timeout: deadline, attempts: 1, retry_when_full: false, ..ClientConfig::default() };
-        let connect = |_| Ok(Arc::new(runtime.block_on(SearcherClient::connect(url, config.clone()))?));
-        let connections = (0..connections).map(connect).collect::<Result<_>>()?;
-        let (requests, runtime) = (Arc::clone(requests), runtime.clone());
-        Ok(Self { connections, next: AtomicUsize::new(0), requests, form, runtime })
-    }
-}
-
-/// The class of an error: the status of a server that replied, or what kept it from replying.
-fn class(error: &ClientError) -> Cow<'static, str> {
-    tracing::debug!(%error, "gRPC");
-    match error {
-        ClientError::Refused { code, .. } => format!("{code:?}").into(),
-        ClientError::Deadline { .. } => "DeadlineExceeded".into(),
-        ClientError::Unreachable { .. } => "unreachable".into(),
-        _ => "invalid reply".into(),
-    }
-}
-
-impl Target for Grpc {
-    fn start(&self, ask: Ask, done: Done) {
-        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len().max(1);
-        let Some(client) = self.connections.get(at).map(Arc::clone) else { return };
-        let request = self.requests.request(ask, self.form);
-        self.runtime.spawn(async move {
-            let reply = client.search(request).await;
-            done(match reply {
-                Ok(response) if response.degraded => Reply::Failed(DEGRADED.into()),
-                Ok(response) => Reply::Answered(response.hits.into_iter().map(|hit| hit.key).collect()),
-                Err(error) => Reply::Failed(class(&error)),
-            });
+            }]);
         });
     }
 }

@@ -14,7 +14,7 @@ use super::arrivals::{Arrivals, Ask, Mix, Times};
 use super::drive::{Done, Pass, Target};
 use super::overload::{back_after, memory};
 use super::rate_search::RateSearch;
-use super::tally::{ANSWERED, NOT_SENT, Reply, Sent, Tally, UNANSWERED};
+use super::tally::{ANSWERED, NOT_SENT, REFUSED, Reply, Sent, Tally, UNANSWERED, failed};
 
 const STALL: Duration = Duration::from_millis(300);
 
@@ -57,7 +57,7 @@ impl Stalls {
                 if number == 30 {
                     thread::sleep(STALL);
                 }
-                done(answered());
+                done(vec![answered()]);
             }
         });
         Self(Mutex::new(sender))
@@ -65,7 +65,7 @@ impl Stalls {
 }
 
 impl Target for Stalls {
-    fn start(&self, _: Ask, done: Done) {
+    fn start(&self, _: &[Ask], done: Done) {
         self.0.lock().unwrap().send(done).unwrap();
     }
 }
@@ -74,11 +74,11 @@ impl Target for Stalls {
 struct Blocks(AtomicUsize);
 
 impl Target for Blocks {
-    fn start(&self, _: Ask, done: Done) {
+    fn start(&self, _: &[Ask], done: Done) {
         if self.0.fetch_add(1, Ordering::SeqCst) == 30 {
             thread::sleep(STALL);
         }
-        done(answered());
+        done(vec![answered()]);
     }
 }
 
@@ -86,7 +86,7 @@ impl Target for Blocks {
 struct Holds(usize, Mutex<Vec<Done>>);
 
 impl Target for Holds {
-    fn start(&self, _: Ask, done: Done) {
+    fn start(&self, _: &[Ask], done: Done) {
         let mut held = self.1.lock().unwrap();
         held.push(done);
         if held.len() == self.0 {
@@ -94,7 +94,7 @@ impl Target for Holds {
             thread::spawn(move || {
                 thread::sleep(ms(200));
                 for done in held {
-                    done(answered());
+                    done(vec![answered()]);
                 }
             });
         }
@@ -165,6 +165,44 @@ fn requests_beyond_the_bound_are_not_sent_and_count() {
     assert_eq!(tally.count(ANSWERED) + tally.count(NOT_SENT), 199);
     assert!(tally.count(NOT_SENT) > 0 && tally.count(UNANSWERED) == 0);
     assert!(tally.failed_share() > 0.0);
+}
+
+/// Replies at once to each request of a call of three, but holds the calls back that it is to hold.
+struct Calls(bool, Mutex<Vec<Done>>);
+
+impl Target for Calls {
+    fn start(&self, asks: &[Ask], done: Done) {
+        if self.0 {
+            self.1.lock().unwrap().push(done);
+        } else {
+            let key = |ask: &Ask| Reply::Answered(vec![ask.question.to_string()]);
+            done(asks.iter().map(key).collect());
+        }
+    }
+
+    fn batch(&self) -> usize {
+        3
+    }
+}
+
+#[test]
+fn every_request_of_a_call_counts() {
+    let tally = pass(ms(200)).open(&Calls(false, Mutex::default()), times(100.0), mix()).unwrap();
+    assert_eq!((tally.asked(), tally.count(ANSWERED)), (57, 57), "19 calls");
+    assert!(tally.answers().all(|(ask, keys)| keys == [ask.question.to_string()]));
+    assert_eq!(tally.answers().count(), 10);
+
+    let mut pass = pass(ms(200));
+    pass.max_in_flight = 8;
+    let held = Calls(true, Mutex::default());
+    let running = pass.send_all(&held, times(100.0), mix()).unwrap();
+    let held: Vec<Done> = held.1.into_inner().unwrap();
+    assert_eq!(held.len(), 2, "a third call would be the ninth request under way");
+    for done in held {
+        done(failed(3, REFUSED));
+    }
+    let tally = running.finish().unwrap();
+    assert_eq!((tally.count(REFUSED), tally.count(NOT_SENT), tally.asked()), (6, 51, 57));
 }
 
 #[test]

@@ -172,12 +172,12 @@ async fn layers_find_the_same_and_are_compared_with_the_library() {
     stop.send(()).unwrap();
     let points = summary["points"].as_array().unwrap();
     let names: Vec<&str> = points.iter().map(|row| row["engine"].as_str().unwrap()).collect();
-    assert_eq!(names, [["library", "engine", "grpc-vectors"]; 2].concat(), "{table}");
+    assert_eq!(names, [["library", "engine", "grpc-vectors", "grpc-vectors-batch"]; 2].concat(), "{table}");
     for row in points {
         assert!(figure(row, "recall") > 0.9, "{row}");
         assert!(row["ndcg_10"].is_null() && figure(row, "qps") > 0.0, "{row}");
     }
-    for (all, half) in points[..3].iter().zip(&points[3..]) {
+    for (all, half) in points[..4].iter().zip(&points[4..]) {
         assert!(figure(all, "of_first_engine") > 0.0 && half["of_first_engine"].is_null(), "{all} {half}");
         assert!((figure(all, "qps") / 2.0 - figure(half, "rate")).abs() < 1e-6, "{all} {half}");
     }
@@ -218,6 +218,7 @@ async fn what_cannot_be_asked_is_refused_with_its_place() {
         "`clients`: expected at least 1",
     )
     .await;
+    refused(&format!("batch = 0\n{TEXTS}{dense}"), &[], "`batch`: expected at least 1").await;
     refused(&TEXTS.replace("\"texts\"", "\"a/b\""), &[], "missing field `kind`").await;
     refused(&format!("{TEXTS}queries = \"q\"\n{dense}"), &[], "`questions`: expected `data` or `queries`").await;
     refused(&one("k = 10, color = 1"), &[], "`kind.a.search`: ").await;
