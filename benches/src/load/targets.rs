@@ -1,6 +1,7 @@
 //! Our engines in this process: the library, and the searcher's engine.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dyad_index::{Certificate, Never, Snapshot};
@@ -19,7 +20,38 @@ use crate::error::{Error, Result};
 /// A snapshot in this process, searched on as many threads as a server uses.
 pub(super) struct Library {
     searched: Arc<Searched>,
+    workers: Workers,
+}
+
+/// A pool that begins jobs in their order, also those that its own threads hand in.
+///
+/// A thread of rayon's prefers what it has handed in itself to what came from elsewhere: clients that ask again from there would keep all
+/// others waiting until the end of a pass. So what rayon orders are turns, and each turn does the oldest job. At most as many jobs wait as
+/// requests are under way.
+pub(super) struct Workers {
     pool: rayon::ThreadPool,
+    jobs: Arc<Mutex<VecDeque<Job>>>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+impl Workers {
+    /// This many threads; 0 stands for all that this process may use.
+    pub(super) fn new(threads: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+        Ok(Self { pool, jobs: Arc::default() })
+    }
+
+    pub(super) fn start(&self, job: Job) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
+        let jobs = Arc::clone(&self.jobs);
+        self.pool.spawn_fifo(move || {
+            let oldest = jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            if let Some(job) = oldest {
+                job();
+            }
+        });
+    }
 }
 
 struct Searched {
@@ -33,9 +65,9 @@ impl Library {
     pub(super) fn new(snapshot: Snapshot, requests: &Requests) -> Result<Self> {
         let refused = |problem: String| Error::Refused(format!("library: {problem}"));
         let plans = plans(&snapshot, requests).map_err(refused)?;
-        let pool = rayon::ThreadPoolBuilder::new().build().map_err(|error| refused(error.to_string()))?;
+        let workers = Workers::new(0).map_err(|error| refused(error.to_string()))?;
         let vectors = requests.questions.vectors.clone().unwrap_or_default();
-        Ok(Self { searched: Arc::new(Searched { snapshot, plans, vectors }), pool })
+        Ok(Self { searched: Arc::new(Searched { snapshot, plans, vectors }), workers })
     }
 }
 
@@ -71,13 +103,13 @@ impl Searched {
 impl Target for Library {
     fn start(&self, asks: &[Ask], done: Done) {
         let (searched, asks) = (Arc::clone(&self.searched), asks.to_vec());
-        self.pool.spawn_fifo(move || {
+        self.workers.start(Box::new(move || {
             let failed = |error: dyad_index::Error| {
                 tracing::debug!(%error, "library");
                 Reply::Failed("index".into())
             };
             done(asks.iter().map(|ask| searched.search(*ask).map_or_else(failed, Reply::Answered)).collect());
-        });
+        }));
     }
 }
 

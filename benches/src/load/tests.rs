@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use super::drive::{Done, Pass, Target};
 use super::overload::{back_after, memory};
 use super::rate_search::RateSearch;
 use super::tally::{ANSWERED, NOT_SENT, REFUSED, Reply, Sent, Tally, UNANSWERED, failed};
+use super::targets::Workers;
 
 const STALL: Duration = Duration::from_millis(300);
 
@@ -183,6 +184,28 @@ impl Target for Calls {
     fn batch(&self) -> usize {
         3
     }
+}
+
+/// A client that starts its next job at the end of the one before, and says each time who it is; until nobody listens.
+fn ask_again(workers: &Arc<Workers>, client: usize, asked: SyncSender<usize>) {
+    let next = Arc::clone(workers);
+    workers.start(Box::new(move || {
+        if asked.send(client).is_ok() {
+            ask_again(&next, client, asked);
+        }
+    }));
+}
+
+#[test]
+fn every_client_of_the_library_has_its_turn() {
+    let workers = Arc::new(Workers::new(1).unwrap());
+    // The first turn does not end before all clients wait for theirs.
+    let (asked, served) = sync_channel(0);
+    for client in 0..16 {
+        ask_again(&workers, client, asked.clone());
+    }
+    let turns: Vec<usize> = served.into_iter().take(320).collect();
+    assert_eq!(turns, (0..320).map(|turn| turn % 16).collect::<Vec<_>>());
 }
 
 #[test]
