@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use dyad_command::Cancellation;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::arrivals::{Mix, Times};
 use super::drive::{Pass, Target};
@@ -149,11 +149,7 @@ impl Passes<'_> {
             "failed_share": tally.failed_share(),
             "not_sent": tally.count(NOT_SENT),
             "recall": self.engines.truth.recall(requests, tally),
-            "ndcg_10": ndcg(requests, tally),
         });
-        match figures {
-            Value::Object(row) => row,
-            _ => Row::new(),
-        }
+        figures.as_object().cloned().into_iter().flatten().chain(ndcg(requests, tally)).collect()
     }
 }

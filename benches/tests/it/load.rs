@@ -83,12 +83,15 @@ async fn clients_are_measured_in_turn_and_rates_up_to_the_highest() {
     fs_err::write(dir.path().join("w.toml"), mix).unwrap();
     let server = start_honest().await;
     let common = ["--server", &server.url, "--seconds", "1"];
-    let (summary, _) = measured(dir.path(), &[&common[..], &["--closed", "1,4"]].concat()).await;
+    let (summary, table) = measured(dir.path(), &[&common[..], &["--closed", "1,4"]].concat()).await;
     let rows = summary["points"].as_array().unwrap();
     assert_eq!(rows.iter().map(|row| row["clients"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 4]);
     assert!((figure(&rows[0], "of_first_load") - 1.0).abs() < 1e-9 && figure(&rows[1], "of_first_load") > 0.0);
     // Of BM25 there are no exact answers; the hybrid ones are always found.
     assert!((figure(&rows[0], "recall") - 1.0).abs() < 1e-9);
+    // BM25 finds nothing for half of the questions that it was asked.
+    assert!((figure(&rows[0], "ndcg_10_hybrid") - 1.0).abs() < 1e-9 && figure(&rows[0], "ndcg_10_bm25") < 1.0);
+    assert!(table.contains("nDCG hybrid") && table.contains("nDCG bm25"), "{table}");
 
     let (summary, _) = measured(dir.path(), &[&common[..], &["--ramp", "--goal-ms", "5000"]].concat()).await;
     let steps = summary["details"]["grpc-text"].as_array().unwrap();
