@@ -45,6 +45,8 @@ pub(super) struct Pass {
     pub(super) max_in_flight: usize,
     pub(super) kinds: usize,
     pub(super) questions: usize,
+    /// Whether the tally is to have windows.
+    pub(super) has_windows: bool,
     pub(super) cancel: Cancellation,
 }
 
@@ -128,7 +130,8 @@ impl Running {
 
 impl Pass {
     pub(super) fn tally(&self) -> Result<Tally> {
-        Tally::new(self.warm_up, self.deadline, self.kinds, self.questions)
+        let tally = Tally::new(self.warm_up, self.deadline, self.kinds, self.questions)?;
+        if self.has_windows { tally.with_windows(self.measured) } else { Ok(tally) }
     }
 
     /// Makes calls at `times`. One that is due while too many requests are under way is not made, and its requests count as failed.
@@ -145,6 +148,10 @@ impl Pass {
         for intended in times.take_while(|time| *time < end) {
             running.sleep_until(intended)?;
             let asks = running.asks(target.batch());
+            if self.has_windows {
+                // Here, so that also those that are never answered count in their window.
+                running.tally.lock().unwrap_or_else(PoisonError::into_inner).expect(asks.len(), intended);
+            }
             if running.in_flight.load(Ordering::SeqCst) + asks.len() <= self.max_in_flight {
                 running.send(target, &asks, Some(intended), || ());
             } else {

@@ -83,6 +83,7 @@ impl Passes<'_> {
             max_in_flight: workload.max_in_flight,
             kinds: requests.kinds.len(),
             questions: requests.questions.queries.len(),
+            has_windows: false,
             cancel: self.job.cancel.clone(),
         }
     }

@@ -11,13 +11,10 @@ use super::overload::overload;
 use super::passes::{Job, Load, Passes, Step};
 use super::peer::Peer;
 use super::rate_search::RateSearch;
-use super::tally::ANSWERED;
+use super::tally::{ANSWERED, FAILED_SHARE};
 use super::workload::Workload;
 use crate::error::{Error, Result};
 use crate::harness::{Machine, Row, RunInfo, median};
-
-/// Highest share of requests without an answer at a rate that passes.
-const FAILED_SHARE: f64 = 0.001;
 
 /// What a run has measured.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use super::arrivals::{Arrivals, Ask, Mix, Times};
 use super::drive::{Done, Pass, Target};
 use super::overload::{back_after, memory};
 use super::rate_search::RateSearch;
-use super::tally::{ANSWERED, NOT_SENT, REFUSED, Reply, Sent, Tally, UNANSWERED, failed};
+use super::tally::{ANSWERED, NOT_SENT, REFUSED, Reply, Sent, Tally, UNANSWERED, WINDOW, failed};
 use super::targets::Workers;
 
 const STALL: Duration = Duration::from_millis(300);
@@ -31,6 +31,7 @@ fn pass(measured: Duration) -> Pass {
         max_in_flight: 1_000,
         kinds: 1,
         questions: 10,
+        has_windows: false,
         cancel: Cancellation::new(),
     }
 }
@@ -243,26 +244,53 @@ fn a_tally_counts_what_was_meant_to_be_sent_after_the_warm_up() {
     let class = &tally.classes[ANSWERED];
     let close = |nanoseconds: u64, milliseconds: f64| (nanoseconds as f64 / 1e6 / milliseconds - 1.0).abs() < 1e-3;
     assert!(close(class.intended.min(), 40.0) && close(class.service.min(), 30.0) && close(class.service.max(), 100.0));
-    assert_eq!(tally.windows.iter().map(hdrhistogram::Histogram::len).collect::<Vec<_>>(), [1, 1]);
     let answers: Vec<_> = tally.answers().map(|(ask, keys)| (ask.question, keys.concat())).collect();
     assert_eq!(answers, [(1, "a".to_owned())]);
 }
 
 #[test]
 fn latency_is_back_after_the_last_bad_window() {
-    let after = |latencies: &[u64]| {
-        let mut tally = Tally::new(Duration::ZERO, ms(1_000), 1, 1).unwrap();
-        for (window, latency) in latencies.iter().enumerate() {
-            let intended = ms(500 * window as u64);
-            let sent = Sent { intended, sent: intended };
-            tally.record(Ask { kind: 0, question: 0 }, sent, intended + ms(*latency), answered());
+    // By window: latencies in milliseconds of its requests; none for one without an answer.
+    let after = |windows: &[&[Option<u64>]]| {
+        let measured = WINDOW * windows.len() as u32;
+        let mut tally = Tally::new(Duration::ZERO, ms(1_000), 1, 1).unwrap().with_windows(measured).unwrap();
+        for (window, latencies) in windows.iter().enumerate() {
+            let intended = WINDOW * window as u32;
+            tally.expect(latencies.len(), intended);
+            for latency in latencies.iter().flatten() {
+                let sent = Sent { intended, sent: intended };
+                tally.record(Ask { kind: 0, question: 0 }, sent, intended + ms(*latency), answered());
+            }
         }
+        assert_eq!(tally.windows.len(), windows.len());
         back_after(&tally, 20.0)
     };
-    assert_eq!(after(&[5, 5, 5]), Some(0.0));
-    assert_eq!(after(&[90, 5, 30, 5, 5]), Some(1.5));
-    assert_eq!(after(&[5, 5, 30]), None);
+    let good: &[Option<u64>] = &[Some(5)];
+    let bad: &[Option<u64>] = &[Some(90)];
+    let silent: &[Option<u64>] = &[None];
+    assert_eq!(after(&[good, good, good]), Some(0.0));
+    assert_eq!(after(&[bad, good, bad, good, good]), Some(1.5));
+    assert_eq!(after(&[good, good, bad]), None);
     assert_eq!(after(&[]), None);
+    // A server that stops answering is not back; nor is one that answers half of the requests.
+    assert_eq!(after(&[good, silent, silent]), None);
+    assert_eq!(after(&[good, &[Some(5), None], good]), Some(1.0));
+    // In a window without requests nothing is known.
+    assert_eq!(after(&[bad, good, &[], good, &[]]), Some(0.5));
+    assert_eq!(after(&[bad, &[]]), None);
+}
+
+#[test]
+fn requests_without_an_answer_count_in_the_window_in_which_they_were_due() {
+    let pass = Pass { has_windows: true, max_in_flight: 8, ..pass(ms(1_000)) };
+    let held = Calls(true, Mutex::default());
+    let running = pass.send_all(&held, times(20.0), mix()).unwrap();
+    for done in held.1.into_inner().unwrap() {
+        done(failed(3, REFUSED));
+    }
+    let tally = running.finish().unwrap();
+    let windows: Vec<_> = tally.windows.iter().map(|window| (window.requests, window.answers.len())).collect();
+    assert_eq!(windows, [(27, 0), (30, 0)], "calls from 50 ms to 950 ms");
 }
 
 #[test]
