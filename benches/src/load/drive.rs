@@ -22,10 +22,24 @@ const TIMER_SLACK: Option<NonZeroU64> = NonZeroU64::new(1_000);
 /// Receives the replies of a call, one to each of its requests.
 pub(super) type Done = Box<dyn FnOnce(Vec<Reply>) + Send>;
 
+/// The process that answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Process {
+    /// This one, which also asks.
+    Own,
+    /// A server that was started here.
+    Server(u32),
+    /// A server elsewhere.
+    Unknown,
+}
+
 /// What is measured.
 pub(super) trait Target: Send + Sync {
     /// Begins a call with these requests, and returns at once; `done` is called later, on any thread.
     fn start(&self, asks: &[Ask], done: Done);
+
+    /// Whose memory and processor time the answers take.
+    fn process(&self) -> Process;
 
     /// Requests of a call.
     fn batch(&self) -> usize {

@@ -40,8 +40,6 @@ pub(super) struct Engines {
     pub(super) ours: Vec<(String, Arc<dyn Target>)>,
     pub(super) requests: Arc<Requests>,
     pub(super) truth: Truth,
-    /// The server's process, where it was started here.
-    pub(super) server_process: Option<u32>,
     /// Held for as long as they are measured: connections first, the server last.
     _runtime: Runtime,
     _server: Option<Server>,
@@ -88,7 +86,7 @@ impl Engines {
                 }),
                 (_, Some(server)) => {
                     let what = (&*requests, form);
-                    Arc::new(Grpc::connect(&server.url, workload, what, batch, runtime.handle())?)
+                    Arc::new(Grpc::connect(server, workload, what, batch, runtime.handle())?)
                 }
                 (_, None) => continue,
             };
@@ -99,8 +97,7 @@ impl Engines {
             [] => Truth::default(),
             _ => runtime.block_on(truth(workload, server.as_ref(), &requests))?,
         };
-        let server_process = server.as_ref().and_then(Server::process);
-        Ok(Self { ours, requests, truth, server_process, _runtime: runtime, _server: server })
+        Ok(Self { ours, requests, truth, _runtime: runtime, _server: server })
     }
 }
 
@@ -113,9 +110,12 @@ fn index(workload: &Workload) -> Result<&Path> {
     workload.server.index.as_deref().ok_or_else(|| Error::Refused(missing.to_owned()))
 }
 
+/// With the caches of a server that is started here.
 fn open_engine(workload: &Workload) -> Result<Arc<Engine>> {
-    let engine = Engine::open(index(workload)?, None, EngineConfig::default()).map_err(|error| refused(&error))?;
-    Ok(Arc::new(engine))
+    let (server, bytes) = (&workload.server, |mb: u32| (mb as usize) << 20);
+    let caches = (bytes(server.question_cache_mb), bytes(server.filter_cache_mb));
+    let config = EngineConfig { question_cache: caches.0, filter_cache: caches.1, ..EngineConfig::default() };
+    Ok(Arc::new(Engine::open(index(workload)?, None, config).map_err(|error| refused(&error))?))
 }
 
 /// Of the model of the index that is served.

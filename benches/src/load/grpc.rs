@@ -21,8 +21,9 @@ use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use super::arrivals::Ask;
-use super::drive::{Done, Target};
+use super::drive::{Done, Process, Target};
 use super::questions::{Form, Requests};
+use super::server::Server;
 use super::tally::{DEGRADED, Reply, failed};
 use super::workload::Workload;
 use crate::error::Result;
@@ -37,13 +38,14 @@ pub(super) struct Grpc {
     /// Requests of a call of `SearchBatch`; none: calls of `Search`.
     batch: Option<usize>,
     url: Arc<str>,
+    process: Process,
     deadline: Duration,
     runtime: Handle,
 }
 
 impl Grpc {
     pub(super) fn connect(
-        url: &str,
+        server: &Server,
         workload: &Workload,
         (requests, form): (&Requests, Form),
         batch: Option<usize>,
@@ -51,14 +53,15 @@ impl Grpc {
     ) -> Result<Self> {
         let deadline = workload.deadline();
         let config = ClientConfig { call_timeout: deadline, attempts: 1, ..ClientConfig::default() };
-        let connect = |_| Ok(runtime.block_on(connect(url, &config))?);
+        let connect = |_| Ok(runtime.block_on(connect(&server.url, &config))?);
         let connections = (0..workload.connections).map(connect).collect::<Result<_>>()?;
         let questions = requests.questions.queries.len();
         let asks =
             (0..requests.kinds.len()).flat_map(|kind| (0..questions).map(move |question| Ask { kind, question }));
         let encoded = asks.map(|ask| requests.request(ask, form).encode_to_vec().into()).collect();
-        let (next, url, runtime) = (AtomicUsize::new(0), url.into(), runtime.clone());
-        Ok(Self { connections, next, encoded, questions, batch, url, deadline, runtime })
+        let process = server.process().map_or(Process::Unknown, Process::Server);
+        let (next, url, runtime) = (AtomicUsize::new(0), server.url.as_str().into(), runtime.clone());
+        Ok(Self { connections, next, encoded, questions, batch, url, process, deadline, runtime })
     }
 
     fn message(&self, ask: Ask) -> Bytes {
@@ -93,6 +96,10 @@ impl Target for Grpc {
                 });
             });
         }
+    }
+
+    fn process(&self) -> Process {
+        self.process
     }
 
     fn batch(&self) -> usize {

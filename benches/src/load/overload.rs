@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::drive::{Pass, Target};
+use super::drive::{Pass, Process, Target};
 use super::passes::{Passes, Step};
 use super::server::resident_bytes;
 use super::tally::{ANSWERED, NOT_SENT, REFUSED, Tally, WINDOW, Window, milliseconds};
@@ -49,7 +49,7 @@ pub(super) fn overload(
     (run.note)(&format!("{name}: {rate:.0} per second"));
     let is_over = AtomicBool::new(false);
     let (overloaded, after, resident) = thread::scope(|scope| {
-        let resident = scope.spawn(|| sample(run.engines.server_process, &is_over));
+        let resident = scope.spawn(|| sample(target.process(), &is_over));
         let passes = (|| {
             let pass = run.pass(run.warm_up(), job.seconds);
             let overloaded = pass.send_all(asked, run.times(asked, rate, 2), run.mix())?;
@@ -72,7 +72,8 @@ pub(super) fn overload(
         "late": late,
         "broken": broken,
         "refused": overloaded.count(REFUSED),
-        "refused_p99_ms": refused(&overloaded),
+        "refused_p50_ms": refused(&overloaded, 0.5),
+        "refused_p99_ms": refused(&overloaded, 0.99),
         "back_after_s": back_after_s,
     });
     row.extend(more.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
@@ -87,8 +88,13 @@ pub(super) fn overload(
     Ok((row, detail))
 }
 
-/// The server's memory, once a second.
-fn sample(process: Option<u32>, is_over: &AtomicBool) -> Vec<u64> {
+/// The memory of the process that answers, once a second.
+fn sample(process: Process, is_over: &AtomicBool) -> Vec<u64> {
+    let process = match process {
+        Process::Own => Some(std::process::id()),
+        Process::Server(server) => Some(server),
+        Process::Unknown => None,
+    };
     let (mut resident, start) = (Vec::new(), Instant::now());
     while !is_over.load(Ordering::SeqCst) {
         if start.elapsed() >= Duration::from_secs(resident.len() as u64) {
@@ -131,9 +137,9 @@ pub(super) fn back_after(tally: &Tally, limit_ms: f64) -> Option<f64> {
     is_asked.then(|| good_from as f64 * WINDOW.as_secs_f64())
 }
 
-/// p99 of the refusals from their real start, in milliseconds.
-fn refused(tally: &Tally) -> Option<f64> {
-    tally.classes.get(REFUSED).map(|class| milliseconds(&class.service, 0.99))
+/// A quantile of the refusals from their real start, in milliseconds.
+fn refused(tally: &Tally, quantile: f64) -> Option<f64> {
+    tally.classes.get(REFUSED).map(|class| milliseconds(&class.service, quantile))
 }
 
 /// Counts and latencies by class.

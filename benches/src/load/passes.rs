@@ -9,7 +9,7 @@ use dyad_command::Cancellation;
 use serde_json::json;
 
 use super::arrivals::{Mix, Times};
-use super::drive::{Pass, Target};
+use super::drive::{Pass, Process, Target};
 use super::engines::{Engines, Place};
 use super::server::cpu_seconds;
 use super::tally::{ANSWERED, NOT_SENT, Tally, milliseconds};
@@ -106,7 +106,11 @@ impl Passes<'_> {
     /// One pass of one engine.
     pub(super) fn measure(&self, target: &Arc<dyn Target>, step: Step, turn: usize) -> Result<Tally> {
         let pass = self.pass(self.warm_up(), self.job.seconds);
-        let processes = [Some(std::process::id()), self.engines.server_process];
+        let server = match target.process() {
+            Process::Server(server) => Some(server),
+            Process::Own | Process::Unknown => None,
+        };
+        let processes = [Some(std::process::id()), server];
         let used = || processes.map(|process| process.and_then(cpu_seconds));
         thread::scope(|scope| {
             let warm = scope.spawn(|| {

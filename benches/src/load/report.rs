@@ -11,7 +11,7 @@ use crate::harness::{Row, Show, write_line};
 /// Characters of an engine's name and its load.
 const NAME: usize = 34;
 /// Columns of the table; those that no row has are left out.
-const COLUMNS: [(&str, &str, Show); 20] = [
+const COLUMNS: [(&str, &str, Show); 22] = [
     ("qps", "answers/s", Show::Decimals(1)),
     ("of_first_engine", "of first", Show::Times),
     ("of_first_load", "of 1st load", Show::Times),
@@ -28,6 +28,8 @@ const COLUMNS: [(&str, &str, Show); 20] = [
     ("late", "late", Show::Decimals(0)),
     ("broken", "broken", Show::Decimals(0)),
     ("refused", "refused", Show::Decimals(0)),
+    ("not_sent", "not sent", Show::Decimals(0)),
+    ("refused_p50_ms", "refused p50", Show::Decimals(3)),
     ("refused_p99_ms", "refused p99", Show::Decimals(3)),
     ("back_after_s", "back after", Show::Decimals(1)),
     ("resident_max_bytes", "max MB", Show::Megabytes),

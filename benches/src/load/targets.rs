@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tonic::Status;
 
 use super::arrivals::Ask;
-use super::drive::{Done, Target};
+use super::drive::{Done, Process, Target};
 use super::questions::{Form, Requests};
 use super::tally::{DEGRADED, Reply};
 use crate::dataset::Matrix;
@@ -111,6 +111,10 @@ impl Target for Library {
             done(asks.iter().map(|ask| searched.search(*ask).map_or_else(failed, Reply::Answered)).collect());
         }));
     }
+
+    fn process(&self) -> Process {
+        Process::Own
+    }
 }
 
 /// The searcher's engine in this process: what a server does without its protocol.
@@ -137,5 +141,9 @@ impl Target for InProcess {
                 }
             }]);
         });
+    }
+
+    fn process(&self) -> Process {
+        Process::Own
     }
 }

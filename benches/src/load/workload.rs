@@ -67,18 +67,24 @@ pub(crate) struct QuestionFiles {
 }
 
 /// What is served.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct ServerFiles {
     /// Directory of the index.
     pub(crate) index: Option<PathBuf>,
     /// As `dyad-searcher serve --question-tower` takes it.
     pub(crate) question_tower: Option<String>,
     /// Of a server that is started here: a question that is asked again is embedded again.
-    #[serde(default)]
     pub(crate) question_cache_mb: u32,
-    #[serde(default)]
+    /// Of the same and of `engine`.
+    pub(crate) filter_cache_mb: u32,
     pub(crate) args: Vec<String>,
+}
+
+impl Default for ServerFiles {
+    fn default() -> Self {
+        Self { index: None, question_tower: None, question_cache_mb: 0, filter_cache_mb: 64, args: Vec::new() }
+    }
 }
 
 /// A kind of request, and how often it is sent.

@@ -127,6 +127,13 @@ async fn an_overload_of_a_server_that_is_started_here_has_its_memory_and_the_way
     assert!(!detail["after_window_p99_ms"].as_array().unwrap().is_empty(), "{detail}");
     let asked = fs_err::read_to_string(asked).unwrap();
     assert!(asked.starts_with("serve --listen 127.0.0.1:0 --question-tower none --index i"), "{asked}");
+    assert!(asked.contains("--question-cache-mb 0 --filter-cache-mb 64"), "{asked}");
+    // What became of all requests stands in the row.
+    let parts = ["late", "broken", "refused", "not_sent"].map(|name| figure(row, name));
+    let classes = detail["classes"].as_object().unwrap().values();
+    let all: f64 = classes.map(|class| figure(class, "requests")).sum();
+    assert!((parts.iter().sum::<f64>() + figure(row, "goodput") * 0.6 - all).abs() < 1e-6, "{row} {detail}");
+    assert!(table.contains("not sent"), "{table}");
     let process = fs_err::read_to_string(process).unwrap();
     assert!(!Path::new("/proc").join(process.trim()).exists(), "the server lives on");
 }
@@ -184,6 +191,11 @@ async fn layers_find_the_same_and_are_compared_with_the_library() {
         assert!(figure(all, "of_first_engine") > 0.0 && half["of_first_engine"].is_null(), "{all} {half}");
         assert!((figure(all, "qps") / 2.0 - figure(half, "rate")).abs() < 1e-6, "{all} {half}");
     }
+    // No server, so the memory is this process's, and no processor time is a server's.
+    let arguments = ["--engines", "library", "--overload", "2", "--seconds", "0.6"];
+    let (summary, _) = measured(dir.path(), &arguments).await;
+    let row = &summary["points"][0];
+    assert!(figure(row, "resident_max_bytes") > 0.0 && row["server_cpu_us"].is_null(), "{row}");
 }
 
 #[test]
