@@ -63,7 +63,7 @@ impl Comparison for Serving {
     const PEERS: &'static str = "benches/peers/load.py";
     const RECORDS: &'static str = "benches/records/load";
     const ENGINES: &'static str = "Engines between commas, in place of the workload's: library, engine (the searcher's, without its \
-        protocol), grpc-vectors, grpc-text; and with --closed 1 the peers that benches/peers/load.py knows";
+        protocol), grpc-vectors, grpc-vectors-batch, grpc-text; and with --closed 1 the peers that benches/peers/load.py knows";
     const PYTHON: &'static str = ".venv-encode/bin/python";
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use dyad_command::Cancellation;
 
 use super::arrivals::{Ask, Mix, Times};
-use super::tally::{NOT_SENT, Reply, Sent, Tally, UNANSWERED};
+use super::tally::{NOT_SENT, Reply, Sent, Tally, UNANSWERED, failed};
 use crate::error::{Result, check};
 
 /// Between two looks at the cancellation.
@@ -19,13 +19,32 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// Slack of the thread that sends, in place of the kernel's 50 microseconds, which every latency would have on top.
 const TIMER_SLACK: Option<NonZeroU64> = NonZeroU64::new(1_000);
 
-/// Receives a reply.
-pub(super) type Done = Box<dyn FnOnce(Reply) + Send>;
+/// Receives the replies of a call, one to each of its requests.
+pub(super) type Done = Box<dyn FnOnce(Vec<Reply>) + Send>;
+
+/// The process that answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Process {
+    /// This one, which also asks.
+    Own,
+    /// A server that was started here.
+    Server(u32),
+    /// A server elsewhere.
+    Unknown,
+}
 
 /// What is measured.
 pub(super) trait Target: Send + Sync {
-    /// Begins a request, and returns at once; `done` is called later, on any thread.
-    fn start(&self, ask: Ask, done: Done);
+    /// Begins a call with these requests, and returns at once; `done` is called later, on any thread.
+    fn start(&self, asks: &[Ask], done: Done);
+
+    /// Whose memory and processor time the answers take.
+    fn process(&self) -> Process;
+
+    /// Requests of a call.
+    fn batch(&self) -> usize {
+        1
+    }
 }
 
 /// What all passes share.
@@ -40,6 +59,8 @@ pub(super) struct Pass {
     pub(super) max_in_flight: usize,
     pub(super) kinds: usize,
     pub(super) questions: usize,
+    /// Whether the tally is to have windows.
+    pub(super) has_windows: bool,
     pub(super) cancel: Cancellation,
 }
 
@@ -59,32 +80,37 @@ impl Running {
         Ok(Arc::new(Self { start: Instant::now(), pass: pass.clone(), in_flight, tally, mix }))
     }
 
-    fn record(&self, ask: Ask, sent: Sent, reply: Reply) {
+    fn record(&self, asks: &[Ask], sent: Sent, replies: Vec<Reply>) {
         let now = self.start.elapsed();
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner).record(ask, sent, now, reply);
+        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        for (ask, reply) in asks.iter().zip(replies) {
+            tally.record(*ask, sent, now, reply);
+        }
     }
 
-    fn ask(&self) -> Ask {
-        self.mix.lock().unwrap_or_else(PoisonError::into_inner).next()
+    /// The requests of the next call.
+    fn asks(&self, count: usize) -> Vec<Ask> {
+        let mut mix = self.mix.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..count).map(|_| mix.next()).collect()
     }
 
-    /// Sends a request that was meant to be sent at `intended`, and then calls `after`.
+    /// Makes a call that was meant to be made at `intended`, and then calls `after`.
     fn send(
         self: &Arc<Self>,
         target: &dyn Target,
-        ask: Ask,
+        asks: &[Ask],
         intended: Option<Duration>,
         after: impl FnOnce() + Send + 'static,
     ) {
-        let (running, sent) = (Arc::clone(self), self.start.elapsed());
+        let (running, sent, of_call) = (Arc::clone(self), self.start.elapsed(), asks.to_vec());
         let sent = Sent { intended: intended.unwrap_or(sent), sent };
-        let done = move |reply| {
-            running.record(ask, sent, reply);
+        let done = move |replies| {
+            running.record(&of_call, sent, replies);
             after();
-            running.in_flight.fetch_sub(1, Ordering::SeqCst);
+            running.in_flight.fetch_sub(of_call.len(), Ordering::SeqCst);
         };
-        self.in_flight.fetch_add(1, Ordering::SeqCst);
-        target.start(ask, Box::new(done));
+        self.in_flight.fetch_add(asks.len(), Ordering::SeqCst);
+        target.start(asks, Box::new(done));
     }
 
     /// Waits until a time of the pass.
@@ -118,10 +144,11 @@ impl Running {
 
 impl Pass {
     pub(super) fn tally(&self) -> Result<Tally> {
-        Tally::new(self.warm_up, self.deadline, self.kinds, self.questions)
+        let tally = Tally::new(self.warm_up, self.deadline, self.kinds, self.questions)?;
+        if self.has_windows { tally.with_windows(self.measured) } else { Ok(tally) }
     }
 
-    /// Sends requests at `times`. One that is due while too many are under way is not sent, and counts as failed.
+    /// Makes calls at `times`. One that is due while too many requests are under way is not made, and its requests count as failed.
     pub(super) fn open(&self, target: &dyn Target, times: Times, mix: Mix) -> Result<Tally> {
         self.send_all(target, times, mix)?.finish()
     }
@@ -134,18 +161,22 @@ impl Pass {
         let end = self.warm_up + self.measured;
         for intended in times.take_while(|time| *time < end) {
             running.sleep_until(intended)?;
-            let ask = running.ask();
-            if running.in_flight.load(Ordering::SeqCst) < self.max_in_flight {
-                running.send(target, ask, Some(intended), || ());
+            let asks = running.asks(target.batch());
+            if self.has_windows {
+                // Here, so that also those that are never answered count in their window.
+                running.tally.lock().unwrap_or_else(PoisonError::into_inner).expect(asks.len(), intended);
+            }
+            if running.in_flight.load(Ordering::SeqCst) + asks.len() <= self.max_in_flight {
+                running.send(target, &asks, Some(intended), || ());
             } else {
                 let sent = Sent { intended, sent: running.start.elapsed() };
-                running.record(ask, sent, Reply::Failed(NOT_SENT.into()));
+                running.record(&asks, sent, failed(asks.len(), NOT_SENT));
             }
         }
         Ok(running)
     }
 
-    /// Lets `clients` ask one request after the other, each as soon as it has the reply to the one before.
+    /// Lets `clients` make one call after the other, each as soon as it has the reply to the one before.
     pub(super) fn closed(&self, target: &Arc<dyn Target>, clients: usize, mix: Mix) -> Result<Tally> {
         let running = Running::new(self, mix)?;
         for _ in 0..clients {
@@ -156,11 +187,11 @@ impl Pass {
     }
 }
 
-/// The next request of a client, and so on until the end of the pass.
+/// The next call of a client, and so on until the end of the pass.
 fn ask_on(running: &Arc<Running>, target: &Arc<dyn Target>) {
     if running.start.elapsed() >= running.pass.warm_up + running.pass.measured {
         return;
     }
     let (next, again) = (Arc::clone(running), Arc::clone(target));
-    running.send(target.as_ref(), running.ask(), None, move || ask_on(&next, &again));
+    running.send(target.as_ref(), &running.asks(target.batch()), None, move || ask_on(&next, &again));
 }

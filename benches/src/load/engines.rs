@@ -11,15 +11,18 @@ use dyad_searcher::run::{Engine, EngineConfig};
 use tokio::runtime::Runtime;
 
 use super::drive::Target;
+use super::grpc::Grpc;
 use super::questions::{Form, Questions, Requests};
 use super::server::Server;
-use super::targets::{Grpc, InProcess, Library};
+use super::targets::{InProcess, Library};
 use super::truth::{BATCH_TIME, Truth};
 use super::workload::Workload;
 use crate::error::{Error, Result};
 
 /// Our engines.
-pub(super) const ENGINES: [&str; 4] = ["library", "engine", "grpc-vectors", "grpc-text"];
+pub(super) const ENGINES: [&str; 5] = ["library", "engine", "grpc-vectors", BATCH, "grpc-text"];
+/// The one whose calls carry many requests.
+const BATCH: &str = "grpc-vectors-batch";
 
 /// Where a run finds its server.
 #[derive(Debug, Clone)]
@@ -37,8 +40,6 @@ pub(super) struct Engines {
     pub(super) ours: Vec<(String, Arc<dyn Target>)>,
     pub(super) requests: Arc<Requests>,
     pub(super) truth: Truth,
-    /// The server's process, where it was started here.
-    pub(super) server_process: Option<u32>,
     /// Held for as long as they are measured: connections first, the server last.
     _runtime: Runtime,
     _server: Option<Server>,
@@ -71,7 +72,8 @@ impl Engines {
         let mut ours: Vec<(String, Arc<dyn Target>)> = Vec::new();
         for &name in &names {
             let form = if name == "grpc-text" { Form::Text } else { Form::Vector };
-            requests.check(name, form)?;
+            let batch = (name == BATCH).then_some(workload.batch);
+            requests.check(name, form, batch)?;
             let target: Arc<dyn Target> = match (name, &server) {
                 ("library", _) => {
                     Arc::new(Library::new(Snapshot::open(index(workload)?).map_err(|e| refused(&e))?, &requests)?)
@@ -83,14 +85,8 @@ impl Engines {
                     runtime: runtime.handle().clone(),
                 }),
                 (_, Some(server)) => {
-                    let what = (&requests, form);
-                    Arc::new(Grpc::connect(
-                        &server.url,
-                        workload.connections,
-                        workload.deadline(),
-                        what,
-                        runtime.handle(),
-                    )?)
+                    let what = (&*requests, form);
+                    Arc::new(Grpc::connect(server, workload, what, batch, runtime.handle())?)
                 }
                 (_, None) => continue,
             };
@@ -101,8 +97,7 @@ impl Engines {
             [] => Truth::default(),
             _ => runtime.block_on(truth(workload, server.as_ref(), &requests))?,
         };
-        let server_process = server.as_ref().and_then(Server::process);
-        Ok(Self { ours, requests, truth, server_process, _runtime: runtime, _server: server })
+        Ok(Self { ours, requests, truth, _runtime: runtime, _server: server })
     }
 }
 
@@ -115,9 +110,12 @@ fn index(workload: &Workload) -> Result<&Path> {
     workload.server.index.as_deref().ok_or_else(|| Error::Refused(missing.to_owned()))
 }
 
+/// With the caches of a server that is started here.
 fn open_engine(workload: &Workload) -> Result<Arc<Engine>> {
-    let engine = Engine::open(index(workload)?, None, EngineConfig::default()).map_err(|error| refused(&error))?;
-    Ok(Arc::new(engine))
+    let (server, bytes) = (&workload.server, |mb: u32| (mb as usize) << 20);
+    let caches = (bytes(server.question_cache_mb), bytes(server.filter_cache_mb));
+    let config = EngineConfig { question_cache: caches.0, filter_cache: caches.1, ..EngineConfig::default() };
+    Ok(Arc::new(Engine::open(index(workload)?, None, config).map_err(|error| refused(&error))?))
 }
 
 /// Of the model of the index that is served.

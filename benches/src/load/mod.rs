@@ -8,7 +8,8 @@
 //! | `drive.rs` | one pass, open or closed |
 //! | `tally.rs` | what became of its requests |
 //! | `truth.rs` | quality next to latency: recall against exact answers, nDCG@10 |
-//! | `targets.rs` | our engines: library, engine, gRPC |
+//! | `targets.rs` | our engines in this process: library, engine |
+//! | `grpc.rs` | a server over gRPC |
 //! | `server.rs` | the server, started and ended |
 //! | `peer.rs` | a peer from text to hits |
 //! | `engines.rs` | the engines of a run, open |
@@ -24,6 +25,7 @@
 mod arrivals;
 mod drive;
 mod engines;
+mod grpc;
 mod overload;
 mod passes;
 mod peer;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::drive::Target;
+use super::drive::{Pass, Process, Target};
 use super::passes::{Passes, Step};
 use super::server::resident_bytes;
-use super::tally::{ANSWERED, NOT_SENT, REFUSED, Tally, WINDOW, milliseconds};
+use super::tally::{ANSWERED, NOT_SENT, REFUSED, Tally, WINDOW, Window, milliseconds};
 use crate::error::{Error, Result};
 use crate::harness::Row;
 
@@ -41,18 +41,20 @@ pub(super) fn overload(
         return Err(Error::Engine { engine: name.to_owned(), problem: problem.to_owned() });
     }
     (run.note)(&format!("{name}: capacity {capacity:.0} per second, before the overload"));
+    let asked = target.as_ref();
     let (calm, rate, calm_s) = (CALM * capacity, factor * capacity, job.seconds.min(CALM_S));
-    let before = run.pass(run.warm_up(), calm_s).open(target.as_ref(), run.times(calm, 1), run.mix())?;
+    let calm_pass = |warm_up| Pass { has_windows: true, ..run.pass(warm_up, calm_s) };
+    let before = calm_pass(run.warm_up()).open(asked, run.times(asked, calm, 1), run.mix())?;
     let expected = highest_p99(&before);
     (run.note)(&format!("{name}: {rate:.0} per second"));
     let is_over = AtomicBool::new(false);
     let (overloaded, after, resident) = thread::scope(|scope| {
-        let resident = scope.spawn(|| sample(run.engines.server_process, &is_over));
+        let resident = scope.spawn(|| sample(target.process(), &is_over));
         let passes = (|| {
             let pass = run.pass(run.warm_up(), job.seconds);
-            let overloaded = pass.send_all(target.as_ref(), run.times(rate, 2), run.mix())?;
+            let overloaded = pass.send_all(asked, run.times(asked, rate, 2), run.mix())?;
             // At once, while requests of the overload are still under way.
-            let after = run.pass(Duration::ZERO, calm_s).send_all(target.as_ref(), run.times(calm, 3), run.mix())?;
+            let after = calm_pass(Duration::ZERO).send_all(asked, run.times(asked, calm, 3), run.mix())?;
             Ok::<_, Error>((overloaded.finish()?, after.finish()?))
         })();
         is_over.store(true, Ordering::SeqCst);
@@ -70,7 +72,8 @@ pub(super) fn overload(
         "late": late,
         "broken": broken,
         "refused": overloaded.count(REFUSED),
-        "refused_p99_ms": refused(&overloaded),
+        "refused_p50_ms": refused(&overloaded, 0.5),
+        "refused_p99_ms": refused(&overloaded, 0.99),
         "back_after_s": back_after_s,
     });
     row.extend(more.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
@@ -78,15 +81,20 @@ pub(super) fn overload(
     let detail = json!({
         "before_p99_ms": before.milliseconds(0.99),
         "before_highest_window_p99_ms": expected,
-        "after_window_p99_ms": after.windows.iter().map(|window| milliseconds(window, 0.99)).collect::<Vec<_>>(),
+        "after_window_p99_ms": after.windows.iter().map(|window| window.milliseconds(0.99)).collect::<Vec<_>>(),
         "classes": classes(&overloaded),
         "resident_bytes": resident,
     });
     Ok((row, detail))
 }
 
-/// The server's memory, once a second.
-fn sample(process: Option<u32>, is_over: &AtomicBool) -> Vec<u64> {
+/// The memory of the process that answers, once a second.
+fn sample(process: Process, is_over: &AtomicBool) -> Vec<u64> {
+    let process = match process {
+        Process::Own => Some(std::process::id()),
+        Process::Server(server) => Some(server),
+        Process::Unknown => None,
+    };
     let (mut resident, start) = (Vec::new(), Instant::now());
     while !is_over.load(Ordering::SeqCst) {
         if start.elapsed() >= Duration::from_secs(resident.len() as u64) {
@@ -117,19 +125,21 @@ pub(super) fn memory(resident: &[u64]) -> Row {
 
 /// The highest p99 of a window, in milliseconds.
 fn highest_p99(tally: &Tally) -> f64 {
-    tally.windows.iter().map(|window| milliseconds(window, 0.99)).fold(0.0, f64::max)
+    tally.windows.iter().filter_map(|window| window.milliseconds(0.99)).fold(0.0, f64::max)
 }
 
-/// Seconds after which no window has a higher p99; none where the last one still has.
-pub(super) fn back_after(tally: &Tally, most_ms: f64) -> Option<f64> {
-    let is_bad = |window: &super::tally::Latencies| window.is_empty() || milliseconds(window, 0.99) > most_ms;
+/// Seconds after which every window with requests is good: at most one of a thousand has no answer, and p99 is not above the limit. None
+/// where the last one is bad, or nothing was asked.
+pub(super) fn back_after(tally: &Tally, limit_ms: f64) -> Option<f64> {
+    let is_bad = |window: &Window| window.fails() || window.milliseconds(0.99).is_some_and(|p99| p99 > limit_ms);
     let good_from = tally.windows.iter().rposition(is_bad).map_or(0, |at| at + 1);
-    (good_from < tally.windows.len()).then(|| good_from as f64 * WINDOW.as_secs_f64())
+    let is_asked = tally.windows.iter().skip(good_from).any(|window| window.requests > 0);
+    is_asked.then(|| good_from as f64 * WINDOW.as_secs_f64())
 }
 
-/// p99 of the refusals from their real start, in milliseconds.
-fn refused(tally: &Tally) -> Option<f64> {
-    tally.classes.get(REFUSED).map(|class| milliseconds(&class.service, 0.99))
+/// A quantile of the refusals from their real start, in milliseconds.
+fn refused(tally: &Tally, quantile: f64) -> Option<f64> {
+    tally.classes.get(REFUSED).map(|class| milliseconds(&class.service, quantile))
 }
 
 /// Counts and latencies by class.

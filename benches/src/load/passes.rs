@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use dyad_command::Cancellation;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::arrivals::{Mix, Times};
-use super::drive::{Pass, Target};
+use super::drive::{Pass, Process, Target};
 use super::engines::{Engines, Place};
 use super::server::cpu_seconds;
 use super::tally::{ANSWERED, NOT_SENT, Tally, milliseconds};
@@ -83,6 +83,7 @@ impl Passes<'_> {
             max_in_flight: workload.max_in_flight,
             kinds: requests.kinds.len(),
             questions: requests.questions.queries.len(),
+            has_windows: false,
             cancel: self.job.cancel.clone(),
         }
     }
@@ -91,8 +92,10 @@ impl Passes<'_> {
         Duration::from_millis(self.job.workload.warm_up_ms)
     }
 
-    pub(super) fn times(&self, rate: f64, turn: usize) -> Times {
-        Times::new(self.job.workload.arrivals, rate, self.job.workload.seed ^ (turn as u64) << 32)
+    /// Of the calls that bring `target` this many requests per second.
+    pub(super) fn times(&self, target: &dyn Target, rate: f64, turn: usize) -> Times {
+        let calls = rate / target.batch() as f64;
+        Times::new(self.job.workload.arrivals, calls, self.job.workload.seed ^ (turn as u64) << 32)
     }
 
     pub(super) fn mix(&self) -> Mix {
@@ -103,7 +106,11 @@ impl Passes<'_> {
     /// One pass of one engine.
     pub(super) fn measure(&self, target: &Arc<dyn Target>, step: Step, turn: usize) -> Result<Tally> {
         let pass = self.pass(self.warm_up(), self.job.seconds);
-        let processes = [Some(std::process::id()), self.engines.server_process];
+        let server = match target.process() {
+            Process::Server(server) => Some(server),
+            Process::Own | Process::Unknown => None,
+        };
+        let processes = [Some(std::process::id()), server];
         let used = || processes.map(|process| process.and_then(cpu_seconds));
         thread::scope(|scope| {
             let warm = scope.spawn(|| {
@@ -111,7 +118,7 @@ impl Passes<'_> {
                 used()
             });
             let mut tally = match step {
-                Step::Rate(rate) => pass.open(target.as_ref(), self.times(rate, turn), self.mix()),
+                Step::Rate(rate) => pass.open(target.as_ref(), self.times(target.as_ref(), rate, turn), self.mix()),
                 Step::Clients(clients) => pass.closed(target, clients, self.mix()),
             }?;
             let warm = warm.join().unwrap_or_default();
@@ -147,11 +154,7 @@ impl Passes<'_> {
             "failed_share": tally.failed_share(),
             "not_sent": tally.count(NOT_SENT),
             "recall": self.engines.truth.recall(requests, tally),
-            "ndcg_10": ndcg(requests, tally),
         });
-        match figures {
-            Value::Object(row) => row,
-            _ => Row::new(),
-        }
+        figures.as_object().cloned().into_iter().flatten().chain(ndcg(requests, tally)).collect()
     }
 }

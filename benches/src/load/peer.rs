@@ -20,16 +20,16 @@ use crate::harness::{Described, Opened, Programs, Worker, write_lines};
 pub(super) struct Peer {
     pub(super) name: String,
     /// Version and settings.
-    pub(super) described: Described<Nothing>,
+    pub(super) described: Described<NoDetails>,
     worker: Worker,
     scratch: PathBuf,
     k: u32,
     threads: usize,
 }
 
-/// A peer says nothing of itself besides.
+/// Of a peer there is nothing to say but its version and settings.
 #[derive(Debug, serde::Serialize, Deserialize)]
-pub(super) struct Nothing {}
+pub(super) struct NoDetails {}
 
 /// What a client inside a worker has done.
 #[derive(Debug, Deserialize)]

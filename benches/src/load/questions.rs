@@ -91,8 +91,8 @@ impl Requests {
         request
     }
 
-    /// Refuses requests that a server would refuse.
-    pub(super) fn check(&self, engine: &str, form: Form) -> Result<()> {
+    /// Refuses requests that a server would refuse, alone or in calls of this many.
+    pub(super) fn check(&self, engine: &str, form: Form, batch: Option<usize>) -> Result<()> {
         let refused = |problem: String| Err(Error::Refused(format!("{engine}: {problem}")));
         if form == Form::Vector && self.questions.vectors.is_none() {
             return refused("the workload has no `questions.vectors`. Give them, or leave the engine out".to_owned());
@@ -108,6 +108,10 @@ impl Requests {
                 if let Err(violations) = validate::search_request(&request) {
                     return refused(format!("kind `{}`, question `{}`: {violations}", kind.name, query.key));
                 }
+            }
+            let requests = vec![self.request(Ask { kind: number, question: 0 }, form); batch.unwrap_or(1)];
+            if let Err(violations) = validate::search_batch_request(&v1::SearchBatchRequest { requests }) {
+                return refused(format!("kind `{}`, `batch`: {violations}", kind.name));
             }
         }
         Ok(())

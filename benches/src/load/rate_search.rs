@@ -7,6 +7,12 @@ const PRECISION: f64 = 1.06;
 /// No rate below is tried, in requests per second.
 const LOWEST: f64 = 0.1;
 
+/// Whether most of `repeats` passes meet the goal, as soon as the others cannot change that.
+pub(super) fn most(repeats: usize, met: usize, missed: usize) -> Option<bool> {
+    let needed = repeats / 2 + 1;
+    if met >= needed { Some(true) } else { (missed + needed > repeats).then_some(false) }
+}
+
 /// Which rates have passed and failed.
 #[derive(Debug)]
 pub(super) struct RateSearch {

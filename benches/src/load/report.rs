@@ -5,12 +5,13 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::run::Measured;
+use super::truth::ndcg_name;
 use crate::harness::{Row, Show, write_line};
 
 /// Characters of an engine's name and its load.
 const NAME: usize = 34;
 /// Columns of the table; those that no row has are left out.
-const COLUMNS: [(&str, &str, Show); 21] = [
+const COLUMNS: [(&str, &str, Show); 22] = [
     ("qps", "answers/s", Show::Decimals(1)),
     ("of_first_engine", "of first", Show::Times),
     ("of_first_load", "of 1st load", Show::Times),
@@ -23,11 +24,12 @@ const COLUMNS: [(&str, &str, Show); 21] = [
     ("server_cpu_us", "its CPU us", Show::Decimals(0)),
     ("failed_share", "failed", Show::Percent),
     ("recall", "recall", Show::Decimals(4)),
-    ("ndcg_10", "nDCG@10", Show::Decimals(4)),
     ("goodput_of_capacity", "goodput", Show::Percent),
     ("late", "late", Show::Decimals(0)),
     ("broken", "broken", Show::Decimals(0)),
     ("refused", "refused", Show::Decimals(0)),
+    ("not_sent", "not sent", Show::Decimals(0)),
+    ("refused_p50_ms", "refused p50", Show::Decimals(3)),
     ("refused_p99_ms", "refused p99", Show::Decimals(3)),
     ("back_after_s", "back after", Show::Decimals(1)),
     ("resident_max_bytes", "max MB", Show::Megabytes),
@@ -49,10 +51,17 @@ impl Measured {
     /// Prints a line for each engine and load.
     pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
         let has = |name: &str| self.points.iter().any(|row| row.get(name).is_some_and(|value| !value.is_null()));
-        let columns: Vec<_> = COLUMNS.into_iter().filter(|(name, ..)| has(name)).collect();
-        write_line(out, NAME, "", columns.iter().map(|(_, heading, _)| *heading))?;
+        let kinds = &self.workload.kinds;
+        let quality = |kind| {
+            let name = ndcg_name(kinds, kind);
+            let heading = name.replace("ndcg_10_", " nDCG ").replace("ndcg_10", "nDCG@10");
+            (name, heading, Show::Decimals(4))
+        };
+        let columns = COLUMNS.into_iter().map(|(name, heading, show)| (name.to_owned(), heading.to_owned(), show));
+        let columns: Vec<_> = columns.chain(kinds.iter().map(quality)).filter(|(name, ..)| has(name)).collect();
+        write_line(out, NAME, "", columns.iter().map(|(_, heading, _)| heading))?;
         for row in &self.points {
-            let figures = columns.iter().map(|(name, _, show)| show.text(row.get(*name).unwrap_or(&Value::Null)));
+            let figures = columns.iter().map(|(name, _, show)| show.text(row.get(name).unwrap_or(&Value::Null)));
             write_line(out, NAME, &name(row), figures)?;
         }
         out.flush()

@@ -46,7 +46,8 @@ impl Server {
         };
         let mut command = Command::new(searcher);
         command.args(["serve", "--listen", "127.0.0.1:0", "--question-tower", tower, "--index"]).arg(index);
-        command.args(["--question-cache-mb", &files.question_cache_mb.to_string()]).args(&files.args);
+        command.args(["--question-cache-mb", &files.question_cache_mb.to_string()]);
+        command.args(["--filter-cache-mb", &files.filter_cache_mb.to_string()]).args(&files.args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(fs_err::File::create(log)?.into_parts().0);
         let mut child = command.process_group(0).spawn().map_err(|error| failed(format!("cannot start: {error}")))?;
         let out = child.stdout.take();

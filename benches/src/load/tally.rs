@@ -13,12 +13,18 @@ use crate::error::{Error, Result};
 pub(super) const ANSWERED: &str = "answered";
 /// The class of requests that a full server refuses.
 pub(super) const REFUSED: &str = "ResourceExhausted";
+/// The class of answers with a part missing.
+pub(super) const DEGRADED: &str = "degraded";
 /// The class of requests that were never sent, because too many were under way.
 pub(super) const NOT_SENT: &str = "not sent";
 /// The class of requests that were still under way when the wait for them ended.
 pub(super) const UNANSWERED: &str = "unanswered";
+/// Highest share of requests without an answer at a rate that passes, and in a window that is good.
+pub(super) const FAILED_SHARE: f64 = 0.001;
 /// Longest latency that is told from longer ones: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
+/// The same of a window: a minute, more than any deadline that says something about an overload.
+const LONGEST_IN_WINDOW_NS: u64 = 60_000_000_000;
 /// Length of the windows that show how latency goes on over time.
 pub(super) const WINDOW: Duration = Duration::from_millis(500);
 
@@ -29,6 +35,12 @@ pub(super) enum Reply {
     Answered(Vec<String>),
     /// Refused, late or broken: the class of the error.
     Failed(Cow<'static, str>),
+}
+
+/// A call of `count` requests that failed as a whole.
+pub(super) fn failed(count: usize, class: impl Into<Cow<'static, str>>) -> Vec<Reply> {
+    let class = class.into();
+    (0..count).map(|_| Reply::Failed(class.clone())).collect()
 }
 
 /// When a request was meant to be sent, and when it was; from the beginning of the pass.
@@ -48,6 +60,26 @@ pub(super) struct Class {
     pub(super) service: Latencies,
 }
 
+/// The requests that were meant to be sent within one [`WINDOW`].
+#[derive(Debug, Clone)]
+pub(super) struct Window {
+    pub(super) requests: u64,
+    /// Of those that were answered, from the intended start.
+    pub(super) answers: Latencies,
+}
+
+impl Window {
+    /// Milliseconds at a quantile of its answers; none without answers.
+    pub(super) fn milliseconds(&self, quantile: f64) -> Option<f64> {
+        (!self.answers.is_empty()).then(|| milliseconds(&self.answers, quantile))
+    }
+
+    /// Whether more than [`FAILED_SHARE`] of its requests have no answer.
+    pub(super) fn fails(&self) -> bool {
+        (self.requests - self.answers.len().min(self.requests)) as f64 > FAILED_SHARE * self.requests as f64
+    }
+}
+
 /// The requests of a pass that count: those meant to be sent after the warm-up.
 #[derive(Debug)]
 pub(super) struct Tally {
@@ -58,10 +90,10 @@ pub(super) struct Tally {
     pub(super) in_time: u64,
     /// Processor time of this process and of the server, where they were measured.
     pub(super) cpu_seconds: Vec<Option<f64>>,
-    /// Latencies of answers by the [`WINDOW`] of their intended start.
-    pub(super) windows: Vec<Latencies>,
-    /// Of a class, and of a window.
-    empty: [Latencies; 2],
+    /// By intended start; none unless they were asked for.
+    pub(super) windows: Vec<Window>,
+    /// Of a class.
+    empty: Latencies,
     /// Questions per kind.
     questions: usize,
     /// The first answer to each question of each kind.
@@ -73,8 +105,8 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 /// A histogram; latencies above its bound count as that.
-fn latencies(digits: u8) -> Result<Latencies> {
-    Histogram::new_with_max(LONGEST_NS, digits)
+fn latencies(longest_ns: u64, digits: u8) -> Result<Latencies> {
+    Histogram::new_with_max(longest_ns, digits)
         .map_err(|error| Error::Refused(format!("a histogram of {digits} digits: {error}")))
 }
 
@@ -87,33 +119,49 @@ impl Tally {
             in_time: 0,
             cpu_seconds: Vec::new(),
             windows: Vec::new(),
-            empty: [latencies(3)?, latencies(2)?],
+            empty: latencies(LONGEST_NS, 3)?,
             questions,
             answers: vec![None; kinds * questions],
         })
     }
 
+    /// With a window for every part of the measured time.
+    pub(super) fn with_windows(mut self, measured: Duration) -> Result<Self> {
+        let window = Window { requests: 0, answers: latencies(LONGEST_IN_WINDOW_NS, 2)? };
+        self.windows = vec![window; measured.as_nanos().div_ceil(WINDOW.as_nanos()) as usize];
+        Ok(self)
+    }
+
+    fn window(&mut self, intended: Duration) -> Option<&mut Window> {
+        let into = intended.checked_sub(self.warm_up)?;
+        self.windows.get_mut((into.as_nanos() / WINDOW.as_nanos()) as usize)
+    }
+
+    /// Counts requests that are due, whatever becomes of them.
+    pub(super) fn expect(&mut self, requests: usize, intended: Duration) {
+        if let Some(window) = self.window(intended) {
+            window.requests += requests as u64;
+        }
+    }
+
     /// Counts a reply that came `now`, from the beginning of the pass.
     pub(super) fn record(&mut self, ask: Ask, Sent { intended, sent }: Sent, now: Duration, reply: Reply) {
-        let Some(into) = intended.checked_sub(self.warm_up) else { return };
+        if intended < self.warm_up {
+            return;
+        }
         let latency = now.saturating_sub(intended);
         let class = match &reply {
             Reply::Answered(_) => Cow::Borrowed(ANSWERED),
             Reply::Failed(class) => class.clone(),
         };
-        let [empty, empty_window] = &self.empty;
-        let class = self.classes.entry(class);
+        let (class, empty) = (self.classes.entry(class), &self.empty);
         let class = class.or_insert_with(|| Class { intended: empty.clone(), service: empty.clone() });
         class.intended.saturating_record(nanoseconds(latency));
         class.service.saturating_record(nanoseconds(now.saturating_sub(sent)));
         let Reply::Answered(keys) = reply else { return };
         self.in_time += u64::from(latency <= self.deadline);
-        let window = (into.as_nanos() / WINDOW.as_nanos()) as usize;
-        while self.windows.len() <= window {
-            self.windows.push(empty_window.clone());
-        }
-        if let Some(window) = self.windows.get_mut(window) {
-            window.saturating_record(nanoseconds(latency));
+        if let Some(window) = self.window(intended) {
+            window.answers.saturating_record(nanoseconds(latency));
         }
         let place = (ask.question < self.questions).then(|| ask.kind * self.questions + ask.question);
         if let Some(answer) = place.and_then(|place| self.answers.get_mut(place)) {

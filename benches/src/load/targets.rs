@@ -1,31 +1,57 @@
-//! Our engines: the library, the searcher's engine in this process, and a server over gRPC.
+//! Our engines in this process: the library, and the searcher's engine.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dyad_index::{Certificate, Never, Snapshot};
-use dyad_proto::client::{ClientConfig, ClientError, SearcherClient};
 use dyad_searcher::plan::Plan;
 use dyad_searcher::run::{Admission, Engine};
 use tokio::runtime::Handle;
 use tonic::Status;
 
 use super::arrivals::Ask;
-use super::drive::{Done, Target};
+use super::drive::{Done, Process, Target};
 use super::questions::{Form, Requests};
-use super::tally::Reply;
+use super::tally::{DEGRADED, Reply};
 use crate::dataset::Matrix;
 use crate::error::{Error, Result};
-
-/// The class of answers with a part missing.
-const DEGRADED: &str = "degraded";
 
 /// A snapshot in this process, searched on as many threads as a server uses.
 pub(super) struct Library {
     searched: Arc<Searched>,
+    workers: Workers,
+}
+
+/// A pool that begins jobs in their order, also those that its own threads hand in.
+///
+/// A thread of rayon's prefers what it has handed in itself to what came from elsewhere: clients that ask again from there would keep all
+/// others waiting until the end of a pass. So what rayon orders are turns, and each turn does the oldest job. At most as many jobs wait as
+/// requests are under way.
+pub(super) struct Workers {
     pool: rayon::ThreadPool,
+    jobs: Arc<Mutex<VecDeque<Job>>>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+impl Workers {
+    /// This many threads; 0 stands for all that this process may use.
+    pub(super) fn new(threads: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+        Ok(Self { pool, jobs: Arc::default() })
+    }
+
+    pub(super) fn start(&self, job: Job) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
+        let jobs = Arc::clone(&self.jobs);
+        self.pool.spawn_fifo(move || {
+            let oldest = jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            if let Some(job) = oldest {
+                job();
+            }
+        });
+    }
 }
 
 struct Searched {
@@ -39,9 +65,9 @@ impl Library {
     pub(super) fn new(snapshot: Snapshot, requests: &Requests) -> Result<Self> {
         let refused = |problem: String| Error::Refused(format!("library: {problem}"));
         let plans = plans(&snapshot, requests).map_err(refused)?;
-        let pool = rayon::ThreadPoolBuilder::new().build().map_err(|error| refused(error.to_string()))?;
+        let workers = Workers::new(0).map_err(|error| refused(error.to_string()))?;
         let vectors = requests.questions.vectors.clone().unwrap_or_default();
-        Ok(Self { searched: Arc::new(Searched { snapshot, plans, vectors }), pool })
+        Ok(Self { searched: Arc::new(Searched { snapshot, plans, vectors }), workers })
     }
 }
 
@@ -75,15 +101,19 @@ impl Searched {
 }
 
 impl Target for Library {
-    fn start(&self, ask: Ask, done: Done) {
-        let searched = Arc::clone(&self.searched);
-        self.pool.spawn_fifo(move || {
+    fn start(&self, asks: &[Ask], done: Done) {
+        let (searched, asks) = (Arc::clone(&self.searched), asks.to_vec());
+        self.workers.start(Box::new(move || {
             let failed = |error: dyad_index::Error| {
                 tracing::debug!(%error, "library");
                 Reply::Failed("index".into())
             };
-            done(searched.search(ask).map_or_else(failed, Reply::Answered));
-        });
+            done(asks.iter().map(|ask| searched.search(*ask).map_or_else(failed, Reply::Answered)).collect());
+        }));
+    }
+
+    fn process(&self) -> Process {
+        Process::Own
     }
 }
 
@@ -96,72 +126,24 @@ pub(super) struct InProcess {
 }
 
 impl Target for InProcess {
-    fn start(&self, ask: Ask, done: Done) {
+    fn start(&self, asks: &[Ask], done: Done) {
+        let Some(ask) = asks.first() else { return };
         let (engine, deadline) = (Arc::clone(&self.engine), self.deadline);
-        let request = self.requests.request(ask, Form::Vector);
+        let request = self.requests.request(*ask, Form::Vector);
         self.runtime.spawn(async move {
             let found = Box::pin(engine.search(request, Some(deadline), Admission::Refused)).await;
-            done(match found {
+            done(vec![match found {
                 Ok((answer, _)) if answer.degraded.is_some() => Reply::Failed(DEGRADED.into()),
                 Ok((answer, _)) => Reply::Answered(answer.hits.into_iter().map(|hit| hit.key).collect()),
                 Err(error) => {
                     tracing::debug!(%error, "engine");
                     Reply::Failed(format!("{:?}", Status::from(error).code()).into())
                 }
-            });
+            }]);
         });
     }
-}
 
-/// A server over gRPC; nothing is retried.
-pub(super) struct Grpc {
-    connections: Vec<Arc<SearcherClient>>,
-    next: AtomicUsize,
-    requests: Arc<Requests>,
-    form: Form,
-    runtime: Handle,
-}
-
-impl Grpc {
-    pub(super) fn connect(
-        url: &str,
-        connections: usize,
-        deadline: Duration,
-        (requests, form): (&Arc<Requests>, Form),
-        runtime: &Handle,
-    ) -> Result<Self> {
-        let config =
-            ClientConfig { call_timeout: deadline, attempts: 1, retry_when_full: false, ..ClientConfig::default() };
-        let connect = |_| Ok(Arc::new(runtime.block_on(SearcherClient::connect(url, config.clone()))?));
-        let connections = (0..connections).map(connect).collect::<Result<_>>()?;
-        let (requests, runtime) = (Arc::clone(requests), runtime.clone());
-        Ok(Self { connections, next: AtomicUsize::new(0), requests, form, runtime })
-    }
-}
-
-/// The class of an error: the status of a server that replied, or what kept it from replying.
-fn class(error: &ClientError) -> Cow<'static, str> {
-    tracing::debug!(%error, "gRPC");
-    match error {
-        ClientError::Refused { code, .. } => format!("{code:?}").into(),
-        ClientError::Deadline { .. } => "DeadlineExceeded".into(),
-        ClientError::Unreachable { .. } => "unreachable".into(),
-        _ => "invalid reply".into(),
-    }
-}
-
-impl Target for Grpc {
-    fn start(&self, ask: Ask, done: Done) {
-        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len().max(1);
-        let Some(client) = self.connections.get(at).map(Arc::clone) else { return };
-        let request = self.requests.request(ask, self.form);
-        self.runtime.spawn(async move {
-            let reply = client.search(request).await;
-            done(match reply {
-                Ok(response) if response.degraded => Reply::Failed(DEGRADED.into()),
-                Ok(response) => Reply::Answered(response.hits.into_iter().map(|hit| hit.key).collect()),
-                Err(error) => Reply::Failed(class(&error)),
-            });
-        });
+    fn process(&self) -> Process {
+        Process::Own
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use dyad_command::Cancellation;
 use proptest::prelude::*;
 
 use super::arrivals::{Arrivals, Ask, Mix, Times};
-use super::drive::{Done, Pass, Target};
+use super::drive::{Done, Pass, Process, Target};
 use super::overload::{back_after, memory};
-use super::rate_search::RateSearch;
-use super::tally::{ANSWERED, NOT_SENT, Reply, Sent, Tally, UNANSWERED};
+use super::rate_search::{RateSearch, most};
+use super::tally::{ANSWERED, NOT_SENT, REFUSED, Reply, Sent, Tally, UNANSWERED, WINDOW, failed, milliseconds};
+use super::targets::Workers;
 
 const STALL: Duration = Duration::from_millis(300);
 
@@ -30,6 +31,7 @@ fn pass(measured: Duration) -> Pass {
         max_in_flight: 1_000,
         kinds: 1,
         questions: 10,
+        has_windows: false,
         cancel: Cancellation::new(),
     }
 }
@@ -57,7 +59,7 @@ impl Stalls {
                 if number == 30 {
                     thread::sleep(STALL);
                 }
-                done(answered());
+                done(vec![answered()]);
             }
         });
         Self(Mutex::new(sender))
@@ -65,8 +67,12 @@ impl Stalls {
 }
 
 impl Target for Stalls {
-    fn start(&self, _: Ask, done: Done) {
+    fn start(&self, _: &[Ask], done: Done) {
         self.0.lock().unwrap().send(done).unwrap();
+    }
+
+    fn process(&self) -> Process {
+        Process::Own
     }
 }
 
@@ -74,11 +80,15 @@ impl Target for Stalls {
 struct Blocks(AtomicUsize);
 
 impl Target for Blocks {
-    fn start(&self, _: Ask, done: Done) {
+    fn start(&self, _: &[Ask], done: Done) {
         if self.0.fetch_add(1, Ordering::SeqCst) == 30 {
             thread::sleep(STALL);
         }
-        done(answered());
+        done(vec![answered()]);
+    }
+
+    fn process(&self) -> Process {
+        Process::Own
     }
 }
 
@@ -86,7 +96,7 @@ impl Target for Blocks {
 struct Holds(usize, Mutex<Vec<Done>>);
 
 impl Target for Holds {
-    fn start(&self, _: Ask, done: Done) {
+    fn start(&self, _: &[Ask], done: Done) {
         let mut held = self.1.lock().unwrap();
         held.push(done);
         if held.len() == self.0 {
@@ -94,10 +104,14 @@ impl Target for Holds {
             thread::spawn(move || {
                 thread::sleep(ms(200));
                 for done in held {
-                    done(answered());
+                    done(vec![answered()]);
                 }
             });
         }
+    }
+
+    fn process(&self) -> Process {
+        Process::Own
     }
 }
 
@@ -139,21 +153,22 @@ fn a_stall_shows_in_the_open_loop_and_hides_in_a_closed_one() {
     let open = pass(ms(600)).open(&Stalls::new(), times(200.0), mix()).unwrap();
     // 60 of 119 requests are meant to be sent during the stall, and wait for 150 ms on average.
     assert_eq!((open.asked(), open.count(ANSWERED)), (119, 119));
-    assert!(open.milliseconds(0.8).unwrap() >= 100.0, "{:?}", open.milliseconds(0.8));
+    let most = open.milliseconds(0.8).unwrap();
+    assert!(most >= 100.0, "{most}");
 
     let stalls: Arc<dyn Target> = Arc::new(Stalls::new());
     let closed = pass(ms(600)).closed(&stalls, 1, mix()).unwrap();
     assert!(closed.count(ANSWERED) > 30 && closed.milliseconds(1.0).unwrap() >= 300.0);
-    assert!(closed.milliseconds(0.5).unwrap() < 100.0, "one of many requests has met the stall");
+    assert!(closed.milliseconds(0.5).unwrap() < most, "one of many requests has met the stall");
 }
 
 #[test]
 fn what_keeps_the_sender_waiting_counts_from_the_intended_start() {
     let tally = pass(ms(600)).open(&Blocks(AtomicUsize::new(0)), times(200.0), mix()).unwrap();
     assert_eq!(tally.count(ANSWERED), 119);
-    assert!(tally.milliseconds(0.8).unwrap() >= 100.0, "{:?}", tally.milliseconds(0.8));
-    let service = &tally.classes[ANSWERED].service;
-    assert!(service.value_at_quantile(0.5) < 100_000_000, "all but one were answered at once");
+    let most = tally.milliseconds(0.8).unwrap();
+    assert!(most >= 100.0, "{most}");
+    assert!(milliseconds(&tally.classes[ANSWERED].service, 0.5) < most, "all but one were answered at once");
 }
 
 #[test]
@@ -165,6 +180,70 @@ fn requests_beyond_the_bound_are_not_sent_and_count() {
     assert_eq!(tally.count(ANSWERED) + tally.count(NOT_SENT), 199);
     assert!(tally.count(NOT_SENT) > 0 && tally.count(UNANSWERED) == 0);
     assert!(tally.failed_share() > 0.0);
+}
+
+/// Replies at once to each request of a call of three, but holds the calls back that it is to hold.
+struct Calls(bool, Mutex<Vec<Done>>);
+
+impl Target for Calls {
+    fn start(&self, asks: &[Ask], done: Done) {
+        if self.0 {
+            self.1.lock().unwrap().push(done);
+        } else {
+            let key = |ask: &Ask| Reply::Answered(vec![ask.question.to_string()]);
+            done(asks.iter().map(key).collect());
+        }
+    }
+
+    fn process(&self) -> Process {
+        Process::Own
+    }
+
+    fn batch(&self) -> usize {
+        3
+    }
+}
+
+/// A client that starts its next job at the end of the one before, and says each time who it is; until nobody listens.
+fn ask_again(workers: &Arc<Workers>, client: usize, asked: SyncSender<usize>) {
+    let next = Arc::clone(workers);
+    workers.start(Box::new(move || {
+        if asked.send(client).is_ok() {
+            ask_again(&next, client, asked);
+        }
+    }));
+}
+
+#[test]
+fn every_client_of_the_library_has_its_turn() {
+    let workers = Arc::new(Workers::new(1).unwrap());
+    // The first turn does not end before all clients wait for theirs.
+    let (asked, served) = sync_channel(0);
+    for client in 0..16 {
+        ask_again(&workers, client, asked.clone());
+    }
+    let turns: Vec<usize> = served.into_iter().take(320).collect();
+    assert_eq!(turns, (0..320).map(|turn| turn % 16).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_request_of_a_call_counts() {
+    let tally = pass(ms(200)).open(&Calls(false, Mutex::default()), times(100.0), mix()).unwrap();
+    assert_eq!((tally.asked(), tally.count(ANSWERED)), (57, 57), "19 calls");
+    assert!(tally.answers().all(|(ask, keys)| keys == [ask.question.to_string()]));
+    assert_eq!(tally.answers().count(), 10);
+
+    let mut pass = pass(ms(200));
+    pass.max_in_flight = 8;
+    let held = Calls(true, Mutex::default());
+    let running = pass.send_all(&held, times(100.0), mix()).unwrap();
+    let held: Vec<Done> = held.1.into_inner().unwrap();
+    assert_eq!(held.len(), 2, "a third call would be the ninth request under way");
+    for done in held {
+        done(failed(3, REFUSED));
+    }
+    let tally = running.finish().unwrap();
+    assert_eq!((tally.count(REFUSED), tally.count(NOT_SENT), tally.asked()), (6, 51, 57));
 }
 
 #[test]
@@ -182,26 +261,53 @@ fn a_tally_counts_what_was_meant_to_be_sent_after_the_warm_up() {
     let class = &tally.classes[ANSWERED];
     let close = |nanoseconds: u64, milliseconds: f64| (nanoseconds as f64 / 1e6 / milliseconds - 1.0).abs() < 1e-3;
     assert!(close(class.intended.min(), 40.0) && close(class.service.min(), 30.0) && close(class.service.max(), 100.0));
-    assert_eq!(tally.windows.iter().map(hdrhistogram::Histogram::len).collect::<Vec<_>>(), [1, 1]);
     let answers: Vec<_> = tally.answers().map(|(ask, keys)| (ask.question, keys.concat())).collect();
     assert_eq!(answers, [(1, "a".to_owned())]);
 }
 
 #[test]
 fn latency_is_back_after_the_last_bad_window() {
-    let after = |latencies: &[u64]| {
-        let mut tally = Tally::new(Duration::ZERO, ms(1_000), 1, 1).unwrap();
-        for (window, latency) in latencies.iter().enumerate() {
-            let intended = ms(500 * window as u64);
-            let sent = Sent { intended, sent: intended };
-            tally.record(Ask { kind: 0, question: 0 }, sent, intended + ms(*latency), answered());
+    // By window: latencies in milliseconds of its requests; none for one without an answer.
+    let after = |windows: &[&[Option<u64>]]| {
+        let measured = WINDOW * windows.len() as u32;
+        let mut tally = Tally::new(Duration::ZERO, ms(1_000), 1, 1).unwrap().with_windows(measured).unwrap();
+        for (window, latencies) in windows.iter().enumerate() {
+            let intended = WINDOW * window as u32;
+            tally.expect(latencies.len(), intended);
+            for latency in latencies.iter().flatten() {
+                let sent = Sent { intended, sent: intended };
+                tally.record(Ask { kind: 0, question: 0 }, sent, intended + ms(*latency), answered());
+            }
         }
+        assert_eq!(tally.windows.len(), windows.len());
         back_after(&tally, 20.0)
     };
-    assert_eq!(after(&[5, 5, 5]), Some(0.0));
-    assert_eq!(after(&[90, 5, 30, 5, 5]), Some(1.5));
-    assert_eq!(after(&[5, 5, 30]), None);
+    let good: &[Option<u64>] = &[Some(5)];
+    let bad: &[Option<u64>] = &[Some(90)];
+    let silent: &[Option<u64>] = &[None];
+    assert_eq!(after(&[good, good, good]), Some(0.0));
+    assert_eq!(after(&[bad, good, bad, good, good]), Some(1.5));
+    assert_eq!(after(&[good, good, bad]), None);
     assert_eq!(after(&[]), None);
+    // A server that stops answering is not back; nor is one that answers half of the requests.
+    assert_eq!(after(&[good, silent, silent]), None);
+    assert_eq!(after(&[good, &[Some(5), None], good]), Some(1.0));
+    // In a window without requests nothing is known.
+    assert_eq!(after(&[bad, good, &[], good, &[]]), Some(0.5));
+    assert_eq!(after(&[bad, &[]]), None);
+}
+
+#[test]
+fn requests_without_an_answer_count_in_the_window_in_which_they_were_due() {
+    let pass = Pass { has_windows: true, max_in_flight: 8, ..pass(ms(1_000)) };
+    let held = Calls(true, Mutex::default());
+    let running = pass.send_all(&held, times(20.0), mix()).unwrap();
+    for done in held.1.into_inner().unwrap() {
+        done(failed(3, REFUSED));
+    }
+    let tally = running.finish().unwrap();
+    let windows: Vec<_> = tally.windows.iter().map(|window| (window.requests, window.answers.len())).collect();
+    assert_eq!(windows, [(27, 0), (30, 0)], "calls from 50 ms to 950 ms");
 }
 
 #[test]
@@ -226,6 +332,14 @@ proptest! {
         let found = search.highest().unwrap();
         prop_assert!(found <= capacity && found * 1.07 >= capacity, "{found} of {capacity}");
     }
+}
+
+#[test]
+fn most_passes_decide_and_no_more_are_made_than_that_takes() {
+    assert_eq!([most(1, 1, 0), most(1, 0, 1)], [Some(true), Some(false)]);
+    assert_eq!([most(3, 1, 0), most(3, 1, 1), most(3, 2, 0), most(3, 2, 1)], [None, None, Some(true), Some(true)]);
+    assert_eq!([most(3, 0, 1), most(3, 0, 2), most(3, 1, 2)], [None, Some(false), Some(false)]);
+    assert_eq!([most(2, 1, 0), most(2, 0, 1), most(2, 2, 0)], [None, Some(false), Some(true)]);
 }
 
 #[test]

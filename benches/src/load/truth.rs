@@ -13,7 +13,9 @@ use dyad_searcher::run::Engine;
 use super::arrivals::Ask;
 use super::questions::{Form, Requests};
 use super::tally::Tally;
+use super::workload::Kind;
 use crate::error::{Error, Result};
+use crate::harness::Row;
 use crate::quality::overlap;
 
 /// Questions in one call.
@@ -110,14 +112,23 @@ fn answers(requests: &Requests, tally: &Tally, wanted: impl Fn(Ask) -> bool) -> 
     some.filter_map(|(ask, keys)| Some((query(ask)?, ranking(keys.iter().cloned())))).collect()
 }
 
-/// nDCG@10 over the judged questions that a pass has asked, in the first kind that answered each; none without judgements.
-pub(super) fn ndcg(requests: &Requests, tally: &Tally) -> Option<f64> {
-    let run = answers(requests, tally, |_| true);
-    ndcg_of(&run, requests.questions.qrels.as_ref()?)
+/// The name of a kind's nDCG@10 among the figures: with that of the kind where there are several.
+pub(super) fn ndcg_name(kinds: &[Kind], kind: &Kind) -> String {
+    if kinds.len() > 1 { format!("ndcg_10_{}", kind.name) } else { "ndcg_10".to_owned() }
 }
 
-/// The same of a run.
-pub(super) fn ndcg_of(run: &Run, qrels: &Qrels) -> Option<f64> {
+/// nDCG@10 of each kind, over the judged questions that a pass has asked in it; none without judgements.
+pub(super) fn ndcg(requests: &Requests, tally: &Tally) -> Row {
+    let of = |(number, kind): (usize, &Kind)| {
+        let qrels = requests.questions.qrels.as_ref();
+        let figure = qrels.and_then(|qrels| ndcg_of(&answers(requests, tally, |ask| ask.kind == number), qrels));
+        (ndcg_name(&requests.kinds, kind), figure.into())
+    };
+    requests.kinds.iter().enumerate().map(of).collect()
+}
+
+/// nDCG@10 over the questions of a run.
+fn ndcg_of(run: &Run, qrels: &Qrels) -> Option<f64> {
     let asked: Qrels = qrels.iter().filter(|(key, _)| run.contains_key(*key)).map(clone).collect();
     let metric = Metric::Ndcg(NDCG_DEPTH);
     (!asked.is_empty()).then(|| evaluate(run, &asked, &[metric], Average::Complete).mean(metric)).flatten()

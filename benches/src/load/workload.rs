@@ -11,7 +11,7 @@ use super::arrivals::Arrivals;
 use crate::error::{Error, Result};
 use crate::harness::{find_data, plain_names, read_toml, threads};
 
-/// Fields of a search that the run sets itself, or that have no ranking to compare.
+/// Fields of a search that the run sets itself.
 const SET_HERE: [&str; 4] = ["id", "query", "vector", "fingerprint"];
 
 /// What one run asks. `benches/workloads/README.md` says what every key means.
@@ -31,6 +31,9 @@ pub struct Workload {
     /// Clients that take all that an engine has.
     #[serde(default = "clients")]
     pub(crate) clients: usize,
+    /// Requests of a call of the engines that make such calls.
+    #[serde(default = "batch")]
+    pub(crate) batch: usize,
     /// Connections of the clients together.
     #[serde(default = "connections")]
     pub connections: usize,
@@ -64,18 +67,24 @@ pub(crate) struct QuestionFiles {
 }
 
 /// What is served.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct ServerFiles {
     /// Directory of the index.
     pub(crate) index: Option<PathBuf>,
     /// As `dyad-searcher serve --question-tower` takes it.
     pub(crate) question_tower: Option<String>,
     /// Of a server that is started here: a question that is asked again is embedded again.
-    #[serde(default)]
     pub(crate) question_cache_mb: u32,
-    #[serde(default)]
+    /// Of the same and of `engine`.
+    pub(crate) filter_cache_mb: u32,
     pub(crate) args: Vec<String>,
+}
+
+impl Default for ServerFiles {
+    fn default() -> Self {
+        Self { index: None, question_tower: None, question_cache_mb: 0, filter_cache_mb: 64, args: Vec::new() }
+    }
 }
 
 /// A kind of request, and how often it is sent.
@@ -95,6 +104,7 @@ defaults! {
     engines: Vec<String> = ["library", "grpc-vectors", "grpc-text"].map(str::to_owned).to_vec();
     repeats: usize = 3;
     clients: usize = 16;
+    batch: usize = 32;
     connections: usize = 4;
     deadline_ms: u64 = 1_000;
     max_in_flight: usize = 4_096;
@@ -127,6 +137,7 @@ impl Workload {
         let counts = [
             ("repeats", self.repeats),
             ("clients", self.clients),
+            ("batch", self.batch),
             ("connections", self.connections),
             ("deadline_ms", self.deadline_ms as usize),
             ("max_in_flight", self.max_in_flight),

@@ -83,12 +83,15 @@ async fn clients_are_measured_in_turn_and_rates_up_to_the_highest() {
     fs_err::write(dir.path().join("w.toml"), mix).unwrap();
     let server = start_honest().await;
     let common = ["--server", &server.url, "--seconds", "1"];
-    let (summary, _) = measured(dir.path(), &[&common[..], &["--closed", "1,4"]].concat()).await;
+    let (summary, table) = measured(dir.path(), &[&common[..], &["--closed", "1,4"]].concat()).await;
     let rows = summary["points"].as_array().unwrap();
     assert_eq!(rows.iter().map(|row| row["clients"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 4]);
     assert!((figure(&rows[0], "of_first_load") - 1.0).abs() < 1e-9 && figure(&rows[1], "of_first_load") > 0.0);
     // Of BM25 there are no exact answers; the hybrid ones are always found.
     assert!((figure(&rows[0], "recall") - 1.0).abs() < 1e-9);
+    // BM25 finds nothing for half of the questions that it was asked.
+    assert!((figure(&rows[0], "ndcg_10_hybrid") - 1.0).abs() < 1e-9 && figure(&rows[0], "ndcg_10_bm25") < 1.0);
+    assert!(table.contains("nDCG hybrid") && table.contains("nDCG bm25"), "{table}");
 
     let (summary, _) = measured(dir.path(), &[&common[..], &["--ramp", "--goal-ms", "5000"]].concat()).await;
     let steps = summary["details"]["grpc-text"].as_array().unwrap();
@@ -124,6 +127,13 @@ async fn an_overload_of_a_server_that_is_started_here_has_its_memory_and_the_way
     assert!(!detail["after_window_p99_ms"].as_array().unwrap().is_empty(), "{detail}");
     let asked = fs_err::read_to_string(asked).unwrap();
     assert!(asked.starts_with("serve --listen 127.0.0.1:0 --question-tower none --index i"), "{asked}");
+    assert!(asked.contains("--question-cache-mb 0 --filter-cache-mb 64"), "{asked}");
+    // What became of all requests stands in the row.
+    let parts = ["late", "broken", "refused", "not_sent"].map(|name| figure(row, name));
+    let classes = detail["classes"].as_object().unwrap().values();
+    let all: f64 = classes.map(|class| figure(class, "requests")).sum();
+    assert!((parts.iter().sum::<f64>() + figure(row, "goodput") * 0.6 - all).abs() < 1e-6, "{row} {detail}");
+    assert!(table.contains("not sent"), "{table}");
     let process = fs_err::read_to_string(process).unwrap();
     assert!(!Path::new("/proc").join(process.trim()).exists(), "the server lives on");
 }
@@ -172,15 +182,20 @@ async fn layers_find_the_same_and_are_compared_with_the_library() {
     stop.send(()).unwrap();
     let points = summary["points"].as_array().unwrap();
     let names: Vec<&str> = points.iter().map(|row| row["engine"].as_str().unwrap()).collect();
-    assert_eq!(names, [["library", "engine", "grpc-vectors"]; 2].concat(), "{table}");
+    assert_eq!(names, [["library", "engine", "grpc-vectors", "grpc-vectors-batch"]; 2].concat(), "{table}");
     for row in points {
         assert!(figure(row, "recall") > 0.9, "{row}");
         assert!(row["ndcg_10"].is_null() && figure(row, "qps") > 0.0, "{row}");
     }
-    for (all, half) in points[..3].iter().zip(&points[3..]) {
+    for (all, half) in points[..4].iter().zip(&points[4..]) {
         assert!(figure(all, "of_first_engine") > 0.0 && half["of_first_engine"].is_null(), "{all} {half}");
         assert!((figure(all, "qps") / 2.0 - figure(half, "rate")).abs() < 1e-6, "{all} {half}");
     }
+    // No server, so the memory is this process's, and no processor time is a server's.
+    let arguments = ["--engines", "library", "--overload", "2", "--seconds", "0.6"];
+    let (summary, _) = measured(dir.path(), &arguments).await;
+    let row = &summary["points"][0];
+    assert!(figure(row, "resident_max_bytes") > 0.0 && row["server_cpu_us"].is_null(), "{row}");
 }
 
 #[test]
@@ -218,6 +233,7 @@ async fn what_cannot_be_asked_is_refused_with_its_place() {
         "`clients`: expected at least 1",
     )
     .await;
+    refused(&format!("batch = 0\n{TEXTS}{dense}"), &[], "`batch`: expected at least 1").await;
     refused(&TEXTS.replace("\"texts\"", "\"a/b\""), &[], "missing field `kind`").await;
     refused(&format!("{TEXTS}queries = \"q\"\n{dense}"), &[], "`questions`: expected `data` or `queries`").await;
     refused(&one("k = 10, color = 1"), &[], "`kind.a.search`: ").await;

@@ -9,8 +9,9 @@ use tonic::transport::{Channel, Endpoint};
 use super::backoff::{ClientConfig, retry};
 use super::error::ClientError;
 
-/// Connects, with bounded retries; never to `https://`, since TLS is not supported.
-pub(super) async fn connect(url: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
+/// Connects, with bounded retries; never to `https://`, since TLS is not supported. For callers that encode messages themselves: all
+/// others have a client.
+pub async fn connect(url: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
     let endpoint = Endpoint::from_shared(url.to_owned())
         .map_err(|error| ClientError::Url { url: url.to_owned(), reason: error.to_string() })?;
     if endpoint.uri().scheme_str() == Some("https") {

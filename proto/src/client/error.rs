@@ -101,7 +101,8 @@ fn hint(code: Code, message: &str) -> String {
 }
 
 impl ClientError {
-    pub(super) fn from_status(url: &str, attempts: u32, status: &Status) -> Self {
+    /// What a status means that ended the last of `attempts` attempts to call `url`.
+    pub fn from_status(url: &str, attempts: u32, status: &Status) -> Self {
         let (url, message) = (url.to_owned(), status.message().to_owned());
         match status.code() {
             // A status without a local cause came over the wire: a server did answer.

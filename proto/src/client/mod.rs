@@ -16,6 +16,7 @@ mod index;
 mod searcher;
 
 pub use backoff::ClientConfig;
+pub use channel::connect;
 pub use encoder::EncoderClient;
 pub use error::ClientError;
 pub use index::IndexClient;
