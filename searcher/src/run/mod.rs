@@ -21,6 +21,7 @@
 //! | `explain.rs` | why a document is, or is not, among the hits |
 //! | `pool.rs` | CPU work off the I/O threads, bounded in number and time |
 //! | `reply_memory.rs` | the memory budget for documents in replies |
+//! | `turns.rs` | the order in which the replies of a stream take of it |
 //! | `warm_up.rs` | questions that are answered before clients' are |
 
 mod answer;
@@ -42,6 +43,7 @@ mod question_vector;
 mod rank;
 mod reply_memory;
 mod served_index;
+mod turns;
 mod warm_up;
 
 pub(crate) use answer::overlap;
@@ -50,3 +52,4 @@ pub use engine::{Admission, Engine, EngineConfig};
 pub use explain::Explanation;
 pub use reply_memory::ReplyBudget;
 pub use served_index::{IndexPath, ServedIndex};
+pub use turns::{Turn, Turns, UntilNext};
