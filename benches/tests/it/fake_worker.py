@@ -3,7 +3,7 @@
 
 Called as `fake_worker.py --engine NAME` or `fake_worker.py worker ann --engine NAME`. The pace is in the name: `fake-20` takes
 20 ms times v; `dyad` takes 10. Names also say how to misbehave: `dies`, `hangs`, `refuses`, `chatters`, `lies`, `strays`,
-`omits`, `family`, `leaks` (rows that do not pass). Every request is noted in `log` beside this file.
+`omits`, `family`, `leaks` (rows that do not pass); `reads` evaluates conditions itself. Every request is noted in `log` beside this file.
 """
 
 import json
@@ -41,7 +41,8 @@ class Fake:
 
     def words(self):
         name = "someone-else" if "lies" in NAME else NAME
-        return {"engine": name, "version": "1", "sweep": "v", "defaults": [2, 5, 9, 10], "settings": "made up, for tests"}
+        sweep = {"sweep": "v", "defaults": [2, 5, 9, 10]}
+        return {"engine": name, "version": "1", "settings": "made up, for tests", "reads_attributes": "reads" in NAME, **sweep}
 
     def build(self, request):
         if "refuses" in NAME:

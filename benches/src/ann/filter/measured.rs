@@ -80,19 +80,6 @@ impl CellRun {
         let own = OWN.iter().find(|(own, _)| *own == engine);
         self.point(own.map_or(EXACT, |(_, exact)| exact))
     }
-
-    /// The fastest variant of the rival that reaches the recall; where none does, the one of the best recall.
-    pub(super) fn rival(&self) -> Option<&Point> {
-        let rank = |point: &&Point| {
-            let speed = median(&point.seconds).map_or(0.0, |seconds| 1.0 / seconds);
-            if point.reached { (true, speed) } else { (false, point.recall) }
-        };
-        let rivals = self.points.iter().filter(|point| point.engine.starts_with(RIVAL));
-        rivals.max_by(|left, right| {
-            let (left, right) = (rank(left), rank(right));
-            left.0.cmp(&right.0).then(left.1.total_cmp(&right.1))
-        })
-    }
 }
 
 /// The speed of one point over another's.
@@ -111,6 +98,13 @@ pub struct Goal {
     pub met: usize,
     /// The cell of the smallest figure, and the figure.
     pub worst: Option<(String, f64)>,
+}
+
+/// A goal in words, by what it is about.
+enum About {
+    Quality(String),
+    /// Counts only where the recall is reached.
+    Speed(String),
 }
 
 /// A run.
@@ -140,22 +134,22 @@ impl FilterRun {
         let queries = self.queries.max(1) as f64;
         let all = |_: &CellRun| true;
         let dense = |run: &CellRun| run.cell.selectivity >= DENSE;
+        let found = About::Quality(format!("recall@{k} at least {recall}"));
+        let full = About::Quality(format!("share of queries with min({k}, passing) hits: 1"));
+        let fast = About::Speed(format!("QPS at least 0.333 of that without filter, down to {DENSE} %"));
         let mut goals = vec![
-            self.goal(engine, format!("recall@{k} at least {recall}"), recall, all, |_, point| Some(point.recall)),
-            self.goal(engine, format!("share of queries with min({k}, passing) hits: 1"), 1.0, all, |_, point| {
-                Some(1.0 - point.short as f64 / queries)
-            }),
+            self.goal(engine, found, recall, all, |_, point| Some(point.recall)),
+            self.goal(engine, full, 1.0, all, |_, point| Some(1.0 - point.short as f64 / queries)),
+            self.goal(engine, fast, 1.0 / 3.0, dense, |_, point| point.over_unfiltered()),
         ];
-        let text = format!("QPS at least 0.333 of that without filter, down to {DENSE} %");
-        goals.push(self.goal(engine, text, 1.0 / 3.0, dense, |_, point| point.over_unfiltered()));
         if self.cells.iter().any(|run| run.exact(engine).is_some()) {
             let over = |run: &CellRun, point: &Point| ratio(point, run.exact(engine)?);
             let text = format!("QPS at least that of the exact scan, less {:.0} % of noise", NOISE * 100.0);
-            goals.push(self.goal(engine, text, 1.0 - NOISE, all, over));
+            goals.push(self.goal(engine, About::Speed(text), 1.0 - NOISE, all, over));
         }
-        if self.cells.iter().any(|run| run.rival().is_some()) {
-            let over = |run: &CellRun, point: &Point| ratio(point, run.rival()?);
-            goals.push(self.goal(engine, format!("QPS at least twice that of {RIVAL}"), 2.0, all, over));
+        if self.cells.iter().any(|run| self.rival(engine, run).is_some()) {
+            let over = |run: &CellRun, point: &Point| ratio(point, self.rival(engine, run)?);
+            goals.push(self.goal(engine, About::Speed(format!("QPS at least twice that of {RIVAL}")), 2.0, all, over));
         }
         goals
     }
@@ -163,15 +157,18 @@ impl FilterRun {
     fn goal(
         &self,
         engine: &str,
-        goal: String,
+        about: About,
         least: f64,
-        about: impl Fn(&CellRun) -> bool,
+        is_meant: impl Fn(&CellRun) -> bool,
         figure: impl Fn(&CellRun, &Point) -> Option<f64>,
     ) -> Goal {
         let (mut cells, mut met) = (0, 0);
         let mut worst: Option<(String, f64)> = None;
-        let is_speed = goal.starts_with("QPS");
-        for run in self.cells.iter().filter(|run| about(run)) {
+        let (goal, is_speed) = match about {
+            About::Quality(goal) => (goal, false),
+            About::Speed(goal) => (goal, true),
+        };
+        for run in self.cells.iter().filter(|run| is_meant(run)) {
             let Some(point) = run.point(engine) else { continue };
             let Some(figure) = figure(run, point) else { continue };
             cells += 1;
@@ -181,6 +178,31 @@ impl FilterRun {
             }
         }
         Goal { goal, cells, met, worst }
+    }
+
+    pub(super) fn described(&self, engine: &str) -> Option<&Described> {
+        self.engines.iter().find(|described| described.engine == engine)
+    }
+
+    /// Whether the speeds of two engines may be compared: both evaluate conditions while the clock runs, or both are given the rows
+    /// that pass.
+    pub(super) fn compares(&self, engine: &str, other: &str) -> bool {
+        let evaluates = |engine| Some(self.described(engine)?.more.reads_attributes);
+        evaluates(engine) == evaluates(other)
+    }
+
+    /// The fastest variant of the rival that reaches the recall; where none does, the one of the best recall. None for engines whose
+    /// speeds may not be compared with it.
+    pub(super) fn rival<'a>(&self, engine: &str, run: &'a CellRun) -> Option<&'a Point> {
+        let rank = |point: &&Point| {
+            let speed = median(&point.seconds).map_or(0.0, |seconds| 1.0 / seconds);
+            if point.reached { (true, speed) } else { (false, point.recall) }
+        };
+        let is_rival = |point: &&Point| point.engine.starts_with(RIVAL) && self.compares(engine, &point.engine);
+        run.points.iter().filter(is_rival).max_by(|left, right| {
+            let (left, right) = (rank(left), rank(right));
+            left.0.cmp(&right.0).then(left.1.total_cmp(&right.1))
+        })
     }
 
     /// Our engines that were measured.

@@ -39,7 +39,9 @@ const COLUMNS: &[Column] = &[
     ("unfiltered_qps", |(run, _, point)| json!(point.unfiltered_qps(run.queries))),
     ("over_unfiltered", |(.., point)| json!(point.over_unfiltered())),
     ("over_exact", |(_, cell, point)| json!(cell.exact(&point.engine).and_then(|exact| ratio(point, exact)))),
-    ("over_qdrant_edge", |(_, cell, point)| json!(cell.rival().and_then(|rival| ratio(point, rival)))),
+    ("over_qdrant_edge", |(run, cell, point)| {
+        json!(run.rival(&point.engine, cell).and_then(|rival| ratio(point, rival)))
+    }),
     ("repeats", |(.., point)| json!(point.seconds.len())),
     ("machine", |(run, ..)| json!(run.machine.cpu)),
     ("seconds", |(.., point)| json!(point.seconds)),
@@ -51,10 +53,6 @@ const RATIOS: [(&str, &str); 3] =
     [("over unfiltered", "over_unfiltered"), ("over exact", "over_exact"), ("over qdrant-edge", "over_qdrant_edge")];
 
 impl FilterRun {
-    fn described(&self, engine: &str) -> Option<&crate::ann::protocol::Described> {
-        self.engines.iter().find(|described| described.engine == engine)
-    }
-
     /// `cells.csv`: a row per cell and engine.
     pub fn rows(&self) -> Vec<Row> {
         self.cells
@@ -63,8 +61,8 @@ impl FilterRun {
             .collect()
     }
 
-    /// `summary.json`: the workload; `goals` of our engines; `ratios`, which are the smallest, middle and largest of our speeds over each
-    /// other engine's in the cells where both reach the recall; `cells`, with all figures by engine; and failures.
+    /// `summary.json`: the workload; `goals` of our engines; `ratios`, which are the smallest, middle and largest of our speeds over those
+    /// of the engines that they are compared with, in the cells where both reach the recall; `cells`, with all figures by engine; and failures.
     pub fn summary(&self) -> Value {
         let own = |value: &dyn Fn(&str) -> Value| -> Value {
             self.own().map(|name| (name.to_owned(), value(name))).collect::<Map<_, _>>().into()
@@ -93,9 +91,10 @@ impl FilterRun {
         summary
     }
 
-    /// Engines that one of ours is compared with.
+    /// Engines that one of ours is compared with: our others, and the peers to which filters come as they come to it.
     fn others<'a>(&'a self, ours: &'a str) -> impl Iterator<Item = &'a str> {
-        self.engines.iter().map(|described| described.engine.as_str()).filter(move |other| *other != ours)
+        let names = self.engines.iter().map(|described| described.engine.as_str());
+        names.filter(move |other| *other != ours && (other.starts_with(OURS) || self.compares(ours, other)))
     }
 
     /// Prints every cell, ratios of our engines, and the goals.

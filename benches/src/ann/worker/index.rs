@@ -113,7 +113,7 @@ impl Opening for OpenIndex {
         let params = DenseParams { k, mode };
         let filter = filter.and_then(|number| self.filters.get(number));
         let found = self.pool.install(|| {
-            // Once per call, as a request of the searcher does it whose filter is not cached.
+            // Once per call, which brings all queries of a filter: a searcher does it for each request whose filter is not cached.
             let allowed = filter.map(|filter| self.snapshot.allowed(filter, &Never)).transpose()?.flatten();
             self.snapshot.search_dense(queries, &params, allowed.as_deref(), &Never)
         });
