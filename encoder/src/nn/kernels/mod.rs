@@ -7,6 +7,7 @@
 //! | `simd.rs` | 16 values at a time (AVX-512) |
 //! | `panels.rs` | a weight that stays, and how threads share its products |
 //! | `product.rs`, `product_int8.rs` | rows times such a weight, in f32 and in int8 |
+//! | `tiles.rs` | the sizes that both have in common |
 //! | `activation.rs` | what follows a product |
 //! | `attention.rs` | scores, softmax and contexts of one head at a time |
 //! | `norm.rs` | layer normalisation of a sum |
@@ -36,6 +37,8 @@ mod product_int8;
 mod quantize;
 #[cfg(target_arch = "x86_64")]
 mod simd;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use dispatch::{add_norm, attend, can_attend, can_multiply, fused_mlp, multiply, pack_weights};

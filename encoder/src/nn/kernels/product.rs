@@ -9,8 +9,8 @@ use std::arch::x86_64::{__m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_set1_ps, 
 use std::ops::Range;
 
 use super::activation::activate;
-use super::panels::{BLOCK, Line, REGISTERS, ROWS, WIDTH, by_panel};
 use super::simd::{Avx512, LANES, load, store};
+use super::tiles::{BLOCK, Line, REGISTERS, ROWS, WIDTH, by_panel};
 use crate::config::HiddenActivation;
 
 /// Inputs of one tile at most; a panel of this many is 288 KiB.

@@ -12,9 +12,9 @@ use std::arch::x86_64::{
 use std::ops::Range;
 
 use super::activation::activate;
-use super::panels::{BLOCK, Line, REGISTERS, ROWS, WIDTH, by_panel};
 use super::quantize;
 use super::simd::{LANES, Vnni, load, store};
+use super::tiles::{BLOCK, Line, REGISTERS, ROWS, WIDTH, by_panel};
 use crate::config::HiddenActivation;
 
 /// Inputs that one lane of a register holds.
@@ -46,6 +46,17 @@ pub(in super::super) struct Int8Panels {
     steps: Vec<[Line; REGISTERS]>,
     /// `[panels]` of 48 outputs.
     bias: Vec<[Line; REGISTERS]>,
+}
+
+/// Position of a tile.
+#[derive(Debug, Clone, Copy)]
+struct Tile {
+    panel: usize,
+    /// The first row.
+    row: usize,
+    /// Among the outputs of a row, of which there are `columns`.
+    column: usize,
+    columns: usize,
 }
 
 /// Up to 64 rows in steps of their own.
@@ -121,43 +132,40 @@ impl Int8Panels {
     ) {
         let count = rows.steps.len();
         for panel in panels.clone() {
-            let column = (panel - panels.start) * WIDTH;
-            let mut row = 0;
-            while row < count {
-                let outputs = &mut outputs[row * columns..];
-                row += match count - row {
-                    ROWS.. => self.tile::<ROWS>(panel, row, rows, (column, columns), activation, outputs),
-                    4.. => self.tile::<4>(panel, row, rows, (column, columns), activation, outputs),
-                    2.. => self.tile::<2>(panel, row, rows, (column, columns), activation, outputs),
-                    _ => self.tile::<1>(panel, row, rows, (column, columns), activation, outputs),
+            let mut tile = Tile { panel, row: 0, column: (panel - panels.start) * WIDTH, columns };
+            while tile.row < count {
+                tile.row += match count - tile.row {
+                    ROWS.. => self.tile::<ROWS>(tile, rows, activation, outputs),
+                    4.. => self.tile::<4>(tile, rows, activation, outputs),
+                    2.. => self.tile::<2>(tile, rows, activation, outputs),
+                    _ => self.tile::<1>(tile, rows, activation, outputs),
                 };
             }
         }
     }
 
-    /// `R` rows from `row` on and one panel, whose outputs begin at a column of the rows of `outputs`; gives `R`.
+    /// `R` rows and one panel; gives `R`.
     // Plain loops: what iterators and closures call is compiled without AVX-512, and would not become part of this.
     #[inline]
     #[target_feature(enable = "avx512f,avx512vnni")]
     fn tile<const R: usize>(
         &self,
-        panel: usize,
-        row: usize,
+        tile: Tile,
         rows: &Rounded<'_>,
-        (column, columns): (usize, usize),
         activation: Option<HiddenActivation>,
         outputs: &mut [f32],
     ) -> usize {
+        let Tile { panel, row, column, columns } = tile;
         let fours = self.inputs / FOUR;
         let weight = &self.weight[panel * fours..][..fours];
         let mut values: [&[[u8; FOUR]]; R] = [&[]; R];
-        for number in 0..R {
-            values[number] = &rows.values[(row + number) * fours..][..fours];
+        for (number, values) in values.iter_mut().enumerate() {
+            *values = &rows.values[(row + number) * fours..][..fours];
         }
         let sums = summed(&values, weight, &self.first[panel]);
         let width = WIDTH.min(columns - column);
         for number in 0..R {
-            let place = &mut outputs[number * columns + column..][..width];
+            let place = &mut outputs[(row + number) * columns + column..][..width];
             let step = rows.steps[row + number];
             if let Ok(place) = <&mut [f32; WIDTH]>::try_from(&mut *place) {
                 self.put(panel, step, activation, &sums[number], place);

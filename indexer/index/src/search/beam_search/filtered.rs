@@ -9,12 +9,8 @@
 use super::super::node_set::SlotSet;
 use super::super::params::Far;
 use super::super::{Scored, SlotLinks};
-use super::{BeamSearch, Fetch, SearchState};
+use super::{BeamSearch, ENOUGH, Fetch, SearchState};
 
-/// Allowed slots that an expansion looks for before it follows no more links of others.
-pub(super) const ENOUGH: usize = 32;
-/// Expansions after which a search among all nodes compares the share of allowed ones that it has met with that of all.
-pub(super) const PROBED: usize = 16;
 /// Allowed links expected among those that are counted around the entry point, and by how many standard deviations fewer are too few.
 const EXPECTED: f64 = 12.0;
 const DEVIATIONS: f64 = 2.5;

@@ -17,8 +17,6 @@ mod filtered;
 
 use std::cmp::Ordering;
 
-use filtered::{ENOUGH, PROBED};
-
 use super::candidates::CandidateQueue;
 use super::node_set::SlotSet;
 use super::params::{Far, MinCompetitive, SearchParams, StopRule};
@@ -39,6 +37,11 @@ pub(super) fn rescored_filtered(k: usize) -> usize {
 
 /// Candidates kept beyond `k`, for ties with the k-th: of more equal vectors than this, those found first are kept.
 const SPARE: usize = 16;
+/// Allowed slots that an expansion looks for before it follows no more links of others.
+const ENOUGH: usize = 32;
+/// Expansions after which a search among all nodes compares the share of allowed ones that it has met with that of all.
+const PROBED: usize = 16;
+
 /// What one call searches for, where, and when it stops: shared by the searches for all of its questions.
 pub(super) struct BeamSearch<'a, L: ?Sized, R: ?Sized> {
     pub(super) shard: &'a ShardView<'a, L, R>,
