@@ -144,7 +144,7 @@ pub enum Error {
         got: usize,
     },
     /// The time for the question tower is over.
-    #[error("question tower: no vector within {0:?}")]
+    #[error("question tower: no vector within {0:.1?}")]
     TowerLate(Duration),
     /// Too many requests in flight.
     #[error(

@@ -146,6 +146,11 @@ impl Plan {
         self.above_threshold(ranking).skip(self.offset).take(self.k)
     }
 
+    /// Whether the reply has anything of the hits' documents but their keys.
+    pub fn wants_documents(&self) -> bool {
+        self.fields != StoredFields::None || self.snippet_bytes > 0
+    }
+
     /// Hits that each ranking is asked for.
     pub fn depth(&self) -> usize {
         self.dense.map(|params| params.k).or(self.text_depth).unwrap_or_default()

@@ -122,7 +122,7 @@ mod tests {
         let full = status(EncodeError::QueueFull { needed: 1, waiting: 2, limit: 2 });
         assert_eq!(full.code(), Code::ResourceExhausted);
         let late = status(EncodeError::Deadline { waited_ms: 962 });
-        assert!(late.code() == Code::DeadlineExceeded && late.message().contains("1s"), "{late}");
+        assert!(late.code() == Code::DeadlineExceeded && late.message().contains("1.0s"), "{late}");
         assert_eq!(status(EncodeError::Stopped).code(), Code::Unavailable);
         assert_eq!(status(EncodeError::NoTexts).code(), Code::Internal);
     }

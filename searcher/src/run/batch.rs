@@ -103,6 +103,8 @@ pub(super) struct Batch {
     pub(super) filters: Option<Arc<FilterCache>>,
     pub(super) cancel: Arc<Cancellation>,
     pub(super) started: Instant,
+    /// Whether the parts leave the documents to [`Batch::fetch`].
+    pub(super) fetches_later: bool,
 }
 
 pub(super) fn micros(since: Instant) -> u64 {
@@ -150,7 +152,8 @@ impl Batch {
         let open = chunks.iter().map(|chunk| usize::from(chunk.has_text) + usize::from(chunk.has_dense)).sum();
         let found = items.iter().map(|_| PartResults::default()).collect();
         let (vectors, open) = (OnceLock::new(), AtomicUsize::new(open));
-        Self { index, snapshot, items, vectors, found, groups, chunks, open, filters, cancel, started }
+        let fetches_later = false;
+        Self { index, snapshot, items, vectors, found, groups, chunks, open, filters, cancel, started, fetches_later }
     }
 
     pub(super) fn chunks(&self) -> &[Chunk] {

@@ -44,6 +44,11 @@ impl Cancellation {
         self.deadline
     }
 
+    /// The time that is left.
+    pub(super) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
     /// The error of work that was cancelled.
     pub(super) fn deadline_error(&self) -> Error {
         Error::Deadline(self.time)

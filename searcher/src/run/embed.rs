@@ -30,6 +30,7 @@ impl Engine {
         let asked = || all().filter(|(item, known)| wants(item) && known.is_none()).map(|(item, _)| item);
         let embedded = match (asked().map(|item| item.plan.tower_time).min(), tower) {
             (Some(time), Some(one)) => {
+                let time = time.min(batch.cancel.left());
                 let embedded = one.tower.embed(asked().map(|item| item.query.clone()).collect(), time).await;
                 one.note(embedded.as_ref().err());
                 embedded

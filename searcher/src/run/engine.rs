@@ -25,6 +25,7 @@ use super::pool::{Class, Pool};
 use super::question_vector::question_vector;
 use super::reply_memory::{ALL_REPLIES, ReplyBudget, ReplyMemory};
 use super::served_index::{IndexPath, Indexes, ServedIndex};
+use super::turns::Turn;
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
 use crate::memory::{IndexMemory, MemoryLimit, MemoryNeed, ProcessMemory};
@@ -71,19 +72,19 @@ pub struct Engine {
     pub(super) checksums: Checksums,
     pub(super) process: ProcessMemory,
     pub(super) verifying: Arc<Semaphore>,
-    pool: Pool,
+    pub(super) pool: Pool,
+    pub(super) memory: ReplyMemory,
     gather: Arc<Gather>,
-    memory: ReplyMemory,
     config: EngineConfig,
 }
 
 /// What happens to a request when the searcher is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Admission {
     /// It is refused at once.
     Refused,
-    /// It queues with batches, until its deadline.
-    Queued,
+    /// It queues with batches, until its deadline. Its documents are read in its turn.
+    Queued(Turn),
 }
 
 impl Engine {
@@ -114,8 +115,8 @@ impl Engine {
             process,
             verifying: Arc::new(Semaphore::new(1)),
             pool: Pool::new(config.max_requests)?,
-            gather: Arc::default(),
             memory: ReplyMemory::new(),
+            gather: Arc::default(),
             config,
         })
     }
@@ -158,47 +159,59 @@ impl Engine {
         // Dropped with this future, when the client goes away: the work ends soon after.
         let (cancel, _guard) = Cancellation::with_deadline(started, time);
         let class = if request.exact { Class::Bulk } else { Class::Interactive };
-        let permit = match admission {
-            Admission::Refused => self.pool.admit(class, time)?,
-            Admission::Queued => self.pool.admit_many(1, &cancel).await?,
+        let (permit, turn) = match admission {
+            Admission::Refused => (self.pool.admit(class, time)?, None),
+            Admission::Queued(turn) => (self.pool.admit_many(1, &cancel).await?, Some(turn)),
         };
         let jobs = Jobs::new(&self.pool, class, permit, cancel);
-        let answer = self.answer(vec![request], |_| String::new(), time, started, &jobs);
-        let (mut answers, budget) = Box::pin(answer).await?;
-        Ok((answers.pop().ok_or(Error::Internal)?, budget))
+        let batch = self.batch(vec![request], |_| String::new(), started, &jobs, turn.is_some())?;
+        let mut answers = Box::pin(self.answer(&batch, &jobs)).await?;
+        drop(jobs);
+        if let Some(turn) = turn {
+            answers = Box::pin(self.fetch_in_turn(batch, answers, turn, class)).await?;
+        }
+        Ok((answers.0.pop().ok_or(Error::Internal)?, answers.1))
     }
 
     /// Answers many questions: one call to the tower, then those with equal parameters are searched together. The
     /// order is kept.
     pub async fn search_batch(&self, requests: Vec<v1::SearchRequest>, time: Option<Duration>) -> Result<Answers> {
+        if requests.is_empty() {
+            return Ok((Vec::new(), self.memory.budget()));
+        }
         let started = Instant::now();
         let (cancel, _guard) = Cancellation::with_deadline(started, time.unwrap_or(self.config.default_time));
         let permit = self.pool.admit_many(requests.len(), &cancel).await?;
-        // The time left after admission.
-        let left = cancel.deadline().saturating_duration_since(Instant::now());
         let jobs = Jobs::new(&self.pool, Class::Bulk, permit, cancel);
-        self.answer(requests, |number| format!("requests[{number}]."), left, started, &jobs).await
+        let batch = self.batch(requests, |number| format!("requests[{number}]."), started, &jobs, false)?;
+        self.answer(&batch, &jobs).await
     }
 
-    /// Answers questions together: some of the filters at a time, each with BM25 and the dense part in parallel. `at` is the path of a
-    /// request in the call, before the names of its fields.
-    async fn answer(
+    /// Questions that are answered together, planned for the time that is left. `at` is the path of a request in the call, before the
+    /// names of its fields.
+    fn batch(
         &self,
         requests: Vec<v1::SearchRequest>,
         at: fn(usize) -> String,
-        time: Duration,
         started: Instant,
         jobs: &Jobs<'_>,
-    ) -> Result<Answers> {
-        let Some(first) = requests.first() else { return Ok((Vec::new(), self.memory.budget())) };
+        fetches_later: bool,
+    ) -> Result<Arc<Batch>> {
         // The requests of a batch name the same one.
-        let index = Arc::clone(self.indexes.find(&first.index, || at(0))?);
+        let name = requests.first().map_or("", |first| &first.index);
+        let index = Arc::clone(self.indexes.find(name, || at(0))?);
         let snapshot = index.snapshot();
-        let items = items(&snapshot, requests, at, time)?;
+        let items = items(&snapshot, requests, at, jobs.cancel.left())?;
         let at_once = self.pool.threads(jobs.class);
         let of = (index, snapshot, self.filters.clone());
-        let batch = Arc::new(Batch::new(of, items, at_once, Arc::clone(&jobs.cancel), started));
-        let mut embedding = Some(self.embed(&batch));
+        let mut batch = Batch::new(of, items, at_once, Arc::clone(&jobs.cancel), started);
+        batch.fetches_later = fetches_later;
+        Ok(Arc::new(batch))
+    }
+
+    /// Answers the questions: some of the filters at a time, each with BM25 and the dense part in parallel.
+    async fn answer(&self, batch: &Arc<Batch>, jobs: &Jobs<'_>) -> Result<Answers> {
+        let mut embedding = Some(self.embed(batch));
         // The threads of a tower spin while they wait for each other, also for one that BM25 has displaced from its core: a batch
         // takes more CPU time in parallel with BM25 than before it. A single question is too short for that to matter.
         if batch.items.len() > 1
@@ -217,17 +230,17 @@ impl Engine {
                 }
             };
             let parts = jobs.run_parts(
-                chunk.has_filter.then(|| work(&batch, chunk, Batch::filter)),
-                chunk.has_text.then(|| self.part(&batch, chunk, Batch::text)),
+                chunk.has_filter.then(|| work(batch, chunk, Batch::filter)),
+                chunk.has_text.then(|| self.part(batch, chunk, Batch::text)),
                 vectors,
-                chunk.has_dense.then_some(|allowed| self.dense(&batch, chunk, allowed, jobs)),
+                chunk.has_dense.then_some(|allowed| self.dense(batch, chunk, allowed, jobs)),
             );
             match parts.await {
                 Ok(parts) => answered = parts.into_iter().flatten().flatten().next(),
                 // All parts are done, but the reply memory is full.
                 Err(Error::FullReplies { .. }) => {
                     let budget = self.memory.reserve(&jobs.cancel).await?;
-                    let batch = Arc::clone(&batch);
+                    let batch = Arc::clone(batch);
                     return jobs.start(move || Ok((batch.answers(&budget)?, budget))).await;
                 }
                 Err(error) => return Err(error),

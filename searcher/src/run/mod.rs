@@ -21,6 +21,8 @@
 //! | `explain.rs` | why a document is, or is not, among the hits |
 //! | `pool.rs` | CPU work off the I/O threads, bounded in number and time |
 //! | `reply_memory.rs` | the memory budget for documents in replies |
+//! | `fetch_in_turn.rs` | the documents of a stream's replies |
+//! | `turns.rs` | the order in which the replies of a stream take of it |
 //! | `warm_up.rs` | questions that are answered before clients' are |
 
 mod answer;
@@ -30,6 +32,7 @@ mod checksums;
 mod embed;
 mod engine;
 mod explain;
+mod fetch_in_turn;
 mod filter_cache;
 mod fuse;
 mod gather;
@@ -42,6 +45,7 @@ mod question_vector;
 mod rank;
 mod reply_memory;
 mod served_index;
+mod turns;
 mod warm_up;
 
 pub(crate) use answer::overlap;
@@ -50,3 +54,4 @@ pub use engine::{Admission, Engine, EngineConfig};
 pub use explain::Explanation;
 pub use reply_memory::ReplyBudget;
 pub use served_index::{IndexPath, ServedIndex};
+pub use turns::{Turn, Turns, UntilNext};

@@ -19,24 +19,29 @@ use crate::fusion::Placement;
 use crate::plan::{Mode, StoredFields};
 
 impl Batch {
-    /// The answers to all questions, in their order. `budget` counts the documents of all of them.
+    /// The answers to all questions, in their order, with documents unless those are read later. `budget` counts the documents of all of
+    /// them.
     pub(super) fn answers(&self, budget: &ReplyBudget) -> Result<Vec<Answer>> {
         let vectors = self.vectors.get().map_or(&[][..], Vec::as_slice);
         let none = Vector::default();
-        let one = |(number, (item, found))| answer(self, item, vectors.get(number).unwrap_or(&none), found, budget);
+        let one = |(number, (item, found))| {
+            let mut answer = answer(self, item, vectors.get(number).unwrap_or(&none), found)?;
+            if !self.fetches_later {
+                fetch(self, item, &mut answer, budget)?;
+            }
+            Ok(answer)
+        };
         self.items.par_iter().zip(&self.found).enumerate().map(one).collect()
+    }
+
+    /// Reads the documents of answers that have none yet.
+    pub(super) fn fetch(&self, answers: &mut [Answer], budget: &ReplyBudget) -> Result<()> {
+        self.items.iter().zip(answers).try_for_each(|(item, answer)| fetch(self, item, answer, budget))
     }
 }
 
-/// One question's answer; an error where the time or the reply's budget does not suffice for its documents. Keys are looked
-/// up for its hits alone.
-fn answer(
-    batch: &Batch,
-    item: &BatchItem,
-    vector: &Vector,
-    found: &PartResults,
-    budget: &ReplyBudget,
-) -> Result<Answer> {
+/// One question's answer without documents. Keys are looked up for its hits alone.
+fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults) -> Result<Answer> {
     let (Batch { snapshot, started, .. }, plan) = (batch, &item.plan);
     let fusing = Instant::now();
     let grouped = plan.group_by.as_ref().map(|by| batch.grouped(item, by, vector, found)).transpose()?;
@@ -67,11 +72,6 @@ fn answer(
         (Mode::Hybrid, None) => hits = fused()?,
     }
     let fuse_us = micros(fusing);
-
-    let fetching = Instant::now();
-    let lists = compared.as_mut().map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
-    fetch(batch, item, hits.iter_mut().chain(lists.into_iter().flatten().flatten()), budget)?;
-    let fetch_us = micros(fetching);
 
     let complete = dense.0.completeness.max(text.0.completeness) < Completeness::Damaged && ranking.keyless.get() == 0;
     let damage = if complete { None } else { snapshot.damage() };
@@ -111,24 +111,19 @@ fn answer(
             bm25_us: text.1,
             filter_us: filtered.map_or(0, |filtered| filtered.took_us),
             fuse_us,
-            fetch_us,
             ..vector.timings
         },
     })
 }
 
-/// Reads what is wanted of the hits' documents, and of the other hits' in their groups.
-fn fetch<'h>(
-    batch: &Batch,
-    item: &BatchItem,
-    hits: impl Iterator<Item = &'h mut AnswerHit>,
-    budget: &ReplyBudget,
-) -> Result<()> {
+/// Reads what is wanted of the hits' documents, and of the other hits' in their groups; an error where the time or the reply's budget
+/// does not suffice.
+fn fetch(batch: &Batch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBudget) -> Result<()> {
     let (Batch { snapshot, cancel, .. }, plan) = (batch, &item.plan);
-    let has_fields = plan.fields != StoredFields::None;
-    if !has_fields && plan.snippet_bytes == 0 {
+    if !plan.wants_documents() {
         return Ok(());
     }
+    let (fetching, has_fields) = (Instant::now(), plan.fields != StoredFields::None);
     let question = (plan.snippet_bytes > 0).then(|| Question::new(&item.query));
     let weighed = question
         .as_ref()
@@ -149,10 +144,13 @@ fn fetch<'h>(
         }
         Ok(())
     };
-    for hit in hits {
+    let lists = answer.compared.as_mut().map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
+    for hit in answer.hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
         fill(hit)?;
         hit.group.iter_mut().flat_map(|group| &mut group.hits).try_for_each(fill)?;
     }
+    answer.timings.fetch_us = micros(fetching);
+    answer.timings.total_us = micros(batch.started);
     Ok(())
 }
 

@@ -40,7 +40,7 @@ impl Engine {
                     index: index.name.to_string(),
                     ..v1::SearchRequest::default()
                 };
-                match self.search(request, Some(left), Admission::Queued).await {
+                match self.search(request, Some(left), Admission::Refused).await {
                     Ok(_) => answered += 1,
                     Err(error) => {
                         tracing::warn!(index = &*index.name, "the warm-up ends early: {error}");

@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::convert;
 use crate::plan::StoredFields;
-use crate::run::{Admission, Engine, ReplyBudget};
+use crate::run::{Admission, Engine, ReplyBudget, Turns};
 
 /// Requests of one stream that are answered concurrently.
 const STREAM_WIDTH: usize = 16;
@@ -86,29 +86,33 @@ impl Searcher for SearchService {
         let deadline = timeout(request.metadata())
             .filter(|time| *time < LONGEST)
             .map(|time| Instant::now() + within_deadline(time));
+        let mut turns = Turns::default();
         let replies = request.into_inner().map(move |request| {
-            let engine = Arc::clone(&engine);
+            let (engine, (turn, end)) = (Arc::clone(&engine), turns.add());
             async move {
-                let request = request?;
-                let id = request.id;
                 let answered = async {
-                    validate::search_request(&request)?;
-                    let left = deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
-                    Ok::<_, Status>(Box::pin(engine.search(request, Some(left), Admission::Queued)).await?)
+                    let request = request?;
+                    let id = request.id;
+                    let answered = async {
+                        validate::search_request(&request)?;
+                        let left =
+                            deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
+                        Ok::<_, Status>(Box::pin(engine.search(request, Some(left), Admission::Queued(turn))).await?)
+                    };
+                    let (answer, budget) = answered.await.map_err(|status| of_request(id, &status))?;
+                    Ok::<_, Status>((v1::SearchStreamResponse { id, response: Some(convert::answer(answer)) }, budget))
                 };
-                let (answer, budget) = answered.await.map_err(|status| of_request(id, &status))?;
-                Ok((v1::SearchStreamResponse { id, response: Some(convert::answer(answer)) }, budget))
+                (answered.await, end)
             }
         });
-        // A budget is released when the next reply is polled: the transport has then taken the one before.
+        // When the next reply is polled, the transport has taken the one before: its budget is released, and the next one's turn comes.
         let replies =
             stream::unfold((Box::pin(replies.buffered(STREAM_WIDTH)), None), |(mut replies, sent)| async move {
                 drop(sent);
-                let (reply, budget) = replies.next().await?.map_or_else(
-                    |status| (Err(status), None),
-                    |(reply, budget): (v1::SearchStreamResponse, ReplyBudget)| (Ok(reply), Some(budget)),
-                );
-                Some((reply, (replies, budget)))
+                let (reply, end) = replies.next().await?;
+                let (reply, budget) =
+                    reply.map_or_else(|status| (Err(status), None), |(reply, budget)| (Ok(reply), Some(budget)));
+                Some((reply, (replies, Some((budget, end)))))
             });
         Ok(Response::new(Box::pin(replies)))
     }

@@ -1,5 +1,6 @@
 //! Replies, keys and requests that are too large, and what they do not keep others from.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use dyad_proto::v1;
@@ -97,6 +98,33 @@ async fn replies_share_a_memory_and_small_ones_pass() {
     for reply in futures_util::future::join_all(replies).await {
         assert_eq!(reply.unwrap().into_inner().hits.len(), 40);
     }
+}
+
+/// Requests that are answered before those at the head of their streams hold no memory that the heads, or others, wait for.
+#[tokio::test]
+async fn large_replies_of_streams_do_not_wait_for_each_other() {
+    let server = large().await;
+    let large = request(Mode::Bm25, "number", 40);
+    let head = request(Mode::Dense, "wait number", 40);
+    let requests = || tokio_stream::iter([head.clone(), large.clone(), large.clone()]);
+    let (mut one, mut other) = (raw(&server).await, raw(&server).await);
+    let streams = async { tokio::join!(one.search_stream(requests()), other.search_stream(requests())) };
+    let (one, other) = streams.await;
+    while server.encoder.asked.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // What a searcher takes from a client that asks alone, while the heads wait for the tower.
+    for _ in 0..3 {
+        server.engine.search(large.clone(), Some(Duration::from_mins(1)), Admission::Refused).await.unwrap();
+    }
+    server.encoder.released.send_replace(true);
+    let read = |replies: tonic::Response<tonic::Streaming<v1::SearchStreamResponse>>| async {
+        let replies: Vec<_> =
+            replies.into_inner().map(|reply| reply.unwrap().response.unwrap().hits.len()).collect().await;
+        assert_eq!(replies, [40; 3]);
+    };
+    let all = async { tokio::join!(read(one.unwrap()), read(other.unwrap())) };
+    tokio::time::timeout(Duration::from_mins(1), all).await.unwrap();
 }
 
 #[tokio::test]

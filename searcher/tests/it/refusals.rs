@@ -6,7 +6,7 @@ use std::time::Duration;
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use dyad_searcher::question::QuestionTower;
-use dyad_searcher::run::{Admission, EngineConfig};
+use dyad_searcher::run::{Admission, EngineConfig, Turns};
 
 use crate::fixture::{encoder, encoder_at, encoder_of, open, request, searcher, searcher_with, write_index};
 
@@ -88,6 +88,31 @@ async fn a_deadline_is_kept_when_the_tower_is_slow() {
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::DeadlineExceeded);
     let (answer, _share) =
         server.engine.search(request(Mode::Hybrid, "sleep number 4", 3), time, Admission::Refused).await.unwrap();
+    assert_eq!(answer.hits[0].key, "doc-04");
+    assert!(answer.degraded.unwrap().contains("no question vector"));
+}
+
+/// A request that has waited for its place gives the tower a share of what is left of its time: BM25 still answers.
+#[tokio::test]
+async fn a_queued_request_gives_the_tower_time_that_it_has() {
+    let server = searcher_with(EngineConfig { max_requests: 1, ..EngineConfig::default() }).await;
+    let time = Duration::from_secs(4);
+    let first = server.engine.search_batch(vec![request(Mode::Dense, "wait", 1)], None);
+    let queued = async {
+        while server.encoder.asked.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let (turn, _end) = Turns::default().add();
+        let search = request(Mode::Hybrid, "sleep number 4", 3);
+        server.engine.search(search, Some(time), Admission::Queued(turn)).await
+    };
+    let release = async {
+        tokio::time::sleep(time / 2).await;
+        server.encoder.released.send_replace(true);
+    };
+    let (first, queued, ()) = tokio::join!(first, queued, release);
+    assert_eq!(first.unwrap().0.len(), 1);
+    let (answer, _share) = queued.unwrap();
     assert_eq!(answer.hits[0].key, "doc-04");
     assert!(answer.degraded.unwrap().contains("no question vector"));
 }
