@@ -18,7 +18,7 @@ pub struct ClientConfig {
     pub attempts: u32,
     /// Wait before the second attempt; doubles from there.
     pub first_wait: Duration,
-    /// Longest wait between two attempts.
+    /// Longest wait between two attempts, and longest time that a server may ask for before it.
     pub longest_wait: Duration,
     /// Whether a server that is full (`RESOURCE_EXHAUSTED`) is retried. Callers with little time do without.
     pub retry_when_full: bool,
@@ -53,6 +53,12 @@ fn wait(attempt: u32, first: Duration, longest: Duration, jitter: f64) -> Durati
     full.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 2.0)
 }
 
+/// The same after the time that the server asks for: clients that were refused together do not come back together.
+fn wait_after(refusal: &Status, attempt: u32, config: &ClientConfig, jitter: f64) -> Duration {
+    let asked = Duration::from_millis(pushback(refusal).map_or(0, i64::unsigned_abs)).min(config.longest_wait);
+    asked + wait(attempt, config.first_wait, config.longest_wait, jitter)
+}
+
 /// A number in [0, 1) that differs between processes and calls; enough to keep clients from retrying in step.
 fn jitter() -> f64 {
     use std::hash::{BuildHasher as _, RandomState};
@@ -69,9 +75,7 @@ where
         match call().await {
             Ok(value) => return Ok(value),
             Err(status) if passes(&status, config) && attempt < config.attempts => {
-                let asked =
-                    Duration::from_millis(pushback(&status).map_or(0, i64::unsigned_abs)).min(config.longest_wait);
-                let wait = wait(attempt, config.first_wait, config.longest_wait, jitter()).max(asked);
+                let wait = wait_after(&status, attempt, config, jitter());
                 tracing::debug!(url, attempt, ?wait, code = ?status.code(), "trying again");
                 tokio::time::sleep(wait).await;
                 attempt += 1;
@@ -98,6 +102,17 @@ mod tests {
             let wait = wait(1, Duration::from_millis(100), Duration::from_secs(1), jitter()).as_millis();
             assert!((50..=100).contains(&wait), "{wait}");
         }
+    }
+
+    #[test]
+    fn the_time_that_a_server_asks_for_is_the_least() {
+        let mut busy = Status::resource_exhausted("full");
+        let wait = |busy: &Status, jitter| wait_after(busy, 1, &ClientConfig::default(), jitter).as_millis();
+        assert_eq!([wait(&busy, 0.0), wait(&busy, 1.0)], [100, 50]);
+        busy.metadata_mut().insert(RETRY_PUSHBACK, 1500.into());
+        assert_eq!([wait(&busy, 0.0), wait(&busy, 1.0)], [1600, 1550]);
+        busy.metadata_mut().insert(RETRY_PUSHBACK, i64::MAX.into());
+        assert_eq!(wait(&busy, 0.0), 5100);
     }
 
     #[tokio::test]

@@ -18,14 +18,28 @@ import numpy
 from dyad_client._generated import admin_pb2, searcher_pb2
 from dyad_client.retry import PUSHBACK
 
-BUSY, AWAY = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE
+BUSY, UNAVAILABLE = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE
+
+
+def invalid():
+    """One request, and one that cannot be sent."""
+    return iter([dyad.Request("a"), dyad.Request("b", mode="both"), dyad.Request("c")])
+
+
+def breaking():
+    """One request, and an error."""
+    yield dyad.Request("a")
+    raise KeyError("no more questions")
+
+
+FAILING = ((invalid, ValueError, "`mode`: expected one of"), (breaking, KeyError, "no more questions"))
 
 
 class Server(grpc.GenericRpcHandler):
     """Keeps the requests; each call is refused by the next of `refusals`, a status and its trailers, while there are any."""
 
     def __init__(self):
-        self.requests, self.metadata, self.refusals = [], [], []
+        self.requests, self.metadata, self.refusals, self.times_left = [], [], [], []
         self.release = threading.Event()
         self.release.set()
         self.taken = 0
@@ -57,6 +71,7 @@ class Server(grpc.GenericRpcHandler):
     def unary(self, message, context, answer):
         self.requests.append(message)
         self.metadata.append(dict(context.invocation_metadata()))
+        self.times_left.append(context.time_remaining())
         if self.refusals:
             code, trailers = self.refusals.pop(0)
             context.set_trailing_metadata(trailers)
@@ -178,6 +193,15 @@ class Calls(unittest.TestCase):
             self.assertEqual(keys, [str(number) for number in range(200)])
             self.assertLessEqual(next(read), 200 + 64 + 1)
 
+    def test_an_exception_of_the_requests_is_raised_after_the_replies_to_those_before_it(self):
+        with serving() as (_, target), dyad.Searcher(target) as searcher:
+            for requests, kind, said in FAILING:
+                keys = []
+                with self.assertRaisesRegex(kind, said):
+                    for reply in searcher.search_stream(requests(), timeout=30):
+                        keys.append(reply.hits[0].key)
+                self.assertEqual(keys, ["a"])
+
 
 class Failures(unittest.TestCase):
     """Deadlines, retries and errors."""
@@ -185,7 +209,7 @@ class Failures(unittest.TestCase):
     def test_what_passes_is_tried_again_and_nothing_else(self):
         quick = dyad.RetryPolicy(attempts=3, first_wait=0.001)
         with serving() as (server, target), dyad.Searcher(target, retry=quick) as searcher:
-            server.refusals = [(BUSY, ()), (AWAY, ((PUSHBACK, "1"),))]
+            server.refusals = [(BUSY, ()), (UNAVAILABLE, ((PUSHBACK, "1"),))]
             self.assertEqual(searcher.search("q").generation, 3)
             self.assertEqual(len(server.requests), 3)
             for refusals, kind, attempts in (
@@ -204,8 +228,11 @@ class Failures(unittest.TestCase):
     def test_a_deadline_covers_all_attempts(self):
         with serving() as (server, target), dyad.Searcher(target) as searcher:
             server.release.clear()
+            server.refusals = [(BUSY, ((PUSHBACK, "300"),))]
             with self.assertRaises(dyad.DeadlineExceeded):
-                searcher.search("q", timeout=0.1)
+                searcher.search("q", timeout=2)
+            first, second = server.times_left
+            self.assertLess(second, first - 0.2, "the second attempt has what the first one and the wait have left")
             with self.assertRaisesRegex(ValueError, "`timeout`"):
                 searcher.search("q", timeout=0)
         with dyad.Searcher("127.0.0.1:1", timeout=1) as nobody, self.assertRaises(dyad.DyadError):
@@ -217,7 +244,10 @@ class Failures(unittest.TestCase):
         self.assertEqual(waits, [0.1, 0.2, 0.35, 0.35])
         self.assertEqual(policy.wait(1, BUSY, (), draw=lambda: 0.0), 0.0)
         self.assertIsNone(policy.wait(9, BUSY, ()))
-        self.assertEqual(policy.wait(1, AWAY, ((PUSHBACK, "1500"),)), 1.5)
+        hints = [policy.wait(2, UNAVAILABLE, ((PUSHBACK, "1500"),), draw=lambda: drawn) for drawn in (0.0, 1.0)]
+        self.assertEqual(hints, [1.5, 1.7])
+        for never in ("-1", "soon", "9" * 11, "9" * 400, "9" * 5000):
+            self.assertIsNone(policy.wait(1, BUSY, ((PUSHBACK, never),)), never)
 
 
 class Security(unittest.TestCase):
@@ -251,7 +281,7 @@ class Async(unittest.TestCase):
         async def run(server, target):
             quick = dyad.RetryPolicy(attempts=3, first_wait=0.001)
             async with dyad.AsyncSearcher(target, retry=quick) as searcher:
-                server.refusals = [(BUSY, ()), (AWAY, ((PUSHBACK, "1"),))]
+                server.refusals = [(BUSY, ()), (UNAVAILABLE, ((PUSHBACK, "1"),))]
                 self.assertEqual((await searcher.search("a", k=2)).hits[0].key, "a")
                 self.assertEqual(len(server.requests), 3)
                 server.refusals = [(grpc.StatusCode.NOT_FOUND, ())]
@@ -276,6 +306,48 @@ class Async(unittest.TestCase):
                             break
                 self.assertEqual(keys, [str(number) for number in range(200)])
                 self.assertLessEqual(next(read), 200 + 64 + 1)
+
+        with serving() as (server, target):
+            asyncio.run(run(server, target))
+
+    def test_an_exception_of_the_requests_is_raised_after_the_replies_to_those_before_it(self):
+        async def run(target):
+            async with dyad.AsyncSearcher(target) as searcher:
+                for requests, kind, said in FAILING:
+                    keys = []
+                    with self.assertRaisesRegex(kind, said):
+                        async for reply in searcher.search_stream(requests(), timeout=30):
+                            keys.append(reply.hits[0].key)
+                    self.assertEqual(keys, ["a"])
+
+        with serving() as (_, target):
+            asyncio.run(run(target))
+
+    def test_a_closed_client_ends_calls_with_cancelled_and_a_cancelled_task_stays_one(self):
+        async def run(server, target):
+            server.release.clear()
+
+            async def stream(searcher):
+                return [reply async for reply in searcher.search_stream([dyad.Request("a")], timeout=30)]
+
+            async def started(searcher):
+                """A search and a stream that the server has taken."""
+                server.requests, server.taken = [], 0
+                tasks = [asyncio.ensure_future(searcher.search("a")), asyncio.ensure_future(stream(searcher))]
+                while not (server.requests and server.taken):
+                    await asyncio.sleep(0.01)
+                return tasks
+
+            for close, kind in ((True, dyad.Cancelled), (False, asyncio.CancelledError)):
+                async with dyad.AsyncSearcher(target) as searcher:
+                    tasks = await started(searcher)
+                    if close:
+                        await searcher.close()
+                    else:
+                        for task in tasks:
+                            task.cancel()
+                    for ended in await asyncio.gather(*tasks, return_exceptions=True):
+                        self.assertIsInstance(ended, kind)
 
         with serving() as (server, target):
             asyncio.run(run(server, target))

@@ -59,15 +59,19 @@ class AsyncSearcher:
         self, requests: Iterable[Request] | AsyncIterable[Request], *, timeout: float
     ) -> AsyncIterator[SearchResponse]:
         """Any number of questions over one call, which `timeout` is for; the order is kept. At most 64 requests are read ahead of
-        their replies. Not tried again."""
+        their replies. An exception of `requests` is raised after the replies to those before it. Not tried again."""
         ahead = asyncio.Semaphore(calls.READ_AHEAD)
+        failures: list[Exception] = []
 
         async def messages() -> AsyncIterator[Any]:
             number = 0
-            async for request in _each(requests):
-                await ahead.acquire()
-                yield request.message(number, self._index)
-                number += 1
+            try:
+                async for request in _each(requests):
+                    await ahead.acquire()
+                    yield request.message(number, self._index)
+                    number += 1
+            except Exception as error:  # gRPC would cancel the call: the reader raises it.
+                failures.append(error)
 
         call = calls.SEARCH_STREAM
         stream = self._channel.stream_stream(call.path, _serialize, call.parse)
@@ -76,8 +80,12 @@ class AsyncSearcher:
             async for reply in replies:
                 ahead.release()
                 yield call.reply(reply)
+            for failure in failures:
+                raise failure
         except grpc.aio.AioRpcError as error:
             raise self._error(error, 1) from error
+        except asyncio.CancelledError as error:
+            raise self._cancelled(1) or error
         finally:
             replies.cancel()
 
@@ -129,6 +137,15 @@ class AsyncSearcher:
                 if wait is None or wait >= deadline.left():
                     raise self._error(error, attempt) from error
                 await asyncio.sleep(wait)
+            except asyncio.CancelledError as error:
+                raise self._cancelled(attempt) or error
+
+    def _cancelled(self, attempts: int) -> DyadError | None:
+        """The error of a call that gRPC has cancelled; None where the caller's own task is being cancelled."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            return None
+        return from_status(self._connection.target, grpc.StatusCode.CANCELLED, "the client was closed", attempts)
 
     def _error(self, error: grpc.aio.AioRpcError, attempts: int) -> DyadError:
         return from_status(self._connection.target, error.code(), error.details() or "", attempts)

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from . import replies
 from ._generated import admin_pb2, searcher_pb2
+from .filters import texts
 from .request import Request
 
 R = TypeVar("R")
@@ -49,10 +50,7 @@ def batch(requests: Iterable[Request], index: str) -> searcher_pb2.SearchBatchRe
 
 def documents(keys: Iterable[str], fields: Iterable[str], index: str) -> searcher_pb2.GetDocumentsRequest:
     """The message of GetDocuments."""
-    for name, value in (("keys", keys), ("fields", fields)):
-        if isinstance(value, str):
-            raise TypeError(f"`{name}`: expected a list of texts, got the text {value!r}")
-    return searcher_pb2.GetDocumentsRequest(keys=keys, fields=fields, index=index)
+    return searcher_pb2.GetDocumentsRequest(keys=texts("keys", keys), fields=texts("fields", fields), index=index)
 
 
 def explain(key: str, request: Request, index: str) -> searcher_pb2.ExplainRequest:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from ._generated import searcher_pb2
-from .filters import Filter
+from .filters import Filter, texts
 from .vectors import Vector, float32s
 
 _MODES = {"dense": 1, "bm25": 2, "hybrid": 3, "compare": 4}
@@ -95,8 +95,6 @@ class Request:
             raise ValueError(f"`fusion`: expected one of rrf, weighted-sum, min-max or None, got {self.fusion!r}")
         if self.filter is not None and not isinstance(self.filter, Filter):
             raise TypeError(f"`filter`: expected a Filter such as field('lang') == 'en', got {type(self.filter).__name__}")
-        if isinstance(self.fields, str):
-            raise TypeError(f"`fields`: expected a list of names, got the text {self.fields!r}")
         message = searcher_pb2.SearchRequest(
             id=number,
             query=self.query,
@@ -109,7 +107,7 @@ class Request:
             target_recall=self.target_recall,
             exact=self.exact,
             keys_only=self.keys_only,
-            fields=self.fields,
+            fields=texts("fields", self.fields),
             snippet_bytes=self.snippet_bytes,
             fusion=_FUSIONS[self.fusion],  # type: ignore[arg-type]
             dense_weight=self.dense_weight,

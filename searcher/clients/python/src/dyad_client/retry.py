@@ -1,7 +1,8 @@
 """Deadlines and retries of a call: which failures are retried, and when.
 
 A deadline covers all attempts. UNAVAILABLE and RESOURCE_EXHAUSTED are retried, and nothing else; all calls of this package only read.
-Where a server says in the trailer `grpc-retry-pushback-ms` when to come back, that is the wait.
+Where a server says in the trailer `grpc-retry-pushback-ms` after which time it accepts a retry, a random wait follows that time, so that
+clients refused together do not come back together.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterable
 import grpc
 
 PUSHBACK = "grpc-retry-pushback-ms"
+#: Milliseconds: a server that asks for more accepts no retry.
+_LONGEST_PUSHBACK = 2**31
 _PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
@@ -26,7 +29,7 @@ class RetryPolicy:
     attempts: int = 3
     #: Seconds: the longest wait before the second attempt; doubles from there. The wait is drawn between 0 and that ("full jitter").
     first_wait: float = 0.1
-    #: Seconds: the longest that such a wait becomes. A wait that a server asks for is not shortened.
+    #: Seconds: the longest that such a wait becomes. It is added to the time that a server asks for.
     longest_wait: float = 5.0
 
     def __post_init__(self) -> None:
@@ -48,20 +51,21 @@ class RetryPolicy:
         if code not in _PASSING or attempt >= self.attempts:
             return None
         asked = _pushback(trailers)
-        if asked is not None:
-            return asked / 1000 if asked >= 0 else None
-        return draw() * min(self.first_wait * 2.0 ** min(attempt - 1, 60), self.longest_wait)
+        if not 0 <= asked <= _LONGEST_PUSHBACK:
+            return None
+        return asked / 1000 + draw() * min(self.first_wait * 2.0 ** min(attempt - 1, 60), self.longest_wait)
 
 
-def _pushback(trailers: Iterable[tuple[str, str | bytes]] | None) -> int | None:
-    """Milliseconds after which the server accepts a retry; negative: never, as is a value that is no number (gRFC A6)."""
+def _pushback(trailers: Iterable[tuple[str, str | bytes]] | None) -> int:
+    """Milliseconds after which the server accepts a retry; negative: never, as is a value that is no number (gRFC A6). 0 where it does
+    not say."""
     for name, value in trailers or ():
         if name == PUSHBACK:
             try:
                 return int(value)
             except ValueError:
                 return -1
-    return None
+    return 0
 
 
 def checked_timeout(timeout: float) -> float:

@@ -55,15 +55,19 @@ class Searcher:
 
     def search_stream(self, requests: Iterable[Request], *, timeout: float) -> Iterator[SearchResponse]:
         """Any number of questions over one call, which `timeout` is for; the order is kept. At most 64 requests are read ahead of
-        their replies. Not tried again."""
+        their replies. An exception of `requests` is raised after the replies to those before it. Not tried again."""
         ahead, ended = threading.Semaphore(calls.READ_AHEAD), threading.Event()
+        failures: list[Exception] = []
 
         def messages() -> Iterator[Any]:
-            for number, request in enumerate(requests):
-                while not ahead.acquire(timeout=0.1):
-                    if ended.is_set():
-                        return
-                yield request.message(number, self._index)
+            try:
+                for number, request in enumerate(requests):
+                    while not ahead.acquire(timeout=0.1):
+                        if ended.is_set():
+                            return
+                    yield request.message(number, self._index)
+            except Exception as error:  # gRPC would hide it: the reader raises it.
+                failures.append(error)
 
         call = calls.SEARCH_STREAM
         stream = self._channel.stream_stream(call.path, _serialize, call.parse)
@@ -72,6 +76,8 @@ class Searcher:
             for reply in replies:
                 ahead.release()
                 yield call.reply(reply)
+            for failure in failures:
+                raise failure
         except grpc.RpcError as error:
             raise self._error(error, 1) from error
         finally:
