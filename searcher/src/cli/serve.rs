@@ -14,7 +14,7 @@ use super::indexes::Indexes;
 use super::tower::Tower;
 use crate::memory::{MemoryLimit, ProcessMemory, Resident, mib};
 use crate::run::{Engine, EngineConfig, open_files};
-use crate::service::{REQUESTS_BYTES, router};
+use crate::service::{HTTP_BYTES, router};
 
 /// Indexes that are logged one by one.
 const LOGGED: usize = 10;
@@ -145,7 +145,7 @@ impl Serve {
             Some(mib) => (mib > 0).then(|| MemoryLimit::given(mib << 20, "--memory-limit-mb")),
         };
         let Resident { anonymous, file } = Resident::now();
-        let http = if self.http.is_some() { REQUESTS_BYTES } else { 0 };
+        let http = if self.http.is_some() { HTTP_BYTES } else { 0 };
         ProcessMemory { limit, program: anonymous.saturating_add(file), buffers: (MAX_REQUESTS_BYTES + http) as u64 }
     }
 }

@@ -52,6 +52,7 @@ pub(crate) use answer::overlap;
 pub use answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, StageTimings};
 pub use engine::{Admission, Engine, EngineConfig};
 pub use explain::Explanation;
+pub(crate) use reply_memory::ALL_REPLIES;
 pub use reply_memory::ReplyBudget;
 pub use served_index::{IndexPath, ServedIndex};
 pub use turns::{Turn, Turns, UntilNext};
