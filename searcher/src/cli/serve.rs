@@ -46,8 +46,8 @@ pub(super) struct Serve {
         conflicts_with = "generation"
     )]
     watch: Option<u64>,
-    /// Requests in flight at once; more are refused with `RESOURCE_EXHAUSTED`. A question of a batch counts as one; batches
-    /// and streams take at most a quarter, and queue for it.
+    /// Requests in flight at once: half of them single searches, a quarter exact searches and explanations, of which more are refused with
+    /// `RESOURCE_EXHAUSTED`; a quarter batches and streams, which queue. A question of a batch counts as one.
     #[arg(long, default_value_t = 512)]
     max_requests: usize,
     /// MiB of the cache of question vectors: a question that is asked again is not embedded again. 0: no cache.

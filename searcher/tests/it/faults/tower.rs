@@ -104,7 +104,8 @@ async fn overload_is_shed_and_over_as_soon_as_it_ends() {
     }
     for answer in refused {
         assert_eq!((answer.code, answer.has_hint), (Code::ResourceExhausted, true), "{answer:?}");
-        assert!(answer.message.contains("8 requests are in flight") && answer.message.contains("`--max-requests`"));
+        assert!(answer.message.contains("all 8 places for single searches are taken, of 16"), "{answer:?}");
+        assert!(answer.message.contains("`--max-requests`"), "{answer:?}");
     }
     assert_eq!(server.answers().await, right);
     server.admits_all().await;
