@@ -81,7 +81,7 @@ async fn a_slow_tower_costs_vectors_and_no_deadline_is_missed() {
     server.settles(1, threads).await;
 }
 
-/// What is too much is refused at once and says when to come again; what was taken is answered, and so is everything afterwards.
+/// What is too much is refused at once with a retry hint; what was taken is answered, and so is everything afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn overload_is_shed_and_over_as_soon_as_it_ends() {
     let tower = Tower::start("127.0.0.1:0").await;
