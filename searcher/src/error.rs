@@ -146,13 +146,17 @@ pub enum Error {
     /// The time for the question tower is over.
     #[error("question tower: no vector within {0:.1?}")]
     TowerLate(Duration),
-    /// Too many requests in flight.
+    /// Too many requests of a class in flight.
     #[error(
-        "{limit} requests are in flight, which is the most this searcher takes. Try again later, or raise `--max-requests`"
+        "all {limit} places for {class} are taken, of {all} for all requests. Try again later, or raise `--max-requests`"
     )]
     Busy {
-        /// The limit.
+        /// What the places are for.
+        class: &'static str,
+        /// Number of these places.
         limit: usize,
+        /// Places for all requests.
+        all: usize,
     },
     /// The queue is longer than the request's deadline.
     #[error(

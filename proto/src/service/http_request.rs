@@ -13,7 +13,7 @@ use super::deadline::LONGEST;
 
 /// How long a body may take to arrive.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
+struct Arrival {
     /// For whatever comes.
     first: Duration,
     /// Bytes that add a second each.
@@ -22,8 +22,8 @@ struct Patience {
 }
 
 /// A body that dribbles is not waited for as long as a large one.
-const PATIENCE: Patience =
-    Patience { first: Duration::from_secs(5), per_second: 64 << 10, longest: Duration::from_mins(1) };
+const ARRIVAL: Arrival =
+    Arrival { first: Duration::from_secs(5), per_second: 64 << 10, longest: Duration::from_mins(1) };
 
 /// The header of [`timeout`].
 const TIMEOUT: &str = "x-request-timeout";
@@ -67,7 +67,7 @@ pub async fn read_body(
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLarge { limit });
     }
-    collect(body, limit, room, deadline, PATIENCE).await
+    collect(body, limit, room, deadline, ARRIVAL).await
 }
 
 async fn collect(
@@ -75,13 +75,13 @@ async fn collect(
     limit: usize,
     room: &Arc<Semaphore>,
     deadline: Instant,
-    patience: Patience,
+    arrival: Arrival,
 ) -> Result<Received, BodyError> {
     let began = Instant::now();
     let mut received = Received { bytes: Vec::new(), room: None };
     let mut chunks = body.into_data_stream();
     loop {
-        let until = deadline.min(began + patience.of(received.bytes.len()));
+        let until = deadline.min(began + arrival.of(received.bytes.len()));
         let chunk = tokio::time::timeout_at(until.into(), chunks.next()).await.map_err(|_| BodyError::Late)?;
         let Some(chunk) = chunk else { return Ok(received) };
         let chunk = chunk.map_err(|error| BodyError::Broken(error.to_string()))?;
@@ -97,7 +97,7 @@ async fn collect(
     }
 }
 
-impl Patience {
+impl Arrival {
     /// For a body of which this number of bytes has come.
     fn of(self, bytes: usize) -> Duration {
         let more = Duration::from_millis(bytes as u64 * 1000 / self.per_second.max(1) as u64);
@@ -154,8 +154,8 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_dribbles_is_given_up_and_one_that_flows_is_not() {
         let room = Arc::new(Semaphore::new(1 << 20));
-        let patience =
-            Patience { first: Duration::from_millis(100), per_second: 10_000, longest: Duration::from_mins(1) };
+        let arrival =
+            Arrival { first: Duration::from_millis(100), per_second: 10_000, longest: Duration::from_mins(1) };
         let pieces = |bytes: usize| {
             Body::from_stream(futures_util::stream::unfold(10_u32, move |left| async move {
                 tokio::time::sleep(Duration::from_millis(40)).await;
@@ -163,14 +163,14 @@ mod tests {
             }))
         };
         let far = Instant::now() + Duration::from_mins(1);
-        // 10 bytes each 40 ms earn 1 ms; 1,000 earn 100.
-        let refused = collect(pieces(10), LIMIT, &room, far, patience).await.unwrap_err();
+        // 10 bytes each 40 ms add 1 ms; 1,000 add 100.
+        let refused = collect(pieces(10), LIMIT, &room, far, arrival).await.unwrap_err();
         assert_eq!(refused, BodyError::Late);
-        assert_eq!(collect(pieces(1000), LIMIT, &room, far, patience).await.unwrap().bytes.len(), 10_000);
+        assert_eq!(collect(pieces(1000), LIMIT, &room, far, arrival).await.unwrap().bytes.len(), 10_000);
         // No body is waited for longer than the longest, nor beyond the caller's time.
-        assert_eq!(PATIENCE.of(usize::MAX >> 12), PATIENCE.longest);
+        assert_eq!(ARRIVAL.of(usize::MAX >> 12), ARRIVAL.longest);
         let soon = Instant::now() + Duration::from_millis(60);
-        assert!(collect(pieces(1000), LIMIT, &room, soon, patience).await.is_err());
+        assert!(collect(pieces(1000), LIMIT, &room, soon, arrival).await.is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use clap::Args;
 use dyad_command::{ProgressBar, UsageError};
 use dyad_corpus::Judged;
 use dyad_corpus::metrics::{Sampling, compare_values};
+use dyad_corpus::queries::Query;
 use dyad_index::snapshot::Hit;
 use dyad_index::storage::WriteLock;
 use dyad_index::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};
@@ -19,12 +20,14 @@ use super::tower::Tower;
 use crate::fusion::Fusion;
 use crate::fusion::learn::{Example, FOLDS, learn};
 use crate::plan::DEFAULT_FUSION_DEPTH;
-use crate::run::{AnswerHit, Engine, EngineConfig, IndexPath};
+use crate::run::{Answer, AnswerHit, Engine, EngineConfig, IndexPath};
 
 /// Questions of one call.
 const BATCH: usize = 128;
 /// Fewest judged questions from which a weight is learned.
 const FEWEST: usize = 25;
+/// Bytes of the cache of the questions' vectors: many times those of one call.
+const CACHE: usize = 64 << 20;
 /// Time for one call: minutes on a slow machine.
 const CALL: Duration = Duration::from_mins(10);
 
@@ -63,7 +66,9 @@ impl Learn {
             let expected = "--question-tower: expected a directory or a URL, got `none`: judged questions are texts";
             return Err(UsageError(expected.to_owned()).into());
         }
-        let engine = Engine::open_all(vec![IndexPath::new(&self.index)], towers, EngineConfig::default())?;
+        // Each question is asked several times.
+        let config = EngineConfig { question_cache: CACHE, ..EngineConfig::default() };
+        let engine = Engine::open_all(vec![IndexPath::new(&self.index)], towers, config)?;
         let examples = self.examples(&engine, &judged).await?;
         if examples.iter().all(|example| example.dense.is_empty() && example.bm25.is_empty()) {
             bail!(
@@ -118,30 +123,34 @@ impl Learn {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Both rankings of every judged question, as deep as a fusion looks.
+    /// Both rankings of every judged question, as deep as a fusion looks, and the bounded scores of all their documents.
     async fn examples(&self, engine: &Engine, judged: &Judged) -> anyhow::Result<Vec<Example>> {
         let depth = DEFAULT_FUSION_DEPTH as u32;
         let mut examples = Vec::with_capacity(judged.questions.len());
         let progress =
             ProgressBar::new("questions", Some(judged.questions.len() as u64), "{prefix} {wide_bar} {pos}/{len}");
         for questions in judged.questions.chunks(BATCH) {
-            let request = |query: &str| v1::SearchRequest {
-                query: query.to_owned(),
+            let request = v1::SearchRequest {
                 mode: v1::Mode::Compare.into(),
                 k: depth,
                 keys_only: true,
                 ..v1::SearchRequest::default()
             };
-            let requests: Vec<v1::SearchRequest> = questions.iter().map(|question| request(&question.text)).collect();
-            for (request, question) in requests.iter().zip(questions) {
-                dyad_proto::validate::search_request(request).with_context(|| format!("query `{}`", question.key))?;
-            }
-            let (answers, _) = engine.search_batch(requests, Some(CALL)).await?;
-            for (answer, question) in answers.into_iter().zip(questions) {
-                if let Some(reason) = answer.degraded {
-                    bail!("query `{}`: {reason}", question.key);
-                }
-                let compared = answer.compared.unwrap_or_default();
+            let compared = answers(engine, questions, &request).await?;
+            // With all the weight on one score, the sum is that score, and documents of either ranking have it.
+            let bounded = |dense_weight| v1::SearchRequest {
+                mode: v1::Mode::Hybrid.into(),
+                k: 2 * depth,
+                fusion_depth: depth,
+                fusion: v1::Fusion::MinMax.into(),
+                dense_weight: Some(dense_weight),
+                ..request.clone()
+            };
+            let bounded_dense = answers(engine, questions, &bounded(1.0)).await?;
+            let bounded_bm25 = answers(engine, questions, &bounded(0.0)).await?;
+            let bounded = bounded_dense.into_iter().zip(bounded_bm25);
+            for ((compared, bounded), question) in compared.into_iter().zip(bounded).zip(questions) {
+                let compared = compared.compared.unwrap_or_default();
                 let mut example = Example {
                     judgements: judged.qrels.get(&question.key).cloned().unwrap_or_default(),
                     ..Example::default()
@@ -155,12 +164,29 @@ impl Learn {
                     from.into_iter().filter(wanted).map(hit).collect()
                 };
                 let (dense, bm25) = (hits(compared.dense), hits(compared.bm25));
-                examples.push(Example { dense, bm25, ..example });
+                let (bounded_dense, bounded_bm25) = (hits(bounded.0.hits), hits(bounded.1.hits));
+                examples.push(Example { dense, bm25, bounded_dense, bounded_bm25, ..example });
             }
             progress.advance(questions.len() as u64);
         }
         Ok(examples)
     }
+}
+
+/// The answers to questions, which must not lack anything. `request` has all but the question.
+async fn answers(engine: &Engine, questions: &[Query], request: &v1::SearchRequest) -> anyhow::Result<Vec<Answer>> {
+    let request = |question: &Query| v1::SearchRequest { query: question.text.clone(), ..request.clone() };
+    let requests: Vec<v1::SearchRequest> = questions.iter().map(request).collect();
+    for (request, question) in requests.iter().zip(questions) {
+        dyad_proto::validate::search_request(request).with_context(|| format!("query `{}`", question.key))?;
+    }
+    let (answers, _) = Box::pin(engine.search_batch(requests, Some(CALL))).await?;
+    for (answer, question) in answers.iter().zip(questions) {
+        if let Some(reason) = &answer.degraded {
+            bail!("query `{}`: {reason}", question.key);
+        }
+    }
+    Ok(answers)
 }
 
 /// The last part of a folder's path, for people.

@@ -14,7 +14,7 @@ use super::indexes::Indexes;
 use super::tower::Tower;
 use crate::memory::{MemoryLimit, ProcessMemory, Resident, mib};
 use crate::run::{Engine, EngineConfig, open_files};
-use crate::service::{REQUESTS_BYTES, router};
+use crate::service::{HTTP_BYTES, router};
 
 /// Indexes that are logged one by one.
 const LOGGED: usize = 10;
@@ -46,8 +46,8 @@ pub(super) struct Serve {
         conflicts_with = "generation"
     )]
     watch: Option<u64>,
-    /// Requests in flight at once; more are refused with `RESOURCE_EXHAUSTED`. A question of a batch counts as one; batches
-    /// and streams take at most a quarter, and queue for it.
+    /// Requests in flight at once: half of them single searches, a quarter exact searches and explanations, of which more are refused with
+    /// `RESOURCE_EXHAUSTED`; a quarter batches and streams, which queue. A question of a batch counts as one.
     #[arg(long, default_value_t = 512)]
     max_requests: usize,
     /// MiB of the cache of question vectors: a question that is asked again is not embedded again. 0: no cache.
@@ -145,7 +145,7 @@ impl Serve {
             Some(mib) => (mib > 0).then(|| MemoryLimit::given(mib << 20, "--memory-limit-mb")),
         };
         let Resident { anonymous, file } = Resident::now();
-        let http = if self.http.is_some() { REQUESTS_BYTES } else { 0 };
+        let http = if self.http.is_some() { HTTP_BYTES } else { 0 };
         ProcessMemory { limit, program: anonymous.saturating_add(file), buffers: (MAX_REQUESTS_BYTES + http) as u64 }
     }
 }

@@ -18,13 +18,17 @@ const STEPS: u32 = 20;
 /// Parts of the questions; each is judged with what the others have taught.
 pub const FOLDS: usize = 5;
 
-/// A judged question and its two rankings.
+/// A judged question, its two rankings, and both scores of every document of theirs.
 #[derive(Debug, Clone, Default)]
 pub struct Example {
     /// Nearest vectors, best first.
     pub dense: Vec<Hit>,
     /// BM25, best first.
     pub bm25: Vec<Hit>,
+    /// All documents of both by their dense scores from 0 to 1, as [`FusionMethod::MinMax`] adds them.
+    pub bounded_dense: Vec<Hit>,
+    /// The same by BM25.
+    pub bounded_bm25: Vec<Hit>,
     /// Keys of all hits, by shard and node.
     pub keys: HashMap<(usize, u32), String>,
     /// Grades of the documents that answer.
@@ -58,11 +62,16 @@ impl Example {
     }
 
     fn fused(&self, fusion: &Fusion) -> f64 {
-        self.value(&fusion.fuse(&self.dense, &self.bm25, DEPTH, |hit| self.key(hit)))
+        let (dense, bm25) = match fusion.method {
+            FusionMethod::Rrf | FusionMethod::WeightedSum => (&self.dense, &self.bm25),
+            FusionMethod::MinMax => (&self.bounded_dense, &self.bounded_bm25),
+        };
+        self.value(&fusion.fuse(dense, bm25, DEPTH, |hit| self.key(hit)))
     }
 }
 
-/// Tries both methods with weights 0, 0.05, ..., 1. Equal means: the weighted sum, then the weight nearest to the default.
+/// Tries all methods with weights 0, 0.05, ..., 1. Equal means: the weighted sum, then reciprocal ranks, then the weight nearest to the
+/// default.
 pub fn learn(examples: &[Example]) -> Learned {
     let values = |fusion: &Fusion| -> Vec<f64> { examples.par_iter().map(|example| example.fused(fusion)).collect() };
     let tried: Vec<(Fusion, Vec<f64>)> = grid().into_iter().map(|fusion| (fusion, values(&fusion))).collect();
@@ -94,7 +103,7 @@ fn grid() -> Vec<Fusion> {
         weights.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
         weights.into_iter().map(move |dense_weight| Fusion { dense_weight, ..default })
     };
-    of(FusionMethod::WeightedSum).chain(of(FusionMethod::Rrf)).collect()
+    of(FusionMethod::WeightedSum).chain(of(FusionMethod::Rrf)).chain(of(FusionMethod::MinMax)).collect()
 }
 
 /// The first with the highest sum over some of the questions.
@@ -123,7 +132,22 @@ mod tests {
         };
         let (dense, bm25) = (ranking(right.0, 100), ranking(right.1, 200));
         let keys = dense.iter().chain(&bm25).map(|hit| ((0, hit.node), format!("{number}-{}", hit.node))).collect();
-        Example { dense, bm25, keys, judgements: BTreeMap::from([(format!("{number}-0"), 1)]) }
+        let judgements = BTreeMap::from([(format!("{number}-0"), 1)]);
+        Example { dense, bm25, keys, judgements, ..Example::default() }
+    }
+
+    #[test]
+    fn bounded_scores_are_learned_where_they_alone_are_right() {
+        // The answer is in one ranking, after eight others.
+        let bounded = |number: u32| {
+            let scores = |right| [(108, right), (0, 0.5)].map(|(node, score)| Hit { score, shard: 0, node }).to_vec();
+            let judgements = BTreeMap::from([(format!("{number}-108"), 1)]);
+            let (bounded_dense, bounded_bm25) = (scores(0.9), scores(0.6));
+            Example { bounded_dense, bounded_bm25, judgements, ..example(number, (9, 9)) }
+        };
+        let learned = learn(&(0..40).map(bounded).collect::<Vec<_>>());
+        assert_eq!(learned.fusion, Fusion::with(FusionMethod::MinMax));
+        assert!(learned.cross_validated.iter().all(|value| *value > 0.999));
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub struct StageTimings {
 pub struct FilterExecution {
     /// Documents that it allows.
     pub documents: u64,
-    /// Shards of which every allowed vector was compared.
+    /// Shards of which every allowed vector was compared: by its code, and the best exactly, or all exactly.
     pub scanned_shards: u32,
     /// Shards whose graph was searched.
     pub graph_shards: u32,

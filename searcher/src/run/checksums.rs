@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(16);
 #[derive(Debug, Default)]
 pub(super) struct Checksums(Arc<Mutex<Waiting>>);
 
-/// At most one entry for each shard that is open: who claims it is the only one.
+/// One entry for each shard that was open when the last generation came and is still to be read: who claims it is the only one.
 #[derive(Debug, Default)]
 struct Waiting {
     shards: VecDeque<Weak<DenseShard>>,
@@ -29,6 +29,7 @@ impl Checksums {
     pub(super) fn check_in_background(&self, snapshot: &Snapshot) {
         let claimed = snapshot.shards().iter().filter(|shard| shard.dense.claim_check());
         let mut waiting = lock(&self.0);
+        waiting.shards.retain(|shard| shard.strong_count() > 0);
         waiting.shards.extend(claimed.map(|shard| Arc::downgrade(&shard.dense)));
         if waiting.has_thread || waiting.shards.is_empty() {
             return;

@@ -35,7 +35,8 @@ use crate::question::{ModelTower, QuestionCache, QuestionTower, Towers};
 /// Configuration of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// Requests in flight at once; more are refused. A quarter of them is for batches and streams, which queue instead.
+    /// Requests in flight at once: half of them single searches, a quarter exact searches and explanations, of which more are refused; a
+    /// quarter batches and streams, which queue instead.
     pub max_requests: usize,
     /// Time for a request whose client sets no deadline.
     pub default_time: Duration,

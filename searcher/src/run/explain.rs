@@ -2,7 +2,7 @@
 //! place in each ranking is computed by reading every vector and every matching document.
 
 use dyad_index::lexical::{Question, Weighed};
-use dyad_index::search::{ExactRows as _, NodeSet};
+use dyad_index::search::NodeSet;
 use dyad_index::snapshot::{DenseParams, Hit, Shard, Snapshot};
 use rayon::prelude::*;
 
@@ -59,8 +59,9 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
         ef: plan.ef(),
         ..Explanation::default()
     };
-    if let Some(values) = vector.and_then(|vector| vector.values.as_deref()) {
-        let score = own.dense.rows().score(node, values, snapshot.manifest().model.metric);
+    if let Some(values) = vector.and_then(|vector| vector.values.as_deref())
+        && let Some(score) = own.dense.score(node, values)
+    {
         let ahead = |(at, shard): (usize, &Shard)| {
             shard.dense.ahead_of(values, (score, key), nodes(&allowed, at, shard), cancel)
         };
@@ -83,7 +84,8 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
         place_in_groups(&mut told, plan, score, grouped.place(value.as_ref(), is_it));
     }
     if told.hit.is_none() {
-        told.reasons.extend(reasons(&told, plan, vector));
+        let scans = found.dense.get().map_or(0, |(hits, _)| hits.cost.scans) as usize;
+        told.reasons.extend(reasons(&told, plan, vector, (scans, snapshot.shards().len())));
     }
     Ok(told)
 }
@@ -145,8 +147,8 @@ fn place_in_groups(told: &mut Explanation, plan: &Plan, score: f32, place: Optio
     told.reasons.push(reason);
 }
 
-/// Why the rankings do not have the document.
-fn reasons(told: &Explanation, plan: &Plan, vector: Option<&Vector>) -> Vec<String> {
+/// Why the rankings do not have the document. `scans`: the shards of which the codes were scanned, and all.
+fn reasons(told: &Explanation, plan: &Plan, vector: Option<&Vector>, scans: (usize, usize)) -> Vec<String> {
     if !told.allowed {
         return vec!["the filter does not allow it".to_owned()];
     }
@@ -156,14 +158,22 @@ fn reasons(told: &Explanation, plan: &Plan, vector: Option<&Vector>) -> Vec<Stri
     let mut reasons = Vec::new();
     if let Some(DenseParams { k, .. }) = plan.dense {
         reasons.extend(match told.dense_exact {
-            None => vector.and_then(|vector| vector.degraded.clone()),
+            None => vector
+                .and_then(|vector| vector.degraded.clone())
+                .or_else(|| Some("dense: its vector is damaged".to_owned())),
             Some(Placement { rank, .. }) if rank as usize > k => {
                 Some(format!("dense: it is at rank {rank} by inner product, and the ranking ends at {k}"))
             }
-            Some(Placement { rank, .. }) => Some(format!(
-                "dense: it is at rank {rank} by inner product, and the graph search at ef {} has missed it. Raise `ef`, or set `exact`",
-                told.ef
-            )),
+            Some(Placement { rank, .. }) => {
+                let graph = format!("the graph search at ef {}", told.ef);
+                let (search, fix) = match scans {
+                    (0, _) => (graph, "Raise `ef`, or set `exact`"),
+                    // A wider beam would scan them again.
+                    (scanned, all) if scanned >= all => ("the scan of codes".to_owned(), "Set `exact`"),
+                    _ => (format!("the scan of codes or {graph}"), "Set `exact`"),
+                };
+                Some(format!("dense: it is at rank {rank} by inner product, and {search} has missed it. {fix}"))
+            }
         });
     }
     if let Some(depth) = plan.text_depth {
@@ -210,4 +220,27 @@ fn by_bm25(
     };
     let ahead: u32 = snapshot.shards().par_iter().enumerate().map(ahead).sum::<Result<u32>>()?;
     Ok(Placement { rank: ahead + 1, score })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use dyad_proto::v1;
+
+    use super::*;
+
+    #[test]
+    fn what_helps_depends_on_the_search_that_missed_the_document() {
+        let request =
+            v1::SearchRequest { query: "q".into(), mode: v1::Mode::Dense.into(), k: 10, ..Default::default() };
+        let plan = Plan::new(&request, Duration::from_secs(1), &[], None);
+        let place = Placement { rank: 3, score: 0.5 };
+        let told = Explanation { allowed: true, ef: 128, dense_exact: Some(place), ..Explanation::default() };
+        let reason = |scanned| reasons(&told, &plan, None, (scanned, 2)).concat();
+        let missed = |by: &str| format!("dense: it is at rank 3 by inner product, and {by}");
+        assert_eq!(reason(0), missed("the graph search at ef 128 has missed it. Raise `ef`, or set `exact`"));
+        assert_eq!(reason(1), missed("the scan of codes or the graph search at ef 128 has missed it. Set `exact`"));
+        assert_eq!(reason(2), missed("the scan of codes has missed it. Set `exact`"));
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use dyad_index::lexical::Question;
-use dyad_index::search::{ExactRows as _, Scored};
+use dyad_index::search::Scored;
 use dyad_index::snapshot::{Hit, Snapshot};
 use dyad_index::{FusionMethod, Metric};
 
@@ -51,20 +51,20 @@ fn union(dense: &[Hit], text: &[Hit]) -> Vec<Hit> {
     all
 }
 
-/// With their dense scores from 0 to 1: `(1 + cosine) / 2`, or `1 / (1 + squared distance)`.
-fn bounded_dense(snapshot: &Snapshot, values: &[f32], mut hits: Vec<Hit>) -> Vec<Hit> {
+/// With their dense scores from 0 to 1: `(1 + cosine) / 2`, or `1 / (1 + squared distance)`. A document whose vector is damaged has none.
+fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<Hit>) -> Vec<Hit> {
     let metric = snapshot.manifest().model.metric;
-    for hit in &mut hits {
-        let score = snapshot.shards().get(hit.shard).map(|shard| shard.dense.rows().score(hit.node, values, metric));
-        let bounded = score.map_or(0.0, |score| match metric {
+    let bounded = |hit: Hit| {
+        let score = snapshot.shards().get(hit.shard)?.dense.score(hit.node, values)?;
+        let score = match metric {
             Metric::Cosine => 0.5 * (1.0 + score),
             // The score is minus half the squared distance.
             Metric::L2 => 1.0 / (1.0 - 2.0 * score),
-        });
+        };
         // Rounding, and vectors of a length near 1.
-        hit.score = bounded.clamp(0.0, 1.0);
-    }
-    hits
+        Some(Hit { score: score.clamp(0.0, 1.0), ..hit })
+    };
+    hits.into_iter().filter_map(bounded).collect()
 }
 
 /// With their BM25 scores from 0 to 1: the share of the bound that no document reaches. `hits` ascend by shard and node.

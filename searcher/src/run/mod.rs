@@ -21,6 +21,7 @@
 //! | `explain.rs` | why a document is, or is not, among the hits |
 //! | `pool.rs` | CPU work off the I/O threads, bounded in number and time |
 //! | `reply_memory.rs` | the memory budget for documents in replies |
+//! | `fetch_in_turn.rs` | the documents of a stream's replies |
 //! | `turns.rs` | the order in which the replies of a stream take of it |
 //! | `warm_up.rs` | questions that are answered before clients' are |
 
@@ -31,6 +32,7 @@ mod checksums;
 mod embed;
 mod engine;
 mod explain;
+mod fetch_in_turn;
 mod filter_cache;
 mod fuse;
 mod gather;
@@ -50,6 +52,7 @@ pub(crate) use answer::overlap;
 pub use answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, StageTimings};
 pub use engine::{Admission, Engine, EngineConfig};
 pub use explain::Explanation;
+pub(crate) use reply_memory::ALL_REPLIES;
 pub use reply_memory::ReplyBudget;
 pub use served_index::{IndexPath, ServedIndex};
 pub use turns::{Turn, Turns, UntilNext};

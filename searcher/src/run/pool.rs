@@ -37,6 +37,8 @@ pub(super) struct Pool {
     single: Slots,
     single_bulk: Slots,
     many: Slots,
+    /// Requests in flight of all classes.
+    limit: usize,
     interactive: Workers,
     bulk: Workers,
 }
@@ -117,6 +119,7 @@ impl Pool {
             single: Slots::new(limit - 2 * share),
             single_bulk: Slots::new(share),
             many: Slots::new(share),
+            limit,
             interactive: Workers::new("dyad-search", threads)?,
             bulk: Workers::new("dyad-bulk", threads)?,
         })
@@ -142,11 +145,12 @@ impl Pool {
         if wait > time {
             return Err(Error::Overloaded { wait, time });
         }
-        let slots = match class {
-            Class::Interactive => &self.single,
-            Class::Bulk => &self.single_bulk,
+        let (slots, class) = match class {
+            Class::Interactive => (&self.single, "single searches"),
+            Class::Bulk => (&self.single_bulk, "exact searches and explanations"),
         };
-        Arc::clone(&slots.free).try_acquire_owned().map_err(|_| Error::Busy { limit: slots.count })
+        let busy = |_| Error::Busy { class, limit: slots.count, all: self.limit };
+        Arc::clone(&slots.free).try_acquire_owned().map_err(busy)
     }
 
     /// Admits a batch of `requests`, or one request of a stream, first come first served. It takes at most half of the slots
@@ -221,9 +225,9 @@ mod tests {
         let other_batch = pool.admit_many(1000, &cancel).await.unwrap();
         // The slots for batches are taken, the others are not; nor do bulk requests take the slots of others.
         let bulk: Vec<_> = (0..2).map(|_| pool.admit(Class::Bulk, HOUR).unwrap()).collect();
-        assert!(matches!(pool.admit(Class::Bulk, HOUR), Err(Error::Busy { limit: 2 })));
+        assert!(matches!(pool.admit(Class::Bulk, HOUR), Err(Error::Busy { limit: 2, all: 8, .. })));
         let singles: Vec<_> = (0..4).map(|_| pool.admit(Class::Interactive, HOUR).unwrap()).collect();
-        assert!(matches!(pool.admit(Class::Interactive, HOUR), Err(Error::Busy { limit: 4 })));
+        assert!(matches!(pool.admit(Class::Interactive, HOUR), Err(Error::Busy { limit: 4, all: 8, .. })));
         let (short, _other_guard) = Cancellation::with_deadline(Instant::now(), Duration::from_millis(20));
         assert!(matches!(pool.admit_many(1, &short).await, Err(Error::Deadline(_))));
         let next = async {

@@ -1,12 +1,10 @@
 //! Turns the hits of a search's parts into the answer: fuses them, and reads the stored fields.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use dyad_index::lexical::{Question, Snippets};
-use dyad_index::search::Completeness;
 use dyad_index::snapshot::{Hit, Snapshot};
 use rayon::prelude::*;
 
@@ -50,8 +48,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     let none = Default::default();
     let (dense, text) = (found.dense.get().unwrap_or(&none), found.text.get().unwrap_or(&none));
 
-    let ranking =
-        Ranking { snapshot, dense: placements(&dense.0.hits), text: placements(&text.0.hits), keyless: Cell::new(0) };
+    let ranking = Ranking { snapshot, dense: placements(&dense.0.hits), text: placements(&text.0.hits) };
     let single = |hits: &[Hit]| ranking.hits(plan.page(hits));
     let wanted = plan.offset + plan.k;
     let fused = || {
@@ -73,8 +70,6 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     }
     let fuse_us = micros(fusing);
 
-    let complete = dense.0.completeness.max(text.0.completeness) < Completeness::Damaged && ranking.keyless.get() == 0;
-    let damage = if complete { None } else { snapshot.damage() };
     let notes = filtered.map(|filtered| filtered.notes.clone());
     let filter = filtered.map(|filtered| {
         let (searched, scanned_shards) = (found.dense.get().is_some(), dense.0.cost.scans);
@@ -93,7 +88,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
         compared,
         k: plan.k,
         offset: plan.offset,
-        degraded: degraded(vector, damage),
+        degraded: degraded(vector, snapshot.damage()),
         index: Arc::clone(&batch.index.name),
         generation: manifest.generation,
         fingerprint: manifest.model.fingerprint.clone(),
@@ -172,8 +167,6 @@ struct Ranking<'a> {
     snapshot: &'a Snapshot,
     dense: HashMap<(usize, u32), Placement>,
     text: HashMap<(usize, u32), Placement>,
-    /// Hits that were dropped because their keys are damaged.
-    keyless: Cell<u32>,
 }
 
 impl Ranking<'_> {
@@ -181,10 +174,8 @@ impl Ranking<'_> {
         let with_placements = |hit: &Hit| {
             let &Hit { score, shard, node } = hit;
             let (dense, bm25) = (self.dense.get(&(shard, node)).copied(), self.text.get(&(shard, node)).copied());
-            let Some(key) = self.snapshot.key(shard, node).map(str::to_owned) else {
-                self.keyless.update(|keyless| keyless + 1);
-                return None;
-            };
+            // None where the keys are damaged.
+            let key = self.snapshot.key(shard, node)?.to_owned();
             Some(AnswerHit { key, score, dense, bm25, shard, node, document: None, snippet: None, group: None })
         };
         hits.into_iter().filter_map(with_placements).collect()

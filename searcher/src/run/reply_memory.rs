@@ -10,7 +10,7 @@ use super::cancellation::Cancellation;
 use crate::error::{Error, Result};
 
 /// Most bytes of documents in all replies that are being made or sent.
-pub(super) const ALL_REPLIES: usize = 96 << 20;
+pub(crate) const ALL_REPLIES: usize = 96 << 20;
 /// Bytes of it that are reserved for small replies and the first bytes of others, so that small ones pass while large ones
 /// are being sent.
 const RESERVED: usize = 32 << 20;

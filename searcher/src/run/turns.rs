@@ -4,17 +4,11 @@
 //! reply that waits, for its turn or for memory, holds none, and those that hold some wait for their clients alone.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::answer::Answers;
-use super::batch::Batch;
 use super::cancellation::Cancellation;
-use super::engine::Engine;
-use super::parts::Jobs;
-use super::pool::Class;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The turns of one stream.
 #[derive(Debug)]
@@ -44,41 +38,9 @@ impl Turns {
 }
 
 impl Turn {
-    async fn come(self, cancel: &Cancellation) -> Result<()> {
+    pub(super) async fn come(self, cancel: &Cancellation) -> Result<()> {
         let come = tokio::time::timeout_at(cancel.deadline().into(), self.0);
         come.await.map(drop).map_err(|_| cancel.deadline_error())
-    }
-}
-
-impl Engine {
-    /// Reads the documents of the answer to a request of a stream when its turn has come. It waits without a place among the requests in
-    /// flight.
-    pub(super) async fn fetch_in_turn(
-        &self,
-        batch: Arc<Batch>,
-        answers: Answers,
-        turn: Turn,
-        class: Class,
-    ) -> Result<Answers> {
-        if !batch.items.iter().any(|item| item.plan.wants_documents()) {
-            return Ok(answers);
-        }
-        let cancel = Arc::clone(&batch.cancel);
-        turn.come(&cancel).await?;
-        let permit = self.pool.admit_many(1, &cancel).await?;
-        let jobs = Jobs::new(&self.pool, class, permit, Arc::clone(&cancel));
-        let read = |(mut answers, budget): Answers| {
-            let batch = Arc::clone(&batch);
-            jobs.start(move || {
-                batch.fetch(&mut answers, &budget)?;
-                Ok((answers, budget))
-            })
-        };
-        let (without, budget) = answers;
-        match read((without.clone(), budget)).await {
-            Err(Error::FullReplies { .. }) => read((without, self.memory.reserve(&cancel).await?)).await,
-            read => read,
-        }
     }
 }
 
@@ -87,6 +49,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::error::Error;
 
     #[tokio::test]
     async fn a_turn_comes_when_the_one_before_has_ended_and_not_when_a_later_one_has() {

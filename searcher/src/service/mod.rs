@@ -24,7 +24,7 @@ use tonic::service::Routes;
 use crate::run::Engine;
 
 pub use admin::AdminService;
-pub use http::{REQUESTS_BYTES, router};
+pub use http::{HTTP_BYTES, router};
 pub use search::SearchService;
 
 /// Serves `Searcher` and `Admin` until `shutdown` completes.

@@ -9,7 +9,7 @@ use dyad_proto::v1::{self, Mode};
 use dyad_searcher::plan::StoredFields;
 use dyad_searcher::run::EngineConfig;
 
-use crate::fixture::{Searcher, documents, request, searcher_over, write_index};
+use crate::fixture::{Searcher, documents, embed, request, searcher_over, write_index};
 
 fn dense_of(index: &Path) -> PathBuf {
     index.join("shards").join("g1-1").join(DENSE_FILE)
@@ -43,11 +43,11 @@ fn assert_degraded(reply: &v1::SearchResponse, part: &str) {
 #[tokio::test]
 async fn what_only_a_checksum_tells_is_told_soon() {
     let server = over_damage(SectionKind::Vectors, |_| 0, |bytes| bytes[0] ^= 1).await;
-    let patience = Instant::now() + Duration::from_mins(1);
+    let late = Instant::now() + Duration::from_mins(1);
     for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
         let reply = loop {
             let reply = server.client.search(request(mode, "the old river", 3)).await.unwrap();
-            if reply.degraded || Instant::now() > patience {
+            if reply.degraded || Instant::now() > late {
                 break reply;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -55,6 +55,30 @@ async fn what_only_a_checksum_tells_is_told_soon() {
         assert_degraded(&reply, "VECTORS: expected checksum");
         assert_eq!(reply.hits.len(), 3);
     }
+}
+
+/// A value of the first document of the second shard is no number: the document has no dense score, and is not the best.
+#[tokio::test]
+async fn a_damaged_vector_adds_nothing_to_a_bounded_score() {
+    let server = over_damage(SectionKind::Vectors, |_| 0, |bytes| bytes.fill(0xFF)).await;
+    let all = documents();
+    let search = v1::SearchRequest {
+        fusion: v1::Fusion::MinMax.into(),
+        vector: embed(&all[40].1),
+        fingerprint: "f00d".to_owned(),
+        ..request(Mode::Hybrid, "number 1", 60)
+    };
+    let reply = server.client.search(search.clone()).await.unwrap();
+    assert_degraded(&reply, "VECTORS");
+    let damaged = reply.hits.iter().find(|hit| hit.key == "doc-01").unwrap();
+    assert!(damaged.bm25.is_some_and(|place| place.rank == 1) && (0.0..=0.3).contains(&damaged.score), "{damaged:?}");
+    assert!(reply.hits[0].key != "doc-01" && reply.hits.iter().all(|hit| hit.score <= 1.0), "{:?}", reply.hits);
+    let explain = v1::ExplainRequest {
+        key: "doc-01".to_owned(),
+        search: Some(v1::SearchRequest { mode: Mode::Dense.into(), ..search }),
+    };
+    let told = server.client.explain(explain).await.unwrap();
+    assert_eq!((told.dense_exact, &*told.reasons[0]), (None, "dense: its vector is damaged"), "{told:?}");
 }
 
 /// The first link of the entry point's slot.

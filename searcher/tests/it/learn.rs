@@ -54,7 +54,11 @@ async fn what_is_learned_is_written_and_used_after_a_reload() {
 
     server.admin().await.reload(v1::ReloadRequest::default()).await.unwrap();
     let reply = server.client.search(request(Mode::Hybrid, "number 37", 5)).await.unwrap();
-    let method = if learned.method == FusionMethod::Rrf { Fusion::Rrf } else { Fusion::WeightedSum };
+    let method = match learned.method {
+        FusionMethod::Rrf => Fusion::Rrf,
+        FusionMethod::WeightedSum => Fusion::WeightedSum,
+        FusionMethod::MinMax => Fusion::MinMax,
+    };
     assert_eq!((reply.fusion(), reply.dense_weight.to_bits()), (method, learned.dense_weight.to_bits()));
 
     let (code, _, error) = run_beside(&[&learn[..], &[beir_folder(24).path().to_str().unwrap()]].concat()).await;

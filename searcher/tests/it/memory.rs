@@ -119,4 +119,11 @@ async fn the_option_of_the_command_refuses_before_the_port_opens() {
     let (code, out, error) = run_beside(&serve).await;
     assert!(code == Some(1) && out.is_empty(), "{out}");
     assert!(error.contains("does not fit into memory") && error.contains("100.0 MiB (`--memory-limit-mb`)"), "{error}");
+    // Requests over HTTP, and two more forms of the replies.
+    let (_, _, with_http) = run_beside(&[&serve[..], &["--http", "127.0.0.1:0"]].concat()).await;
+    let buffers = |error: &str| -> f64 {
+        let (before, _) = error.split_once(" MiB for full caches").unwrap();
+        before.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    assert!((buffers(&with_http) - buffers(&error) - 448.0).abs() < 0.2, "{with_http}");
 }

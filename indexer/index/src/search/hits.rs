@@ -39,7 +39,7 @@ pub struct Cost {
     pub estimated: u64,
     /// Computed from int8 rows and from vectors.
     pub scored: u64,
-    /// Shards of which all allowed vectors were compared.
+    /// Shards of which every allowed vector was compared: by its code, and the best exactly, or all exactly.
     pub scans: u32,
 }
 

@@ -77,6 +77,16 @@ impl DenseShard {
         });
     }
 
+    /// The exact score of a node; none where its vector is damaged, which is recorded as [`Self::damage`].
+    pub fn score(&self, node: u32, query: &[f32]) -> Option<f32> {
+        let rows = self.rows();
+        let score = rows.score(node, query, self.meta().model.metric);
+        if score.is_nan() && !rows.is_valid(node) {
+            self.note_damage(Fault::new("VECTORS", "finite values", format!("others for node {node}")));
+        }
+        Some(score).filter(|score| !score.is_nan())
+    }
+
     /// Records the damage that a search has found; from then on every search of this shard is reported as damaged.
     fn report_damage(&self, mut hits: Hits<Scored>) -> Hits<Scored> {
         if hits.completeness == Completeness::Damaged {

@@ -40,17 +40,19 @@ use dyad_proto::service::http_request::{BodyError, Received, read_body, timeout}
 use dyad_proto::v1::searcher_server::Searcher as _;
 use futures_util::stream;
 use prost::Message as _;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tonic::Status;
 
 use self::json::{Format, Message, Most};
 use self::refusal::Refusal;
 use super::{SearchService, convert};
 use crate::error::Error;
-use crate::run::Engine;
+use crate::run::{ALL_REPLIES, Engine};
 
 /// Bytes of all requests that are under way at once, as JSON and as what was read of it: 256 MiB.
-pub const REQUESTS_BYTES: usize = 256 << 20;
+const REQUESTS_BYTES: usize = 256 << 20;
+/// Bytes that HTTP takes at most: requests, and of each reply two forms next to the message, which counts as reply memory.
+pub const HTTP_BYTES: usize = REQUESTS_BYTES + 2 * ALL_REPLIES;
 /// JSON up to this size is read and written on the thread of its connection.
 const SMALL: usize = 64 << 10;
 
@@ -60,10 +62,10 @@ struct App {
     engine: Arc<Engine>,
     format: Format,
     openapi: String,
-    /// Bytes for requests.
-    room: Arc<Semaphore>,
+    /// Bytes of requests that may be under way.
+    request_bytes: Arc<Semaphore>,
     /// Calls that may be under way.
-    requests: Semaphore,
+    requests: Arc<Semaphore>,
 }
 
 /// The routes around an engine, with at most `requests` calls under way: fewer than the server has connections, so that the others
@@ -72,8 +74,8 @@ pub fn router(engine: Arc<Engine>, requests: usize) -> Result<Router, Error> {
     let service = SearchService::new(Arc::clone(&engine));
     let format = Format::new()?;
     let openapi = openapi::document(&format).to_string();
-    let (room, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Semaphore::new(requests));
-    let app = App { service, engine, format, openapi, room, requests };
+    let (request_bytes, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Arc::new(Semaphore::new(requests)));
+    let app = App { service, engine, format, openapi, request_bytes, requests };
     Ok(Router::new()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
@@ -108,8 +110,9 @@ async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Respon
 async fn indexes(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
     let listed = convert::indexes(&app.engine);
     let writer = Arc::clone(&app);
-    let body = off_the_runtime(listed.encoded_len(), move || writer.format.write(listed)).await??;
-    Ok(([(CONTENT_TYPE, JSON)], body).into_response())
+    let deadline = Instant::now() + LONGEST;
+    let (body, ()) = off_the_runtime(listed.encoded_len(), deadline, (), move || writer.format.write(listed)).await?;
+    Ok(([(CONTENT_TYPE, JSON)], body?).into_response())
 }
 
 async fn document(State(app): State<Arc<App>>) -> Response {
@@ -154,26 +157,28 @@ where
     let came = Instant::now();
     let time = timeout(request.headers()).map_err(Refusal::invalid)?;
     check_content_type(request.headers())?;
-    let _under_way = app
-        .requests
-        .try_acquire()
+    let under_way = Arc::clone(&app.requests)
+        .try_acquire_owned()
         .map_err(|_| Refusal::busy("too many requests are under way. Try again later with back-off"))?;
     let deadline = came + time.unwrap_or(LONGEST);
-    let Received { bytes, room } = read_body(request.into_body(), most.bytes, &app.room, deadline).await?;
-    let memory = Arc::clone(&app.room).try_acquire_many_owned(most.memory(&bytes)? as u32);
-    // Both are given back when the reply is made.
-    let _held = (room, memory.map_err(|_| Refusal::from(BodyError::Full))?);
+    let Received { bytes, room } = read_body(request.into_body(), most.bytes, &app.request_bytes, deadline).await?;
+    let memory = Arc::clone(&app.request_bytes).try_acquire_many_owned(most.memory(&bytes)? as u32);
+    // Given back when the reply is made.
+    let held = (under_way, room, memory.map_err(|_| Refusal::from(BodyError::Full))?);
     let (size, reader) = (bytes.len(), Arc::clone(app));
-    let message = off_the_runtime(size, move || reader.format.read::<Q>(&bytes)).await??;
-    let mut request = tonic::Request::new(message);
+    let read = move || reader.format.read::<Q>(&bytes);
+    let (message, held) = off_the_runtime(size, deadline, held, read).await?;
+    let mut request = tonic::Request::new(message?);
     if let Some(time) = time {
         // The service takes the time from the call's deadline, of which at least a moment is left.
         request.set_timeout(time.saturating_sub(came.elapsed()).max(Duration::from_millis(1)));
     }
     let (_, reply, mut extensions) = answer(app.service.clone(), request).await?.into_parts();
     let budget = extensions.remove::<UntilSent>();
-    let writer = Arc::clone(app);
-    let body = off_the_runtime(reply.encoded_len(), move || writer.format.write(reply)).await??;
+    let (size, writer) = (reply.encoded_len(), Arc::clone(app));
+    let write = move || writer.format.write(reply);
+    let (body, (_, budget)) = off_the_runtime(size, deadline, (held, budget), write).await?;
+    let body = body?;
     let length = HeaderValue::from(body.len());
     // The budget is released when the next piece is polled: the connection has then taken this one.
     let pieces = stream::unfold((Some(body), budget), |(body, budget)| async move {
@@ -182,15 +187,59 @@ where
     Ok(([(CONTENT_TYPE, JSON), (CONTENT_LENGTH, length)], Body::from_stream(pieces)).into_response())
 }
 
-/// Runs `work` on a thread for computing if it is of more than a little data.
-async fn off_the_runtime<T: Send + 'static>(
+/// Runs `work` on a thread for computing if it is of more than a little data. Where the client leaves or the deadline passes, it is given
+/// up, but the data stays until a thread drops it: so does `held`, which comes back with the result.
+async fn off_the_runtime<T: Send + 'static, H: Send + 'static>(
     bytes: usize,
+    deadline: Instant,
+    held: H,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Refusal> {
+) -> Result<(T, H), Refusal> {
     if bytes <= SMALL {
-        return Ok(work());
+        return Ok((work(), held));
     }
-    let (done, result) = tokio::sync::oneshot::channel();
-    rayon::spawn(move || _ = done.send(work()));
-    result.await.map_err(|_| Refusal::from(Status::internal("the request's work was lost; the log says why")))
+    let (done, result) = oneshot::channel();
+    rayon::spawn(move || {
+        if !done.is_closed() {
+            _ = done.send((work(), held));
+        }
+    });
+    match tokio::time::timeout_at(deadline.into(), result).await {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(_)) => Err(Status::internal("the request's work was lost; the log says why").into()),
+        Err(_) => Err(Status::deadline_exceeded("the deadline passed before the JSON was read or written").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_is_given_up_keeps_what_it_holds_until_its_data_is_dropped() {
+        // All threads are busy.
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(std::sync::Mutex::new(wait));
+        for _ in 0..rayon::current_num_threads() {
+            let wait = Arc::clone(&wait);
+            rayon::spawn(move || assert!(wait.lock().unwrap().recv().is_err()));
+        }
+        let places = Arc::new(Semaphore::new(3));
+        let place = || Arc::clone(&places).try_acquire_owned().unwrap();
+        let minute = Instant::now() + Duration::from_mins(1);
+        let soon = Instant::now() + Duration::from_millis(20);
+        let work = || panic!("nobody waits for it");
+        let late = off_the_runtime(SMALL + 1, soon, place(), work).await.unwrap_err();
+        assert_eq!(late.into_response().status(), StatusCode::GATEWAY_TIMEOUT);
+        let left = off_the_runtime(SMALL + 1, minute, place(), work);
+        assert!(tokio::time::timeout(Duration::from_millis(20), left).await.is_err());
+        let mut waited_for = Box::pin(off_the_runtime(SMALL + 1, minute, place(), || 7));
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut waited_for).await.is_err());
+        assert_eq!(places.available_permits(), 0);
+        drop(release);
+        let (seven, held) = waited_for.await.unwrap();
+        let both = tokio::time::timeout(Duration::from_mins(1), places.acquire_many(2)).await;
+        assert_eq!((seven, held.num_permits(), both.unwrap().unwrap().num_permits()), (7, 1, 2));
+        assert_eq!(off_the_runtime(SMALL, soon, (), || 8).await.unwrap().0, 8);
+    }
 }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_keeps_its_meaning_and_says_when_to_come_again() {
+    fn a_status_keeps_its_meaning_and_its_retry_hint() {
         let mut busy = Status::resource_exhausted("full");
         busy.metadata_mut().insert("grpc-retry-pushback-ms", "1500".parse().unwrap());
         let reply = Refusal::from(busy).into_response();

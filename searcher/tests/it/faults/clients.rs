@@ -68,7 +68,7 @@ async fn who_does_not_read_a_reply_over_http_is_ended_and_gives_its_memory_back(
 async fn bodies_that_dribble_are_given_up_while_others_are_answered() {
     let (_index, _tower, server) = over_small().await;
     let right = server.answers().await;
-    // With a time of its own, and without: then 5 seconds and what the bytes earn.
+    // With a deadline of their own, and without: then 5 seconds, and a second for each 64 KiB that came.
     let dribble = async |more: &'static str| {
         let mut stream = TcpStream::connect(server.http.address).await.unwrap();
         stream.write_all(head("/v1/search", 1000, more).as_bytes()).await.unwrap();

@@ -13,6 +13,7 @@ use dyad_proto::v1::Mode;
 use dyad_proto::v1::admin_client::AdminClient;
 use dyad_proto::v1::searcher_client::SearcherClient;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
@@ -23,11 +24,11 @@ use crate::http::Http;
 /// Single requests that a searcher takes at once: half of all, the others are for batches and exact scans.
 pub(super) const REQUESTS: usize = 8;
 /// Longest wait for what is to happen soon.
-const PATIENCE: Duration = Duration::from_mins(1);
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// Polls until something is so.
 pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let late = Instant::now() + PATIENCE;
+    let late = Instant::now() + LONGEST_WAIT;
     while !is_so().await {
         assert!(Instant::now() < late, "never: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -67,7 +68,7 @@ pub(super) struct Answer {
     pub(super) keys: Vec<String>,
     pub(super) generation: u64,
     pub(super) degraded: String,
-    /// Whether a refusal says when to come again.
+    /// Whether a refusal has a retry hint.
     pub(super) has_hint: bool,
 }
 
@@ -84,19 +85,22 @@ const CODES: [(Code, &str, u16); 9] = [
     (Code::DataLoss, "DATA_LOSS", 500),
 ];
 
+/// A process that ends when dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A searcher that ends when dropped.
 pub(super) struct Server {
-    process: Child,
+    process: Process,
     pub(super) http: Http,
     pub(super) grpc: SearcherClient<Channel>,
     pub(super) admin: AdminClient<Channel>,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 impl Server {
@@ -106,10 +110,20 @@ impl Server {
         command.args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--question-tower", tower]);
         command.args(["--max-requests", &(2 * REQUESTS).to_string(), "--question-cache-mb", "0"]);
         command.arg("--index").arg(index).args(more).env("RUST_LOG", "off");
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
-        let out = process.stdout.take().unwrap();
-        let lines = move || BufReader::new(out).lines().take(2).map(Result::unwrap).collect::<Vec<String>>();
-        let lines = tokio::task::spawn_blocking(lines).await.unwrap();
+        let mut process = Process(command.stdout(Stdio::piped()).spawn().unwrap());
+        let out = process.0.stdout.take().unwrap();
+        let (send, mut sent) = mpsc::channel(2);
+        std::thread::spawn(move || {
+            BufReader::new(out).lines().map_while(Result::ok).take(2).try_for_each(|line| send.blocking_send(line))
+        });
+        let mut lines: Vec<String> = Vec::new();
+        let read = async {
+            while let Some(line) = sent.recv().await {
+                lines.push(line);
+            }
+        };
+        let ended = tokio::time::timeout(LONGEST_WAIT, read).await.is_ok();
+        assert!(ended && lines.len() == 2, "expected two lines, of gRPC and HTTP, got {lines:?}");
         let url = format!("http://{}", lines[0].strip_prefix("listening on ").unwrap());
         let http = Http::at(lines[1].strip_prefix("HTTP on ").unwrap().parse().unwrap());
         let grpc = SearcherClient::connect(url.clone()).await.unwrap().max_decoding_message_size(usize::MAX);
@@ -118,11 +132,11 @@ impl Server {
 
     /// Whether the process still runs.
     pub(super) fn runs(&mut self) -> bool {
-        self.process.try_wait().unwrap().is_none()
+        self.process.0.try_wait().unwrap().is_none()
     }
 
     fn proc(&self, name: &str) -> String {
-        fs_err::read_to_string(format!("/proc/{}/{name}", self.process.id())).unwrap()
+        fs_err::read_to_string(format!("/proc/{}/{name}", self.process.0.id())).unwrap()
     }
 
     /// A number of `/proc/PID/status`.
@@ -213,7 +227,7 @@ impl Server {
         let mut all = BTreeMap::new();
         for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
             for (key, text) in documents().iter().step_by(13) {
-                let answers = self.ask(2, mode, text, PATIENCE).await;
+                let answers = self.ask(2, mode, text, LONGEST_WAIT).await;
                 for answer in &answers {
                     assert_eq!((answer.code, answer.degraded.as_str()), (Code::Ok, ""), "{answer:?}");
                     assert_eq!(&answer.keys[0], key, "{mode:?}");
@@ -256,9 +270,9 @@ impl Load {
                     let (key, text) = &documents[(answered * 7 + client) % documents.len()];
                     let request = request(mode, text, 1);
                     let answer = if client.is_multiple_of(2) {
-                        server.over_grpc(request, PATIENCE).await
+                        server.over_grpc(request, LONGEST_WAIT).await
                     } else {
-                        server.over_http(request, PATIENCE).await
+                        server.over_http(request, LONGEST_WAIT).await
                     };
                     assert_eq!((answer.code, answer.degraded.as_str()), (Code::Ok, ""), "{answer:?}");
                     assert_eq!(answer.keys, std::slice::from_ref(key), "{answer:?}");

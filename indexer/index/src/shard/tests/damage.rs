@@ -67,6 +67,23 @@ fn a_flipped_bit_or_byte_anywhere_is_found() {
     assert!(DenseShard::open(&bench.path).unwrap().verify(&Never).problems.is_empty(), "the file is as it was");
 }
 
+/// A value that is no number, which only the row's own reader meets.
+#[test]
+fn a_damaged_row_has_no_score_and_is_told() {
+    let bench = Bench::new();
+    let query = [0.5; DIM];
+    let intact = DenseShard::open(&bench.path).unwrap();
+    assert!(intact.score(0, &query).is_some() && intact.damage().is_none());
+    let at = intact.header().section(SectionKind::Vectors).unwrap().offset as usize;
+    drop(intact);
+    bench.with(at, &[0xFF; 4], |path| {
+        let shard = DenseShard::open(path).unwrap();
+        assert!(shard.score(1, &query).is_some() && shard.damage().is_none());
+        assert_eq!(shard.score(0, &query), None);
+        assert!(shard.damage().unwrap().to_string().contains("VECTORS: expected finite values, got others for node 0"));
+    });
+}
+
 /// The file with `bytes` at `at` of a section, and checksums that hold.
 fn sealed(intact: &[u8], kind: SectionKind, at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut header = Header::parse(intact, intact.len() as u64).unwrap();

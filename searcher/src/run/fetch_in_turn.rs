@@ -1,0 +1,43 @@
+//! The documents of a stream's replies: read in turn, so that a reply that waits holds no memory.
+
+use std::sync::Arc;
+
+use super::answer::Answers;
+use super::batch::Batch;
+use super::engine::Engine;
+use super::parts::Jobs;
+use super::pool::Class;
+use super::turns::Turn;
+use crate::error::{Error, Result};
+
+impl Engine {
+    /// Reads the documents of the answer to a request of a stream when its turn has come. It waits without a place among the requests in
+    /// flight.
+    pub(super) async fn fetch_in_turn(
+        &self,
+        batch: Arc<Batch>,
+        answers: Answers,
+        turn: Turn,
+        class: Class,
+    ) -> Result<Answers> {
+        if !batch.items.iter().any(|item| item.plan.wants_documents()) {
+            return Ok(answers);
+        }
+        let cancel = Arc::clone(&batch.cancel);
+        turn.come(&cancel).await?;
+        let permit = self.pool.admit_many(1, &cancel).await?;
+        let jobs = Jobs::new(&self.pool, class, permit, Arc::clone(&cancel));
+        let read = |(mut answers, budget): Answers| {
+            let batch = Arc::clone(&batch);
+            jobs.start(move || {
+                batch.fetch(&mut answers, &budget)?;
+                Ok((answers, budget))
+            })
+        };
+        let (without, budget) = answers;
+        match read((without.clone(), budget)).await {
+            Err(Error::FullReplies { .. }) => read((without, self.memory.reserve(&cancel).await?)).await,
+            read => read,
+        }
+    }
+}
