@@ -82,7 +82,7 @@ impl Product {
         let weight = if let Some(panels) = kernels::pack_weights(&weight, bias.as_ref(), int8)? {
             return Ok(Self { weight: Weight::Panels(Arc::new(panels)), bias: None });
         } else if int8 {
-            rounded(&weight)?
+            quantized(&weight)?
         } else if weight.device() == Device::Cpu && weight.kind() == Kind::Float && tch::utils::has_mkldnn() {
             by_onednn(weight)?
         } else {
@@ -132,7 +132,7 @@ impl Product {
     }
 }
 
-fn rounded(weight: &Tensor) -> Result<Weight, TchError> {
+fn quantized(weight: &Tensor) -> Result<Weight, TchError> {
     let (values, steps) = quantize(weight)?;
     let values = values.f_transpose(0, 1)?.f_contiguous()?.into();
     Ok(Weight::Int8 { values, steps: steps.f_squeeze_dim(1)?.into() })
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn a_nan_stays_one_in_int8() {
         let weight = draw(&[32, 64]);
-        let operators = Product { weight: rounded(&weight).unwrap(), bias: None };
+        let operators = Product { weight: quantized(&weight).unwrap(), bias: None };
         for product in [Product::of(weight, None, true).unwrap(), operators] {
             for bad in [f64::NAN, f64::INFINITY] {
                 let x = draw(&[4, 64]);
@@ -337,7 +337,7 @@ mod tests {
                 let product = Product::of(weight.shallow_clone(), copied(), true).unwrap();
                 // By torch's operators, and by our kernel where the sizes fit it: whole numbers alike, scaled with one
                 // rounding less.
-                let operators = Product { weight: rounded(&weight).unwrap(), bias: copied().map(SharedTensor::from) };
+                let operators = Product { weight: quantized(&weight).unwrap(), bias: copied().map(SharedTensor::from) };
                 let operators = operators.forward(Exec::ONE_THREAD, &x).unwrap();
                 let got = product.forward(Exec::ONE_THREAD, &x).unwrap();
                 let relative = f64::try_from(((&got - &operators) / (operators.abs() + 1.0)).abs().max()).unwrap();

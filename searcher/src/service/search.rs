@@ -16,7 +16,7 @@ use super::convert;
 use crate::plan::StoredFields;
 use crate::run::{Admission, Engine, ReplyBudget, Turns};
 
-/// Requests of one stream that are answered concurrently.
+/// Requests of one stream that are searched concurrently; their documents are read one after another.
 const STREAM_WIDTH: usize = 16;
 
 /// The service.

@@ -178,11 +178,11 @@ mod tests {
             |size: &[i64], bias: i64, int8| pack_weights(&draw(size), Some(&draw(&[bias])), int8).unwrap().is_some();
         for int8 in [false, true] {
             assert_eq!(packs(&[5, 32], 5, int8), can_multiply(int8));
+            assert_eq!(packs(&[5, 33], 5, int8), can_multiply(int8));
             assert!(!packs(&[5, 32], 4, int8) && !packs(&[0, 32], 0, int8) && !packs(&[5, 0], 5, int8));
             assert!(pack_weights(&draw(&[32, 5]).transpose(0, 1), None, int8).unwrap().is_none(), "not side by side");
         }
-        assert_eq!(packs(&[5, 33], 5, false), can_multiply(false));
-        assert!(!packs(&[5, 33], 5, true), "not a multiple of 16");
+        assert!(!packs(&[1, (1 << 17) + 1], 1, true), "sums that do not fit");
     }
 
     #[test]

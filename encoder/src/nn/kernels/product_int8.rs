@@ -9,6 +9,7 @@ use std::arch::x86_64::{
     __m512i, _mm512_cvtepi32_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_load_si512, _mm512_mul_ps,
     _mm512_set1_epi32, _mm512_set1_ps,
 };
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::activation::activate;
@@ -19,7 +20,7 @@ use crate::config::HiddenActivation;
 
 /// Inputs that one lane of a register holds.
 const FOUR: usize = 4;
-/// Most inputs: so many products of two whole numbers fit into 32 bits.
+/// Most inputs: 128 x 127 x 2^17 is below 2^31.
 const MOST_INPUTS: usize = 1 << 17;
 
 /// A line of the cache: four inputs of 16 outputs.
@@ -37,8 +38,10 @@ struct Sums([i32; LANES]);
 pub(in super::super) struct Int8Panels {
     here: Vnni,
     inputs: usize,
+    /// The same, with zeros up to a multiple of 16.
+    padded: usize,
     outputs: usize,
-    /// `[panels, inputs / 4]` of 48 outputs; zeros after the last one.
+    /// `[panels, padded inputs / 4]` of 48 outputs; zeros after the last one.
     weight: Vec<[Bytes; REGISTERS]>,
     /// `[panels]` of 48 outputs: what sums begin with.
     first: Vec<[Sums; REGISTERS]>,
@@ -60,27 +63,27 @@ struct Tile {
 }
 
 /// Up to 64 rows in steps of their own.
-struct Rounded<'a> {
-    /// `[rows, inputs]`, each 128 more than it is.
+struct Quantized<'a> {
+    /// `[rows, padded inputs]`, each 128 more than it is.
     values: &'a [[u8; FOUR]],
     /// `[rows]`.
     steps: &'a [f32],
 }
 
 impl Int8Panels {
-    /// Rounds and packs a weight `[out, in]` and a bias `[out]`, neither of them empty. `None` where rows are not a multiple of 16 values, or
-    /// have more than fit.
+    /// Quantises and packs a weight `[out, in]` and a bias `[out]`, neither of them empty. `None` where sums over so many inputs do not fit.
     pub(super) fn of(here: Vnni, weight: &[f32], inputs: usize, bias: Option<&[f32]>) -> Option<Self> {
-        if !inputs.is_multiple_of(LANES) || inputs > MOST_INPUTS {
+        if inputs > MOST_INPUTS {
             return None;
         }
-        let (outputs, fours) = (weight.len() / inputs, inputs / FOUR);
+        let padded = inputs.next_multiple_of(LANES);
+        let (outputs, fours) = (weight.len() / inputs, padded / FOUR);
         let count = outputs.div_ceil(WIDTH);
-        let (mut numbers, mut steps) = (vec![0; weight.len()], vec![0.0; outputs]);
-        quantize::round(here.avx512(), weight, inputs, &mut numbers, &mut steps);
+        let (mut numbers, mut steps) = (vec![0; outputs * padded], vec![0.0; outputs]);
+        quantize::round(here.avx512(), &widened(weight, inputs, padded), padded, &mut numbers, &mut steps);
         let mut packed = vec![[Bytes([[0; FOUR]; LANES]); REGISTERS]; count * fours];
         let mut first = vec![[Sums([0; LANES]); REGISTERS]; count];
-        for (output, row) in numbers.chunks_exact(inputs).enumerate() {
+        for (output, row) in numbers.chunks_exact(padded).enumerate() {
             let (panel, register, lane) = (output / WIDTH, output % WIDTH / LANES, output % LANES);
             for (place, four) in packed[panel * fours..][..fours].iter_mut().zip(row.as_chunks().0) {
                 place[register].0[lane] = *four;
@@ -88,7 +91,7 @@ impl Int8Panels {
             first[panel][register].0[lane] = row.iter().map(|number| -128 * i32::from(*number)).sum();
         }
         let bias = bias.map_or_else(|| vec![[Line([0.0; LANES]); REGISTERS]; count], by_panel);
-        Some(Self { here, inputs, outputs, weight: packed, first, steps: by_panel(&steps), bias })
+        Some(Self { here, inputs, padded, outputs, weight: packed, first, steps: by_panel(&steps), bias })
     }
 
     pub(super) fn inputs(&self) -> usize {
@@ -110,21 +113,22 @@ impl Int8Panels {
     ) {
         let columns = (panels.end * WIDTH).min(self.outputs) - panels.start * WIDTH;
         let most = BLOCK.min(rows.len() / self.inputs);
-        let (mut numbers, mut steps) = (vec![0_i8; most * self.inputs], vec![0.0; most]);
+        let (mut numbers, mut steps) = (vec![0_i8; most * self.padded], vec![0.0; most]);
         for (rows, outputs) in rows.chunks(BLOCK * self.inputs).zip(outputs.chunks_mut(BLOCK * columns)) {
-            let (numbers, steps) = (&mut numbers[..rows.len()], &mut steps[..rows.len() / self.inputs]);
-            quantize::round(self.here.avx512(), rows, self.inputs, numbers, steps);
+            let count = rows.len() / self.inputs;
+            let (numbers, steps) = (&mut numbers[..count * self.padded], &mut steps[..count]);
+            quantize::round(self.here.avx512(), &widened(rows, self.inputs, self.padded), self.padded, numbers, steps);
             let values: Vec<[u8; FOUR]> =
                 numbers.as_chunks().0.iter().map(|four| four.map(|number| number.cast_unsigned() ^ 128)).collect();
             // SAFETY: the processor has AVX-512 VNNI, as `self.here` says.
-            unsafe { self.block(&Rounded { values: &values, steps }, panels.clone(), columns, activation, outputs) }
+            unsafe { self.block(&Quantized { values: &values, steps }, panels.clone(), columns, activation, outputs) }
         }
     }
 
     #[target_feature(enable = "avx512f,avx512vnni")]
     fn block(
         &self,
-        rows: &Rounded<'_>,
+        rows: &Quantized<'_>,
         panels: Range<usize>,
         columns: usize,
         activation: Option<HiddenActivation>,
@@ -151,12 +155,12 @@ impl Int8Panels {
     fn tile<const R: usize>(
         &self,
         tile: Tile,
-        rows: &Rounded<'_>,
+        rows: &Quantized<'_>,
         activation: Option<HiddenActivation>,
         outputs: &mut [f32],
     ) -> usize {
         let Tile { panel, row, column, columns } = tile;
-        let fours = self.inputs / FOUR;
+        let fours = self.padded / FOUR;
         let weight = &self.weight[panel * fours..][..fours];
         let mut values: [&[[u8; FOUR]]; R] = [&[]; R];
         for (number, values) in values.iter_mut().enumerate() {
@@ -202,6 +206,18 @@ impl Int8Panels {
             store(&mut places[register], made);
         }
     }
+}
+
+/// Rows of `inputs` values with zeros up to `padded`.
+fn widened(rows: &[f32], inputs: usize, padded: usize) -> Cow<'_, [f32]> {
+    if inputs == padded {
+        return Cow::Borrowed(rows);
+    }
+    let mut wide = vec![0.0; rows.len() / inputs * padded];
+    for (wide, row) in wide.chunks_exact_mut(padded).zip(rows.chunks_exact(inputs)) {
+        wide[..inputs].copy_from_slice(row);
+    }
+    Cow::Owned(wide)
 }
 
 /// For each row, as long as `panel`, the first sums and its products with the panel's rows.

@@ -1,4 +1,4 @@
-//! To int8: rows of numbers rounded by the largest of each.
+//! Quantises rows to int8, each by its largest magnitude.
 
 use std::arch::x86_64::{
     __m128i, _mm_storeu_si128, _mm512_abs_ps, _mm512_castps_si512, _mm512_cvtepi32_epi8, _mm512_cvtps_epi32,

@@ -64,7 +64,7 @@ pub enum Completeness {
     /// It did: nothing is missing.
     #[default]
     Complete,
-    /// [`SearchParams::max_expansions`](super::SearchParams::max_expansions) ended the search: there may be better hits.
+    /// [`SearchParams::max_expansions`](super::SearchParams::max_expansions) or [`Far`](super::Far) ended the search: there may be better hits.
     Limited,
     /// Codes, links or vectors of the shard are damaged: hits may be missing.
     Damaged,

@@ -36,9 +36,9 @@ pub struct SearchParams<'a> {
 /// The search for a question near which the filter allows fewer nodes than elsewhere, so that its hits are far away.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Far {
-    /// Share of all nodes that are allowed. A question is such a one where far fewer are near it.
+    /// Share of all nodes that are allowed. A question is far from them where the share among the nodes near it is much smaller.
     pub share: f64,
-    /// Width of its beam, which is among allowed nodes alone and has no margin. Where absent the search is given up, and
+    /// Width of its beam, which is among allowed nodes alone and has neither a margin nor `max_expansions`. Where absent the search is given up, and
     /// [`Limited`](super::Completeness::Limited).
     pub ef: Option<usize>,
 }

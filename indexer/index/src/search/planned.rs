@@ -69,8 +69,8 @@ impl FilterPlan {
     }
 }
 
-/// Whether a search through a filter that allows `allowed` of `nodes` scans those, and its width `ef`, of at least the hits wanted, does
-/// not count. It then does so for greater widths too.
+/// Whether a search through a filter that allows `allowed` of `nodes` scans those nodes, so that `ef`, at least `k`, has no effect. It then
+/// scans for greater widths too.
 pub fn filter_scans(ef: usize, allowed: usize, nodes: usize) -> bool {
     FilterPlan::new(ef, allowed, nodes) == FilterPlan::Scan
 }
@@ -229,7 +229,8 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         let count = allowed.len() as f64;
         let far_ef = ef.saturating_mul(FAR);
         let share = count / self.nodes() as f64;
-        let far = Far { share, ef: (far_ef as f64 * CODES_PER_TWO_HOPS < count).then_some(far_ef) };
+        let walks_far = share >= LEAST_AMONG_ALLOWED && far_ef as f64 * CODES_PER_TWO_HOPS < count;
+        let far = Far { share, ef: walks_far.then_some(far_ef) };
         let planned = SearchParams { k, ef, margin, far: Some(far), ..*params };
         match FilterPlan::new(ef, allowed.len(), self.nodes()) {
             FilterPlan::Scan => None,

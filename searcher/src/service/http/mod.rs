@@ -200,8 +200,11 @@ async fn off_the_runtime<T: Send + 'static, H: Send + 'static>(
     }
     let (done, result) = oneshot::channel();
     rayon::spawn(move || {
-        if !done.is_closed() {
-            _ = done.send((work(), held));
+        // A panic would end the process: no one catches it in this pool. What `done` drops tells the caller.
+        if !done.is_closed()
+            && let Ok(made) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+        {
+            _ = done.send((made, held));
         }
     });
     match tokio::time::timeout_at(deadline.into(), result).await {
@@ -214,6 +217,13 @@ async fn off_the_runtime<T: Send + 'static, H: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_of_that_request() {
+        let minute = Instant::now() + Duration::from_mins(1);
+        let failed = off_the_runtime(SMALL + 1, minute, (), || -> u32 { panic!("on purpose") }).await.unwrap_err();
+        assert_eq!(failed.into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
+    }
 
     #[tokio::test]
     async fn work_that_is_given_up_keeps_what_it_holds_until_its_data_is_dropped() {

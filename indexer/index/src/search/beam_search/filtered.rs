@@ -8,14 +8,20 @@
 
 use super::super::node_set::SlotSet;
 use super::super::params::Far;
-use super::super::{Scored, SlotLinks};
+use super::super::{Completeness, Scored, SlotLinks};
 use super::{BeamSearch, ENOUGH, Fetch, SearchState};
 
-/// Allowed links expected among those that are counted around the entry point, and by how many standard deviations fewer are too few.
+/// Allowed slots expected among those that are counted around the entry point.
 const EXPECTED: f64 = 12.0;
+/// Standard deviations below what is expected from which allowed nodes are too few: by chance in one search of 160.
 const DEVIATIONS: f64 = 2.5;
 /// Entry points of a filtered search beyond the usual one: the nearest of a sample of the allowed slots.
 const ENTRIES: usize = 16;
+
+/// Whether a count is below what is expected by more than chance makes it (Poisson).
+fn is_too_few(counted: f64, expected: f64) -> bool {
+    counted < expected - DEVIATIONS * expected.sqrt()
+}
 
 impl SearchState {
     /// More entry points, all of them allowed.
@@ -36,7 +42,7 @@ impl SearchState {
         }
     }
 
-    /// Whether far fewer of the links around the slot `start` than of all nodes are allowed.
+    /// Whether far fewer of the slots around the slot `start` than of all are allowed.
     pub(super) fn starts_far<L: SlotLinks + ?Sized, R: ?Sized>(
         &mut self,
         search: &BeamSearch<'_, L, R>,
@@ -47,17 +53,25 @@ impl SearchState {
         let (near, others) = (&mut self.unvisited, &mut self.passed);
         near.clear();
         links.append(start, near);
-        let first = near.len();
-        for at in 0..first {
+        self.visited.reset(search.shard.codes.len());
+        // Each counts once; a row is filled up with its own slot.
+        self.visited.insert(start);
+        self.visited.insert_all(near);
+        for at in 0..near.len() {
             if near.len() as f64 * share >= EXPECTED {
                 break;
             }
-            let next = near[at];
-            links.append(next, near);
+            others.clear();
+            links.append(near[at], others);
+            self.visited.insert_all(others);
+            near.extend_from_slice(others);
         }
-        let expected = near.len() as f64 * share;
+        if self.visited.has_invalid_link() {
+            self.found.worsen(Completeness::Damaged);
+        }
+        let counted = near.len();
         allowed.partition(near, others);
-        (near.len() as f64) < expected - DEVIATIONS * expected.sqrt()
+        is_too_few(near.len() as f64, counted as f64 * share)
     }
 
     /// Whether a search for such a question is not worth its while.
@@ -70,10 +84,10 @@ impl SearchState {
         search.allowed.filter(|_| search.two_hop || self.is_far)
     }
 
-    /// Whether the share of allowed nodes among those that were scored is less than half of that among all.
+    /// Whether far fewer of the nodes that were scored than of all are allowed, in a search among all nodes.
     pub(super) fn meets_few_allowed<L: ?Sized, R: ?Sized>(&self, search: &BeamSearch<'_, L, R>) -> bool {
         let met = self.found.cost.scored as f64;
-        let is_few = |far: Far| (self.met_allowed as f64) < met * far.share / 2.0;
+        let is_few = |far: Far| is_too_few(self.met_allowed as f64, met * far.share);
         self.two_hop(search).is_none() && search.far.is_some_and(is_few)
     }
 
@@ -97,5 +111,18 @@ impl SearchState {
         self.links = (links, others);
         search.shard.codes.prefetch_lines(&self.unvisited);
         Fetch::Sketches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_are_too_few_only_where_more_are_expected_for_certain() {
+        assert!(is_too_few(0.0, EXPECTED) && is_too_few(3.0, EXPECTED) && !is_too_few(4.0, EXPECTED));
+        // Of a rare filter none may be met among the first nodes.
+        assert!(!is_too_few(0.0, 20.0 / 40.0) && !is_too_few(0.0, 0.0));
+        assert!(is_too_few(240.0, 300.0) && !is_too_few(270.0, 300.0));
     }
 }

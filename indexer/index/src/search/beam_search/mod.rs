@@ -39,7 +39,8 @@ pub(super) fn rescored_filtered(k: usize) -> usize {
 const SPARE: usize = 16;
 /// Allowed slots that an expansion looks for before it follows no more links of others.
 const ENOUGH: usize = 32;
-/// Expansions after which a search among all nodes compares the share of allowed ones that it has met with that of all.
+/// Expansions after which a search among all nodes first compares the share of allowed ones that it has met with that of all; it does so again
+/// after twice as many, and so on.
 const PROBED: usize = 16;
 
 /// What one call searches for, where, and when it stops: shared by the searches for all of its questions.
@@ -154,6 +155,10 @@ impl SearchState {
         self.visited.reset(search.shard.codes.len());
         self.best.clear();
         self.fetch = Fetch::Links;
+        if self.is_far {
+            // Without a margin it means nothing.
+            self.min_competitive = (f32::NEG_INFINITY, 0.0);
+        }
         if self.is_given_up(search) {
             self.found.worsen(Completeness::Limited);
         } else if self.visited.insert(start) {
@@ -200,8 +205,12 @@ impl SearchState {
                 }
                 self.choose(search)
             }
-            Some(_) if self.expanded == PROBED && self.meets_few_allowed(search) => {
+            Some(_) if self.expanded >= PROBED && self.expanded.is_power_of_two() && self.meets_few_allowed(search) => {
                 self.is_far = true;
+                // It may not be met again.
+                if self.visited.has_invalid_link() {
+                    self.found.worsen(Completeness::Damaged);
+                }
                 self.start_at(search, self.start);
                 Fetch::Links
             }
