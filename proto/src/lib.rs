@@ -4,12 +4,14 @@
 //! | module | contents |
 //! |---|---|
 //! | [`v1`] | messages, clients and servers generated from `proto/dyad/v1/*.proto` |
+//! | [`access`] | API keys, roles, and what they restrict callers to |
 //! | [`vector`] | packing of vectors as bytes |
 //! | [`limits`] | maxima shared by clients and servers |
 //! | [`validate`] | validation of requests, field by field |
 //! | [`client`] | clients with deadlines and bounded retries |
 //! | [`service`] | the server: every server is built here |
 
+pub mod access;
 pub mod client;
 pub mod limits;
 pub mod service;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`error`] | errors, and the gRPC status of each |
 //! | [`memory`] | the memory that there is, and what indexes need of it |
+//! | [`metrics`] | what is counted, for Prometheus |
 //! | [`question`] | the question tower: in this process (feature `torch`) or an encoder service |
 //! | [`plan`] | a request as pure data: stages and depths |
 //! | [`fusion`] | two rankings into one, and how to learn that |
@@ -17,6 +18,7 @@ pub mod cli;
 pub mod error;
 pub mod fusion;
 pub mod memory;
+pub mod metrics;
 pub mod plan;
 pub mod question;
 pub mod run;

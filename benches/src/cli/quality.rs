@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use dyad_command::ProgressBar;
-use dyad_proto::client::{ClientConfig, SearcherClient};
+use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials, SearcherClient};
 
 use crate::quality::{Job, Judged, measure, systems};
 
@@ -32,6 +32,8 @@ pub(super) struct Quality {
     /// Time for one call, in milliseconds.
     #[arg(long, default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(1..))]
     timeout_ms: u64,
+    #[command(flatten)]
+    credentials: CredentialOptions,
 }
 
 impl Quality {
@@ -47,7 +49,9 @@ impl Quality {
         if let Some(parent) = self.json.as_deref().and_then(Path::parent) {
             fs_err::create_dir_all(parent)?;
         }
-        let config = ClientConfig { call_timeout: Duration::from_millis(self.timeout_ms), ..ClientConfig::default() };
+        let call_timeout = Duration::from_millis(self.timeout_ms);
+        let credentials = Credentials::open(&self.credentials)?;
+        let config = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
         let client = SearcherClient::connect(&self.server, config).await?;
 
         let questions = (systems(&self.job.modes).len() * judged.questions.len()) as u64;

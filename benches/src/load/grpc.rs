@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes};
-use dyad_proto::client::{ClientConfig, ClientError, connect};
+use dyad_proto::client::{ClientConfig, ClientError, Connection, connect};
 use dyad_proto::limits::MAX_MESSAGE_BYTES;
 use prost::Message;
 use tokio::runtime::Handle;
 use tonic::client::Grpc as Caller;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use super::arrivals::Ask;
@@ -30,7 +29,7 @@ use crate::error::Result;
 
 /// A server over gRPC; nothing is retried.
 pub(super) struct Grpc {
-    connections: Vec<Channel>,
+    connections: Vec<Connection>,
     next: AtomicUsize,
     /// Each question in each kind, as a message.
     encoded: Vec<Bytes>,
@@ -123,7 +122,7 @@ const SEARCH_BATCH: &str = "/dyad.v1.Searcher/SearchBatch";
 
 /// One call, as the generated client makes it.
 async fn call<R: Message + Default + 'static>(
-    channel: Channel,
+    channel: Connection,
     path: &'static str,
     message: Bytes,
     deadline: Duration,

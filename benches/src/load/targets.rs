@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dyad_index::{Certificate, Never, Snapshot};
+use dyad_proto::access::Caller;
 use dyad_searcher::plan::Plan;
 use dyad_searcher::run::{Admission, Engine};
 use tokio::runtime::Handle;
@@ -131,7 +132,7 @@ impl Target for InProcess {
         let (engine, deadline) = (Arc::clone(&self.engine), self.deadline);
         let request = self.requests.request(*ask, Form::Vector);
         self.runtime.spawn(async move {
-            let found = Box::pin(engine.search(request, Some(deadline), Admission::Refused)).await;
+            let found = Box::pin(engine.search(request, &Caller::default(), Some(deadline), Admission::Refused)).await;
             done(vec![match found {
                 Ok((answer, _)) if answer.degraded.is_some() => Reply::Failed(DEGRADED.into()),
                 Ok((answer, _)) => Reply::Answered(answer.hits.into_iter().map(|hit| hit.key).collect()),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use dyad_corpus::metrics::{Average, Metric, evaluate};
 use dyad_corpus::qrels::Qrels;
 use dyad_corpus::run::Run;
+use dyad_proto::access::Caller;
 use dyad_proto::client::SearcherClient;
 use dyad_proto::v1;
 use dyad_searcher::run::Engine;
@@ -53,7 +54,7 @@ impl Truth {
     /// Asks an engine in this process.
     pub(super) async fn of_engine(engine: &Engine, requests: &Requests) -> Result<Self> {
         Self::of(requests, Form::Vector, async |requests| {
-            let answers = Box::pin(engine.search_batch(requests, Some(BATCH_TIME))).await;
+            let answers = Box::pin(engine.search_batch(requests, &Caller::default(), Some(BATCH_TIME))).await;
             let (answers, _) = answers.map_err(|error| Error::Refused(format!("exact answers: {error}")))?;
             Ok(answers.into_iter().map(|answer| ranking(answer.hits.into_iter().map(|hit| hit.key))).collect())
         })

@@ -7,6 +7,7 @@ use anyhow::ensure;
 use clap::Args;
 use dyad_command::cancel_on_signal;
 use dyad_corpus::examples::ExampleReader;
+use dyad_proto::client::{CredentialOptions, Credentials};
 
 use super::examples::{ExampleArguments, report};
 use super::model::ModelOptions;
@@ -53,6 +54,9 @@ pub(crate) struct Options {
     /// Seed of the sampling
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// For `--searcher`
+    #[command(flatten)]
+    credentials: CredentialOptions,
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
@@ -78,8 +82,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let go_on = || !cancel.is_cancelled();
     let encoder = Model::open(&options.model.model, &options.model.compute())?;
     let settings = (&mining, options.model.budget());
+    let credentials = Credentials::open(&options.credentials)?;
     let candidates = match (&options.searcher, &options.corpus) {
-        (Some(url), _) => Candidates::Searcher(url),
+        (Some(url), _) => Candidates::Searcher(url, &credentials),
         (None, Some(corpus)) => Candidates::Corpus(corpus),
         (None, None) => Candidates::Positives,
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use dyad_proto::service::{self, Health, HttpConfig, ServerConfig};
+use dyad_proto::service::{self, Health, HttpConfig, Security, SecurityOptions, ServerConfig};
 use dyad_proto::v1::encoder_server::EncoderServer;
 use futures_util::FutureExt;
 use tonic::service::Routes;
@@ -35,6 +35,8 @@ pub(crate) struct Options {
     /// Seconds that running requests get to finish after that
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     drain_s: u64,
+    #[command(flatten)]
+    security: SecurityOptions,
 }
 
 /// Serves until SIGINT or SIGTERM, or until the model's thread ends.
@@ -47,6 +49,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             Some(address) => Some(service::bind_for(address, "--http").await?),
             None => None,
         };
+        let http = http_listener.iter().map(|listener| (listener, "--http"));
+        let listeners: Vec<_> = std::iter::once((&listener, "--listen")).chain(http).collect();
+        let security = Security::open(&options.security, &listeners)?;
         // From here on a signal is waited for: one that comes while the model is being opened ends the server cleanly.
         let signal = dyad_command::shutdown_signal();
         let address = listener.local_addr().context("cannot read the listener's address")?;
@@ -83,13 +88,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             }
             output.flush()?;
         }
-        let config = ServerConfig { lame_duck, drain, ..ServerConfig::default() };
+        let config = ServerConfig { lame_duck, drain, security: security.clone(), ..ServerConfig::default() };
         let grpc = service::serve(listener, routes, health, stop.clone(), config);
         let http = async {
             let Some(listener) = http_listener else { return Ok(()) };
             let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
-            let config = HttpConfig { drain, header_timeout, ..HttpConfig::default() };
-            let routes = http::router(handle.clone(), config.connections * 3 / 4, stopping);
+            let access = security.access().clone();
+            let config = HttpConfig { drain, header_timeout, security, ..HttpConfig::default() };
+            let routes = http::router(handle.clone(), access, config.connections * 3 / 4, stopping);
             let stop = stop.then(|()| tokio::time::sleep(lame_duck));
             service::serve_http(listener, routes, stop, config).await
         };

@@ -7,6 +7,7 @@ use std::path::Path;
 use dyad_corpus::examples::{Example, ExampleReader, Passage, Skipped, to_tevatron};
 use dyad_corpus::{CorpusReader, ReadOptions};
 use dyad_files::AtomicFile;
+use dyad_proto::client::Credentials;
 
 use super::error::DataError;
 use super::mine::{Finder, MineOptions, Mined, Miner, mine};
@@ -27,14 +28,14 @@ pub struct MinedFile {
 }
 
 /// The candidates for negatives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Candidates<'a> {
     /// The positives of all examples.
     Positives,
     /// The documents of a corpus file or a BEIR folder.
     Corpus(&'a Path),
     /// The documents of a published index, served by the searcher at `http://HOST:PORT`.
-    Searcher(&'a str),
+    Searcher(&'a str, &'a Credentials),
 }
 
 /// Opens the same examples as often as they are read.
@@ -54,11 +55,11 @@ pub fn mine_file(
     let (held, searcher) = match candidates {
         Candidates::Positives => (positives(examples()?)?, None),
         Candidates::Corpus(corpus) => (documents(corpus)?, None),
-        Candidates::Searcher(url) => (Vec::new(), Some(url)),
+        Candidates::Searcher(url, credentials) => (Vec::new(), Some((url, credentials))),
     };
     let mut finder: Box<dyn Finder + '_> = match searcher {
         None => Box::new(Miner::new(encoder, budget, &held, go_on)?),
-        Some(url) => Box::new(ServedMiner::connect(encoder, budget, url)?),
+        Some((url, credentials)) => Box::new(ServedMiner::connect(encoder, budget, url, credentials.clone())?),
     };
     let (mut skipped, mut scored) = (Skipped::default(), 0_u64);
     for mut reader in examples()? {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use dyad_corpus::examples::{Example, Passage};
-use dyad_proto::client::{ClientConfig, ClientError, SearcherClient};
+use dyad_proto::client::{ClientConfig, ClientError, Credentials, SearcherClient};
 use dyad_proto::limits::{MAX_BATCH, MAX_K};
 use dyad_proto::v1;
 use tokio::runtime::{Builder, Runtime};
@@ -37,11 +37,12 @@ pub struct ServedMiner<'a> {
 }
 
 impl<'a> ServedMiner<'a> {
-    /// Connects to `http://HOST:PORT`.
-    pub fn connect(encoder: &'a Model, budget: Budget, url: &str) -> Result<Self, DataError> {
+    /// Connects to `http://HOST:PORT` or `https://HOST:PORT`.
+    pub fn connect(encoder: &'a Model, budget: Budget, url: &str, credentials: Credentials) -> Result<Self, DataError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| DataError::Source(error.into()))?;
-        let client = runtime.block_on(SearcherClient::connect(url, ClientConfig::default()))?;
+        let config = ClientConfig { credentials, ..ClientConfig::default() };
+        let client = runtime.block_on(SearcherClient::connect(url, config))?;
         Ok(Self { encoder, budget, client, runtime, known: HashMap::new() })
     }
 

@@ -6,6 +6,7 @@ use dyad_corpus::examples::{Example, ExampleOptions, ExampleReader, Passage};
 use dyad_encoder::data::{Candidates, DataError, MineOptions, MinedFile, mine_file};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Model, Tower};
+use dyad_proto::client::Credentials;
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1;
 use dyad_proto::v1::searcher_server::{Searcher, SearcherServer};
@@ -165,7 +166,8 @@ async fn a_searcher_gives_the_negatives_of_exact_search() {
         {
             let [exact, asked] = ["exact", "asked"].map(|name| root.path().join(format!("{name}{number}.jsonl")));
             let by_search = mine(&encoder, &data, Candidates::Corpus(&corpus), options, &exact).unwrap();
-            let by_searcher = mine(&encoder, &data, Candidates::Searcher(&url), options, &asked).unwrap();
+            let by_searcher =
+                mine(&encoder, &data, Candidates::Searcher(&url, &Credentials::default()), options, &asked).unwrap();
             assert_eq!((by_search.mined, by_search.candidates), (by_searcher.mined, Some(documents.len())));
             assert!(by_searcher.candidates.is_none() && by_searcher.mined.negatives > 0);
             for (one, other) in read(&exact).iter().zip(read(&asked)) {
@@ -188,7 +190,9 @@ async fn a_searcher_gives_the_negatives_of_exact_search() {
         }
         let out = root.path().join("out.jsonl");
         let refusal = |url: &str, options: &MineOptions| {
-            let message = mine(&encoder, &data, Candidates::Searcher(url), options, &out).unwrap_err().to_string();
+            let message = mine(&encoder, &data, Candidates::Searcher(url, &Credentials::default()), options, &out)
+                .unwrap_err()
+                .to_string();
             assert!(!out.exists());
             message
         };

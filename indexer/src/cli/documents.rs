@@ -9,7 +9,7 @@ use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 use dyad_files::space::{FreeSpace, boundless, free_space};
 use dyad_index::manifest;
 use dyad_indexer::source::{ArraySource, Corpus, FileSource, RemoteConfig, RemoteSource, VectorSource};
-use dyad_proto::client::ClientConfig;
+use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
 
 /// A command requires one of `--embeddings`, `--encoder` and `--vectors` by a group of its own, which may hold more.
 #[derive(Debug, clap::Args)]
@@ -68,6 +68,9 @@ pub(super) struct Arguments {
     /// Start even if the disk seems to have too little free space
     #[arg(long)]
     skip_space_check: bool,
+    /// For `--encoder`
+    #[command(flatten)]
+    credentials: CredentialOptions,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -115,8 +118,9 @@ impl Arguments {
                     (Box::new(source), None)
                 }
                 (None, None, Some(url)) => {
-                    let client =
-                        ClientConfig { call_timeout: Duration::from_secs(self.timeout_s), ..ClientConfig::default() };
+                    let (call_timeout, credentials) =
+                        (Duration::from_secs(self.timeout_s), Credentials::open(&self.credentials)?);
+                    let client = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
                     let config = RemoteConfig { batch_texts: self.batch_texts, client, ..RemoteConfig::default() };
                     (Box::new(RemoteSource::connect(url, config)?), None)
                 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use dyad_indexer::serve::{Changes, ChangesConfig, IndexService};
 use dyad_indexer::source::RemoteConfig;
-use dyad_proto::client::ClientConfig;
-use dyad_proto::service::{self, Health, ServerConfig};
+use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
+use dyad_proto::service::{self, Health, Security, SecurityOptions, ServerConfig};
 use dyad_proto::v1::index_server::IndexServer;
 use tonic::service::Routes;
 
@@ -39,6 +39,11 @@ pub(super) struct Arguments {
     /// Time for a running change to finish after that pause, in seconds
     #[arg(long, default_value_t = 60)]
     drain_s: u64,
+    #[command(flatten)]
+    security: SecurityOptions,
+    /// For the encoder service
+    #[command(flatten)]
+    credentials: CredentialOptions,
 }
 
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -49,10 +54,14 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     // The port first, so that a port in use is reported before anything is opened.
     let listener = service::bind(&arguments.listen).await?;
+    let security = Security::open(&arguments.security, &[(&listener, "--listen")])?;
+    let credentials = Credentials::open(&arguments.credentials)?;
     let signal = dyad_command::shutdown_signal();
-    let client = ClientConfig { call_timeout: Duration::from_secs(arguments.timeout_s), ..ClientConfig::default() };
+    let call_timeout = Duration::from_secs(arguments.timeout_s);
+    let client = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
+    let index = arguments.index;
     let config = ChangesConfig {
-        index: arguments.index,
+        index: index.clone(),
         encoder: arguments.encoder,
         remote: RemoteConfig { client, ..RemoteConfig::default() },
         threads: documents::threads(arguments.threads)?,
@@ -64,7 +73,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
         signal.await;
         told.store(true, Ordering::SeqCst);
     };
-    let routes = Routes::new(service::index(IndexService::new(changes, stopping)));
+    let routes = Routes::new(service::index(IndexService::new(changes, &index, stopping)));
     let health = Health::new().serving::<IndexServer<IndexService>>().await;
     {
         let mut out = std::io::stdout().lock();
@@ -74,6 +83,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = ServerConfig {
         lame_duck: Duration::from_secs(arguments.lame_duck_s),
         drain: Duration::from_secs(arguments.drain_s),
+        security,
         ..ServerConfig::default()
     };
     service::serve(listener, routes, health, shutdown, config).await?;

@@ -1,13 +1,15 @@
 //! Streams of requests in, one change out.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dyad_corpus::Document;
+use dyad_proto::access::Caller;
 use dyad_proto::limits::MAX_CHANGE_BYTES;
 use dyad_proto::v1::index_server::Index;
 use dyad_proto::{v1, validate};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::status::status;
@@ -18,15 +20,49 @@ use crate::change::Outcome;
 #[derive(Debug, Clone)]
 pub struct IndexService {
     changes: Changes,
+    /// The name of the index, as API keys have it.
+    name: Arc<str>,
     /// Set before a drain begins, which ends streams that their clients have not ended.
     stopping: Arc<AtomicBool>,
 }
 
 impl IndexService {
-    /// A service that makes these changes. `stopping` is set before the server ends the streams of its clients: what has arrived by
+    /// A service that makes these changes of the index in a directory. `stopping` is set before the server ends the streams of its clients: what has arrived by
     /// then may be a part of a change.
-    pub fn new(changes: Changes, stopping: Arc<AtomicBool>) -> Self {
-        Self { changes, stopping }
+    pub fn new(changes: Changes, index: &Path, stopping: Arc<AtomicBool>) -> Self {
+        Self { changes, name: validate::folder_name(index).into(), stopping }
+    }
+
+    /// Makes a change, and records it.
+    async fn make_for(
+        &self,
+        caller: &Caller,
+        call: &str,
+        wanted: Result<Wanted, Status>,
+    ) -> Result<Response<v1::ChangeResponse>, Status> {
+        let made = match wanted {
+            Ok(wanted) => self.make(wanted).await,
+            Err(status) => Err(status),
+        };
+        let mut details = json!({"index": &*self.name});
+        if let (Ok(made), Some(details)) = (&made, details.as_object_mut()) {
+            let v1::ChangeResponse { generation, read, indexed, .. } = made.get_ref();
+            details.extend(
+                [("generation", *generation), ("read", *read), ("indexed", *indexed)]
+                    .map(|(name, count)| (name.to_owned(), count.into())),
+            );
+        }
+        caller.record(call, &details, made.as_ref().map(drop));
+        made
+    }
+
+    /// The caller of a request, if it may change this index.
+    fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
+        let caller = Caller::of(request)?;
+        if caller.allows_index(&self.name) {
+            return Ok(caller);
+        }
+        Err(Status::permission_denied(format!("this API key may not change the index `{}`", self.name)))
     }
 
     async fn make(&self, wanted: Wanted) -> Result<Response<v1::ChangeResponse>, Status> {
@@ -88,29 +124,37 @@ impl Index for IndexService {
         &self,
         request: Request<Streaming<v1::UpsertRequest>>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
-        let (mut requests, mut documents, mut taken) = (request.into_inner(), Vec::new(), Taken::default());
-        while let Some(request) = requests.message().await? {
-            validate::upsert_request(&request)?;
-            for one in request.documents {
-                taken.add(one.key.len() + one.title.len() + one.text.len() + one.metadata_json.len())?;
-                documents.push(document(documents.len() as u64, one)?);
+        let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
+        let wanted = async {
+            let (mut documents, mut taken) = (Vec::new(), Taken::default());
+            while let Some(request) = requests.message().await? {
+                validate::upsert_request(&request)?;
+                for one in request.documents {
+                    taken.add(one.key.len() + one.title.len() + one.text.len() + one.metadata_json.len())?;
+                    documents.push(document(documents.len() as u64, one)?);
+                }
             }
-        }
-        self.make(Wanted::Upsert(documents)).await
+            Ok(Wanted::Upsert(documents))
+        };
+        self.make_for(&caller, "Index.Upsert", wanted.await).await
     }
 
     async fn delete(
         &self,
         request: Request<Streaming<v1::DeleteRequest>>,
     ) -> Result<Response<v1::ChangeResponse>, Status> {
-        let (mut requests, mut keys, mut taken) = (request.into_inner(), Vec::new(), Taken::default());
-        while let Some(request) = requests.message().await? {
-            validate::delete_request(&request)?;
-            for key in request.keys {
-                taken.add(key.len())?;
-                keys.push(key);
+        let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
+        let wanted = async {
+            let (mut keys, mut taken) = (Vec::new(), Taken::default());
+            while let Some(request) = requests.message().await? {
+                validate::delete_request(&request)?;
+                for key in request.keys {
+                    taken.add(key.len())?;
+                    keys.push(key);
+                }
             }
-        }
-        self.make(Wanted::Delete(keys)).await
+            Ok(Wanted::Delete(keys))
+        };
+        self.make_for(&caller, "Index.Delete", wanted.await).await
     }
 }

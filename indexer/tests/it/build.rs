@@ -36,7 +36,8 @@ fn every_document_is_found_by_its_vector_and_by_its_words() {
         let metadata = document.metadata.map(|metadata| serde_json::to_string(&metadata).unwrap());
         assert_eq!(stored.metadata_json, metadata.unwrap_or_default());
     }
-    let hits = snapshot.search_text(&Question::new("document 123"), 1, None, &Never).unwrap().hits;
+    let hits =
+        snapshot.search_text(&Question::new("document 123"), 1, None, snapshot.statistics(), &Never).unwrap().hits;
     assert_eq!(snapshot.key(hits[0].shard, hits[0].node), Some("doc-0123"));
 
     let findings = verify(&fixture.index()).unwrap();

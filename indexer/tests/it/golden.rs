@@ -69,7 +69,8 @@ fn opens_answers_and_changes(name: &str, format_version: u32, live: &[Document])
             assert_eq!(stored.metadata_json, metadata.unwrap_or_default());
         }
     }
-    let hits = snapshot.search_text(&Question::new("document 8"), 10, None, &Never).unwrap().hits;
+    let hits =
+        snapshot.search_text(&Question::new("document 8"), 10, None, snapshot.statistics(), &Never).unwrap().hits;
     assert_eq!(snapshot.key(hits[0].shard, hits[0].node), Some("doc-0008"));
     drop(snapshot);
     fixture.upsert(Operation::Upsert, &[document(4), document(20)]).unwrap();

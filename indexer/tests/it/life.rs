@@ -65,7 +65,9 @@ fn answers(snapshot: &Snapshot, filter: Option<&Filter>) -> Vec<Vec<(String, u32
             let wide = DenseParams { k, mode: SearchMode::Approximate { ef: 2000 } };
             let graph = snapshot.search_dense(&[&row], &wide, allowed, &Never).unwrap();
             assert_eq!(named(&graph[0].hits), named(&found[0].hits), "the graph finds all of {k}");
-            all.push(named(&snapshot.search_text(&Question::new(text), k, allowed, &Never).unwrap().hits));
+            all.push(named(
+                &snapshot.search_text(&Question::new(text), k, allowed, snapshot.statistics(), &Never).unwrap().hits,
+            ));
         }
     }
     all

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tonic::{Code, Status};
 
+use super::credentials::Credentials;
 use super::error::{ClientError, pushback};
 
 /// Configuration of a client.
@@ -22,6 +23,8 @@ pub struct ClientConfig {
     pub longest_wait: Duration,
     /// Whether a server that is full (`RESOURCE_EXHAUSTED`) is retried. Callers with little time do without.
     pub retry_when_full: bool,
+    /// What it shows to servers, and trusts.
+    pub credentials: Credentials,
 }
 
 impl Default for ClientConfig {
@@ -33,6 +36,7 @@ impl Default for ClientConfig {
             first_wait: Duration::from_millis(100),
             longest_wait: Duration::from_secs(5),
             retry_when_full: true,
+            credentials: Credentials::default(),
         }
     }
 }

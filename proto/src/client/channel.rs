@@ -4,29 +4,41 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tonic::Status;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
 use super::backoff::{ClientConfig, retry};
+use super::credentials::ApiKey;
 use super::error::ClientError;
 
-/// Connects, with bounded retries; never to `https://`, since TLS is not supported. For callers that encode messages themselves: all
-/// others have a client.
-pub async fn connect(url: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
-    let endpoint = Endpoint::from_shared(url.to_owned())
-        .map_err(|error| ClientError::Url { url: url.to_owned(), reason: error.to_string() })?;
-    if endpoint.uri().scheme_str() == Some("https") {
-        return Err(ClientError::Tls { url: url.to_owned() });
-    }
-    if endpoint.uri().scheme_str() != Some("http") || endpoint.uri().host().is_none() {
-        return Err(ClientError::Url { url: url.to_owned(), reason: "scheme or host is missing".to_owned() });
-    }
+/// A connection to a server: every request carries the client's API key, if it has one. Clones share it.
+pub type Connection = InterceptedService<Channel, ApiKey>;
+
+/// Connects to `http://` or `https://`, with bounded retries. For callers that encode messages themselves: all others have a client.
+pub async fn connect(url: &str, config: &ClientConfig) -> Result<Connection, ClientError> {
+    let invalid = |reason: String| ClientError::Url { url: url.to_owned(), reason };
+    let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| invalid(error.to_string()))?;
+    let endpoint = match (endpoint.uri().scheme_str(), endpoint.uri().host()) {
+        (Some("http"), Some(host)) => {
+            if config.credentials.has_api_key() && !is_loopback(host) {
+                tracing::warn!("the API key is sent to `{url}` in plain text. Use https://");
+            }
+            endpoint
+        }
+        (Some("https"), Some(_)) => {
+            let reason =
+                |error: tonic::transport::Error| ClientError::Tls { url: url.to_owned(), reason: chain(&error) };
+            endpoint.tls_config(config.credentials.tls()).map_err(reason)?
+        }
+        _ => return Err(invalid("scheme or host is missing".to_owned())),
+    };
     let endpoint = endpoint
         .connect_timeout(config.connect_timeout)
         .timeout(config.call_timeout)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(Duration::from_secs(30))
         .keep_alive_while_idle(true);
-    retry(config, url, || {
+    let channel = retry(config, url, || {
         let endpoint = endpoint.clone();
         async move {
             endpoint.connect().await.map_err(|error| {
@@ -35,8 +47,13 @@ pub async fn connect(url: &str, config: &ClientConfig) -> Result<Channel, Client
                 status
             })
         }
-    })
-    .await
+    });
+    Ok(InterceptedService::new(channel.await?, config.credentials.api_key()))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    address.map_or_else(|_| host.eq_ignore_ascii_case("localhost"), |address| address.to_canonical().is_loopback())
 }
 
 /// An error and its causes in one line.

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use tokio_stream::Stream;
-use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 
 use super::backoff::{ClientConfig, retry};
-use super::channel::connect;
+use super::channel::{Connection, connect};
 use super::error::{ClientError, fits};
 use crate::limits::{MAX_ENCODE_BYTES, MAX_MESSAGE_BYTES};
 use crate::v1;
@@ -16,13 +15,13 @@ use crate::v1::encoder_client::EncoderClient as Generated;
 /// A connection to an encoder service. Clones share it.
 #[derive(Debug, Clone)]
 pub struct EncoderClient {
-    inner: Generated<Channel>,
+    inner: Generated<Connection>,
     config: ClientConfig,
     url: String,
 }
 
 impl EncoderClient {
-    /// Connects to `http://HOST:PORT`.
+    /// Connects to `http://HOST:PORT` or `https://HOST:PORT`.
     pub async fn connect(url: &str, config: ClientConfig) -> Result<Self, ClientError> {
         let inner = Generated::new(connect(url, &config).await?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)

@@ -13,20 +13,20 @@ use crate::service::deadline::RETRY_PUSHBACK;
 #[non_exhaustive]
 pub enum ClientError {
     /// Not a URL of a server.
-    #[error("`{url}` is not a server's URL: {reason}. Expected http://HOST:PORT")]
+    #[error("`{url}` is not a server's URL: {reason}. Expected http://HOST:PORT or https://HOST:PORT")]
     Url {
         /// As given.
         url: String,
         /// Why not.
         reason: String,
     },
-    /// TLS is not supported.
-    #[error(
-        "`{url}`: TLS is not supported yet. Use http://, through a local TLS proxy where the network is not trusted"
-    )]
+    /// The certificates of the client cannot be used.
+    #[error("`{url}`: TLS: {reason}. Check the PEM files of `--ca`, `--client-cert` and `--client-key`")]
     Tls {
         /// As given.
         url: String,
+        /// Why not.
+        reason: String,
     },
     /// No server answers.
     #[error("no server answers at `{url}` ({attempts} attempts): {reason}. Start it, or check the address")]
@@ -94,6 +94,9 @@ fn hint(code: Code, message: &str) -> String {
         // Most servers say so in their message.
         Code::ResourceExhausted if !message.contains("Try ") => {
             ". Send fewer requests at a time, or try again later".to_owned()
+        }
+        Code::Unauthenticated => {
+            ". Give the key by the variable DYAD_API_KEY, or a file by `--api-key-file`".to_owned()
         }
         Code::Unimplemented => ". Another service listens at this address".to_owned(),
         _ => String::new(),

@@ -1,10 +1,9 @@
 //! Client of `Index`.
 
 use tonic::Request;
-use tonic::transport::Channel;
 
 use super::backoff::{ClientConfig, retry};
-use super::channel::connect;
+use super::channel::{Connection, connect};
 use super::error::ClientError;
 use crate::limits::{MAX_CHANGED, MAX_MESSAGE_BYTES};
 use crate::v1;
@@ -13,13 +12,13 @@ use crate::v1::index_client::IndexClient as GeneratedIndex;
 /// A connection to a server that changes an index. Clones share it.
 #[derive(Debug, Clone)]
 pub struct IndexClient {
-    inner: GeneratedIndex<Channel>,
+    inner: GeneratedIndex<Connection>,
     config: ClientConfig,
     url: String,
 }
 
 impl IndexClient {
-    /// Connects to `http://HOST:PORT`.
+    /// Connects to `http://HOST:PORT` or `https://HOST:PORT`.
     pub async fn connect(url: &str, config: ClientConfig) -> Result<Self, ClientError> {
         let inner = GeneratedIndex::new(connect(url, &config).await?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `channel.rs` | connection |
+//! | `credentials.rs` | CAs, client certificate, API key |
 //! | `backoff.rs` | deadlines and retries: which failures are retried, and when |
 //! | `error.rs` | errors of a call |
 //! | `encoder.rs` | `Encoder` |
@@ -10,13 +11,15 @@
 
 mod backoff;
 mod channel;
+mod credentials;
 mod encoder;
 mod error;
 mod index;
 mod searcher;
 
 pub use backoff::ClientConfig;
-pub use channel::connect;
+pub use channel::{Connection, connect};
+pub use credentials::{ApiKey, CredentialError, CredentialOptions, Credentials};
 pub use encoder::EncoderClient;
 pub use error::ClientError;
 pub use index::IndexClient;

@@ -1,11 +1,10 @@
 //! Clients of `Searcher` and `Admin`.
 
 use tokio_stream::Stream;
-use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 
 use super::backoff::{ClientConfig, retry};
-use super::channel::connect;
+use super::channel::{Connection, connect};
 use super::error::{ClientError, fits};
 use crate::limits::{self, MAX_MESSAGE_BYTES};
 use crate::v1;
@@ -15,7 +14,7 @@ use crate::v1::searcher_client::SearcherClient as GeneratedSearcher;
 /// A connection to a searcher. Clones share it.
 #[derive(Debug, Clone)]
 pub struct SearcherClient {
-    inner: GeneratedSearcher<Channel>,
+    inner: GeneratedSearcher<Connection>,
     config: ClientConfig,
     url: String,
 }
@@ -23,7 +22,7 @@ pub struct SearcherClient {
 /// A connection to a searcher's admin service. Clones share it.
 #[derive(Debug, Clone)]
 pub struct AdminClient {
-    inner: GeneratedAdmin<Channel>,
+    inner: GeneratedAdmin<Connection>,
     config: ClientConfig,
     url: String,
 }
@@ -46,7 +45,7 @@ macro_rules! unary {
 }
 
 impl SearcherClient {
-    /// Connects to `http://HOST:PORT`.
+    /// Connects to `http://HOST:PORT` or `https://HOST:PORT`.
     pub async fn connect(url: &str, config: ClientConfig) -> Result<Self, ClientError> {
         let inner = GeneratedSearcher::new(connect(url, &config).await?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -81,7 +80,7 @@ impl SearcherClient {
 }
 
 impl AdminClient {
-    /// Connects to `http://HOST:PORT`.
+    /// Connects to `http://HOST:PORT` or `https://HOST:PORT`.
     pub async fn connect(url: &str, config: ClientConfig) -> Result<Self, ClientError> {
         let inner = GeneratedAdmin::new(connect(url, &config).await?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)

@@ -1,5 +1,5 @@
-//! The layer around every gRPC service: bounds and checks request bodies, tracks reply bodies per connection, and counts
-//! requests in flight.
+//! The layer around every gRPC service: checks the caller, bounds and checks request bodies, tracks reply bodies per connection, and
+//! counts requests in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,11 +9,15 @@ use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tower::Layer;
+use tracing::Instrument as _;
 
 use super::budget::ByteBudget;
+use super::incoming::Client;
 use super::receive::{Held, Received, inbox};
-use super::reply::{Owed, Sent, UntilSent};
+use super::reply::{Sent, UntilSent};
+use super::request_id::{REQUEST_ID, header_value, request_id};
 use super::schema::Schema;
+use crate::access::{AccessControl, Caller, Needed};
 
 /// The layer that wraps services.
 #[derive(Debug, Clone)]
@@ -22,12 +26,25 @@ pub(super) struct Bounds {
     inbox: ByteBudget,
     draining: watch::Receiver<bool>,
     in_flight: Arc<AtomicUsize>,
+    access: AccessControl,
 }
 
 impl Bounds {
-    pub(super) fn new(schema: Schema, draining: watch::Receiver<bool>, in_flight: Arc<AtomicUsize>) -> Self {
-        Self { schema: Arc::new(schema), inbox: inbox(), draining, in_flight }
+    pub(super) fn new(
+        schema: Schema,
+        draining: watch::Receiver<bool>,
+        in_flight: Arc<AtomicUsize>,
+        access: AccessControl,
+    ) -> Self {
+        Self { schema: Arc::new(schema), inbox: inbox(), draining, in_flight, access }
     }
+}
+
+/// A call as logs and refusals name it: `Searcher.Search` of the path `/dyad.v1.Searcher/Search`.
+fn name(path: &str) -> String {
+    let path = path.trim_start_matches('/');
+    let (service, method) = path.split_once('/').unwrap_or((path, ""));
+    format!("{}.{method}", service.rsplit('.').next().unwrap_or_default())
 }
 
 impl<S> Layer<S> for Bounds {
@@ -74,11 +91,25 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let Bounds { schema, inbox, draining, in_flight } = &self.bounds;
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        let Bounds { schema, inbox, draining, in_flight, access } = &self.bounds;
         let counted = Counted::new(in_flight);
         let held = Held::default();
-        let owed = request.extensions().get::<Owed>().cloned().unwrap_or_default();
+        let Client { owed, address } = request.extensions().get::<Client>().cloned().unwrap_or_default();
+        let (path, id) = (request.uri().path(), request_id(request.headers()));
+        let (call, id_header) = (name(path), header_value(&id));
+        let span = tracing::info_span!("request", %id, call);
+        let checked = access.check(request.headers(), Needed::of_grpc(path), &call, Caller::new(address, id));
+        let (caller, place) = match checked {
+            Ok(checked) => checked,
+            // No byte of the request's body is read.
+            Err(status) => {
+                let mut refusal = status.into_http();
+                refusal.headers_mut().insert(REQUEST_ID, id_header);
+                return Box::pin(async move { Ok(refusal) });
+            }
+        };
+        request.extensions_mut().insert(caller);
         // Unknown methods are refused by the routes, which read no body.
         let request = match schema.method(request.uri().path()) {
             Some(method) => request.map(|body| {
@@ -92,12 +123,31 @@ where
             None => request,
         };
         let reply = self.inner.call(request);
-        Box::pin(async move {
+        let reply = async move {
             let mut reply = reply.await?;
+            reply.headers_mut().insert(REQUEST_ID, id_header);
             // The request has been consumed by now.
             drop(held);
             let kept = reply.extensions_mut().remove::<UntilSent>();
-            Ok(reply.map(|body| Body::new(Sent::new(body, owed, kept, Box::new(counted)))))
-        })
+            Ok(reply.map(|body| Body::new(Sent::new(body, owed, kept, Box::new((counted, place))))))
+        };
+        Box::pin(reply.instrument(span))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_named_by_service_and_method() {
+        for (path, expected) in [
+            ("/dyad.v1.Searcher/Search", "Searcher.Search"),
+            ("/grpc.health.v1.Health/Check", "Health.Check"),
+            ("/Search", "Search."),
+            ("", "."),
+        ] {
+            assert_eq!(name(path), expected);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP/1.1 next to gRPC, on a listener of its own: bounded connections, a timeout for headers, idle connections closed in favour
+//! HTTP/1.1 next to gRPC, on a listener of its own: plain or with TLS, bounded connections, a timeout for headers, idle connections closed in favour
 //! of new ones, drain with a deadline.
 
 use std::future::Future;
@@ -18,7 +18,10 @@ use tokio::task::JoinSet;
 
 use super::accept::Failures;
 use super::connection_slots::{CLOSE_GRACE, ConnectionSlot, ConnectionSlots};
+use super::security::Security;
 use super::server::ServeError;
+use super::tls::Protocol;
+use super::transport::Transport;
 use super::write_deadline::WriteDeadline;
 
 /// Configuration of an HTTP server.
@@ -34,6 +37,8 @@ pub struct HttpConfig {
     pub header_timeout: Duration,
     /// Longest pauses of a client that reads a reply, in all. After it the connection is closed.
     pub reply_stall: Duration,
+    /// TLS. Callers are checked by the routes, whose errors have forms of their own: [`check_caller`](super::check_caller).
+    pub security: Security,
 }
 
 impl Default for HttpConfig {
@@ -43,6 +48,7 @@ impl Default for HttpConfig {
             connections: 1024,
             header_timeout: Duration::from_secs(15),
             reply_stall: Duration::from_secs(30),
+            security: Security::default(),
         }
     }
 }
@@ -115,8 +121,12 @@ async fn connection(
     }
     let (slot, routes) = (Arc::new(slot), TowerToHyperService::new(routes));
     let of_request = Arc::clone(&slot);
-    let service = service_fn(move |request| {
+    let peer = stream.peer_addr().ok();
+    let service = service_fn(move |mut request: hyper::Request<_>| {
         of_request.set_busy();
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
         let (reply, slot) = (routes.call(request), Arc::clone(&of_request));
         async move {
             let reply = reply.await;
@@ -124,11 +134,12 @@ async fn connection(
             reply
         }
     });
+    let transport = Transport::new(stream, config.security.tls.as_ref(), Protocol::Http);
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(config.header_timeout)
-            .serve_connection(TokioIo::new(WriteDeadline::new(stream, config.reply_stall)), service)
+            .serve_connection(TokioIo::new(WriteDeadline::new(transport, config.reply_stall)), service)
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -1,7 +1,8 @@
-//! Connections of a gRPC server: without Nagle's algorithm, bounded in number, closed when they are silent or when their
-//! client does not read its replies.
+//! Connections of a gRPC server: without Nagle's algorithm, plain or with TLS, bounded in number, closed when they are silent or when
+//! their client does not read its replies.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,6 +17,8 @@ use tonic::transport::server::Connected;
 
 use super::accept::Failures;
 use super::reply::Owed;
+use super::tls::{Protocol, Tls};
+use super::transport::Transport;
 
 /// Bytes of the preface of an HTTP/2 connection.
 const PREFACE: usize = 24;
@@ -30,6 +33,15 @@ pub(super) struct Bounds {
     pub(super) reply_stall: Duration,
     /// Whether the server drains: connections that have sent nothing by then are closed.
     pub(super) draining: watch::Receiver<bool>,
+    /// Of the connections.
+    pub(super) tls: Option<Arc<Tls>>,
+}
+
+/// The other end of a connection, in the extensions of each of its requests.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Client {
+    pub(super) owed: Owed,
+    pub(super) address: Option<SocketAddr>,
 }
 
 /// The stream of accepted connections; more than the bound wait in the system's queue.
@@ -44,13 +56,13 @@ pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Ite
                 Arc::clone(&free).acquire_owned().await.ok()?
             };
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     // The status of a call goes out in a write of its own, which Nagle's algorithm keeps back until the
                     // client's system has acknowledged the reply: 40 ms.
                     if let Err(error) = stream.set_nodelay(true) {
                         tracing::debug!(%error, "no TCP_NODELAY");
                     }
-                    let connection = Connection::new(stream, &bounds, permit);
+                    let connection = Connection::new(stream, address, &bounds, permit);
                     return Some((Ok(connection), (listener, free, failures, bounds)));
                 }
                 Err(error) => failures.pause_after(&error, "gRPC").await,
@@ -62,8 +74,8 @@ pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Ite
 /// A client's connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
-    owed: Owed,
+    stream: Transport,
+    client: Client,
     reply_stall: Duration,
     draining: watch::Receiver<bool>,
     /// Since when the send buffer has been full.
@@ -75,10 +87,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn new(stream: TcpStream, bounds: &Bounds, permit: OwnedSemaphorePermit) -> Self {
+    fn new(stream: TcpStream, address: SocketAddr, bounds: &Bounds, permit: OwnedSemaphorePermit) -> Self {
         Self {
-            stream,
-            owed: Owed::new(bounds.reply_stall),
+            stream: Transport::new(stream, bounds.tls.as_ref(), Protocol::Grpc),
+            client: Client { owed: Owed::new(bounds.reply_stall), address: Some(address) },
             reply_stall: bounds.reply_stall,
             draining: bounds.draining.clone(),
             blocked: None,
@@ -107,8 +119,8 @@ impl Connection {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the client sent no HTTP/2 preface"));
             }
             let blocked = self.blocked.is_some_and(|since| since.elapsed() > self.reply_stall);
-            if blocked || self.owed.is_overdue() {
-                let client = self.stream.peer_addr().map_or_else(|_| String::new(), |address| address.to_string());
+            if blocked || self.client.owed.is_overdue() {
+                let client = self.client.address.map(|address| address.to_string());
                 tracing::info!(client, "closed a connection: its client does not read its replies");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its replies"));
             }
@@ -119,10 +131,10 @@ impl Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = Owed;
+    type ConnectInfo = Client;
 
-    fn connect_info(&self) -> Owed {
-        self.owed.clone()
+    fn connect_info(&self) -> Client {
+        self.client.clone()
     }
 }
 
@@ -182,12 +194,12 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let hour = Duration::from_hours(1);
         let (_begun, draining) = watch::channel(false);
-        let bounds = Bounds { connections: 2, preface: hour, reply_stall: hour, draining };
+        let bounds = Bounds { connections: 2, preface: hour, reply_stall: hour, draining, tls: None };
         let (accepted, client) = tokio::join!(
             async { Box::pin(incoming(listener, bounds)).next().await.unwrap().unwrap() },
             TcpStream::connect(address)
         );
-        assert!(accepted.stream.nodelay().unwrap());
+        assert!(matches!(accepted.stream, Transport::Plain(stream) if stream.nodelay().unwrap()));
         drop(client);
     }
 }

@@ -6,13 +6,19 @@
 //! | `bounded.rs` | the layer around every gRPC service |
 //! | `budget.rs` | a memory budget shared by requests |
 //! | `deadline.rs` | the deadline of a call |
+//! | `follow.rs` | files that are read again when they change |
 //! | `http.rs` | HTTP/1.1 next to gRPC |
+//! | `http_access.rs` | the check of an HTTP request's caller |
 //! | `incoming.rs` | gRPC connections: limits on number, silence and unread replies |
 //! | `limited.rs` | services with dyad's message limits |
 //! | `connection_slots.rs` | bound on HTTP connections; closes idle ones |
 //! | `receive.rs` | request bodies: bounded in bytes and time, checked before they are decoded |
 //! | `reply.rs` | reply bodies: sent in pieces, tracked per connection |
+//! | `request_id.rs` | the id of a request |
 //! | `schema/` | check of a message's bytes against its descriptor |
+//! | `security.rs` | TLS, API keys and audit log, by a server's options |
+//! | `tls.rs` | certificates and keys |
+//! | `transport.rs` | a connection, plain or with TLS |
 //! | `write_deadline.rs` | HTTP connections whose clients do not read |
 //! | `server.rs` | bind and serve: health, reflection, message limits, drain |
 
@@ -21,19 +27,29 @@ mod bounded;
 mod budget;
 mod connection_slots;
 pub mod deadline;
+mod follow;
 mod http;
+mod http_access;
 pub mod http_request;
 mod incoming;
 mod limited;
 mod receive;
 mod reply;
+mod request_id;
 mod schema;
+mod security;
 mod server;
+mod tls;
+mod transport;
 mod write_deadline;
 
 pub use budget::{ByteBudget, HeldBytes};
 pub use http::{HttpConfig, serve_http};
+pub use http_access::{Checked, check_caller};
 pub use limited::{admin, encoder, index, searcher};
 pub use receive::MAX_REQUESTS_BYTES;
 pub use reply::UntilSent;
+pub use request_id::REQUEST_ID;
+pub use security::{Security, SecurityError, SecurityOptions};
 pub use server::{Health, ServeError, ServerConfig, bind, bind_for, serve};
+pub use tls::{Tls, TlsError};

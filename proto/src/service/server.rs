@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,6 +18,7 @@ use tonic_health::server::HealthReporter;
 use super::bounded;
 use super::incoming::{self, incoming};
 use super::schema::Schema;
+use super::security::Security;
 use crate::v1;
 
 /// A server that cannot start or that failed.
@@ -66,6 +66,8 @@ pub struct ServerConfig {
     pub preface_timeout: Duration,
     /// Longest time for a client to read the next 64 KiB of a reply. After it the connection is closed.
     pub reply_stall: Duration,
+    /// TLS, and the check of callers.
+    pub security: Security,
 }
 
 impl Default for ServerConfig {
@@ -78,6 +80,7 @@ impl Default for ServerConfig {
             timeout: Duration::from_mins(10),
             preface_timeout: Duration::from_secs(10),
             reply_stall: Duration::from_secs(10),
+            security: Security::default(),
         }
     }
 }
@@ -86,7 +89,7 @@ impl Default for ServerConfig {
 pub struct Health {
     reporter: HealthReporter,
     names: Vec<&'static str>,
-    failure: Pin<Box<dyn Future<Output = ()> + Send>>,
+    ready: watch::Receiver<bool>,
 }
 
 impl std::fmt::Debug for Health {
@@ -98,7 +101,7 @@ impl std::fmt::Debug for Health {
 impl Health {
     /// Everything unknown until [`Health::serving`] names it.
     pub fn new() -> Self {
-        Self { reporter: HealthReporter::new(), names: Vec::new(), failure: Box::pin(std::future::pending()) }
+        Self { reporter: HealthReporter::new(), names: Vec::new(), ready: watch::channel(true).1 }
     }
 
     /// Reports a service as serving, until the drain begins.
@@ -108,18 +111,19 @@ impl Health {
         self
     }
 
-    /// Reports everything as not serving once `failure` completes.
+    /// Reports everything as not serving while `ready` is false.
     #[must_use]
-    pub fn until(mut self, failure: impl Future<Output = ()> + Send + 'static) -> Self {
-        self.failure = Box::pin(failure);
+    pub fn while_ready(mut self, ready: watch::Receiver<bool>) -> Self {
+        self.ready = ready;
         self
     }
 }
 
-/// Reports everything as not serving.
-async fn not_serving(reporter: &HealthReporter, names: &[&str]) {
+/// Reports everything as serving, or not.
+async fn report(reporter: &HealthReporter, names: &[&str], serving: bool) {
+    let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
     for name in names.iter().copied().chain([""]) {
-        reporter.set_service_status(name, ServingStatus::NotServing).await;
+        reporter.set_service_status(name, status).await;
     }
 }
 
@@ -165,7 +169,7 @@ pub async fn serve(
     config: ServerConfig,
 ) -> Result<(), ServeError> {
     let address: Option<SocketAddr> = listener.local_addr().ok();
-    let Health { mut reporter, names, failure } = health;
+    let Health { mut reporter, names, mut ready } = health;
     let health_service = tonic_health::pb::health_server::HealthServer::new(
         tonic_health::server::HealthService::from_health_reporter(reporter.clone()),
     );
@@ -191,16 +195,25 @@ pub async fn serve(
     let (draining, drained) = watch::channel(false);
     let under_way = Arc::new(AtomicUsize::new(0));
     let stop = async move {
-        let mut shutdown = Box::pin(shutdown);
-        tokio::select! {
-            () = &mut shutdown => {}
-            () = failure => {
-                tracing::error!("health is `NOT_SERVING`: the backend of this server has failed");
-                not_serving(&reporter, &names).await;
-                shutdown.await;
+        let follow = async {
+            let mut reported = true;
+            loop {
+                let serving = *ready.borrow_and_update();
+                if serving != reported {
+                    report(&reporter, &names, serving).await;
+                    reported = serving;
+                }
+                // Nobody will say otherwise.
+                if ready.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
             }
+        };
+        tokio::select! {
+            () = shutdown => {}
+            () = follow => {}
         }
-        not_serving(&reporter, &names).await;
+        report(&reporter, &names, false).await;
         tokio::time::sleep(lame_duck).await;
         // The receiver is gone once the server has failed, and then nothing is left to drain.
         let _ = draining.send(true);
@@ -214,13 +227,15 @@ pub async fn serve(
         preface: config.preface_timeout,
         reply_stall: config.reply_stall,
         draining: drained.clone(),
+        tls: config.security.tls.clone(),
     };
+    let access = config.security.access.clone();
     let server = Server::builder()
         .concurrency_limit_per_connection(config.concurrency_per_connection)
         .max_concurrent_streams(u32::try_from(config.concurrency_per_connection).ok())
         .timeout(config.timeout)
         .http2_keepalive_interval(Some(Duration::from_secs(30)))
-        .layer(bounded::Bounds::new(schema, drained, Arc::clone(&under_way)))
+        .layer(bounded::Bounds::new(schema, drained, Arc::clone(&under_way), access))
         .add_routes(routes)
         .add_service(health_service)
         .add_service(reflection)

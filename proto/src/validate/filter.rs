@@ -1,6 +1,6 @@
 //! Validates filters condition by condition, without recursion deeper than the limit.
 
-use super::violations::Check;
+use super::violations::{Check, Violations};
 use crate::limits::{
     MAX_FILTER_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_FIELD_BYTES, MAX_FILTER_TEXT_BYTES, MAX_FILTER_VALUES,
 };
@@ -13,6 +13,13 @@ use crate::v1::filter_value::Value;
 struct Count {
     conditions: usize,
     values: usize,
+}
+
+/// Checks a filter that is of no request.
+pub fn filter(filter: &v1::Filter) -> Result<(), Violations> {
+    let mut violations = Check::default();
+    check(&mut violations, "filter", filter);
+    violations.done()
 }
 
 /// Checks a filter; `at` is its path in the request.

@@ -1,7 +1,12 @@
 //! Names of indexes: what requests, folders and arguments may call one.
 
+use std::path::Path;
+
 use super::violations::{Check, Violations};
 use crate::limits::MAX_INDEX_NAME;
+
+/// The name of an index whose folder's name is none.
+const UNNAMED: &str = "default";
 
 /// Checks the name of an index: 1 to 64 ASCII letters, digits, `.`, `_` and `-`, of which the first is no point. The error says what
 /// was expected and what came.
@@ -16,6 +21,12 @@ pub fn index_name(name: &str) -> Result<(), String> {
     };
     let letters = "ASCII letters, digits, `.`, `_` and `-`, the first of them not `.`";
     Err(format!("expected the name of an index, 1 to {MAX_INDEX_NAME} {letters}, got {got}"))
+}
+
+/// The name of an index that is named by its folder; `default` where that is no name.
+pub fn folder_name(path: &Path) -> &str {
+    let folder = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if index_name(folder).is_ok() { folder } else { UNNAMED }
 }
 
 /// Checks the `index` of a request that has no other field to check; empty is the default one.

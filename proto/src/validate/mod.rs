@@ -20,7 +20,8 @@ use self::violations::Check;
 use crate::limits;
 use crate::v1;
 
-pub use index::{index_name, named_index};
+pub use filter::filter;
+pub use index::{folder_name, index_name, named_index};
 pub use search::{ranking_depth, search_batch_request, search_request};
 pub use violations::{Violation, Violations};
 

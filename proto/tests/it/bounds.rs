@@ -13,7 +13,7 @@ use h2::client::{ResponseFuture, SendRequest};
 use prost::Message as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
@@ -75,9 +75,11 @@ async fn start(bytes: usize, config: ServerConfig) -> Running {
     let kept = Arc::new(AtomicUsize::new(0));
     let routes = Routes::new(service::encoder(Large { bytes, kept: Arc::clone(&kept) }));
     let health = Health::new().serving::<EncoderServer<Large>>().await;
-    let health = health.until(async {
-        if failed.await.is_err() {
-            std::future::pending::<()>().await;
+    let (ready, follow) = watch::channel(true);
+    let health = health.while_ready(follow);
+    tokio::spawn(async move {
+        if failed.await.is_ok() {
+            ready.send_replace(false);
         }
     });
     let shutdown = async { drop(stopped.await) };

@@ -3,11 +3,13 @@
 
 mod bounds;
 mod http;
+mod pki;
+mod security;
 
 use std::pin::Pin;
 use std::time::Duration;
 
-use dyad_proto::client::{AdminClient, ClientConfig, ClientError, EncoderClient, SearcherClient};
+use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::encoder_server::EncoderServer;
 use dyad_proto::{limits, v1, validate, vector};
@@ -166,21 +168,6 @@ async fn an_absent_server_and_a_bad_url_are_named() {
     assert!(error.to_string().contains("no server answers at `http://127.0.0.1:1` (2 attempts)"), "{error}");
     let error = EncoderClient::connect("localhost:7700", config).await.unwrap_err();
     assert!(matches!(error, ClientError::Url { .. }), "{error}");
-}
-
-#[tokio::test]
-async fn https_is_refused_and_not_spoken_to_in_the_clear() {
-    let server = start(Duration::from_secs(5)).await;
-    let url = server.url.replace("http://", "https://");
-    let errors = [
-        EncoderClient::connect(&url, ClientConfig::default()).await.unwrap_err(),
-        SearcherClient::connect(&url, ClientConfig::default()).await.unwrap_err(),
-        AdminClient::connect(&url.to_uppercase(), ClientConfig::default()).await.unwrap_err(),
-    ];
-    for error in errors {
-        assert!(matches!(error, ClientError::Tls { .. }) && !error.is_transient(), "{error}");
-        assert!(error.to_string().contains("TLS is not supported yet. Use http://"), "{error}");
-    }
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use dyad_command::UsageError;
 use dyad_proto::client::AdminClient;
 use dyad_proto::v1;
 
+use super::date::date;
 use super::query::Server;
 use crate::memory::mib;
 
@@ -41,7 +42,7 @@ enum Action {
 
 impl Admin {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let client = AdminClient::connect(&self.server.url, self.server.config(Duration::from_mins(10))).await?;
+        let client = AdminClient::connect(&self.server.url, self.server.config(Duration::from_mins(10))?).await?;
         let index = self.server.index;
         dyad_proto::validate::named_index(&index).map_err(|violations| UsageError(violations.to_string()))?;
         let status = async || client.status(v1::StatusRequest { index: index.clone() }).await;
@@ -81,12 +82,6 @@ fn previous(status: &v1::StatusResponse) -> anyhow::Result<u64> {
     let none = "nothing to roll back to: no generation was published before generation";
     anyhow::ensure!(status.previous_generation > 0, "{none} {}", status.generation);
     Ok(status.previous_generation)
-}
-
-/// Seconds since the epoch as a date in UTC.
-fn date(unix_s: u64) -> String {
-    let time = i64::try_from(unix_s).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    time.map_or_else(|| "at an unknown time".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
 /// One line for each index; `*` marks the default one.

@@ -34,7 +34,7 @@ impl Get {
             v1::GetDocumentsRequest { keys: self.keys, fields: self.fields, index: self.server.index.clone() };
         dyad_proto::validate::get_documents_request(&request)
             .map_err(|violations| UsageError(violations.to_string()))?;
-        let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))).await?;
+        let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))?).await?;
         let reply = client.get_documents(request).await?;
         if self.json {
             json::print(&json::documents(&reply))?;

@@ -14,6 +14,7 @@ use dyad_corpus::queries::Query;
 use dyad_index::snapshot::Hit;
 use dyad_index::storage::WriteLock;
 use dyad_index::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};
+use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
 use super::tower::Tower;
@@ -102,7 +103,7 @@ impl Learn {
             "learned  {:.4}  by {FOLDS}-fold cross-validation; {:+.4} against the default, p = {:.3} (paired randomisation test)",
             compared.second, compared.difference, compared.p_randomisation
         )?;
-        let fingerprint = engine.index("")?.snapshot().manifest().model.fingerprint.clone();
+        let fingerprint = engine.index("", &Caller::default())?.snapshot().manifest().model.fingerprint.clone();
         let Fusion { method, dense_weight, .. } = learned.fusion;
         if learned.fusion == Fusion::default() {
             writeln!(out, "The default is as good: {}", named(&learned.fusion))?;
@@ -180,7 +181,7 @@ async fn answers(engine: &Engine, questions: &[Query], request: &v1::SearchReque
     for (request, question) in requests.iter().zip(questions) {
         dyad_proto::validate::search_request(request).with_context(|| format!("query `{}`", question.key))?;
     }
-    let (answers, _) = Box::pin(engine.search_batch(requests, Some(CALL))).await?;
+    let (answers, _) = Box::pin(engine.search_batch(requests, &Caller::default(), Some(CALL))).await?;
     for (answer, question) in answers.iter().zip(questions) {
         if let Some(reason) = &answer.degraded {
             bail!("query `{}`: {reason}", question.key);

@@ -12,14 +12,18 @@
 //! | `filter.rs` | `--filter` |
 //! | `table.rs` | hits as a text table |
 //! | `json.rs` | replies as JSON |
+//! | `keys.rs` | `dyad-searcher keys create|list|revoke` |
+//! | `date.rs` | times for people |
 //! | `admin.rs` | `dyad-searcher admin list|status|reload|rollback|verify` |
 
 mod admin;
 mod ask;
+mod date;
 mod filter;
 mod get;
 mod indexes;
 mod json;
+mod keys;
 mod learn;
 mod query;
 mod serve;
@@ -54,6 +58,8 @@ enum Command {
     Get(get::Get),
     /// Administer a running searcher.
     Admin(admin::Admin),
+    /// Create, list and revoke API keys.
+    Keys(keys::Keys),
 }
 
 /// Runs the command line of this process. Exit code 0: success; 1: failure; 2: usage error.
@@ -72,6 +78,7 @@ fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Command::Explain(arguments) => arguments.run().await,
             Command::Get(arguments) => arguments.run().await,
             Command::Admin(arguments) => arguments.run().await,
+            Command::Keys(arguments) => arguments.run(),
         }
     })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use dyad_command::UsageError;
-use dyad_proto::client::{ClientConfig, SearcherClient};
+use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials, SearcherClient};
 use dyad_proto::v1;
 
 use super::ask::Search;
@@ -24,13 +24,16 @@ pub(super) struct Server {
     /// Name of the index, where the searcher serves several; its default one where none is given.
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, global = true)]
     pub(super) index: String,
+    #[command(flatten)]
+    credentials: CredentialOptions,
 }
 
 impl Server {
     /// Few attempts, each with a deadline of `time` unless another one is given.
-    pub(super) fn config(&self, time: Duration) -> ClientConfig {
+    pub(super) fn config(&self, time: Duration) -> anyhow::Result<ClientConfig> {
         let call_timeout = self.timeout_ms.map_or(time, |ms| Duration::from_millis(ms.max(1)));
-        ClientConfig { call_timeout, attempts: 3, ..ClientConfig::default() }
+        let credentials = Credentials::open(&self.credentials)?;
+        Ok(ClientConfig { call_timeout, attempts: 3, credentials, ..ClientConfig::default() })
     }
 }
 
@@ -58,7 +61,7 @@ impl Query {
         let request = v1::SearchRequest { snippet_bytes: self.snippet, ..asked };
         // Checked here and by the server, so that a wrong argument is refused without one.
         dyad_proto::validate::search_request(&request).map_err(|violations| UsageError(violations.to_string()))?;
-        let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))).await?;
+        let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))?).await?;
         let query = request.query.clone();
         let reply = client.search(request).await?;
         if self.json {
@@ -91,7 +94,7 @@ impl Explain {
         let question = search.query.clone();
         let request = v1::ExplainRequest { key: self.key.clone(), search: Some(search) };
         dyad_proto::validate::explain_request(&request).map_err(|violations| UsageError(violations.to_string()))?;
-        let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))).await?;
+        let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))?).await?;
         let reply = client.explain(request).await?;
         if self.json {
             json::print(&json::explain(&reply))?;

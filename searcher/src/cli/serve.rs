@@ -3,18 +3,20 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
 use dyad_command::UsageError;
-use dyad_proto::service::{self, HttpConfig, MAX_REQUESTS_BYTES, ServerConfig};
+use dyad_proto::service::{self, HttpConfig, MAX_REQUESTS_BYTES, Security, SecurityOptions, ServerConfig};
 use futures_util::FutureExt as _;
+use tokio::net::TcpListener;
 
 use super::indexes::Indexes;
 use super::tower::Tower;
 use crate::memory::{MemoryLimit, ProcessMemory, Resident, mib};
 use crate::run::{Engine, EngineConfig, open_files};
-use crate::service::{HTTP_BYTES, router};
+use crate::service::{HTTP_BYTES, Services, router, serve_some};
 
 /// Indexes that are logged one by one.
 const LOGGED: usize = 10;
@@ -33,6 +35,12 @@ pub(super) struct Serve {
     /// /v1/openapi.json.
     #[arg(long, value_name = "HOST:PORT")]
     http: Option<String>,
+    /// Serve `Admin` at this address, and not at that of `--listen`. Without it `Admin` is served at `--listen` where that is a loopback
+    /// address, and nowhere else.
+    #[arg(long, value_name = "HOST:PORT")]
+    admin_listen: Option<String>,
+    #[command(flatten)]
+    security: SecurityOptions,
     /// Serve this generation until the next reload, whatever `CURRENT` says. For one index only.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
@@ -61,6 +69,9 @@ pub(super) struct Serve {
     /// the machine's memory]. 0: nothing is refused.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(0..=1 << 30))]
     memory_limit_mb: Option<u64>,
+    /// Share of one core's time in which searches of graphs are compared with exact ones, for the live recall in `/metrics`. 0: none are.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    live_recall_share: f64,
     /// Connections at once; more queue until one ends.
     #[arg(long, default_value_t = ServerConfig::default().connections)]
     max_connections: usize,
@@ -84,10 +95,16 @@ impl Serve {
         }
         // The port first, so that a port in use is reported before a model is loaded.
         let listener = service::bind(&self.listen).await?;
-        let http_listener = match &self.http {
-            Some(address) => Some(service::bind_for(address, "--http").await?),
-            None => None,
+        let bind = async |address: &Option<String>, option| match address {
+            Some(address) => service::bind_for(address, option).await.map(Some),
+            None => Ok(None),
         };
+        let http_listener = bind(&self.http, "--http").await?;
+        let admin_listener = bind(&self.admin_listen, "--admin-listen").await?;
+        let others = [(&http_listener, "--http"), (&admin_listener, "--admin-listen")];
+        let others = others.iter().filter_map(|(listener, option)| Some((listener.as_ref()?, *option)));
+        let security =
+            Security::open(&self.security, &[(&listener, "--listen")].into_iter().chain(others).collect::<Vec<_>>())?;
         // Signals are handled before the long start, so that a stop during it is clean.
         let shutdown = dyad_command::shutdown_signal();
         let towers = self.tower.open().await?;
@@ -99,40 +116,63 @@ impl Serve {
             filter_cache: (self.filter_cache_mb as usize) << 20,
             generation: self.generation,
             memory: self.memory(),
+            live_recall_share: self.live_recall_share.clamp(0.0, 1.0),
         };
-        let engine = Engine::open_all(indexes, towers, config)?;
+        let engine = Arc::new(Engine::open_all(indexes, towers, config)?);
         log(&engine);
         engine.warm_up().await;
+        // With the golden question's vector, to compare later ones with.
+        _ = engine.check_readiness().await;
         {
             let mut output = std::io::stdout().lock();
             writeln!(output, "listening on {}", listener.local_addr()?)?;
             if let Some(listener) = &http_listener {
                 writeln!(output, "HTTP on {}", listener.local_addr()?)?;
             }
+            if let Some(listener) = &admin_listener {
+                writeln!(output, "admin on {}", listener.local_addr()?)?;
+            }
             output.flush()?;
         }
-        let engine = Arc::new(engine);
+        let stopping = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stopping);
+        let shutdown = shutdown.inspect(move |()| told.store(true, Ordering::Relaxed));
         // Both servers end at the same signal and have the same time to drain.
         let shutdown = shutdown.boxed().shared();
         let (drain, lame_duck) = (Duration::from_secs(self.drain_s), Duration::from_secs(self.lame_duck_s));
-        let config = ServerConfig { lame_duck, drain, connections: self.max_connections, ..ServerConfig::default() };
-        let grpc = crate::service::serve(listener, Arc::clone(&engine), shutdown.clone(), config);
+        let config = ServerConfig {
+            lame_duck,
+            drain,
+            connections: self.max_connections,
+            security: security.clone(),
+            ..ServerConfig::default()
+        };
+        let services = services(&listener, admin_listener.is_some())?;
+        let grpc = serve_some(listener, services, Arc::clone(&engine), shutdown.clone(), config.clone());
+        let admin = async {
+            let Some(listener) = admin_listener else { return Ok(()) };
+            Ok(serve_some(listener, Services::Admin, Arc::clone(&engine), shutdown.clone(), config).await?)
+        };
         let http = async {
             let Some(listener) = http_listener else { return Ok(()) };
             let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
-            let config =
-                HttpConfig { drain, header_timeout, connections: self.max_connections, ..HttpConfig::default() };
-            let routes = router(Arc::clone(&engine), (config.connections * 3 / 4).max(1))?;
-            let stop = shutdown.then(|()| tokio::time::sleep(lame_duck));
+            let connections = self.max_connections;
+            let routes = router(Arc::clone(&engine), security.clone(), stopping, (connections * 3 / 4).max(1))?;
+            let config = HttpConfig { drain, header_timeout, connections, security, ..HttpConfig::default() };
+            let stop = shutdown.clone().then(|()| tokio::time::sleep(lame_duck));
             Ok::<_, anyhow::Error>(service::serve_http(listener, routes, stop, config).await?)
         };
         // A server that fails ends the other.
-        let served = Box::pin(async { tokio::try_join!(async { Ok(grpc.await?) }, http) });
+        let served = Box::pin(async { tokio::try_join!(async { Ok(grpc.await?) }, admin, http) });
         match self.watch {
-            None => drop(served.await?),
+            None => tokio::select! {
+                ended = served => drop(ended?),
+                () = engine.follow_readiness() => {}
+            },
             Some(seconds) => tokio::select! {
                 ended = served => drop(ended?),
                 () = engine.follow(Duration::from_secs(seconds)) => {}
+                () = engine.follow_readiness() => {}
             },
         }
         Ok(ExitCode::SUCCESS)
@@ -148,6 +188,18 @@ impl Serve {
         let http = if self.http.is_some() { HTTP_BYTES } else { 0 };
         ProcessMemory { limit, program: anonymous.saturating_add(file), buffers: (MAX_REQUESTS_BYTES + http) as u64 }
     }
+}
+
+/// What is served at `--listen`: `Admin` only where no other machine can call it.
+fn services(listener: &TcpListener, has_admin_listener: bool) -> anyhow::Result<Services> {
+    if has_admin_listener {
+        return Ok(Services::Searcher);
+    }
+    if listener.local_addr()?.ip().to_canonical().is_loopback() {
+        return Ok(Services::All);
+    }
+    tracing::info!("`Admin` is not served: `--listen` is no loopback address, and there is no `--admin-listen`");
+    Ok(Services::Searcher)
 }
 
 /// Logs what is served: of a few indexes each.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use dyad_proto::client::{CredentialOptions, Credentials};
 
 use crate::question::{QuestionTower, Towers};
 
@@ -30,6 +31,9 @@ pub(super) struct Tower {
     /// Threads of one operator of a model directory; 0 uses every core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// For encoder services.
+    #[command(flatten)]
+    credentials: CredentialOptions,
 }
 
 impl Tower {
@@ -45,7 +49,9 @@ impl Tower {
     async fn open_named(&self, name: &str) -> crate::Result<QuestionTower> {
         if name.starts_with("http://") || name.starts_with("https://") {
             let wait = Duration::from_secs(self.wait_s);
-            return QuestionTower::connect_within(name, wait).await;
+            let credentials = Credentials::open(&self.credentials)
+                .map_err(|error| crate::Error::Tower { reason: error.to_string(), transient: false })?;
+            return QuestionTower::connect_within(name, credentials, wait).await;
         }
         self.load(name).await
     }

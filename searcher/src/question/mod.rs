@@ -18,6 +18,7 @@ mod towers;
 use std::time::{Duration, Instant};
 
 use dyad_index::ModelRecord;
+use dyad_proto::client::Credentials;
 
 use crate::error::{Error, Result};
 
@@ -46,15 +47,15 @@ pub enum QuestionTower {
 
 impl QuestionTower {
     /// Connects to an encoder service.
-    pub async fn connect(url: &str) -> Result<Self> {
-        Ok(Self::Remote(Box::new(remote::Remote::connect(url).await?)))
+    pub async fn connect(url: &str, credentials: Credentials) -> Result<Self> {
+        Ok(Self::Remote(Box::new(remote::Remote::connect(url, credentials).await?)))
     }
 
     /// As [`QuestionTower::connect`], but retries for up to `wait` while the service is not up yet.
-    pub async fn connect_within(url: &str, wait: Duration) -> Result<Self> {
+    pub async fn connect_within(url: &str, credentials: Credentials, wait: Duration) -> Result<Self> {
         let until = Instant::now() + wait;
         loop {
-            match Self::connect(url).await {
+            match Self::connect(url, credentials.clone()).await {
                 Err(error @ Error::Tower { transient: true, .. }) if Instant::now() < until => {
                     tracing::info!(%error, "waiting for the question tower");
                     tokio::time::sleep(RETRY_PAUSE.min(until.saturating_duration_since(Instant::now()))).await;
@@ -86,6 +87,11 @@ impl QuestionTower {
             Self::Local(tower) => tower.takes_all_cores,
             Self::Remote(_) => false,
         }
+    }
+
+    /// Whether it is an encoder service.
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Self::Remote(_))
     }
 
     /// Completes when the tower has failed for good, as when the model's thread has died; never for a service, which may

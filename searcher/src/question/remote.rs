@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dyad_index::ModelRecord;
-use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
+use dyad_proto::client::{ClientConfig, ClientError, Credentials, EncoderClient};
 use dyad_proto::v1;
 use tonic::Code;
 
@@ -24,13 +24,14 @@ impl From<ClientError> for Error {
 }
 
 impl Remote {
-    pub(super) async fn connect(url: &str) -> Result<Self> {
+    pub(super) async fn connect(url: &str, credentials: Credentials) -> Result<Self> {
         // A query cannot wait for long back-offs: few attempts, close together.
         let config = ClientConfig {
             attempts: 3,
             first_wait: Duration::from_millis(50),
             longest_wait: Duration::from_millis(500),
             retry_when_full: false,
+            credentials,
             ..ClientConfig::default()
         };
         let client = EncoderClient::connect(url, config).await?;

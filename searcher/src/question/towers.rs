@@ -1,5 +1,6 @@
 //! The question towers of a searcher: one for each model of its indexes.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dyad_index::ModelRecord;
@@ -14,10 +15,16 @@ pub struct ModelTower {
     pub tower: QuestionTower,
     /// Among the towers, from 0.
     pub number: usize,
+    /// The vector of the golden question at the start.
+    pub(crate) golden: OnceLock<Vec<f32>>,
     is_down: AtomicBool,
 }
 
 impl ModelTower {
+    fn new(tower: QuestionTower, number: usize) -> Self {
+        Self { tower, number, golden: OnceLock::new(), is_down: AtomicBool::new(false) }
+    }
+
     /// Whether the tower has failed for the last question.
     pub fn is_down(&self) -> bool {
         self.is_down.load(Ordering::Relaxed)
@@ -60,7 +67,7 @@ impl Towers {
             if let Some(same) = all.iter().find(|one| fits(&one.tower, tower.model())) {
                 return Err(Error::SameModel(Box::new(same.tower.model().clone())));
             }
-            all.push(ModelTower { tower, number, is_down: AtomicBool::new(false) });
+            all.push(ModelTower::new(tower, number));
         }
         Ok(Self { all, or_none })
     }
@@ -98,8 +105,7 @@ impl Towers {
 
 impl From<Option<QuestionTower>> for Towers {
     fn from(tower: Option<QuestionTower>) -> Self {
-        let one = |tower| ModelTower { tower, number: 0, is_down: AtomicBool::new(false) };
-        Self { all: tower.into_iter().map(one).collect(), or_none: false }
+        Self { all: tower.into_iter().map(|tower| ModelTower::new(tower, 0)).collect(), or_none: false }
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use dyad_index::lexical::{Filter, Question};
+use dyad_index::lexical::Question;
 use dyad_index::search::{Hits, NodeSet};
 use dyad_index::snapshot::{DenseParams, Hit, Snapshot};
 use rayon::prelude::*;
@@ -20,6 +20,7 @@ use super::answer::{Answers, StageTimings};
 use super::cancellation::Cancellation;
 use super::filter_cache::{AllowedNodes, FilterCache};
 use super::reply_memory::ReplyBudget;
+use super::scope::Scope;
 use super::served_index::ServedIndex;
 use crate::error::Result;
 use crate::plan::Plan;
@@ -105,6 +106,8 @@ pub(super) struct Batch {
     pub(super) started: Instant,
     /// Whether the parts leave the documents to [`Batch::fetch`].
     pub(super) fetches_later: bool,
+    /// The documents that exist for the caller; all where absent.
+    pub(super) scope: Option<Scope>,
 }
 
 pub(super) fn micros(since: Instant) -> u64 {
@@ -152,8 +155,22 @@ impl Batch {
         let open = chunks.iter().map(|chunk| usize::from(chunk.has_text) + usize::from(chunk.has_dense)).sum();
         let found = items.iter().map(|_| PartResults::default()).collect();
         let (vectors, open) = (OnceLock::new(), AtomicUsize::new(open));
-        let fetches_later = false;
-        Self { index, snapshot, items, vectors, found, groups, chunks, open, filters, cancel, started, fetches_later }
+        let (fetches_later, scope) = (false, None);
+        Self {
+            index,
+            snapshot,
+            items,
+            vectors,
+            found,
+            groups,
+            chunks,
+            open,
+            filters,
+            cancel,
+            started,
+            fetches_later,
+            scope,
+        }
     }
 
     pub(super) fn chunks(&self) -> &[Chunk] {
@@ -170,7 +187,7 @@ impl Batch {
         };
         let group = |(at, group): (usize, &Vec<usize>)| {
             let allowed = allowed.get(at).and_then(Option::as_deref);
-            (group.iter().filter_map(member).collect(), allowed.map(|allowed| allowed.shards.as_slice()))
+            (group.iter().filter_map(member).collect(), allowed.map(|allowed| &*allowed.shards))
         };
         groups.iter().enumerate().map(group).collect()
     }
@@ -181,31 +198,17 @@ impl Batch {
             let Some(item) = members.first().map(|first| first.item) else { return Ok(None) };
             let (Some(filter), Some(encoded)) = (&item.plan.filter, &item.filter) else { return Ok(None) };
             let started = Instant::now();
-            let known = self.filters.as_ref().and_then(|filters| filters.get(&self.snapshot, encoded));
-            let cached = known.is_some();
-            let allowed = match known {
-                Some(known) => known,
-                None => self.allowed(filter, encoded)?,
-            };
-            let (notes, documents) =
-                (allowed.notes.clone(), allowed.shards.iter().map(|nodes| nodes.len() as u64).sum());
-            let filtered = Filtered { notes, documents, took_us: micros(started), cached };
+            let (cache, cancel) = (self.filters.as_deref(), &*self.cancel);
+            let (allowed, cached) = AllowedNodes::of((filter, encoded), &self.snapshot, cache, cancel)?;
+            // Which fields other documents have is theirs.
+            let notes = if self.scope.is_some() { Vec::new() } else { allowed.notes.clone() };
+            let filtered = Filtered { notes, documents: allowed.len(), took_us: micros(started), cached };
             for member in members {
                 member.found.filter.get_or_init(|| filtered.clone());
             }
             Ok(Some(allowed))
         };
         self.members(chunk, &[]).par_iter().map(one).collect()
-    }
-
-    /// What a filter allows, which was not known.
-    fn allowed(&self, filter: &Filter, encoded: &[u8]) -> Result<Arc<AllowedNodes>> {
-        let shards = self.snapshot.allowed(filter, &*self.cancel)?.ok_or_else(|| self.cancel.deadline_error())?;
-        let allowed = Arc::new(AllowedNodes { shards, notes: self.snapshot.filter_notes(filter)? });
-        if let Some(filters) = &self.filters {
-            filters.insert(&self.snapshot, encoded, &allowed);
-        }
-        Ok(allowed)
     }
 
     /// BM25 for the questions that want it.
@@ -216,7 +219,8 @@ impl Batch {
         all.into_par_iter().try_for_each(|(Member { item, found, .. }, allowed)| {
             if let Some(depth) = item.plan.text_depth {
                 let started = Instant::now();
-                let hits = self.snapshot.search_text(&Question::new(&item.query), depth, allowed, &*self.cancel)?;
+                let (question, statistics) = (Question::new(&item.query), self.statistics()?);
+                let hits = self.snapshot.search_text(&question, depth, allowed, statistics, &*self.cancel)?;
                 let hits = self.cancel.complete(hits)?;
                 found.text.get_or_init(|| (hits, micros(started)));
             }

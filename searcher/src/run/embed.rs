@@ -6,6 +6,7 @@ use super::answer::StageTimings;
 use super::batch::{Batch, BatchItem, Vector};
 use super::engine::Engine;
 use crate::error::{Error, Result};
+use crate::metrics::CacheKind;
 use crate::plan::Mode;
 use crate::question::{CachedQuestion, Embedded};
 
@@ -26,6 +27,11 @@ impl Engine {
             cache.get(tower.number, &item.query)
         };
         let known: Vec<Option<Arc<CachedQuestion>>> = batch.items.iter().map(known).collect();
+        if cache.is_some() {
+            for (_, known) in batch.items.iter().zip(&known).filter(|(item, _)| wants(item)) {
+                self.metrics().cache(CacheKind::Questions, known.is_some());
+            }
+        }
         let all = || batch.items.iter().zip(&known);
         let asked = || all().filter(|(item, known)| wants(item) && known.is_none()).map(|(item, _)| item);
         let embedded = match (asked().map(|item| item.plan.tower_time).min(), tower) {

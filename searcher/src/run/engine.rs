@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use dyad_index::Certificate;
 use dyad_index::lexical::StoredDocument;
 use dyad_index::snapshot::{Shard, Snapshot};
+use dyad_proto::access::Caller;
 use dyad_proto::v1;
 use futures_util::future::Either;
 use prost::Message;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::answer::{Answer, Answers};
 use super::batch::{Allowed, Batch, BatchItem, Chunk};
@@ -20,15 +21,19 @@ use super::checksums::Checksums;
 use super::explain::{Explanation, explain};
 use super::filter_cache::FilterCache;
 use super::gather::{DenseSearch, Gather};
+use super::live_recall::LiveRecall;
 use super::parts::Jobs;
-use super::pool::{Class, Pool};
+use super::pool::{Class, Pool, SlotLoad};
 use super::question_vector::question_vector;
+use super::readiness::Readiness;
 use super::reply_memory::{ALL_REPLIES, ReplyBudget, ReplyMemory};
+use super::scope::Scope;
 use super::served_index::{IndexPath, Indexes, ServedIndex};
 use super::turns::Turn;
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
 use crate::memory::{IndexMemory, MemoryLimit, MemoryNeed, ProcessMemory};
+use crate::metrics::{CacheKind, Metrics};
 use crate::plan::{Plan, StoredFields};
 use crate::question::{ModelTower, QuestionCache, QuestionTower, Towers};
 
@@ -48,6 +53,8 @@ pub struct EngineConfig {
     pub generation: Option<u64>,
     /// Memory of the process, to which the engine adds its caches and replies. An index that does not fit is not served.
     pub memory: ProcessMemory,
+    /// Share of one core that comparing searches with exact ones may take; 0: none are.
+    pub live_recall_share: f64,
 }
 
 impl Default for EngineConfig {
@@ -59,6 +66,7 @@ impl Default for EngineConfig {
             filter_cache: 0,
             generation: None,
             memory: ProcessMemory::default(),
+            live_recall_share: 0.0,
         }
     }
 }
@@ -75,6 +83,9 @@ pub struct Engine {
     pub(super) verifying: Arc<Semaphore>,
     pub(super) pool: Pool,
     pub(super) memory: ReplyMemory,
+    pub(super) readiness: watch::Sender<Readiness>,
+    metrics: Arc<Metrics>,
+    recall: Option<LiveRecall>,
     gather: Arc<Gather>,
     config: EngineConfig,
 }
@@ -106,6 +117,7 @@ impl Engine {
         for index in indexes.iter() {
             checksums.check_in_background(&index.snapshot());
         }
+        let metrics = Arc::new(Metrics::new());
         let dim = towers.iter().map(|one| one.tower.model().dim).min();
         Ok(Self {
             indexes,
@@ -117,14 +129,17 @@ impl Engine {
             verifying: Arc::new(Semaphore::new(1)),
             pool: Pool::new(config.max_requests)?,
             memory: ReplyMemory::new(),
+            readiness: watch::Sender::new(Ok(())),
+            recall: LiveRecall::start(config.live_recall_share, Arc::clone(&metrics))?,
+            metrics,
             gather: Arc::default(),
             config,
         })
     }
 
-    /// The index with this name; the default one for an empty name.
-    pub fn index(&self, name: &str) -> Result<&Arc<ServedIndex>> {
-        self.indexes.find(name, String::new)
+    /// The index with this name, if the caller may name it; the default one for an empty name.
+    pub fn index(&self, name: &str, caller: &Caller) -> Result<&Arc<ServedIndex>> {
+        self.indexes.find(name, caller, String::new)
     }
 
     /// All indexes, ascending by name.
@@ -143,6 +158,29 @@ impl Engine {
         (self.process.limit.as_ref(), self.process.need(indexes))
     }
 
+    /// What is counted.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Request slots by class.
+    pub fn load(&self) -> [SlotLoad; 3] {
+        self.pool.load()
+    }
+
+    /// Jobs that are queued or run, by thread pool.
+    pub fn jobs(&self) -> [(&'static str, usize); 2] {
+        self.pool.jobs()
+    }
+
+    /// Bytes that a cache holds.
+    pub fn cache_bytes(&self, cache: CacheKind) -> u64 {
+        match cache {
+            CacheKind::Questions => self.questions.as_ref().map_or(0, QuestionCache::bytes),
+            CacheKind::Filters => self.filters.as_ref().map_or(0, |filters| filters.bytes()),
+        }
+    }
+
     /// The question towers.
     pub fn towers(&self) -> &Towers {
         &self.towers
@@ -152,6 +190,7 @@ impl Engine {
     pub async fn search(
         &self,
         request: v1::SearchRequest,
+        caller: &Caller,
         time: Option<Duration>,
         admission: Admission,
     ) -> Result<(Answer, ReplyBudget)> {
@@ -165,18 +204,28 @@ impl Engine {
             Admission::Queued(turn) => (self.pool.admit_many(1, &cancel).await?, Some(turn)),
         };
         let jobs = Jobs::new(&self.pool, class, permit, cancel);
-        let batch = self.batch(vec![request], |_| String::new(), started, &jobs, turn.is_some())?;
+        let batch = self.batch((vec![request], |_| String::new()), caller, started, &jobs, turn.is_some())?;
         let mut answers = Box::pin(self.answer(&batch, &jobs)).await?;
         drop(jobs);
+        if let Some(recall) = &self.recall {
+            recall.offer(&batch);
+        }
         if let Some(turn) = turn {
             answers = Box::pin(self.fetch_in_turn(batch, answers, turn, class)).await?;
         }
-        Ok((answers.0.pop().ok_or(Error::Internal)?, answers.1))
+        let answer = answers.0.pop().ok_or(Error::Internal)?;
+        self.metrics.answer(&answer);
+        Ok((answer, answers.1))
     }
 
     /// Answers many questions: one call to the tower, then those with equal parameters are searched together. The
     /// order is kept.
-    pub async fn search_batch(&self, requests: Vec<v1::SearchRequest>, time: Option<Duration>) -> Result<Answers> {
+    pub async fn search_batch(
+        &self,
+        requests: Vec<v1::SearchRequest>,
+        caller: &Caller,
+        time: Option<Duration>,
+    ) -> Result<Answers> {
         if requests.is_empty() {
             return Ok((Vec::new(), self.memory.budget()));
         }
@@ -184,29 +233,31 @@ impl Engine {
         let (cancel, _guard) = Cancellation::with_deadline(started, time.unwrap_or(self.config.default_time));
         let permit = self.pool.admit_many(requests.len(), &cancel).await?;
         let jobs = Jobs::new(&self.pool, Class::Bulk, permit, cancel);
-        let batch = self.batch(requests, |number| format!("requests[{number}]."), started, &jobs, false)?;
-        self.answer(&batch, &jobs).await
+        let batch = self.batch((requests, |number| format!("requests[{number}].")), caller, started, &jobs, false)?;
+        let answers = self.answer(&batch, &jobs).await?;
+        answers.0.iter().for_each(|answer| self.metrics.answer(answer));
+        Ok(answers)
     }
 
     /// Questions that are answered together, planned for the time that is left. `at` is the path of a request in the call, before the
     /// names of its fields.
     fn batch(
         &self,
-        requests: Vec<v1::SearchRequest>,
-        at: fn(usize) -> String,
+        (requests, at): (Vec<v1::SearchRequest>, fn(usize) -> String),
+        caller: &Caller,
         started: Instant,
         jobs: &Jobs<'_>,
         fetches_later: bool,
     ) -> Result<Arc<Batch>> {
         // The requests of a batch name the same one.
         let name = requests.first().map_or("", |first| &first.index);
-        let index = Arc::clone(self.indexes.find(name, || at(0))?);
+        let index = Arc::clone(self.indexes.find(name, caller, || at(0))?);
         let snapshot = index.snapshot();
-        let items = items(&snapshot, requests, at, jobs.cancel.left())?;
+        let items = items(&snapshot, (requests, at), caller, jobs.cancel.left())?;
         let at_once = self.pool.threads(jobs.class);
         let of = (index, snapshot, self.filters.clone());
         let mut batch = Batch::new(of, items, at_once, Arc::clone(&jobs.cancel), started);
-        batch.fetches_later = fetches_later;
+        (batch.fetches_later, batch.scope) = (fetches_later, Scope::of(caller));
         Ok(Arc::new(batch))
     }
 
@@ -295,31 +346,37 @@ impl Engine {
     pub async fn documents(
         &self,
         index: &str,
-        keys: Vec<String>,
-        fields: StoredFields,
+        (keys, fields): (Vec<String>, StoredFields),
+        caller: &Caller,
         time: Option<Duration>,
     ) -> Result<(Vec<StoredDocument>, Vec<String>, ReplyBudget)> {
         let time = time.unwrap_or(self.config.default_time);
-        let index = self.index(index)?;
+        let index = self.index(index, caller)?;
         let permit = self.pool.admit(Class::Interactive, time)?;
         let snapshot = index.snapshot();
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
         let jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
-        let wanted: Arc<(Vec<String>, StoredFields)> = Arc::new((keys, fields));
+        let wanted = Arc::new((keys, fields, Scope::of(caller)));
         let read = |budget: ReplyBudget| {
             let (snapshot, wanted, cancel) = (Arc::clone(&snapshot), Arc::clone(&wanted), Arc::clone(&cancel));
+            let filters = self.filters.clone();
             jobs.start(move || {
                 let (mut found, mut missing) = (Vec::new(), Vec::new());
-                let (keys, fields) = &*wanted;
+                let (keys, fields, scope) = &*wanted;
+                let exists = |document| {
+                    let holds = |scope: &Scope| scope.holds(document, &snapshot, filters.as_deref(), &cancel);
+                    scope.as_ref().map_or(Ok(true), holds)
+                };
                 for key in keys {
                     cancel.check()?;
-                    match snapshot.find(key)? {
-                        Some((shard, node)) => {
+                    let document = snapshot.find(key)?;
+                    match document.map(|document| Ok::<_, Error>((document, exists(document)?))).transpose()? {
+                        Some(((shard, node), true)) => {
                             let document = fields.of(snapshot.document(shard, node)?);
                             budget.take(&document)?;
                             found.push(document);
                         }
-                        None => missing.push(key.clone()),
+                        _ => missing.push(key.clone()),
                     }
                 }
                 Ok((found, missing, budget))
@@ -336,32 +393,35 @@ impl Engine {
         &self,
         search: v1::SearchRequest,
         key: String,
+        caller: &Caller,
         time: Option<Duration>,
     ) -> Result<(Explanation, u64)> {
         let (started, time) = (Instant::now(), time.unwrap_or(self.config.default_time));
         let at = |_| "search.".to_owned();
-        let index = Arc::clone(self.indexes.find(&search.index, || at(0))?);
+        let index = Arc::clone(self.indexes.find(&search.index, caller, || at(0))?);
         let (cancel, _guard) = Cancellation::with_deadline(started, time);
         let jobs = Jobs::new(&self.pool, Class::Bulk, self.pool.admit(Class::Bulk, time)?, Arc::clone(&cancel));
         let snapshot = index.snapshot();
         let generation = snapshot.manifest().generation;
-        let items = items(&snapshot, vec![search], at, time)?;
-        let batch = Batch::new((index, snapshot, self.filters.clone()), items, 1, cancel, started);
+        let items = items(&snapshot, (vec![search], at), caller, time)?;
+        let mut batch = Batch::new((index, snapshot, self.filters.clone()), items, 1, cancel, started);
+        batch.scope = Scope::of(caller);
         self.embed(&batch).await?;
         Ok((jobs.start(move || explain(&batch, &key)).await?, generation))
     }
 }
 
-/// The questions of a call with their plans.
+/// The questions of a call with their plans, for the documents that exist for the caller.
 fn items(
     snapshot: &Snapshot,
-    requests: Vec<v1::SearchRequest>,
-    at: fn(usize) -> String,
+    (requests, at): (Vec<v1::SearchRequest>, fn(usize) -> String),
+    caller: &Caller,
     time: Duration,
 ) -> Result<Vec<BatchItem>> {
     let measured: Vec<&Certificate> = snapshot.shards().iter().map(Shard::certificate).collect();
     let learned = snapshot.fusion().map(Fusion::from);
-    let item = |(number, request): (usize, v1::SearchRequest)| {
+    let item = |(number, mut request): (usize, v1::SearchRequest)| {
+        request.filter = caller.restrict(request.filter.take());
         Ok(BatchItem {
             plan: Plan::new(&request, time, &measured, learned),
             filter: request.filter.as_ref().map(Message::encode_to_vec),

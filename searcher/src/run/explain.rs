@@ -44,6 +44,10 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
     let absent = || Error::NoDocument(key.to_owned());
     let (shard, node) = snapshot.find(key)?.ok_or_else(absent)?;
     let own = snapshot.shards().get(shard).ok_or_else(absent)?;
+    // For a caller whose documents are others there is no such document.
+    if !batch.exists(shard, node)? {
+        return Err(absent());
+    }
     let allowed = batch.run()?;
     let (Some(item), Some(found)) = (batch.items.first(), batch.found.first()) else { return Err(Error::Internal) };
     let vector = batch.vectors.get().and_then(|all| all.first());
@@ -71,7 +75,7 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
     }
     let question = Question::new(&item.query);
     told.terms = question.terms().to_vec();
-    let weighed = question.weigh(snapshot.statistics(), cancel)?.ok_or_else(|| cancel.deadline_error())?;
+    let weighed = question.weigh(batch.statistics()?, cancel)?.ok_or_else(|| cancel.deadline_error())?;
     if let Some((_, json)) = weighed.explain(&own.text, node)? {
         told.bm25 = Some(by_bm25(snapshot, &weighed, &allowed, (shard, node, key), cancel)?);
         told.bm25_json = json;

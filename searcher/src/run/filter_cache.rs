@@ -1,19 +1,59 @@
 //! A cache of the nodes that filters allow, by opened generation and filter: those of all indexes, which share no entry.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
+use dyad_index::lexical::{CorpusStatistics, Filter};
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use super::cancellation::Cancellation;
+use crate::error::Result;
+
 /// What a filter allows in one generation.
 #[derive(Debug)]
 pub(super) struct AllowedNodes {
     /// By shard.
-    pub(super) shards: Vec<NodeSet>,
+    pub(super) shards: Arc<[NodeSet]>,
     /// What the filter asks for that no document has.
     pub(super) notes: Vec<String>,
+    statistics: OnceLock<CorpusStatistics>,
+}
+
+impl AllowedNodes {
+    /// What a filter allows, from the cache if it is known; and whether it was.
+    pub(super) fn of(
+        (filter, encoded): (&Filter, &[u8]),
+        snapshot: &Arc<Snapshot>,
+        cache: Option<&FilterCache>,
+        cancel: &Cancellation,
+    ) -> Result<(Arc<Self>, bool)> {
+        if let Some(known) = cache.and_then(|cache| cache.get(snapshot, encoded)) {
+            return Ok((known, true));
+        }
+        let shards = snapshot.allowed(filter, cancel)?.ok_or_else(|| cancel.deadline_error())?;
+        let notes = snapshot.filter_notes(filter)?;
+        let allowed = Arc::new(Self { shards: shards.into(), notes, statistics: OnceLock::new() });
+        if let Some(cache) = cache {
+            cache.insert(snapshot, encoded, &allowed);
+        }
+        Ok((allowed, false))
+    }
+
+    /// BM25 statistics over these documents alone.
+    pub(super) fn statistics(&self, snapshot: &Snapshot) -> Result<&CorpusStatistics> {
+        if let Some(known) = self.statistics.get() {
+            return Ok(known);
+        }
+        let counted = snapshot.statistics().within(Arc::clone(&self.shards))?;
+        Ok(self.statistics.get_or_init(|| counted))
+    }
+
+    /// Documents that are allowed.
+    pub(super) fn len(&self) -> u64 {
+        self.shards.iter().map(|nodes| nodes.len() as u64).sum()
+    }
 }
 
 /// Address of the opened generation, and encoded filter. Numbers of generations are those of one index, and one that is opened again may be another.
@@ -49,6 +89,11 @@ impl std::fmt::Debug for FilterCache {
 }
 
 impl FilterCache {
+    /// Bytes that are taken.
+    pub(super) fn bytes(&self) -> u64 {
+        self.cache.weight()
+    }
+
     /// None where `bytes` is 0.
     pub(super) fn new(bytes: usize) -> Option<Self> {
         let expected = (bytes / (1 << 14)).max(16);
@@ -56,12 +101,12 @@ impl FilterCache {
     }
 
     /// What an encoded filter allows in a generation, if it is known.
-    pub(super) fn get(&self, snapshot: &Arc<Snapshot>, filter: &[u8]) -> Option<Arc<AllowedNodes>> {
+    fn get(&self, snapshot: &Arc<Snapshot>, filter: &[u8]) -> Option<Arc<AllowedNodes>> {
         self.cache.get(&(address(snapshot), filter.to_vec())).map(|(_, allowed)| allowed)
     }
 
     /// Keeps what a filter allows, in place of others.
-    pub(super) fn insert(&self, snapshot: &Arc<Snapshot>, filter: &[u8], allowed: &Arc<AllowedNodes>) {
+    fn insert(&self, snapshot: &Arc<Snapshot>, filter: &[u8], allowed: &Arc<AllowedNodes>) {
         self.cache.insert((address(snapshot), filter.to_vec()), (Arc::downgrade(snapshot), Arc::clone(allowed)));
     }
 

@@ -8,7 +8,6 @@ use dyad_index::snapshot::{Hit, Snapshot};
 use dyad_index::{FusionMethod, Metric};
 
 use super::batch::{Batch, PartResults, Timed, Vector};
-use super::cancellation::Cancellation;
 use crate::error::Result;
 use crate::plan::{Mode, Plan};
 
@@ -31,7 +30,7 @@ impl Batch {
                 let union = union(dense, text);
                 let values = vector.values.as_deref();
                 let dense = values.map(|values| bounded_dense(snapshot, values, union.clone()));
-                let text = bounded_bm25(snapshot, query, union, &self.cancel)?;
+                let text = bounded_bm25(self, query, union)?;
                 Ok(plan.fusion.fuse(&dense.unwrap_or_default(), &text, most, key))
             }
             Mode::Hybrid | Mode::Compare => Ok(plan.fusion.fuse(dense, text, most, key)),
@@ -68,9 +67,10 @@ fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<Hit>) -> Vec<Hit
 }
 
 /// With their BM25 scores from 0 to 1: the share of the bound that no document reaches. `hits` ascend by shard and node.
-fn bounded_bm25(snapshot: &Snapshot, query: &str, mut hits: Vec<Hit>, cancel: &Cancellation) -> Result<Vec<Hit>> {
+fn bounded_bm25(batch: &Batch, query: &str, mut hits: Vec<Hit>) -> Result<Vec<Hit>> {
+    let (snapshot, cancel) = (&*batch.snapshot, &*batch.cancel);
     let question = Question::new(query);
-    let weighed = question.weigh(snapshot.statistics(), cancel)?.ok_or_else(|| cancel.deadline_error())?;
+    let weighed = question.weigh(batch.statistics()?, cancel)?.ok_or_else(|| cancel.deadline_error())?;
     let bound = weighed.bound();
     for of_shard in hits.chunk_by_mut(|a, b| a.shard == b.shard) {
         cancel.check()?;

@@ -120,7 +120,7 @@ fn search(searches: &[DenseSearch]) -> Result<Vec<Hits<Hit>>> {
     let asked = asked.ok_or(Error::Internal)?;
     let (Some(first), Some((params, _))) = (searches.first(), asked.first()) else { return Ok(Vec::new()) };
     let vectors: Vec<&[f32]> = asked.iter().map(|(_, vector)| *vector).collect();
-    let allowed = first.allowed.first().and_then(Option::as_ref).map(|allowed| allowed.shards.as_slice());
+    let allowed = first.allowed.first().and_then(Option::as_ref).map(|allowed| &*allowed.shards);
     let cancel = All(searches.iter().map(|search| &*search.batch.cancel).collect());
     Ok(first.batch.snapshot.search_dense(&vectors, params, allowed, &cancel)?)
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use dyad_index::manifest::{self, Manifest};
 use dyad_index::snapshot::Snapshot;
 use dyad_index::storage::WriteLock;
+use dyad_proto::access::Caller;
 
 use super::cancellation::Cancellation;
 use super::engine::Engine;
@@ -39,7 +40,7 @@ fn close_in_background(snapshot: Arc<Snapshot>) {
 impl Engine {
     /// Opens the generation that `CURRENT` of an index names and serves it; returns the old and the new number.
     pub async fn reload(self: &Arc<Self>, index: &str) -> Result<(u64, u64)> {
-        self.reload_index(self.index(index)?).await
+        self.reload_index(self.index(index, &Caller::default())?).await
     }
 
     async fn reload_index(self: &Arc<Self>, index: &Arc<ServedIndex>) -> Result<(u64, u64)> {
@@ -101,7 +102,7 @@ impl Engine {
 
     /// Points `CURRENT` of an index at a generation and serves it; returns the old and the new number.
     pub async fn rollback(self: &Arc<Self>, index: &str, generation: u64) -> Result<(u64, u64)> {
-        self.switch(self.index(index)?, move |engine, index| {
+        self.switch(self.index(index, &Caller::default())?, move |engine, index| {
             let (path, served) = (&index.path, index.snapshot());
             // Opened before the pointer moves: a generation that cannot be served is not made current.
             let wanted = manifest::load(path, generation)?;
@@ -154,7 +155,7 @@ impl Engine {
 
     /// Reads every byte of the served generation of an index; returns the problems found and the bytes read.
     pub async fn verify(&self, index: &str, time: Duration) -> Result<(Vec<String>, u64)> {
-        let snapshot = self.index(index)?.snapshot();
+        let snapshot = self.index(index, &Caller::default())?.snapshot();
         // Reading takes minutes: on a thread of its own, and one at a time, so that no search waits for it. The permit is held
         // by the work and not by the caller, who may leave.
         let turn = Arc::clone(&self.verifying).try_acquire_owned().map_err(|_| Error::Verifying)?;

@@ -11,6 +11,7 @@
 //! | `batch.rs` | the CPU work of the parts for questions that are answered together |
 //! | `filter_cache.rs` | the nodes that filters allow, kept for the next request with the same filter |
 //! | `gather.rs` | dense searches of single requests that wait for a thread at the same time, run by one job |
+//! | `scope.rs` | the documents that exist for a caller |
 //! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
 //! | `rank.rs` | the answer, made of the ranking's hits |
 //! | `groups.rs` | groups of hits with the same value of a field |
@@ -18,6 +19,8 @@
 //! | `answer.rs` | the answer |
 //! | `generations.rs` | reload, rollback, verification |
 //! | `checksums.rs` | background verification of checksums after opening |
+//! | `live_recall.rs` | some searches compared with exact ones |
+//! | `readiness.rs` | whether the searcher can answer |
 //! | `explain.rs` | why a document is, or is not, among the hits |
 //! | `pool.rs` | CPU work off the I/O threads, bounded in number and time |
 //! | `reply_memory.rs` | the memory budget for documents in replies |
@@ -38,12 +41,15 @@ mod fuse;
 mod gather;
 mod generations;
 mod groups;
+mod live_recall;
 pub mod open_files;
 mod parts;
 mod pool;
 mod question_vector;
 mod rank;
+mod readiness;
 mod reply_memory;
+mod scope;
 mod served_index;
 mod turns;
 mod warm_up;
@@ -52,6 +58,8 @@ pub(crate) use answer::overlap;
 pub use answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, StageTimings};
 pub use engine::{Admission, Engine, EngineConfig};
 pub use explain::Explanation;
+pub use pool::SlotLoad;
+pub use readiness::Readiness;
 pub(crate) use reply_memory::ALL_REPLIES;
 pub use reply_memory::ReplyBudget;
 pub use served_index::{IndexPath, ServedIndex};

@@ -43,6 +43,17 @@ pub(super) struct Pool {
     bulk: Workers,
 }
 
+/// Slots of a class of requests: single searches, bulk ones, and batches and streams (many).
+#[derive(Debug, Clone, Copy)]
+pub struct SlotLoad {
+    /// The class.
+    pub class: &'static str,
+    /// Slots that are taken.
+    pub taken: usize,
+    /// All of them.
+    pub limit: usize,
+}
+
 /// Slots for requests in flight.
 #[derive(Debug)]
 struct Slots {
@@ -123,6 +134,21 @@ impl Pool {
             interactive: Workers::new("dyad-search", threads)?,
             bulk: Workers::new("dyad-bulk", threads)?,
         })
+    }
+
+    /// Request slots by class: how many are taken, and how many there are.
+    pub(super) fn load(&self) -> [SlotLoad; 3] {
+        let load = |class, slots: &Slots| {
+            let taken = slots.count.saturating_sub(slots.free.available_permits());
+            SlotLoad { class, taken, limit: slots.count }
+        };
+        [load("single", &self.single), load("bulk", &self.single_bulk), load("many", &self.many)]
+    }
+
+    /// Jobs that are queued or run, by thread pool.
+    pub(super) fn jobs(&self) -> [(&'static str, usize); 2] {
+        let jobs = |workers: &Workers| workers.load.jobs.load(Ordering::Relaxed);
+        [("interactive", jobs(&self.interactive)), ("bulk", jobs(&self.bulk))]
     }
 
     /// Threads of a class.

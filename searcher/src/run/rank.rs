@@ -98,7 +98,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
         query_tokens: vector.tokens,
         query_truncated: vector.truncated,
         notes: notes.into_iter().flatten().chain(grouped.as_ref().and_then(|grouped| grouped.note.clone())).collect(),
-        coverage: snapshot.coverage(),
+        coverage: batch.coverage()?,
         filter,
         timings: StageTimings {
             total_us: micros(*started),
@@ -122,7 +122,7 @@ fn fetch(batch: &Batch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBud
     let question = (plan.snippet_bytes > 0).then(|| Question::new(&item.query));
     let weighed = question
         .as_ref()
-        .map(|question| question.weigh(snapshot.statistics(), &**cancel)?.ok_or_else(|| cancel.deadline_error()));
+        .map(|question| question.weigh(batch.statistics()?, &**cancel)?.ok_or_else(|| cancel.deadline_error()));
     let snippets = weighed.transpose()?.map(|weighed| Snippets::new(&weighed, plan.snippet_bytes));
     let fill = |hit: &mut AnswerHit| -> Result<()> {
         cancel.check()?;

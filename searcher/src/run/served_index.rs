@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use dyad_index::{Snapshot, manifest};
+use dyad_proto::access::Caller;
 use dyad_proto::validate;
 use rayon::prelude::*;
 use tokio::sync::Mutex;
@@ -14,8 +15,6 @@ use crate::error::{Error, Result};
 use crate::memory::{IndexMemory, ProcessMemory};
 use crate::question::Towers;
 
-/// The name of an index whose folder's name is none.
-const UNNAMED: &str = "default";
 /// Names that a refusal tells.
 const TOLD: usize = 10;
 
@@ -33,9 +32,7 @@ pub struct IndexPath {
 impl IndexPath {
     /// An index that is named by its folder; `default` where that is no name.
     pub fn new(path: &Path) -> Self {
-        let folder = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let name = if validate::index_name(folder).is_ok() { folder } else { UNNAMED };
-        Self { name: name.to_owned(), path: path.to_owned(), is_default: false }
+        Self { name: validate::folder_name(path).to_owned(), path: path.to_owned(), is_default: false }
     }
 }
 
@@ -153,22 +150,31 @@ impl Indexes {
         self.default.as_deref().is_some_and(|default| std::ptr::eq(default, index))
     }
 
-    /// The index with this name; the default one for an empty name. `at` is the path of the request in its call, before the names
-    /// of its fields.
-    pub(super) fn find(&self, name: &str, at: impl FnOnce() -> String) -> Result<&Arc<ServedIndex>> {
+    /// The index with this name; for an empty name the only one that the caller may name, or the default one. One that the caller may not
+    /// name does not exist for it. `at` is the path of the request in its call, before the names of its fields.
+    pub(super) fn find(&self, name: &str, caller: &Caller, at: impl FnOnce() -> String) -> Result<&Arc<ServedIndex>> {
+        let is_allowed = |index: &&Arc<ServedIndex>| caller.allows_index(index.name());
+        let name = match caller.indexes() {
+            Some([only]) if name.is_empty() => only,
+            _ => name,
+        };
         if name.is_empty() {
-            return self.default.as_ref().ok_or_else(|| Error::NoDefault { at: at(), known: self.names() });
+            let default = self.default.as_ref().filter(is_allowed);
+            return default.ok_or_else(|| Error::NoDefault { at: at(), known: self.names(caller) });
         }
         let found = self.all.binary_search_by(|index| index.name().cmp(name)).ok().and_then(|at| self.all.get(at));
-        found.ok_or_else(|| Error::NoSuchIndex { at: at(), name: name.to_owned(), known: self.names() })
+        let known = || Error::NoSuchIndex { at: at(), name: name.to_owned(), known: self.names(caller) };
+        found.filter(is_allowed).ok_or_else(known)
     }
 
-    /// Some of the names.
-    fn names(&self) -> String {
-        let mut names: Vec<String> = self.all.iter().take(TOLD).map(|index| format!("`{}`", index.name)).collect();
-        if self.all.len() > TOLD {
-            names.push(format!("and {} others", self.all.len() - TOLD));
+    /// Some of the names that the caller may name.
+    fn names(&self, caller: &Caller) -> String {
+        let known = || self.all.iter().filter(|index| caller.allows_index(index.name()));
+        let mut names: Vec<String> = known().take(TOLD).map(|index| format!("`{}`", index.name)).collect();
+        let others = known().count().saturating_sub(TOLD);
+        if others > 0 {
+            names.push(format!("and {others} others"));
         }
-        names.join(", ")
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 }

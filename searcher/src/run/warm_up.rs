@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dyad_index::snapshot::{Shard, Snapshot};
+use dyad_proto::access::Caller;
 use dyad_proto::limits::MAX_QUERY_BYTES;
 use dyad_proto::v1;
 
@@ -40,7 +41,7 @@ impl Engine {
                     index: index.name.to_string(),
                     ..v1::SearchRequest::default()
                 };
-                match self.search(request, Some(left), Admission::Refused).await {
+                match self.search(request, &Caller::default(), Some(left), Admission::Refused).await {
                     Ok(_) => answered += 1,
                     Err(error) => {
                         tracing::warn!(index = &*index.name, "the warm-up ends early: {error}");

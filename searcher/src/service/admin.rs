@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use dyad_index::manifest;
 use dyad_index::shard::DENSE_FILE;
+use dyad_proto::access::Caller;
 use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
 use dyad_proto::v1::admin_server::Admin;
 use dyad_proto::{v1, validate};
+use serde_json::{Value, json};
 use tonic::{Request, Response, Status};
 
 use super::convert;
 use crate::memory::{IndexMemory, Resident};
+use crate::metrics::CountedCall;
 use crate::run::Engine;
 
 /// The service.
@@ -24,93 +27,140 @@ impl AdminService {
     pub fn new(engine: Arc<Engine>) -> Self {
         Self { engine }
     }
+
+    /// The name of the index that a request names, if the caller may name it.
+    fn name(&self, index: &str, caller: &Caller) -> Result<&str, Status> {
+        validate::named_index(index)?;
+        Ok(self.engine.index(index, caller)?.name())
+    }
 }
 
 #[tonic::async_trait]
 impl Admin for AdminService {
     async fn list_indexes(
         &self,
-        _: Request<v1::ListIndexesRequest>,
+        request: Request<v1::ListIndexesRequest>,
     ) -> Result<Response<v1::ListIndexesResponse>, Status> {
-        Ok(Response::new(convert::indexes(&self.engine)))
+        let counted = CountedCall::new(self.engine.metrics(), "Admin.ListIndexes");
+        let reply = async { Ok(Response::new(convert::indexes(&self.engine, &Caller::of(&request)?))) };
+        counted.end(reply.await)
     }
 
     async fn status(&self, request: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
-        let name = request.into_inner().index;
-        validate::named_index(&name)?;
-        let index = self.engine.index(&name)?;
-        // The status of what is served is reported also where the directory can no longer be read.
-        let (generations, previous_generation, index_error) = match self.engine.generations(index).await {
-            Ok((present, previous)) => (present, previous.unwrap_or_default(), String::new()),
-            Err(error) => (Vec::new(), 0, error.to_string()),
+        let counted = CountedCall::new(self.engine.metrics(), "Admin.Status");
+        let reply = async {
+            let caller = Caller::of(&request)?;
+            caller.check_all_documents("Admin.Status")?;
+            let name = request.into_inner().index;
+            validate::named_index(&name)?;
+            let index = self.engine.index(&name, &caller)?;
+            // The status of what is served is reported also where the directory can no longer be read.
+            let (generations, previous_generation, index_error) = match self.engine.generations(index).await {
+                Ok((present, previous)) => (present, previous.unwrap_or_default(), String::new()),
+                Err(error) => (Vec::new(), 0, error.to_string()),
+            };
+            let snapshot = index.snapshot();
+            let tower = self.engine.towers().of(&snapshot.manifest().model).map(|one| &one.tower);
+            let question_tower_error = match tower {
+                Some(tower) => tower.check().await.map_or_else(|error| error.to_string(), |()| String::new()),
+                None => String::new(),
+            };
+            let record = snapshot.manifest();
+            let shards = record.shards.iter().map(|shard| {
+                let (dense, text): (Vec<_>, Vec<_>) = shard.files.iter().partition(|file| file.path == DENSE_FILE);
+                let bytes = |files: Vec<&manifest::FileEntry>| files.iter().map(|file| file.bytes).sum();
+                let (dense_bytes, text_bytes) = (bytes(dense), bytes(text));
+                let (id, documents) = (shard.id.clone(), shard.live());
+                v1::ShardStatus { id, documents, dense_bytes, text_bytes, deleted: shard.documents - documents }
+            });
+            let (limit, need) = self.engine.memory();
+            let (resident, of_index) = (Resident::now(), IndexMemory::of(&snapshot));
+            let memory = v1::MemoryStatus {
+                limit: limit.map(|limit| limit.bytes).unwrap_or_default(),
+                limit_source: limit.map(|limit| limit.source.clone()).unwrap_or_default(),
+                needed: need.total(),
+                anonymous: resident.anonymous,
+                file: resident.file,
+                index_hot: of_index.hot,
+                index_cold: of_index.cold,
+            };
+            Ok(Response::new(v1::StatusResponse {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                index: snapshot.index().display().to_string(),
+                generation: record.generation,
+                created_unix_s: record.created_unix_s,
+                index_model: Some(convert::model(&record.model)),
+                question_model: tower.map(|tower| convert::model(tower.model())),
+                shards: shards.collect(),
+                documents: record.documents(),
+                generations,
+                previous_generation,
+                index_error,
+                question_tower_error,
+                name: index.name().to_owned(),
+                memory: Some(memory),
+            }))
         };
-        let snapshot = index.snapshot();
-        let tower = self.engine.towers().of(&snapshot.manifest().model).map(|one| &one.tower);
-        let question_tower_error = match tower {
-            Some(tower) => tower.check().await.map_or_else(|error| error.to_string(), |()| String::new()),
-            None => String::new(),
-        };
-        let record = snapshot.manifest();
-        let shards = record.shards.iter().map(|shard| {
-            let (dense, text): (Vec<_>, Vec<_>) = shard.files.iter().partition(|file| file.path == DENSE_FILE);
-            let bytes = |files: Vec<&manifest::FileEntry>| files.iter().map(|file| file.bytes).sum();
-            let (dense_bytes, text_bytes) = (bytes(dense), bytes(text));
-            let (id, documents) = (shard.id.clone(), shard.live());
-            v1::ShardStatus { id, documents, dense_bytes, text_bytes, deleted: shard.documents - documents }
-        });
-        let (limit, need) = self.engine.memory();
-        let (resident, of_index) = (Resident::now(), IndexMemory::of(&snapshot));
-        let memory = v1::MemoryStatus {
-            limit: limit.map(|limit| limit.bytes).unwrap_or_default(),
-            limit_source: limit.map(|limit| limit.source.clone()).unwrap_or_default(),
-            needed: need.total(),
-            anonymous: resident.anonymous,
-            file: resident.file,
-            index_hot: of_index.hot,
-            index_cold: of_index.cold,
-        };
-        Ok(Response::new(v1::StatusResponse {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            index: snapshot.index().display().to_string(),
-            generation: record.generation,
-            created_unix_s: record.created_unix_s,
-            index_model: Some(convert::model(&record.model)),
-            question_model: tower.map(|tower| convert::model(tower.model())),
-            shards: shards.collect(),
-            documents: record.documents(),
-            generations,
-            previous_generation,
-            index_error,
-            question_tower_error,
-            name: index.name().to_owned(),
-            memory: Some(memory),
-        }))
+        counted.end(reply.await)
     }
 
     async fn reload(&self, request: Request<v1::ReloadRequest>) -> Result<Response<v1::ReloadResponse>, Status> {
-        let index = request.into_inner().index;
-        validate::named_index(&index)?;
-        let (previous_generation, generation) = self.engine.reload(&index).await?;
-        Ok(Response::new(v1::ReloadResponse { previous_generation, generation }))
+        let counted = CountedCall::new(self.engine.metrics(), "Admin.Reload");
+        let reply = async {
+            let caller = Caller::of(&request)?;
+            let v1::ReloadRequest { index } = request.into_inner();
+            let details = json!({"index": &index});
+            let made = async {
+                let name = self.name(&index, &caller)?;
+                let (previous_generation, generation) = self.engine.reload(name).await?;
+                Ok(v1::ReloadResponse { previous_generation, generation })
+            };
+            recorded(&caller, "Admin.Reload", details, made.await)
+        };
+        counted.end(reply.await)
     }
 
     async fn rollback(&self, request: Request<v1::RollbackRequest>) -> Result<Response<v1::RollbackResponse>, Status> {
-        let v1::RollbackRequest { generation: wanted, index } = request.into_inner();
-        validate::named_index(&index)?;
-        if wanted == 0 {
-            // A default of "the one before" would go back further with every retry.
-            let hint = "`generation`: expected the number of a generation, got 0. `Status` names the previous one";
-            return Err(Status::invalid_argument(hint));
-        }
-        let (previous_generation, generation) = self.engine.rollback(&index, wanted).await?;
-        Ok(Response::new(v1::RollbackResponse { previous_generation, generation }))
+        let counted = CountedCall::new(self.engine.metrics(), "Admin.Rollback");
+        let reply = async {
+            let caller = Caller::of(&request)?;
+            let v1::RollbackRequest { generation: wanted, index } = request.into_inner();
+            let details = json!({"index": &index, "generation": wanted});
+            let made = async {
+                let name = self.name(&index, &caller)?;
+                if wanted == 0 {
+                    // A default of "the one before" would go back further with every retry.
+                    let hint =
+                        "`generation`: expected the number of a generation, got 0. `Status` names the previous one";
+                    return Err(Status::invalid_argument(hint));
+                }
+                let (previous_generation, generation) = self.engine.rollback(name, wanted).await?;
+                Ok(v1::RollbackResponse { previous_generation, generation })
+            };
+            recorded(&caller, "Admin.Rollback", details, made.await)
+        };
+        counted.end(reply.await)
     }
 
     async fn verify(&self, request: Request<v1::VerifyRequest>) -> Result<Response<v1::VerifyResponse>, Status> {
-        let time = timeout(request.metadata()).map_or(LONGEST, within_deadline);
-        let index = request.into_inner().index;
-        validate::named_index(&index)?;
-        let (problems, bytes_read) = self.engine.verify(&index, time).await?;
-        Ok(Response::new(v1::VerifyResponse { intact: problems.is_empty(), problems, bytes_read }))
+        let counted = CountedCall::new(self.engine.metrics(), "Admin.Verify");
+        let reply = async {
+            let (caller, time) = (Caller::of(&request)?, timeout(request.metadata()).map_or(LONGEST, within_deadline));
+            let v1::VerifyRequest { index } = request.into_inner();
+            let details = json!({"index": &index});
+            let made = async {
+                let name = self.name(&index, &caller)?;
+                let (problems, bytes_read) = self.engine.verify(name, time).await?;
+                Ok(v1::VerifyResponse { intact: problems.is_empty(), problems, bytes_read })
+            };
+            recorded(&caller, "Admin.Verify", details, made.await)
+        };
+        counted.end(reply.await)
     }
+}
+
+/// The reply of a call that is recorded, with its outcome.
+fn recorded<T>(caller: &Caller, call: &str, details: Value, made: Result<T, Status>) -> Result<Response<T>, Status> {
+    caller.record(call, &details, made.as_ref().map(drop));
+    made.map(Response::new)
 }

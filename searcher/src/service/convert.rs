@@ -3,6 +3,7 @@
 use dyad_index::lexical::{FieldValue, Snippet, StoredDocument};
 use dyad_index::snapshot::Coverage;
 use dyad_index::{FusionMethod, Metric, ModelRecord};
+use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
 use crate::fusion::{Fusion, Placement};
@@ -32,8 +33,16 @@ pub(super) fn model(model: &ModelRecord) -> v1::ModelInfo {
 }
 
 /// All indexes that an engine serves.
-pub(super) fn indexes(engine: &Engine) -> v1::ListIndexesResponse {
-    v1::ListIndexesResponse { indexes: engine.indexes().map(|index| index_info(engine, index)).collect() }
+/// The indexes that the caller may name.
+pub(super) fn indexes(engine: &Engine, caller: &Caller) -> v1::ListIndexesResponse {
+    let named = engine.indexes().filter(|index| caller.allows_index(index.name()));
+    let info = |index| {
+        let info = index_info(engine, index);
+        // How many documents there are for others is theirs.
+        let documents = if caller.filter().is_some() { 0 } else { info.documents };
+        v1::IndexInfo { documents, ..info }
+    };
+    v1::ListIndexesResponse { indexes: named.map(|index| info(index)).collect() }
 }
 
 /// What is known of an index without asking its tower.

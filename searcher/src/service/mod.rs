@@ -19,6 +19,7 @@ use dyad_proto::service::{self, Health, ServeError, ServerConfig};
 use dyad_proto::v1::admin_server::AdminServer;
 use dyad_proto::v1::searcher_server::SearcherServer;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tonic::service::Routes;
 
 use crate::run::Engine;
@@ -27,6 +28,17 @@ pub use admin::AdminService;
 pub use http::{HTTP_BYTES, router};
 pub use search::SearchService;
 
+/// Services of one listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Services {
+    /// `Searcher` alone.
+    Searcher,
+    /// `Admin` alone.
+    Admin,
+    /// Both.
+    All,
+}
+
 /// Serves `Searcher` and `Admin` until `shutdown` completes.
 pub async fn serve(
     listener: TcpListener,
@@ -34,17 +46,36 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
     config: ServerConfig,
 ) -> Result<(), ServeError> {
-    let towers: Vec<_> = engine.towers().iter().map(|one| one.tower.clone()).collect();
-    let routes = Routes::new(service::searcher(SearchService::new(Arc::clone(&engine))))
-        .add_service(service::admin(AdminService::new(engine)));
-    let health = Health::new().serving::<SearcherServer<SearchService>>().await;
-    let health = health.serving::<AdminServer<AdminService>>().await;
-    // A model thread that has died is not restarted: load balancers should use another searcher.
-    let health = health.until(async move {
-        if towers.is_empty() {
-            std::future::pending::<()>().await;
+    serve_some(listener, Services::All, engine, shutdown, config).await
+}
+
+/// Serves some of the services until `shutdown` completes.
+pub async fn serve_some(
+    listener: TcpListener,
+    services: Services,
+    engine: Arc<Engine>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+    config: ServerConfig,
+) -> Result<(), ServeError> {
+    let (mut routes, mut health) = (Routes::default(), Health::new());
+    if services != Services::Admin {
+        routes = routes.add_service(service::searcher(SearchService::new(Arc::clone(&engine))));
+        health = health.serving::<SearcherServer<SearchService>>().await;
+    }
+    if services != Services::Searcher {
+        routes = routes.add_service(service::admin(AdminService::new(Arc::clone(&engine))));
+        health = health.serving::<AdminServer<AdminService>>().await;
+    }
+    // A model thread that has died is not restarted, and indexes may come back: load balancers use other searchers meanwhile.
+    let mut changes = engine.readiness_changes();
+    let (ready, follow) = watch::channel(changes.borrow().is_ok());
+    let following = tokio::spawn(async move {
+        while changes.changed().await.is_ok() {
+            ready.send_replace(changes.borrow_and_update().is_ok());
         }
-        futures_util::future::select_all(towers.iter().map(|tower| Box::pin(tower.ended()))).await;
     });
-    service::serve(listener, routes, health, shutdown, config).await
+    let health = health.while_ready(follow);
+    let served = service::serve(listener, routes, health, shutdown, config).await;
+    following.abort();
+    served
 }

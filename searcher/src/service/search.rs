@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dyad_proto::access::Caller;
 use dyad_proto::service::UntilSent;
 use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
 use dyad_proto::v1::searcher_server::Searcher;
@@ -13,6 +14,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::convert;
+use crate::metrics::CountedCall;
 use crate::plan::StoredFields;
 use crate::run::{Admission, Engine, ReplyBudget, Turns};
 
@@ -56,23 +58,31 @@ fn of_request(id: u64, status: &Status) -> Status {
 #[tonic::async_trait]
 impl Searcher for SearchService {
     async fn search(&self, request: Request<v1::SearchRequest>) -> Result<Response<v1::SearchResponse>, Status> {
-        let time = time(request.metadata());
-        let request = request.into_inner();
-        validate::search_request(&request)?;
-        let (answer, budget) = self.engine.search(request, time, Admission::Refused).await?;
-        Ok(reply(convert::answer(answer), budget))
+        let counted = CountedCall::new(self.engine.metrics(), "Searcher.Search");
+        let reply = async {
+            let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+            let request = request.into_inner();
+            validate::search_request(&request)?;
+            let (answer, budget) = self.engine.search(request, &caller, time, Admission::Refused).await?;
+            Ok(reply(convert::answer(answer), budget))
+        };
+        counted.end(reply.await)
     }
 
     async fn search_batch(
         &self,
         request: Request<v1::SearchBatchRequest>,
     ) -> Result<Response<v1::SearchBatchResponse>, Status> {
-        let time = time(request.metadata());
-        let request = request.into_inner();
-        validate::search_batch_request(&request)?;
-        let (answers, budget) = self.engine.search_batch(request.requests, time).await?;
-        let responses = answers.into_iter().map(convert::answer).collect();
-        Ok(reply(v1::SearchBatchResponse { responses }, budget))
+        let counted = CountedCall::new(self.engine.metrics(), "Searcher.SearchBatch");
+        let reply = async {
+            let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+            let request = request.into_inner();
+            validate::search_batch_request(&request)?;
+            let (answers, budget) = self.engine.search_batch(request.requests, &caller, time).await?;
+            let responses = answers.into_iter().map(convert::answer).collect();
+            Ok(reply(v1::SearchBatchResponse { responses }, budget))
+        };
+        counted.end(reply.await)
     }
 
     type SearchStreamStream = Pin<Box<dyn Stream<Item = Result<v1::SearchStreamResponse, Status>> + Send>>;
@@ -81,15 +91,16 @@ impl Searcher for SearchService {
         &self,
         request: Request<Streaming<v1::SearchRequest>>,
     ) -> Result<Response<Self::SearchStreamStream>, Status> {
-        let engine = Arc::clone(&self.engine);
+        let (engine, caller) = (Arc::clone(&self.engine), Caller::of(&request)?);
         // Requests of a stream are queued instead of refused: until the call's deadline, or for the longest deadline each.
         let deadline = timeout(request.metadata())
             .filter(|time| *time < LONGEST)
             .map(|time| Instant::now() + within_deadline(time));
         let mut turns = Turns::default();
         let replies = request.into_inner().map(move |request| {
-            let (engine, (turn, end)) = (Arc::clone(&engine), turns.add());
+            let (engine, caller, (turn, end)) = (Arc::clone(&engine), caller.clone(), turns.add());
             async move {
+                let counted = CountedCall::new(engine.metrics(), "Searcher.SearchStream");
                 let answered = async {
                     let request = request?;
                     let id = request.id;
@@ -97,12 +108,13 @@ impl Searcher for SearchService {
                         validate::search_request(&request)?;
                         let left =
                             deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
-                        Ok::<_, Status>(Box::pin(engine.search(request, Some(left), Admission::Queued(turn))).await?)
+                        let search = engine.search(request, &caller, Some(left), Admission::Queued(turn));
+                        Ok::<_, Status>(Box::pin(search).await?)
                     };
                     let (answer, budget) = answered.await.map_err(|status| of_request(id, &status))?;
                     Ok::<_, Status>((v1::SearchStreamResponse { id, response: Some(convert::answer(answer)) }, budget))
                 };
-                (answered.await, end)
+                (counted.end(answered.await), end)
             }
         });
         // When the next reply is polled, the transport has taken the one before: its budget is released, and the next one's turn comes.
@@ -121,21 +133,29 @@ impl Searcher for SearchService {
         &self,
         request: Request<v1::GetDocumentsRequest>,
     ) -> Result<Response<v1::GetDocumentsResponse>, Status> {
-        let time = time(request.metadata());
-        let request = request.into_inner();
-        validate::get_documents_request(&request)?;
-        let (documents, missing, budget) =
-            self.engine.documents(&request.index, request.keys, StoredFields::named(&request.fields), time).await?;
-        let documents = documents.into_iter().map(convert::document).collect();
-        Ok(reply(v1::GetDocumentsResponse { documents, missing }, budget))
+        let counted = CountedCall::new(self.engine.metrics(), "Searcher.GetDocuments");
+        let reply = async {
+            let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+            let request = request.into_inner();
+            validate::get_documents_request(&request)?;
+            let wanted = (request.keys, StoredFields::named(&request.fields));
+            let (documents, missing, budget) = self.engine.documents(&request.index, wanted, &caller, time).await?;
+            let documents = documents.into_iter().map(convert::document).collect();
+            Ok(reply(v1::GetDocumentsResponse { documents, missing }, budget))
+        };
+        counted.end(reply.await)
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
-        let time = time(request.metadata());
-        let request = request.into_inner();
-        validate::explain_request(&request)?;
-        let (explanation, generation) =
-            self.engine.explain(request.search.unwrap_or_default(), request.key, time).await?;
-        Ok(Response::new(convert::explanation(explanation, generation)))
+        let counted = CountedCall::new(self.engine.metrics(), "Searcher.Explain");
+        let reply = async {
+            let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+            let request = request.into_inner();
+            validate::explain_request(&request)?;
+            let (explanation, generation) =
+                self.engine.explain(request.search.unwrap_or_default(), request.key, &caller, time).await?;
+            Ok(Response::new(convert::explanation(explanation, generation)))
+        };
+        counted.end(reply.await)
     }
 }

@@ -6,7 +6,7 @@ use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use dyad_searcher::run::EngineConfig;
 
-use crate::fixture::{request, searcher, searcher_over, write_index};
+use crate::fixture::{US, request, searcher, searcher_over, write_index};
 
 #[tokio::test]
 async fn status_names_index_models_and_shards() {
@@ -64,7 +64,11 @@ async fn cancelled_rollbacks_leave_the_pointer_and_the_served_together() {
         // Refused, but only when its turn has come: what was begun has ended.
         assert!(server.engine.rollback("", 77).await.is_err());
         let current = dyad_index::manifest::current_generation(server.index.path()).unwrap();
-        assert_eq!(current, Some(server.engine.index("").unwrap().snapshot().manifest().generation), "round {round}");
+        assert_eq!(
+            current,
+            Some(server.engine.index("", &US).unwrap().snapshot().manifest().generation),
+            "round {round}"
+        );
     }
 }
 

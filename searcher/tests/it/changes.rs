@@ -10,7 +10,7 @@ use dyad_indexer::gc::gc;
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 
-use crate::fixture::{documents, keys, request, searcher};
+use crate::fixture::{US, documents, keys, request, searcher};
 
 fn remove(index: &std::path::Path, numbers: &[usize]) {
     let keys: Vec<String> = numbers.iter().map(|number| documents()[*number].0.clone()).collect();
@@ -53,13 +53,13 @@ async fn a_deleted_document_is_found_by_no_way() {
 async fn a_reload_opens_only_what_is_new_and_closes_what_is_old() {
     let server = searcher().await;
     let index = server.index.path();
-    let before = server.engine.index("").unwrap().snapshot();
+    let before = server.engine.index("", &US).unwrap().snapshot();
     // The engine's, and this one: the thread that verifies checksums holds shards.
     assert_eq!(Arc::strong_count(&before), 2);
     assert!(before.shards().iter().all(|shard| !shard.dense.claim_check()), "their checksums are being verified");
     remove(index, &[1]);
     server.engine.reload("").await.unwrap();
-    let after = server.engine.index("").unwrap().snapshot();
+    let after = server.engine.index("", &US).unwrap().snapshot();
     for (before, after) in before.shards().iter().zip(after.shards()) {
         assert!(Arc::ptr_eq(&before.dense, &after.dense) && Arc::ptr_eq(&before.text, &after.text));
     }
@@ -69,7 +69,7 @@ async fn a_reload_opens_only_what_is_new_and_closes_what_is_old() {
     fs_err::copy(&path, &copy).unwrap();
     fs_err::rename(&copy, &path).unwrap();
     server.engine.rollback("", 1).await.unwrap();
-    let back = server.engine.index("").unwrap().snapshot();
+    let back = server.engine.index("", &US).unwrap().snapshot();
     assert!(!Arc::ptr_eq(&after.shards()[0].dense, &back.shards()[0].dense));
     assert!(Arc::ptr_eq(&after.shards()[1].dense, &back.shards()[1].dense));
     // What is held here is in use; what nobody holds is closed soon after, by itself.

@@ -9,7 +9,7 @@ use dyad_proto::v1::{self, Mode};
 use dyad_searcher::plan::StoredFields;
 use dyad_searcher::run::EngineConfig;
 
-use crate::fixture::{Searcher, documents, embed, request, searcher_over, write_index};
+use crate::fixture::{Searcher, US, documents, embed, request, searcher_over, write_index};
 
 fn dense_of(index: &Path) -> PathBuf {
     index.join("shards").join("g1-1").join(DENSE_FILE)
@@ -101,7 +101,7 @@ async fn documents_without_keys_are_left_out_and_that_is_told() {
     assert_eq!(reply.hits.len() as u32, all - 2);
     assert!(reply.hits.iter().all(|hit| !hit.key.is_empty()));
     let lost: Vec<String> = documents().into_iter().map(|(key, _)| key).collect();
-    let Err(error) = server.engine.documents("", lost, StoredFields::All, None).await else {
+    let Err(error) = server.engine.documents("", (lost, StoredFields::All), &US, None).await else {
         panic!("keys that are not in the file")
     };
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::DataLoss);

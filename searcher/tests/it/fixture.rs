@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use dyad_files::crc32c_of_file;
 use dyad_index::format::RowType;
@@ -14,9 +14,10 @@ use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::storage::WriteLock;
 use dyad_index::{Arranged, BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord, QuerySource, RecallPoint};
-use dyad_proto::client::{AdminClient, ClientConfig, SearcherClient};
+use dyad_proto::access::Caller;
+use dyad_proto::client::{AdminClient, ClientConfig, Credentials, SearcherClient};
 use dyad_proto::service::deadline::RETRY_PUSHBACK;
-use dyad_proto::service::{self, Health, ServerConfig};
+use dyad_proto::service::{self, Health, Security, ServerConfig};
 use dyad_proto::v1::encoder_server::{Encoder, EncoderServer};
 use dyad_proto::{v1, validate, vector};
 use dyad_searcher::question::QuestionTower;
@@ -30,6 +31,9 @@ pub(crate) const DIM: usize = 24;
 /// Words that the stand-in for a model says it reads; it embeds all.
 pub(crate) const MAX_TOKENS: u32 = 64;
 pub(crate) const DOCUMENTS: usize = 60;
+
+/// The caller that may do everything.
+pub(crate) static US: LazyLock<Caller> = LazyLock::new(Caller::default);
 
 pub(crate) fn model(fingerprint: &str) -> ModelRecord {
     let (name, fingerprint) = ("words".to_owned(), fingerprint.to_owned());
@@ -288,7 +292,7 @@ pub(crate) struct Searcher {
 }
 
 pub(crate) async fn open(index: &Path, encoder: &EncoderService, config: EngineConfig) -> Result<Engine, Error> {
-    Engine::open(index, Some(QuestionTower::connect(&encoder.url).await?), config)
+    Engine::open(index, Some(QuestionTower::connect(&encoder.url, Credentials::default()).await?), config)
 }
 
 pub(crate) async fn searcher() -> Searcher {
@@ -317,11 +321,16 @@ pub(crate) struct Served {
 }
 
 pub(crate) async fn serve(engine: Arc<Engine>) -> Served {
+    serve_with(engine, Security::default()).await
+}
+
+pub(crate) async fn serve_with(engine: Arc<Engine>, security: Security) -> Served {
     let listener = service::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
-    tokio::spawn(dyad_searcher::service::serve(listener, engine, shutdown, ServerConfig::default()));
+    let config = ServerConfig { security, ..ServerConfig::default() };
+    tokio::spawn(dyad_searcher::service::serve(listener, engine, shutdown, config));
     let client = SearcherClient::connect(&url, ClientConfig::default()).await.unwrap();
     Served { url, client, stop }
 }

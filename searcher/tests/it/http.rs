@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dyad_proto::service::{self, HttpConfig};
+use dyad_proto::service::{self, HttpConfig, Security};
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use dyad_searcher::Engine;
@@ -40,11 +40,15 @@ pub(crate) async fn over_engine(engine: Arc<Engine>) -> Http {
 }
 
 pub(crate) async fn over_with(engine: Arc<Engine>, config: HttpConfig) -> Http {
+    over_secured(engine, config, Security::default()).await
+}
+
+pub(crate) async fn over_secured(engine: Arc<Engine>, config: HttpConfig, security: Security) -> Http {
     let listener = service::bind_for("127.0.0.1:0", "--http").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
-    let routes = dyad_searcher::service::router(engine, REQUESTS).unwrap();
+    let routes = dyad_searcher::service::router(engine, security, Arc::default(), REQUESTS).unwrap();
     tokio::spawn(service::serve_http(listener, routes, shutdown, config));
     Http { address, _stop: Some(stop) }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use dyad_proto::client::Credentials;
 use dyad_proto::client::{AdminClient, ClientConfig};
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
@@ -15,7 +16,7 @@ use dyad_searcher::{Engine, Error};
 use serde_json::json;
 use tokio_stream::StreamExt as _;
 
-use crate::fixture::{EncoderService, Served, encoder, keys, request, serve, write_index_of};
+use crate::fixture::{EncoderService, Served, US, encoder, keys, request, serve, write_index_of};
 use crate::http::over_engine;
 
 /// Documents of an index: their keys tell which one.
@@ -45,7 +46,7 @@ fn write_all(directory: &Path, names: &[&str]) -> Vec<IndexPath> {
 }
 
 async fn towers(services: &[&EncoderService]) -> Towers {
-    let connected = services.iter().map(|service| QuestionTower::connect(&service.url));
+    let connected = services.iter().map(|service| QuestionTower::connect(&service.url, Credentials::default()));
     Towers::new(futures_util::future::try_join_all(connected).await.unwrap(), false).unwrap()
 }
 
@@ -153,10 +154,10 @@ async fn a_name_that_is_unknown_or_none_is_refused_with_those_that_there_are() {
     let mut indexes = write_all(server.directory.path(), &NAMES);
     indexes[0].is_default = false;
     let engine = Engine::open_all(indexes, Towers::default(), EngineConfig::default()).unwrap();
-    let error = engine.index("").unwrap_err();
-    assert_eq!(tonic::Status::from(engine.index("").unwrap_err()).code(), tonic::Code::InvalidArgument);
+    let error = engine.index("", &US).unwrap_err();
+    assert_eq!(tonic::Status::from(engine.index("", &US).unwrap_err()).code(), tonic::Code::InvalidArgument);
     assert!(error.to_string().contains("none of several is the default. There are `alp`, `zoo`"), "{error}");
-    assert_eq!(engine.index("alp").unwrap().name(), "alp");
+    assert_eq!(engine.index("alp", &US).unwrap().name(), "alp");
 }
 
 #[tokio::test]
@@ -235,7 +236,7 @@ async fn all_that_current_names_is_followed() {
     let follower = tokio::spawn(async move { engine.follow(Duration::from_millis(5)).await });
     let serves = async |alp: u64, zoo: u64| {
         let until = std::time::Instant::now() + Duration::from_secs(30);
-        let generation = |name: &str| server.engine.index(name).unwrap().snapshot().manifest().generation;
+        let generation = |name: &str| server.engine.index(name, &US).unwrap().snapshot().manifest().generation;
         while (generation("alp"), generation("zoo")) != (alp, zoo) {
             assert!(std::time::Instant::now() < until, "generations {alp} and {zoo} are not served");
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -333,7 +334,7 @@ async fn an_index_without_a_tower_is_refused_unless_none_is_a_choice() {
     // The only index is not named.
     let error = open(vec![vectors.clone()], towers(&[&service]).await).unwrap_err();
     assert!(error.to_string().starts_with("the question tower does not match"), "{error}");
-    let connected = async || QuestionTower::connect(&service.url).await.unwrap();
+    let connected = async || QuestionTower::connect(&service.url, Credentials::default()).await.unwrap();
     let twice = Towers::new(vec![connected().await, connected().await], false).unwrap_err().to_string();
     assert!(twice.contains("two question towers are of the model `words` (fingerprint f00d)"), "{twice}");
 

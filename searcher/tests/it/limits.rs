@@ -10,7 +10,7 @@ use dyad_searcher::run::{Admission, EngineConfig};
 use futures_util::StreamExt as _;
 use tonic::Code;
 
-use crate::fixture::{Searcher, documents, request, searcher, searcher_over, write_index_of};
+use crate::fixture::{Searcher, US, documents, request, searcher, searcher_over, write_index_of};
 
 const MIB: usize = 1 << 20;
 
@@ -81,7 +81,7 @@ async fn documents_that_no_reply_holds_are_refused_with_the_way_out() {
 async fn replies_share_a_memory_and_small_ones_pass() {
     let server = large().await;
     let large = request(Mode::Bm25, "number", 40);
-    let ask = |time| server.engine.search(large.clone(), time, Admission::Refused);
+    let ask = |time| server.engine.search(large.clone(), &US, time, Admission::Refused);
     let (_answer, first) = ask(None).await.unwrap();
     let late = ask(Some(Duration::from_millis(300))).await.unwrap_err();
     assert_eq!(tonic::Status::from(late).code(), Code::DeadlineExceeded);
@@ -115,7 +115,7 @@ async fn large_replies_of_streams_do_not_wait_for_each_other() {
     }
     // What a searcher takes from a client that asks alone, while the heads wait for the tower.
     for _ in 0..3 {
-        server.engine.search(large.clone(), Some(Duration::from_mins(1)), Admission::Refused).await.unwrap();
+        server.engine.search(large.clone(), &US, Some(Duration::from_mins(1)), Admission::Refused).await.unwrap();
     }
     server.encoder.released.send_replace(true);
     let read = |replies: tonic::Response<tonic::Streaming<v1::SearchStreamResponse>>| async {

@@ -12,7 +12,7 @@ use dyad_searcher::{Engine, Error};
 use tonic::Code;
 
 use crate::command_line::run_beside;
-use crate::fixture::{documents, request, searcher, searcher_over, write_index, write_index_of};
+use crate::fixture::{US, documents, request, searcher, searcher_over, write_index, write_index_of};
 
 const OPTION: &str = "--memory-limit-mb";
 
@@ -49,7 +49,7 @@ async fn what_is_hot_and_cold_is_all_of_the_files_and_status_tells() {
     assert_eq!((memory.limit, memory.limit_source.as_str()), (0, ""));
     assert!(memory.anonymous > 0 && memory.file > 0 && memory.needed >= (96 << 20) + memory.index_hot);
     // The same as of the files that are not open.
-    let snapshot = server.engine.index("").unwrap().snapshot();
+    let snapshot = server.engine.index("", &US).unwrap().snapshot();
     let of_files = IndexMemory::of_files(server.index.path(), snapshot.manifest());
     assert_eq!((of_files.hot, of_files), (memory.index_hot, IndexMemory::of(&snapshot)));
     let (code, out, _) = run_beside(&["admin", "--server", &server.url, "status"]).await;

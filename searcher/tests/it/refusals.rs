@@ -3,12 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use dyad_proto::client::Credentials;
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use dyad_searcher::question::QuestionTower;
 use dyad_searcher::run::{Admission, EngineConfig, Turns};
 
-use crate::fixture::{encoder, encoder_at, encoder_of, open, request, searcher, searcher_with, write_index};
+use crate::fixture::{US, encoder, encoder_at, encoder_of, open, request, searcher, searcher_with, write_index};
 
 #[tokio::test]
 async fn bad_requests_name_the_field() {
@@ -71,26 +72,29 @@ async fn an_index_that_is_not_there_is_named_with_the_way_to_make_one() {
 #[tokio::test]
 async fn more_requests_than_allowed_are_refused() {
     let server = searcher_with(EngineConfig { max_requests: 1, ..EngineConfig::default() }).await;
-    let many = (0..50).map(|_| server.engine.search(request(Mode::Hybrid, "river", 3), None, Admission::Refused));
+    let many = (0..50).map(|_| server.engine.search(request(Mode::Hybrid, "river", 3), &US, None, Admission::Refused));
     let results = futures_util::future::join_all(many).await;
     let busy = results
         .iter()
         .filter(|result| matches!(result, Err(dyad_searcher::Error::Busy { limit: 1, all: 1, .. })))
         .count();
     assert!(busy > 0 && results.iter().any(Result::is_ok), "{busy} of 50 were refused");
-    assert!(server.engine.search(request(Mode::Hybrid, "river", 3), None, Admission::Refused).await.is_ok());
+    assert!(server.engine.search(request(Mode::Hybrid, "river", 3), &US, None, Admission::Refused).await.is_ok());
 }
 
 #[tokio::test]
 async fn a_deadline_is_kept_when_the_tower_is_slow() {
     let server = searcher().await;
     let time = Some(Duration::from_secs(4));
-    let error =
-        server.engine.search(request(Mode::Dense, "sleep number 4", 3), time, Admission::Refused).await.unwrap_err();
+    let error = server
+        .engine
+        .search(request(Mode::Dense, "sleep number 4", 3), &US, time, Admission::Refused)
+        .await
+        .unwrap_err();
     assert!(matches!(error, dyad_searcher::Error::TowerLate(_)), "{error}");
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::DeadlineExceeded);
     let (answer, _share) =
-        server.engine.search(request(Mode::Hybrid, "sleep number 4", 3), time, Admission::Refused).await.unwrap();
+        server.engine.search(request(Mode::Hybrid, "sleep number 4", 3), &US, time, Admission::Refused).await.unwrap();
     assert_eq!(answer.hits[0].key, "doc-04");
     assert!(answer.degraded.unwrap().contains("no question vector"));
 }
@@ -100,14 +104,14 @@ async fn a_deadline_is_kept_when_the_tower_is_slow() {
 async fn a_queued_request_gives_the_tower_time_that_it_has() {
     let server = searcher_with(EngineConfig { max_requests: 1, ..EngineConfig::default() }).await;
     let time = Duration::from_secs(6);
-    let first = server.engine.search_batch(vec![request(Mode::Dense, "wait", 1)], None);
+    let first = server.engine.search_batch(vec![request(Mode::Dense, "wait", 1)], &US, None);
     let queued = async {
         while server.encoder.asked.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let (turn, _end) = Turns::default().add();
         let search = request(Mode::Hybrid, "sleep number 4", 3);
-        server.engine.search(search, Some(time), Admission::Queued(turn)).await
+        server.engine.search(search, &US, Some(time), Admission::Queued(turn)).await
     };
     let release = async {
         tokio::time::sleep(time / 3).await;
@@ -125,12 +129,16 @@ async fn a_busy_tower_is_asked_once_and_its_callers_are_told_that_it_is_busy() {
     let server = searcher().await;
     let started = std::time::Instant::now();
     let minute = Some(Duration::from_mins(1));
-    let error = server.engine.search(request(Mode::Dense, "crowd", 3), minute, Admission::Refused).await.unwrap_err();
+    let error =
+        server.engine.search(request(Mode::Dense, "crowd", 3), &US, minute, Admission::Refused).await.unwrap_err();
     assert!(matches!(error, dyad_searcher::Error::TowerBusy { .. }), "{error}");
     assert!(error.to_string().ends_with("the model is too busy. Try again in 8 ms"), "{error}");
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::ResourceExhausted);
-    let (answer, _share) =
-        server.engine.search(request(Mode::Hybrid, "crowd number 4", 3), minute, Admission::Refused).await.unwrap();
+    let (answer, _share) = server
+        .engine
+        .search(request(Mode::Hybrid, "crowd number 4", 3), &US, minute, Admission::Refused)
+        .await
+        .unwrap();
     assert_eq!(answer.hits[0].key, "doc-04");
     assert!(answer.degraded.unwrap().contains("too busy"));
     assert!(started.elapsed() < Duration::from_secs(30), "nothing waits for the deadline");
@@ -155,7 +163,7 @@ async fn a_tower_that_is_away_is_told_once() {
 #[tokio::test]
 async fn a_tower_can_be_asked_whether_it_answers() {
     let tower = encoder("f00d").await;
-    let connected = QuestionTower::connect(&tower.url).await.unwrap();
+    let connected = QuestionTower::connect(&tower.url, Credentials::default()).await.unwrap();
     connected.check().await.unwrap();
     assert!(
         tokio::time::timeout(Duration::from_millis(50), connected.ended()).await.is_err(),
@@ -176,12 +184,14 @@ async fn a_tower_that_comes_later_is_waited_for() {
     let tower = encoder("f00d").await;
     let url = tower.url.clone();
     drop(tower);
-    while QuestionTower::connect(&url).await.is_ok() {
+    while QuestionTower::connect(&url, Credentials::default()).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let waiting = {
         let url = url.clone();
-        tokio::spawn(async move { QuestionTower::connect_within(&url, Duration::from_mins(1)).await })
+        tokio::spawn(async move {
+            QuestionTower::connect_within(&url, Credentials::default(), Duration::from_mins(1)).await
+        })
     };
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!waiting.is_finished());
@@ -193,10 +203,10 @@ async fn a_tower_that_comes_later_is_waited_for() {
 async fn a_search_without_time_is_refused_and_never_partial() {
     let server = searcher().await;
     let none = Some(Duration::ZERO);
-    let error = server.engine.search(request(Mode::Bm25, "river", 3), none, Admission::Refused).await.unwrap_err();
+    let error = server.engine.search(request(Mode::Bm25, "river", 3), &US, none, Admission::Refused).await.unwrap_err();
     assert!(matches!(error, dyad_searcher::Error::Deadline(Duration::ZERO)), "{error}");
     let batch = vec![request(Mode::Bm25, "river", 3); 4];
-    let error = server.engine.search_batch(batch, none).await.unwrap_err();
+    let error = server.engine.search_batch(batch, &US, none).await.unwrap_err();
     assert!(matches!(error, dyad_searcher::Error::Deadline(Duration::ZERO)), "{error}");
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::DeadlineExceeded);
 }
@@ -205,7 +215,7 @@ async fn a_search_without_time_is_refused_and_never_partial() {
 async fn a_tower_whose_vectors_are_compared_in_another_way_is_refused() {
     for metric in [v1::Metric::L2, v1::Metric::Unspecified] {
         let tower = encoder_of("127.0.0.1:0", "f00d", metric).await;
-        let error = QuestionTower::connect(&tower.url).await.unwrap_err();
+        let error = QuestionTower::connect(&tower.url, Credentials::default()).await.unwrap_err();
         let got = format!("model `words`: expected vectors compared by `cosine`, got `{}`", metric.as_str_name());
         assert!(error.to_string().contains(&got), "{error}");
         assert_eq!(tonic::Status::from(error).code(), tonic::Code::FailedPrecondition);

@@ -35,9 +35,12 @@ use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use dyad_proto::access::{AccessControl, Needed, Role};
+use dyad_proto::service::check_caller;
 use tokio::sync::Semaphore;
+use tracing::Instrument as _;
 
 use self::app::App;
 use self::refusal::Refusal;
@@ -48,10 +51,11 @@ const BODIES_BYTES: usize = 256 << 20;
 
 /// The routes of one model, with at most `requests` for embeddings under way. Fewer than the server has connections: whoever
 /// sends slowly, or waits for the model, must not take the last place from a probe. Once `stopping` is set, `/readyz` says so.
-pub fn router(handle: Handle, requests: usize, stopping: Arc<AtomicBool>) -> Router {
+pub fn router(handle: Handle, access: AccessControl, requests: usize, stopping: Arc<AtomicBool>) -> Router {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let app = Arc::new(App {
         handle,
+        access,
         bodies: Arc::new(Semaphore::new(BODIES_BYTES)),
         requests: Semaphore::new(requests),
         stopping,
@@ -70,15 +74,28 @@ pub fn router(handle: Handle, requests: usize, stopping: Arc<AtomicBool>) -> Rou
         .with_state(app)
 }
 
-/// Counts every answer by route and status.
-async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+/// Checks the caller of every request, and counts every answer by route and status.
+async fn count(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let came = Instant::now();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let response = next.run(request).await;
     // Paths that lead nowhere are one route, so that strangers cannot make new series.
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
+    let (checked, caller) = check_caller(&app.access, needed(route), route, &mut request);
+    let span = tracing::info_span!("request", id = checked.id(), call = route);
+    let response = match caller {
+        Ok(()) => next.run(request).instrument(span).await,
+        Err(status) => Refusal::of_caller(&status).into_response(),
+    };
     app.handle.metrics().request(route, response.status().as_str(), came.elapsed());
-    response
+    checked.answer(response)
+}
+
+/// What a route needs, where the server has keys.
+fn needed(route: &str) -> Needed {
+    match route {
+        "/livez" | "/readyz" => Needed::Nothing,
+        _ => Needed::Role(Role::Read),
+    }
 }
 
 async fn no_route(uri: Uri) -> Refusal {

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use dyad_proto::service::http_request::BodyError;
 use serde_json::json;
+use tonic::{Code, Status};
 
 use crate::error::Error;
 use crate::serve::EncodeError;
@@ -47,6 +48,17 @@ impl Refusal {
         Self { status, kind: "server_error", code, param: None, message: message.into(), retry_after }
     }
 
+    /// The caller's API key is at fault: it is missing, wrong, for something else, or has too many calls under way.
+    pub(super) fn of_caller(status: &Status) -> Self {
+        let message = status.message().to_owned();
+        let (code, kind, name) = match status.code() {
+            Code::ResourceExhausted => return Self::busy("key_busy", message),
+            Code::PermissionDenied => (StatusCode::FORBIDDEN, "permission_error", "forbidden"),
+            _ => (StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key"),
+        };
+        Self { status: code, kind, code: name, param: None, message, retry_after: None }
+    }
+
     /// Names the field.
     pub(super) fn at(self, param: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..self }
@@ -60,6 +72,9 @@ impl IntoResponse for Refusal {
         let mut response = (status, error.to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if let Some(time) = retry_after {
             // The standard knows whole seconds; OpenAI's clients read the other header first.
             headers.insert(RETRY_AFTER, HeaderValue::from(time.as_millis().div_ceil(1000) as u64));

@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use dyad_encoder::serve::{EncoderService, Handle, Options, http};
+use dyad_proto::access::AccessControl;
 use dyad_proto::service::{self, HttpConfig, ServeError};
 use dyad_proto::v1::encoder_server::Encoder as _;
 use dyad_proto::{v1, vector};
@@ -60,7 +61,7 @@ async fn serve(options: Options) -> Server {
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
     let stopping = Arc::new(AtomicBool::new(false));
-    let routes = http::router(handle.clone(), REQUESTS, Arc::clone(&stopping));
+    let routes = http::router(handle.clone(), AccessControl::default(), REQUESTS, Arc::clone(&stopping));
     let task = tokio::spawn(service::serve_http(listener, routes, shutdown, HttpConfig::default()));
     Server { handle, client: Client(address), stopping, stop, task }
 }

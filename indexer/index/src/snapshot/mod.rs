@@ -220,17 +220,18 @@ impl Snapshot {
         self.shards.iter().any(|shard| shard.len() <= most).then_some((most, margin))
     }
 
-    /// The `k` best of all shards by BM25 with statistics of the whole corpus, whatever part of it is allowed. `allowed` as
-    /// in [`Self::search_dense`].
+    /// The `k` best of all shards by BM25, with [`Self::statistics`] of the whole corpus, whatever part of it is allowed, or with
+    /// those of a part. `allowed` as in [`Self::search_dense`].
     pub fn search_text(
         &self,
         question: &Question,
         k: usize,
         allowed: Option<&[NodeSet]>,
+        statistics: &CorpusStatistics,
         cancel: &dyn Cancel,
     ) -> Result<Hits<Hit>> {
         self.check_allowed(allowed)?;
-        let Some(weighed) = question.weigh(&self.statistics, cancel)? else { return Ok(Hits::cancelled()) };
+        let Some(weighed) = question.weigh(statistics, cancel)? else { return Ok(Hits::cancelled()) };
         let one = |(at, shard): (usize, &Shard)| {
             let (keys, allowed) = (shard.dense.keys(), allowed.and_then(|all| all.get(at)).or(shard.live()));
             weighed.best(&shard.text, k, &|node| keys.key(node), allowed, cancel)

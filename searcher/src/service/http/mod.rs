@@ -7,11 +7,15 @@
 //! POST /v1/explain         ExplainRequest to ExplainResponse
 //! GET  /v1/indexes         ListIndexesResponse
 //! GET  /v1/openapi.json    all of it as an OpenAPI document
+//! GET  /livez              the process answers
+//! GET  /readyz             the searcher can answer
+//! GET  /metrics            counters for Prometheus
 //! ```
 //!
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the routes, from headers to reply |
+//! | `probes.rs` | health and metrics |
 //! | `json.rs` | messages as JSON, and the bounds of a request's JSON |
 //! | `refusal.rs` | errors as JSON |
 //! | `openapi.rs` | the OpenAPI document, made of the `.proto` files |
@@ -21,27 +25,32 @@
 
 mod json;
 mod openapi;
+mod probes;
 mod refusal;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use dyad_proto::service::UntilSent;
+use axum::{Extension, Router};
+use dyad_proto::access::{AccessControl, Caller, Needed, Role};
 use dyad_proto::service::deadline::LONGEST;
 use dyad_proto::service::http_request::{BodyError, Received, read_body, timeout};
+use dyad_proto::service::{Security, UntilSent, check_caller};
 use dyad_proto::v1::searcher_server::Searcher as _;
 use futures_util::stream;
 use prost::Message as _;
 use tokio::sync::{Semaphore, oneshot};
 use tonic::Status;
+use tracing::Instrument as _;
 
 use self::json::{Format, Message, Most};
 use self::refusal::Refusal;
@@ -60,6 +69,9 @@ const SMALL: usize = 64 << 10;
 struct App {
     service: SearchService,
     engine: Arc<Engine>,
+    security: Security,
+    /// Set when the server is about to stop.
+    stopping: Arc<AtomicBool>,
     format: Format,
     openapi: String,
     /// Bytes of requests that may be under way.
@@ -69,13 +81,19 @@ struct App {
 }
 
 /// The routes around an engine, with at most `requests` calls under way: fewer than the server has connections, so that the others
-/// are refused at once. For `dyad_proto::service::serve_http`.
-pub fn router(engine: Arc<Engine>, requests: usize) -> Result<Router, Error> {
+/// are refused at once. Once `stopping` is set, `/readyz` says so. For `dyad_proto::service::serve_http`.
+pub fn router(
+    engine: Arc<Engine>,
+    security: Security,
+    stopping: Arc<AtomicBool>,
+    requests: usize,
+) -> Result<Router, Error> {
     let service = SearchService::new(Arc::clone(&engine));
     let format = Format::new()?;
     let openapi = openapi::document(&format).to_string();
     let (request_bytes, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Arc::new(Semaphore::new(requests)));
-    let app = App { service, engine, format, openapi, request_bytes, requests };
+    let access = security.access().clone();
+    let app = App { service, engine, security, stopping, format, openapi, request_bytes, requests };
     Ok(Router::new()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
@@ -83,9 +101,33 @@ pub fn router(engine: Arc<Engine>, requests: usize) -> Result<Router, Error> {
         .route("/v1/explain", post(explain))
         .route("/v1/indexes", get(indexes))
         .route("/v1/openapi.json", get(document))
+        .route("/livez", get(probes::livez))
+        .route("/readyz", get(probes::readyz))
+        .route("/metrics", get(probes::metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(access, check))
         .with_state(Arc::new(app)))
+}
+
+/// Checks the caller of every request.
+async fn check(State(access): State<AccessControl>, mut request: Request, next: Next) -> Response {
+    let path = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let (checked, caller) = check_caller(&access, needed(&path), &path, &mut request);
+    let span = tracing::info_span!("request", id = checked.id(), call = path);
+    let reply = match caller {
+        Ok(()) => next.run(request).instrument(span).await,
+        Err(status) => Refusal::from(status).into_response(),
+    };
+    checked.answer(reply)
+}
+
+/// What a route needs, where the server has keys. The document of the API is the same everywhere.
+fn needed(route: &str) -> Needed {
+    match route {
+        "/v1/openapi.json" | "/livez" | "/readyz" => Needed::Nothing,
+        _ => Needed::Role(Role::Read),
+    }
 }
 
 async fn search(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
@@ -107,8 +149,8 @@ async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Respon
     call(&app, request, most, |service, request| async move { service.explain(request).await }).await
 }
 
-async fn indexes(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
-    let listed = convert::indexes(&app.engine);
+async fn indexes(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>) -> Result<Response, Refusal> {
+    let listed = convert::indexes(&app.engine, &caller);
     let writer = Arc::clone(&app);
     let deadline = Instant::now() + LONGEST;
     let (body, ()) = off_the_runtime(listed.encoded_len(), deadline, (), move || writer.format.write(listed)).await?;
@@ -122,8 +164,7 @@ async fn document(State(app): State<Arc<App>>) -> Response {
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 async fn no_route(uri: Uri) -> Refusal {
-    let routes =
-        "POST /v1/search, /v1/search/batch, /v1/documents and /v1/explain, GET /v1/indexes and /v1/openapi.json";
+    let routes = "POST /v1/search, /v1/search/batch, /v1/documents and /v1/explain, GET /v1/indexes, /v1/openapi.json, /livez, /readyz and /metrics";
     Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("no route `{}`. There are {routes}", uri.path()))
 }
 
@@ -155,6 +196,7 @@ where
     F: Future<Output = Result<tonic::Response<R>, Status>>,
 {
     let came = Instant::now();
+    let caller = request.extensions().get::<Caller>().cloned();
     let time = timeout(request.headers()).map_err(Refusal::invalid)?;
     check_content_type(request.headers())?;
     let under_way = Arc::clone(&app.requests)
@@ -169,6 +211,8 @@ where
     let read = move || reader.format.read::<Q>(&bytes);
     let (message, held) = off_the_runtime(size, deadline, held, read).await?;
     let mut request = tonic::Request::new(message?);
+    // Without it the service refuses the call.
+    caller.map(|caller| request.extensions_mut().insert(caller));
     if let Some(time) = time {
         // The service takes the time from the call's deadline, of which at least a moment is left.
         request.set_timeout(time.saturating_sub(came.elapsed()).max(Duration::from_millis(1)));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use dyad_proto::service::http_request::BodyError;
@@ -96,6 +96,9 @@ impl IntoResponse for Refusal {
         let mut response = (code, error.to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if code == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if let Some(time) = retry_after {
             // The standard has whole seconds; the other header is of gRPC's and OpenAI's clients.
             headers.insert(RETRY_AFTER, HeaderValue::from(time.as_millis().div_ceil(1000) as u64));

@@ -1,0 +1,399 @@
+//! The file of keys: JSON, written as a whole under a new name and renamed, readable by its owner alone.
+//!
+//! ```json
+//! {"keys": [{"id": "3f9a0c12", "name": "web", "role": "read", "sha256": "...", "created_unix_s": 1764038400,
+//!            "indexes": ["wiki"], "filter": {"equals": {"field": "tenant", "value": {"text": "acme"}}}, "concurrency": 8}]}
+//! ```
+
+use std::io;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, SerializeOptions};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::Role;
+use crate::{v1, validate};
+
+/// Bytes of the largest file that is read.
+const LARGEST: u64 = 16 << 20;
+/// What all keys begin with, so that tools that search for leaked secrets find them.
+const PREFIX: &str = "dyad_";
+/// Random bytes of a secret.
+const SECRET: usize = 32;
+/// Random bytes of an id.
+const ID: usize = 6;
+/// Time that a process waits for another one that changes the file, and between two looks.
+const LOCK_TIME: Duration = Duration::from_secs(10);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// The message of a filter.
+const FILTER: &str = "dyad.v1.Filter";
+
+/// A file of keys that cannot be read or written, or that is wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFileError {
+    /// The system's reason.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is no file of keys.
+    #[error("`{path}`: {reason}. `dyad-searcher keys create --keys {path}` writes one")]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the place in the file.
+        reason: String,
+    },
+    /// A key that cannot be created.
+    #[error("{0}")]
+    New(String),
+    /// No key has this id or name.
+    #[error("`{path}` has no key `{wanted}`. `dyad-searcher keys list --keys {path}` prints all")]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+        /// As asked.
+        wanted: String,
+    },
+    /// Several keys have this name.
+    #[error("`{path}` has {count} keys named `{wanted}` that are not revoked. Give the id of one")]
+    Ambiguous {
+        /// The file.
+        path: PathBuf,
+        /// As asked.
+        wanted: String,
+        /// How many.
+        count: usize,
+    },
+}
+
+/// One key, as the file has it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRecord {
+    /// Unique in the file; the part of the key that is no secret.
+    pub id: String,
+    /// For people.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// Of the secret, in hexadecimal digits.
+    pub sha256: String,
+    /// When it was created.
+    pub created_unix_s: u64,
+    /// When it was revoked, if it was: it stays in the file, so that its id is not given again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_unix_s: Option<u64>,
+    /// Indexes that its holder may name; all where there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<String>,
+    /// Documents that exist for its holder, as the JSON form of a filter; all where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<serde_json::Value>,
+    /// Calls that its holder may have under way; any number where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
+}
+
+/// A key to create.
+#[derive(Debug, Clone)]
+pub struct NewKey {
+    /// For people.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// Indexes that its holder may name; all where there is none.
+    pub indexes: Vec<String>,
+    /// Documents that exist for its holder; all where absent.
+    pub filter: Option<v1::Filter>,
+    /// Calls that its holder may have under way; any number where absent.
+    pub concurrency: Option<usize>,
+}
+
+/// All keys of a file.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyFile {
+    /// In the order of their creation.
+    pub keys: Vec<KeyRecord>,
+}
+
+impl KeyFile {
+    /// Reads a file and checks every key of it.
+    pub fn read(path: &Path) -> Result<Self, KeyFileError> {
+        let wrong = |reason: String| KeyFileError::Wrong { path: path.to_owned(), reason };
+        let bytes = fs_err::metadata(path)?.len();
+        if bytes > LARGEST {
+            return Err(wrong(format!("expected at most {LARGEST} bytes, got {bytes}")));
+        }
+        let file: Self = serde_json::from_slice(&fs_err::read(path)?).map_err(|error| wrong(error.to_string()))?;
+        for (number, key) in file.keys.iter().enumerate() {
+            let at = |reason: String| wrong(format!("keys[{number}] (`{}`): {reason}", key.name));
+            key.check().map_err(at)?;
+            if file.keys.iter().take(number).any(|other| other.id == key.id) {
+                return Err(at(format!("`id`: `{}` is that of another key too", key.id)));
+            }
+        }
+        Ok(file)
+    }
+
+    /// Adds a key; returns it with its secret, which is stored nowhere.
+    pub fn create(&mut self, new: NewKey) -> Result<String, KeyFileError> {
+        let random = |bytes: usize| -> Result<String, KeyFileError> {
+            let mut random = [0; SECRET];
+            getrandom::fill(&mut random).map_err(|error| KeyFileError::Io(io::Error::other(error)))?;
+            Ok(random.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect())
+        };
+        let NewKey { name, role, indexes, filter, concurrency } = new;
+        let filter = filter.as_ref().map(filter_to_json).transpose().map_err(KeyFileError::New)?;
+        let (id, secret) = (random(ID)?, random(SECRET)?);
+        let record = KeyRecord {
+            sha256: digest(&secret).iter().map(|byte| format!("{byte:02x}")).collect(),
+            created_unix_s: now(),
+            revoked_unix_s: None,
+            id,
+            name,
+            role,
+            indexes,
+            filter,
+            concurrency,
+        };
+        record.check().map_err(KeyFileError::New)?;
+        let key = format!("{PREFIX}{}_{secret}", record.id);
+        self.keys.push(record);
+        Ok(key)
+    }
+
+    /// Marks the key with this id, or else the only one with this name, as revoked.
+    pub fn revoke(&mut self, path: &Path, wanted: &str) -> Result<&KeyRecord, KeyFileError> {
+        let valid = |key: &&mut KeyRecord| key.revoked_unix_s.is_none() && (key.id == wanted || key.name == wanted);
+        let mut found: Vec<&mut KeyRecord> = self.keys.iter_mut().filter(valid).collect();
+        found.sort_by_key(|key| key.id != wanted);
+        let count = found.len();
+        let by_id = found.first().is_some_and(|key| key.id == wanted);
+        match found.into_iter().next() {
+            Some(key) if count == 1 || by_id => {
+                key.revoked_unix_s = Some(now());
+                Ok(key)
+            }
+            Some(_) => Err(KeyFileError::Ambiguous { path: path.to_owned(), wanted: wanted.to_owned(), count }),
+            None => Err(KeyFileError::NoKey { path: path.to_owned(), wanted: wanted.to_owned() }),
+        }
+    }
+
+    /// Changes a file, which is made if it is not there. One process at a time does; the others wait for some seconds.
+    pub fn change<T>(
+        path: &Path,
+        change: impl FnOnce(&mut Self) -> Result<T, KeyFileError>,
+    ) -> Result<T, KeyFileError> {
+        // A file of its own, because the other one is replaced.
+        let mut lock_path = path.as_os_str().to_owned();
+        lock_path.push(".lock");
+        let lock = fs_err::OpenOptions::new().create(true).append(true).open(PathBuf::from(lock_path))?;
+        let until = Instant::now() + LOCK_TIME;
+        while let Err(error) = lock.file().try_lock() {
+            if Instant::now() >= until {
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, format!("`{}`: {error}", path.display())).into());
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        }
+        let mut file = match Self::read(path) {
+            Err(KeyFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Self::default(),
+            read => read?,
+        };
+        let changed = change(&mut file)?;
+        file.write(path)?;
+        Ok(changed)
+    }
+
+    /// Replaces the file; it, and the new name, are on the disk when this returns.
+    fn write(&self, path: &Path) -> Result<(), KeyFileError> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // Readable by the owner alone.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        let text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
+        writeln!(file, "{text}")?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        fs_err::File::open(folder)?.sync_all()?;
+        Ok(())
+    }
+}
+
+impl KeyRecord {
+    fn check(&self) -> Result<(), String> {
+        let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        if self.id.is_empty() || self.id.len() > 64 || !is_hex(&self.id) {
+            return Err(format!("`id`: expected 1 to 64 hexadecimal digits, got `{}`", self.id));
+        }
+        if self.name.is_empty() || self.name.len() > 128 || self.name.chars().any(char::is_control) {
+            return Err("`name`: expected 1 to 128 bytes without control characters".to_owned());
+        }
+        if self.sha256.len() != 64 || !is_hex(&self.sha256) {
+            return Err("`sha256`: expected 64 hexadecimal digits".to_owned());
+        }
+        for index in &self.indexes {
+            validate::index_name(index).map_err(|reason| format!("`indexes`: {reason}"))?;
+        }
+        if self.concurrency == Some(0) {
+            return Err("`concurrency`: expected at least 1, got 0".to_owned());
+        }
+        if self.filter.is_some() && self.role != Role::Read {
+            let why = "changes and generations are of whole indexes";
+            return Err(format!("`filter`: expected only with role read, got role {}: {why}", self.role));
+        }
+        self.parsed_filter().map(drop)
+    }
+
+    /// The filter as a message.
+    pub(super) fn parsed_filter(&self) -> Result<Option<v1::Filter>, String> {
+        let Some(json) = &self.filter else { return Ok(None) };
+        let wrong = |error: &dyn std::fmt::Display| format!("`filter`: {error}");
+        let descriptor = filter_descriptor()?;
+        let options = DeserializeOptions::new();
+        let message = DynamicMessage::deserialize_with_options(descriptor, json, &options);
+        let filter: v1::Filter =
+            message.map_err(|error| wrong(&error))?.transcode_to().map_err(|error| wrong(&error))?;
+        validate::filter(&filter).map_err(|error| error.to_string())?;
+        Ok(Some(filter))
+    }
+
+    /// Of the secret.
+    pub(super) fn digest(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(self.sha256.as_bytes().chunks(2)) {
+            // Checked when the file was read.
+            *byte = std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()).unwrap_or(0);
+        }
+        bytes
+    }
+}
+
+fn filter_descriptor() -> Result<prost_reflect::MessageDescriptor, String> {
+    let pool = DescriptorPool::decode(v1::FILE_DESCRIPTOR_SET).map_err(|error| error.to_string())?;
+    pool.get_message_by_name(FILTER).ok_or_else(|| format!("no descriptor of {FILTER}"))
+}
+
+fn filter_to_json(filter: &v1::Filter) -> Result<serde_json::Value, String> {
+    let mut message = DynamicMessage::new(filter_descriptor()?);
+    message.transcode_from(filter).map_err(|error| error.to_string())?;
+    let options = SerializeOptions::new().use_proto_field_name(true);
+    message
+        .serialize_with_options(serde_json::value::Serializer, &options)
+        .map_err(|error| format!("`filter`: it cannot be written as JSON: {error}"))
+}
+
+/// Id and secret of a key; none where it has not the form of one.
+pub(super) fn parts(key: &str) -> Option<(&str, &str)> {
+    key.strip_prefix(PREFIX)?.split_once('_')
+}
+
+pub(super) fn digest(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn new_key(name: &str, role: Role) -> NewKey {
+        NewKey { name: name.into(), role, indexes: Vec::new(), filter: None, concurrency: None }
+    }
+
+    #[test]
+    fn a_file_has_no_secret_and_is_its_owners() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let condition = v1::filter::Condition::Exists(v1::FieldExists { field: "tenant".into() });
+        let filter = Some(v1::Filter { condition: Some(condition) });
+        let restricted =
+            NewKey { indexes: vec!["wiki".into()], filter, concurrency: Some(2), ..new_key("a", Role::Read) };
+        let create = |new| KeyFile::change(&path, |file| file.create(new)).unwrap();
+        let keys = [create(restricted), create(new_key("b", Role::Admin))];
+        let text = fs_err::read_to_string(&path).unwrap();
+        for key in &keys {
+            let (id, secret) = parts(key).unwrap();
+            assert!(text.contains(id) && !text.contains(secret) && secret.len() == 64, "{key}");
+        }
+        assert_eq!(fs_err::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let read = KeyFile::read(&path).unwrap();
+        assert_eq!(read.keys[0].filter, Some(serde_json::json!({"exists": {"field": "tenant"}})));
+        assert_eq!(read.keys[0].digest(), digest(parts(&keys[0]).unwrap().1));
+        assert_ne!(keys[0], keys[1]);
+    }
+
+    #[test]
+    fn changes_at_the_same_time_are_all_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        std::thread::scope(|threads| {
+            for _ in 0..8 {
+                threads.spawn(|| KeyFile::change(&path, |file| file.create(new_key("a", Role::Read))).unwrap());
+            }
+        });
+        assert_eq!(KeyFile::read(&path).unwrap().keys.len(), 8);
+        // A change that fails leaves the file as it is.
+        let failed: Result<(), _> = KeyFile::change(&path, |file| {
+            file.keys.clear();
+            Err(KeyFileError::New("no".into()))
+        });
+        assert!(failed.is_err() && KeyFile::read(&path).unwrap().keys.len() == 8);
+    }
+
+    #[test]
+    fn one_key_is_revoked_and_never_a_guess() {
+        let mut file = KeyFile::default();
+        for name in ["a", "b", "b"] {
+            file.create(new_key(name, Role::Read)).unwrap();
+        }
+        let path = Path::new("keys.json");
+        let refused = |file: &mut KeyFile, wanted: &str| file.revoke(path, wanted).unwrap_err().to_string();
+        assert!(refused(&mut file, "b").contains("2 keys named `b`"));
+        assert!(refused(&mut file, "c").contains("no key `c`"));
+        let second = file.keys[1].id.clone();
+        assert_eq!(file.revoke(path, &second).unwrap().id, second);
+        assert_eq!(file.revoke(path, "b").unwrap().name, "b");
+        assert!(refused(&mut file, "b").contains("no key `b`"));
+        assert!(file.keys[0].revoked_unix_s.is_none() && file.keys[2].revoked_unix_s.is_some());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let key = |extra: &str| {
+            let sha256 = "0".repeat(64);
+            format!(r#"{{"id": "ab", "name": "n", "role": "read", "sha256": "{sha256}", "created_unix_s": 1{extra}}}"#)
+        };
+        for (text, expected) in [
+            ("", "EOF"),
+            (r#"{"keys": [], "more": 1}"#, "unknown field `more`"),
+            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "rol": 1"#)), "unknown field `rol`"),
+            (&format!(r#"{{"keys": [{0}, {0}]}}"#, key("")), "keys[1] (`n`): `id`: `ab` is that of another key"),
+            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "concurrency": 0"#)), "`concurrency`: expected at least 1"),
+            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "indexes": ["a b"]"#)), "`indexes`: expected the name"),
+            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "filter": {"exist": 1}"#)), "`filter`: "),
+            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "filter": {}"#)), "`filter`: "),
+            (&format!(r#"{{"keys": [{}]}}"#, key("").replace("read", "root")), "unknown variant `root`"),
+            (
+                &format!(
+                    r#"{{"keys": [{}]}}"#,
+                    key(r#", "filter": {"exists": {"field": "a"}}"#).replace("read", "write")
+                ),
+                "expected only with role read, got role write",
+            ),
+        ] {
+            fs_err::write(&path, text).unwrap();
+            let error = KeyFile::read(&path).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains("keys.json"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Who may call what: API keys with roles, and what they restrict their holders to.
+//!
+//! A key is `dyad_ID_SECRET`: the id finds it, the secret has 256 random bits. The file of keys has the secret's SHA-256 alone; a secret
+//! of that length needs no slow hash. A request carries it as `authorization: Bearer KEY`, or as `x-api-key: KEY`.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `role.rs` | roles, and the role that each call needs |
+//! | `key_file.rs` | the file of keys: read, created in, revoked in |
+//! | `keys.rs` | the keys that a server accepts, and the check of a request |
+//! | `caller.rs` | the caller of a request, with its restrictions |
+//! | `audit.rs` | the log of calls that change something |
+
+mod audit;
+mod caller;
+mod key_file;
+mod keys;
+mod role;
+
+pub use audit::{Audit, AuditError};
+pub use caller::Caller;
+pub use key_file::{KeyFile, KeyFileError, KeyRecord, NewKey};
+pub use keys::{AccessControl, Keys};
+pub use role::{Needed, Role};

@@ -1,0 +1,263 @@
+//! What a searcher counts, and its text for Prometheus (OpenMetrics 1.0). Names begin with `dyad_searcher_`; times are seconds, sizes bytes.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `mod.rs` | counters and histograms, written while requests are answered |
+//! | `scrape.rs` | gauges, read from the engine at each scrape, and the text |
+
+mod scrape;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::plan::Mode;
+use crate::run::{Answer, StageTimings};
+use scrape::Gauges;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    call: &'static str,
+    status: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallOnly {
+    call: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModeLabels {
+    mode: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StageLabels {
+    stage: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct IndexLabels {
+    index: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CacheLabels {
+    cache: &'static str,
+}
+
+/// A cache of the searcher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheKind {
+    /// Vectors of questions.
+    Questions,
+    /// Nodes that filters allow.
+    Filters,
+}
+
+impl CacheKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Questions => "questions",
+            Self::Filters => "filters",
+        }
+    }
+}
+
+/// Histograms of times.
+type Times<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// The metrics of one searcher.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Mutex<Registry>,
+    requests: Family<CallLabels, Counter>,
+    request_time: Times<CallOnly>,
+    answers: Family<ModeLabels, Counter>,
+    degraded: Counter,
+    truncated: Counter,
+    stages: Times<StageLabels>,
+    cache_hits: Family<CacheLabels, Counter>,
+    cache_misses: Family<CacheLabels, Counter>,
+    recall_expected: Family<IndexLabels, Counter>,
+    recall_found: Family<IndexLabels, Counter>,
+    gauges: Gauges,
+}
+
+/// 50 us to 13 s.
+fn times() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_05, 2.0, 19))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All of them at zero.
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("dyad_searcher");
+        let gauges = Gauges::register(&mut registry);
+        let metrics = Self {
+            registry: Mutex::default(),
+            requests: Family::default(),
+            request_time: Family::new_with_constructor(times),
+            answers: Family::default(),
+            degraded: Counter::default(),
+            truncated: Counter::default(),
+            stages: Family::new_with_constructor(times),
+            cache_hits: Family::default(),
+            cache_misses: Family::default(),
+            recall_expected: Family::default(),
+            recall_found: Family::default(),
+            gauges,
+        };
+        metrics.register(&mut registry);
+        Self { registry: Mutex::new(registry), ..metrics }
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        registry.register("build", "The release", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register(
+            "requests",
+            "Calls answered, by call and gRPC status; of streams, requests",
+            self.requests.clone(),
+        );
+        let help = "From a call's arrival to its reply; of streams, from each request to its reply";
+        registry.register_with_unit("request", help, Unit::Seconds, self.request_time.clone());
+        registry.register("answers", "Questions answered, by mode", self.answers.clone());
+        registry.register("degraded", "Answers of which a part was missing", self.degraded.clone());
+        registry.register("truncated", "Questions longer than the question tower reads", self.truncated.clone());
+        let help = "Time of a question in a stage that ran: queue, tokenize, embed, filter, dense, bm25, fuse, fetch";
+        registry.register_with_unit("stage", help, Unit::Seconds, self.stages.clone());
+        registry.register("cache_hits", "Look-ups that a cache answered", self.cache_hits.clone());
+        registry.register("cache_misses", "Look-ups that a cache could not answer", self.cache_misses.clone());
+        let help = "Nearest vectors that sampled questions have by exact search, ten for each";
+        registry.register("recall_expected", help, self.recall_expected.clone());
+        let help = "Those of them that the served search had found: found over expected is the live recall@10";
+        registry.register("recall_found", help, self.recall_found.clone());
+    }
+
+    /// A call was answered; `status` is gRPC's name.
+    pub fn call(&self, call: &'static str, status: tonic::Code, time: Duration) {
+        self.requests.get_or_create(&CallLabels { call, status: status_name(status) }).inc();
+        self.request_time.get_or_create(&CallOnly { call }).observe(time.as_secs_f64());
+    }
+
+    /// A question was answered.
+    pub(crate) fn answer(&self, answer: &Answer) {
+        let mode = match answer.mode {
+            Mode::Dense => "dense",
+            Mode::Bm25 => "bm25",
+            Mode::Hybrid => "hybrid",
+            Mode::Compare => "compare",
+        };
+        self.answers.get_or_create(&ModeLabels { mode }).inc();
+        if answer.degraded.is_some() {
+            self.degraded.inc();
+        }
+        if let Some(filter) = &answer.filter {
+            self.cache(CacheKind::Filters, filter.cached);
+        }
+        if answer.query_truncated {
+            self.truncated.inc();
+        }
+        let StageTimings {
+            total_us: _,
+            queue_us,
+            tokenize_us,
+            embed_us,
+            dense_us,
+            bm25_us,
+            filter_us,
+            fuse_us,
+            fetch_us,
+        } = answer.timings;
+        for (stage, us) in [
+            ("queue", queue_us),
+            ("tokenize", tokenize_us),
+            ("embed", embed_us),
+            ("filter", filter_us),
+            ("dense", dense_us),
+            ("bm25", bm25_us),
+            ("fuse", fuse_us),
+            ("fetch", fetch_us),
+        ] {
+            if us > 0 {
+                self.stages.get_or_create(&StageLabels { stage }).observe(us as f64 / 1e6);
+            }
+        }
+    }
+
+    /// A cache was asked.
+    pub(crate) fn cache(&self, cache: CacheKind, hit: bool) {
+        let counters = if hit { &self.cache_hits } else { &self.cache_misses };
+        counters.get_or_create(&CacheLabels { cache: cache.name() }).inc();
+    }
+
+    /// A served search was compared with the exact one.
+    pub(crate) fn recall(&self, index: &str, found: u64, expected: u64) {
+        let labels = IndexLabels { index: index.to_owned() };
+        self.recall_found.get_or_create(&labels).inc_by(found);
+        self.recall_expected.get_or_create(&labels).inc_by(expected);
+    }
+}
+
+/// As in `google/rpc/code.proto`.
+fn status_name(code: tonic::Code) -> &'static str {
+    use tonic::Code;
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+/// Counts a call when it is dropped: also one whose client has left.
+#[derive(Debug)]
+pub(crate) struct CountedCall {
+    metrics: Arc<Metrics>,
+    call: &'static str,
+    came: std::time::Instant,
+    status: tonic::Code,
+}
+
+impl CountedCall {
+    pub(crate) fn new(metrics: &Arc<Metrics>, call: &'static str) -> Self {
+        Self { metrics: Arc::clone(metrics), call, came: std::time::Instant::now(), status: tonic::Code::Cancelled }
+    }
+
+    /// The call's outcome.
+    pub(crate) fn end<T>(mut self, reply: Result<T, tonic::Status>) -> Result<T, tonic::Status> {
+        self.status = reply.as_ref().map_or_else(tonic::Status::code, |_| tonic::Code::Ok);
+        reply
+    }
+}
+
+impl Drop for CountedCall {
+    fn drop(&mut self) {
+        self.metrics.call(self.call, self.status, self.came.elapsed());
+    }
+}

@@ -1,0 +1,44 @@
+//! `/livez`, `/readyz`, `/metrics`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use dyad_proto::access::Caller;
+
+use super::App;
+use super::refusal::Refusal;
+
+/// The process answers.
+pub(super) async fn livez() -> &'static str {
+    "ok\n"
+}
+
+/// The searcher can answer, and stays.
+pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Refusal> {
+    let unavailable = |message: &str| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message);
+    if app.stopping.load(Ordering::Relaxed) {
+        return Err(unavailable("the server is about to stop"));
+    }
+    match app.engine.readiness() {
+        Ok(()) => Ok("ok\n"),
+        Err(reason) => Err(unavailable(&reason)),
+    }
+}
+
+pub(super) async fn metrics(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Refusal> {
+    caller.check_everything("/metrics")?;
+    let (text, writer) = (app.engine.metrics(), &app.security);
+    let text = text.text(&app.engine, writer).map_err(|error| {
+        tracing::error!(%error, "the metrics cannot be written");
+        Refusal::from(tonic::Status::internal("the metrics cannot be written"))
+    })?;
+    Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response())
+}
