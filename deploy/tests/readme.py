@@ -1,7 +1,7 @@
 """Runs the commands that the READMEs show: readme.py BINARIES MODEL, in the root.
 
 Each command of ours in their `sh` blocks runs with the binaries of a build, in a scratch folder that holds the corpus of the
-quick start. Servers get a free port and end with the folder. What `learn` prints has to bear out that hybrid loses nothing to
+quick start. Servers get a free port and end with the folder. `openssl` runs where it is there, and else what needs its certificate cannot. What `learn` prints has to bear out that hybrid loses nothing to
 its better half. `curl` runs as it is, and `grpcurl` by a script in its place, which needs DYAD_PYTHON, as the tests of the Python client do, which run against the searcher
 of the first README. What fetches or builds
 (`deploy/*.sh`, `cargo`) is run by CI itself; other programs are left out, and named.
@@ -75,7 +75,7 @@ class Servers:
         for line in running.stdout:
             address = line.split()[-1]
             if line.startswith("listening on "):
-                self.urls[program] = "http://" + address
+                self.urls[program] = ("https://" if "--tls-cert" in command else "http://") + address
                 if "--http" not in command:
                     return
             if line.startswith("HTTP on "):
@@ -112,6 +112,8 @@ def check_python_client(root, url):
 
 def of_others(root, words, servers):
     """The command of another program than ours, as it runs here; none where it does not."""
+    if words[0] == "openssl" and shutil.which("openssl"):
+        return words
     if words[0] == "curl" and shutil.which("curl"):
         return ["curl", "--fail-with-body", *(word.replace(HTTP, servers.urls.get(("dyad-searcher", "http"), HTTP)) for word in words[1:])]
     if words[0] == "grpcurl" and os.environ.get("DYAD_PYTHON"):
@@ -148,6 +150,8 @@ def run_all(root, binaries, model, folder):
                     command = [str(binaries / program[1]), *(stands_for.get(word, word) for word in words[1:])]
                 else:
                     command = of_others(root, words, servers)
+                if "server.pem" in words and not words[0] == "openssl" and not (folder / "server.pem").exists():
+                    command = None
                 if not command:
                     print(f"{document}: not run here: {shlex.join(words)}"[:150])
                     continue

@@ -7,6 +7,7 @@
 //! | [`access`] | API keys, roles, and what they restrict callers to |
 //! | [`vector`] | packing of vectors as bytes |
 //! | [`limits`] | maxima shared by clients and servers |
+//! | [`pushback`] | the hint of a server that is too busy |
 //! | [`validate`] | validation of requests, field by field |
 //! | [`client`] | clients with deadlines and bounded retries |
 //! | [`service`] | the server: every server is built here |
@@ -14,6 +15,7 @@
 pub mod access;
 pub mod client;
 pub mod limits;
+pub mod pushback;
 pub mod service;
 pub mod validate;
 pub mod vector;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use dyad_index::ModelRecord;
-use dyad_proto::service::deadline::RETRY_PUSHBACK;
+use dyad_proto::pushback::RETRY_PUSHBACK;
 use tonic::Status;
 use tonic::metadata::MetadataValue;
 

@@ -3,7 +3,8 @@
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use dyad_proto::service::deadline::{LONGEST, RETRY_PUSHBACK, timeout, within_deadline};
+use dyad_proto::pushback::RETRY_PUSHBACK;
+use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
 use dyad_proto::{v1, validate, vector};
 use futures_util::{Stream, StreamExt};
 use tonic::metadata::{MetadataMap, MetadataValue};

@@ -55,7 +55,7 @@ enum Command {
     /// stays
     Gc(change::GcArguments),
     /// Serve changes of an index over gRPC (`dyad.v1.Index`), for clients that touch a few documents
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     /// Print what is in an index
     Inspect(inspect::Arguments),
     /// Read every byte of an index and check it; exit code 1 if it is damaged
@@ -78,7 +78,7 @@ fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Merge(arguments) => change::compact(&arguments),
         Command::Purge(arguments) => change::erase(&arguments),
         Command::Gc(arguments) => change::collect(&arguments),
-        Command::Serve(arguments) => serve::run(arguments),
+        Command::Serve(arguments) => serve::run(*arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Rollback(arguments) => rollback::run(&arguments),

@@ -47,9 +47,10 @@ impl Audit {
         let written = self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(format!("{all}\n").as_bytes());
         let failed = written.is_err();
         if failed != self.has_failed.swap(failed, Ordering::Relaxed) {
-            match written {
-                Err(error) => tracing::error!(%error, "the audit log has gaps from here on"),
-                Ok(()) => tracing::warn!("the audit log is written again"),
+            if let Err(error) = written {
+                tracing::error!(%error, "the audit log has gaps from here on");
+            } else {
+                tracing::warn!("the audit log is written again");
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tonic::{Request, Status};
 
 use super::audit::Audit;
-use super::keys::Key;
+use super::key::Key;
 use crate::v1;
 use crate::v1::filter::Condition;
 

@@ -141,16 +141,15 @@ impl KeyFile {
 
     /// Adds a key; returns it with its secret, which is stored nowhere.
     pub fn create(&mut self, new: NewKey) -> Result<String, KeyFileError> {
-        let random = |bytes: usize| -> Result<String, KeyFileError> {
-            let mut random = [0; SECRET];
-            getrandom::fill(&mut random).map_err(|error| KeyFileError::Io(io::Error::other(error)))?;
-            Ok(random.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect())
-        };
+        let (mut id, mut secret) = ([0; ID], [0; SECRET]);
+        for random in [&mut id[..], &mut secret] {
+            getrandom::fill(random).map_err(|error| KeyFileError::Io(io::Error::other(error)))?;
+        }
+        let (id, secret) = (hex(&id), hex(&secret));
         let NewKey { name, role, indexes, filter, concurrency } = new;
         let filter = filter.as_ref().map(filter_to_json).transpose().map_err(KeyFileError::New)?;
-        let (id, secret) = (random(ID)?, random(SECRET)?);
         let record = KeyRecord {
-            sha256: digest(&secret).iter().map(|byte| format!("{byte:02x}")).collect(),
+            sha256: hex(&digest(&secret)),
             created_unix_s: now(),
             revoked_unix_s: None,
             id,
@@ -292,6 +291,12 @@ pub(super) fn parts(key: &str) -> Option<(&str, &str)> {
 
 pub(super) fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| DIGITS.get(usize::from(digit)).copied().map(char::from)).collect()
 }
 
 fn now() -> u64 {

@@ -7,18 +7,22 @@
 //! |---|---|
 //! | `role.rs` | roles, and the role that each call needs |
 //! | `key_file.rs` | the file of keys: read, created in, revoked in |
-//! | `keys.rs` | the keys that a server accepts, and the check of a request |
+//! | `key.rs`, `keys.rs` | the keys that a server accepts |
+//! | `control.rs` | the check of a request |
 //! | `caller.rs` | the caller of a request, with its restrictions |
 //! | `audit.rs` | the log of calls that change something |
 
 mod audit;
 mod caller;
+mod control;
+mod key;
 mod key_file;
 mod keys;
 mod role;
 
 pub use audit::{Audit, AuditError};
 pub use caller::Caller;
+pub use control::AccessControl;
 pub use key_file::{KeyFile, KeyFileError, KeyRecord, NewKey};
-pub use keys::{AccessControl, Keys};
+pub use keys::Keys;
 pub use role::{Needed, Role};

@@ -40,8 +40,14 @@ impl Needed {
         Self::Role(match (service, method) {
             // Load balancers ask it, and it says nothing but SERVING.
             ("grpc.health.v1.Health", _) => return Self::Nothing,
-            ("dyad.v1.Searcher" | "dyad.v1.Encoder", _) | ("dyad.v1.Admin", "ListIndexes" | "Status") => Role::Read,
-            ("grpc.reflection.v1.ServerReflection" | "grpc.reflection.v1alpha.ServerReflection", _) => Role::Read,
+            (
+                "dyad.v1.Searcher"
+                | "dyad.v1.Encoder"
+                | "grpc.reflection.v1.ServerReflection"
+                | "grpc.reflection.v1alpha.ServerReflection",
+                _,
+            )
+            | ("dyad.v1.Admin", "ListIndexes" | "Status") => Role::Read,
             ("dyad.v1.Index", _) => Role::Write,
             _ => Role::Admin,
         })

@@ -92,7 +92,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::deadline::RETRY_PUSHBACK;
+    use crate::pushback::RETRY_PUSHBACK;
 
     #[test]
     fn waits_double_up_to_the_longest() {

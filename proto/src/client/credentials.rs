@@ -70,7 +70,8 @@ impl Credentials {
         };
         let api_key = match &options.api_key_file {
             Some(path) => Some((read(path, "--api-key-file")?, "--api-key-file")),
-            None => std::env::var(API_KEY).ok().map(|key| (key.into_bytes(), API_KEY)),
+            // No option of the command line, on purpose.
+            None => std::env::var_os(API_KEY).map(|key| (key.into_encoded_bytes(), API_KEY)),
         };
         let api_key = api_key.map(|(key, source)| ApiKey::new(&key, source)).transpose()?.unwrap_or_default();
         Ok(Self { ca, identity, api_key })

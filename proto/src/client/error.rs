@@ -6,7 +6,7 @@ use std::time::Duration;
 use tonic::{Code, Status};
 
 use crate::limits::MAX_MESSAGE_BYTES;
-use crate::service::deadline::RETRY_PUSHBACK;
+use crate::pushback::RETRY_PUSHBACK;
 
 /// A server that cannot be reached, or that refused a call.
 #[derive(Debug, thiserror::Error)]

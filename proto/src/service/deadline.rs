@@ -7,10 +7,6 @@ use tonic::metadata::MetadataMap;
 /// The longest deadline that is accepted, and the deadline of bulk work that has none.
 pub const LONGEST: Duration = Duration::from_mins(10);
 
-/// Trailer that says after how many milliseconds a retry may succeed, by the gRPC protocol's retry design; a negative
-/// number: never.
-pub const RETRY_PUSHBACK: &str = "grpc-retry-pushback-ms";
-
 /// The timeout that a caller sets, at most [`LONGEST`]; `None` where it sends no deadline.
 pub fn timeout(metadata: &MetadataMap) -> Option<Duration> {
     Some(parse(metadata.get("grpc-timeout")?.to_str().ok()?)?.min(LONGEST))

@@ -127,6 +127,22 @@ async fn report(reporter: &HealthReporter, names: &[&str], serving: bool) {
     }
 }
 
+/// Reports changes of `ready`, for ever.
+async fn follow(mut ready: watch::Receiver<bool>, reporter: &HealthReporter, names: &[&str]) {
+    let mut reported = true;
+    loop {
+        let serving = *ready.borrow_and_update();
+        if serving != reported {
+            report(reporter, names, serving).await;
+            reported = serving;
+        }
+        // Nobody will say otherwise.
+        if ready.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 impl Default for Health {
     fn default() -> Self {
         Self::new()
@@ -169,7 +185,7 @@ pub async fn serve(
     config: ServerConfig,
 ) -> Result<(), ServeError> {
     let address: Option<SocketAddr> = listener.local_addr().ok();
-    let Health { mut reporter, names, mut ready } = health;
+    let Health { mut reporter, names, ready } = health;
     let health_service = tonic_health::pb::health_server::HealthServer::new(
         tonic_health::server::HealthService::from_health_reporter(reporter.clone()),
     );
@@ -195,23 +211,9 @@ pub async fn serve(
     let (draining, drained) = watch::channel(false);
     let under_way = Arc::new(AtomicUsize::new(0));
     let stop = async move {
-        let follow = async {
-            let mut reported = true;
-            loop {
-                let serving = *ready.borrow_and_update();
-                if serving != reported {
-                    report(&reporter, &names, serving).await;
-                    reported = serving;
-                }
-                // Nobody will say otherwise.
-                if ready.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
-        };
         tokio::select! {
             () = shutdown => {}
-            () = follow => {}
+            () = follow(ready, &reporter, &names) => {}
         }
         report(&reporter, &names, false).await;
         tokio::time::sleep(lame_duck).await;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use dyad_command::UsageError;
 use dyad_proto::access::{KeyFile, KeyFileError, KeyRecord, NewKey, Role};
+use fs_err::os::unix::fs::OpenOptionsExt as _;
 
 use super::date::date;
 use super::filter;
@@ -23,7 +24,7 @@ pub(super) struct Keys {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Create a key and print it. It is shown once: the file has its hash alone.
+    /// Create a key, and print it or write it to a file. It is told once: the file of keys has its hash alone.
     Create(Create),
     /// List the keys.
     List,
@@ -52,19 +53,27 @@ struct Create {
     /// Calls that its holder may have under way [default: any number].
     #[arg(long, value_name = "N")]
     concurrency: Option<usize>,
+    /// Write the key to this new file, which its owner alone can read, and not to standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 impl Keys {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let (path, mut out) = (&self.keys, std::io::stdout().lock());
         match self.action {
-            Action::Create(Create { name, role, indexes, filters, concurrency }) => {
+            Action::Create(Create { name, role, indexes, filters, concurrency, out: file }) => {
+                // Before the key exists: one that cannot be told is of no use.
+                let file = file.map(new_file).transpose()?;
                 let new = NewKey { name, role, indexes, filter: filter::all(filters), concurrency };
                 let key = KeyFile::change(path, |file| file.create(new)).map_err(|error| match error {
                     KeyFileError::New(reason) => UsageError(reason).into(),
                     error => anyhow::Error::from(error),
                 })?;
-                writeln!(out, "{key}")?;
+                match file {
+                    Some(mut file) => writeln!(file, "{key}")?,
+                    None => writeln!(out, "{key}")?,
+                }
             }
             Action::List => {
                 let file = KeyFile::read(path)?;
@@ -88,6 +97,11 @@ impl Keys {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A new file that its owner alone can read.
+fn new_file(path: PathBuf) -> std::io::Result<fs_err::File> {
+    fs_err::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// What a key's holder may not do.

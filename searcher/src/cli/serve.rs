@@ -94,17 +94,8 @@ impl Serve {
             return Err(UsageError(error).into());
         }
         // The port first, so that a port in use is reported before a model is loaded.
-        let listener = service::bind(&self.listen).await?;
-        let bind = async |address: &Option<String>, option| match address {
-            Some(address) => service::bind_for(address, option).await.map(Some),
-            None => Ok(None),
-        };
-        let http_listener = bind(&self.http, "--http").await?;
-        let admin_listener = bind(&self.admin_listen, "--admin-listen").await?;
-        let others = [(&http_listener, "--http"), (&admin_listener, "--admin-listen")];
-        let others = others.iter().filter_map(|(listener, option)| Some((listener.as_ref()?, *option)));
-        let security =
-            Security::open(&self.security, &[(&listener, "--listen")].into_iter().chain(others).collect::<Vec<_>>())?;
+        let listeners = self.listeners().await?;
+        let security = Security::open(&self.security, &listeners.named())?;
         // Signals are handled before the long start, so that a stop during it is clean.
         let shutdown = dyad_command::shutdown_signal();
         let towers = self.tower.open().await?;
@@ -123,17 +114,8 @@ impl Serve {
         engine.warm_up().await;
         // With the golden question's vector, to compare later ones with.
         _ = engine.check_readiness().await;
-        {
-            let mut output = std::io::stdout().lock();
-            writeln!(output, "listening on {}", listener.local_addr()?)?;
-            if let Some(listener) = &http_listener {
-                writeln!(output, "HTTP on {}", listener.local_addr()?)?;
-            }
-            if let Some(listener) = &admin_listener {
-                writeln!(output, "admin on {}", listener.local_addr()?)?;
-            }
-            output.flush()?;
-        }
+        listeners.print()?;
+        let Listeners { grpc: listener, http: http_listener, admin: admin_listener } = listeners;
         let stopping = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stopping);
         let shutdown = shutdown.inspect(move |()| told.store(true, Ordering::Relaxed));
@@ -178,6 +160,18 @@ impl Serve {
         Ok(ExitCode::SUCCESS)
     }
 
+    async fn listeners(&self) -> anyhow::Result<Listeners> {
+        let bind = async |address: &Option<String>, option| match address {
+            Some(address) => service::bind_for(address, option).await.map(Some),
+            None => Ok(None),
+        };
+        Ok(Listeners {
+            grpc: service::bind(&self.listen).await?,
+            http: bind(&self.http, "--http").await?,
+            admin: bind(&self.admin_listen, "--admin-listen").await?,
+        })
+    }
+
     /// What the process may use, and has taken once its towers are loaded and its servers full.
     fn memory(&self) -> ProcessMemory {
         let limit = match self.memory_limit_mb {
@@ -187,6 +181,34 @@ impl Serve {
         let Resident { anonymous, file } = Resident::now();
         let http = if self.http.is_some() { HTTP_BYTES } else { 0 };
         ProcessMemory { limit, program: anonymous.saturating_add(file), buffers: (MAX_REQUESTS_BYTES + http) as u64 }
+    }
+}
+
+/// What the searcher listens at.
+struct Listeners {
+    grpc: TcpListener,
+    http: Option<TcpListener>,
+    admin: Option<TcpListener>,
+}
+
+impl Listeners {
+    /// Each with the option that gave its address.
+    fn named(&self) -> Vec<(&TcpListener, &'static str)> {
+        let others = [(&self.http, "--http"), (&self.admin, "--admin-listen")];
+        let others = others.into_iter().filter_map(|(listener, option)| Some((listener.as_ref()?, option)));
+        std::iter::once((&self.grpc, "--listen")).chain(others).collect()
+    }
+
+    /// Says where, for people and for programs that let the system choose the ports.
+    fn print(&self) -> anyhow::Result<()> {
+        let mut output = std::io::stdout().lock();
+        writeln!(output, "listening on {}", self.grpc.local_addr()?)?;
+        for (name, listener) in [("HTTP", &self.http), ("admin", &self.admin)] {
+            if let Some(listener) = listener {
+                writeln!(output, "{name} on {}", listener.local_addr()?)?;
+            }
+        }
+        Ok(output.flush()?)
     }
 }
 

@@ -107,7 +107,7 @@ fn stopped(error: &EncodeError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use dyad_proto::service::deadline::RETRY_PUSHBACK;
+    use dyad_proto::pushback::RETRY_PUSHBACK;
     use tonic::{Code, Status};
 
     use super::*;

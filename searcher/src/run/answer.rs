@@ -7,6 +7,7 @@ use dyad_index::snapshot::Coverage;
 
 use super::reply_memory::ReplyBudget;
 use crate::fusion::{Fusion, Placement};
+use crate::metrics::{Answered, CacheKind, Metrics};
 use crate::plan::Mode;
 
 /// A hit with its placements in the rankings that ran.
@@ -140,6 +141,46 @@ pub struct Answer {
     pub query_truncated: bool,
     /// What the request refers to that does not exist.
     pub notes: Vec<String>,
+}
+
+impl Answer {
+    /// Counts it.
+    pub(super) fn count(&self, metrics: &Metrics) {
+        let StageTimings {
+            total_us: _,
+            queue_us,
+            tokenize_us,
+            embed_us,
+            dense_us,
+            bm25_us,
+            filter_us,
+            fuse_us,
+            fetch_us,
+        } = self.timings;
+        metrics.answer(&Answered {
+            mode: match self.mode {
+                Mode::Dense => "dense",
+                Mode::Bm25 => "bm25",
+                Mode::Hybrid => "hybrid",
+                Mode::Compare => "compare",
+            },
+            degraded: self.degraded.is_some(),
+            truncated: self.query_truncated,
+            stages_us: [
+                ("queue", queue_us),
+                ("tokenize", tokenize_us),
+                ("embed", embed_us),
+                ("filter", filter_us),
+                ("dense", dense_us),
+                ("bm25", bm25_us),
+                ("fuse", fuse_us),
+                ("fetch", fetch_us),
+            ],
+        });
+        if let Some(filter) = &self.filter {
+            metrics.cache(CacheKind::Filters, filter.cached);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use dyad_index::lexical::Question;
+use dyad_index::lexical::{CorpusStatistics, Question};
 use dyad_index::search::{Hits, NodeSet};
-use dyad_index::snapshot::{DenseParams, Hit, Snapshot};
+use dyad_index::snapshot::{Coverage, DenseParams, Hit, Snapshot};
 use rayon::prelude::*;
 
 use super::answer::{Answers, StageTimings};
@@ -292,6 +292,43 @@ impl Batch {
             member.found.dense.get_or_init(|| (hits, took));
         }
         Ok(())
+    }
+}
+
+/// What exists for the caller.
+impl Batch {
+    /// The caller's documents, where they are not all.
+    fn allowed_to_caller(&self) -> Result<Option<&AllowedNodes>> {
+        match &self.scope {
+            Some(scope) => scope.allowed(&self.snapshot, self.filters.as_deref(), &self.cancel).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// BM25's statistics.
+    pub(super) fn statistics(&self) -> Result<&CorpusStatistics> {
+        match self.allowed_to_caller()? {
+            Some(allowed) => allowed.statistics(&self.snapshot),
+            None => Ok(self.snapshot.statistics()),
+        }
+    }
+
+    /// Whether a document exists for the caller.
+    pub(super) fn exists(&self, shard: usize, node: u32) -> Result<bool> {
+        let allowed = self.allowed_to_caller()?;
+        Ok(allowed.is_none_or(|allowed| allowed.shards.get(shard).is_some_and(|nodes| nodes.contains(node))))
+    }
+
+    /// What was searched, of the caller's documents.
+    pub(super) fn coverage(&self) -> Result<Coverage> {
+        let mut coverage = self.snapshot.coverage();
+        if let Some(allowed) = self.allowed_to_caller()? {
+            let counts = self.snapshot.shards().iter().zip(&*allowed.shards);
+            let intact = counts.filter(|(shard, _)| shard.dense.damage().is_none());
+            coverage.documents = allowed.len();
+            coverage.intact_documents = intact.map(|(_, nodes)| nodes.len() as u64).sum();
+        }
+        Ok(coverage)
     }
 }
 

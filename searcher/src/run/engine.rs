@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dyad_index::Certificate;
-use dyad_index::lexical::StoredDocument;
 use dyad_index::snapshot::{Shard, Snapshot};
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 use futures_util::future::Either;
 use prost::Message;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Answers};
 use super::batch::{Allowed, Batch, BatchItem, Chunk};
@@ -23,18 +22,18 @@ use super::filter_cache::FilterCache;
 use super::gather::{DenseSearch, Gather};
 use super::live_recall::LiveRecall;
 use super::parts::Jobs;
-use super::pool::{Class, Pool, SlotLoad};
+use super::pool::{Class, Pool};
 use super::question_vector::question_vector;
-use super::readiness::Readiness;
+use super::readiness::ReadinessState;
 use super::reply_memory::{ALL_REPLIES, ReplyBudget, ReplyMemory};
 use super::scope::Scope;
 use super::served_index::{IndexPath, Indexes, ServedIndex};
 use super::turns::Turn;
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
-use crate::memory::{IndexMemory, MemoryLimit, MemoryNeed, ProcessMemory};
-use crate::metrics::{CacheKind, Metrics};
-use crate::plan::{Plan, StoredFields};
+use crate::memory::ProcessMemory;
+use crate::metrics::Metrics;
+use crate::plan::Plan;
 use crate::question::{ModelTower, QuestionCache, QuestionTower, Towers};
 
 /// Configuration of an engine.
@@ -83,11 +82,11 @@ pub struct Engine {
     pub(super) verifying: Arc<Semaphore>,
     pub(super) pool: Pool,
     pub(super) memory: ReplyMemory,
-    pub(super) readiness: watch::Sender<Readiness>,
-    metrics: Arc<Metrics>,
+    pub(super) readiness: ReadinessState,
+    pub(super) metrics: Arc<Metrics>,
     recall: Option<LiveRecall>,
     gather: Arc<Gather>,
-    config: EngineConfig,
+    pub(super) config: EngineConfig,
 }
 
 /// What happens to a request when the searcher is full.
@@ -129,7 +128,7 @@ impl Engine {
             verifying: Arc::new(Semaphore::new(1)),
             pool: Pool::new(config.max_requests)?,
             memory: ReplyMemory::new(),
-            readiness: watch::Sender::new(Ok(())),
+            readiness: ReadinessState::default(),
             recall: LiveRecall::start(config.live_recall_share, Arc::clone(&metrics))?,
             metrics,
             gather: Arc::default(),
@@ -150,35 +149,6 @@ impl Engine {
     /// Whether an index answers requests that name none.
     pub fn is_default(&self, index: &ServedIndex) -> bool {
         self.indexes.is_default(index)
-    }
-
-    /// The limit of the process's memory, and what is needed of it.
-    pub fn memory(&self) -> (Option<&MemoryLimit>, MemoryNeed) {
-        let indexes = self.indexes.iter().map(|index| IndexMemory::of(&index.snapshot())).sum();
-        (self.process.limit.as_ref(), self.process.need(indexes))
-    }
-
-    /// What is counted.
-    pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.metrics
-    }
-
-    /// Request slots by class.
-    pub fn load(&self) -> [SlotLoad; 3] {
-        self.pool.load()
-    }
-
-    /// Jobs that are queued or run, by thread pool.
-    pub fn jobs(&self) -> [(&'static str, usize); 2] {
-        self.pool.jobs()
-    }
-
-    /// Bytes that a cache holds.
-    pub fn cache_bytes(&self, cache: CacheKind) -> u64 {
-        match cache {
-            CacheKind::Questions => self.questions.as_ref().map_or(0, QuestionCache::bytes),
-            CacheKind::Filters => self.filters.as_ref().map_or(0, |filters| filters.bytes()),
-        }
     }
 
     /// The question towers.
@@ -214,7 +184,7 @@ impl Engine {
             answers = Box::pin(self.fetch_in_turn(batch, answers, turn, class)).await?;
         }
         let answer = answers.0.pop().ok_or(Error::Internal)?;
-        self.metrics.answer(&answer);
+        answer.count(&self.metrics);
         Ok((answer, answers.1))
     }
 
@@ -235,7 +205,7 @@ impl Engine {
         let jobs = Jobs::new(&self.pool, Class::Bulk, permit, cancel);
         let batch = self.batch((requests, |number| format!("requests[{number}].")), caller, started, &jobs, false)?;
         let answers = self.answer(&batch, &jobs).await?;
-        answers.0.iter().for_each(|answer| self.metrics.answer(answer));
+        answers.0.iter().for_each(|answer| answer.count(&self.metrics));
         Ok(answers)
     }
 
@@ -339,52 +309,6 @@ impl Engine {
         move |allowed| {
             part(&batch, &chunk, allowed)?;
             batch.finish_part(budget)
-        }
-    }
-
-    /// Some fields of documents of an index by key, in the order asked for, and the keys that it does not hold.
-    pub async fn documents(
-        &self,
-        index: &str,
-        (keys, fields): (Vec<String>, StoredFields),
-        caller: &Caller,
-        time: Option<Duration>,
-    ) -> Result<(Vec<StoredDocument>, Vec<String>, ReplyBudget)> {
-        let time = time.unwrap_or(self.config.default_time);
-        let index = self.index(index, caller)?;
-        let permit = self.pool.admit(Class::Interactive, time)?;
-        let snapshot = index.snapshot();
-        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
-        let jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
-        let wanted = Arc::new((keys, fields, Scope::of(caller)));
-        let read = |budget: ReplyBudget| {
-            let (snapshot, wanted, cancel) = (Arc::clone(&snapshot), Arc::clone(&wanted), Arc::clone(&cancel));
-            let filters = self.filters.clone();
-            jobs.start(move || {
-                let (mut found, mut missing) = (Vec::new(), Vec::new());
-                let (keys, fields, scope) = &*wanted;
-                let exists = |document| {
-                    let holds = |scope: &Scope| scope.holds(document, &snapshot, filters.as_deref(), &cancel);
-                    scope.as_ref().map_or(Ok(true), holds)
-                };
-                for key in keys {
-                    cancel.check()?;
-                    let document = snapshot.find(key)?;
-                    match document.map(|document| Ok::<_, Error>((document, exists(document)?))).transpose()? {
-                        Some(((shard, node), true)) => {
-                            let document = fields.of(snapshot.document(shard, node)?);
-                            budget.take(&document)?;
-                            found.push(document);
-                        }
-                        _ => missing.push(key.clone()),
-                    }
-                }
-                Ok((found, missing, budget))
-            })
-        };
-        match read(self.memory.budget()).await {
-            Err(Error::FullReplies { .. }) => read(self.memory.reserve(&cancel).await?).await,
-            read => read,
         }
     }
 

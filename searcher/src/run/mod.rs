@@ -19,6 +19,8 @@
 //! | `answer.rs` | the answer |
 //! | `generations.rs` | reload, rollback, verification |
 //! | `checksums.rs` | background verification of checksums after opening |
+//! | `documents.rs` | documents by key |
+//! | `observe.rs` | what operators see: memory, load, readiness |
 //! | `live_recall.rs` | some searches compared with exact ones |
 //! | `readiness.rs` | whether the searcher can answer |
 //! | `explain.rs` | why a document is, or is not, among the hits |
@@ -32,6 +34,7 @@ mod answer;
 mod batch;
 mod cancellation;
 mod checksums;
+mod documents;
 mod embed;
 mod engine;
 mod explain;
@@ -42,6 +45,7 @@ mod gather;
 mod generations;
 mod groups;
 mod live_recall;
+mod observe;
 pub mod open_files;
 mod parts;
 mod pool;

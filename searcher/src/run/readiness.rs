@@ -7,12 +7,12 @@ use std::time::Duration;
 use dyad_index::manifest;
 use tokio::sync::watch;
 
-use super::engine::Engine;
+use super::served_index::ServedIndex;
 use crate::error::Error;
-use crate::question::ModelTower;
+use crate::question::{ModelTower, Towers};
 
 /// Between two looks.
-const PAUSE: Duration = Duration::from_secs(5);
+pub(super) const PAUSE: Duration = Duration::from_secs(5);
 /// Longest time for a tower to embed the golden question.
 const GOLDEN_TIME: Duration = Duration::from_secs(5);
 /// The golden question of towers.
@@ -23,21 +23,30 @@ const LEAST_COSINE: f32 = 0.99;
 /// Ready, or why not.
 pub type Readiness = std::result::Result<(), Arc<str>>;
 
-impl Engine {
+/// Whether the searcher is ready, and who wants to know.
+#[derive(Debug)]
+pub(super) struct ReadinessState(watch::Sender<Readiness>);
+
+impl Default for ReadinessState {
+    fn default() -> Self {
+        Self(watch::Sender::new(Ok(())))
+    }
+}
+
+impl ReadinessState {
     /// As it was at the last look.
-    pub fn readiness(&self) -> Readiness {
-        self.readiness.borrow().clone()
+    pub(super) fn now(&self) -> Readiness {
+        self.0.borrow().clone()
     }
 
-    /// Changes of readiness.
-    pub fn readiness_changes(&self) -> watch::Receiver<Readiness> {
-        self.readiness.subscribe()
+    pub(super) fn changes(&self) -> watch::Receiver<Readiness> {
+        self.0.subscribe()
     }
 
-    /// Looks now.
-    pub async fn check_readiness(self: &Arc<Self>) -> Readiness {
-        let now = self.look().await.map_err(Arc::from);
-        self.readiness.send_if_modified(|before| {
+    /// Looks.
+    pub(super) async fn check(&self, towers: &Towers, indexes: Vec<Arc<ServedIndex>>) -> Readiness {
+        let now = look(towers, indexes).await.map_err(Arc::from);
+        self.0.send_if_modified(|before| {
             let changed = *before != now;
             match (&now, changed) {
                 (Ok(()), true) => tracing::info!("ready"),
@@ -49,36 +58,24 @@ impl Engine {
         });
         now
     }
+}
 
-    /// Looks again and again, until the future is dropped.
-    pub async fn follow_readiness(self: &Arc<Self>) {
-        loop {
-            tokio::time::sleep(PAUSE).await;
-            _ = self.check_readiness().await;
-        }
+async fn look(towers: &Towers, indexes: Vec<Arc<ServedIndex>>) -> std::result::Result<(), String> {
+    for one in towers.iter() {
+        check_tower(one).await?;
     }
-
-    async fn look(self: &Arc<Self>) -> std::result::Result<(), String> {
-        for one in self.towers.iter() {
-            check_tower(one).await?;
-        }
-        let engine = Arc::clone(self);
-        let gone = tokio::task::spawn_blocking(move || {
-            let gone = |index: &Arc<super::served_index::ServedIndex>| {
-                let reason = match manifest::current_generation(&index.path) {
-                    Ok(Some(_)) => return None,
-                    Ok(None) => format!("`{}` is no index any more", index.path.display()),
-                    Err(error) => error.to_string(),
-                };
-                Some(format!("index `{}`: {reason}", index.name))
-            };
-            engine.indexes.iter().find_map(gone)
-        });
-        match gone.await {
-            Ok(None) => Ok(()),
-            Ok(Some(reason)) => Err(reason),
-            Err(_) => Err("the look at the indexes was interrupted".to_owned()),
-        }
+    let gone = |index: &Arc<ServedIndex>| {
+        let reason = match manifest::current_generation(&index.path) {
+            Ok(Some(_)) => return None,
+            Ok(None) => format!("`{}` is no index any more", index.path.display()),
+            Err(error) => error.to_string(),
+        };
+        Some(format!("index `{}`: {reason}", index.name))
+    };
+    match tokio::task::spawn_blocking(move || indexes.iter().find_map(gone)).await {
+        Ok(None) => Ok(()),
+        Ok(Some(reason)) => Err(reason),
+        Err(_) => Err("the look at the indexes was interrupted".to_owned()),
     }
 }
 

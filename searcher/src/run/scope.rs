@@ -3,12 +3,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use dyad_index::lexical::{CorpusStatistics, Filter};
-use dyad_index::snapshot::{Coverage, Snapshot};
+use dyad_index::lexical::Filter;
+use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
 use prost::Message as _;
 
-use super::batch::Batch;
 use super::cancellation::Cancellation;
 use super::filter_cache::{AllowedNodes, FilterCache};
 use crate::error::Result;
@@ -53,41 +52,5 @@ impl Scope {
     ) -> Result<bool> {
         let allowed = self.allowed(snapshot, cache, cancel)?;
         Ok(allowed.shards.get(shard).is_some_and(|nodes| nodes.contains(node)))
-    }
-}
-
-impl Batch {
-    /// The caller's documents, where they are not all.
-    fn allowed_to_caller(&self) -> Result<Option<&AllowedNodes>> {
-        match &self.scope {
-            Some(scope) => scope.allowed(&self.snapshot, self.filters.as_deref(), &self.cancel).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// BM25's statistics.
-    pub(super) fn statistics(&self) -> Result<&CorpusStatistics> {
-        match self.allowed_to_caller()? {
-            Some(allowed) => allowed.statistics(&self.snapshot),
-            None => Ok(self.snapshot.statistics()),
-        }
-    }
-
-    /// Whether a document exists for the caller.
-    pub(super) fn exists(&self, shard: usize, node: u32) -> Result<bool> {
-        let allowed = self.allowed_to_caller()?;
-        Ok(allowed.is_none_or(|allowed| allowed.shards.get(shard).is_some_and(|nodes| nodes.contains(node))))
-    }
-
-    /// What was searched, of the caller's documents.
-    pub(super) fn coverage(&self) -> Result<Coverage> {
-        let mut coverage = self.snapshot.coverage();
-        if let Some(allowed) = self.allowed_to_caller()? {
-            let counts = self.snapshot.shards().iter().zip(&*allowed.shards);
-            let intact = counts.filter(|(shard, _)| !shard.dense.damage().is_some());
-            coverage.documents = allowed.len();
-            coverage.intact_documents = intact.map(|(_, nodes)| nodes.len() as u64).sum();
-        }
-        Ok(coverage)
     }
 }

@@ -115,7 +115,7 @@ impl Admin for AdminService {
                 let (previous_generation, generation) = self.engine.reload(name).await?;
                 Ok(v1::ReloadResponse { previous_generation, generation })
             };
-            recorded(&caller, "Admin.Reload", details, made.await)
+            recorded(&caller, "Admin.Reload", &details, made.await)
         };
         counted.end(reply.await)
     }
@@ -137,7 +137,7 @@ impl Admin for AdminService {
                 let (previous_generation, generation) = self.engine.rollback(name, wanted).await?;
                 Ok(v1::RollbackResponse { previous_generation, generation })
             };
-            recorded(&caller, "Admin.Rollback", details, made.await)
+            recorded(&caller, "Admin.Rollback", &details, made.await)
         };
         counted.end(reply.await)
     }
@@ -153,14 +153,14 @@ impl Admin for AdminService {
                 let (problems, bytes_read) = self.engine.verify(name, time).await?;
                 Ok(v1::VerifyResponse { intact: problems.is_empty(), problems, bytes_read })
             };
-            recorded(&caller, "Admin.Verify", details, made.await)
+            recorded(&caller, "Admin.Verify", &details, made.await)
         };
         counted.end(reply.await)
     }
 }
 
 /// The reply of a call that is recorded, with its outcome.
-fn recorded<T>(caller: &Caller, call: &str, details: Value, made: Result<T, Status>) -> Result<Response<T>, Status> {
-    caller.record(call, &details, made.as_ref().map(drop));
+fn recorded<T>(caller: &Caller, call: &str, details: &Value, made: Result<T, Status>) -> Result<Response<T>, Status> {
+    caller.record(call, details, made.as_ref().map(drop));
     made.map(Response::new)
 }

@@ -101,8 +101,8 @@ async fn wrong_use_is_exit_code_2_and_failure_is_1() {
     assert!(code == Some(2) && error.contains("`target_recall`: expected a number above 0"), "{error}");
     let (code, _, error) = run_beside(&["query", "--server", "http://127.0.0.1:1", "q"]).await;
     assert!(code == Some(1) && error.contains("no server answers at `http://127.0.0.1:1`"), "{error}");
-    // Every way to give a server's address, and the tower's.
-    let tls = "`https://127.0.0.1:1`: TLS is not supported yet";
+    // Every way to give a server's address, and the tower's, takes https://, and credentials of files.
+    let tls = "no server answers at `https://127.0.0.1:1`";
     let ways: [&[&str]; 4] = [
         &["query", "--server", "https://127.0.0.1:1", "q"],
         &["explain", "--server", "https://127.0.0.1:1", "--key", "a", "q"],
@@ -113,6 +113,9 @@ async fn wrong_use_is_exit_code_2_and_failure_is_1() {
         let (code, _, error) = run_beside(way).await;
         assert!(code == Some(1) && error.contains(tls), "{way:?}: {error}");
     }
+    let (code, _, error) = run_beside(&["query", "--ca", "/none", "q"]).await;
+    assert!(code == Some(1) && error.contains("--ca: failed to open file `/none`"), "{error}");
+    assert_eq!(run_beside(&["query", "--client-cert", "/none", "q"]).await.0, Some(2));
     let output = Command::new(env!("CARGO_BIN_EXE_dyad-searcher"))
         .args(["query", "q"])
         .env("DYAD_SERVER", "https://127.0.0.1:1")

@@ -16,7 +16,7 @@ use dyad_index::storage::WriteLock;
 use dyad_index::{Arranged, BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord, QuerySource, RecallPoint};
 use dyad_proto::access::Caller;
 use dyad_proto::client::{AdminClient, ClientConfig, Credentials, SearcherClient};
-use dyad_proto::service::deadline::RETRY_PUSHBACK;
+use dyad_proto::pushback::RETRY_PUSHBACK;
 use dyad_proto::service::{self, Health, Security, ServerConfig};
 use dyad_proto::v1::encoder_server::{Encoder, EncoderServer};
 use dyad_proto::{v1, validate, vector};
@@ -171,6 +171,7 @@ struct Words {
     fingerprint: String,
     metric: v1::Metric,
     broken: Arc<AtomicBool>,
+    drifted: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
     released: watch::Receiver<bool>,
 }
@@ -207,7 +208,10 @@ impl Encoder for Words {
         if request.texts.iter().any(|text| text.contains("wait")) {
             drop(self.released.clone().wait_for(|released| *released).await);
         }
-        let values: Vec<f32> = request.texts.iter().flat_map(|text| embed(text)).collect();
+        let mut values: Vec<f32> = request.texts.iter().flat_map(|text| embed(text)).collect();
+        if self.drifted.load(Ordering::SeqCst) {
+            values.reverse();
+        }
         let (dim, vectors, fingerprint) = (DIM as u32, vector::pack(&values), self.fingerprint.clone());
         let words = |text: &String| text.split_whitespace().count() as u32;
         let tokens = request.texts.iter().map(|text| words(text).min(MAX_TOKENS)).collect();
@@ -239,6 +243,8 @@ impl Encoder for Words {
 pub(crate) struct EncoderService {
     pub(crate) url: String,
     pub(crate) broken: Arc<AtomicBool>,
+    /// Whether all vectors are other ones from now on.
+    pub(crate) drifted: Arc<AtomicBool>,
     /// Calls so far.
     pub(crate) asked: Arc<AtomicUsize>,
     /// Texts with `wait` are embedded once this is true.
@@ -266,9 +272,17 @@ pub(crate) async fn encoder_of(address: &str, fingerprint: &str, metric: v1::Met
     let listener = service::bind(address).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
-    let (broken, asked) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+    let (broken, drifted, asked) =
+        (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
     let (fingerprint, (released, wait)) = (fingerprint.to_owned(), watch::channel(false));
-    let words = Words { fingerprint, metric, broken: Arc::clone(&broken), asked: Arc::clone(&asked), released: wait };
+    let words = Words {
+        fingerprint,
+        metric,
+        broken: Arc::clone(&broken),
+        drifted: Arc::clone(&drifted),
+        asked: Arc::clone(&asked),
+        released: wait,
+    };
     let health = Health::new().serving::<EncoderServer<Words>>().await;
     let shutdown = async { drop(stopped.await) };
     tokio::spawn(service::serve(
@@ -278,7 +292,7 @@ pub(crate) async fn encoder_of(address: &str, fingerprint: &str, metric: v1::Met
         shutdown,
         ServerConfig::default(),
     ));
-    EncoderService { url, broken, asked, released, stop: std::sync::Mutex::new(Some(stop)) }
+    EncoderService { url, broken, drifted, asked, released, stop: std::sync::Mutex::new(Some(stop)) }
 }
 
 /// A searcher over a fresh index.

@@ -59,6 +59,17 @@ impl Http {
         Self { address, _stop: None }
     }
 
+    /// Status and body of a request without one.
+    pub(crate) async fn text(&self, method: &str, path: &str) -> (u16, String) {
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await.unwrap();
+        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
     /// Sends bytes, and reads to the end of the connection.
     pub(crate) async fn raw(&self, bytes: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(self.address).await.unwrap();

@@ -22,6 +22,7 @@ mod limits;
 mod local;
 mod memory;
 mod min_max;
+mod operations;
 mod question_cache;
 mod refusals;
 mod search;

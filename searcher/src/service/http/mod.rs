@@ -15,7 +15,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the routes, from headers to reply |
-//! | `probes.rs` | health and metrics |
+//! | `app.rs` | what the routes share |
+//! | `probes.rs`, `scrape.rs` | health, and metrics |
 //! | `json.rs` | messages as JSON, and the bounds of a request's JSON |
 //! | `refusal.rs` | errors as JSON |
 //! | `openapi.rs` | the OpenAPI document, made of the `.proto` files |
@@ -23,10 +24,12 @@
 //! The caller's time (`X-Request-Timeout`) and the bounds of bodies are those of `dyad_proto::service::http_request`; listener, header
 //! timeout and drain those of `dyad_proto::service::serve_http`.
 
+mod app;
 mod json;
 mod openapi;
 mod probes;
 mod refusal;
+mod scrape;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -52,8 +55,10 @@ use tokio::sync::{Semaphore, oneshot};
 use tonic::Status;
 use tracing::Instrument as _;
 
+use self::app::App;
 use self::json::{Format, Message, Most};
 use self::refusal::Refusal;
+use self::scrape::Scrape;
 use super::{SearchService, convert};
 use crate::error::Error;
 use crate::run::{ALL_REPLIES, Engine};
@@ -64,21 +69,6 @@ const REQUESTS_BYTES: usize = 256 << 20;
 pub const HTTP_BYTES: usize = REQUESTS_BYTES + 2 * ALL_REPLIES;
 /// JSON up to this size is read and written on the thread of its connection.
 const SMALL: usize = 64 << 10;
-
-/// What the routes share.
-struct App {
-    service: SearchService,
-    engine: Arc<Engine>,
-    security: Security,
-    /// Set when the server is about to stop.
-    stopping: Arc<AtomicBool>,
-    format: Format,
-    openapi: String,
-    /// Bytes of requests that may be under way.
-    request_bytes: Arc<Semaphore>,
-    /// Calls that may be under way.
-    requests: Arc<Semaphore>,
-}
 
 /// The routes around an engine, with at most `requests` calls under way: fewer than the server has connections, so that the others
 /// are refused at once. Once `stopping` is set, `/readyz` says so. For `dyad_proto::service::serve_http`.
@@ -93,7 +83,8 @@ pub fn router(
     let openapi = openapi::document(&format).to_string();
     let (request_bytes, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Arc::new(Semaphore::new(requests)));
     let access = security.access().clone();
-    let app = App { service, engine, security, stopping, format, openapi, request_bytes, requests };
+    let scrape = Scrape::new();
+    let app = App { service, engine, security, stopping, format, openapi, request_bytes, requests, scrape };
     Ok(Router::new()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))

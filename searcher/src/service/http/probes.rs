@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use dyad_proto::access::Caller;
 
-use super::App;
+use super::app::App;
 use super::refusal::Refusal;
 
 /// The process answers.
@@ -35,8 +35,7 @@ pub(super) async fn metrics(
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Refusal> {
     caller.check_everything("/metrics")?;
-    let (text, writer) = (app.engine.metrics(), &app.security);
-    let text = text.text(&app.engine, writer).map_err(|error| {
+    let text = app.scrape.text(&app.engine, &app.security).map_err(|error| {
         tracing::error!(%error, "the metrics cannot be written");
         Refusal::from(tonic::Status::internal("the metrics cannot be written"))
     })?;

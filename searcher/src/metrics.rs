@@ -1,25 +1,16 @@
-//! What a searcher counts, and its text for Prometheus (OpenMetrics 1.0). Names begin with `dyad_searcher_`; times are seconds, sizes bytes.
-//!
-//! | file | contents |
-//! |---|---|
-//! | `mod.rs` | counters and histograms, written while requests are answered |
-//! | `scrape.rs` | gauges, read from the engine at each scrape, and the text |
+//! What a searcher counts while it answers, for Prometheus (OpenMetrics 1.0). Names begin with `dyad_searcher_`; times are seconds. Values of
+//! the moment are read at each scrape: `service/http/scrape.rs`.
 
-mod scrape;
-
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-
-use crate::plan::Mode;
-use crate::run::{Answer, StageTimings};
-use scrape::Gauges;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
@@ -52,6 +43,18 @@ struct CacheLabels {
     cache: &'static str,
 }
 
+/// An answer to be counted.
+#[derive(Debug, Clone)]
+pub(crate) struct Answered {
+    pub(crate) mode: &'static str,
+    /// A part of it is missing.
+    pub(crate) degraded: bool,
+    /// The question is longer than the tower reads.
+    pub(crate) truncated: bool,
+    /// Microseconds by stage; 0 where it did not run.
+    pub(crate) stages_us: [(&'static str, u64); 8],
+}
+
 /// A cache of the searcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheKind {
@@ -62,7 +65,7 @@ pub enum CacheKind {
 }
 
 impl CacheKind {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Questions => "questions",
             Self::Filters => "filters",
@@ -87,7 +90,6 @@ pub struct Metrics {
     cache_misses: Family<CacheLabels, Counter>,
     recall_expected: Family<IndexLabels, Counter>,
     recall_found: Family<IndexLabels, Counter>,
-    gauges: Gauges,
 }
 
 /// 50 us to 13 s.
@@ -105,7 +107,6 @@ impl Metrics {
     /// All of them at zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("dyad_searcher");
-        let gauges = Gauges::register(&mut registry);
         let metrics = Self {
             registry: Mutex::default(),
             requests: Family::default(),
@@ -118,7 +119,6 @@ impl Metrics {
             cache_misses: Family::default(),
             recall_expected: Family::default(),
             recall_found: Family::default(),
-            gauges,
         };
         metrics.register(&mut registry);
         Self { registry: Mutex::new(registry), ..metrics }
@@ -146,6 +146,11 @@ impl Metrics {
         registry.register("recall_found", help, self.recall_found.clone());
     }
 
+    /// The text of a scrape, without its end.
+    pub(crate) fn write(&self, text: &mut String) -> std::fmt::Result {
+        encode_registry(text, &self.registry.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// A call was answered; `status` is gRPC's name.
     pub fn call(&self, call: &'static str, status: tonic::Code, time: Duration) {
         self.requests.get_or_create(&CallLabels { call, status: status_name(status) }).inc();
@@ -153,47 +158,16 @@ impl Metrics {
     }
 
     /// A question was answered.
-    pub(crate) fn answer(&self, answer: &Answer) {
-        let mode = match answer.mode {
-            Mode::Dense => "dense",
-            Mode::Bm25 => "bm25",
-            Mode::Hybrid => "hybrid",
-            Mode::Compare => "compare",
-        };
-        self.answers.get_or_create(&ModeLabels { mode }).inc();
-        if answer.degraded.is_some() {
+    pub(crate) fn answer(&self, answered: &Answered) {
+        self.answers.get_or_create(&ModeLabels { mode: answered.mode }).inc();
+        if answered.degraded {
             self.degraded.inc();
         }
-        if let Some(filter) = &answer.filter {
-            self.cache(CacheKind::Filters, filter.cached);
-        }
-        if answer.query_truncated {
+        if answered.truncated {
             self.truncated.inc();
         }
-        let StageTimings {
-            total_us: _,
-            queue_us,
-            tokenize_us,
-            embed_us,
-            dense_us,
-            bm25_us,
-            filter_us,
-            fuse_us,
-            fetch_us,
-        } = answer.timings;
-        for (stage, us) in [
-            ("queue", queue_us),
-            ("tokenize", tokenize_us),
-            ("embed", embed_us),
-            ("filter", filter_us),
-            ("dense", dense_us),
-            ("bm25", bm25_us),
-            ("fuse", fuse_us),
-            ("fetch", fetch_us),
-        ] {
-            if us > 0 {
-                self.stages.get_or_create(&StageLabels { stage }).observe(us as f64 / 1e6);
-            }
+        for (stage, us) in answered.stages_us.into_iter().filter(|(_, us)| *us > 0) {
+            self.stages.get_or_create(&StageLabels { stage }).observe(us as f64 / 1e6);
         }
     }
 

@@ -1,6 +1,4 @@
-//! Gauges, read from the engine at each scrape, and the text.
-
-use std::sync::PoisonError;
+//! `/metrics`: what the searcher has counted, and values of the moment, read from the engine. Sizes are bytes.
 
 use dyad_proto::service::Security;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -8,13 +6,23 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{CacheKind, CacheLabels, IndexLabels, Metrics};
 use crate::memory::{IndexMemory, Resident};
+use crate::metrics::CacheKind;
 use crate::run::Engine;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabels {
     kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CacheLabels {
+    cache: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct IndexLabels {
+    index: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,7 +44,8 @@ struct ModelLabels {
 
 /// Values of the moment.
 #[derive(Debug, Default)]
-pub(super) struct Gauges {
+pub(super) struct Scrape {
+    registry: Registry,
     ready: Gauge,
     requests: Family<ClassLabels, Gauge>,
     requests_limit: Family<ClassLabels, Gauge>,
@@ -56,9 +65,9 @@ pub(super) struct Gauges {
     certificate_end: Gauge,
 }
 
-impl Gauges {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let gauges = Self::default();
+impl Scrape {
+    pub(super) fn new() -> Self {
+        let (mut registry, gauges) = (Registry::with_prefix("dyad_searcher"), Self::default());
         registry.register("ready", "Whether /readyz says so", gauges.ready.clone());
         registry.register("requests_under_way", "Request slots that are taken, by class", gauges.requests.clone());
         registry.register("requests_limit", "Request slots, by class", gauges.requests_limit.clone());
@@ -81,7 +90,7 @@ impl Gauges {
         registry.register("failed_handshakes", "TLS handshakes so far that failed", gauges.failed_handshakes.clone());
         let help = "End of the TLS certificate, in seconds since the epoch; 0 without TLS";
         registry.register_with_unit("certificate_end", help, Unit::Seconds, gauges.certificate_end.clone());
-        gauges
+        Self { registry, ..gauges }
     }
 
     fn read(&self, engine: &Engine, security: &Security) {
@@ -135,14 +144,13 @@ impl Gauges {
         self.failed_handshakes.set(tls.map_or(0, |tls| tls.failed_handshakes()) as i64);
         self.certificate_end.set(tls.map_or(0, |tls| tls.expires()));
     }
-}
 
-impl Metrics {
-    /// The text of a scrape.
-    pub(crate) fn text(&self, engine: &Engine, security: &Security) -> Result<String, std::fmt::Error> {
-        self.gauges.read(engine, security);
+    /// The text.
+    pub(super) fn text(&self, engine: &Engine, security: &Security) -> Result<String, std::fmt::Error> {
+        self.read(engine, security);
         let mut scrape = String::new();
-        text::encode(&mut scrape, &self.registry.lock().unwrap_or_else(PoisonError::into_inner))?;
+        engine.metrics().write(&mut scrape)?;
+        text::encode(&mut scrape, &self.registry)?;
         Ok(scrape)
     }
 }

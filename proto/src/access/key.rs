@@ -1,0 +1,43 @@
+//! A key as a server has it.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::Role;
+use super::key_file::KeyRecord;
+use crate::v1;
+
+/// A key that is accepted, or was.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) role: Role,
+    pub(super) digest: [u8; 32],
+    pub(super) is_revoked: bool,
+    pub(super) indexes: Vec<String>,
+    pub(super) filter: Option<v1::Filter>,
+    /// Calls that may be under way, and the places that are left.
+    pub(super) concurrency: Option<(usize, Arc<Semaphore>)>,
+}
+
+impl Key {
+    /// `before`: the key of this id until now, whose calls under way still count.
+    pub(super) fn new(record: &KeyRecord, before: Option<&Self>) -> Result<Self, String> {
+        let places = |most: usize| {
+            let same = before.and_then(|before| before.concurrency.clone()).filter(|(had, _)| *had == most);
+            same.unwrap_or_else(|| (most, Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))))
+        };
+        Ok(Self {
+            id: record.id.clone(),
+            name: record.name.clone(),
+            role: record.role,
+            digest: record.digest(),
+            is_revoked: record.revoked_unix_s.is_some(),
+            indexes: record.indexes.clone(),
+            filter: record.parsed_filter()?,
+            concurrency: record.concurrency.map(places),
+        })
+    }
+}

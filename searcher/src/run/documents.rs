@@ -1,0 +1,64 @@
+//! Documents by key.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dyad_index::lexical::StoredDocument;
+use dyad_proto::access::Caller;
+
+use super::cancellation::Cancellation;
+use super::engine::Engine;
+use super::parts::Jobs;
+use super::pool::Class;
+use super::reply_memory::ReplyBudget;
+use super::scope::Scope;
+use crate::error::{Error, Result};
+use crate::plan::StoredFields;
+
+impl Engine {
+    /// Some fields of documents of an index by key, in the order asked for, and the keys that it does not hold.
+    pub async fn documents(
+        &self,
+        index: &str,
+        (keys, fields): (Vec<String>, StoredFields),
+        caller: &Caller,
+        time: Option<Duration>,
+    ) -> Result<(Vec<StoredDocument>, Vec<String>, ReplyBudget)> {
+        let time = time.unwrap_or(self.config.default_time);
+        let index = self.index(index, caller)?;
+        let permit = self.pool.admit(Class::Interactive, time)?;
+        let snapshot = index.snapshot();
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
+        let jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
+        let wanted = Arc::new((keys, fields, Scope::of(caller)));
+        let read = |budget: ReplyBudget| {
+            let (snapshot, wanted, cancel) = (Arc::clone(&snapshot), Arc::clone(&wanted), Arc::clone(&cancel));
+            let filters = self.filters.clone();
+            jobs.start(move || {
+                let (mut found, mut missing) = (Vec::new(), Vec::new());
+                let (keys, fields, scope) = &*wanted;
+                let exists = |document| {
+                    let holds = |scope: &Scope| scope.holds(document, &snapshot, filters.as_deref(), &cancel);
+                    scope.as_ref().map_or(Ok(true), holds)
+                };
+                for key in keys {
+                    cancel.check()?;
+                    let document = snapshot.find(key)?;
+                    match document.map(|document| Ok::<_, Error>((document, exists(document)?))).transpose()? {
+                        Some(((shard, node), true)) => {
+                            let document = fields.of(snapshot.document(shard, node)?);
+                            budget.take(&document)?;
+                            found.push(document);
+                        }
+                        _ => missing.push(key.clone()),
+                    }
+                }
+                Ok((found, missing, budget))
+            })
+        };
+        match read(self.memory.budget()).await {
+            Err(Error::FullReplies { .. }) => read(self.memory.reserve(&cancel).await?).await,
+            read => read,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What operators see of an engine: memory, load, caches, readiness.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::engine::Engine;
+use super::pool::SlotLoad;
+use super::readiness::{PAUSE, Readiness};
+use crate::memory::{IndexMemory, MemoryLimit, MemoryNeed};
+use crate::metrics::{CacheKind, Metrics};
+use crate::question::QuestionCache;
+
+impl Engine {
+    /// The limit of the process's memory, and what is needed of it.
+    pub fn memory(&self) -> (Option<&MemoryLimit>, MemoryNeed) {
+        let indexes = self.indexes.iter().map(|index| IndexMemory::of(&index.snapshot())).sum();
+        (self.process.limit.as_ref(), self.process.need(indexes))
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Request slots by class.
+    pub fn load(&self) -> [SlotLoad; 3] {
+        self.pool.load()
+    }
+
+    /// Jobs that are queued or run, by thread pool.
+    pub fn jobs(&self) -> [(&'static str, usize); 2] {
+        self.pool.jobs()
+    }
+
+    /// Bytes that a cache holds.
+    pub fn cache_bytes(&self, cache: CacheKind) -> u64 {
+        match cache {
+            CacheKind::Questions => self.questions.as_ref().map_or(0, QuestionCache::bytes),
+            CacheKind::Filters => self.filters.as_ref().map_or(0, |filters| filters.bytes()),
+        }
+    }
+
+    /// Whether it can answer, as it was at the last look.
+    pub fn readiness(&self) -> Readiness {
+        self.readiness.now()
+    }
+
+    /// Changes of readiness.
+    pub fn readiness_changes(&self) -> watch::Receiver<Readiness> {
+        self.readiness.changes()
+    }
+
+    /// Looks whether it can answer.
+    pub async fn check_readiness(&self) -> Readiness {
+        self.readiness.check(&self.towers, self.indexes.iter().cloned().collect()).await
+    }
+
+    /// Looks again and again, until the future is dropped.
+    pub async fn follow_readiness(&self) {
+        loop {
+            tokio::time::sleep(PAUSE).await;
+            _ = self.check_readiness().await;
+        }
+    }
+}
