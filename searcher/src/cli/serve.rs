@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use dyad_command::UsageError;
+use dyad_command::{Follower, UsageError};
 use dyad_proto::service::{self, HttpConfig, MAX_REQUESTS_BYTES, ServerConfig};
 use futures_util::FutureExt as _;
 
@@ -76,7 +76,7 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, follower: Follower) -> anyhow::Result<ExitCode> {
         let indexes = self.indexes.paths()?;
         if self.generation.is_some() && indexes.len() > 1 {
             let error = format!("--generation: expected one index, got {}", indexes.len());
@@ -90,11 +90,12 @@ impl Serve {
         };
         // Signals are handled before the long start, so that a stop during it is clean.
         let shutdown = dyad_command::shutdown_signal();
+        let follower = follower.listen();
         let towers = self.tower.open().await?;
         open_files::raise_limit();
         let config = EngineConfig {
             max_requests: self.max_requests.max(1),
-            default_time: Duration::from_millis(self.default_timeout_ms.max(1)),
+            default_time: self.default_time(),
             question_cache: (self.question_cache_mb as usize) << 20,
             filter_cache: (self.filter_cache_mb as usize) << 20,
             generation: self.generation,
@@ -112,6 +113,8 @@ impl Serve {
             output.flush()?;
         }
         let engine = Arc::new(engine);
+        let configured = Arc::clone(&engine);
+        follower.spawn(&["default-timeout-ms"], move |now: &Self| configured.set_default_time(now.default_time()));
         // Both servers end at the same signal and have the same time to drain.
         let shutdown = shutdown.boxed().shared();
         let (drain, lame_duck) = (Duration::from_secs(self.drain_s), Duration::from_secs(self.lame_duck_s));
@@ -136,6 +139,10 @@ impl Serve {
             },
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn default_time(&self) -> Duration {
+        Duration::from_millis(self.default_timeout_ms.max(1))
     }
 
     /// What the process may use, and has taken once its towers are loaded and its servers full.

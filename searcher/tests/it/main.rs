@@ -4,6 +4,7 @@
 mod admin;
 mod changes;
 mod command_line;
+mod configuration;
 mod damage;
 mod explain;
 mod faults;
