@@ -39,7 +39,7 @@ mod train;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use dyad_command::{FAILURE, INTERRUPTED};
+use dyad_command::{FAILURE, Follower, INTERRUPTED};
 
 #[cfg(feature = "train")]
 use crate::data::DataError;
@@ -88,14 +88,14 @@ enum Command {
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
 pub fn main() -> ExitCode {
-    dyad_command::run(|cli: Cli| cli.run().map(|()| ExitCode::SUCCESS), exit_code)
+    dyad_command::run_server(|cli: Cli, follower| cli.run(follower).map(|()| ExitCode::SUCCESS), exit_code)
 }
 
 impl Cli {
-    fn run(self) -> anyhow::Result<()> {
+    fn run(self, follower: Follower) -> anyhow::Result<()> {
         match self.command {
             Command::Embed(options) => embed::run(&options),
-            Command::Serve(options) => serve::run(&options),
+            Command::Serve(options) => serve::run(&options, follower),
             Command::Encode(options) => encode::run(&options),
             Command::Inspect(options) => inspect::run(&options),
             Command::Create(options) => create::run(&options),

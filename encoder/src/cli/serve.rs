@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use dyad_command::Follower;
 use dyad_proto::service::{self, Health, HttpConfig, Security, SecurityOptions, ServerConfig};
 use dyad_proto::v1::encoder_server::EncoderServer;
 use futures_util::FutureExt;
@@ -40,7 +41,7 @@ pub(crate) struct Options {
 }
 
 /// Serves until SIGINT or SIGTERM, or until the model's thread ends.
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &Options, follower: Follower) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         // Before the model is opened: an address in use should not cost the time of opening it.
@@ -54,6 +55,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let security = Security::open(&options.security, &listeners)?;
         // From here on a signal is waited for: one that comes while the model is being opened ends the server cleanly.
         let signal = dyad_command::shutdown_signal();
+        follower.spawn(&[], |_: &Options| ());
         let address = listener.local_addr().context("cannot read the listener's address")?;
         let http_address = http_listener.as_ref().map(tokio::net::TcpListener::local_addr).transpose();
         let http_address = http_address.context("cannot read the HTTP listener's address")?;

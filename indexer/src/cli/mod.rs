@@ -25,7 +25,7 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use dyad_command::{FAILURE, INTERRUPTED, USAGE};
+use dyad_command::{FAILURE, Follower, INTERRUPTED, USAGE};
 use dyad_index::kernels::{self, UnknownKernels};
 use dyad_indexer::Error;
 
@@ -65,10 +65,10 @@ enum Command {
 }
 
 pub(crate) fn run() -> ExitCode {
-    dyad_command::run(command, exit_code)
+    dyad_command::run_server(command, exit_code)
 }
 
-fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
+fn command(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode> {
     kernels::choose(kernels::asked().as_deref())?;
     match arguments.command {
         Command::Build(arguments) => build::run(*arguments),
@@ -78,7 +78,7 @@ fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Merge(arguments) => change::compact(&arguments),
         Command::Purge(arguments) => change::erase(&arguments),
         Command::Gc(arguments) => change::collect(&arguments),
-        Command::Serve(arguments) => serve::run(*arguments),
+        Command::Serve(arguments) => serve::run(*arguments, follower),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Rollback(arguments) => rollback::run(&arguments),

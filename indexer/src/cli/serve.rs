@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use dyad_command::Follower;
 use dyad_indexer::serve::{Changes, ChangesConfig, IndexService};
 use dyad_indexer::source::RemoteConfig;
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
@@ -46,17 +47,18 @@ pub(super) struct Arguments {
     credentials: CredentialOptions,
 }
 
-pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(serve(arguments))
+    runtime.block_on(serve(arguments, follower))
 }
 
-async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
+async fn serve(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode> {
     // The port first, so that a port in use is reported before anything is opened.
     let listener = service::bind(&arguments.listen).await?;
     let security = Security::open(&arguments.security, &[(&listener, "--listen")])?;
     let credentials = Credentials::open(&arguments.credentials)?;
     let signal = dyad_command::shutdown_signal();
+    follower.spawn(&[], |_: &Arguments| ());
     let call_timeout = Duration::from_secs(arguments.timeout_s);
     let client = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
     let index = arguments.index;

@@ -314,3 +314,13 @@ fn a_parquet_file_brings_its_keys() {
     let upserted = run("upsert", &["--corpus", corpus("k9").to_str().unwrap()]);
     assert!(text(&upserted.stdout).contains("20 -> 20 documents"), "{}", text(&upserted.stderr));
 }
+
+#[test]
+fn the_configuration_of_the_unit_can_be_used() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/indexer.toml");
+    let output = dyad_indexer().args(["config", "print", "--drain-s", "5", "--config", path]).output().unwrap();
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!((output.status.code(), &*error), (Some(0), ""));
+    assert!(out.contains(&format!("index = \"/var/lib/dyad/index\" # file {path}\n")), "{out}");
+    assert!(out.contains("drain-s = 5 # command line\n"), "{out}");
+}

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::logs::init_logs;
+use crate::logs::{default_filter, init_logs};
 
 /// Exit code of a command that failed.
 pub const FAILURE: u8 = 1;
@@ -28,14 +28,22 @@ pub fn run<A: Parser>(
 ) -> ExitCode {
     let arguments = match A::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are not failures, and neither is a closed pipe.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
-        }
+        Err(error) => return refused(&error),
     };
-    init_logs();
-    match command(arguments) {
+    init_logs(default_filter());
+    finish(command(arguments), code)
+}
+
+/// Prints what clap says in place of a command, and returns its exit code.
+pub(crate) fn refused(error: &clap::Error) -> ExitCode {
+    // Help and version are not failures, and neither is a closed pipe.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE))
+}
+
+/// Ends a command: prints its error, and returns its exit code.
+pub(crate) fn finish(result: anyhow::Result<ExitCode>, code: impl FnOnce(&anyhow::Error) -> u8) -> ExitCode {
+    match result {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

@@ -1,19 +1,21 @@
-//! What all commands have in common: exit codes, logs, signals, progress.
+//! What all commands have in common: exit codes, configuration, logs, signals, progress.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `exit.rs` | [`run`]: arguments, errors, exit codes |
+//! | `config/` | [`run_server`]: configuration of a server in layers |
 //! | `logs.rs` | logs to standard error |
 //! | `signals.rs` | [`Cancellation`], and the signals that cancel a job or end a server |
 //! | `progress.rs` | [`ProgressBar`]: a bar on a terminal, log lines elsewhere |
 #![forbid(unsafe_code)]
 
+mod config;
 mod exit;
 mod logs;
 mod progress;
 mod signals;
 
+pub use config::{Configuration, Follower, run_server};
 pub use exit::{FAILURE, INTERRUPTED, USAGE, UsageError, chain, run};
-pub use logs::init_logs;
 pub use progress::{ProgressBar, time_left};
 pub use signals::{Cancellation, cancel_on_signal, shutdown_signal};

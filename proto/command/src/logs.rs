@@ -1,15 +1,66 @@
-//! Logs to stderr: text, or JSON with `DYAD_LOG_FORMAT=json`; levels with `RUST_LOG`.
+//! Logs to stderr: text, or JSON with `DYAD_LOG_FORMAT=json`. What is logged is a filter, by default that of `RUST_LOG`.
 
 use std::io::IsTerminal as _;
+use std::sync::OnceLock;
 
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging at `info`, or as `RUST_LOG` says. A second call changes nothing.
-pub fn init_logs() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,tantivy=warn,hnsw_rs=warn"));
+/// The variable that holds the default filter.
+pub(crate) const VARIABLE: &str = EnvFilter::DEFAULT_ENV;
+/// Where there is none.
+const DEFAULT: &str = "info,tantivy=warn,hnsw_rs=warn";
+
+type SetFilter = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+/// Replaces the filter of this process's logs.
+static SET_FILTER: OnceLock<SetFilter> = OnceLock::new();
+
+/// Starts logging. A second call changes nothing.
+pub(crate) fn init_logs(filter: &str) {
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     let colours = std::io::stderr().is_terminal();
     let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     let json = std::env::var_os("DYAD_LOG_FORMAT").is_some_and(|format| format == "json");
+    let (started, set): (_, SetFilter) = if json {
+        let base = base.json().with_filter_reloading();
+        let handle = base.reload_handle();
+        (base.try_init(), Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())))
+    } else {
+        let base = base.with_target(false).with_filter_reloading();
+        let handle = base.reload_handle();
+        (base.try_init(), Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())))
+    };
     // It fails only where logging has been started already.
-    let _ = if json { base.json().try_init() } else { base.with_target(false).try_init() };
+    if started.is_ok() {
+        let _ = SET_FILTER.set(set);
+    }
+}
+
+/// Changes what is logged.
+pub(crate) fn set_filter(filter: &str) -> Result<(), String> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| error.to_string())?;
+    SET_FILTER.get().map_or(Ok(()), |set| set(filter))
+}
+
+/// Whether a filter can be used.
+pub(crate) fn check_filter(filter: &str) -> Result<(), String> {
+    EnvFilter::try_new(filter).map(drop).map_err(|error| error.to_string())
+}
+
+/// The filter of `RUST_LOG` where it holds a usable one, else ours.
+pub(crate) fn default_filter() -> &'static str {
+    of_environment().unwrap_or(DEFAULT)
+}
+
+/// Whether the default filter is that of `RUST_LOG`.
+pub(crate) fn is_from_environment() -> bool {
+    of_environment().is_some()
+}
+
+fn of_environment() -> Option<&'static str> {
+    static FILTER: OnceLock<Option<String>> = OnceLock::new();
+    let read = || {
+        let text = std::env::var_os(VARIABLE)?.into_string().ok()?;
+        check_filter(&text).is_ok().then_some(text)
+    };
+    FILTER.get_or_init(read).as_deref()
 }

@@ -33,7 +33,7 @@ mod tower;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use dyad_command::{FAILURE, USAGE};
+use dyad_command::{FAILURE, Follower, USAGE};
 use dyad_index::kernels::{self, UnknownKernels};
 
 /// Answers questions from a dyad index: dense, BM25, hybrid, or all three for comparison.
@@ -64,15 +64,15 @@ enum Command {
 
 /// Runs the command line of this process. Exit code 0: success; 1: failure; 2: usage error.
 pub fn main() -> ExitCode {
-    dyad_command::run(command, |error| if error.is::<UnknownKernels>() { USAGE } else { FAILURE })
+    dyad_command::run_server(command, |error| if error.is::<UnknownKernels>() { USAGE } else { FAILURE })
 }
 
-fn command(arguments: Arguments) -> anyhow::Result<ExitCode> {
+fn command(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode> {
     kernels::choose(kernels::asked().as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command {
-            Command::Serve(arguments) => Box::pin(arguments.run()).await,
+            Command::Serve(arguments) => Box::pin(arguments.run(follower)).await,
             Command::Learn(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => arguments.run().await,
             Command::Explain(arguments) => arguments.run().await,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use dyad_command::UsageError;
+use dyad_command::{Follower, UsageError};
 use dyad_proto::service::{self, HttpConfig, MAX_REQUESTS_BYTES, Security, SecurityOptions, ServerConfig};
 use futures_util::FutureExt as _;
 use tokio::net::TcpListener;
@@ -87,7 +87,7 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, follower: Follower) -> anyhow::Result<ExitCode> {
         let indexes = self.indexes.paths()?;
         if self.generation.is_some() && indexes.len() > 1 {
             let error = format!("--generation: expected one index, got {}", indexes.len());
@@ -98,11 +98,12 @@ impl Serve {
         let security = Security::open(&self.security, &listeners.named())?;
         // Signals are handled before the long start, so that a stop during it is clean.
         let shutdown = dyad_command::shutdown_signal();
+        let follower = follower.listen();
         let towers = self.tower.open().await?;
         open_files::raise_limit();
         let config = EngineConfig {
             max_requests: self.max_requests.max(1),
-            default_time: Duration::from_millis(self.default_timeout_ms.max(1)),
+            default_time: self.default_time(),
             question_cache: (self.question_cache_mb as usize) << 20,
             filter_cache: (self.filter_cache_mb as usize) << 20,
             generation: self.generation,
@@ -119,6 +120,8 @@ impl Serve {
         let stopping = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stopping);
         let shutdown = shutdown.inspect(move |()| told.store(true, Ordering::Relaxed));
+        let configured = Arc::clone(&engine);
+        follower.spawn(&["default-timeout-ms"], move |now: &Self| configured.set_default_time(now.default_time()));
         // Both servers end at the same signal and have the same time to drain.
         let shutdown = shutdown.boxed().shared();
         let (drain, lame_duck) = (Duration::from_secs(self.drain_s), Duration::from_secs(self.lame_duck_s));
@@ -170,6 +173,8 @@ impl Serve {
             http: bind(&self.http, "--http").await?,
             admin: bind(&self.admin_listen, "--admin-listen").await?,
         })
+    fn default_time(&self) -> Duration {
+        Duration::from_millis(self.default_timeout_ms.max(1))
     }
 
     /// What the process may use, and has taken once its towers are loaded and its servers full.

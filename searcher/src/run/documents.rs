@@ -24,7 +24,7 @@ impl Engine {
         caller: &Caller,
         time: Option<Duration>,
     ) -> Result<(Vec<StoredDocument>, Vec<String>, ReplyBudget)> {
-        let time = time.unwrap_or(self.config.default_time);
+        let time = self.time(time);
         let index = self.index(index, caller)?;
         let permit = self.pool.admit(Class::Interactive, time)?;
         let snapshot = index.snapshot();

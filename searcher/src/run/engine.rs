@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use dyad_index::Certificate;
@@ -86,7 +87,8 @@ pub struct Engine {
     pub(super) metrics: Arc<Metrics>,
     recall: Option<LiveRecall>,
     gather: Arc<Gather>,
-    pub(super) config: EngineConfig,
+    /// Milliseconds.
+    default_time: AtomicU64,
 }
 
 /// What happens to a request when the searcher is full.
@@ -107,7 +109,7 @@ impl Engine {
 
     /// Opens several indexes, in parallel.
     pub fn open_all(indexes: Vec<IndexPath>, towers: Towers, config: EngineConfig) -> Result<Self> {
-        let mut process = config.memory.clone();
+        let mut process = config.memory;
         for bytes in [config.question_cache, config.filter_cache, ALL_REPLIES] {
             process.buffers = process.buffers.saturating_add(bytes as u64);
         }
@@ -132,8 +134,18 @@ impl Engine {
             recall: LiveRecall::start(config.live_recall_share, Arc::clone(&metrics))?,
             metrics,
             gather: Arc::default(),
-            config,
+            default_time: AtomicU64::new(config.default_time.as_millis() as u64),
         })
+    }
+
+    /// Sets the time for later requests whose clients set no deadline.
+    pub fn set_default_time(&self, time: Duration) {
+        self.default_time.store(time.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// The time for a request.
+    pub(super) fn time(&self, asked: Option<Duration>) -> Duration {
+        asked.unwrap_or_else(|| Duration::from_millis(self.default_time.load(Ordering::Relaxed)))
     }
 
     /// The index with this name, if the caller may name it; the default one for an empty name.
@@ -165,7 +177,7 @@ impl Engine {
         admission: Admission,
     ) -> Result<(Answer, ReplyBudget)> {
         let started = Instant::now();
-        let time = time.unwrap_or(self.config.default_time);
+        let time = self.time(time);
         // Dropped with this future, when the client goes away: the work ends soon after.
         let (cancel, _guard) = Cancellation::with_deadline(started, time);
         let class = if request.exact { Class::Bulk } else { Class::Interactive };
@@ -200,7 +212,7 @@ impl Engine {
             return Ok((Vec::new(), self.memory.budget()));
         }
         let started = Instant::now();
-        let (cancel, _guard) = Cancellation::with_deadline(started, time.unwrap_or(self.config.default_time));
+        let (cancel, _guard) = Cancellation::with_deadline(started, self.time(time));
         let permit = self.pool.admit_many(requests.len(), &cancel).await?;
         let jobs = Jobs::new(&self.pool, Class::Bulk, permit, cancel);
         let batch = self.batch((requests, |number| format!("requests[{number}].")), caller, started, &jobs, false)?;
@@ -320,7 +332,7 @@ impl Engine {
         caller: &Caller,
         time: Option<Duration>,
     ) -> Result<(Explanation, u64)> {
-        let (started, time) = (Instant::now(), time.unwrap_or(self.config.default_time));
+        let (started, time) = (Instant::now(), self.time(time));
         let at = |_| "search.".to_owned();
         let index = Arc::clone(self.indexes.find(&search.index, caller, || at(0))?);
         let (cancel, _guard) = Cancellation::with_deadline(started, time);

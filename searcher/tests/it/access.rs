@@ -96,9 +96,9 @@ impl Guarded {
     }
 }
 
-fn code(error: ClientError) -> Code {
+fn code(error: &ClientError) -> Code {
     match error {
-        ClientError::Refused { code, .. } => code,
+        ClientError::Refused { code, .. } => *code,
         // No refusal has it.
         _ => Code::Ok,
     }
@@ -219,7 +219,7 @@ async fn anothers_document_is_one_that_does_not_exist_by_every_call() {
     let admin = server.admin(&key).await;
     let listed = admin.list_indexes(v1::ListIndexesRequest {}).await.unwrap().indexes;
     assert_eq!(listed.iter().map(|index| (index.name.as_str(), index.documents)).collect::<Vec<_>>(), [("all", 0)]);
-    assert_eq!(code(admin.status(v1::StatusRequest::default()).await.unwrap_err()), Code::PermissionDenied);
+    assert_eq!(code(&admin.status(v1::StatusRequest::default()).await.unwrap_err()), Code::PermissionDenied);
 }
 
 #[tokio::test]
@@ -232,12 +232,12 @@ async fn a_key_for_some_indexes_has_its_own_default() {
     // Neither of them is the default one.
     let none = server.searcher(&server.key(Role::Read, &["others", "third"], None).await).await;
     let error = none.search(request(Mode::Bm25, QUERY, 3)).await.unwrap_err();
-    assert!(error.to_string().contains("There are `others`") && code(error) == Code::InvalidArgument);
+    assert!(error.to_string().contains("There are `others`") && code(&error) == Code::InvalidArgument);
     // An admin for one index changes that one.
     let admin = server.admin(&server.key(Role::Admin, &["others"], None).await).await;
     let reload = |index: &str| v1::ReloadRequest { index: index.into() };
     assert_eq!(admin.reload(reload("others")).await.unwrap().generation, 1);
-    assert_eq!(code(admin.reload(reload("all")).await.unwrap_err()), Code::NotFound);
+    assert_eq!(code(&admin.reload(reload("all")).await.unwrap_err()), Code::NotFound);
 }
 
 #[tokio::test]
@@ -246,14 +246,14 @@ async fn a_read_key_reads_and_what_changes_something_is_recorded() {
     let (read, admin) = (server.key(Role::Read, &[], None).await, server.key(Role::Admin, &[], None).await);
     let reader = server.admin(&read).await;
     assert_eq!(reader.status(v1::StatusRequest::default()).await.unwrap().documents, 60);
-    assert_eq!(code(reader.reload(v1::ReloadRequest::default()).await.unwrap_err()), Code::PermissionDenied);
+    assert_eq!(code(&reader.reload(v1::ReloadRequest::default()).await.unwrap_err()), Code::PermissionDenied);
     let rollback = v1::RollbackRequest { generation: 1, ..Default::default() };
-    assert_eq!(code(reader.rollback(rollback.clone()).await.unwrap_err()), Code::PermissionDenied);
-    assert_eq!(code(reader.verify(v1::VerifyRequest::default()).await.unwrap_err()), Code::PermissionDenied);
+    assert_eq!(code(&reader.rollback(rollback.clone()).await.unwrap_err()), Code::PermissionDenied);
+    assert_eq!(code(&reader.verify(v1::VerifyRequest::default()).await.unwrap_err()), Code::PermissionDenied);
     let administrator = server.admin(&admin).await;
     assert!(administrator.verify(v1::VerifyRequest { index: "others".into() }).await.unwrap().intact);
     assert_eq!(
-        code(administrator.reload(v1::ReloadRequest { index: "none".into() }).await.unwrap_err()),
+        code(&administrator.reload(v1::ReloadRequest { index: "none".into() }).await.unwrap_err()),
         Code::NotFound
     );
     let text = fs_err::read_to_string(&server.audit).unwrap();

@@ -5,6 +5,7 @@ mod access;
 mod admin;
 mod changes;
 mod command_line;
+mod configuration;
 mod damage;
 mod explain;
 mod faults;

@@ -1,0 +1,57 @@
+//! [`run_server`]: runs the command line of a server with its configuration.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use super::follow::{Follower, log_filter};
+use super::layers::{Configuration, Merged, Refusal};
+use super::print;
+use crate::exit::{USAGE, finish, refused};
+use crate::logs;
+
+/// As [`run`](crate::run), for a program whose `serve` is configured by a file and variables too. `command` gets what follows the
+/// configuration while the server runs.
+pub fn run_server<A: Parser>(
+    command: impl FnOnce(A, Follower) -> anyhow::Result<ExitCode>,
+    code: impl FnOnce(&anyhow::Error) -> u8,
+) -> ExitCode {
+    let configuration = Configuration::new(A::command(), std::env::args_os().collect(), std::env::vars_os());
+    let text = configuration.text();
+    let Merged { mut matches, values } = match configuration.merge(text.as_ref()) {
+        Ok(merged) => merged,
+        Err(refusal) => return print_refusal(&refusal),
+    };
+    if configuration.is_print() {
+        let toml = print::toml(&configuration, &values);
+        let written = io::stdout().lock().write_all(toml.as_bytes());
+        return finish(written.map(|()| ExitCode::SUCCESS).map_err(Into::into), code);
+    }
+    let arguments = match A::from_arg_matches_mut(&mut matches) {
+        Ok(arguments) => arguments,
+        Err(error) => return refused(&error.format(&mut A::command())),
+    };
+    logs::init_logs(&log_filter(&values));
+    for warning in configuration.warnings() {
+        tracing::warn!("{warning}");
+    }
+    finish(command(arguments, Follower::new(configuration, text, values)), code)
+}
+
+fn print_refusal(refusal: &Refusal) -> ExitCode {
+    let mut lines = match refusal {
+        Refusal::CommandLine(error, origins) => {
+            let code = refused(error);
+            if origins.is_empty() {
+                return code;
+            }
+            origins.join("\n")
+        }
+        Refusal::Layer(reason) => format!("error: {reason}"),
+    };
+    lines.push('\n');
+    // If standard error is closed, the exit code remains.
+    let _ = io::stderr().lock().write_all(lines.as_bytes());
+    ExitCode::from(USAGE)
+}

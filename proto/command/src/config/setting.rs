@@ -1,0 +1,259 @@
+//! A flag as a setting: the values that it takes from a file or a variable, and how they become arguments.
+
+use std::any::TypeId;
+use std::error::Error as _;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, ArgAction, Command};
+
+/// A flag that a file and variables can set.
+#[derive(Debug)]
+pub(super) struct Setting {
+    arg: Arg,
+    /// Its long name.
+    pub(super) key: String,
+    pub(super) shape: Shape,
+    kind: Kind,
+}
+
+/// How a flag takes values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// None: it is there or not.
+    Switch,
+    /// One.
+    One,
+    /// One or none.
+    Optional,
+    /// One each time it is given.
+    List,
+}
+
+/// Type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Boolean,
+    Integer,
+    Number,
+    Text,
+}
+
+/// A value of a file or a variable.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Boolean(bool),
+    Integer(String),
+    Float(String),
+    Text(OsString),
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Origin {
+    Default,
+    File { path: PathBuf, line: usize },
+    Variable(String),
+    CommandLine,
+}
+
+/// A setting that a file or a variable gives, as arguments: none where it says `false`.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) key: String,
+    pub(super) origin: Origin,
+    pub(super) arguments: Vec<OsString>,
+}
+
+impl Setting {
+    /// The settings of a command that has been built: every flag with a long name that holds a value or is a switch.
+    pub(super) fn all(command: &Command) -> Vec<Self> {
+        command.get_arguments().filter_map(Self::of).collect()
+    }
+
+    fn of(arg: &Arg) -> Option<Self> {
+        let key = arg.get_long()?.to_owned();
+        let optional = arg.get_num_args().is_some_and(|range| range.min_values() == 0);
+        let shape = match arg.get_action() {
+            ArgAction::SetTrue => Shape::Switch,
+            ArgAction::Set if optional => Shape::Optional,
+            ArgAction::Set => Shape::One,
+            ArgAction::Append => Shape::List,
+            _ => return None,
+        };
+        Some(Self { arg: arg.clone(), key, shape, kind: Kind::of(arg) })
+    }
+
+    /// Its identifier in matches.
+    pub(super) fn id(&self) -> &str {
+        self.arg.get_id().as_str()
+    }
+
+    /// The variable that clap itself would read.
+    pub(super) fn own_variable(&self) -> Option<&str> {
+        self.arg.get_env()?.to_str()
+    }
+
+    /// The arguments that give it these values; an error says what was expected and what is there.
+    pub(super) fn arguments(&self, values: Vec<Value>) -> Result<Vec<OsString>, String> {
+        let mut arguments = Vec::new();
+        for value in values {
+            let text: OsString = match (self.kind, &value) {
+                (_, Value::Boolean(false)) if self.takes_booleans() => continue,
+                (_, Value::Boolean(true)) if self.takes_booleans() => {
+                    arguments.push(format!("--{}", self.key).into());
+                    continue;
+                }
+                (Kind::Boolean, Value::Boolean(value)) => value.to_string().into(),
+                (Kind::Integer | Kind::Number, Value::Integer(text)) | (Kind::Number, Value::Float(text)) => {
+                    text.into()
+                }
+                (Kind::Text, Value::Text(text)) => text.clone(),
+                _ => return Err(format!("expected {}, got {value}", self.expected())),
+            };
+            self.check(&text).map_err(|reason| {
+                format!("expected a value that `--{}` accepts, got {value}: {}", self.key, without_credentials(&reason))
+            })?;
+            arguments.push(assign(&self.key, &text));
+        }
+        Ok(arguments)
+    }
+
+    /// The text of a variable as a value of its type; text that is none stays text, which [`Self::arguments`] refuses.
+    pub(super) fn value_of(&self, text: OsString) -> Value {
+        let Some(utf8) = text.to_str() else { return Value::Text(text) };
+        match (self.kind, utf8) {
+            (_, "true" | "false") if self.takes_booleans() || self.kind == Kind::Boolean => {
+                Value::Boolean(utf8 == "true")
+            }
+            (Kind::Integer, _) if utf8.parse::<i128>().is_ok() => Value::Integer(utf8.to_owned()),
+            (Kind::Number, _) if utf8.parse::<f64>().is_ok() => Value::Float(utf8.to_owned()),
+            _ => Value::Text(text),
+        }
+    }
+
+    /// What it takes, in words.
+    pub(super) fn expected(&self) -> String {
+        let one = match self.kind {
+            Kind::Boolean => "a boolean",
+            Kind::Integer => "an integer",
+            Kind::Number => "a number",
+            Kind::Text => "a string",
+        };
+        match self.shape {
+            Shape::Switch => "a boolean".to_owned(),
+            Shape::One => one.to_owned(),
+            Shape::Optional => format!("{one}, true or false"),
+            Shape::List => format!("{one}, or an array of them"),
+        }
+    }
+
+    /// A value of the command line in TOML.
+    pub(super) fn toml(&self, text: &str) -> String {
+        let text = without_credentials(text);
+        let value = match self.kind {
+            Kind::Boolean => text.parse().ok().map(toml::Value::Boolean),
+            // Integers of TOML files may be larger than those of `toml::Value`.
+            Kind::Integer => return text.parse::<i128>().map_or_else(|_| quoted(&text), |value| value.to_string()),
+            Kind::Number => text.parse().ok().map(toml::Value::Float),
+            Kind::Text => None,
+        };
+        value.map_or_else(|| quoted(&text), |value| value.to_string())
+    }
+
+    /// Whether `true` means the flag without a value, and `false` its absence.
+    fn takes_booleans(&self) -> bool {
+        self.shape == Shape::Switch || (self.shape == Shape::Optional && self.kind != Kind::Boolean)
+    }
+
+    /// Lets the flag's own parser look at a value.
+    fn check(&self, text: &OsStr) -> Result<(), String> {
+        // Without what relates it to other flags.
+        let alone = Arg::new("value")
+            .long("value")
+            .action(self.arg.get_action().clone())
+            .num_args(self.arg.get_num_args().unwrap_or_else(|| 1.into()))
+            .value_parser(self.arg.get_value_parser().clone());
+        let command = Command::new("setting").no_binary_name(true).disable_help_flag(true).arg(alone);
+        let Err(error) = command.try_get_matches_from([assign("value", text)]) else { return Ok(()) };
+        if let Some(source) = error.source() {
+            return Err(source.to_string());
+        }
+        Err(match error.get(ContextKind::ValidValue) {
+            Some(ContextValue::Strings(values)) => format!("it is none of {}", values.join(", ")),
+            _ => error.kind().to_string(),
+        })
+    }
+}
+
+impl Kind {
+    fn of(arg: &Arg) -> Self {
+        let of_parser = arg.get_value_parser().type_id();
+        let is = |types: &[TypeId]| types.iter().any(|one| of_parser == *one);
+        let unsigned = [TypeId::of::<u8>(), TypeId::of::<u16>(), TypeId::of::<u32>(), TypeId::of::<u64>()];
+        let signed = [TypeId::of::<i8>(), TypeId::of::<i16>(), TypeId::of::<i32>(), TypeId::of::<i64>()];
+        if is(&[TypeId::of::<bool>()]) {
+            Self::Boolean
+        } else if is(&unsigned) || is(&signed) || is(&[TypeId::of::<usize>(), TypeId::of::<isize>()]) {
+            Self::Integer
+        } else if is(&[TypeId::of::<f32>(), TypeId::of::<f64>()]) {
+            Self::Number
+        } else {
+            Self::Text
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boolean(value) => write!(f, "the boolean {value}"),
+            Self::Integer(text) => write!(f, "the integer {text}"),
+            Self::Float(text) => write!(f, "the float {text}"),
+            Self::Text(text) => write!(f, "the string {:?}", without_credentials(&text.to_string_lossy())),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, .. } => write!(f, "file {}", path.display().to_string().escape_debug()),
+            Self::Variable(name) => write!(f, "environment {name}"),
+            Self::CommandLine => f.write_str("command line"),
+        }
+    }
+}
+
+fn assign(key: &str, text: &OsStr) -> OsString {
+    let mut argument = OsString::from(format!("--{key}="));
+    argument.push(text);
+    argument
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+/// The text with the user and password of every URL in it replaced by `***`.
+pub(super) fn without_credentials(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(['/', '?', '#', ' ', '"', '`']).unwrap_or(part.len());
+        let (authority, rest) = part.split_at(end);
+        masked.push_str("://");
+        match authority.rsplit_once('@') {
+            Some((_, host)) => {
+                masked.push_str("***@");
+                masked.push_str(host);
+            }
+            None => masked.push_str(authority),
+        }
+        masked.push_str(rest);
+    }
+    masked
+}
