@@ -9,7 +9,7 @@ use dyad_proto::v1::filter_value::Value;
 
 /// Converts a filter that [`dyad_proto::validate`] has passed, so that its depth is bounded. A condition that is not there
 /// lets nothing pass.
-pub(super) fn filter(filter: &v1::Filter) -> Filter {
+pub(crate) fn filter(filter: &v1::Filter) -> Filter {
     let many = |list: &v1::FilterList| list.filters.iter().map(self::filter).collect();
     match &filter.condition {
         None => Filter::Any(Vec::new()),

@@ -20,6 +20,7 @@ use dyad_proto::v1;
 use dyad_proto::validate::ranking_depth;
 
 use crate::fusion::Fusion;
+pub(crate) use filter::filter;
 pub(crate) use recall::DEFAULT_EF;
 pub use stored_fields::StoredFields;
 
@@ -129,7 +130,7 @@ impl Plan {
                 .group_by
                 .as_ref()
                 .map(|v1::GroupBy { field, hits }| GroupBy { field: field.clone(), hits: (*hits).max(1) as usize }),
-            filter: request.filter.as_ref().map(filter::filter),
+            filter: request.filter.as_ref().map(filter),
             recall_note: chosen.and_then(|chosen| chosen.note),
             tower_time: if fuses { time.mul_f64(TOWER_SHARE) } else { time },
         }

@@ -76,7 +76,7 @@ pub struct Engine {
     pub(super) pool: Pool,
     pub(super) memory: ReplyMemory,
     gather: Arc<Gather>,
-    config: EngineConfig,
+    pub(super) config: EngineConfig,
 }
 
 /// What happens to a request when the searcher is full.

@@ -130,6 +130,17 @@ impl Searcher for SearchService {
         Ok(reply(v1::GetDocumentsResponse { documents, missing }, budget))
     }
 
+    async fn sample_documents(
+        &self,
+        request: Request<v1::SampleDocumentsRequest>,
+    ) -> Result<Response<v1::SampleDocumentsResponse>, Status> {
+        let time = time(request.metadata());
+        let request = request.into_inner();
+        validate::sample_documents_request(&request)?;
+        let (sample, budget) = self.engine.sample(request, time).await?;
+        Ok(reply(convert::sample(sample), budget))
+    }
+
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
         let time = time(request.metadata());
         let request = request.into_inner();

@@ -1,12 +1,14 @@
-//! JSON over HTTP: the calls of `Searcher` for clients without gRPC, and the list of the indexes.
+//! HTTP: the calls of `Searcher` as JSON for clients without gRPC, and what is served.
 //!
 //! ```text
-//! POST /v1/search          SearchRequest to SearchResponse
-//! POST /v1/search/batch    SearchBatchRequest to SearchBatchResponse
-//! POST /v1/documents       GetDocumentsRequest to GetDocumentsResponse
-//! POST /v1/explain         ExplainRequest to ExplainResponse
-//! GET  /v1/indexes         ListIndexesResponse
-//! GET  /v1/openapi.json    all of it as an OpenAPI document
+//! POST /v1/search               SearchRequest to SearchResponse
+//! POST /v1/search/batch         SearchBatchRequest to SearchBatchResponse
+//! POST /v1/documents            GetDocumentsRequest to GetDocumentsResponse
+//! POST /v1/documents/sample     SampleDocumentsRequest to SampleDocumentsResponse
+//! POST /v1/explain              ExplainRequest to ExplainResponse
+//! GET  /v1/indexes              ListIndexesResponse
+//! GET  /v1/status?index=NAME    StatusResponse
+//! GET  /v1/openapi.json         all of it as an OpenAPI document
 //! ```
 //!
 //! | file | contents |
@@ -37,15 +39,16 @@ use axum::routing::{get, post};
 use dyad_proto::service::UntilSent;
 use dyad_proto::service::deadline::LONGEST;
 use dyad_proto::service::http_request::{BodyError, Received, read_body, timeout};
+use dyad_proto::v1;
+use dyad_proto::v1::admin_server::Admin as _;
 use dyad_proto::v1::searcher_server::Searcher as _;
 use futures_util::stream;
-use prost::Message as _;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tonic::Status;
 
 use self::json::{Format, Message, Most};
 use self::refusal::Refusal;
-use super::{SearchService, convert};
+use super::{AdminService, SearchService, convert};
 use crate::error::Error;
 use crate::run::{ALL_REPLIES, Engine};
 
@@ -59,6 +62,7 @@ const SMALL: usize = 64 << 10;
 /// What the routes share.
 struct App {
     service: SearchService,
+    admin: AdminService,
     engine: Arc<Engine>,
     format: Format,
     openapi: String,
@@ -68,20 +72,31 @@ struct App {
     requests: Arc<Semaphore>,
 }
 
+impl App {
+    /// A place among the calls that are under way.
+    fn under_way(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let place = Arc::clone(&self.requests).try_acquire_owned();
+        place.map_err(|_| Refusal::busy("too many requests are under way. Try again later with back-off"))
+    }
+}
+
 /// The routes around an engine, with at most `requests` calls under way: fewer than the server has connections, so that the others
 /// are refused at once. For `dyad_proto::service::serve_http`.
 pub fn router(engine: Arc<Engine>, requests: usize) -> Result<Router, Error> {
     let service = SearchService::new(Arc::clone(&engine));
+    let admin = AdminService::new(Arc::clone(&engine));
     let format = Format::new()?;
     let openapi = openapi::document(&format).to_string();
     let (request_bytes, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Arc::new(Semaphore::new(requests)));
-    let app = App { service, engine, format, openapi, request_bytes, requests };
+    let app = App { service, admin, engine, format, openapi, request_bytes, requests };
     Ok(Router::new()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
         .route("/v1/documents", post(documents))
+        .route("/v1/documents/sample", post(sample))
         .route("/v1/explain", post(explain))
         .route("/v1/indexes", get(indexes))
+        .route("/v1/status", get(status))
         .route("/v1/openapi.json", get(document))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
@@ -102,16 +117,43 @@ async fn documents(State(app): State<Arc<App>>, request: Request) -> Result<Resp
     call(&app, request, most, |service, request| async move { service.get_documents(request).await }).await
 }
 
+async fn sample(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+    let most = Most::SEARCH;
+    call(&app, request, most, |service, request| async move { service.sample_documents(request).await }).await
+}
+
 async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
     let most = Most::SEARCH;
     call(&app, request, most, |service, request| async move { service.explain(request).await }).await
 }
 
 async fn indexes(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
-    let listed = convert::indexes(&app.engine);
-    let writer = Arc::clone(&app);
-    let deadline = Instant::now() + LONGEST;
-    let (body, ()) = off_the_runtime(listed.encoded_len(), deadline, (), move || writer.format.write(listed)).await?;
+    written(&app, convert::indexes(&app.engine)).await
+}
+
+async fn status(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refusal> {
+    let _under_way = app.under_way()?;
+    let index = named_index(uri.query().unwrap_or_default())?;
+    let status = app.admin.status(tonic::Request::new(v1::StatusRequest { index })).await?;
+    written(&app, status.into_inner()).await
+}
+
+/// The index that a query names: `index=NAME`. Names have no letters that would be encoded.
+fn named_index(query: &str) -> Result<String, Refusal> {
+    let mut name = None;
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        match part.split_once('=') {
+            Some(("index", value)) if name.is_none() => name = Some(value),
+            _ => return Err(Refusal::invalid(format!("the query: expected `index=NAME` once, got `{query}`"))),
+        }
+    }
+    Ok(name.unwrap_or_default().to_owned())
+}
+
+/// A message that takes no reply memory.
+async fn written<R: Message>(app: &Arc<App>, message: R) -> Result<Response, Refusal> {
+    let (writer, deadline) = (Arc::clone(app), Instant::now() + LONGEST);
+    let (body, ()) = off_the_runtime(message.encoded_len(), deadline, (), move || writer.format.write(message)).await?;
     Ok(([(CONTENT_TYPE, JSON)], body?).into_response())
 }
 
@@ -122,8 +164,8 @@ async fn document(State(app): State<Arc<App>>) -> Response {
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 async fn no_route(uri: Uri) -> Refusal {
-    let routes =
-        "POST /v1/search, /v1/search/batch, /v1/documents and /v1/explain, GET /v1/indexes and /v1/openapi.json";
+    let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample and /v1/explain, GET /v1/indexes, \
+                  /v1/status and /v1/openapi.json";
     Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("no route `{}`. There are {routes}", uri.path()))
 }
 
@@ -157,9 +199,7 @@ where
     let came = Instant::now();
     let time = timeout(request.headers()).map_err(Refusal::invalid)?;
     check_content_type(request.headers())?;
-    let under_way = Arc::clone(&app.requests)
-        .try_acquire_owned()
-        .map_err(|_| Refusal::busy("too many requests are under way. Try again later with back-off"))?;
+    let under_way = app.under_way()?;
     let deadline = came + time.unwrap_or(LONGEST);
     let Received { bytes, room } = read_body(request.into_body(), most.bytes, &app.request_bytes, deadline).await?;
     let memory = Arc::clone(&app.request_bytes).try_acquire_many_owned(most.memory(&bytes)? as u32);
