@@ -29,8 +29,8 @@ pub(super) struct Serve {
     /// Address to listen on; port 0 lets the system choose.
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "HOST:PORT")]
     listen: String,
-    /// Serve JSON over HTTP at this address too: /v1/search, /v1/search/batch, /v1/documents, /v1/explain, /v1/indexes and
-    /// /v1/openapi.json.
+    /// Serve HTTP at this address too: a page for browsers at /, and JSON at /v1/search and others, which /v1/openapi.json
+    /// lists.
     #[arg(long, value_name = "HOST:PORT")]
     http: Option<String>,
     /// Serve this generation until the next reload, whatever `CURRENT` says. For one index only.

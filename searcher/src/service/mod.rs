@@ -5,7 +5,7 @@
 //! | `search.rs` | `Searcher` |
 //! | `admin.rs` | `Admin` |
 //! | `convert.rs` | conversion of answers to messages |
-//! | `http/` | the calls of `Searcher` and what is served as JSON over HTTP |
+//! | `http/` | the calls of `Searcher` and what is served as JSON over HTTP, and the page at `/` |
 
 mod admin;
 mod convert;

@@ -21,6 +21,7 @@ mod limits;
 mod local;
 mod memory;
 mod min_max;
+mod page;
 mod question_cache;
 mod refusals;
 mod search;

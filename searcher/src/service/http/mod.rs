@@ -1,4 +1,4 @@
-//! HTTP: the calls of `Searcher` as JSON for clients without gRPC, and what is served.
+//! HTTP: the calls of `Searcher` as JSON for clients without gRPC, what is served, and a page for people.
 //!
 //! ```text
 //! POST /v1/search               SearchRequest to SearchResponse
@@ -9,6 +9,7 @@
 //! GET  /v1/indexes              ListIndexesResponse
 //! GET  /v1/status?index=NAME    StatusResponse
 //! GET  /v1/openapi.json         all of it as an OpenAPI document
+//! GET  /                        the page, and its files below /page
 //! ```
 //!
 //! | file | contents |
@@ -17,12 +18,14 @@
 //! | `json.rs` | messages as JSON, and the bounds of a request's JSON |
 //! | `refusal.rs` | errors as JSON |
 //! | `openapi.rs` | the OpenAPI document, made of the `.proto` files |
+//! | `page.rs` | the page at `/` |
 //!
 //! The caller's time (`X-Request-Timeout`) and the bounds of bodies are those of `dyad_proto::service::http_request`; listener, header
 //! timeout and drain those of `dyad_proto::service::serve_http`.
 
 mod json;
 mod openapi;
+mod page;
 mod refusal;
 
 use std::future::Future;
@@ -89,7 +92,7 @@ pub fn router(engine: Arc<Engine>, requests: usize) -> Result<Router, Error> {
     let openapi = openapi::document(&format).to_string();
     let (request_bytes, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Arc::new(Semaphore::new(requests)));
     let app = App { service, admin, engine, format, openapi, request_bytes, requests };
-    Ok(Router::new()
+    Ok(page::routes()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
         .route("/v1/documents", post(documents))
@@ -164,7 +167,7 @@ async fn document(State(app): State<Arc<App>>) -> Response {
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 async fn no_route(uri: Uri) -> Refusal {
-    let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample and /v1/explain, GET /v1/indexes, \
+    let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample and /v1/explain, GET /, /v1/indexes, \
                   /v1/status and /v1/openapi.json";
     Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("no route `{}`. There are {routes}", uri.path()))
 }
