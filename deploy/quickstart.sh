@@ -3,7 +3,8 @@
 #
 #   deploy/quickstart.sh                 on the small corpus in deploy/quickstart
 #   DATA=DIR deploy/quickstart.sh        on any BEIR folder (corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv; also .gz, .zst)
-#   SERVE=1 deploy/quickstart.sh         leaves the server running; LISTEN=127.0.0.1:7700 sets its address
+#   SERVE=1 deploy/quickstart.sh         leaves the server running, with a page for browsers; LISTEN=127.0.0.1:7700 and
+#                                        HTTP=127.0.0.1:7780 set its addresses
 #   MODEL=NAME deploy/quickstart.sh      another model of the hub, or a directory that holds one
 #
 # Also: PROFILE (default release), SPLIT (default test), SHARDS (default 2). Work files are in .quickstart/.
@@ -24,6 +25,7 @@ data=${data:-deploy/quickstart}
 split=${SPLIT:-test}
 shards=${SHARDS:-2}
 listen=${LISTEN:-127.0.0.1:0}
+http=${HTTP:-127.0.0.1:0}
 start_deadline_s=120
 stop_deadline_s=30
 
@@ -99,7 +101,8 @@ trap 'exit 143' TERM HUP
 
 listening_or_gone() {
   address=$(sed -n 's/^listening on //p' "$work/server.out")
-  [[ -n $address ]] || gone
+  page=$(sed -n 's/^HTTP on //p' "$work/server.out")
+  [[ -n $address && -n $page ]] || gone
 }
 
 start_server() {
@@ -108,9 +111,9 @@ start_server() {
   : >"$work/server.out"
   "$@" >"$work/server.out" 2>"$work/server.err" &
   server=$!
-  address=''
+  address='' page=''
   wait_until "$start_deadline_s" listening_or_gone || true
-  if [[ -z $address ]]; then
+  if [[ -z $address || -z $page ]]; then
     tail -n 20 "$work/server.err" >&2
     die "the server did not say where it listens (it had $start_deadline_s s). All it said is in $work/server.err"
   fi
@@ -128,7 +131,8 @@ stop_server() {
   ((status == 0)) || { tail -n 20 "$work/server.err" >&2; die "the server ended with exit code $status"; }
 }
 
-step 'serve' start_server "$binaries/dyad-searcher" serve --index "$work/index" --question-tower "$model" --listen "$listen"
+step 'serve' start_server "$binaries/dyad-searcher" serve --index "$work/index" --question-tower "$model" --listen "$listen" \
+  --http "$http"
 url=http://$address
 
 # Three questions of the folder, from its beginning, middle and end; tabs and line ends become spaces.
@@ -165,7 +169,7 @@ fi
 if [[ ${SERVE:-} == 1 ]]; then
   cat <<EOT
 
-The server is running (process $server) until Ctrl-C. Ask it:
+The server is running (process $server) until Ctrl-C. Open http://$page/ in a browser, or ask it:
 
   $binaries/dyad-searcher query --server $url --mode hybrid --k 10 ${questions[0]@Q}
   grpcurl -plaintext -d '{"query": "${questions[0]//[\"\'\\]/}", "mode": "MODE_HYBRID", "k": 10}' $address dyad.v1.Searcher/Search

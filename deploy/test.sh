@@ -92,6 +92,13 @@ measured=$(mktemp -d)
 trap 'rm -rf "$measured"' EXIT
 step 'benchmark' "$binaries/dyad-bench" ann --workload benches/workloads/clustered-small.toml --engines dyad,hnsw_rs \
   --repeats 1 --cache "$measured/cache" --out "$measured/out"
+if [[ -z ${DYAD_PYTHON:-} ]]; then
+  skipped+=("NO_PYTHON=1: the searcher's page in a browser")
+elif chromium=$(deploy/chromium.sh); then
+  step 'page' "$DYAD_PYTHON" deploy/tests/page.py "$binaries" "$DYAD_MODEL" "$chromium"
+else
+  skipped+=("no Chromium (apt-get install chromium): the searcher's page in a browser")
+fi
 step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
 
 printf '\n'

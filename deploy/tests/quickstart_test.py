@@ -21,6 +21,7 @@ if [[ $1 == serve ]]; then
   echo "warming up"
   sleep 0.2
   echo "listening on 127.0.0.1:4321"
+  echo "HTTP on 127.0.0.1:4322"
   while true; do sleep 0.05; done
 fi
 """
@@ -55,7 +56,7 @@ class QuickstartTest(unittest.TestCase):
 
     def start(self, **environment):
         """The script, running."""
-        kept = {key: value for key, value in os.environ.items() if key not in ("MODEL", "SPLIT", "SERVE", "LISTEN")}
+        kept = {key: value for key, value in os.environ.items() if key not in ("MODEL", "SPLIT", "SERVE", "LISTEN", "HTTP")}
         kept |= {"PATH": f"{self.scratch}/bin:{kept['PATH']}", "CALLS": str(self.calls), "PROFILE": "ci"}
         kept |= {"DATA": "data"} | environment
         kept.pop("CARGO_TARGET_DIR", None)
@@ -171,6 +172,7 @@ class QuickstartTest(unittest.TestCase):
                 if "grpcurl" in line:
                     break
             self.assertIn("query --server http://127.0.0.1:4321 --mode hybrid --k 10 'what is number 2?'", "".join(head))
+            self.assertIn("Open http://127.0.0.1:4322/ in a browser", "".join(head))
             self.assertIn("127.0.0.1:4321 dyad.v1.Searcher/Search", head[-1])
             time.sleep(0.2)
             process.send_signal(sent)

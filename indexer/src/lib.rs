@@ -20,6 +20,7 @@
 //! | [`rollback`] | an earlier generation made current again |
 //! | [`serve`] | changes over gRPC |
 //! | [`inspect`] | a report on an index (`dyad_index::verify` checks it) |
+//! | [`export`] | vectors and metadata for other programs |
 //! | [`error`] | errors |
 //!
 //! The format of an index and its search are in `dyad-index`; the crate `hnsw_rs` is used in one file,
@@ -29,6 +30,7 @@
 pub mod change;
 pub mod control;
 pub mod error;
+pub mod export;
 pub mod gc;
 pub mod graph_build;
 pub mod inspect;

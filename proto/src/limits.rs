@@ -40,6 +40,8 @@ pub const MAX_FILTER_FIELD_BYTES: usize = 256;
 pub const MAX_FILTER_TEXT_BYTES: usize = 1024;
 /// Keys in one `GetDocumentsRequest`.
 pub const MAX_KEYS: usize = 1024;
+/// Documents in one `SampleDocumentsRequest`.
+pub const MAX_SAMPLE: u32 = 1000;
 /// Bytes of the largest message that a server sends, or accepts from a batch job: 64 MiB. gRPC's usual 4 MiB is too little
 /// for 1024 vectors or long hits; foreign clients must raise their own limit to receive as much.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;

@@ -124,6 +124,13 @@ impl Searcher for Known {
         Ok(Response::new(v1::GetDocumentsResponse { documents: documents.collect(), missing }))
     }
 
+    async fn sample_documents(
+        &self,
+        _: Request<v1::SampleDocumentsRequest>,
+    ) -> Result<Response<v1::SampleDocumentsResponse>, Status> {
+        Err(Status::unimplemented("no streams, samples and explanations are asked here"))
+    }
+
     async fn explain(&self, _: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
         Err(Status::unimplemented("no streams and explanations are asked here"))
     }

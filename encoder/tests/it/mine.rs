@@ -88,6 +88,13 @@ impl Searcher for Served {
         Err(Status::unimplemented("get_documents"))
     }
 
+    async fn sample_documents(
+        &self,
+        _: Request<v1::SampleDocumentsRequest>,
+    ) -> Result<Response<v1::SampleDocumentsResponse>, Status> {
+        Err(Status::unimplemented("sample_documents"))
+    }
+
     async fn explain(&self, _: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
         Err(Status::unimplemented("explain"))
     }

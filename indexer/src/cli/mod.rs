@@ -8,6 +8,7 @@
 //! | `inspect.rs` | `dyad-indexer inspect` |
 //! | `verify.rs` | `dyad-indexer verify` |
 //! | `serve.rs` | `dyad-indexer serve` |
+//! | `export.rs` | `dyad-indexer export` |
 //! | `rollback.rs` | `dyad-indexer rollback` |
 //! | `bar.rs` | progress on a terminal, or as log lines |
 //!
@@ -17,6 +18,7 @@ mod bar;
 mod build;
 mod change;
 mod documents;
+mod export;
 mod inspect;
 mod rollback;
 mod serve;
@@ -58,6 +60,8 @@ enum Command {
     Serve(Box<serve::Arguments>),
     /// Print what is in an index
     Inspect(inspect::Arguments),
+    /// Write an index for other programs
+    Export(export::Arguments),
     /// Read every byte of an index and check it; exit code 1 if it is damaged
     Verify(verify::Arguments),
     /// Make an earlier generation current, without a searcher. A running searcher loads it with `dyad-searcher admin reload`
@@ -80,6 +84,7 @@ fn command(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode>
         Command::Gc(arguments) => change::collect(&arguments),
         Command::Serve(arguments) => serve::run(*arguments, follower),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Rollback(arguments) => rollback::run(&arguments),
     }

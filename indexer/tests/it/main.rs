@@ -7,6 +7,7 @@ mod command_line;
 mod crash;
 mod damage;
 mod encoder;
+mod export;
 mod filters;
 mod fixture;
 mod golden;

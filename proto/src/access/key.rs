@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use super::Role;
-use super::key_file::KeyRecord;
+use super::key_record::KeyRecord;
 use crate::v1;
 
 /// A key that is accepted, or was.

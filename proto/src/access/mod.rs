@@ -6,7 +6,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `role.rs` | roles, and the role that each call needs |
-//! | `key_file.rs` | the file of keys: read, created in, revoked in |
+//! | `key_record.rs`, `key_file.rs` | the file of keys: read, created in, revoked in |
 //! | `key.rs`, `keys.rs` | the keys that a server accepts |
 //! | `control.rs` | the check of a request |
 //! | `caller.rs` | the caller of a request, with its restrictions |
@@ -17,12 +17,14 @@ mod caller;
 mod control;
 mod key;
 mod key_file;
+mod key_record;
 mod keys;
 mod role;
 
 pub use audit::{Audit, AuditError};
 pub use caller::Caller;
 pub use control::AccessControl;
-pub use key_file::{KeyFile, KeyFileError, KeyRecord, NewKey};
+pub use key_file::{KeyFile, KeyFileError, NewKey};
+pub use key_record::KeyRecord;
 pub use keys::Keys;
 pub use role::{Needed, Role};

@@ -65,6 +65,8 @@ impl SearcherClient {
         search_batch(SearchBatchRequest, MAX_SEARCH_BATCH_BYTES) -> SearchBatchResponse;
         /// Stored documents by key.
         get_documents(GetDocumentsRequest, MAX_SEARCH_BYTES) -> GetDocumentsResponse;
+        /// Stored documents chosen at random.
+        sample_documents(SampleDocumentsRequest, MAX_SEARCH_BYTES) -> SampleDocumentsResponse;
         /// Why a document is, or is not, among the hits.
         explain(ExplainRequest, MAX_SEARCH_BYTES) -> ExplainResponse;
     }

@@ -58,6 +58,20 @@ pub fn get_documents_request(request: &v1::GetDocumentsRequest) -> Result<(), Vi
     check.done()
 }
 
+/// Checks a request for documents chosen at random.
+pub fn sample_documents_request(request: &v1::SampleDocumentsRequest) -> Result<(), Violations> {
+    let mut check = Check::default();
+    if request.count == 0 || request.count > limits::MAX_SAMPLE {
+        check.fail("count", format!("expected 1 to {}, got {}", limits::MAX_SAMPLE, request.count));
+    }
+    fields(&mut check, "", &request.fields);
+    if let Some(filter) = &request.filter {
+        filter::check(&mut check, "filter", filter);
+    }
+    index::check(&mut check, "index", &request.index);
+    check.done()
+}
+
 /// Checks a request to explain a document.
 pub fn explain_request(request: &v1::ExplainRequest) -> Result<(), Violations> {
     let mut check = Check::default();
@@ -116,6 +130,21 @@ mod tests {
         assert!(get_documents_request(&keys(&["a", "b"])).is_ok());
         let error = get_documents_request(&keys(&["a", "b", "a"])).unwrap_err().to_string();
         assert_eq!(error, "invalid request: `keys[2]`: expected each key once, got `a` again");
+    }
+
+    #[test]
+    fn every_bad_field_of_a_sample_is_named() {
+        let sample = |change: fn(&mut v1::SampleDocumentsRequest)| {
+            let mut request = v1::SampleDocumentsRequest { count: 1000, ..Default::default() };
+            change(&mut request);
+            sample_documents_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
+        };
+        assert_eq!(sample(|_| ()), "fine");
+        assert!(sample(|r| r.count = 0).contains("`count`: expected 1 to 1000, got 0"));
+        assert!(sample(|r| r.count = 1001).contains("`count`: expected 1 to 1000, got 1001"));
+        assert!(sample(|r| r.fields = vec![" ".into()]).contains("`fields[0]`: expected text, got none"));
+        assert!(sample(|r| r.filter = Some(v1::Filter::default())).contains("`filter`: "));
+        assert!(sample(|r| r.index = "a/b".into()).contains("`index`: "));
     }
 
     #[test]

@@ -107,6 +107,18 @@ fn print_list(out: &mut impl std::io::Write, indexes: &[v1::IndexInfo]) -> std::
     Ok(())
 }
 
+/// The beam widths from which two recalls were measured, and the recall at the widest.
+fn certificate(measured: &v1::Certificate) -> String {
+    let from = [0.95, 0.99].into_iter().filter_map(|target| {
+        let point = measured.recall.iter().find(|point| point.recall_at_10 >= target)?;
+        Some(format!("{target} from ef {}, ", point.ef))
+    });
+    let from: String = from.collect();
+    let widest = measured.recall.last().map(|point| format!("{:.4} at ef {}", point.recall_at_10, point.ef));
+    let with = if measured.by_questions { "questions" } else { "documents" };
+    format!("recall@10 {from}{} ({} {with})", widest.unwrap_or_default(), measured.queries)
+}
+
 fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> std::io::Result<()> {
     writeln!(out, "index           {}: {} ({} documents)", status.name, status.index, status.documents)?;
     let known = status.generations.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
@@ -127,6 +139,11 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
     for shard in &status.shards {
         let (dense, text) = (mib(shard.dense_bytes), mib(shard.text_bytes));
         writeln!(out, "shard           {}: {} documents, {dense} dense, {text} text", shard.id, shard.documents)?;
+    }
+    for shard in &status.shards {
+        if let Some(measured) = shard.certificate.as_ref().filter(|measured| !measured.recall.is_empty()) {
+            writeln!(out, "certificate     {}: {}", shard.id, certificate(measured))?;
+        }
     }
     if let Some(memory) = &status.memory {
         let source = if memory.limit == 0 {

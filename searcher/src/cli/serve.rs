@@ -16,7 +16,7 @@ use super::indexes::Indexes;
 use super::tower::Tower;
 use crate::memory::{MemoryLimit, ProcessMemory, Resident, mib};
 use crate::run::{Engine, EngineConfig, open_files};
-use crate::service::{HTTP_BYTES, Services, router, serve_some};
+use crate::service::{HTTP_BYTES, RouterConfig, Services, router, serve_some};
 
 /// Indexes that are logged one by one.
 const LOGGED: usize = 10;
@@ -31,10 +31,14 @@ pub(super) struct Serve {
     /// Address to listen on; port 0 lets the system choose.
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "HOST:PORT")]
     listen: String,
-    /// Serve JSON over HTTP at this address too: /v1/search, /v1/search/batch, /v1/documents, /v1/explain, /v1/indexes and
-    /// /v1/openapi.json.
+    /// Serve HTTP at this address too: a page for browsers at /, and JSON at /v1/search and others, which /v1/openapi.json
+    /// lists.
     #[arg(long, value_name = "HOST:PORT")]
     http: Option<String>,
+    /// A name by which browsers and others may call the HTTP server, next to its address and `localhost`; may be given several times. Where
+    /// requests need API keys, every name is accepted.
+    #[arg(long = "http-host", value_name = "NAME", requires = "http")]
+    http_hosts: Vec<String>,
     /// Serve `Admin` at this address, and not at that of `--listen`. Without it `Admin` is served at `--listen` where that is a loopback
     /// address, and nowhere else.
     #[arg(long, value_name = "HOST:PORT")]
@@ -142,7 +146,9 @@ impl Serve {
             let Some(listener) = http_listener else { return Ok(()) };
             let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
             let connections = self.max_connections;
-            let routes = router(Arc::clone(&engine), security.clone(), stopping, (connections * 3 / 4).max(1))?;
+            let requests = (connections * 3 / 4).max(1);
+            let routes = RouterConfig { security: security.clone(), hosts: self.http_hosts, requests, stopping };
+            let routes = router(Arc::clone(&engine), routes)?;
             let config = HttpConfig { drain, header_timeout, connections, security, ..HttpConfig::default() };
             let stop = shutdown.clone().then(|()| tokio::time::sleep(lame_duck));
             Ok::<_, anyhow::Error>(service::serve_http(listener, routes, stop, config).await?)
@@ -173,6 +179,8 @@ impl Serve {
             http: bind(&self.http, "--http").await?,
             admin: bind(&self.admin_listen, "--admin-listen").await?,
         })
+    }
+
     fn default_time(&self) -> Duration {
         Duration::from_millis(self.default_timeout_ms.max(1))
     }

@@ -10,6 +10,7 @@
 //! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
 //! | `batch.rs` | the CPU work of the parts for questions that are answered together |
 //! | `filter_cache.rs` | the nodes that filters allow, kept for the next request with the same filter |
+//! | `sample.rs` | stored documents chosen at random |
 //! | `gather.rs` | dense searches of single requests that wait for a thread at the same time, run by one job |
 //! | `scope.rs` | the documents that exist for a caller |
 //! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
@@ -53,6 +54,7 @@ mod question_vector;
 mod rank;
 mod readiness;
 mod reply_memory;
+mod sample;
 mod scope;
 mod served_index;
 mod turns;
@@ -66,5 +68,6 @@ pub use pool::SlotLoad;
 pub use readiness::Readiness;
 pub(crate) use reply_memory::ALL_REPLIES;
 pub use reply_memory::ReplyBudget;
+pub use sample::Sample;
 pub use served_index::{IndexPath, ServedIndex};
 pub use turns::{Turn, Turns, UntilNext};

@@ -66,12 +66,14 @@ impl Admin for AdminService {
                 None => String::new(),
             };
             let record = snapshot.manifest();
-            let shards = record.shards.iter().map(|shard| {
+            let shards = record.shards.iter().zip(snapshot.shards()).map(|(shard, opened)| {
                 let (dense, text): (Vec<_>, Vec<_>) = shard.files.iter().partition(|file| file.path == DENSE_FILE);
                 let bytes = |files: Vec<&manifest::FileEntry>| files.iter().map(|file| file.bytes).sum();
                 let (dense_bytes, text_bytes) = (bytes(dense), bytes(text));
                 let (id, documents) = (shard.id.clone(), shard.live());
-                v1::ShardStatus { id, documents, dense_bytes, text_bytes, deleted: shard.documents - documents }
+                let (deleted, certificate) =
+                    (shard.documents - documents, Some(convert::certificate(opened.certificate())));
+                v1::ShardStatus { id, documents, dense_bytes, text_bytes, deleted, certificate }
             });
             let (limit, need) = self.engine.memory();
             let (resident, of_index) = (Resident::now(), IndexMemory::of(&snapshot));

@@ -2,19 +2,43 @@
 
 use dyad_index::lexical::{FieldValue, Snippet, StoredDocument};
 use dyad_index::snapshot::Coverage;
-use dyad_index::{FusionMethod, Metric, ModelRecord};
+use dyad_index::{Certificate, FilteredRecall, FusionMethod, Metric, ModelRecord, QuerySource, RecallPoint};
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
 use crate::fusion::{Fusion, Placement};
 use crate::plan::Mode;
 use crate::run::{
-    Answer, AnswerGroup, AnswerHit, Compared, Engine, Explanation, FilterExecution, ServedIndex, StageTimings,
+    Answer, AnswerGroup, AnswerHit, Compared, Engine, Explanation, FilterExecution, Sample, ServedIndex, StageTimings,
 };
 
 pub(super) fn document(document: StoredDocument) -> v1::Document {
     let StoredDocument { key, title, text, metadata_json } = document;
     v1::Document { key, title, text, metadata_json }
+}
+
+pub(super) fn sample(sample: Sample) -> v1::SampleDocumentsResponse {
+    let Sample { documents, of, generation } = sample;
+    v1::SampleDocumentsResponse { documents: documents.into_iter().map(document).collect(), of, generation }
+}
+
+pub(super) fn certificate(certificate: &Certificate) -> v1::Certificate {
+    let filtered = certificate.filtered.iter().flatten();
+    let filtered = filtered.map(|FilteredRecall { share, recall }| v1::FilteredRecall {
+        share: *share,
+        recall: recall.iter().map(recall_point).collect(),
+    });
+    v1::Certificate {
+        queries: certificate.queries,
+        by_questions: certificate.source == QuerySource::HeldOut,
+        recall: certificate.recall.iter().map(recall_point).collect(),
+        filtered: filtered.collect(),
+    }
+}
+
+fn recall_point(point: &RecallPoint) -> v1::RecallPoint {
+    let RecallPoint { ef, recall_at_10, recall_at_100, distance_computations, scored } = *point;
+    v1::RecallPoint { ef: ef as u32, recall_at_10, recall_at_100, distance_computations, scored }
 }
 
 pub(super) fn model(model: &ModelRecord) -> v1::ModelInfo {

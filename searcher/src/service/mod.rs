@@ -5,7 +5,7 @@
 //! | `search.rs` | `Searcher` |
 //! | `admin.rs` | `Admin` |
 //! | `convert.rs` | conversion of answers to messages |
-//! | `http/` | the calls of `Searcher`, and the list of indexes, as JSON over HTTP |
+//! | `http/` | the calls of `Searcher` and what is served as JSON over HTTP, and the page at `/` |
 
 mod admin;
 mod convert;
@@ -25,7 +25,7 @@ use tonic::service::Routes;
 use crate::run::Engine;
 
 pub use admin::AdminService;
-pub use http::{HTTP_BYTES, router};
+pub use http::{HTTP_BYTES, RouterConfig, router};
 pub use search::SearchService;
 
 /// Services of one listener.

@@ -146,6 +146,21 @@ impl Searcher for SearchService {
         counted.end(reply.await)
     }
 
+    async fn sample_documents(
+        &self,
+        request: Request<v1::SampleDocumentsRequest>,
+    ) -> Result<Response<v1::SampleDocumentsResponse>, Status> {
+        let counted = CountedCall::new(self.engine.metrics(), "Searcher.SampleDocuments");
+        let reply = async {
+            let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+            let request = request.into_inner();
+            validate::sample_documents_request(&request)?;
+            let (sample, budget) = self.engine.sample(request, &caller, time).await?;
+            Ok(reply(convert::sample(sample), budget))
+        };
+        counted.end(reply.await)
+    }
+
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
         let counted = CountedCall::new(self.engine.metrics(), "Searcher.Explain");
         let reply = async {

@@ -205,6 +205,10 @@ async fn anothers_document_is_one_that_does_not_exist_by_every_call() {
     };
     let others = message(client.explain(explain("doc-00")).await.unwrap_err(), "doc-00");
     assert_eq!(others, message(client.explain(explain("none")).await.unwrap_err(), "none"));
+    let sample = v1::SampleDocumentsRequest { count: 60, ..Default::default() };
+    let sampled = client.sample_documents(sample).await.unwrap();
+    assert_eq!((sampled.documents.len(), sampled.of), (10, 10));
+    assert!(sampled.documents.iter().all(|document| document.text.contains("planet")));
     // Places and statistics are those among its own documents.
     let own = client.explain(explain("doc-20")).await.unwrap();
     assert_eq!((own.bm25.unwrap().rank, own.dense_exact.unwrap().rank), (1, 1));
@@ -308,6 +312,9 @@ async fn keys_hold_over_http_too() {
         ("POST", "/v1/search"),
         ("POST", "/v1/search/batch"),
         ("POST", "/v1/documents"),
+        ("POST", "/v1/documents/sample"),
+        ("GET", "/v1/status"),
+        ("GET", "/metrics"),
         ("POST", "/v1/explain"),
         ("GET", "/v1/indexes"),
         ("GET", "/none"),
@@ -323,7 +330,15 @@ async fn keys_hold_over_http_too() {
             assert!(reply.head.contains("www-authenticate: bearer") && reply.head.contains("x-request-id: "));
         }
     }
-    assert_eq!(server.http.send("GET", "/v1/openapi.json", "", "").await.status, 200);
+    let key = header(&key);
+    let sample = server.http.send("POST", "/v1/documents/sample", &key, r#"{"count": 60}"#).await;
+    assert_eq!(sample.json["documents"].as_array().unwrap().len(), 10);
+    for path in ["/v1/status", "/metrics"] {
+        assert_eq!(server.http.send("GET", path, &key, "").await.status, 403, "{path}");
+    }
+    for path in ["/v1/openapi.json", "/livez", "/readyz", "/", "/page/main.js"] {
+        assert_eq!(server.http.text("GET", path).await.0, 200, "{path}");
+    }
 }
 
 #[tokio::test]

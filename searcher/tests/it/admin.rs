@@ -15,6 +15,9 @@ async fn status_names_index_models_and_shards() {
     assert_eq!((status.generation, status.documents, status.shards.len()), (1, 60, 2));
     assert_eq!(status.index_model.unwrap().fingerprint, "f00d");
     assert_eq!(status.question_model.unwrap().name, "words");
+    let measured = status.shards[1].certificate.as_ref().unwrap();
+    let recall: Vec<_> = measured.recall.iter().map(|point| (point.ef, point.recall_at_10)).collect();
+    assert_eq!((measured.by_questions, recall), (true, vec![(64, 0.9), (300, 0.98)]));
     assert!(status.shards.iter().all(|shard| shard.documents == 30 && shard.dense_bytes > 0 && shard.text_bytes > 0));
 }
 

@@ -42,7 +42,11 @@ async fn a_deleted_document_is_found_by_no_way() {
     assert!(refused.contains(&key), "{refused}");
     let got = v1::GetDocumentsRequest { keys: vec![key.clone(), documents()[19].0.clone()], ..Default::default() };
     let reply = server.client.get_documents(got).await.unwrap();
-    assert_eq!((reply.missing, reply.documents.len()), (vec![key], 1));
+    assert_eq!((&reply.missing, reply.documents.len()), (&vec![key], 1));
+    let sample = v1::SampleDocumentsRequest { count: 1000, ..Default::default() };
+    let sample = server.client.sample_documents(sample).await.unwrap();
+    assert_eq!((sample.documents.len(), sample.of, sample.generation), (58, 58, 2));
+    assert!(!sample.documents.iter().any(|document| document.key == reply.missing[0]));
     let status = server.admin().await.status(v1::StatusRequest::default()).await.unwrap();
     let shards: Vec<_> = status.shards.iter().map(|shard| (shard.documents, shard.deleted)).collect();
     assert_eq!((status.generation, status.documents), (2, 58));

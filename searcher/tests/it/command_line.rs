@@ -58,6 +58,9 @@ async fn query_prints_a_table_or_json() {
     let (code, out, _) = run_beside(&["admin", "--server", &server.url, "status"]).await;
     assert!(code == Some(0) && out.contains("60 documents") && out.contains("f00d"), "{out}");
     assert!(out.contains("published 1970-01-01 00:00:01 UTC") && out.contains("MiB dense"), "{out}");
+    let measured =
+        "certificate     g1-0: recall@10 0.95 from ef 200, 0.99 from ef 200, 0.9900 at ef 200 (0 questions)\n";
+    assert!(out.contains(measured), "{out}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,6 +8,7 @@ use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use dyad_searcher::Engine;
 use dyad_searcher::run::EngineConfig;
+use dyad_searcher::service::RouterConfig;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -48,7 +49,8 @@ pub(crate) async fn over_secured(engine: Arc<Engine>, config: HttpConfig, securi
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
-    let routes = dyad_searcher::service::router(engine, security, Arc::default(), REQUESTS).unwrap();
+    let routes = RouterConfig { security, hosts: Vec::new(), requests: REQUESTS, stopping: Arc::default() };
+    let routes = dyad_searcher::service::router(engine, routes).unwrap();
     tokio::spawn(service::serve_http(listener, routes, shutdown, config));
     Http { address, _stop: Some(stop) }
 }
@@ -61,7 +63,7 @@ impl Http {
 
     /// Status and body of a request without one.
     pub(crate) async fn text(&self, method: &str, path: &str) -> (u16, String) {
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut reply = String::new();
@@ -85,7 +87,8 @@ impl Http {
 
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
         let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n");
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n");
         self.raw(format!("{head}{headers}\r\n{body}").as_bytes()).await
     }
 
@@ -155,6 +158,49 @@ async fn every_call_gives_over_http_what_it_gives_over_grpc() {
 }
 
 #[tokio::test]
+async fn the_status_comes_as_json_with_the_certificate() {
+    let server = searcher().await;
+    let http = over(&server).await;
+    let name = server.engine.indexes().next().unwrap().name().to_owned();
+    for path in ["/v1/status".to_owned(), format!("/v1/status?index={name}")] {
+        let reply = http.send("GET", &path, "", "").await;
+        assert_eq!((reply.status, &reply.json["name"]), (200, &json!(name)), "{path}: {}", reply.json);
+        assert_eq!((&reply.json["documents"], &reply.json["generations"]), (&json!(60), &json!([1])));
+        let shard = &reply.json["shards"][0];
+        assert_eq!((&shard["documents"], &shard["deleted"]), (&json!(30), &json!(0)));
+        let measured = &shard["certificate"];
+        assert_eq!((&measured["by_questions"], &measured["recall"][1]["ef"]), (&json!(true), &json!(200)));
+        assert_eq!(measured["recall"][1]["recall_at_10"], json!(0.99));
+        assert!(reply.json["memory"]["needed"].as_u64().unwrap() > 0);
+    }
+    for (query, status) in [("index=none", 404), ("index=..", 400), ("index=a&index=b", 400), ("name=a", 400)] {
+        let reply = http.send("GET", &format!("/v1/status?{query}"), "", "").await;
+        assert_eq!(reply.status, status, "{query}: {}", reply.json);
+        assert!(reply.json["error"]["message"].as_str().unwrap().contains("index"), "{query}: {}", reply.json);
+    }
+    assert_eq!(http.send("POST", "/v1/status", "", "").await.status, 405);
+}
+
+#[tokio::test]
+async fn a_sample_comes_as_json() {
+    let server = searcher().await;
+    let http = over(&server).await;
+    let body = json!({"count": 5, "seed": 3, "fields": ["title", "place"]});
+    let reply = http.post("/v1/documents/sample", &body).await;
+    assert_eq!(reply.status, 200, "{}", reply.json);
+    assert_eq!((&reply.json["of"], &reply.json["generation"]), (&json!(60), &json!(1)));
+    let documents = reply.json["documents"].as_array().unwrap();
+    assert_eq!(documents.len(), 5);
+    for document in documents {
+        assert!(document["metadata"]["place"].is_object() && document["text"] == "", "{document}");
+    }
+    assert_eq!(http.post("/v1/documents/sample", &body).await.json, reply.json);
+    let reply = http.post("/v1/documents/sample", &json!({"count": 0})).await;
+    assert_eq!(reply.status, 400);
+    assert!(reply.json["error"]["message"].as_str().unwrap().contains("`count`: expected 1 to 1000, got 0"));
+}
+
+#[tokio::test]
 async fn what_is_refused_says_why() {
     let server = searcher().await;
     let http = over(&server).await;
@@ -190,7 +236,7 @@ async fn what_is_refused_says_why() {
     let reply = http.send("POST", "/v1/search", headers, &fine.to_string()).await;
     assert!(reply.status == 400 && error(&reply).2.contains("X-Request-Timeout"));
     let length = dyad_proto::limits::MAX_SEARCH_BYTES + 1;
-    let head = "POST /v1/search HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n";
+    let head = "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n";
     let reply = http.raw(format!("{head}Content-Length: {length}\r\n\r\n").as_bytes()).await;
     assert!(reply.status == 413 && error(&reply).2.contains("4194304"), "{}", reply.json);
 }

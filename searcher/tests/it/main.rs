@@ -24,6 +24,7 @@ mod local;
 mod memory;
 mod min_max;
 mod operations;
+mod page;
 mod question_cache;
 mod refusals;
 mod search;

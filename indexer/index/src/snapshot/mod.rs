@@ -3,7 +3,9 @@
 //! | file | contents |
 //! |---|---|
 //! | `shard.rs` | one shard: opened, or shared with another generation; without its deleted documents |
+//! | `sample.rs` | documents chosen at random |
 
+mod sample;
 mod shard;
 
 use std::path::{Path, PathBuf};

@@ -17,12 +17,13 @@ use crate::limits;
 const MAX_DEPTH: usize = 100;
 
 /// Repeated fields with a maximum of their own: message, field, elements.
-const FIELD_MAXIMA: [(&str, &str, usize); 10] = [
+const FIELD_MAXIMA: [(&str, &str, usize); 11] = [
     (".dyad.v1.EncodeRequest", "texts", limits::MAX_TEXTS),
     (".dyad.v1.SearchBatchRequest", "requests", limits::MAX_BATCH),
     (".dyad.v1.SearchRequest", "fields", limits::MAX_FIELDS),
     (".dyad.v1.GetDocumentsRequest", "keys", limits::MAX_KEYS),
     (".dyad.v1.GetDocumentsRequest", "fields", limits::MAX_FIELDS),
+    (".dyad.v1.SampleDocumentsRequest", "fields", limits::MAX_FIELDS),
     (".dyad.v1.UpsertRequest", "documents", limits::MAX_CHANGED),
     (".dyad.v1.DeleteRequest", "keys", limits::MAX_CHANGED),
     (".dyad.v1.FilterList", "filters", limits::MAX_FILTER_CONDITIONS),
@@ -40,6 +41,7 @@ fn maxima(path: &str) -> (usize, usize) {
         "/dyad.v1.Searcher/Search"
         | "/dyad.v1.Searcher/SearchStream"
         | "/dyad.v1.Searcher/GetDocuments"
+        | "/dyad.v1.Searcher/SampleDocuments"
         | "/dyad.v1.Searcher/Explain" => (limits::MAX_SEARCH_BYTES, limits::MAX_SEARCH_ELEMENTS),
         "/dyad.v1.Index/Upsert" => (limits::MAX_ENCODE_BYTES, 5 * limits::MAX_CHANGED),
         "/dyad.v1.Index/Delete" => (limits::MAX_SEARCH_BYTES, limits::MAX_OTHER_ELEMENTS),

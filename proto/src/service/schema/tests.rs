@@ -44,7 +44,13 @@ fn every_maximum_names_a_field_that_exists() {
     let schema = schema();
     let maxima = schema.messages.iter().flatten().filter(|field| field.most < usize::MAX);
     assert_eq!(maxima.count(), FIELD_MAXIMA.len());
-    for path in ["Encoder/Encode", "Searcher/SearchBatch", "Searcher/Search", "Searcher/GetDocuments"] {
+    for path in [
+        "Encoder/Encode",
+        "Searcher/SearchBatch",
+        "Searcher/Search",
+        "Searcher/GetDocuments",
+        "Searcher/SampleDocuments",
+    ] {
         let method = schema.method(&format!("/dyad.v1.{path}")).unwrap();
         assert!(method.bytes > limits::MAX_OTHER_BYTES && !method.streams, "{path}");
     }

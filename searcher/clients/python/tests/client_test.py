@@ -55,6 +55,12 @@ class Server(grpc.GenericRpcHandler):
             "Search": (searcher_pb2.SearchRequest, self.search),
             "SearchBatch": (searcher_pb2.SearchBatchRequest, self.batch),
             "GetDocuments": (searcher_pb2.GetDocumentsRequest, lambda request: searcher_pb2.GetDocumentsResponse()),
+            "SampleDocuments": (
+                searcher_pb2.SampleDocumentsRequest,
+                lambda request: searcher_pb2.SampleDocumentsResponse(
+                    documents=[{"key": request.index}], of=request.count, generation=request.seed
+                ),
+            ),
             "Explain": (searcher_pb2.ExplainRequest, lambda request: searcher_pb2.ExplainResponse(allowed=True)),
             "ListIndexes": (admin_pb2.ListIndexesRequest, lambda request: self.listed),
             "Status": (
@@ -141,6 +147,11 @@ class Calls(unittest.TestCase):
             self.assertEqual([one.hits[0].key for one in batch], ["a", "b"])
             self.assertEqual((server.requests[1].requests[1].fusion, server.requests[1].requests[1].dense_weight), (3, 0.0))
             self.assertEqual(searcher.status().documents, 7)
+            sample = searcher.sample(5, seed=3, fields=["title"], filter=dyad.field("lang") == "en", index="news")
+            self.assertEqual((sample.documents[0].key, sample.of, sample.generation), ("news", 5, 3))
+            self.assertEqual((list(server.requests[-1].fields), server.requests[-1].filter.equals.value.text), (["title"], "en"))
+            with self.assertRaisesRegex(TypeError, "`filter`: expected a Filter"):
+                searcher.sample(5, filter="en")
 
     def test_a_call_names_its_index_or_the_client_s(self):
         with serving() as (server, target), dyad.Searcher(target, index="wiki") as searcher:
@@ -382,6 +393,8 @@ class RealSearcher(unittest.TestCase):
             key = dense.hits[0].key
             found = searcher.documents([key, "none of them"])
             self.assertEqual(([one.key for one in found.documents], found.missing), ([key], ("none of them",)))
+            sample = searcher.sample(3, filter=~dyad.keys([key]))
+            self.assertEqual((len(sample.documents), sample.of), (3, status.documents - 1))
             self.assertFalse(searcher.explain(key, "q", filter=~dyad.keys([key])).allowed)
             only = searcher.search("what is a comet", filter=dyad.keys([key]), k=5)
             self.assertEqual([hit.key for hit in only.hits], [key])

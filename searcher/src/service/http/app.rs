@@ -4,16 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use dyad_proto::service::Security;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::json::Format;
+use super::refusal::Refusal;
 use super::scrape::Scrape;
 use crate::run::Engine;
+use crate::service::admin::AdminService;
 use crate::service::search::SearchService;
 
 /// What the routes share.
 pub(super) struct App {
     pub(super) service: SearchService,
+    pub(super) admin: AdminService,
     pub(super) engine: Arc<Engine>,
     pub(super) security: Security,
     /// Set when the server is about to stop.
@@ -25,4 +28,12 @@ pub(super) struct App {
     /// Calls that may be under way.
     pub(super) requests: Arc<Semaphore>,
     pub(super) scrape: Scrape,
+}
+
+impl App {
+    /// A place among the calls that are under way.
+    pub(super) fn under_way(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let place = Arc::clone(&self.requests).try_acquire_owned();
+        place.map_err(|_| Refusal::busy("too many requests are under way. Try again later with back-off"))
+    }
 }

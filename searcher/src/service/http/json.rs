@@ -87,7 +87,8 @@ macro_rules! messages {
 }
 
 messages!(SearchRequest, SearchResponse, SearchBatchRequest, SearchBatchResponse);
-messages!(GetDocumentsRequest, GetDocumentsResponse, ExplainRequest, ExplainResponse, ListIndexesResponse);
+messages!(GetDocumentsRequest, GetDocumentsResponse, SampleDocumentsRequest, SampleDocumentsResponse);
+messages!(ExplainRequest, ExplainResponse, ListIndexesResponse, StatusResponse);
 
 /// The descriptors of all messages.
 pub(super) struct Format {

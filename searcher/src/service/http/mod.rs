@@ -1,32 +1,39 @@
-//! JSON over HTTP: the calls of `Searcher` for clients without gRPC, and the list of the indexes.
+//! HTTP: the calls of `Searcher` as JSON for clients without gRPC, what is served, and a page for people.
 //!
 //! ```text
-//! POST /v1/search          SearchRequest to SearchResponse
-//! POST /v1/search/batch    SearchBatchRequest to SearchBatchResponse
-//! POST /v1/documents       GetDocumentsRequest to GetDocumentsResponse
-//! POST /v1/explain         ExplainRequest to ExplainResponse
-//! GET  /v1/indexes         ListIndexesResponse
-//! GET  /v1/openapi.json    all of it as an OpenAPI document
-//! GET  /livez              the process answers
-//! GET  /readyz             the searcher can answer
-//! GET  /metrics            counters for Prometheus
+//! POST /v1/search               SearchRequest to SearchResponse
+//! POST /v1/search/batch         SearchBatchRequest to SearchBatchResponse
+//! POST /v1/documents            GetDocumentsRequest to GetDocumentsResponse
+//! POST /v1/documents/sample     SampleDocumentsRequest to SampleDocumentsResponse
+//! POST /v1/explain              ExplainRequest to ExplainResponse
+//! GET  /v1/indexes              ListIndexesResponse
+//! GET  /v1/status?index=NAME    StatusResponse
+//! GET  /v1/openapi.json         all of it as an OpenAPI document
+//! GET  /                        the page, and its files below /page
+//! GET  /livez                   the process answers
+//! GET  /readyz                  the searcher can answer
+//! GET  /metrics                 counters for Prometheus
 //! ```
 //!
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the routes, from headers to reply |
+//! | `access.rs` | the check of callers, and of the name by which they call the server |
 //! | `app.rs` | what the routes share |
 //! | `probes.rs`, `scrape.rs` | health, and metrics |
 //! | `json.rs` | messages as JSON, and the bounds of a request's JSON |
 //! | `refusal.rs` | errors as JSON |
 //! | `openapi.rs` | the OpenAPI document, made of the `.proto` files |
+//! | `page.rs` | the page at `/` |
 //!
 //! The caller's time (`X-Request-Timeout`) and the bounds of bodies are those of `dyad_proto::service::http_request`; listener, header
 //! timeout and drain those of `dyad_proto::service::serve_http`.
 
+mod access;
 mod app;
 mod json;
 mod openapi;
+mod page;
 mod probes;
 mod refusal;
 mod scrape;
@@ -37,29 +44,30 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use dyad_proto::access::{AccessControl, Caller, Needed, Role};
+use dyad_proto::access::Caller;
 use dyad_proto::service::deadline::LONGEST;
 use dyad_proto::service::http_request::{BodyError, Received, read_body, timeout};
-use dyad_proto::service::{Security, UntilSent, check_caller};
+use dyad_proto::service::{Security, UntilSent};
+use dyad_proto::v1;
+use dyad_proto::v1::admin_server::Admin as _;
 use dyad_proto::v1::searcher_server::Searcher as _;
 use futures_util::stream;
-use prost::Message as _;
 use tokio::sync::{Semaphore, oneshot};
 use tonic::Status;
-use tracing::Instrument as _;
 
+use self::access::Access;
 use self::app::App;
 use self::json::{Format, Message, Most};
 use self::refusal::Refusal;
 use self::scrape::Scrape;
-use super::{SearchService, convert};
+use super::{AdminService, SearchService, convert};
 use crate::error::Error;
 use crate::run::{ALL_REPLIES, Engine};
 
@@ -70,55 +78,45 @@ pub const HTTP_BYTES: usize = REQUESTS_BYTES + 2 * ALL_REPLIES;
 /// JSON up to this size is read and written on the thread of its connection.
 const SMALL: usize = 64 << 10;
 
-/// The routes around an engine, with at most `requests` calls under way: fewer than the server has connections, so that the others
-/// are refused at once. Once `stopping` is set, `/readyz` says so. For `dyad_proto::service::serve_http`.
-pub fn router(
-    engine: Arc<Engine>,
-    security: Security,
-    stopping: Arc<AtomicBool>,
-    requests: usize,
-) -> Result<Router, Error> {
+/// Configuration of the routes.
+#[derive(Debug, Clone)]
+pub struct RouterConfig {
+    /// The check of callers; keys and TLS are in the metrics.
+    pub security: Security,
+    /// Names, next to addresses and `localhost`, by which the server may be called where there are no API keys.
+    pub hosts: Vec<String>,
+    /// Calls under way at once: fewer than the server has connections, so that the others are refused at once.
+    pub requests: usize,
+    /// Once it is set, `/readyz` says that the server is about to stop.
+    pub stopping: Arc<AtomicBool>,
+}
+
+/// The routes around an engine. For `dyad_proto::service::serve_http`.
+pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error> {
+    let RouterConfig { security, hosts, requests, stopping } = config;
     let service = SearchService::new(Arc::clone(&engine));
+    let admin = AdminService::new(Arc::clone(&engine));
     let format = Format::new()?;
     let openapi = openapi::document(&format).to_string();
     let (request_bytes, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Arc::new(Semaphore::new(requests)));
-    let access = security.access().clone();
-    let scrape = Scrape::new();
-    let app = App { service, engine, security, stopping, format, openapi, request_bytes, requests, scrape };
-    Ok(Router::new()
+    let (access, scrape) = (Access::new(security.access().clone(), hosts), Scrape::new());
+    let app = App { service, admin, engine, security, stopping, format, openapi, request_bytes, requests, scrape };
+    Ok(page::routes()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
         .route("/v1/documents", post(documents))
+        .route("/v1/documents/sample", post(sample))
         .route("/v1/explain", post(explain))
         .route("/v1/indexes", get(indexes))
+        .route("/v1/status", get(status))
         .route("/v1/openapi.json", get(document))
         .route("/livez", get(probes::livez))
         .route("/readyz", get(probes::readyz))
         .route("/metrics", get(probes::metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(from_fn_with_state(access, check))
+        .layer(from_fn_with_state(access, access::check))
         .with_state(Arc::new(app)))
-}
-
-/// Checks the caller of every request.
-async fn check(State(access): State<AccessControl>, mut request: Request, next: Next) -> Response {
-    let path = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
-    let (checked, caller) = check_caller(&access, needed(&path), &path, &mut request);
-    let span = tracing::info_span!("request", id = checked.id(), call = path);
-    let reply = match caller {
-        Ok(()) => next.run(request).instrument(span).await,
-        Err(status) => Refusal::from(status).into_response(),
-    };
-    checked.answer(reply)
-}
-
-/// What a route needs, where the server has keys. The document of the API is the same everywhere.
-fn needed(route: &str) -> Needed {
-    match route {
-        "/v1/openapi.json" | "/livez" | "/readyz" => Needed::Nothing,
-        _ => Needed::Role(Role::Read),
-    }
 }
 
 async fn search(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
@@ -135,16 +133,49 @@ async fn documents(State(app): State<Arc<App>>, request: Request) -> Result<Resp
     call(&app, request, most, |service, request| async move { service.get_documents(request).await }).await
 }
 
+async fn sample(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+    let most = Most::SEARCH;
+    call(&app, request, most, |service, request| async move { service.sample_documents(request).await }).await
+}
+
 async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
     let most = Most::SEARCH;
     call(&app, request, most, |service, request| async move { service.explain(request).await }).await
 }
 
 async fn indexes(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>) -> Result<Response, Refusal> {
-    let listed = convert::indexes(&app.engine, &caller);
-    let writer = Arc::clone(&app);
-    let deadline = Instant::now() + LONGEST;
-    let (body, ()) = off_the_runtime(listed.encoded_len(), deadline, (), move || writer.format.write(listed)).await?;
+    written(&app, convert::indexes(&app.engine, &caller)).await
+}
+
+async fn status(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Response, Refusal> {
+    let _under_way = app.under_way()?;
+    let index = named_index(uri.query().unwrap_or_default())?;
+    let mut request = tonic::Request::new(v1::StatusRequest { index });
+    request.extensions_mut().insert(caller);
+    let status = app.admin.status(request).await?;
+    written(&app, status.into_inner()).await
+}
+
+/// The index that a query names: `index=NAME`. Names have no letters that would be encoded.
+fn named_index(query: &str) -> Result<String, Refusal> {
+    let mut name = None;
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        match part.split_once('=') {
+            Some(("index", value)) if name.is_none() => name = Some(value),
+            _ => return Err(Refusal::invalid(format!("the query: expected `index=NAME` once, got `{query}`"))),
+        }
+    }
+    Ok(name.unwrap_or_default().to_owned())
+}
+
+/// A message that takes no reply memory.
+async fn written<R: Message>(app: &Arc<App>, message: R) -> Result<Response, Refusal> {
+    let (writer, deadline) = (Arc::clone(app), Instant::now() + LONGEST);
+    let (body, ()) = off_the_runtime(message.encoded_len(), deadline, (), move || writer.format.write(message)).await?;
     Ok(([(CONTENT_TYPE, JSON)], body?).into_response())
 }
 
@@ -155,7 +186,8 @@ async fn document(State(app): State<Arc<App>>) -> Response {
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 async fn no_route(uri: Uri) -> Refusal {
-    let routes = "POST /v1/search, /v1/search/batch, /v1/documents and /v1/explain, GET /v1/indexes, /v1/openapi.json, /livez, /readyz and /metrics";
+    let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample and /v1/explain, GET /, /v1/indexes, \
+                  /v1/status, /v1/openapi.json, /livez, /readyz and /metrics";
     Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("no route `{}`. There are {routes}", uri.path()))
 }
 
@@ -190,9 +222,7 @@ where
     let caller = request.extensions().get::<Caller>().cloned();
     let time = timeout(request.headers()).map_err(Refusal::invalid)?;
     check_content_type(request.headers())?;
-    let under_way = Arc::clone(&app.requests)
-        .try_acquire_owned()
-        .map_err(|_| Refusal::busy("too many requests are under way. Try again later with back-off"))?;
+    let under_way = app.under_way()?;
     let deadline = came + time.unwrap_or(LONGEST);
     let Received { bytes, room } = read_body(request.into_body(), most.bytes, &app.request_bytes, deadline).await?;
     let memory = Arc::clone(&app.request_bytes).try_acquire_many_owned(most.memory(&bytes)? as u32);

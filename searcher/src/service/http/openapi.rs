@@ -9,15 +9,16 @@ use serde_json::{Map, Value, json};
 use super::json::{AS_TEXT, Format};
 
 /// Path, method of `dyad.v1.Searcher`.
-const ROUTES: [(&str, &str); 4] = [
+const ROUTES: [(&str, &str); 5] = [
     ("/v1/search", "Search"),
     ("/v1/search/batch", "SearchBatch"),
     ("/v1/documents", "GetDocuments"),
+    ("/v1/documents/sample", "SampleDocuments"),
     ("/v1/explain", "Explain"),
 ];
 
-/// The list of the indexes: path, method of `dyad.v1.Admin`.
-const INDEXES: (&str, &str) = ("/v1/indexes", "ListIndexes");
+/// What is served: path, method of `dyad.v1.Admin`, whether it is of one index.
+const SERVED: [(&str, &str, bool); 2] = [("/v1/indexes", "ListIndexes", false), ("/v1/status", "Status", true)];
 
 /// HTTP statuses of errors, and when they come.
 const ERRORS: [(&str, &str); 10] = [
@@ -36,11 +37,15 @@ const ERRORS: [(&str, &str); 10] = [
     ("504", "The deadline passed (DEADLINE_EXCEEDED)."),
 ];
 
+/// The schema of an index's name.
+fn index() -> Value {
+    json!({"maxLength": limits::MAX_INDEX_NAME, "pattern": "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$"})
+}
+
 /// What validation asks of a field beyond its type: message, field, schema.
-fn bounds() -> [(&'static str, &'static str, Value); 24] {
+fn bounds() -> [(&'static str, &'static str, Value); 27] {
     let numbers = |minimum: u32, maximum: u32| json!({"minimum": minimum, "maximum": maximum});
     let items = |least: usize, most: usize| json!({"minItems": least, "maxItems": most});
-    let index = || json!({"maxLength": limits::MAX_INDEX_NAME, "pattern": "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$"});
     let text = |most: usize| json!({"minLength": 1, "maxLength": most, "pattern": "\\S"});
     [
         ("SearchRequest", "query", json!({"maxLength": limits::MAX_QUERY_BYTES})),
@@ -62,6 +67,9 @@ fn bounds() -> [(&'static str, &'static str, Value); 24] {
         ("SearchBatchRequest", "requests", items(1, limits::MAX_BATCH)),
         ("GetDocumentsRequest", "keys", json!({"minItems": 1, "maxItems": limits::MAX_KEYS, "uniqueItems": true})),
         ("GetDocumentsRequest", "fields", items(0, limits::MAX_FIELDS)),
+        ("SampleDocumentsRequest", "count", numbers(1, limits::MAX_SAMPLE)),
+        ("SampleDocumentsRequest", "fields", items(0, limits::MAX_FIELDS)),
+        ("SampleDocumentsRequest", "index", index()),
         ("ExplainRequest", "key", text(limits::MAX_KEY_BYTES)),
         ("FilterList", "filters", items(1, limits::MAX_FILTER_CONDITIONS)),
         ("FilterKeys", "keys", items(1, limits::MAX_FILTER_VALUES)),
@@ -71,11 +79,12 @@ fn bounds() -> [(&'static str, &'static str, Value); 24] {
 }
 
 /// Fields without which a message is refused.
-const REQUIRED: [(&str, &[&str]); 10] = [
+const REQUIRED: [(&str, &[&str]); 11] = [
     ("SearchRequest", &["mode", "k"]),
     ("GroupBy", &["field"]),
     ("SearchBatchRequest", &["requests"]),
     ("GetDocumentsRequest", &["keys"]),
+    ("SampleDocumentsRequest", &["count"]),
     ("ExplainRequest", &["key", "search"]),
     ("FilterList", &["filters"]),
     ("FilterKeys", &["keys"]),
@@ -110,12 +119,23 @@ pub(super) fn document(format: &Format) -> Value {
         let (input, output) = (schemas.reference(&method.input()), schemas.reference(&method.output()));
         paths.insert(path.to_owned(), json!({ "post": operation(name, &comment, &input, &output) }));
     }
-    let (path, name) = INDEXES;
-    if let Some(method) = method("dyad.v1.Admin", name) {
+    for (path, name, of_one_index) in SERVED {
+        let Some(method) = method("dyad.v1.Admin", name) else { continue };
         let comment = comment(&method.parent_file(), method.path());
-        let output = schemas.reference(&method.output());
-        let reply = json!({"description": "The reply.", "content": {"application/json": {"schema": output}}});
-        let operation = json!({"operationId": name, "summary": comment, "responses": {"200": reply}});
+        let content = |schema: &Value| json!({"application/json": {"schema": schema}});
+        let reply = json!({"description": "The reply.", "content": content(&schemas.reference(&method.output()))});
+        let mut operation = json!({"operationId": name, "summary": comment, "responses": {"200": reply}});
+        if of_one_index {
+            let mut schema = index();
+            schema["type"] = json!("string");
+            let description = "The name of an index; the default one where it is absent.";
+            operation["parameters"] =
+                json!([{"name": "index", "in": "query", "description": description, "schema": schema}]);
+            for (status, description) in ERRORS.iter().filter(|(status, _)| matches!(*status, "400" | "404" | "429")) {
+                let error = json!({"$ref": "#/components/schemas/Error"});
+                operation["responses"][status] = json!({"description": description, "content": content(&error)});
+            }
+        }
         paths.insert(path.to_owned(), json!({ "get": operation }));
     }
     schemas.schemas.insert(
@@ -282,8 +302,9 @@ mod tests {
         assert!(schemas["Mode"]["description"].as_str().unwrap().contains("`MODE_BM25`: Okapi BM25"));
         let stored = &schemas["Document"]["properties"];
         assert!(stored.get("metadata").is_some() && stored.get("metadata_json").is_none());
-        assert_eq!(document["paths"].as_object().unwrap().len(), ROUTES.len() + 1);
+        assert_eq!(document["paths"].as_object().unwrap().len(), ROUTES.len() + SERVED.len());
         assert_eq!(document["paths"]["/v1/indexes"]["get"]["summary"], "All indexes that are served.");
+        assert_eq!(document["paths"]["/v1/status"]["get"]["parameters"][0]["name"], "index");
         assert_eq!(document["paths"]["/v1/search"]["post"]["summary"], "One question.");
         // Every reference leads somewhere.
         let text = document.to_string();

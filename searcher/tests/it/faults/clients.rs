@@ -26,7 +26,7 @@ async fn over_small() -> (tempfile::TempDir, Tower, Server) {
 
 fn head(path: &str, length: usize, more: &str) -> String {
     format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n"
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n"
     )
 }
 

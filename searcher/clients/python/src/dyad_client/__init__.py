@@ -32,7 +32,7 @@ from .errors import (
     Unimplemented,
 )
 from .filters import Field, Filter, all_of, any_of, field, keys
-from .replies import Document, Documents, Explanation, Group, Hit, IndexInfo, Placement, SearchResponse, Snippet, Status
+from .replies import Document, Documents, Explanation, Group, Hit, IndexInfo, Placement, Sample, SearchResponse, Snippet, Status
 from .request import Request
 from .retry import RetryPolicy
 from .searcher import Searcher
@@ -61,6 +61,7 @@ __all__ = [
     "Placement",
     "Request",
     "RetryPolicy",
+    "Sample",
     "SearchResponse",
     "Searcher",
     "Snippet",

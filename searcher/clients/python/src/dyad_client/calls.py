@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from . import replies
 from ._generated import admin_pb2, searcher_pb2
-from .filters import texts
+from .filters import Filter, checked, texts
 from .request import Request
 
 R = TypeVar("R")
@@ -38,6 +38,7 @@ SEARCH_STREAM: Call[replies.SearchResponse] = Call(
     lambda reply: replies.search(reply.response),
 )
 DOCUMENTS = Call("/dyad.v1.Searcher/GetDocuments", searcher_pb2.GetDocumentsResponse.FromString, replies.documents)
+SAMPLE = Call("/dyad.v1.Searcher/SampleDocuments", searcher_pb2.SampleDocumentsResponse.FromString, replies.sample)
 EXPLAIN = Call("/dyad.v1.Searcher/Explain", searcher_pb2.ExplainResponse.FromString, replies.explanation)
 INDEXES = Call("/dyad.v1.Admin/ListIndexes", admin_pb2.ListIndexesResponse.FromString, replies.indexes)
 STATUS = Call("/dyad.v1.Admin/Status", admin_pb2.StatusResponse.FromString, replies.status)
@@ -51,6 +52,16 @@ def batch(requests: Iterable[Request], index: str) -> searcher_pb2.SearchBatchRe
 def documents(keys: Iterable[str], fields: Iterable[str], index: str) -> searcher_pb2.GetDocumentsRequest:
     """The message of GetDocuments."""
     return searcher_pb2.GetDocumentsRequest(keys=texts("keys", keys), fields=texts("fields", fields), index=index)
+
+
+def sample(
+    count: int, seed: int, fields: Iterable[str], filter: Filter | None, index: str
+) -> searcher_pb2.SampleDocumentsRequest:
+    """The message of SampleDocuments."""
+    message = searcher_pb2.SampleDocumentsRequest(count=count, seed=seed, fields=texts("fields", fields), index=index)
+    if filter is not None:
+        message.filter.CopyFrom(checked(filter).message)
+    return message
 
 
 def explain(key: str, request: Request, index: str) -> searcher_pb2.ExplainRequest:

@@ -170,6 +170,13 @@ class Field:
         return f"field({self.name!r})"
 
 
+def checked(filter: Filter) -> Filter:
+    """A filter, and nothing else in its place."""
+    if not isinstance(filter, Filter):
+        raise TypeError(f"`filter`: expected a Filter such as field('lang') == 'en', got {type(filter).__name__}")
+    return filter
+
+
 def texts(name: str, values: Iterable[str]) -> list[str]:
     """A list of texts, not one text in its place."""
     if isinstance(values, (str, bytes)):

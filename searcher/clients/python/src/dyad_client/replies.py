@@ -97,6 +97,17 @@ class Documents:
 
 
 @dataclasses.dataclass(frozen=True)
+class Sample:
+    """Stored documents chosen at random."""
+
+    #: Each once, in random order.
+    documents: tuple[Document, ...]
+    #: Documents that they were chosen from.
+    of: int
+    generation: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Explanation:
     """Why a document is, or is not, among the hits of a search."""
 
@@ -209,6 +220,11 @@ def search(message: searcher_pb2.SearchResponse) -> SearchResponse:
 def documents(message: searcher_pb2.GetDocumentsResponse) -> Documents:
     """The reply of GetDocuments."""
     return Documents(tuple(map(document, message.documents)), tuple(message.missing))
+
+
+def sample(message: searcher_pb2.SampleDocumentsResponse) -> Sample:
+    """The reply of SampleDocuments."""
+    return Sample(tuple(map(document, message.documents)), message.of, message.generation)
 
 
 def explanation(message: searcher_pb2.ExplainResponse) -> Explanation:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from ._generated import searcher_pb2
-from .filters import Filter, texts
+from .filters import Filter, checked, texts
 from .vectors import Vector, float32s
 
 _MODES = {"dense": 1, "bm25": 2, "hybrid": 3, "compare": 4}
@@ -93,8 +93,6 @@ class Request:
             raise ValueError(f"`mode`: expected one of {', '.join(_MODES)}, got {self.mode!r}")
         if self.fusion not in _FUSIONS:
             raise ValueError(f"`fusion`: expected one of rrf, weighted-sum, min-max or None, got {self.fusion!r}")
-        if self.filter is not None and not isinstance(self.filter, Filter):
-            raise TypeError(f"`filter`: expected a Filter such as field('lang') == 'en', got {type(self.filter).__name__}")
         message = searcher_pb2.SearchRequest(
             id=number,
             query=self.query,
@@ -120,7 +118,7 @@ class Request:
         if self.group_by is not None:
             message.group_by.field, message.group_by.hits = self.group_by, self.group_hits
         if self.filter is not None:
-            message.filter.CopyFrom(self.filter.message)
+            message.filter.CopyFrom(checked(self.filter).message)
         return message
 
 

@@ -13,7 +13,8 @@ import grpc
 from . import calls
 from .connection import TlsConfig, connection
 from .errors import DyadError, from_status
-from .replies import Documents, Explanation, IndexInfo, SearchResponse, Status
+from .filters import Filter
+from .replies import Documents, Explanation, IndexInfo, Sample, SearchResponse, Status
 from .request import Arguments, Request, request_of
 from .retry import Deadline, RetryPolicy, checked_timeout
 
@@ -89,6 +90,19 @@ class Searcher:
     ) -> Documents:
         """Stored documents by key, in the order of the keys; some fields of them, or all."""
         return self._call(calls.DOCUMENTS, calls.documents(keys, fields, index or self._index), timeout)
+
+    def sample(
+        self,
+        count: int,
+        *,
+        seed: int = 0,
+        fields: Iterable[str] = (),
+        filter: Filter | None = None,
+        index: str = "",
+        timeout: float | None = None,
+    ) -> Sample:
+        """Stored documents chosen at random; the same for the same seed, generation and filter."""
+        return self._call(calls.SAMPLE, calls.sample(count, seed, fields, filter, index or self._index), timeout)
 
     def explain(
         self, key: str, query: str | Request = "", *, timeout: float | None = None, **arguments: Unpack[Arguments]

@@ -1,0 +1,157 @@
+"""What the tests of the page need: a searcher, a browser, and a page that watches itself."""
+
+import contextlib
+import importlib.resources
+import json
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+import hostile
+from playwright.sync_api import expect, sync_playwright
+
+START_S, COMMAND_S, WAIT_MS = 60, 120, 30_000
+FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+    --disable-component-update --disable-sync""".split()
+QUESTION = "which planet spins backwards"
+WIDE, PHONE = {"width": 1360, "height": 900}, {"width": 360, "height": 760}
+# Set by `page.py`.
+SETTINGS = {}
+
+
+def api(path, body=None):
+    """A reply of the searcher, by curl's way."""
+    command = ["curl", "--fail-with-body", "-s", SETTINGS["url"] + path]
+    if body is not None:
+        command += ["-H", "Content-Type: application/json", "-d", json.dumps(body)]
+    return json.loads(subprocess.run(command, check=True, timeout=COMMAND_S, capture_output=True).stdout)
+
+
+def made(folder, name, documents, *more):
+    """An index of documents."""
+    binaries, model = SETTINGS["binaries"], SETTINGS["model"]
+    corpus = folder / f"{name}.jsonl"
+    corpus.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    embeddings = folder / f"{name}-embeddings"
+    run = {"cwd": folder, "check": True, "timeout": COMMAND_S, "capture_output": True, "text": True}
+    embed = [binaries / "dyad-encoder", "embed", "--model", model, "--tower", "answer", "--corpus", corpus, "--out", embeddings]
+    subprocess.run([*embed], **run)
+    build = [binaries / "dyad-indexer", "build", "--corpus", corpus, "--index", folder / name, "--embeddings", embeddings, *more]
+    subprocess.run(build, **run)
+
+
+def by_vectors(folder, name):
+    """An index of two vectors."""
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }".ljust(117) + "\n"
+    array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<4f", 1, 0, 3, 4)
+    (folder / "vectors.npy").write_bytes(array)
+    command = [SETTINGS["binaries"] / "dyad-indexer", "build", "--index", name, "--vectors", "vectors.npy", "--model-name", "other"]
+    subprocess.run(command, cwd=folder, check=True, timeout=COMMAND_S, capture_output=True)
+
+
+@contextlib.contextmanager
+def searcher():
+    """A searcher; its addresses of gRPC and HTTP."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        lines = pathlib.Path("deploy/quickstart/corpus.jsonl").read_text().splitlines()
+        facts = [json.loads(line) | {"metadata": {"lang": "en" if at % 3 else "de", "number": at}} for at, line in enumerate(lines)]
+        made(folder, "quickstart", facts, "--shards", "2")
+        made(folder, "hostile", hostile.corpus())
+        by_vectors(folder, "vectors")
+        (folder / "keys.txt").write_text("p003\np007\n")
+        delete = [SETTINGS["binaries"] / "dyad-indexer", "delete", "--index", "quickstart", "--keys", "keys.txt"]
+        subprocess.run(delete, cwd=folder, check=True, timeout=COMMAND_S, capture_output=True)
+        indexes = [word for name in ("quickstart", "hostile", "vectors") for word in ("--index", f"{name}={name}")]
+        towers = ["--question-tower", SETTINGS["model"], "--question-tower", "none"]
+        command = [SETTINGS["binaries"] / "dyad-searcher", "serve", *indexes, *towers, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+        running = subprocess.Popen(command, cwd=folder, env=os.environ | {"RUST_LOG": "warn"}, stdout=subprocess.PIPE, text=True)
+        try:
+            addresses, end = {}, time.monotonic() + START_S
+            for line in running.stdout:
+                if said := re.match(r"(listening|HTTP) on (?:.* )?(\S+)$", line):
+                    addresses[said[1]] = said[2]
+                if len(addresses) == 2 or time.monotonic() > end:
+                    break
+            yield addresses["listening"], f"http://{addresses['HTTP']}/"
+        finally:
+            running.terminate()
+            running.wait(START_S)
+            running.stdout.close()
+
+
+@contextlib.contextmanager
+def prepared():
+    """One searcher and one browser for all tests."""
+    with searcher() as (grpc, url), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=SETTINGS["chromium"], args=FLAGS, headless=True)
+        SETTINGS.update(grpc=grpc, url=url, browser=browser)
+        try:
+            yield
+        finally:
+            browser.close()
+
+
+class PageTest(unittest.TestCase):
+    """A test with a page that watches itself."""
+
+    def open(self, state="", size=None, **context):
+        """A new page, in a profile of its own."""
+        made = SETTINGS["browser"].new_context(viewport=size or WIDE, **context)
+        self.addCleanup(made.close)
+        made.set_default_timeout(WAIT_MS)
+        page = made.new_page()
+        self.dialogs, self.errors, self.elsewhere = [], [], []
+        page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        # A refused request is told there too.
+        page.on(
+            "console", lambda said: said.type in ("error", "warning") and "status of 4" not in said.text and self.errors.append(said.text)
+        )
+        page.on("request", lambda request: request.url.startswith((SETTINGS["url"], "data:")) or self.elsewhere.append(request.url))
+        page.add_init_script(
+            "window.violations = []; addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective + ' ' + event.blockedURI))"
+        )
+        page.goto(SETTINGS["url"] + state)
+        return page
+
+    def check_harmless(self, page):
+        """Nothing but the page itself has run."""
+        self.assertEqual((self.dialogs, self.errors, self.elsewhere), ([], [], []))
+        self.assertEqual(page.evaluate("[violations, typeof window.hostile, {}.polluted ?? null]"), [[], "undefined", None])
+
+    def check_width(self, page):
+        """Nothing is wider than the screen."""
+        wide = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        self.assertLessEqual(wide[0], wide[1])
+
+    def check_axe(self, page):
+        """No serious or critical findings."""
+        page.evaluate((importlib.resources.files("axe_playwright_python") / "axe.min.js").read_text())
+        found = page.evaluate("axe.run().then((found) => found.violations)")
+        serious = [
+            (one["id"], [(node["target"], node["failureSummary"]) for node in one["nodes"]][:3])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+        self.assertEqual(serious, [])
+
+    def ask(self, page, question=QUESTION):
+        """Asks by the form, and waits for hits."""
+        page.get_by_role("searchbox", name="Question").fill(question)
+        page.get_by_role("button", name="Search").click()
+        self.answered(page)
+
+    def answered(self, page):
+        """Waits for hits."""
+        expect(page.locator("#columns[data-state=answered][aria-busy=false] .hit").first).to_be_attached()
+
+    def shot(self, page, name):
+        """Keeps a picture, where a folder for them was given."""
+        if SETTINGS["screenshots"]:
+            page.screenshot(path=f"{SETTINGS['screenshots']}/{name}.png", full_page=name.startswith("status"))

@@ -1,0 +1,247 @@
+"""Tests of the page: the other tabs, hostile documents, and access by keyboard, screen reader and phone."""
+
+import re
+import statistics
+
+import hostile
+from page_browser import PHONE, QUESTION, WAIT_MS, WIDE, PageTest, api
+from playwright.sync_api import expect
+
+
+class Quality(PageTest):
+    """The quality tab."""
+
+    def test_recall_and_time_by_beam_width(self):
+        page = self.open("#tab=quality&n=30&seed=5")
+        under_way = {"now": 0, "most": 0}
+
+        def begin(request):
+            if "/v1/search" in request.url:
+                under_way["now"] += 1
+                under_way["most"] = max(under_way["most"], under_way["now"])
+
+        def end(request):
+            under_way["now"] -= "/v1/search" in request.url
+
+        page.on("request", begin)
+        page.on("requestfinished", end)
+        page.get_by_role("button", name="Measure").click()
+        expect(page.locator("#quality-said")).to_contain_text("Done: 210 searches", timeout=2 * WAIT_MS)
+        self.assertLessEqual(under_way["most"], 4)
+        rows = page.locator("#quality-results tbody tr")
+        expect(rows).to_have_count(7)
+        recall = [float(text) for text in page.locator("#quality-results tbody td:nth-child(2)").all_inner_texts()]
+        self.assertTrue(all(0.5 < value <= 1 for value in recall) and recall[-2] == 1, recall)
+        self.assertEqual(page.locator("#quality-results svg.plot").count(), 2)
+        self.shot(page, "quality")
+        page.locator("#quality-n").fill("1000")
+        page.get_by_role("button", name="Measure").click()
+        page.get_by_role("button", name="Stop").click()
+        expect(page.locator("#quality-said")).to_contain_text("Stopped")
+        page.get_by_role("combobox", name="Index").select_option("vectors")
+        expect(page.locator("#quality-no-tower")).to_be_visible()
+        self.check_harmless(page)
+
+
+class Status(PageTest):
+    """The status tab."""
+
+    def test_everything_that_is_served(self):
+        page = self.open("#tab=status")
+        body = page.locator("#status-body")
+        status = api("v1/status")
+        for text in (
+            "Certificate",
+            "2 deleted documents",
+            status["index_model"]["fingerprint"],
+            "generation 1",
+            "Needed at most",
+            "documents of the shard",
+        ):
+            expect(body).to_contain_text(text)
+        points = sum(len(one["recall"]) for one in [status["shards"][0]["certificate"], *status["shards"][0]["certificate"]["filtered"]])
+        expect(body.get_by_role("region", name="Certificate").locator("tbody tr")).to_have_count(points)
+        page.locator("#shard").select_option("1")
+        expect(body).to_contain_text(f"Shard {status['shards'][1]['id']}")
+        latency = page.locator("#status-latency")
+        expect(latency).to_contain_text("/v1/status")
+        page.get_by_role("button", name="Refresh").click()
+        expect(latency.locator("tr", has_text="/v1/status").locator("td").first).to_have_text("2")
+        page.get_by_role("link", name="Search").click()
+        self.ask(page)
+        page.get_by_role("link", name="Status").click()
+        expect(latency).to_contain_text("Stages of the last search")
+        expect(latency).to_contain_text("/v1/search")
+        self.shot(page, "status")
+        page.get_by_role("combobox", name="Index").select_option("vectors")
+        expect(body).to_contain_text("declared:other")
+        self.check_harmless(page)
+
+
+class Hostile(PageTest):
+    """Documents that try to be more than text."""
+
+    def test_documents_are_text(self):
+        for size in (WIDE, PHONE):
+            page = self.open("#tab=search&index=hostile&q=specimen&k=20&column=dense", size)
+            self.answered(page)
+            self.assertEqual(page.locator(".column.dense .hit").count(), 20)
+            self.check_width(page)
+            self.shot(page, f"hostile-{size['width']}")
+            for document in hostile.corpus():
+                page.evaluate(
+                    "(key) => { location.hash = '#' + new URLSearchParams({tab: 'search', index: 'hostile', q: 'specimen', k: '20', doc: key}) }",
+                    document["_id"],
+                )
+                body = page.locator("#document-body")
+                expect(body).to_contain_text("specimen" if "specimen" in document["text"] else document["title"][:20])
+                expect(page.locator("#document")).to_be_visible()
+                self.check_width(page)
+                inside = page.evaluate(
+                    "(() => { const box = document.getElementById('document'); return [box.scrollWidth, box.clientWidth] })()"
+                )
+                self.assertLessEqual(inside[0], inside[1], document["_id"][:30])
+                if document["_id"] == "metadata":
+                    for text in (
+                        "__proto__.polluted",
+                        "constructor.prototype.polluted",
+                        hostile.IMAGE,
+                        hostile.SCRIPT,
+                        "U+202E",
+                        "fields more",
+                    ):
+                        expect(body).to_contain_text(text)
+                    self.shot(page, f"hostile-metadata-{size['width']}")
+                if document["_id"] == "one-line":
+                    expect(body).to_contain_text("The first 20,000 of 1,000,009 characters")
+            # No element of theirs is there, wherever it is shown.
+            tags = "script, img, iframe, style, link, form, input"
+            handlers = "[onerror], [onload], [onfocus], [onmouseover], base, body > style"
+            strange = f"document.querySelectorAll('#columns :is(a, {tags}), #document :is({tags}), {handlers}').length"
+            self.assertEqual(page.evaluate(strange), 0)
+            self.check_harmless(page)
+
+    def test_their_letters_are_shown(self):
+        page = self.open("#tab=search&index=hostile&q=specimen&k=20")
+        self.answered(page)
+        texts = page.locator(".column.dense").inner_text()
+        for text in (hostile.SCRIPT, hostile.IMAGE, "␁", "U+202E", "characters)"):
+            self.assertIn(text, texts)
+        self.assertNotIn("\u0007", texts)
+        self.check_harmless(page)
+
+    def test_they_are_explained_and_measured(self):
+        page = self.open("#" + "&".join(("tab=search", "index=hostile", "q=specimen", "explain=metadata")))
+        expect(page.get_by_role("dialog")).to_contain_text("Places")
+        page = self.open("#tab=quality&index=hostile&n=20")
+        page.get_by_role("button", name="Measure").click()
+        expect(page.locator("#quality-said")).to_contain_text("Done", timeout=2 * WAIT_MS)
+        page.get_by_text(re.compile("^Some of the")).click()
+        self.check_width(page)
+        self.check_harmless(page)
+
+
+class Access(PageTest):
+    """By keyboard, by screen reader, in the dark, on a phone."""
+
+    def focused(self, page):
+        """What has the focus."""
+        return page.evaluate("(() => { const one = document.activeElement; return one.id || one.className || one.tagName })()")
+
+    def test_a_walk_by_keyboard(self):
+        page = self.open()
+        self.assertEqual(self.focused(page), "q")
+        steps = 0
+        while self.focused(page) != "skip" and steps < 20:
+            page.keyboard.press("Shift+Tab")
+            steps += 1
+        expect(page.locator("#skip")).to_be_in_viewport()
+        page.keyboard.press("Enter")
+        self.assertEqual(self.focused(page), "main-content")
+        page.keyboard.press("/")
+        self.assertEqual(self.focused(page), "q")
+        page.keyboard.type(QUESTION)
+        page.keyboard.press("Enter")
+        self.answered(page)
+        page.keyboard.press("ArrowDown")
+        rank = "document.activeElement.closest('.hit').value"
+        column = "document.activeElement.closest('.column').dataset.column"
+        self.assertEqual(page.evaluate(f"[{column}, {rank}]"), ["dense", 1])
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowDown")
+        self.assertEqual(page.evaluate(f"[{column}, {rank}]"), ["dense", 3])
+        page.keyboard.press("ArrowUp")
+        key = "document.activeElement.closest('.hit').querySelector('code').textContent"
+        before = page.evaluate(f"[{key}, {rank}]")
+        page.keyboard.press("ArrowRight")
+        self.assertEqual(page.evaluate(column), "bm25")
+        page.keyboard.press("ArrowRight")
+        self.assertEqual(page.evaluate(column), "hybrid")
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        self.assertEqual(outline, "solid")
+        self.assertEqual(len(before), 2)
+        here = page.evaluate(key)
+        page.keyboard.press("Enter")
+        expect(page.locator("#document-key")).to_contain_text(here)
+        page.keyboard.press("Escape")
+        expect(page.locator("#document")).to_be_hidden()
+        self.assertEqual(page.evaluate(key), here)
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Explanation")).to_be_visible()
+        page.keyboard.press("Escape")
+        self.check_harmless(page)
+
+    def test_axe_finds_nothing_serious(self):
+        for scheme in ("light", "dark"):
+            for size in (WIDE, PHONE):
+                page = self.open("#tab=search&q=planet+specimen", size, color_scheme=scheme)
+                self.answered(page)
+                page.get_by_text("Filter", exact=True).click()
+                page.get_by_role("button", name="Add a condition").click()
+                self.check_axe(page)
+                self.check_width(page)
+                page.locator(".column:not([hidden]) .title:visible").first.click()
+                expect(page.locator("#document-body")).to_contain_text("characters")
+                self.check_axe(page)
+                page.keyboard.press("Escape")
+                page.get_by_role("button", name="Copy as").click()
+                self.check_axe(page)
+                page.keyboard.press("Escape")
+                page.get_by_role("button", name="Settings").click()
+                self.check_axe(page)
+                page.keyboard.press("Escape")
+                self.shot(page, f"search-{scheme}-{size['width']}")
+                page.get_by_role("link", name="Quality").click()
+                page.locator("#quality-n").fill("5")
+                page.get_by_role("button", name="Measure").click()
+                expect(page.locator("#quality-said")).to_contain_text("Done")
+                self.check_axe(page)
+                self.check_width(page)
+                self.shot(page, f"quality-{scheme}-{size['width']}")
+                page.get_by_role("link", name="Status").click()
+                expect(page.locator("#status-body")).to_contain_text("Certificate")
+                self.check_axe(page)
+                self.check_width(page)
+                self.shot(page, f"status-{scheme}-{size['width']}")
+
+    def test_a_phone_shows_one_ranking_at_a_time(self):
+        page = self.open(f"#tab=search&q={QUESTION}", PHONE)
+        self.answered(page)
+        expect(page.locator(".column.hybrid")).to_be_visible()
+        expect(page.locator(".column.dense")).to_be_hidden()
+        expect(page.locator(".gap").first).to_be_hidden()
+        page.locator("#column-choice").get_by_role("button", name="BM25").click()
+        expect(page.locator(".column.bm25")).to_be_visible()
+        expect(page.locator(".column.hybrid")).to_be_hidden()
+        self.assertIn("column=bm25", page.url)
+        self.check_width(page)
+        self.shot(page, "phone")
+
+    def test_the_first_paint_is_told(self):
+        page, paints = self.open(), []
+        for _ in range(7):
+            page.reload()
+            page.wait_for_function("performance.getEntriesByType('paint').length > 0")
+            paints.append(page.evaluate("performance.getEntriesByType('paint')[0].startTime"))
+        print(f"first paint of the page: median {statistics.median(paints):.0f} ms of {[round(paint) for paint in paints]}", flush=True)

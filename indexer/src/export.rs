@@ -1,0 +1,109 @@
+//! Vectors and metadata for the TensorFlow embedding projector: `vectors.tsv`, one vector per line, and `metadata.tsv` with a header.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+
+use dyad_files::AtomicDir;
+use dyad_index::Snapshot;
+use dyad_index::lexical::StoredDocument;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+/// The file of vectors.
+pub const VECTORS: &str = "vectors.tsv";
+/// The file of what they belong to.
+pub const METADATA: &str = "metadata.tsv";
+/// Characters of a cell; the projector shows it as a label.
+const CELL: usize = 200;
+/// Fields of the metadata that become columns, in their order by name.
+const FIELDS: usize = 30;
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exported {
+    /// Of the index.
+    pub generation: u64,
+    /// Documents written.
+    pub documents: usize,
+    /// Documents of the index.
+    pub of: usize,
+}
+
+/// A document's cells, but for the metadata's.
+struct Row {
+    key: String,
+    title: String,
+    text: String,
+    metadata: Map<String, Value>,
+}
+
+impl Row {
+    fn new(document: StoredDocument) -> Self {
+        let StoredDocument { key, title, text, metadata_json } = document;
+        let metadata: Map<String, Value> = serde_json::from_str(&metadata_json).unwrap_or_default();
+        let metadata = metadata.into_iter().filter(|(_, value)| !value.is_array() && !value.is_object());
+        let metadata = metadata.map(|(name, value)| match value {
+            Value::String(text) => (name, cell(&text).into()),
+            other => (name, other),
+        });
+        Self { key: cell(&key), title: cell(&title), text: cell(&text), metadata: metadata.collect() }
+    }
+}
+
+/// The beginning of a text in one cell: spaces in place of tabs, line breaks and other control characters.
+fn cell(text: &str) -> String {
+    text.chars().take(CELL).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+/// Writes documents of the current generation into a new directory: all, or `limit` chosen at random by a seed.
+pub fn projector(index: &Path, out: &Path, limit: usize, seed: u64) -> Result<Exported, Error> {
+    let snapshot = Snapshot::open(index)?;
+    let chosen = snapshot.sample(limit, seed, None)?;
+    let rows = chosen.iter().map(|(shard, node)| Ok(Row::new(snapshot.document(*shard, *node)?)));
+    let rows = rows.collect::<Result<Vec<Row>, Error>>()?;
+    let dir = AtomicDir::create(out)?;
+    write_vectors(&snapshot, &chosen, &dir.path().join(VECTORS))?;
+    write_metadata(&rows, &dir.path().join(METADATA))?;
+    dir.commit()?;
+    Ok(Exported { generation: snapshot.manifest().generation, documents: rows.len(), of: snapshot.len() })
+}
+
+fn write_vectors(snapshot: &Snapshot, chosen: &[(usize, u32)], path: &Path) -> io::Result<()> {
+    let mut file = BufWriter::new(fs_err::File::create_new(path)?);
+    let mut row = Vec::new();
+    for (shard, node) in chosen {
+        if let Some(shard) = snapshot.shards().get(*shard) {
+            shard.dense.rows().decode(*node, &mut row);
+        }
+        for (at, value) in row.iter().enumerate() {
+            write!(file, "{}{value}", if at == 0 { "" } else { "\t" })?;
+        }
+        writeln!(file)?;
+    }
+    file.flush()
+}
+
+fn write_metadata(rows: &[Row], path: &Path) -> io::Result<()> {
+    let fields: BTreeSet<&String> = rows.iter().flat_map(|row| row.metadata.keys()).collect();
+    let fields: Vec<&String> = fields.into_iter().take(FIELDS).collect();
+    let mut file = BufWriter::new(fs_err::File::create_new(path)?);
+    write!(file, "key\ttitle\ttext")?;
+    for field in &fields {
+        write!(file, "\t{}", cell(field))?;
+    }
+    writeln!(file)?;
+    for row in rows {
+        write!(file, "{}\t{}\t{}", row.key, row.title, row.text)?;
+        for field in &fields {
+            match row.metadata.get(*field) {
+                None | Some(Value::Null) => write!(file, "\t")?,
+                Some(Value::String(text)) => write!(file, "\t{text}")?,
+                Some(other) => write!(file, "\t{other}")?,
+            }
+        }
+        writeln!(file)?;
+    }
+    file.flush()
+}

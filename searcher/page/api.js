@@ -1,0 +1,124 @@
+// All requests of the page: the key, deadlines, errors, and how long each took.
+
+const KEY = "dyad.key";
+const DEADLINE_MS = 60_000;
+const KEPT = 1000;
+
+/** Requests of this page since it was opened, the last ones: path, milliseconds, and the stages of a search. */
+export const requests = [];
+const listeners = [];
+
+/** Calls back after every request. */
+export function onRequest(listener) {
+  listeners.push(listener);
+}
+
+/** The key that was typed in; kept until the tab is closed. */
+export function key() {
+  try {
+    return sessionStorage.getItem(KEY) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/** Keeps a key, or forgets it where it is empty. */
+export function setKey(value) {
+  try {
+    if (value) {
+      sessionStorage.setItem(KEY, value);
+    } else {
+      sessionStorage.removeItem(KEY);
+    }
+  } catch {
+    // A browser that keeps nothing asks again.
+  }
+}
+
+/** A request that was not answered. */
+export class Refused extends Error {
+  constructor(message, code = 0, status = "", retryMs = 0) {
+    super(message);
+    this.code = code;
+    this.status = status;
+    this.retryMs = retryMs;
+  }
+}
+
+function note(path, started, answer) {
+  const stages = answer?.timings ?? null;
+  requests.push({ path: path.split("?")[0], ms: performance.now() - started, stages });
+  if (requests.length > KEPT) {
+    requests.shift();
+  }
+  listeners.forEach((listener) => listener());
+}
+
+async function refusal(response) {
+  const text = await response.text();
+  let error = {};
+  try {
+    error = JSON.parse(text).error ?? {};
+  } catch {
+    // Not the searcher's own words: those of a proxy.
+  }
+  const retryMs = Number(response.headers.get("retry-after-ms") ?? 0);
+  const message = error.message ?? `${response.status} ${response.statusText}`;
+  return new Refused(message, response.status, error.status ?? "", retryMs);
+}
+
+/** The reply of a route: GET, or POST where there is a body. Throws `Refused`, or the `AbortError` of its signal. */
+export async function ask(path, body = undefined, signal = undefined) {
+  const started = performance.now();
+  const headers = new Headers();
+  if (key()) {
+    headers.set("Authorization", `Bearer ${key()}`);
+  }
+  if (body !== undefined) {
+    headers.set("Content-Type", "application/json");
+  }
+  const deadline = AbortSignal.timeout(DEADLINE_MS);
+  let response;
+  try {
+    response = await fetch(path, {
+      method: body === undefined ? "GET" : "POST",
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      cache: "no-store",
+      signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
+    });
+    if (response.ok) {
+      const answer = await response.json();
+      note(path, started, answer);
+      return answer;
+    }
+  } catch (error) {
+    if (error.name === "AbortError") {
+      throw error;
+    }
+    const late = error.name === "TimeoutError";
+    throw new Refused(late ? `no answer within ${DEADLINE_MS / 1000} s` : "the searcher cannot be reached. Is it running?");
+  }
+  const refused = await refusal(response);
+  note(path, started, null);
+  if (response.status === 401) {
+    window.dispatchEvent(new CustomEvent("key-wanted", { detail: refused.message }));
+  }
+  throw refused;
+}
+
+/** As `ask`; a refusal that passes is tried again, `attempts` times in all, after the time that the server gives. */
+export async function askAgain(path, body, signal, attempts = 5) {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await ask(path, body, signal);
+    } catch (error) {
+      if (!(error instanceof Refused) || (error.code !== 429 && error.code !== 503) || attempt === attempts) {
+        throw error;
+      }
+      const wait = Math.max(error.retryMs, 50 * 2 ** attempt) * (1 + Math.random());
+      await new Promise((resolve) => setTimeout(resolve, wait));
+      signal?.throwIfAborted();
+    }
+  }
+}

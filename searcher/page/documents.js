@@ -1,0 +1,192 @@
+// Two dialogs: a document with all its fields, and why it is, or is not, among the hits.
+
+import { ask } from "./api.js";
+import { byId, count, el, fill, message, name, pairs, printable, cut, prose, some, table } from "./dom.js";
+import { go, link, searchOf } from "./state.js";
+
+const SHOWN = 20_000;
+const VALUE = 2000;
+const FIELDS = 300;
+const DEPTH = 8;
+
+/** Paths and values of metadata, without recursion into what is deeper than anyone reads. */
+function* flat(value, path = [], depth = 0) {
+  if (value !== null && typeof value === "object" && depth < DEPTH && Object.keys(value).length > 0 && !Array.isArray(value)) {
+    for (const [key, inner] of Object.entries(value)) {
+      yield* flat(inner, [...path, key], depth + 1);
+    }
+  } else {
+    yield [path, value];
+  }
+}
+
+function shownValue(value) {
+  return typeof value === "string" ? prose(value, VALUE) : el("code", {}, prose(JSON.stringify(value), VALUE));
+}
+
+function metadata(value) {
+  if (value === null || value === undefined) {
+    return null;
+  }
+  const rows = [];
+  let more = 0;
+  for (const [path, inner] of flat(value)) {
+    if (rows.length < FIELDS) {
+      rows.push([name(path.join("."), 200), shownValue(inner)]);
+    } else {
+      more += 1;
+    }
+  }
+  return [table("Metadata", ["Field", "Value"], rows), more > 0 && el("p", {}, `and ${count(more)} fields more`)];
+}
+
+/** Text that grows by a button. */
+function longText(text) {
+  const shown = el("bdi", {}, printable(cut(text, SHOWN)));
+  const box = el("div", { class: "text", dir: "auto", tabindex: "0", role: "region", "aria-label": "Text" }, shown);
+  const note = el("p", { class: "cut" });
+  let size = Math.min(SHOWN, text.length);
+  const say = () => {
+    note.textContent = size < text.length ? `The first ${count(size)} of ${count(text.length)} characters. ` : "";
+    if (size < text.length) {
+      note.append(el("button", { type: "button", class: "small", click: more }, "Show more"));
+    }
+  };
+  const more = () => {
+    size = Math.min(size + 5 * SHOWN, text.length);
+    shown.textContent = printable(cut(text, size));
+    say();
+  };
+  say();
+  return [box, note];
+}
+
+function showDocument(document) {
+  return [
+    document.title && el("p", { class: "document-title", dir: "auto" }, prose(document.title, 1000)),
+    el("p", { class: "hint" }, `Text of ${some(document.text.length, "character")}`),
+    document.text && longText(document.text),
+    metadata(document.metadata),
+  ];
+}
+
+const PLACES = [
+  ["hit", "Among the hits"],
+  ["dense_exact", "Dense, exact"],
+  ["dense", "Dense, as searched"],
+  ["bm25", "BM25"],
+];
+
+function showExplanation(reply, mode) {
+  const rows = PLACES.map(([field, label]) => {
+    const place = reply[field];
+    return [label, place ? count(place.rank) : "–", place ? place.score.toFixed(4) : "–"];
+  });
+  const terms = (reply.terms ?? []).map((term) => el("code", { class: "term" }, name(term, 60)));
+  return [
+    reply.hit ? message("note", `Rank ${count(reply.hit.rank)} of the ${mode} ranking.`) : message("warning", "It is not among the hits."),
+    reply.reasons?.length > 0 &&
+      el(
+        "ul",
+        { class: "reasons" },
+        reply.reasons.map((reason) => el("li", {}, prose(reason, 1000))),
+      ),
+    table("Places", ["Ranking", "Rank", "Score"], rows),
+    pairs([
+      ["Filter", reply.allowed ? "allows it" : "does not allow it"],
+      ["Terms of the question", terms.length ? el("span", {}, terms) : "none"],
+      ["Hits of each ranking", count(reply.depth)],
+      ["Beam width (ef)", reply.ef ? count(reply.ef) : "no graph searched"],
+      ["Generation", count(reply.generation)],
+    ]),
+    reply.bm25_explanation &&
+      el(
+        "details",
+        {},
+        el("summary", {}, "BM25, term by term"),
+        el("pre", { tabindex: "0" }, prose(JSON.stringify(reply.bm25_explanation, null, 1), SHOWN)),
+      ),
+  ];
+}
+
+/** The dialogs of a state; the returned function shows another one. */
+export function documentDialogs(indexes) {
+  const [box, body, heading, other] = ["document", "document-body", "document-heading", "document-other"].map(byId);
+  let shown = "";
+  let running = null;
+  box.addEventListener("close", () => {
+    running?.abort();
+    shown = "";
+    go({ doc: "", explain: "" });
+  });
+  byId("document-close").addEventListener("click", () => box.close());
+  byId("key-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const key = byId("key").value;
+    if (key) {
+      go(event.submitter?.value === "explain" ? { explain: key, doc: "" } : { doc: key, explain: "" });
+    }
+  });
+
+  const load = async (wanted, made) => {
+    running?.abort();
+    const own = new AbortController();
+    running = own;
+    fill(body, el("p", { class: "loading", role: "status" }, "Loading …"));
+    try {
+      const reply = await wanted(own.signal);
+      if (running === own) {
+        fill(body, made(reply));
+      }
+    } catch (error) {
+      if (error.name !== "AbortError") {
+        fill(body, message("error", prose(error.message, 1000)));
+      }
+    }
+  };
+
+  return (state) => {
+    const key = state.doc || state.explain;
+    if (!key) {
+      if (box.open) {
+        box.close();
+      }
+      return;
+    }
+    const now = JSON.stringify([state.doc, state.explain, state.index, state.explain && [state.q, state.k, state.ef]]);
+    if (now === shown && box.open) {
+      return;
+    }
+    shown = now;
+    const index = state.index ? { index: state.index } : {};
+    fill(heading, state.doc ? "Document" : "Explanation");
+    fill(byId("document-key"), el("code", {}, name(key, 4096)));
+    const hasQuestion = Boolean(state.q.trim());
+    fill(
+      other,
+      state.doc
+        ? hasQuestion && el("a", { class: "button", href: link({ doc: "", explain: key }) }, "Explain")
+        : el("a", { class: "button", href: link({ doc: key, explain: "" }) }, "Document"),
+    );
+    if (!box.open) {
+      box.showModal();
+      byId("document-close").focus();
+    }
+    if (state.doc) {
+      load(
+        (signal) => ask("v1/documents", { keys: [key], ...index }, signal),
+        (reply) =>
+          reply.documents.length ? showDocument(reply.documents[0]) : message("warning", "The index has no document with this key."),
+      );
+    } else if (!hasQuestion) {
+      fill(body, message("note", "An explanation is of a question: search for something first."));
+    } else {
+      const one = indexes().find((one) => (state.index ? one.name === state.index : one.is_default));
+      const mode = (one?.has_question_tower ?? true) ? "hybrid" : "bm25";
+      load(
+        (signal) => ask("v1/explain", { key, search: searchOf(state, `MODE_${mode.toUpperCase()}`) }, signal),
+        (reply) => showExplanation(reply, mode === "bm25" ? "BM25" : mode),
+      );
+    }
+  };
+}

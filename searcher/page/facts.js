@@ -1,0 +1,97 @@
+// What a reply says besides its hits: stages, overlaps, and how it was made.
+
+import { count, el, message, milliseconds, pairs, prose, some } from "./dom.js";
+
+const STAGES = [
+  ["queue_us", "queue"],
+  ["tokenize_us", "tokenize"],
+  ["embed_us", "embed"],
+  ["dense_us", "dense"],
+  ["bm25_us", "BM25"],
+  ["filter_us", "filter"],
+  ["fuse_us", "fuse"],
+  ["fetch_us", "fetch"],
+];
+
+/** The stages of a search as a bar, with their times as text. */
+export function stages(timings) {
+  const spent = STAGES.map(([field, label]) => ({ field, label, micros: timings[field] ?? 0 }));
+  const sum = spent.reduce((total, one) => total + one.micros, 0) || 1;
+  const bar = el("div", { class: "bar", "aria-hidden": "true" });
+  for (const { field, micros } of spent) {
+    const part = el("span", { class: `stage ${field}` });
+    part.style.width = `${(100 * micros) / sum}%`;
+    bar.append(part);
+  }
+  const texts = spent.map(({ field, label, micros }) =>
+    el("li", {}, el("span", { class: `dot stage ${field}`, "aria-hidden": "true" }), `${label} ${milliseconds(micros)}`),
+  );
+  return el("div", { class: "stages" }, bar, el("ul", { "aria-label": "Time of each stage" }, texts));
+}
+
+function overlap(label, value) {
+  const meter = el("span", { class: "meter", "aria-hidden": "true" }, el("span", {}));
+  meter.firstChild.style.width = `${100 * value}%`;
+  return el("li", {}, el("span", {}, label), meter, el("span", {}, "overlap ", el("b", {}, value.toFixed(2))));
+}
+
+const FUSIONS = {
+  FUSION_RRF: "reciprocal ranks",
+  FUSION_WEIGHTED_SUM: "weighted sum of z-scores",
+  FUSION_MIN_MAX: "weighted sum of scores in their bounds",
+};
+
+function filterRun(filter) {
+  if (!filter) {
+    return null;
+  }
+  const ways = [
+    filter.scanned_shards && `${some(filter.scanned_shards, "shard")} scanned`,
+    filter.graph_shards && `${some(filter.graph_shards, "graph")} searched`,
+    filter.cached && "known from an earlier request",
+  ];
+  return [`${some(filter.documents, "document passes", "documents pass")}`, ...ways.filter(Boolean)].join(", ");
+}
+
+/** All that a reply says of itself. */
+export function facts(reply) {
+  const compared = reply.comparison;
+  const overlaps =
+    compared &&
+    el(
+      "ul",
+      { class: "overlaps", "aria-label": "Overlap of the rankings, from 0 to 1" },
+      overlap("Dense, BM25", compared.overlap_dense_bm25),
+      overlap("Dense, hybrid", compared.overlap_dense_hybrid),
+      overlap("BM25, hybrid", compared.overlap_bm25_hybrid),
+    );
+  const fusion = FUSIONS[reply.fusion];
+  const about = pairs([
+    ["Index", [el("b", {}, reply.index), `, generation ${count(reply.generation)}`]],
+    [
+      "Beam width (ef)",
+      [el("b", {}, reply.ef ? count(reply.ef) : "no graph searched"), `, ${some(reply.distance_computations, "distance computation")}`],
+    ],
+    fusion && ["Fusion", `${fusion}, dense weight ${reply.dense_weight}`],
+    reply.query_tokens > 0 && ["Tokens read", `${count(reply.query_tokens)}${reply.query_truncated ? ", the question is longer" : ""}`],
+    reply.coverage && ["Searched", `${some(reply.coverage.documents, "document")} in ${some(reply.coverage.shards, "shard")}`],
+    ["Filter", filterRun(reply.filter)],
+  ]);
+  const total = el("summary", { class: "total" }, el("b", {}, milliseconds(reply.timings?.total_us ?? 0)), " in the searcher");
+  // On a phone the hits come first.
+  return el(
+    "details",
+    { open: matchMedia("(min-width: 761px)").matches },
+    total,
+    el("div", { class: "about" }, reply.timings && stages(reply.timings), overlaps, about),
+  );
+}
+
+/** Warnings and notes of a reply, each a message. */
+export function notes(reply) {
+  return [
+    reply.degraded && message("warning", el("b", {}, "Degraded: "), prose(reply.degraded_reason, 500)),
+    reply.recall_note && message("note", prose(reply.recall_note, 500)),
+    ...(reply.notes ?? []).map((note) => message("note", prose(note, 500))),
+  ];
+}

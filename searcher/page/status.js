@@ -1,0 +1,242 @@
+// The status tab: model, generations, memory, debt, what the shards have measured, and the times of this page's own requests.
+
+import { ask, onRequest, requests } from "./api.js";
+import { byId, bytes, count, el, fill, message, name, pairs, prose, quantile, some, table } from "./dom.js";
+import { stages } from "./facts.js";
+import { plot } from "./plot.js";
+
+const SHARDS = 100;
+const GENERATIONS = 20;
+
+function part(title, ...children) {
+  return el("section", { class: "part" }, el("h3", {}, title), children);
+}
+
+function model(title, info, fingerprint) {
+  if (!info) {
+    return [title, "none"];
+  }
+  const same = fingerprint === undefined || fingerprint === info.fingerprint;
+  return [
+    title,
+    [
+      el("b", {}, prose(info.name, 200)),
+      ` ${count(info.dim)} values, ${info.metric === "METRIC_L2" ? "L2" : "cosine"}, ${count(info.max_tokens)} tokens`,
+      el("br"),
+      el("code", {}, name(info.fingerprint, 200)),
+      !same && el("span", { class: "bad" }, " another model than the index's"),
+    ],
+  ];
+}
+
+function warnings(status, info) {
+  const all = [
+    ["The index's directory", status.index_error],
+    ["The question tower", status.question_tower_error],
+    ["Degraded", info?.degraded_reason],
+  ];
+  return all.filter(([, text]) => text).map(([what, text]) => message("warning", el("b", {}, `${what}: `), prose(text, 1000)));
+}
+
+function about(status) {
+  const last = status.generations.slice(-GENERATIONS);
+  const earlier = status.generations.length - last.length;
+  const date = new Date(1000 * status.created_unix_s);
+  const isKnown = !Number.isNaN(date.getTime());
+  const published = isKnown ? `${date.toLocaleString("en-GB", { timeZone: "UTC" })} UTC` : "at an unknown time";
+  return part(
+    "Index",
+    pairs([
+      ["Name", name(status.name)],
+      ["Directory", el("code", {}, name(status.index, 400))],
+      ["Documents", count(status.documents)],
+      ["Generation", `${count(status.generation)}, published ${published}`],
+      ["On disk", `${earlier > 0 ? `${count(earlier)} earlier, ` : ""}${last.map(count).join(", ")}`],
+      ["To go back to", status.previous_generation ? `generation ${count(status.previous_generation)}` : "none"],
+      model("Model of the index", status.index_model),
+      model("Question tower", status.question_model, status.index_model?.fingerprint),
+      ["Searcher", `version ${status.version}`],
+    ]),
+  );
+}
+
+function memory({ limit, limit_source, needed, anonymous, file, index_hot, index_cold }) {
+  const most = Math.max(limit, needed, anonymous + file, index_hot + index_cold) || 1;
+  const row = (label, value, note) => {
+    const bar = el("span", { class: "meter", "aria-hidden": "true" }, el("span", {}));
+    bar.firstChild.style.width = `${(100 * value) / most}%`;
+    return el("li", {}, el("span", {}, label), bar, el("b", {}, bytes(value)), note && el("small", {}, prose(note, 200)));
+  };
+  return part(
+    "Memory",
+    el(
+      "ul",
+      { class: "meters" },
+      limit > 0 ? row("Limit", limit, limit_source) : el("li", {}, el("span", {}, "Limit"), "none"),
+      row("Needed at most", needed, "all indexes, caches and replies when they are full"),
+      row("Anonymous now", anonymous, "of the searcher"),
+      row("Files now", file, "mapped pages that are in memory"),
+      row("Hot files of the index", index_hot, "graphs and codes, which nearly every search reads"),
+      row("Cold files of the index", index_cold, "vectors, keys, texts"),
+    ),
+  );
+}
+
+const share = (some, all) => (all > 0 ? `${((100 * some) / all).toFixed(1)} %` : "–");
+
+function shards(status) {
+  const sum = (field) => status.shards.reduce((total, shard) => total + shard[field], 0);
+  const [live, deleted] = [sum("documents"), sum("deleted")];
+  const row = (id, { documents, deleted, dense_bytes, text_bytes }) => [
+    id,
+    count(documents),
+    count(deleted),
+    share(deleted, documents + deleted),
+    bytes(dense_bytes),
+    bytes(text_bytes),
+  ];
+  const rows = status.shards.slice(0, SHARDS).map((shard) => row(el("code", {}, name(shard.id)), shard));
+  rows.push(row("all", { documents: live, deleted, dense_bytes: sum("dense_bytes"), text_bytes: sum("text_bytes") }));
+  const held = `${some(deleted, "deleted document is", "deleted documents are")} still in the files: ${share(deleted, live + deleted)}`;
+  const debt = deleted > 0 ? `${held}. dyad-indexer merge removes them.` : "No deleted document is in the files.";
+  return part(
+    "Shards and debt",
+    el("p", {}, debt),
+    table("Shards", ["Shard", "Documents", "Deleted", "Share deleted", "Vectors and graph", "Text"], rows),
+    rows.length <= status.shards.length && el("p", {}, `The first ${count(SHARDS)} of ${count(status.shards.length)} shards.`),
+  );
+}
+
+const optional = (value) => (value === null || value === undefined ? "–" : value.toFixed(4));
+
+function certificate({ id, certificate: measured }) {
+  if (!measured?.recall?.length) {
+    return el("p", { class: "empty" }, "This shard has measured nothing.");
+  }
+  const lines = [{ name: "no filter", measured: measured.recall }];
+  for (const one of measured.filtered ?? []) {
+    lines.push({ name: `filter of 1/${count(1 / one.share)}`, measured: one.recall });
+  }
+  const series = lines.map((one, at) => ({
+    name: one.name,
+    class: `series-${at}`,
+    points: one.measured.map((point) => [point.ef, point.recall_at_10]),
+  }));
+  const costs = lines.map((one, at) => ({
+    name: one.name,
+    class: `series-${at}`,
+    points: one.measured.map((point) => [point.ef, point.distance_computations]),
+  }));
+  const rows = lines.flatMap((one) =>
+    one.measured.map((point) => [
+      one.name,
+      count(point.ef),
+      point.recall_at_10.toFixed(4),
+      optional(point.recall_at_100),
+      count(point.distance_computations),
+      count(point.scored),
+    ]),
+  );
+  const way = measured.by_questions ? "questions that the build was given" : "documents of the shard, each searched for among the others";
+  const x = "beam width (ef)";
+  return [
+    el("p", {}, "Shard ", el("code", {}, name(id)), `: measured with ${count(measured.queries)} ${way}.`),
+    el(
+      "div",
+      { class: "plots" },
+      plot({ label: "Recall at 10 by beam width", x, y: "recall@10", series, format: (value) => value.toFixed(3), least: 0.9, most: 1 }),
+      plot({ label: "Distance computations by beam width", x, y: "computations", series: costs, format: count, least: 0 }),
+    ),
+    table(
+      "Certificate",
+      ["Through", "Beam width (ef)", "Recall@10", "Recall@100", "Distance computations", "By int8 rows or vectors"],
+      rows,
+    ),
+  ];
+}
+
+function certificates(status) {
+  const body = el("div", {});
+  const shown = status.shards.slice(0, SHARDS);
+  const choose = el("select", { id: "shard", change: (event) => fill(body, certificate(shown[Number(event.target.value)])) });
+  shown.forEach((shard, at) => choose.append(el("option", { value: at }, shard.id)));
+  if (shown.length) {
+    fill(body, certificate(shown[0]));
+  }
+  return part("Certificate", shown.length > 1 && el("p", {}, el("label", { for: "shard" }, "Shard "), choose), body);
+}
+
+/** Times of this page's requests, by route. */
+function latency() {
+  const routes = new Map();
+  for (const { path, ms } of requests) {
+    routes.set(path, [...(routes.get(path) ?? []), ms]);
+  }
+  const ms = (value) => `${value.toFixed(1)} ms`;
+  const rows = [...routes].map(([path, times]) => [
+    el("code", {}, `/${path}`),
+    count(times.length),
+    ms(quantile(times, 0.5)),
+    ms(quantile(times, 0.99)),
+    ms(times.at(-1)),
+  ]);
+  const last = requests.findLast((one) => one.stages);
+  return [
+    rows.length
+      ? table("Requests of this page, as the browser sees them", ["Route", "Requests", "p50", "p99", "Last"], rows)
+      : el("p", {}, "None yet."),
+    last && [el("p", {}, "Stages of the last search:"), stages(last.stages)],
+  ];
+}
+
+/** The status tab; the returned function shows a state, and asks again where it was hidden before. */
+export function statusTab(indexes) {
+  const [body, times] = ["status-body", "status-latency"].map(byId);
+  let shown = null;
+  let running = null;
+
+  const load = async (index) => {
+    running?.abort();
+    const own = new AbortController();
+    running = own;
+    body.setAttribute("aria-busy", "true");
+    if (!body.hasChildNodes()) {
+      fill(body, el("p", { class: "loading" }, "Loading …"));
+    }
+    try {
+      const status = await ask(`v1/status${index ? `?index=${encodeURIComponent(index)}` : ""}`, undefined, own.signal);
+      const info = indexes().find((one) => one.name === status.name);
+      fill(
+        body,
+        warnings(status, info),
+        el("div", { class: "parts" }, about(status), memory(status.memory)),
+        shards(status),
+        certificates(status),
+      );
+    } catch (error) {
+      if (error.name !== "AbortError") {
+        fill(body, message("error", prose(error.message, 1000)));
+      }
+    } finally {
+      if (running === own) {
+        body.setAttribute("aria-busy", "false");
+      }
+    }
+  };
+
+  onRequest(() => {
+    if (shown !== null) {
+      fill(times, latency());
+    }
+  });
+  byId("status-refresh").addEventListener("click", () => load(shown ?? ""));
+  return (state) => {
+    const wanted = state.tab === "status" ? state.index : null;
+    if (wanted !== null && wanted !== shown) {
+      shown = wanted;
+      fill(times, latency());
+      load(wanted);
+    }
+    shown = wanted;
+  };
+}

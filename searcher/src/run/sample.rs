@@ -1,0 +1,73 @@
+//! Stored documents of an index chosen at random.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dyad_index::lexical::StoredDocument;
+use dyad_index::search::NodeSet;
+use dyad_proto::access::Caller;
+use dyad_proto::v1;
+
+use super::cancellation::Cancellation;
+use super::engine::Engine;
+use super::parts::Jobs;
+use super::pool::Class;
+use super::reply_memory::ReplyBudget;
+use crate::error::{Error, Result};
+use crate::plan::{StoredFields, filter};
+
+/// Documents chosen at random.
+#[derive(Debug)]
+pub struct Sample {
+    /// Each once, in random order.
+    pub documents: Vec<StoredDocument>,
+    /// Documents that they were chosen from.
+    pub of: u64,
+    /// That answered.
+    pub generation: u64,
+}
+
+impl Engine {
+    /// Some documents of an index. The budget is the reply memory that they take.
+    pub async fn sample(
+        &self,
+        mut request: v1::SampleDocumentsRequest,
+        caller: &Caller,
+        time: Option<Duration>,
+    ) -> Result<(Sample, ReplyBudget)> {
+        let time = self.time(time);
+        let index = self.index(&request.index, caller)?;
+        request.filter = caller.restrict(request.filter);
+        let permit = self.pool.admit(Class::Interactive, time)?;
+        let snapshot = index.snapshot();
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
+        let jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
+        let request = Arc::new(request);
+        let read = |budget: ReplyBudget| {
+            let (snapshot, request, cancel) = (Arc::clone(&snapshot), Arc::clone(&request), Arc::clone(&cancel));
+            jobs.start(move || {
+                let allowed = match &request.filter {
+                    Some(asked) => {
+                        let allowed = snapshot.allowed(&filter(asked), &*cancel)?;
+                        Some(allowed.ok_or_else(|| cancel.deadline_error())?)
+                    }
+                    None => None,
+                };
+                let of = allowed.as_ref().map_or(snapshot.len(), |allowed| allowed.iter().map(NodeSet::len).sum());
+                let (fields, mut documents) = (StoredFields::named(&request.fields), Vec::new());
+                for (shard, node) in snapshot.sample(request.count as usize, request.seed, allowed.as_deref())? {
+                    cancel.check()?;
+                    let document = fields.of(snapshot.document(shard, node)?);
+                    budget.take(&document)?;
+                    documents.push(document);
+                }
+                let generation = snapshot.manifest().generation;
+                Ok((Sample { documents, of: of as u64, generation }, budget))
+            })
+        };
+        match read(self.memory.budget()).await {
+            Err(Error::FullReplies { .. }) => read(self.memory.reserve(&cancel).await?).await,
+            read => read,
+        }
+    }
+}

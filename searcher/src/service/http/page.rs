@@ -1,0 +1,121 @@
+//! The page at `/`: plain HTML, CSS and JavaScript from `searcher/page`, which is part of the program.
+//!
+//! It is only files: what it shows, it asks of the routes of `/v1` as any other client. The headers forbid it scripts and styles of its
+//! own text, and requests to elsewhere, so that markup that slipped through could do nothing.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use crc32c::crc32c;
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const IMAGE: &str = "image/svg+xml";
+
+macro_rules! files {
+    ($($path:literal, $name:literal, $kind:ident;)*) => {
+        /// Path, content type and bytes of every file.
+        const FILES: &[(&str, &str, &[u8])] =
+            &[$(($path, $kind, include_bytes!(concat!("../../../page/", $name)))),*];
+    };
+}
+
+files! {
+    "/", "index.html", HTML;
+    "/page/page.css", "page.css", CSS;
+    "/page/icon.svg", "icon.svg", IMAGE;
+    "/page/main.js", "main.js", SCRIPT;
+    "/page/api.js", "api.js", SCRIPT;
+    "/page/columns.js", "columns.js", SCRIPT;
+    "/page/commands.js", "commands.js", SCRIPT;
+    "/page/documents.js", "documents.js", SCRIPT;
+    "/page/dom.js", "dom.js", SCRIPT;
+    "/page/facts.js", "facts.js", SCRIPT;
+    "/page/filters.js", "filters.js", SCRIPT;
+    "/page/plot.js", "plot.js", SCRIPT;
+    "/page/quality.js", "quality.js", SCRIPT;
+    "/page/search.js", "search.js", SCRIPT;
+    "/page/settings.js", "settings.js", SCRIPT;
+    "/page/state.js", "state.js", SCRIPT;
+    "/page/status.js", "status.js", SCRIPT;
+}
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+
+/// Headers of every file.
+const HEADERS: [(HeaderName, &str); 5] = [
+    (CONTENT_SECURITY_POLICY, POLICY),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    // It is asked for again, so that the page of a new release is never mixed with files of the old one.
+    (CACHE_CONTROL, "no-cache"),
+];
+
+/// Whether a path is one of the page's.
+pub(super) fn has(path: &str) -> bool {
+    FILES.iter().any(|(known, ..)| *known == path)
+}
+
+/// The routes of the page.
+pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    FILES.iter().fold(Router::new(), |router, (path, kind, bytes)| {
+        let tag = format!("\"{:08x}-{}\"", crc32c(bytes), bytes.len());
+        router.route(path, get(move |headers: HeaderMap| async move { reply(&headers, kind, bytes, &tag) }))
+    })
+}
+
+fn reply(headers: &HeaderMap, kind: &'static str, bytes: &'static [u8], tag: &str) -> Response {
+    let is_known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response =
+        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { Bytes::from_static(bytes).into_response() };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        headers.insert(ETAG, tag);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_page_is_served_and_no_other() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/page");
+        // Pictures for the README are in a folder.
+        let files = fs_err::read_dir(folder).unwrap().map(Result::unwrap);
+        let files = files.filter(|entry| entry.file_type().unwrap().is_file());
+        let mut names: Vec<String> = files.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names.sort();
+        let mut served: Vec<&str> = FILES.iter().map(|(path, ..)| path.trim_start_matches("/page/")).collect();
+        served.iter_mut().filter(|name| **name == "/").for_each(|name| *name = "index.html");
+        served.sort_unstable();
+        assert_eq!(served, names);
+    }
+
+    #[test]
+    fn no_file_has_a_script_or_style_in_its_text_or_names_another_server() {
+        for (path, _, bytes) in FILES {
+            let text = std::str::from_utf8(bytes).unwrap();
+            for word in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"] {
+                assert!(!text.contains(word), "{path}: {word}");
+            }
+            let elsewhere = text.replace("http://www.w3.org/2000/svg", "");
+            assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://"), "{path}");
+            assert!(!text.contains("<style") && !text.contains(" style=") && !text.contains(" onclick="), "{path}");
+            assert!(text.lines().count() < 400, "{path}");
+        }
+    }
+}
