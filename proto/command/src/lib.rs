@@ -15,7 +15,7 @@ mod logs;
 mod progress;
 mod signals;
 
-pub use config::{Configuration, Follower, run_server};
+pub use config::{Follower, run_server};
 pub use exit::{FAILURE, INTERRUPTED, USAGE, UsageError, chain, run};
 pub use progress::{ProgressBar, time_left};
 pub use signals::{Cancellation, cancel_on_signal, shutdown_signal};

@@ -132,8 +132,10 @@ fn config_print_tells_values_and_origins_and_is_read_back() {
     }
     let again = directory.path().join("printed.toml");
     fs_err::write(&again, &out).unwrap();
-    let (code, printed, error) = run(dyad_searcher().args(["config", "print", "--config"]).arg(&again));
-    assert_eq!(code, Some(0), "{error}");
+    let mut command = dyad_searcher();
+    let (code, printed, error) = run(command.args(["config", "print", "--config"]).arg(&again).env("DYAD_HTPT", "x"));
+    let warning = "warning: the variable `DYAD_HTPT` is unknown and sets nothing, did you mean `DYAD_HTTP`?\n";
+    assert_eq!((code, &*error), (Some(0), warning));
     let values = |printed: &str| -> Vec<String> {
         printed.lines().filter_map(|line| Some(line.rsplit_once(" # ")?.0.to_owned())).collect()
     };

@@ -16,7 +16,7 @@ use crate::logs;
 
 /// The configuration of a server, and all that is needed to read it again.
 #[derive(Debug)]
-pub struct Configuration {
+pub(super) struct Configuration {
     command: Command,
     arguments: Vec<OsString>,
     /// The subcommand that is configured: `serve`, or `config print`; empty for others.

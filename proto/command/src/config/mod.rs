@@ -10,7 +10,7 @@
 //! | `file.rs` | the TOML file |
 //! | `variables.rs` | the `DYAD_` variables |
 //! | `command.rs` | what a server's command line gets: `--config`, `--log`, `config print` |
-//! | `layers.rs` | [`Configuration`]: all layers, read again on demand |
+//! | `layers.rs` | `Configuration`: all layers, read again on demand |
 //! | `print.rs` | `config print` |
 //! | `follow.rs` | [`Follower`]: follows the file, and SIGHUP |
 //! | `run.rs` | [`run_server`]: as [`run`](crate::run), with a configuration |
@@ -27,5 +27,4 @@ mod tests;
 mod variables;
 
 pub use follow::Follower;
-pub use layers::Configuration;
 pub use run::run_server;

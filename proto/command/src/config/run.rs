@@ -24,6 +24,10 @@ pub fn run_server<A: Parser>(
         Err(refusal) => return print_refusal(&refusal),
     };
     if configuration.is_print() {
+        for warning in configuration.warnings() {
+            // If standard error is closed, the configuration is still printed.
+            let _ = writeln!(io::stderr().lock(), "warning: {warning}");
+        }
         let toml = print::toml(&configuration, &values);
         let written = io::stdout().lock().write_all(toml.as_bytes());
         return finish(written.map(|()| ExitCode::SUCCESS).map_err(Into::into), code);
