@@ -85,6 +85,9 @@ else
   step 'doctests and tests' cargo test --profile "$profile" --workspace --locked --no-fail-fast
 fi
 
+# A feature of its own, so that the programs above are those of users.
+step 'traces over OTLP' cargo test --profile "$profile" -p dyad-command --features otlp --test traces --locked
+
 # The harness of the benchmark with our own engines and no data, by the binary that the tests have built.
 binaries=${CARGO_TARGET_DIR:-target}/$profile
 if [[ $profile == dev ]]; then binaries=${binaries%dev}debug; fi

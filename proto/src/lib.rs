@@ -10,6 +10,7 @@
 //! | [`pushback`] | the hint of a server that is too busy |
 //! | [`validate`] | validation of requests, field by field |
 //! | [`client`] | clients with deadlines and bounded retries |
+//! | `trace_context` | traces across servers (feature `otlp`) |
 //! | [`service`] | the server: every server is built here |
 
 pub mod access;
@@ -17,6 +18,7 @@ pub mod client;
 pub mod limits;
 pub mod pushback;
 pub mod service;
+mod trace_context;
 pub mod validate;
 pub mod vector;
 

@@ -210,7 +210,7 @@ fn a_service_that_is_not_there_creates_no_index() {
     let error = connect("http://127.0.0.1:9").unwrap_err().to_string();
     assert!(error.contains("no server answers at `http://127.0.0.1:9` (3 attempts)"), "{error}");
     let error = connect("https://127.0.0.1:9").unwrap_err().to_string();
-    assert!(error.contains("`https://127.0.0.1:9`: TLS is not supported yet"), "{error}");
+    assert!(error.contains("no server answers at `https://127.0.0.1:9`"), "{error}");
 }
 
 #[test]

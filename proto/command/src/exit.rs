@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::logs::{default_filter, init_logs};
+use crate::logs::{default_filter, end_traces, init_logs};
 
 /// Exit code of a command that failed.
 pub const FAILURE: u8 = 1;
@@ -43,6 +43,7 @@ pub(crate) fn refused(error: &clap::Error) -> ExitCode {
 
 /// Ends a command: prints its error, and returns its exit code.
 pub(crate) fn finish(result: anyhow::Result<ExitCode>, code: impl FnOnce(&anyhow::Error) -> u8) -> ExitCode {
+    end_traces();
     match result {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,

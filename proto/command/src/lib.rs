@@ -5,6 +5,7 @@
 //! | `exit.rs` | [`run`]: arguments, errors, exit codes |
 //! | `config/` | [`run_server`]: configuration of a server in layers |
 //! | `logs.rs` | logs to standard error |
+//! | `traces.rs` | traces over OTLP (feature `otlp`) |
 //! | `signals.rs` | [`Cancellation`], and the signals that cancel a job or end a server |
 //! | `progress.rs` | [`ProgressBar`]: a bar on a terminal, log lines elsewhere |
 #![forbid(unsafe_code)]
@@ -14,6 +15,8 @@ mod exit;
 mod logs;
 mod progress;
 mod signals;
+#[cfg(feature = "otlp")]
+mod traces;
 
 pub use config::{Follower, run_server};
 pub use exit::{FAILURE, INTERRUPTED, USAGE, UsageError, chain, run};

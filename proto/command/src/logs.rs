@@ -3,7 +3,12 @@
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, reload};
+
+#[cfg(feature = "otlp")]
+use crate::traces;
 
 /// The variable that holds the default filter.
 pub(crate) const VARIABLE: &str = EnvFilter::DEFAULT_ENV;
@@ -18,21 +23,30 @@ static SET_FILTER: OnceLock<SetFilter> = OnceLock::new();
 pub(crate) fn init_logs(filter: &str) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     let colours = std::io::stderr().is_terminal();
-    let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     let json = std::env::var_os("DYAD_LOG_FORMAT").is_some_and(|format| format == "json");
-    let (started, set): (_, SetFilter) = if json {
-        let base = base.json().with_filter_reloading();
-        let handle = base.reload_handle();
-        (base.try_init(), Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())))
-    } else {
-        let base = base.with_target(false).with_filter_reloading();
-        let handle = base.reload_handle();
-        (base.try_init(), Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())))
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    let lines = if json { lines.json().boxed() } else { lines.with_target(false).boxed() };
+    let (filter, handle) = reload::Layer::new(filter);
+    let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
+    #[cfg(feature = "otlp")]
+    let (subscriber, failed) = match traces::layer() {
+        Ok(layer) => (subscriber.with(layer), None),
+        Err(error) => (subscriber.with(None), Some(error)),
     };
     // It fails only where logging has been started already.
-    if started.is_ok() {
-        let _ = SET_FILTER.set(set);
+    if subscriber.try_init().is_ok() {
+        let _ = SET_FILTER.set(Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())));
     }
+    #[cfg(feature = "otlp")]
+    if let Some(error) = failed {
+        tracing::error!("traces are not exported: {error}. Check the `OTEL_EXPORTER_OTLP_` variables");
+    }
+}
+
+/// Sends what is left of the traces, at the end of the process.
+pub(crate) fn end_traces() {
+    #[cfg(feature = "otlp")]
+    traces::flush();
 }
 
 /// Changes what is logged.

@@ -7,6 +7,8 @@ use tonic::service::Interceptor;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tonic::{Request, Status};
 
+use crate::trace_context;
+
 /// The variable that may hold the API key.
 const API_KEY: &str = "DYAD_API_KEY";
 
@@ -133,6 +135,7 @@ impl Interceptor for ApiKey {
         if let Some(key) = &self.0 {
             request.metadata_mut().insert("authorization", key.clone());
         }
+        trace_context::pass_on(request.metadata_mut());
         Ok(request)
     }
 }

@@ -18,6 +18,7 @@ use super::reply::{Sent, UntilSent};
 use super::request_id::{REQUEST_ID, header_value, request_id};
 use super::schema::Schema;
 use crate::access::{AccessControl, Caller, Needed};
+use crate::trace_context;
 
 /// The layer that wraps services.
 #[derive(Debug, Clone)]
@@ -99,6 +100,7 @@ where
         let (path, id) = (request.uri().path(), request_id(request.headers()));
         let (call, id_header) = (name(path), header_value(&id));
         let span = tracing::info_span!("request", %id, call);
+        trace_context::continue_from(&span, request.headers());
         let checked = access.check(request.headers(), Needed::of_grpc(path), &call, Caller::new(address, id));
         let (caller, place) = match checked {
             Ok(checked) => checked,

@@ -8,14 +8,17 @@ use axum::response::Response;
 use futures_util::StreamExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
+use tracing::Span;
 
 use super::request_id::{REQUEST_ID, header_value, request_id};
 use crate::access::{AccessControl, Caller, Needed};
+use crate::trace_context;
 
 /// A request that may be answered: its caller is in its extensions.
 #[derive(Debug)]
 pub struct Checked {
     id: Arc<str>,
+    span: Span,
     place: Option<OwnedSemaphorePermit>,
 }
 
@@ -28,26 +31,28 @@ pub fn check_caller(
     request: &mut Request,
 ) -> (Checked, Result<(), Status>) {
     let id = request_id(request.headers());
+    let span = tracing::info_span!("request", %id, call);
+    trace_context::continue_from(&span, request.headers());
     let peer = request.extensions().get::<SocketAddr>().copied();
     let caller = Caller::new(peer, Arc::clone(&id));
     match access.check(request.headers(), needed, call, caller) {
         Ok((caller, place)) => {
             request.extensions_mut().insert(caller);
-            (Checked { id, place }, Ok(()))
+            (Checked { id, span, place }, Ok(()))
         }
-        Err(status) => (Checked { id, place: None }, Err(status)),
+        Err(status) => (Checked { id, span, place: None }, Err(status)),
     }
 }
 
 impl Checked {
-    /// The request's id.
-    pub fn id(&self) -> &str {
-        &self.id
+    /// The span of the request, for logs and traces.
+    pub fn span(&self) -> &Span {
+        &self.span
     }
 
     /// The reply with the request's id; it keeps the place that the caller's key has given until it is sent.
     pub fn answer(self, reply: Response) -> Response {
-        let Self { id, place } = self;
+        let Self { id, place, .. } = self;
         let (mut head, body) = reply.into_parts();
         head.headers.insert(REQUEST_ID, header_value(&id));
         let Some(place) = place else { return Response::from_parts(head, body) };

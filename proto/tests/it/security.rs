@@ -345,7 +345,7 @@ async fn a_key_is_needed_and_the_reply_says_which_request_it_answers() {
     for key in [&read, &admin, &one] {
         ask(&url, &none, Some(key)).await.unwrap();
     }
-    let wrong = format!("{}0", &read[..read.len() - 1]);
+    let wrong = format!("{read}0");
     for key in [None, Some(wrong.as_str()), Some("dyad_ab_cd")] {
         let error = ask(&url, &none, key).await.unwrap_err();
         assert!(matches!(&error, ClientError::Refused { code: Code::Unauthenticated, .. }), "{error}");

@@ -157,6 +157,21 @@ impl Answer {
             fuse_us,
             fetch_us,
         } = self.timings;
+        tracing::debug!(
+            index = &*self.index,
+            generation = self.generation,
+            hits = self.hits.len(),
+            ef = self.ef,
+            queue_us,
+            tokenize_us,
+            embed_us,
+            dense_us,
+            bm25_us,
+            filter_us,
+            fuse_us,
+            fetch_us,
+            "answered"
+        );
         metrics.answer(&Answered {
             mode: match self.mode {
                 Mode::Dense => "dense",

@@ -307,7 +307,7 @@ async fn keys_hold_over_http_too() {
     );
     let indexes = server.http.send("GET", "/v1/indexes", &header(&key), "").await;
     assert_eq!(indexes.json["indexes"].as_array().unwrap().len(), 1);
-    let wrong = format!("{}0", &key[..key.len() - 1]);
+    let wrong = format!("{key}0");
     for (method, path) in [
         ("POST", "/v1/search"),
         ("POST", "/v1/search/batch"),

@@ -81,9 +81,8 @@ async fn count(State(app): State<Arc<App>>, mut request: Request, next: Next) ->
     // Paths that lead nowhere are one route, so that strangers cannot make new series.
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let (checked, caller) = check_caller(&app.access, needed(route), route, &mut request);
-    let span = tracing::info_span!("request", id = checked.id(), call = route);
     let response = match caller {
-        Ok(()) => next.run(request).instrument(span).await,
+        Ok(()) => next.run(request).instrument(checked.span().clone()).await,
         Err(status) => Refusal::of_caller(&status).into_response(),
     };
     app.handle.metrics().request(route, response.status().as_str(), came.elapsed());

@@ -54,9 +54,8 @@ impl Access {
 pub(super) async fn check(State(access): State<Access>, mut request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let (checked, caller) = check_caller(&access.control, needed(&path), &path, &mut request);
-    let span = tracing::info_span!("request", id = checked.id(), call = path);
     let reply = match caller.map_err(Refusal::from).and_then(|()| access.check_host(request.headers())) {
-        Ok(()) => next.run(request).instrument(span).await,
+        Ok(()) => next.run(request).instrument(checked.span().clone()).await,
         Err(refusal) => refusal.into_response(),
     };
     checked.answer(reply)
