@@ -18,6 +18,8 @@ use crate::metrics::Metrics;
 const K: usize = 10;
 /// Longest time of one exact search.
 const TIME: Duration = Duration::from_secs(10);
+/// As `nice` has it.
+const LOWEST_PRIORITY: i32 = 19;
 /// Longest pause after one.
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
@@ -34,7 +36,8 @@ impl LiveRecall {
         // Without a buffer: a search is taken when the thread waits for one, and not measured otherwise.
         let (sender, receiver) = sync_channel::<Arc<Batch>>(0);
         let failed = |error: &dyn std::fmt::Display| Error::Threads(error.to_string());
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(|_| "dyad-recall".to_owned()).build();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(|_| "dyad-recall".to_owned());
+        let pool = pool.start_handler(|_| lower_priority()).build();
         let pool = pool.map_err(|error| failed(&error))?;
         let run = move || {
             while let Ok(batch) = receiver.recv() {
@@ -58,6 +61,14 @@ impl LiveRecall {
         if by_graph {
             _ = self.0.try_send(Arc::clone(batch));
         }
+    }
+}
+
+/// The core is for searches that clients wait for.
+fn lower_priority() {
+    // The system takes a thread for a process here.
+    if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOWEST_PRIORITY) {
+        tracing::debug!(%error, "exact searches for the live recall have the priority of others");
     }
 }
 

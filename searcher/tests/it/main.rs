@@ -25,8 +25,11 @@ mod memory;
 mod min_max;
 mod operations;
 mod page;
+#[path = "../../../proto/tests/it/pki.rs"]
+mod pki;
 mod question_cache;
 mod refusals;
+mod reloads;
 mod search;
 mod snippets;
 mod vectors;
