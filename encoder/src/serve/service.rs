@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+use dyad_proto::access::Caller;
 use dyad_proto::pushback::RETRY_PUSHBACK;
 use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
 use dyad_proto::{v1, validate, vector};
@@ -59,13 +60,14 @@ impl v1::encoder_server::Encoder for EncoderService {
     async fn encode_stream(&self, request: Request<Streaming<v1::EncodeRequest>>) -> Result<Response<Replies>, Status> {
         // A deadline that the caller sends is for the whole stream; without one each request has its own.
         let whole = timeout(request.metadata()).map(|timeout| Instant::now() + within_deadline(timeout));
-        let handle = self.handle.clone();
+        let (handle, caller) = (self.handle.clone(), Caller::of(&request)?);
         let replies = request.into_inner().map(move |request| {
-            let handle = handle.clone();
+            let (handle, caller) = (handle.clone(), caller.clone());
             async move {
                 let (came, request) = (Instant::now(), request?);
                 let (id, deadline) = (request.id, whole.unwrap_or_else(|| came + within_deadline(LONGEST)));
                 let answer = async {
+                    caller.check_still()?;
                     let (tower, options) = checked(&request, deadline)?;
                     // A stream is slowed down instead of refused.
                     handle.encode_patiently(tower, request.texts, options).await.map_err(|error| status(&error))

@@ -128,6 +128,7 @@ impl Index for IndexService {
         let wanted = async {
             let (mut documents, mut taken) = (Vec::new(), Taken::default());
             while let Some(request) = requests.message().await? {
+                caller.check_still()?;
                 validate::upsert_request(&request)?;
                 for one in request.documents {
                     taken.add(one.key.len() + one.title.len() + one.text.len() + one.metadata_json.len())?;
@@ -147,6 +148,7 @@ impl Index for IndexService {
         let wanted = async {
             let (mut keys, mut taken) = (Vec::new(), Taken::default());
             while let Some(request) = requests.message().await? {
+                caller.check_still()?;
                 validate::delete_request(&request)?;
                 for key in request.keys {
                     taken.add(key.len())?;

@@ -34,6 +34,16 @@ impl Caller {
         found.ok_or_else(|| Status::internal("the request's caller was not checked"))
     }
 
+    /// Refuses what comes later in a call, where the caller's key was revoked or changed since the call began.
+    pub fn check_still(&self) -> Result<(), Status> {
+        match &self.key {
+            Some(key) if key.has_ended() => {
+                Err(Status::unauthenticated(format!("the API key `{}` was revoked or changed. Call again", key.id)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether it may name this index.
     pub fn allows_index(&self, name: &str) -> bool {
         self.indexes().is_none_or(|indexes| indexes.iter().any(|index| index == name))

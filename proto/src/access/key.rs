@@ -1,6 +1,7 @@
 //! A key as a server has it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Semaphore;
 
@@ -20,6 +21,10 @@ pub(super) struct Key {
     pub(super) filter: Option<v1::Filter>,
     /// Calls that may be under way, and the places that are left.
     pub(super) concurrency: Option<(usize, Arc<Semaphore>)>,
+    /// What the file says of it.
+    record: KeyRecord,
+    /// Set when the file says something else: calls that go on must not.
+    has_ended: AtomicBool,
 }
 
 impl Key {
@@ -38,6 +43,22 @@ impl Key {
             indexes: record.indexes.clone(),
             filter: record.parsed_filter()?,
             concurrency: record.concurrency.map(places),
+            record: record.clone(),
+            has_ended: AtomicBool::new(false),
         })
+    }
+
+    /// Whether the file says the same of it.
+    pub(super) fn is_of(&self, record: &KeyRecord) -> bool {
+        self.record == *record
+    }
+
+    /// Another key, or none, is in its place.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
     }
 }

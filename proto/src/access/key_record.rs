@@ -10,7 +10,7 @@ use crate::{v1, validate};
 const FILTER: &str = "dyad.v1.Filter";
 
 /// One key, as the file has it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyRecord {
     /// Unique in the file; the part of the key that is no secret.

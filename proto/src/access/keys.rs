@@ -51,11 +51,21 @@ impl Keys {
         let wrong = |reason| KeyFileError::Wrong { path: self.path.clone(), reason };
         let mut by_id = BTreeMap::new();
         for record in &file.keys {
-            let key = Key::new(record, before.get(&record.id).map(|key| &**key)).map_err(wrong)?;
-            by_id.insert(record.id.clone(), Arc::new(key));
+            let key = match before.get(&record.id) {
+                Some(same) if same.is_of(record) => Arc::clone(same),
+                other => Arc::new(Key::new(record, other.map(|key| &**key)).map_err(wrong)?),
+            };
+            by_id.insert(record.id.clone(), key);
         }
         let accepted = by_id.values().filter(|key| !key.is_revoked).count();
         self.by_id.store(Arc::new(by_id));
+        // Streams ask for each of their requests.
+        let now = self.by_id.load();
+        for (id, key) in &**before {
+            if !now.get(id).is_some_and(|now| Arc::ptr_eq(now, key)) {
+                key.end();
+            }
+        }
         Ok(accepted)
     }
 

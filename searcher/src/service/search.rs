@@ -105,6 +105,7 @@ impl Searcher for SearchService {
                     let request = request?;
                     let id = request.id;
                     let answered = async {
+                        caller.check_still()?;
                         validate::search_request(&request)?;
                         let left =
                             deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));

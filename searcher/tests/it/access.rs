@@ -285,6 +285,34 @@ async fn a_read_key_reads_and_what_changes_something_is_recorded() {
 }
 
 #[tokio::test]
+async fn a_stream_ends_with_its_key() {
+    let server = guarded().await;
+    let client = server.searcher(&server.key(Role::Read, &["others"], None).await).await;
+    let (ask, asked) = tokio::sync::mpsc::channel(1);
+    let asked = tokio_stream::wrappers::ReceiverStream::new(asked);
+    ask.send(request(Mode::Bm25, QUERY, 3)).await.unwrap();
+    let mut replies = client.search_stream(asked).await.unwrap();
+    assert_eq!(replies.message().await.unwrap().unwrap().response.unwrap().index, "others");
+    let revoke = |file: &mut KeyFile| {
+        let id = file.keys[0].id.clone();
+        file.revoke(&server.keys, &id).map(drop)
+    };
+    KeyFile::change(&server.keys, revoke).unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let status = loop {
+        assert!(std::time::Instant::now() < deadline);
+        if ask.send(request(Mode::Bm25, QUERY, 3)).await.is_err() {
+            continue;
+        }
+        match replies.message().await {
+            Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            Err(status) => break status,
+        }
+    };
+    assert!(status.code() == Code::Unauthenticated && status.message().contains("was revoked"), "{status}");
+}
+
+#[tokio::test]
 async fn keys_hold_over_http_too() {
     let server = guarded().await;
     let key = server.key(Role::Read, &["all"], Some(equals("thing", "planet"))).await;
