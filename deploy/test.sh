@@ -102,6 +102,12 @@ elif chromium=$(deploy/chromium.sh); then
 else
   skipped+=("no Chromium (apt-get install chromium): the searcher's page in a browser")
 fi
+if [[ -z ${DYAD_PYTHON:-} ]]; then
+  skipped+=('NO_PYTHON=1: the names in dashboard and alerts')
+else
+  prometheus=$(deploy/prometheus.sh) || skipped+=('no Prometheus (apt-get install prometheus): the alert rules, and one that fires')
+  step 'dashboard and alerts' "$DYAD_PYTHON" deploy/tests/metrics.py "$binaries" "$DYAD_MODEL" ${prometheus:+"$prometheus"}
+fi
 step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
 
 printf '\n'

@@ -13,6 +13,7 @@ import time
 import unittest
 
 import hostile
+from build_index import built
 from playwright.sync_api import expect, sync_playwright
 
 START_S, COMMAND_S, WAIT_MS = 60, 120, 30_000
@@ -32,19 +33,6 @@ def api(path, body=None):
     return json.loads(subprocess.run(command, check=True, timeout=COMMAND_S, capture_output=True).stdout)
 
 
-def made(folder, name, documents, *more):
-    """An index of documents."""
-    binaries, model = SETTINGS["binaries"], SETTINGS["model"]
-    corpus = folder / f"{name}.jsonl"
-    corpus.write_text("".join(json.dumps(document) + "\n" for document in documents))
-    embeddings = folder / f"{name}-embeddings"
-    run = {"cwd": folder, "check": True, "timeout": COMMAND_S, "capture_output": True, "text": True}
-    embed = [binaries / "dyad-encoder", "embed", "--model", model, "--tower", "answer", "--corpus", corpus, "--out", embeddings]
-    subprocess.run([*embed], **run)
-    build = [binaries / "dyad-indexer", "build", "--corpus", corpus, "--index", folder / name, "--embeddings", embeddings, *more]
-    subprocess.run(build, **run)
-
-
 def by_vectors(folder, name):
     """An index of two vectors."""
     header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }".ljust(117) + "\n"
@@ -61,8 +49,8 @@ def searcher():
         folder = pathlib.Path(scratch)
         lines = pathlib.Path("deploy/quickstart/corpus.jsonl").read_text().splitlines()
         facts = [json.loads(line) | {"metadata": {"lang": "en" if at % 3 else "de", "number": at}} for at, line in enumerate(lines)]
-        made(folder, "quickstart", facts, "--shards", "2")
-        made(folder, "hostile", hostile.corpus())
+        for name, documents, *more in (("quickstart", facts, "--shards", "2"), ("hostile", hostile.corpus())):
+            built(SETTINGS["binaries"], SETTINGS["model"], folder / name, documents, *more)
         by_vectors(folder, "vectors")
         (folder / "keys.txt").write_text("p003\np007\n")
         delete = [SETTINGS["binaries"] / "dyad-indexer", "delete", "--index", "quickstart", "--keys", "keys.txt"]

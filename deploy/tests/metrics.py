@@ -1,0 +1,223 @@
+"""Dashboard and alerts against servers that run: metrics.py BINARIES MODEL [PROMETHEUS], in the root.
+
+A searcher serves the quick start with an encoder service as its question tower, and every metric of both is made to occur. Dashboard and
+alert rules may name only metrics, labels and values that are there, and the dashboard has to show each. With PROMETHEUS, the folder of
+`prometheus` and `promtool` that deploy/prometheus.sh prints, the rules are tested by themselves, every panel has to show something, and an
+alert has to fire once the encoder is killed.
+
+| file | contents |
+|---|---|
+| `metrics_expressions.py` | what expressions name, and what a scrape has |
+| `metrics_prometheus.py` | a Prometheus that scrapes both servers |
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+import metrics_expressions as expressions
+from build_index import built
+from metrics_prometheus import CONFIG, Prometheus, promtool, with_security
+from readme import Servers
+
+WAIT_S, PAUSE_S = 300, 0.2
+RULES_TEST = pathlib.Path("deploy/prometheus/alerts_test.yml")
+# Without TLS, and without load.
+EMPTY = {"Certificate", "Refused for load"}
+NUMBER = itertools.count()
+# Set by `main` and `serving`.
+SETTINGS = {}
+
+
+def wait_for(what, look):
+    """Asks questions until `look` gives something."""
+    end, found = time.monotonic() + WAIT_S, None
+    while not (found := look()):
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {WAIT_S} s")
+        ask()
+        time.sleep(PAUSE_S)
+    return found
+
+
+def post(server, path, body):
+    """The status of a request."""
+    url = SETTINGS["servers"].urls[server, "http"] + path
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=WAIT_S) as reply:
+            return reply.status
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+def ask():
+    """Questions that have not been asked before, which the tower has to embed; again, through a filter, and one that is refused."""
+    question = {"query": f"what is planet {next(NUMBER)}", "mode": "MODE_HYBRID", "k": 3}
+    filtered = {"filter": {"equals": {"field": "lang", "value": {"text": "en"}}}}
+    return [post("dyad-searcher", "/v1/search", question | more) for more in ({}, {}, filtered, {"k": 1_000_000})]
+
+
+def scrape(server):
+    """The metrics of a server."""
+    with urllib.request.urlopen(SETTINGS["servers"].urls[server, "http"] + "/metrics", timeout=WAIT_S) as reply:
+        return reply.read().decode()
+
+
+@contextlib.contextmanager
+def serving():
+    """Encoder service and searcher, each asked what makes its metrics occur."""
+    servers = SETTINGS["servers"] = Servers()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = SETTINGS["scratch"] = pathlib.Path(scratch)
+        lines = pathlib.Path("deploy/quickstart/corpus.jsonl").read_text().splitlines()
+        documents = [json.loads(line) | {"metadata": {"lang": "en"}} for line in lines]
+        built(SETTINGS["binaries"], SETTINGS["model"], folder / "quickstart", documents)
+        environment, listen = os.environ | {"RUST_LOG": "warn"}, ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+        encoder, searcher = (str(SETTINGS["binaries"] / name) for name in ("dyad-encoder", "dyad-searcher"))
+        try:
+            servers.start("dyad-encoder", [encoder, "serve", "--model", str(SETTINGS["model"]), *listen], environment, folder)
+            options = ["--index", "quickstart", "--question-tower", servers.urls["dyad-encoder"], "--live-recall-share", "1"]
+            servers.start("dyad-searcher", [searcher, "serve", *options, *listen], environment, folder)
+            yield
+        finally:
+            servers.end_all()
+
+
+class Names(unittest.TestCase):
+    """What dashboard and alerts name is what is exported."""
+
+    @classmethod
+    def setUpClass(cls):
+        statuses = [*ask(), *ask()]
+        assert statuses == [200, 200, 200, 400] * 2, statuses
+        assert post("dyad-encoder", "/v1/embeddings", {"input": [""]}) == 400
+        # The comparison with the exact search comes after the answer.
+        wait_for("live recall", lambda: "dyad_searcher_recall_found_total{" in scrape("dyad-searcher"))
+        cls.scrape = scrape("dyad-searcher") + scrape("dyad-encoder")
+        cls.metrics = expressions.series(cls.scrape)
+
+    def test_every_metric_label_and_value_exists(self):
+        """Of the dashboard, its variables, and the alerts."""
+        queries = [*expressions.dashboard_expressions(), *expressions.alert_expressions()]
+        found = [f"{place}: {problem}" for place, query in queries for problem in expressions.problems(query, self.metrics)]
+        self.assertEqual(found, [])
+        self.assertGreater(len(queries), len(expressions.alerts()))
+
+    def test_the_dashboard_shows_every_family(self):
+        """So that none is forgotten."""
+        shown = {name for _, query in expressions.dashboard_expressions() for name in expressions.named(query).matchers}
+        families = expressions.families(self.scrape)
+        self.assertEqual([name for name, samples in families.items() if not samples & shown], [])
+
+    def test_every_family_of_the_source_was_exported(self):
+        """A family without series is not exported: those that are checked above have to be all that the source registers."""
+        sources = ("searcher/src/metrics.rs", "searcher/src/service/http/scrape.rs", "encoder/src/serve/metrics.rs")
+        text = "".join(pathlib.Path(path).read_text() for path in sources)
+        registered = re.findall(r"\.register(?:_with_unit)?\(\s*\"(\w+)\"", text)
+        families = expressions.families(self.scrape)
+        self.assertEqual(len(registered), len(families), f"{sorted(registered)}\n{sorted(families)}")
+
+    def test_what_does_not_exist_is_found(self):
+        """A metric, a label, a value, a label of a grouping: each once."""
+        of = {
+            "rate(dyad_searcher_request_total[5m])": "there is no metric `dyad_searcher_request_total`",
+            'sum(dyad_searcher_jobs{pool="bulk"})': "`dyad_searcher_jobs` has no label `pool`",
+            'dyad_searcher_jobs{class="bulky"} > 1': '`dyad_searcher_jobs` has no `class="bulky"`',
+            'dyad_searcher_requests_total{status=~"OK|FAILED"}': '`dyad_searcher_requests_total` has no `status="FAILED"`',
+            "sum by (pool) (dyad_searcher_jobs)": "no metric of `sum by (pool) (dyad_searcher_jobs)` has the label `pool`",
+        }
+        for query, problem in of.items():
+            self.assertEqual(list(expressions.problems(query, self.metrics)), [problem])
+
+    def test_panels_and_alerts_say_what_they_are(self):
+        """A description and a unit for each panel; severity, summary and description for each alert."""
+        for panel in json.loads(expressions.DASHBOARD.read_text())["panels"]:
+            if panel["type"] != "row":
+                self.assertRegex(panel["description"], r"^[A-Z].*\.$", panel["title"])
+                self.assertTrue(panel["fieldConfig"]["defaults"]["unit"], panel["title"])
+                self.assertTrue(all(target["legendFormat"] for target in panel["targets"]), panel["title"])
+        for alert in expressions.alerts():
+            self.assertIn(alert["labels"]["severity"], ("warning", "critical"), alert["alert"])
+            self.assertEqual(set(alert["annotations"]), {"summary", "description"}, alert["alert"])
+            self.assertIn("for", alert)
+
+
+class Rules(unittest.TestCase):
+    """promtool accepts configuration and rules, and every alert fires in a test."""
+
+    def check(self, *words):
+        """Exit code 0."""
+        code, printed = promtool(SETTINGS["prometheus"], *words)
+        self.assertEqual(code, 0, printed)
+
+    def test_rules(self):
+        """By themselves, and their unit tests."""
+        self.check("check", "rules", expressions.ALERTS)
+        self.check("test", "rules", RULES_TEST)
+        tests = RULES_TEST.read_text()
+        self.assertEqual([alert["alert"] for alert in expressions.alerts() if alert["alert"] not in re.findall(r"\w+", tests)], [])
+
+    def test_configuration(self):
+        """As it is, and with keys, TLS and an Alertmanager."""
+        self.check("check", "config", CONFIG)
+        secured = SETTINGS["scratch"] / "secured.yml"
+        secured.write_text(with_security(CONFIG.read_text()))
+        self.assertEqual(secured.read_text().count("credentials_file"), 2)
+        self.check("check", "config", "--syntax-only", secured)
+
+
+class Alert(unittest.TestCase):
+    """A Prometheus that scrapes both servers."""
+
+    def test_panels_show_something_and_a_killed_tower_is_told(self):
+        """Every panel has a value; then the encoder is killed."""
+        servers = SETTINGS["servers"]
+        targets = {name: servers.urls[name, "http"].removeprefix("http://") for name in ("dyad-searcher", "dyad-encoder")}
+        prometheus = Prometheus(SETTINGS["prometheus"], SETTINGS["scratch"], targets)
+        self.addCleanup(prometheus.end)
+        prometheus.wait_until_ready()
+
+        def known(name):
+            return "10s" if name[1] == "__rate_interval" else ".*"
+
+        queries = [(place, re.sub(r"\$(\w+)", known, query)) for place, query in expressions.dashboard_expressions()]
+
+        def empty():
+            found = {place for place, query in queries if not prometheus.values(query)}
+            return found - {"annotation `Alerts`"} - {f"panel `{title}`" for title in EMPTY}
+
+        try:
+            wait_for("every panel shows something", lambda: not empty())
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {sorted(empty())}") from error
+        self.assertNotIn("DyadTowerDown", prometheus.alerts())
+        servers.running["dyad-encoder"].kill()
+        wait_for("the alert fires", lambda: prometheus.alerts().get("DyadTowerDown") == "firing")
+
+
+def main():
+    """0 when all tests pass."""
+    binaries, model, *prometheus = (pathlib.Path(path).resolve() for path in sys.argv[1:])
+    SETTINGS.update(binaries=binaries, model=model, prometheus=next(iter(prometheus), None))
+    cases = (Names, Rules, Alert) if prometheus else (Names,)
+    if not prometheus:
+        print("no Prometheus: tests of the alert rules, and the alert that fires, are skipped")
+    load = unittest.defaultTestLoader.loadTestsFromTestCase
+    with serving():
+        done = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(map(load, cases)))
+    return 0 if done.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
