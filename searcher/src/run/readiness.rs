@@ -81,15 +81,21 @@ async fn look(towers: &Towers, indexes: Vec<Arc<ServedIndex>>) -> std::result::R
 
 /// A tower of this process must live; a service that does not answer is no reason, for BM25 answers in its place, and it comes back.
 /// Neither may embed the golden question otherwise than at the start.
-async fn check_tower(ModelTower { tower, golden, .. }: &ModelTower) -> std::result::Result<(), String> {
+async fn check_tower(one: &ModelTower) -> std::result::Result<(), String> {
+    let ModelTower { tower, golden, .. } = one;
     let model = &tower.model().name;
     match tower.check().await {
-        Err(Error::Tower { transient: true, .. }) if tower.is_remote() => return Ok(()),
+        Err(error @ Error::Tower { transient: true, .. }) if tower.is_remote() => {
+            one.note(Some(&error));
+            return Ok(());
+        }
         Err(error) => return Err(format!("question tower `{model}`: {error}")),
         Ok(()) => {}
     }
     // A tower that is busy has not failed.
-    let Ok(embedded) = tower.embed(vec![GOLDEN.to_owned()], GOLDEN_TIME).await else { return Ok(()) };
+    let embedded = tower.embed(vec![GOLDEN.to_owned()], GOLDEN_TIME).await;
+    one.note(embedded.as_ref().err());
+    let Ok(embedded) = embedded else { return Ok(()) };
     let first = golden.get_or_init(|| embedded.vectors.clone());
     let cosine: f32 = first.iter().zip(&embedded.vectors).map(|(a, b)| a * b).sum();
     if cosine >= LEAST_COSINE {

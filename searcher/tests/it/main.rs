@@ -33,3 +33,6 @@ mod reloads;
 mod search;
 mod snippets;
 mod vectors;
+
+// Of `pki`, whose file is the tests' of dyad-proto.
+use rcgen as _;

@@ -130,8 +130,13 @@ async fn readiness_falls_when_an_index_is_gone_or_the_tower_is_another_and_comes
     server.encoder.drifted.store(false, std::sync::atomic::Ordering::SeqCst);
     server.engine.check_readiness().await.unwrap();
     // A service that does not answer comes back by itself, and BM25 answers meanwhile.
-    server.encoder.stop();
+    server.encoder.broken.store(true, std::sync::atomic::Ordering::SeqCst);
     server.engine.check_readiness().await.unwrap();
+    let up = r#"dyad_searcher_tower_up{model="words",fingerprint="f00d"}"#;
+    assert_eq!(value(&text(&http, "/metrics").await.1, up), 0);
+    server.encoder.broken.store(false, std::sync::atomic::Ordering::SeqCst);
+    server.engine.check_readiness().await.unwrap();
+    assert_eq!(value(&text(&http, "/metrics").await.1, up), 1);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use dyad_proto::service::Security;
 use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
@@ -60,8 +61,8 @@ pub(super) struct Scrape {
     shards: Family<IndexLabels, Gauge>,
     damaged_shards: Family<IndexLabels, Gauge>,
     index_bytes: Family<IndexKind, Gauge>,
-    refused_keys: Gauge,
-    failed_handshakes: Gauge,
+    refused_keys: Counter,
+    failed_handshakes: Counter,
     certificate_end: Gauge,
 }
 
@@ -85,9 +86,9 @@ impl Scrape {
         registry.register("damaged_shards", "Shards in which damage was found", gauges.damaged_shards.clone());
         let help = "Bytes of an index's files: hot ones (graphs and codes) are read by nearly every search";
         registry.register_with_unit("index", help, Unit::Bytes, gauges.index_bytes.clone());
-        let help = "Requests so far that were refused for their API key";
+        let help = "Requests that were refused for their API key";
         registry.register("refused_api_keys", help, gauges.refused_keys.clone());
-        registry.register("failed_handshakes", "TLS handshakes so far that failed", gauges.failed_handshakes.clone());
+        registry.register("failed_handshakes", "TLS handshakes that failed", gauges.failed_handshakes.clone());
         let help = "End of the TLS certificate, in seconds since the epoch; 0 without TLS";
         registry.register_with_unit("certificate_end", help, Unit::Seconds, gauges.certificate_end.clone());
         Self { registry, ..gauges }
@@ -139,9 +140,13 @@ impl Scrape {
                 family.get_or_create(&labels).set(value as i64);
             }
         }
-        self.refused_keys.set(security.access().keys().map_or(0, |keys| keys.refused()) as i64);
         let tls = security.tls();
-        self.failed_handshakes.set(tls.map_or(0, |tls| tls.failed_handshakes()) as i64);
+        for (counter, now) in [
+            (&self.refused_keys, security.access().keys().map_or(0, |keys| keys.refused())),
+            (&self.failed_handshakes, tls.map_or(0, |tls| tls.failed_handshakes())),
+        ] {
+            counter.inc_by(now.saturating_sub(counter.get()));
+        }
         self.certificate_end.set(tls.map_or(0, |tls| tls.expires()));
     }
 
