@@ -132,7 +132,7 @@ impl Batch {
     /// `filters_at_once` filters are processed at a time: a batch of many filters holds few sets in memory, and a thread that
     /// waits for parts of one does not start all others.
     pub(super) fn new(
-        (index, snapshot, filters): (Arc<ServedIndex>, Arc<Snapshot>, Option<Arc<FilterCache>>),
+        (index, snapshot, filters, scope): (Arc<ServedIndex>, Arc<Snapshot>, Option<Arc<FilterCache>>, Option<Scope>),
         items: Vec<BatchItem>,
         filters_at_once: usize,
         cancel: Arc<Cancellation>,
@@ -155,7 +155,7 @@ impl Batch {
         let open = chunks.iter().map(|chunk| usize::from(chunk.has_text) + usize::from(chunk.has_dense)).sum();
         let found = items.iter().map(|_| PartResults::default()).collect();
         let (vectors, open) = (OnceLock::new(), AtomicUsize::new(open));
-        let (fetches_later, scope) = (false, None);
+        let fetches_later = false;
         Self {
             index,
             snapshot,

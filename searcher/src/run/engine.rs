@@ -237,9 +237,9 @@ impl Engine {
         let snapshot = index.snapshot();
         let items = items(&snapshot, (requests, at), caller, jobs.cancel.left())?;
         let at_once = self.pool.threads(jobs.class);
-        let of = (index, snapshot, self.filters.clone());
+        let of = (index, snapshot, self.filters.clone(), Scope::of(caller));
         let mut batch = Batch::new(of, items, at_once, Arc::clone(&jobs.cancel), started);
-        (batch.fetches_later, batch.scope) = (fetches_later, Scope::of(caller));
+        batch.fetches_later = fetches_later;
         Ok(Arc::new(batch))
     }
 
@@ -340,8 +340,8 @@ impl Engine {
         let snapshot = index.snapshot();
         let generation = snapshot.manifest().generation;
         let items = items(&snapshot, (vec![search], at), caller, time)?;
-        let mut batch = Batch::new((index, snapshot, self.filters.clone()), items, 1, cancel, started);
-        batch.scope = Scope::of(caller);
+        let of = (index, snapshot, self.filters.clone(), Scope::of(caller));
+        let batch = Batch::new(of, items, 1, cancel, started);
         self.embed(&batch).await?;
         Ok((jobs.start(move || explain(&batch, &key)).await?, generation))
     }

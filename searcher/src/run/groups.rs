@@ -175,7 +175,7 @@ impl Batch {
         let vector = Vector { values: vector.values.clone(), ..Vector::default() };
         let cancel: Arc<Cancellation> = Arc::clone(&self.cancel);
         let mut batch = Self::new(
-            (Arc::clone(&self.index), Arc::clone(&self.snapshot), self.filters.clone()),
+            (Arc::clone(&self.index), Arc::clone(&self.snapshot), self.filters.clone(), self.scope.clone()),
             vec![again],
             1,
             cancel,

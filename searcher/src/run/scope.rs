@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::plan;
 
 /// A caller's documents of one generation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Scope {
     filter: Filter,
     encoded: Vec<u8>,

@@ -152,6 +152,28 @@ async fn for_a_tenant_the_index_is_that_of_its_own_documents() {
 }
 
 #[tokio::test]
+async fn groups_that_are_read_deeper_are_of_the_tenants_documents_too() {
+    let server = guarded().await;
+    let client = server.searcher(&server.key(Role::Read, &[], Some(equals("thing", "planet"))).await).await;
+    let mine: Vec<_> = documents().into_iter().filter(|(_, text)| text.contains("planet")).collect();
+    let folder = TempDir::new().unwrap();
+    let (own, _encoder) = alone(folder.path(), &mine).await;
+    for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
+        // All are one group, so that a second one is looked for among all of them.
+        let group_by = Some(v1::GroupBy { field: "thing".into(), hits: 100 });
+        let asked = v1::SearchRequest { group_by, ..request(mode, QUERY, 2) };
+        let flat = |reply: &v1::SearchResponse| -> Vec<(String, f32)> {
+            assert_eq!(reply.hits.len(), 1);
+            let others = reply.hits.iter().flat_map(|hit| &hit.group.as_ref().unwrap().hits);
+            reply.hits.iter().chain(others).map(|hit| (hit.key.clone(), hit.score)).collect()
+        };
+        let reply = flat(&client.search(asked.clone()).await.unwrap());
+        assert_eq!(reply, flat(&own.client.search(asked).await.unwrap()), "{mode:?}");
+        assert_eq!(reply.len(), 10);
+    }
+}
+
+#[tokio::test]
 async fn no_filter_of_a_request_widens_the_keys_own() {
     let server = guarded().await;
     let key = server.key(Role::Read, &[], Some(equals("thing", "planet"))).await;
