@@ -202,7 +202,11 @@ async fn serve_answers_over_http_beside_grpc() {
 #[test]
 fn the_configuration_of_the_unit_can_be_used() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/encoder.toml");
-    let output = command(&["config", "print", "--config", path]).env("DYAD_ENCODER_DTYPE", "bf16").output().unwrap();
+    let output = command(&["config", "print", "--config", path])
+        .env_remove("DYAD_MODEL")
+        .env("DYAD_ENCODER_DTYPE", "bf16")
+        .output()
+        .unwrap();
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert_eq!((output.status.code(), &*error), (Some(0), ""));
     assert!(out.contains(&format!("model = \"/opt/dyad/model\" # file {path}\n")), "{out}");
