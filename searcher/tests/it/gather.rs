@@ -70,9 +70,10 @@ async fn replies_at_once_are_those_of_one_after_another() {
 async fn searches_are_run_though_others_that_wait_with_them_are_given_up() {
     let server = server().await;
     for _ in 0..10 {
+        // HTTP/2 servers close a connection with more than 20 streams that are reset before they are accepted.
         let leaving: Vec<_> = requests()
             .into_iter()
-            .take(60)
+            .take(15)
             .map(|request| {
                 let client = server.client.clone();
                 tokio::spawn(async move { client.search(request).await.map(|_| ()) })
