@@ -17,9 +17,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tonic::Code;
 
-use crate::fixture::{
-    EncoderService, Served, documents, encoder, keys, request, serve_with, write_index, write_index_of,
-};
+use crate::fixture::{EncoderService, Served, documents, encoder, request, serve_with, write_index, write_index_of};
 use crate::http::{Http, over_secured};
 
 const QUERY: &str = "the deep planet number 20";
@@ -389,12 +387,4 @@ async fn keys_hold_over_http_too() {
     for path in ["/v1/openapi.json", "/livez", "/readyz", "/", "/page/main.js"] {
         assert_eq!(server.http.text("GET", path).await.0, 200, "{path}");
     }
-}
-
-#[tokio::test]
-async fn hits_of_all_keys_are_found_by_a_key_without_restrictions() {
-    let server = guarded().await;
-    let client = server.searcher(&server.key(Role::Read, &[], None).await).await;
-    let reply = client.search(request(Mode::Bm25, QUERY, 60)).await.unwrap();
-    assert_eq!((keys(&reply.hits).len(), reply.coverage.unwrap().documents), (60, 60));
 }
