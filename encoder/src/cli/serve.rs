@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use dyad_command::Follower;
-use dyad_proto::service::{self, Health, HttpConfig, Security, SecurityOptions, ServerConfig};
+use dyad_proto::service::{self, Health, HttpAccess, HttpConfig, Security, SecurityOptions, ServerConfig};
 use dyad_proto::v1::encoder_server::EncoderServer;
 use futures_util::FutureExt;
 use tonic::service::Routes;
@@ -26,6 +26,10 @@ pub(crate) struct Options {
     /// Address of the HTTP service, HOST:PORT: OpenAI's `/v1/embeddings`, `/livez`, `/readyz`, `/metrics` [default: none]
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
+    /// A name by which the HTTP service may be called, next to its address and `localhost`; may be given several times. Where requests need
+    /// API keys, every name is accepted
+    #[arg(long = "http-host", value_name = "NAME", requires = "http")]
+    http_hosts: Vec<String>,
     /// Tokens that may be queued or running; further requests get `RESOURCE_EXHAUSTED`, over HTTP 429, as do those that cannot
     /// be answered before their deadline
     #[arg(long, value_name = "N", default_value_t = serve::Options::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]
@@ -95,7 +99,7 @@ pub(crate) fn run(options: &Options, follower: Follower) -> anyhow::Result<()> {
         let http = async {
             let Some(listener) = http_listener else { return Ok(()) };
             let header_timeout = HttpConfig::default().header_timeout.min(drain * 3 / 4);
-            let access = security.access().clone();
+            let access = HttpAccess::new(security.access().clone(), options.http_hosts.clone());
             let config = HttpConfig { drain, header_timeout, security, ..HttpConfig::default() };
             let routes = http::router(handle.clone(), access, config.connections * 3 / 4, stopping);
             let stop = stop.then(|()| tokio::time::sleep(lame_duck));

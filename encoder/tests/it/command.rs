@@ -184,7 +184,7 @@ async fn serve_answers_over_http_beside_grpc() {
     let client = EncoderClient::connect(&format!("http://{grpc}"), ClientConfig::default()).await.unwrap();
     assert_eq!(client.info().await.unwrap().name, "plain");
     let mut stream = std::net::TcpStream::connect(&http).unwrap();
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut status = String::new();
     BufReader::new(&stream).read_line(&mut status).unwrap();
     assert_eq!(status.trim(), "HTTP/1.1 200 OK");

@@ -44,7 +44,11 @@ impl Audit {
             all.extend(line.clone());
         }
         // In one write, so that lines of several processes do not mix.
-        let written = self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(format!("{all}\n").as_bytes());
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        // After a line that may have been cut short.
+        let begin = if self.has_failed.load(Ordering::Relaxed) { "\n" } else { "" };
+        let written = file.write_all(format!("{begin}{all}\n").as_bytes());
+        drop(file);
         let failed = written.is_err();
         if failed != self.has_failed.swap(failed, Ordering::Relaxed) {
             if let Err(error) = written {

@@ -34,6 +34,11 @@ impl Caller {
         found.ok_or_else(|| Status::internal("the request's caller was not checked"))
     }
 
+    /// Whether it has shown an API key.
+    pub fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// Refuses what comes later in a call, where the caller's key was revoked or changed since the call began.
     pub fn check_still(&self) -> Result<(), Status> {
         match &self.key {

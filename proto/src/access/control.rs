@@ -1,8 +1,10 @@
 //! The check of a request.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::codegen::http::HeaderMap;
 use tonic::{Code, Status};
@@ -11,17 +13,39 @@ use super::audit::Audit;
 use super::keys::Keys;
 use super::{Caller, Needed};
 
+/// Least time between two records of callers without a key.
+const STRANGERS: Duration = Duration::from_secs(1);
+
 /// Checks the requests of a server, and records those that change something. Without keys everybody may do everything.
 #[derive(Debug, Clone, Default)]
 pub struct AccessControl {
     keys: Option<Arc<Keys>>,
     audit: Option<Arc<Audit>>,
+    strangers: Arc<Strangers>,
+}
+
+/// Refusals of callers without a key: one in [`STRANGERS`] is recorded, with the number of the others since the last, so that nobody can
+/// fill the log.
+#[derive(Debug, Default)]
+struct Strangers(Mutex<(Option<Instant>, u64)>);
+
+impl Strangers {
+    /// The number of refusals that were not recorded since the last one that was, if this one is to be.
+    fn count(&self, now: Instant) -> Option<u64> {
+        let (recorded, others) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if recorded.is_some_and(|last| now.saturating_duration_since(last) < STRANGERS) {
+            *others += 1;
+            return None;
+        }
+        *recorded = Some(now);
+        Some(std::mem::take(others))
+    }
 }
 
 impl AccessControl {
     /// With these keys, and this log of changes.
     pub fn new(keys: Option<Arc<Keys>>, audit: Option<Arc<Audit>>) -> Self {
-        Self { keys, audit }
+        Self { keys, audit, strangers: Arc::default() }
     }
 
     /// Whether requests need keys.
@@ -57,7 +81,11 @@ impl AccessControl {
                 if needed.is_audited() {
                     // The key is named, if it is one: who tries what is not theirs.
                     caller.key = keys.of(headers).ok();
-                    caller.record(call, &serde_json::Value::Null, Err(&status));
+                    let others = if caller.has_key() { Some(0) } else { self.strangers.count(Instant::now()) };
+                    if let Some(others) = others {
+                        let details = if others > 0 { json!({"others": others}) } else { Value::Null };
+                        caller.record(call, &details, Err(&status));
+                    }
                 }
                 Err(status)
             }
@@ -114,6 +142,13 @@ mod tests {
             }
         }
         assert_eq!(access.keys().unwrap().refused(), 6);
+    }
+
+    #[test]
+    fn strangers_are_recorded_now_and_then_with_their_number() {
+        let (strangers, start) = (Strangers::default(), Instant::now());
+        let told = (0..25_u32).filter_map(|tenth| strangers.count(start + STRANGERS / 10 * tenth)).collect::<Vec<_>>();
+        assert_eq!(told, [0, 9, 9]);
     }
 
     #[test]

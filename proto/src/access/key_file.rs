@@ -5,8 +5,10 @@
 //!            "indexes": ["wiki"], "filter": {"equals": {"field": "tenant", "value": {"text": "acme"}}}, "concurrency": 8}]}
 //! ```
 
+use std::collections::HashSet;
 use std::io;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -98,10 +100,11 @@ impl KeyFile {
             return Err(wrong(format!("expected at most {LARGEST} bytes, got {bytes}")));
         }
         let file: Self = serde_json::from_slice(&fs_err::read(path)?).map_err(|error| wrong(error.to_string()))?;
+        let mut ids = HashSet::new();
         for (number, key) in file.keys.iter().enumerate() {
             let at = |reason: String| wrong(format!("keys[{number}] (`{}`): {reason}", key.name));
             key.check().map_err(at)?;
-            if file.keys.iter().take(number).any(|other| other.id == key.id) {
+            if !ids.insert(&key.id) {
                 return Err(at(format!("`id`: `{}` is that of another key too", key.id)));
             }
         }
@@ -156,6 +159,11 @@ impl KeyFile {
         path: &Path,
         change: impl FnOnce(&mut Self) -> Result<T, KeyFileError>,
     ) -> Result<T, KeyFileError> {
+        // The file itself: a link to it would be replaced, and servers read what it pointed to.
+        let path = &match fs_err::canonicalize(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+            found => found?,
+        };
         // A file of its own, because the other one is replaced.
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
@@ -179,8 +187,18 @@ impl KeyFile {
     /// Replaces the file; it, and the new name, are on the disk when this returns.
     fn write(&self, path: &Path) -> Result<(), KeyFileError> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Readable by the owner alone.
+        // Readable by the owner alone; one that is replaced keeps its owner and mode, so that its server can still read it.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        if let Ok(before) = fs_err::metadata(path) {
+            let new = file.as_file().metadata()?;
+            if (before.uid(), before.gid()) != (new.uid(), new.gid()) {
+                std::os::unix::fs::fchown(file.as_file(), Some(before.uid()), Some(before.gid())).map_err(|error| {
+                    let fix = "Run this as its owner, or as root";
+                    io::Error::new(error.kind(), format!("`{}` cannot keep its owner: {error}. {fix}", path.display()))
+                })?;
+            }
+            file.as_file().set_permissions(before.permissions())?;
+        }
         let text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
         writeln!(file, "{text}")?;
         file.as_file().sync_all()?;
@@ -257,6 +275,19 @@ mod tests {
             Err(KeyFileError::New("no".into()))
         });
         assert!(failed.is_err() && KeyFile::read(&path).unwrap().keys.len() == 8);
+    }
+
+    #[test]
+    fn a_link_stays_one_and_a_file_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("keys.json"), folder.path().join("link.json"));
+        KeyFile::change(&path, |file| file.create(new_key("a", Role::Read))).unwrap();
+        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        KeyFile::change(&link, |file| file.revoke(&link, "a").map(drop)).unwrap();
+        assert!(fs_err::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(KeyFile::read(&path).unwrap().keys[0].revoked_unix_s.is_some());
+        assert_eq!(fs_err::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! One key of the file of keys, and what must hold for it.
 
+use std::sync::LazyLock;
+
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, SerializeOptions};
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +89,10 @@ impl KeyRecord {
 }
 
 fn filter_descriptor() -> Result<prost_reflect::MessageDescriptor, String> {
-    let pool = DescriptorPool::decode(v1::FILE_DESCRIPTOR_SET).map_err(|error| error.to_string())?;
+    // Decoded once: it takes milliseconds, and there may be thousands of keys.
+    static POOL: LazyLock<Result<DescriptorPool, String>> =
+        LazyLock::new(|| DescriptorPool::decode(v1::FILE_DESCRIPTOR_SET).map_err(|error| error.to_string()));
+    let pool = POOL.as_ref().map_err(Clone::clone)?;
     pool.get_message_by_name(FILTER).ok_or_else(|| format!("no descriptor of {FILTER}"))
 }
 

@@ -96,9 +96,11 @@ where
         let Bounds { schema, inbox, draining, in_flight, access } = &self.bounds;
         let counted = Counted::new(in_flight);
         let held = Held::default();
-        let Client { owed, address } = request.extensions().get::<Client>().cloned().unwrap_or_default();
+        let Client { owed, address, is_known } = request.extensions().get::<Client>().cloned().unwrap_or_default();
         let (path, id) = (request.uri().path(), request_id(request.headers()));
-        let (call, id_header) = (name(path), header_value(&id));
+        // Paths that lead nowhere are one call, so that strangers cannot write what they like into logs.
+        let call = if schema.method(path).is_some() { name(path) } else { "unknown".to_owned() };
+        let id_header = header_value(&id);
         let span = tracing::info_span!("request", %id, call);
         trace_context::continue_from(&span, request.headers());
         let checked = access.check(request.headers(), Needed::of_grpc(path), &call, Caller::new(address, id));
@@ -111,6 +113,9 @@ where
                 return Box::pin(async move { Ok(refusal) });
             }
         };
+        if caller.has_key() {
+            is_known.store(true, Ordering::Relaxed);
+        }
         request.extensions_mut().insert(caller);
         // Unknown methods are refused by the routes, which read no body.
         let request = match schema.method(request.uri().path()) {

@@ -14,25 +14,38 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Followed {
     files: Vec<PathBuf>,
     seen: Vec<Stamp>,
-    changed: Box<dyn FnMut() + Send>,
+    /// Whether they could not be taken over as they are: tried again at every look.
+    has_failed: bool,
+    changed: Box<dyn FnMut(Look) -> bool + Send>,
 }
 
-/// Device, inode, size, time of the last change; none where the file cannot be found.
-type Stamp = Option<(u64, u64, u64, i64, i64)>;
+/// Why files are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// They have changed.
+    Changed,
+    /// They have not, and could not be taken over before.
+    Retry,
+}
+
+/// Device, inode, size, and times of the last change of contents and of owner or mode; none where the file cannot be found.
+type Stamp = Option<(u64, u64, u64, [i64; 4])>;
 
 impl Followed {
-    /// From what the files are now: create it before they are read for the first time.
-    pub(super) fn new(files: Vec<PathBuf>, changed: impl FnMut() + Send + 'static) -> Self {
+    /// From what the files are now: create it before they are read for the last time at the start. `changed` returns whether it has taken
+    /// them over.
+    pub(super) fn new(files: Vec<PathBuf>, changed: impl FnMut(Look) -> bool + Send + 'static) -> Self {
         let seen = stamps(&files);
-        Self { files, seen, changed: Box::new(changed) }
+        Self { files, seen, has_failed: false, changed: Box::new(changed) }
     }
 
     fn look(&mut self) {
+        // Before the files are read: a change while they are is seen at the next look.
         let now = stamps(&self.files);
-        if now != self.seen {
-            // Before the files are read: a change while they are is seen at the next look.
+        let look = if now == self.seen { Look::Retry } else { Look::Changed };
+        if look == Look::Changed || self.has_failed {
             self.seen = now;
-            (self.changed)();
+            self.has_failed = !(self.changed)(look);
         }
     }
 }
@@ -40,7 +53,8 @@ impl Followed {
 fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
     let stamp = |path: &PathBuf| {
         let found = fs_err::metadata(path).ok()?;
-        Some((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+        Some((found.dev(), found.ino(), found.size(), times))
     };
     files.iter().map(stamp).collect()
 }
@@ -83,8 +97,10 @@ mod tests {
         std::os::unix::fs::symlink(path("a"), path("link")).unwrap();
         let count = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&count);
-        let mut followed = Followed::new(vec![path("link"), path("new")], move || {
+        let mut followed = Followed::new(vec![path("link"), path("new")], move |look| {
+            assert_eq!(look, Look::Changed);
             counter.fetch_add(1, Ordering::Relaxed);
+            true
         });
         let mut changes = |change: &dyn Fn()| {
             change();
@@ -102,5 +118,31 @@ mod tests {
         };
         assert_eq!(changes(&turn), 1);
         assert_eq!(changes(&|| fs_err::remove_file(path("b")).unwrap()), 1);
+    }
+    #[test]
+    fn what_could_not_be_taken_over_is_tried_again_until_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs_err::write(&path, "1").unwrap();
+        let looks = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = Arc::clone(&looks);
+        let mut followed = Followed::new(vec![path.clone()], move |look| {
+            let mut seen = seen.lock().unwrap();
+            seen.push(look);
+            seen.len() > 2
+        });
+        followed.look();
+        fs_err::write(&path, "22").unwrap();
+        for _ in 0..5 {
+            followed.look();
+        }
+        assert_eq!(*looks.lock().unwrap(), [Look::Changed, Look::Retry, Look::Retry]);
+        // Who may read a file is a change too.
+        let mut mode = fs_err::metadata(&path).unwrap().permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o400);
+        fs_err::set_permissions(&path, mode).unwrap();
+        followed.look();
+        assert_eq!(looks.lock().unwrap().last(), Some(&Look::Changed));
+        assert_eq!(looks.lock().unwrap().len(), 4);
     }
 }

@@ -3,8 +3,9 @@
 
 use std::future::Future;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
@@ -24,6 +25,9 @@ use super::tls::Protocol;
 use super::transport::Transport;
 use super::write_deadline::WriteDeadline;
 
+/// Bytes that are read of a connection before a request's head is complete.
+const MAX_HEAD: usize = 64 << 10;
+
 /// Configuration of an HTTP server.
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
@@ -37,7 +41,7 @@ pub struct HttpConfig {
     pub header_timeout: Duration,
     /// Longest pauses of a client that reads a reply, in all. After it the connection is closed.
     pub reply_stall: Duration,
-    /// TLS. Callers are checked by the routes, whose errors have forms of their own: [`check_caller`](super::check_caller).
+    /// TLS. Callers are checked by the routes, whose errors have forms of their own: [`HttpAccess`](super::HttpAccess).
     pub security: Security,
 }
 
@@ -127,17 +131,15 @@ async fn connection(
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);
         }
-        let (reply, slot) = (routes.call(request), Arc::clone(&of_request));
-        async move {
-            let reply = reply.await;
-            slot.set_idle();
-            reply
-        }
+        let (reply, slot) = (routes.call(request), IdleOnDrop(Arc::clone(&of_request)));
+        // Until the body is sent, or dropped.
+        async move { reply.await.map(|reply| reply.map(|body| Answering { body, _slot: slot })) }
     });
     let transport = Transport::new(stream, config.security.tls.as_ref(), Protocol::Http);
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
+            .max_buf_size(MAX_HEAD)
             .header_read_timeout(config.header_timeout)
             .serve_connection(TokioIo::new(WriteDeadline::new(transport, config.reply_stall)), service)
     );
@@ -161,6 +163,41 @@ async fn connection(
     // Clients that leave, send no headers or no HTTP are not an error of the server.
     if let Err(error) = ended {
         tracing::debug!(%error, "an HTTP connection ended early");
+    }
+}
+
+/// Marks a connection as idle when it is dropped.
+struct IdleOnDrop(Arc<ConnectionSlot>);
+
+impl Drop for IdleOnDrop {
+    fn drop(&mut self) {
+        self.0.set_idle();
+    }
+}
+
+/// The body of a reply whose connection is not idle.
+struct Answering {
+    body: axum::body::Body,
+    _slot: IdleOnDrop,
+}
+
+impl http_body::Body for Answering {
+    type Data = bytes::Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ use super::transport::Transport;
 
 /// Bytes of the preface of an HTTP/2 connection.
 const PREFACE: usize = 24;
+/// Time after which a connection on which no API key was accepted makes room, where others wait.
+const STRANGER: Duration = Duration::from_secs(5);
 /// Interval at which a connection checks its deadlines.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -35,6 +38,8 @@ pub(super) struct Bounds {
     pub(super) draining: watch::Receiver<bool>,
     /// Of the connections.
     pub(super) tls: Option<Arc<Tls>>,
+    /// Whether calls need API keys: connections on which none was accepted then make room for new ones.
+    pub(super) has_keys: bool,
 }
 
 /// The other end of a connection, in the extensions of each of its requests.
@@ -42,30 +47,40 @@ pub(super) struct Bounds {
 pub(super) struct Client {
     pub(super) owed: Owed,
     pub(super) address: Option<SocketAddr>,
+    /// Set once a call with an API key was accepted.
+    pub(super) is_known: Arc<AtomicBool>,
 }
 
 /// The stream of accepted connections; more than the bound wait in the system's queue.
 pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Item = io::Result<Connection>> {
     let free = Arc::new(Semaphore::new(bounds.connections));
-    stream::unfold((listener, free, Failures::default(), bounds), |(listener, free, mut failures, bounds)| async move {
-        loop {
-            let permit = if let Ok(permit) = Arc::clone(&free).try_acquire_owned() {
-                permit
-            } else {
-                failures.warn(&format!("{} gRPC connections are open, and more wait", bounds.connections));
-                Arc::clone(&free).acquire_owned().await.ok()?
-            };
-            match listener.accept().await {
-                Ok((stream, address)) => {
-                    // The status of a call goes out in a write of its own, which Nagle's algorithm keeps back until the
-                    // client's system has acknowledged the reply: 40 ms.
-                    if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%error, "no TCP_NODELAY");
+    let full = Arc::new(AtomicBool::new(false));
+    stream::unfold((listener, free, Failures::default(), bounds), move |(listener, free, mut failures, bounds)| {
+        let full = Arc::clone(&full);
+        async move {
+            loop {
+                let permit = if let Ok(permit) = Arc::clone(&free).try_acquire_owned() {
+                    permit
+                } else {
+                    failures.warn(&format!("{} gRPC connections are open, and more wait", bounds.connections));
+                    full.store(true, Ordering::Relaxed);
+                    let permit = Arc::clone(&free).acquire_owned().await.ok()?;
+                    full.store(false, Ordering::Relaxed);
+                    permit
+                };
+                match listener.accept().await {
+                    Ok((stream, address)) => {
+                        // The status of a call goes out in a write of its own, which Nagle's algorithm keeps back until the
+                        // client's system has acknowledged the reply: 40 ms.
+                        if let Err(error) = stream.set_nodelay(true) {
+                            tracing::debug!(%error, "no TCP_NODELAY");
+                        }
+                        let full = bounds.has_keys.then(|| Arc::clone(&full));
+                        let connection = Connection::new(stream, address, &bounds, (permit, full));
+                        return Some((Ok(connection), (listener, free, failures, bounds)));
                     }
-                    let connection = Connection::new(stream, address, &bounds, permit);
-                    return Some((Ok(connection), (listener, free, failures, bounds)));
+                    Err(error) => failures.pause_after(&error, "gRPC").await,
                 }
-                Err(error) => failures.pause_after(&error, "gRPC").await,
             }
         }
     })
@@ -82,19 +97,27 @@ pub(super) struct Connection {
     blocked: Option<Instant>,
     /// Deadline of the preface, and the bytes of it received so far.
     preface: (Instant, usize),
+    /// When a client that has shown no API key may be closed, and whether others wait for its place; none where no keys are needed.
+    stranger: Option<(Instant, Arc<AtomicBool>)>,
     tick: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, address: SocketAddr, bounds: &Bounds, permit: OwnedSemaphorePermit) -> Self {
+    fn new(
+        stream: TcpStream,
+        address: SocketAddr,
+        bounds: &Bounds,
+        (permit, full): (OwnedSemaphorePermit, Option<Arc<AtomicBool>>),
+    ) -> Self {
         Self {
             stream: Transport::new(stream, bounds.tls.as_ref(), Protocol::Grpc),
-            client: Client { owed: Owed::new(bounds.reply_stall), address: Some(address) },
+            client: Client { owed: Owed::new(bounds.reply_stall), address: Some(address), is_known: Arc::default() },
             reply_stall: bounds.reply_stall,
             draining: bounds.draining.clone(),
             blocked: None,
             preface: (Instant::now() + bounds.preface, 0),
+            stranger: full.map(|full| (Instant::now() + STRANGER.min(bounds.preface), full)),
             tick: Box::pin(tokio::time::sleep(TICK.min(bounds.preface))),
             _permit: permit,
         }
@@ -117,6 +140,16 @@ impl Connection {
             let (deadline, received) = self.preface;
             if received < PREFACE && (Instant::now() >= deadline || *self.draining.borrow()) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the client sent no HTTP/2 preface"));
+            }
+            if let Some((until, full)) = &self.stranger
+                && Instant::now() >= *until
+                && full.load(Ordering::Relaxed)
+                && !self.client.is_known.load(Ordering::Relaxed)
+            {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "others wait, and the client has shown no API key",
+                ));
             }
             let blocked = self.blocked.is_some_and(|since| since.elapsed() > self.reply_stall);
             if blocked || self.client.owed.is_overdue() {
@@ -194,7 +227,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let hour = Duration::from_hours(1);
         let (_begun, draining) = watch::channel(false);
-        let bounds = Bounds { connections: 2, preface: hour, reply_stall: hour, draining, tls: None };
+        let bounds = Bounds { connections: 2, preface: hour, reply_stall: hour, draining, tls: None, has_keys: false };
         let (accepted, client) = tokio::join!(
             async { Box::pin(incoming(listener, bounds)).next().await.unwrap().unwrap() },
             TcpStream::connect(address)

@@ -8,7 +8,7 @@
 //! | `deadline.rs` | the deadline of a call |
 //! | `follow.rs` | files that are read again when they change |
 //! | `http.rs` | HTTP/1.1 next to gRPC |
-//! | `http_access.rs` | the check of an HTTP request's caller |
+//! | `http_access.rs` | the check of an HTTP request: its caller, and where it comes from |
 //! | `incoming.rs` | gRPC connections: limits on number, silence and unread replies |
 //! | `limited.rs` | services with dyad's message limits |
 //! | `connection_slots.rs` | bound on HTTP connections; closes idle ones |
@@ -45,7 +45,7 @@ mod write_deadline;
 
 pub use budget::{ByteBudget, HeldBytes};
 pub use http::{HttpConfig, serve_http};
-pub use http_access::{Checked, check_caller};
+pub use http_access::{Checked, HttpAccess};
 pub use limited::{admin, encoder, index, searcher};
 pub use receive::MAX_REQUESTS_BYTES;
 pub use reply::UntilSent;

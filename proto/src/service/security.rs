@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use super::follow::{Follow, Followed};
+use super::follow::{Follow, Followed, Look};
 use super::tls::{Tls, TlsError, TlsFiles};
 use crate::access::{AccessControl, Audit, AuditError, KeyFileError, Keys};
 
@@ -125,9 +125,8 @@ fn follow_tls(files: TlsFiles, followed: &mut Vec<Followed>) -> Result<Arc<Tls>,
     let paths = [&files.cert, &files.key].into_iter().chain(&files.client_ca).cloned().collect();
     let tls = Arc::new(Tls::open(files)?);
     let following = Arc::clone(&tls);
-    followed.push(Followed::new(paths, move || match following.reload() {
-        Ok(()) => tracing::info!("the TLS files have changed: new connections use them"),
-        Err(error) => tracing::error!(%error, "the TLS files have changed and cannot be used: the old ones stay"),
+    followed.push(Followed::new(paths, move |look| {
+        taken_over(following.reload(), look, "the TLS files", |()| "new connections use them".to_owned())
     }));
     tls.reload()?;
     Ok(tls)
@@ -136,22 +135,44 @@ fn follow_tls(files: TlsFiles, followed: &mut Vec<Followed>) -> Result<Arc<Tls>,
 fn follow_keys(path: &Path, followed: &mut Vec<Followed>) -> Result<Arc<Keys>, SecurityError> {
     let keys = Arc::new(Keys::open(path)?);
     let following = Arc::clone(&keys);
-    followed.push(Followed::new(vec![path.to_owned()], move || match following.reload() {
-        Ok(accepted) => tracing::info!(accepted, "the file of API keys has changed"),
-        Err(error) => tracing::error!(%error, "the file of API keys has changed and cannot be used: the old keys stay"),
+    followed.push(Followed::new(vec![path.to_owned()], move |look| {
+        taken_over(following.reload(), look, "the file of API keys", |accepted| format!("{accepted} keys are accepted"))
     }));
     keys.reload()?;
     Ok(keys)
+}
+
+/// Logs whether files could be taken over; a failure once, until they change again or can be.
+fn taken_over<T, E: std::fmt::Display>(
+    reloaded: Result<T, E>,
+    look: Look,
+    what: &str,
+    now: impl FnOnce(T) -> String,
+) -> bool {
+    match reloaded {
+        Ok(reloaded) => {
+            tracing::info!("{what} changed: {}", now(reloaded));
+            true
+        }
+        Err(error) => {
+            if look == Look::Changed {
+                tracing::error!("{what} changed and cannot be used: the old ones stay, and it is tried again: {error}");
+            }
+            false
+        }
+    }
 }
 
 fn follow_audit(path: &Path, followed: &mut Vec<Followed>) -> Result<Arc<Audit>, SecurityError> {
     let audit = Arc::new(Audit::open(path)?);
     let following = Arc::clone(&audit);
     // Where it has been renamed. Every line is a change too, after which it is the same file.
-    followed.push(Followed::new(vec![path.to_owned()], move || {
-        if let Err(error) = following.reopen() {
-            tracing::error!(%error, "the audit log was moved, and cannot be opened again");
+    followed.push(Followed::new(vec![path.to_owned()], move |look| {
+        let reopened = following.reopen();
+        if let (Err(error), Look::Changed) = (&reopened, look) {
+            tracing::error!(%error, "the audit log was moved, and cannot be opened again yet");
         }
+        reopened.is_ok()
     }));
     Ok(audit)
 }

@@ -230,6 +230,7 @@ pub async fn serve(
         reply_stall: config.reply_stall,
         draining: drained.clone(),
         tls: config.security.tls.clone(),
+        has_keys: config.security.access.has_keys(),
     };
     let access = config.security.access.clone();
     let server = Server::builder()

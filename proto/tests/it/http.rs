@@ -24,7 +24,14 @@ async fn start(config: HttpConfig) -> Running {
         tokio::time::sleep(Duration::from_millis(300)).await;
         "slept"
     };
-    let routes = Router::new().route("/", get("hello")).route("/sleep", get(sleep));
+    let pieces = async || {
+        let pieces = futures_util::stream::unfold(0, |number| async move {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            (number < 4).then(|| (Ok::<_, std::convert::Infallible>(format!("piece {number} ")), number + 1))
+        });
+        axum::body::Body::from_stream(pieces)
+    };
+    let routes = Router::new().route("/", get("hello")).route("/sleep", get(sleep)).route("/pieces", get(pieces));
     let task = tokio::spawn(service::serve_http(listener, routes, async { drop(stopped.await) }, config));
     Running { address, stop, task }
 }
@@ -139,4 +146,22 @@ async fn an_address_in_use_names_its_option() {
     let server = start(HttpConfig::default()).await;
     let error = service::bind_for(&server.address.to_string(), "--http").await.unwrap_err().to_string();
     assert!(error.contains("choose another one with `--http`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_reply_that_is_being_sent_is_not_cut_for_a_new_connection() {
+    let server = start(HttpConfig { connections: 1, ..HttpConfig::default() }).await;
+    let address = server.address;
+    let request = "GET /pieces HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = [0; 16];
+    stream.read_exact(&mut head).await.unwrap();
+    // It takes the only place once that is free.
+    let other =
+        tokio::spawn(async move { exchange(address, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await });
+    let mut reply = String::new();
+    tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut reply)).await.unwrap().unwrap();
+    assert!(reply.contains("piece 3") && reply.ends_with("0\r\n\r\n"), "{reply}");
+    assert!(other.await.unwrap().ends_with("hello"));
 }

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod http;
+mod keys;
 mod pki;
 mod security;
 

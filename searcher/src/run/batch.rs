@@ -298,7 +298,7 @@ impl Batch {
 /// What exists for the caller.
 impl Batch {
     /// The caller's documents, where they are not all.
-    fn allowed_to_caller(&self) -> Result<Option<&AllowedNodes>> {
+    pub(super) fn allowed_to_caller(&self) -> Result<Option<&AllowedNodes>> {
         match &self.scope {
             Some(scope) => scope.allowed(&self.snapshot, self.filters.as_deref(), &self.cancel).map(Some),
             None => Ok(None),
@@ -311,12 +311,6 @@ impl Batch {
             Some(allowed) => allowed.statistics(&self.snapshot),
             None => Ok(self.snapshot.statistics()),
         }
-    }
-
-    /// Whether a document exists for the caller.
-    pub(super) fn exists(&self, shard: usize, node: u32) -> Result<bool> {
-        let allowed = self.allowed_to_caller()?;
-        Ok(allowed.is_none_or(|allowed| allowed.shards.get(shard).is_some_and(|nodes| nodes.contains(node))))
     }
 
     /// What was searched, of the caller's documents.

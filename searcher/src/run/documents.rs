@@ -37,20 +37,21 @@ impl Engine {
             jobs.start(move || {
                 let (mut found, mut missing) = (Vec::new(), Vec::new());
                 let (keys, fields, scope) = &*wanted;
-                let exists = |document| {
-                    let holds = |scope: &Scope| scope.holds(document, &snapshot, filters.as_deref(), &cancel);
-                    scope.as_ref().map_or(Ok(true), holds)
-                };
+                // Before any key is looked up, so that the time does not tell which keys others have.
+                let of_caller = |scope: &Scope| scope.nodes(&snapshot, filters.as_deref(), &cancel);
+                let existing = scope.as_ref().map(of_caller).transpose()?;
                 for key in keys {
                     cancel.check()?;
-                    let document = snapshot.find(key)?;
-                    match document.map(|document| Ok::<_, Error>((document, exists(document)?))).transpose()? {
-                        Some(((shard, node), true)) => {
+                    let is_callers = |(shard, node): &(usize, u32)| {
+                        existing.as_ref().is_none_or(|all| all.get(*shard).is_some_and(|nodes| nodes.contains(*node)))
+                    };
+                    match snapshot.find(key)?.filter(is_callers) {
+                        Some((shard, node)) => {
                             let document = fields.of(snapshot.document(shard, node)?);
                             budget.take(&document)?;
                             found.push(document);
                         }
-                        _ => missing.push(key.clone()),
+                        None => missing.push(key.clone()),
                     }
                 }
                 Ok((found, missing, budget))

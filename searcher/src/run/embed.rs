@@ -64,7 +64,9 @@ impl Engine {
                 vector
             }
             (None, Err(error)) => {
-                let degraded = Some(format!("no question vector, answered by BM25 alone: {error}"));
+                // The error may name machines; it is in the log.
+                let reason = if batch.scope.is_some() { String::new() } else { format!(": {error}") };
+                let degraded = Some(format!("no question vector, answered by BM25 alone{reason}"));
                 Vector { degraded, ..Vector::default() }
             }
         };

@@ -42,12 +42,14 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
     let (snapshot, cancel) = (&*batch.snapshot, &*batch.cancel);
     cancel.check()?;
     let absent = || Error::NoDocument(key.to_owned());
-    let (shard, node) = snapshot.find(key)?.ok_or_else(absent)?;
+    // Before the key is looked up, so that the time does not tell which keys others have. To a caller whose documents are others, the
+    // document does not exist.
+    let existing = batch.allowed_to_caller()?;
+    let is_callers = |(shard, node): &(usize, u32)| {
+        existing.is_none_or(|all| all.shards.get(*shard).is_some_and(|nodes| nodes.contains(*node)))
+    };
+    let (shard, node) = snapshot.find(key)?.filter(is_callers).ok_or_else(absent)?;
     let own = snapshot.shards().get(shard).ok_or_else(absent)?;
-    // For a caller whose documents are others there is no such document.
-    if !batch.exists(shard, node)? {
-        return Err(absent());
-    }
     let allowed = batch.run()?;
     let (Some(item), Some(found)) = (batch.items.first(), batch.found.first()) else { return Err(Error::Internal) };
     let vector = batch.vectors.get().and_then(|all| all.first());

@@ -110,9 +110,10 @@ impl FilterCache {
         self.cache.insert((address(snapshot), filter.to_vec()), (Arc::downgrade(snapshot), Arc::clone(allowed)));
     }
 
-    /// Forgets what filters allow in a generation: another one of its index is served.
+    /// Forgets what filters allow in a generation, of which its index serves another, and in those that are closed: requests that were under
+    /// way may have kept something after the last time.
     pub(super) fn forget(&self, snapshot: &Arc<Snapshot>) {
-        self.cache.retain(|(of, _), _| *of != address(snapshot));
+        self.cache.retain(|(of, _), (opened, _)| *of != address(snapshot) && opened.strong_count() > 0);
     }
 }
 

@@ -88,7 +88,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
         compared,
         k: plan.k,
         offset: plan.offset,
-        degraded: degraded(vector, snapshot.damage()),
+        degraded: degraded(vector, snapshot.damage(), batch.scope.is_some()),
         index: Arc::clone(&batch.index.name),
         generation: manifest.generation,
         fingerprint: manifest.model.fingerprint.clone(),
@@ -150,8 +150,10 @@ fn fetch(batch: &Batch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBud
 }
 
 /// What is missing from the answer, and why.
-fn degraded(vector: &Vector, damage: Option<dyad_index::Error>) -> Option<String> {
-    let damage = damage.map(|error| format!("hits may be missing: {error}"));
+fn degraded(vector: &Vector, damage: Option<dyad_index::Error>, is_restricted: bool) -> Option<String> {
+    // The error names files.
+    let damage = damage.map(|error| if is_restricted { "a shard is damaged".to_owned() } else { error.to_string() });
+    let damage = damage.map(|reason| format!("hits may be missing: {reason}"));
     let reasons: Vec<String> = vector.degraded.clone().into_iter().chain(damage).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
@@ -198,9 +200,11 @@ mod tests {
         let without = Vector { degraded: Some("no question vector".into()), ..Vector::default() };
         let damage = || Some(dyad_index::Error::NoIndex { path: "/there".into() });
         let said = format!("hits may be missing: {}", damage().unwrap());
-        assert_eq!(degraded(&Vector::default(), None), None);
-        assert_eq!(degraded(&without, None).as_deref(), Some("no question vector"));
-        assert_eq!(degraded(&Vector::default(), damage()), Some(said.clone()));
-        assert_eq!(degraded(&without, damage()).unwrap(), format!("no question vector; {said}"));
+        assert_eq!(degraded(&Vector::default(), None, false), None);
+        assert_eq!(degraded(&without, None, false).as_deref(), Some("no question vector"));
+        assert_eq!(degraded(&Vector::default(), damage(), false), Some(said.clone()));
+        assert_eq!(degraded(&without, damage(), false).unwrap(), format!("no question vector; {said}"));
+        let told = degraded(&Vector::default(), damage(), true);
+        assert_eq!(told.as_deref(), Some("hits may be missing: a shard is damaged"));
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use dyad_index::lexical::Filter;
+use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
 use prost::Message as _;
@@ -42,15 +43,13 @@ impl Scope {
         Ok(self.allowed.get_or_init(|| found))
     }
 
-    /// Whether a document exists.
-    pub(super) fn holds(
+    /// Their nodes by shard.
+    pub(super) fn nodes(
         &self,
-        (shard, node): (usize, u32),
         snapshot: &Arc<Snapshot>,
         cache: Option<&FilterCache>,
         cancel: &Cancellation,
-    ) -> Result<bool> {
-        let allowed = self.allowed(snapshot, cache, cancel)?;
-        Ok(allowed.shards.get(shard).is_some_and(|nodes| nodes.contains(node)))
+    ) -> Result<Arc<[NodeSet]>> {
+        Ok(Arc::clone(&self.allowed(snapshot, cache, cancel)?.shards))
     }
 }

@@ -77,14 +77,20 @@ impl Admin for AdminService {
             });
             let (limit, need) = self.engine.memory();
             let (resident, of_index) = (Resident::now(), IndexMemory::of(&snapshot));
-            let memory = v1::MemoryStatus {
-                limit: limit.map(|limit| limit.bytes).unwrap_or_default(),
-                limit_source: limit.map(|limit| limit.source.clone()).unwrap_or_default(),
-                needed: need.total(),
-                anonymous: resident.anonymous,
-                file: resident.file,
-                index_hot: of_index.hot,
-                index_cold: of_index.cold,
+            let memory =
+                v1::MemoryStatus { index_hot: of_index.hot, index_cold: of_index.cold, ..v1::MemoryStatus::default() };
+            // What tells of the whole server is not for keys of some indexes.
+            let memory = if caller.indexes().is_some() {
+                memory
+            } else {
+                v1::MemoryStatus {
+                    limit: limit.map(|limit| limit.bytes).unwrap_or_default(),
+                    limit_source: limit.map(|limit| limit.source.clone()).unwrap_or_default(),
+                    needed: need.total(),
+                    anonymous: resident.anonymous,
+                    file: resident.file,
+                    ..memory
+                }
             };
             Ok(Response::new(v1::StatusResponse {
                 version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use dyad_proto::access::AccessControl;
+use dyad_proto::service::HttpAccess;
 use tokio::sync::Semaphore;
 
 use crate::serve::handle::Handle;
@@ -12,7 +12,7 @@ use crate::serve::handle::Handle;
 #[derive(Debug)]
 pub(super) struct App {
     pub(super) handle: Handle,
-    pub(super) access: AccessControl,
+    pub(super) access: HttpAccess,
     /// Room for bodies.
     pub(super) bodies: Arc<Semaphore>,
     /// Requests for embeddings that may be under way.

@@ -37,8 +37,8 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use dyad_proto::access::{AccessControl, Needed, Role};
-use dyad_proto::service::check_caller;
+use dyad_proto::access::{Needed, Role};
+use dyad_proto::service::HttpAccess;
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
@@ -51,7 +51,7 @@ const BODIES_BYTES: usize = 256 << 20;
 
 /// The routes of one model, with at most `requests` for embeddings under way. Fewer than the server has connections: whoever
 /// sends slowly, or waits for the model, must not take the last place from a probe. Once `stopping` is set, `/readyz` says so.
-pub fn router(handle: Handle, access: AccessControl, requests: usize, stopping: Arc<AtomicBool>) -> Router {
+pub fn router(handle: Handle, access: HttpAccess, requests: usize, stopping: Arc<AtomicBool>) -> Router {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let app = Arc::new(App {
         handle,
@@ -80,7 +80,7 @@ async fn count(State(app): State<Arc<App>>, mut request: Request, next: Next) ->
     let route = request.extensions().get::<MatchedPath>().cloned();
     // Paths that lead nowhere are one route, so that strangers cannot make new series.
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
-    let (checked, caller) = check_caller(&app.access, needed(route), route, &mut request);
+    let (checked, caller) = app.access.check(needed(route), route, &mut request);
     let response = match caller {
         Ok(()) => next.run(request).instrument(checked.span().clone()).await,
         Err(status) => Refusal::of_caller(&status).into_response(),

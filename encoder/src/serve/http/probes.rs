@@ -32,6 +32,11 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, 
     }
     match app.handle.ready(READY).await {
         Ok(()) => Ok("ok\n"),
+        Err(error) if app.access.has_keys() => {
+            tracing::error!(%error, "not ready");
+            let message = "not ready: the server's log says why";
+            Err(Refusal::server(StatusCode::SERVICE_UNAVAILABLE, "not_ready", message))
+        }
         Err(error) => Err(Refusal::server(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string())),
     }
 }

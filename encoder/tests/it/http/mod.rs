@@ -16,8 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use dyad_encoder::serve::{EncoderService, Handle, Options, http};
-use dyad_proto::access::AccessControl;
-use dyad_proto::service::{self, HttpConfig, ServeError};
+use dyad_proto::service::{self, HttpAccess, HttpConfig, ServeError};
 use dyad_proto::v1::encoder_server::Encoder as _;
 use dyad_proto::{v1, vector};
 use serde_json::{Value, json};
@@ -61,7 +60,7 @@ async fn serve(options: Options) -> Server {
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
     let stopping = Arc::new(AtomicBool::new(false));
-    let routes = http::router(handle.clone(), AccessControl::default(), REQUESTS, Arc::clone(&stopping));
+    let routes = http::router(handle.clone(), HttpAccess::default(), REQUESTS, Arc::clone(&stopping));
     let task = tokio::spawn(service::serve_http(listener, routes, shutdown, HttpConfig::default()));
     Server { handle, client: Client(address), stopping, stop, task }
 }
@@ -97,13 +96,13 @@ impl Client {
     }
 
     async fn get(&self, path: &str) -> Reply {
-        self.raw(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).await
+        self.raw(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes()).await
     }
 
     async fn post_bytes(&self, headers: &str, body: &[u8]) -> Reply {
         let length = body.len();
         let head = format!(
-            "POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+            "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
         );
         self.raw(&[head.as_bytes(), body].concat()).await
     }

@@ -67,7 +67,8 @@ async fn bodies_that_do_not_come_leave_places_for_probes() {
     let mut held = Vec::new();
     for _ in 0..REQUESTS {
         let mut stream = TcpStream::connect(server.client.0).await.unwrap();
-        let head = "POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n";
+        let head =
+            "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n";
         stream.write_all(head.as_bytes()).await.unwrap();
         // The body is asked for, so the request is under way; it does not come.
         let mut reply = [0; 12];

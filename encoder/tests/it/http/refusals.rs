@@ -190,7 +190,7 @@ async fn too_much_at_once_is_413() {
     let message = error(&server.post_bytes("", &many).await, 413, "input_too_large", Some("input"));
     assert_eq!(message, "`input`: expected at most 1024 texts, got 1025 or more. Send them in parts");
     // A body too large is refused before it is sent.
-    let head = "POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
+    let head = "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
     let announced = format!("{head}Content-Length: {}\r\n\r\n", limits::MAX_MESSAGE_BYTES + 1);
     error(&server.raw(announced.as_bytes()).await, 413, "body_too_large", None);
 }

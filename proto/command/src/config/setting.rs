@@ -243,7 +243,8 @@ pub(super) fn without_credentials(text: &str) -> String {
     let mut parts = text.split("://");
     let mut masked = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let end = part.find(['/', '?', '#', ' ', '"', '`']).unwrap_or(part.len());
+        // To the end of the word: a password may have characters that should have been encoded, such as `/`.
+        let end = part.find([' ', '"', '`', '\'', ',']).unwrap_or(part.len());
         let (authority, rest) = part.split_at(end);
         masked.push_str("://");
         match authority.rsplit_once('@') {

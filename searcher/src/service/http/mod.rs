@@ -18,7 +18,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the routes, from headers to reply |
-//! | `access.rs` | the check of callers, and of the name by which they call the server |
+//! | `access.rs` | the check of every request, and what each route needs |
 //! | `app.rs` | what the routes share |
 //! | `probes.rs`, `scrape.rs` | health, and metrics |
 //! | `json.rs` | messages as JSON, and the bounds of a request's JSON |
@@ -54,7 +54,7 @@ use axum::{Extension, Router};
 use dyad_proto::access::Caller;
 use dyad_proto::service::deadline::LONGEST;
 use dyad_proto::service::http_request::{BodyError, Received, read_body, timeout};
-use dyad_proto::service::{Security, UntilSent};
+use dyad_proto::service::{HttpAccess, Security, UntilSent};
 use dyad_proto::v1;
 use dyad_proto::v1::admin_server::Admin as _;
 use dyad_proto::v1::searcher_server::Searcher as _;
@@ -62,7 +62,6 @@ use futures_util::stream;
 use tokio::sync::{Semaphore, oneshot};
 use tonic::Status;
 
-use self::access::Access;
 use self::app::App;
 use self::json::{Format, Message, Most};
 use self::refusal::Refusal;
@@ -99,7 +98,7 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
     let format = Format::new()?;
     let openapi = openapi::document(&format).to_string();
     let (request_bytes, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Arc::new(Semaphore::new(requests)));
-    let (access, scrape) = (Access::new(security.access().clone(), hosts), Scrape::new());
+    let (access, scrape) = (HttpAccess::new(security.access().clone(), hosts), Scrape::new());
     let app = App { service, admin, engine, security, stopping, format, openapi, request_bytes, requests, scrape };
     Ok(page::routes()
         .route("/v1/search", post(search))

@@ -26,6 +26,8 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, 
     }
     match app.engine.readiness() {
         Ok(()) => Ok("ok\n"),
+        // The reason names indexes and paths, and everybody may ask.
+        Err(_) if app.security.access().has_keys() => Err(unavailable("not ready: the server's log says why")),
         Err(reason) => Err(unavailable(&reason)),
     }
 }
