@@ -184,4 +184,6 @@ EOT
 fi
 
 step 'stop the server' stop_server
-printf '\nall of it in %s\nquickstart: ok\n' "$(seconds_since "$started")"
+printf '\nall of it in %s\n' "$(seconds_since "$started")"
+printf 'to search in a browser: SERVE=1 HTTP=127.0.0.1:7780 deploy/quickstart.sh, then open http://127.0.0.1:7780/\n'
+printf 'quickstart: ok\n'
