@@ -8,6 +8,7 @@
 //! | [`vector`] | packing of vectors as bytes |
 //! | [`limits`] | maxima shared by clients and servers |
 //! | [`pushback`] | the hint of a server that is too busy |
+//! | [`status`] | names of gRPC's statuses |
 //! | [`validate`] | validation of requests, field by field |
 //! | [`client`] | clients with deadlines and bounded retries |
 //! | `trace_context` | traces across servers (feature `otlp`) |
@@ -18,6 +19,7 @@ pub mod client;
 pub mod limits;
 pub mod pushback;
 pub mod service;
+pub mod status;
 mod trace_context;
 pub mod validate;
 pub mod vector;

@@ -2,8 +2,10 @@
 //! the moment are read at each scrape: `service/http/scrape.rs`.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use dyad_proto::service::CallObserver;
+use dyad_proto::status::status_name;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
@@ -11,16 +13,20 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use tonic::Code;
+
+/// The call of a request for which there is none.
+pub(crate) const NO_CALL: &str = "none";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
-    call: &'static str,
+    call: String,
     status: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallOnly {
-    call: &'static str,
+    call: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,6 +42,12 @@ struct StageLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct IndexLabels {
     index: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReloadLabels {
+    index: String,
+    outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -90,6 +102,7 @@ pub struct Metrics {
     cache_misses: Family<CacheLabels, Counter>,
     recall_expected: Family<IndexLabels, Counter>,
     recall_found: Family<IndexLabels, Counter>,
+    reloads: Family<ReloadLabels, Counter>,
 }
 
 /// 50 us to 13 s.
@@ -119,6 +132,7 @@ impl Metrics {
             cache_misses: Family::default(),
             recall_expected: Family::default(),
             recall_found: Family::default(),
+            reloads: Family::default(),
         };
         metrics.register(&mut registry);
         Self { registry: Mutex::new(registry), ..metrics }
@@ -128,7 +142,7 @@ impl Metrics {
         registry.register("build", "The release", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
         registry.register(
             "requests",
-            "Calls answered, by call and gRPC status; of streams, requests",
+            "Calls answered or refused, by call and gRPC status; of streams, requests",
             self.requests.clone(),
         );
         let help = "From a call's arrival to its reply; of streams, from each request to its reply";
@@ -144,6 +158,8 @@ impl Metrics {
         registry.register("recall_expected", help, self.recall_expected.clone());
         let help = "Those of them that the served search had found: found over expected is the live recall@10";
         registry.register("recall_found", help, self.recall_found.clone());
+        let help = "Other generations that were to be served, by index, and whether they could be";
+        registry.register("index_reloads", help, self.reloads.clone());
     }
 
     /// The text of a scrape, without its end.
@@ -152,9 +168,10 @@ impl Metrics {
     }
 
     /// A call was answered; `status` is gRPC's name.
-    pub fn call(&self, call: &'static str, status: tonic::Code, time: Duration) {
-        self.requests.get_or_create(&CallLabels { call, status: status_name(status) }).inc();
-        self.request_time.get_or_create(&CallOnly { call }).observe(time.as_secs_f64());
+    fn call(&self, call: String, status: &'static str, time: Duration) {
+        let labels = CallLabels { call, status };
+        self.requests.get_or_create(&labels).inc();
+        self.request_time.get_or_create(&CallOnly { call: labels.call }).observe(time.as_secs_f64());
     }
 
     /// A question was answered.
@@ -177,6 +194,12 @@ impl Metrics {
         counters.get_or_create(&CacheLabels { cache: cache.name() }).inc();
     }
 
+    /// Another generation of an index was to be served.
+    pub(crate) fn reload(&self, index: &str, was_taken_over: bool) {
+        let outcome = if was_taken_over { "taken over" } else { "failed" };
+        self.reloads.get_or_create(&ReloadLabels { index: index.to_owned(), outcome }).inc();
+    }
+
     /// A served search was compared with the exact one.
     pub(crate) fn recall(&self, index: &str, found: u64, expected: u64) {
         let labels = IndexLabels { index: index.to_owned() };
@@ -185,27 +208,16 @@ impl Metrics {
     }
 }
 
-/// As in `google/rpc/code.proto`.
-fn status_name(code: tonic::Code) -> &'static str {
-    use tonic::Code;
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
+/// `Searcher.Search` of the path `/dyad.v1.Searcher/Search`.
+fn call_of(path: &str) -> String {
+    let of = |(service, method): (&str, &str)| format!("{}.{method}", service.rsplit('.').next().unwrap_or_default());
+    path.trim_start_matches('/').split_once('/').map_or_else(|| path.to_owned(), of)
+}
+
+impl CallObserver for Metrics {
+    fn answered(&self, path: Option<&str>, status: Code, time: Duration) {
+        // Paths that lead nowhere are one call, so that strangers cannot make new series.
+        self.call(path.map_or_else(|| NO_CALL.to_owned(), call_of), status_name(status), time);
     }
 }
 
@@ -214,24 +226,23 @@ fn status_name(code: tonic::Code) -> &'static str {
 pub(crate) struct CountedCall {
     metrics: Arc<Metrics>,
     call: &'static str,
-    came: std::time::Instant,
-    status: tonic::Code,
+    came: Instant,
+    status: &'static str,
 }
 
 impl CountedCall {
     pub(crate) fn new(metrics: &Arc<Metrics>, call: &'static str) -> Self {
-        Self { metrics: Arc::clone(metrics), call, came: std::time::Instant::now(), status: tonic::Code::Cancelled }
+        Self { metrics: Arc::clone(metrics), call, came: Instant::now(), status: status_name(Code::Cancelled) }
     }
 
-    /// The call's outcome.
-    pub(crate) fn end<T>(mut self, reply: Result<T, tonic::Status>) -> Result<T, tonic::Status> {
-        self.status = reply.as_ref().map_or_else(tonic::Status::code, |_| tonic::Code::Ok);
-        reply
+    /// The call's outcome, by the name of its status.
+    pub(crate) fn end(mut self, status: &'static str) {
+        self.status = status;
     }
 }
 
 impl Drop for CountedCall {
     fn drop(&mut self) {
-        self.metrics.call(self.call, self.status, self.came.elapsed());
+        self.metrics.call(self.call.to_owned(), self.status, self.came.elapsed());
     }
 }

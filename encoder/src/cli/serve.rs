@@ -94,7 +94,8 @@ pub(crate) fn run(options: &Options, follower: Follower) -> anyhow::Result<()> {
             }
             output.flush()?;
         }
-        let config = ServerConfig { lame_duck, drain, security: security.clone(), ..ServerConfig::default() };
+        let observer = Some(handle.observer(&security));
+        let config = ServerConfig { lame_duck, drain, security: security.clone(), observer, ..ServerConfig::default() };
         let grpc = service::serve(listener, routes, health, stop.clone(), config);
         let http = async {
             let Some(listener) = http_listener else { return Ok(()) };

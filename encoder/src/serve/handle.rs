@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use dyad_proto::service::{CallObserver, Security};
 use tokio::sync::{Mutex, oneshot, watch};
 
 use super::admission::Admission;
@@ -200,6 +201,12 @@ impl Handle {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.running.metrics
+    }
+
+    /// What is told of a server's calls, so that they are in the metrics with its keys and TLS.
+    pub fn observer(&self, security: &Security) -> Arc<dyn CallObserver> {
+        self.running.metrics.secure(security);
+        Arc::clone(&self.running.metrics) as Arc<dyn CallObserver>
     }
 
     /// The text of a scrape by Prometheus.

@@ -5,6 +5,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use dyad_proto::service::{CallObserver, Security};
+use dyad_proto::status::status_name;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -130,6 +132,12 @@ impl Metrics {
         self.request_time.get_or_create(&RouteOnly { route: route.to_owned() }).observe(time.as_secs_f64());
     }
 
+    /// Adds the metrics of the server's keys and TLS.
+    pub(crate) fn secure(&self, security: &Security) {
+        let registry = &mut *self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register_collector(Box::new(security.clone()));
+    }
+
     /// A request was embedded, or not.
     pub(crate) fn outcome(&self, tower: Tower, outcome: &Result<Encoded, EncodeError>) {
         match outcome {
@@ -165,5 +173,12 @@ impl Metrics {
         let mut scrape = String::new();
         text::encode(&mut scrape, &self.registry.lock().unwrap_or_else(PoisonError::into_inner))?;
         Ok(scrape)
+    }
+}
+
+impl CallObserver for Metrics {
+    fn answered(&self, path: Option<&str>, status: tonic::Code, time: Duration) {
+        // As HTTP's routes: paths that lead nowhere are one, so that strangers cannot make new series.
+        self.request(path.unwrap_or("none"), status_name(status), time);
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use dyad_proto::access::Caller;
 use dyad_proto::pushback::RETRY_PUSHBACK;
+use dyad_proto::service::CallObserver as _;
 use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
 use dyad_proto::{v1, validate, vector};
 use futures_util::{Stream, StreamExt};
@@ -47,12 +48,9 @@ impl v1::encoder_server::Encoder for EncoderService {
         let (came, deadline) = (Instant::now(), deadline(request.metadata()));
         let request = request.into_inner();
         let id = request.id;
-        let answer = async {
-            let (tower, options) = checked(&request, deadline)?;
-            self.handle.encode(tower, request.texts, options).await.map_err(|error| status(&error))
-        };
-        let answer = counted(&self.handle, "/dyad.v1.Encoder/Encode", came, answer.await);
-        answer.map(|encoded| Response::new(response(&self.handle, id, came, encoded)))
+        let (tower, options) = checked(&request, deadline)?;
+        let encoded = self.handle.encode(tower, request.texts, options).await.map_err(|error| status(&error))?;
+        Ok(Response::new(response(&self.handle, id, came, encoded)))
     }
 
     type EncodeStreamStream = Replies;
@@ -72,7 +70,9 @@ impl v1::encoder_server::Encoder for EncoderService {
                     // A stream is slowed down instead of refused.
                     handle.encode_patiently(tower, request.texts, options).await.map_err(|error| status(&error))
                 };
-                let answer = counted(&handle, "/dyad.v1.Encoder/EncodeStream", came, answer.await);
+                let answer = answer.await;
+                let code = answer.as_ref().map_or_else(Status::code, |_| Code::Ok);
+                handle.metrics().answered(Some("/dyad.v1.Encoder/EncodeStream"), code, came.elapsed());
                 answer.map(|encoded| response(&handle, id, came, encoded))
             }
         });
@@ -108,13 +108,6 @@ fn checked(request: &v1::EncodeRequest, deadline: Instant) -> Result<(Tower, Enc
     };
     let dimensions = (request.dimensions > 0).then_some(request.dimensions as usize);
     Ok((tower, EncodeOptions { deadline, truncation, dimensions }))
-}
-
-/// Counts an answer, one of a stream too.
-fn counted<T>(handle: &Handle, route: &str, came: Instant, answer: Result<T, Status>) -> Result<T, Status> {
-    let status = answer.as_ref().map_or_else(Status::code, |_| Code::Ok);
-    handle.metrics().request(route, &format!("{status:?}"), came.elapsed());
-    answer
 }
 
 fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::EncodeResponse {

@@ -6,7 +6,7 @@ use dyad_encoder::serve::{EncodeError, EncodeOptions, EncoderService, Handle, Op
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Compute, Error, Tower};
 use dyad_proto::client::{ClientConfig, EncoderClient};
-use dyad_proto::service::{self, Health, ServerConfig};
+use dyad_proto::service::{self, Health, Security, ServerConfig};
 use dyad_proto::v1::encoder_server::{Encoder as _, EncoderServer};
 use dyad_proto::{v1, vector};
 use futures_util::{StreamExt, future, stream};
@@ -145,21 +145,24 @@ async fn the_model_ends_with_its_last_handle() {
     assert!(matches!(Handle::start(&tiny("absent"), Options::default()), Err(Error::NoDirectory { .. })));
 }
 
-struct Server {
+pub(crate) struct Server {
+    pub(crate) url: String,
     client: EncoderClient,
     stop: oneshot::Sender<()>,
     task: tokio::task::JoinHandle<Result<(), service::ServeError>>,
 }
 
-async fn serve(handle: Handle) -> Server {
+pub(crate) async fn serve(handle: Handle) -> Server {
     let listener = service::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
+    let config = ServerConfig { observer: Some(handle.observer(&Security::default())), ..ServerConfig::default() };
     let routes = Routes::new(service::encoder(EncoderService::new(handle)));
     let health = Health::new().serving::<EncoderServer<EncoderService>>().await;
     let shutdown = async { drop(stopped.await) };
-    let task = tokio::spawn(service::serve(listener, routes, health, shutdown, ServerConfig::default()));
-    Server { client: EncoderClient::connect(&url, ClientConfig::default()).await.unwrap(), stop, task }
+    let task = tokio::spawn(service::serve(listener, routes, health, shutdown, config));
+    let client = EncoderClient::connect(&url, ClientConfig::default()).await.unwrap();
+    Server { url, client, stop, task }
 }
 
 fn request(id: u64, tower: v1::Tower, texts: Vec<String>) -> v1::EncodeRequest {

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,12 +21,14 @@ pub struct Audit {
     file: Mutex<fs_err::File>,
     /// Whether the last line could not be written, so that this is logged once.
     has_failed: AtomicBool,
+    lost: AtomicU64,
 }
 
 impl Audit {
     /// Appends to a file, which is made if it is not there.
     pub fn open(path: &Path) -> Result<Self, AuditError> {
-        Ok(Self { path: path.to_owned(), file: Mutex::new(append_to(path)?), has_failed: AtomicBool::new(false) })
+        let (path, file) = (path.to_owned(), Mutex::new(append_to(path)?));
+        Ok(Self { path, file, has_failed: AtomicBool::new(false), lost: AtomicU64::new(0) })
     }
 
     /// Opens the file again, after another program has renamed it.
@@ -34,6 +36,11 @@ impl Audit {
         let file = append_to(&self.path)?;
         *self.file.lock().unwrap_or_else(PoisonError::into_inner) = file;
         Ok(())
+    }
+
+    /// Lines so far that could not be written.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Appends a line, with the time. A failure is logged: the call has been made by then.
@@ -50,6 +57,9 @@ impl Audit {
         let written = file.write_all(format!("{begin}{all}\n").as_bytes());
         drop(file);
         let failed = written.is_err();
+        if failed {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
         if failed != self.has_failed.swap(failed, Ordering::Relaxed) {
             if let Err(error) = written {
                 tracing::error!(%error, "the audit log has gaps from here on");
@@ -88,7 +98,7 @@ mod tests {
         let (first, second) = (read("old"), read("audit.jsonl"));
         assert_eq!((first["call"].as_str(), first["details"]["index"].as_str()), (Some("Admin.Reload"), Some("w\n")));
         assert_eq!((first["status"].as_str(), first["peer"].as_str()), (Some("OK"), Some("127.0.0.1:9")));
-        assert_eq!((second["status"].as_str(), second["message"].as_str()), (Some("NotFound"), Some("none")));
+        assert_eq!((second["status"].as_str(), second["message"].as_str()), (Some("NOT_FOUND"), Some("none")));
         assert!(second["unix_ms"].as_u64() >= first["unix_ms"].as_u64());
     }
 }

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 
 use super::audit::Audit;
 use super::key::Key;
+use crate::status::status_name;
 use crate::v1;
 use crate::v1::filter::Condition;
 
@@ -32,6 +33,11 @@ impl Caller {
     pub fn of<T>(request: &Request<T>) -> Result<Self, Status> {
         let found = request.extensions().get().cloned();
         found.ok_or_else(|| Status::internal("the request's caller was not checked"))
+    }
+
+    /// Whether the server itself asks.
+    pub fn is_server(&self) -> bool {
+        self.request_id.is_empty()
     }
 
     /// Whether it has shown an API key.
@@ -95,8 +101,8 @@ impl Caller {
         let (id, name) = self.key.as_ref().map_or(("", ""), |key| (key.id.as_str(), key.name.as_str()));
         let peer = self.peer.map(|peer| peer.to_string()).unwrap_or_default();
         let (status, message) = match outcome {
-            Ok(()) => ("OK".to_owned(), ""),
-            Err(status) => (format!("{:?}", status.code()), status.message()),
+            Ok(()) => (status_name(Code::Ok), ""),
+            Err(status) => (status_name(status.code()), status.message()),
         };
         tracing::info!(target: "audit", call, key = id, key_name = name, peer, request_id = %self.request_id, %details, status, message);
         if let Some(audit) = &self.audit {

@@ -1,13 +1,12 @@
 //! The check of a request.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
+use tonic::Status;
 use tonic::codegen::http::HeaderMap;
-use tonic::{Code, Status};
 
 use super::audit::Audit;
 use super::keys::Keys;
@@ -58,6 +57,11 @@ impl AccessControl {
         self.keys.as_ref()
     }
 
+    /// The log of changes, where there is one.
+    pub fn audit(&self) -> Option<&Arc<Audit>> {
+        self.audit.as_ref()
+    }
+
     /// The caller of a request for `call`, as the log names it, and the place that it takes of those that its key has: to be kept until
     /// the reply is sent.
     pub fn check(
@@ -75,9 +79,6 @@ impl AccessControl {
                 Ok((caller, place))
             }
             Err(status) => {
-                if status.code() != Code::ResourceExhausted {
-                    keys.refused.fetch_add(1, Ordering::Relaxed);
-                }
                 if needed.is_audited() {
                     // The key is named, if it is one: who tries what is not theirs.
                     caller.key = keys.of(headers).ok();
@@ -95,6 +96,7 @@ impl AccessControl {
 
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
     use tonic::codegen::http::header;
 
     use super::*;
@@ -141,7 +143,13 @@ mod tests {
                 assert_eq!(code(&access, &headers("x-api-key", key), role), expected);
             }
         }
-        assert_eq!(access.keys().unwrap().refused(), 6);
+        let usage = access.keys().unwrap().usage();
+        let counts = |at: usize| {
+            let found = usage.iter().find(|usage| keys[at].contains(&usage.id)).unwrap();
+            found.calls.map(|(_, count)| count)
+        };
+        assert_eq!([counts(0), counts(1), counts(2)], [[2, 0, 4, 0], [4, 0, 2, 0], [6, 0, 0, 0]]);
+        assert_eq!((usage.len(), access.keys().unwrap().unknown()), (3, 0));
     }
 
     #[test]
@@ -179,6 +187,7 @@ mod tests {
         for headers in &wrong {
             assert_eq!(code(&access, headers, Role::Read), Code::Unauthenticated, "{headers:?}");
         }
+        assert_eq!(access.keys().unwrap().unknown(), wrong.len() as u64);
         assert_eq!(code(&access, &headers("authorization", &format!("bearer  {key}")), Role::Read), Code::Ok);
         let nothing = access.check(&HeaderMap::new(), Needed::Nothing, "health", Caller::default());
         assert!(
@@ -192,6 +201,7 @@ mod tests {
         let (_folder, access, all) = three();
         let keys = access.keys().unwrap();
         let id = parts(&all[0]).unwrap().0;
+        assert_eq!(code(&access, &bearer(&all[0]), Role::Read), Code::Ok);
         let change = |file: &mut KeyFile| {
             file.revoke(keys.path(), id)?;
             file.create(new_key("new", Role::Read))
@@ -207,6 +217,13 @@ mod tests {
         assert_eq!(code(&access, &bearer(&new), Role::Read), Code::Ok);
         let revoked = access.check(&bearer(&all[0]), Needed::Role(Role::Read), "c", Caller::default()).unwrap_err();
         assert!(revoked.code() == Code::Unauthenticated && revoked.message().contains("revoked"), "{revoked}");
+        let usage = |key: &str| keys.usage().into_iter().find(|usage| key.contains(&usage.id)).unwrap();
+        // Counts outlive the record that they began with.
+        assert_eq!(usage(&all[0]).calls.map(|(_, count)| count), [1, 1, 0, 0]);
+        assert_eq!(
+            (usage(&all[3]).calls.map(|(_, count)| count), usage(&all[3]).under_way),
+            ([2, 0, 0, 1], Some((0, 1)))
+        );
         fs_err::write(keys.path(), "{").unwrap();
         assert!(keys.reload().is_err());
         assert_eq!(code(&access, &bearer(&new), Role::Read), Code::Ok);

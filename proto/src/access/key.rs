@@ -1,13 +1,25 @@
 //! A key as a server has it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Semaphore;
 
 use super::Role;
 use super::key_record::KeyRecord;
 use crate::v1;
+
+/// Calls of a key since the server started.
+#[derive(Debug, Default)]
+pub(super) struct KeyCalls {
+    pub(super) allowed: AtomicU64,
+    /// It was revoked.
+    pub(super) revoked: AtomicU64,
+    /// Its role is too low.
+    pub(super) denied: AtomicU64,
+    /// It had as many under way as it may.
+    pub(super) busy: AtomicU64,
+}
 
 /// A key that is accepted, or was.
 #[derive(Debug)]
@@ -21,6 +33,7 @@ pub(super) struct Key {
     pub(super) filter: Option<v1::Filter>,
     /// Calls that may be under way, and the places that are left.
     pub(super) concurrency: Option<(usize, Arc<Semaphore>)>,
+    pub(super) calls: Arc<KeyCalls>,
     /// What the file says of it.
     record: KeyRecord,
     /// Set when the file says something else: calls that go on must not.
@@ -28,7 +41,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// `before`: the key of this id until now, whose calls under way still count.
+    /// `before`: the key of this id until now, whose calls still count.
     pub(super) fn new(record: &KeyRecord, before: Option<&Self>) -> Result<Self, String> {
         let places = |most: usize| {
             let same = before.and_then(|before| before.concurrency.clone()).filter(|(had, _)| *had == most);
@@ -43,6 +56,7 @@ impl Key {
             indexes: record.indexes.clone(),
             filter: record.parsed_filter()?,
             concurrency: record.concurrency.map(places),
+            calls: before.map(|before| Arc::clone(&before.calls)).unwrap_or_default(),
             record: record.clone(),
             has_ended: AtomicBool::new(false),
         })

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use subtle::ConstantTimeEq as _;
-use tokio::sync::OwnedSemaphorePermit;
-use tonic::Status;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::codegen::http::{HeaderMap, header};
+use tonic::{Code, Status};
 
 use super::Role;
 use super::key::Key;
@@ -28,14 +28,14 @@ const BUSY_MS: &str = "100";
 pub struct Keys {
     path: PathBuf,
     by_id: ArcSwap<BTreeMap<String, Arc<Key>>>,
-    /// Requests without a valid key, or with one that may not make the call.
-    pub(super) refused: AtomicU64,
+    /// Calls without a key, or with one that is not in the file.
+    unknown: AtomicU64,
 }
 
 impl Keys {
     /// Reads a file of keys.
     pub fn open(path: &Path) -> Result<Self, KeyFileError> {
-        let keys = Self { path: path.to_owned(), by_id: ArcSwap::default(), refused: AtomicU64::new(0) };
+        let keys = Self { path: path.to_owned(), by_id: ArcSwap::default(), unknown: AtomicU64::new(0) };
         keys.reload()?;
         Ok(keys)
     }
@@ -69,25 +69,48 @@ impl Keys {
         Ok(accepted)
     }
 
-    /// Requests that were refused for their key so far.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    /// Calls so far without a key, or with one that is not in the file.
+    pub fn unknown(&self) -> u64 {
+        self.unknown.load(Ordering::Relaxed)
     }
 
-    /// The key that a request brings.
+    /// What was asked with each key since the server started; of keys that are in the file, and were used.
+    pub fn usage(&self) -> Vec<KeyUsage> {
+        let keys = self.by_id.load();
+        let of = |key: &Arc<Key>| {
+            let calls = [&key.calls.allowed, &key.calls.revoked, &key.calls.denied, &key.calls.busy];
+            let [allowed, revoked, denied, busy] = calls.map(|count| count.load(Ordering::Relaxed));
+            let under_way =
+                |(most, places): &(usize, Arc<Semaphore>)| (most.saturating_sub(places.available_permits()), *most);
+            KeyUsage {
+                id: key.id.clone(),
+                name: key.name.clone(),
+                calls: [
+                    (Code::Ok, allowed),
+                    (Code::Unauthenticated, revoked),
+                    (Code::PermissionDenied, denied),
+                    (Code::ResourceExhausted, busy),
+                ],
+                under_way: key.concurrency.as_ref().map(under_way),
+            }
+        };
+        keys.values().map(of).filter(|usage| usage.calls.iter().any(|(_, count)| *count > 0)).collect()
+    }
+
+    /// The key that a request brings, if it was not revoked.
     pub(super) fn of(&self, headers: &HeaderMap) -> Result<Arc<Key>, Status> {
+        let key = self.find(headers)?;
+        if key.is_revoked { Err(revoked(&key)) } else { Ok(key) }
+    }
+
+    /// The key that a request brings, revoked or not.
+    fn find(&self, headers: &HeaderMap) -> Result<Arc<Key>, Status> {
         let given = given(headers)?;
         let keys = self.by_id.load();
         let found = parts(given).and_then(|(id, secret)| Some((keys.get(id)?, digest(secret))));
         // In constant time, so that how far a guess was right cannot be measured.
         let found = found.filter(|(key, digest)| key.digest.ct_eq(digest).into()).map(|(key, _)| key);
-        match found {
-            Some(key) if key.is_revoked => {
-                Err(Status::unauthenticated(format!("the API key `{}` was revoked", key.id)))
-            }
-            Some(key) => Ok(Arc::clone(key)),
-            None => Err(Status::unauthenticated(format!("the API key is not one of this server's. {HOW}"))),
-        }
+        found.cloned().ok_or_else(|| Status::unauthenticated(format!("the API key is not one of this server's. {HOW}")))
     }
 
     pub(super) fn check(
@@ -96,21 +119,53 @@ impl Keys {
         role: Role,
         call: &str,
     ) -> Result<(Arc<Key>, Option<OwnedSemaphorePermit>), Status> {
-        let key = self.of(headers)?;
+        let key = self.find(headers).inspect_err(|_| count(&self.unknown))?;
+        if key.is_revoked {
+            count(&key.calls.revoked);
+            return Err(revoked(&key));
+        }
         if key.role < role {
+            count(&key.calls.denied);
             let message = format!("`{call}` needs an API key of role {role}, got one of role {}", key.role);
             return Err(Status::permission_denied(message));
         }
-        let Some((most, places)) = &key.concurrency else { return Ok((key, None)) };
-        let place = Arc::clone(places).try_acquire_owned().map_err(|_| {
-            let message =
-                format!("the API key has {most} calls under way, as many as it may. Try again in {BUSY_MS} ms");
-            let mut status = Status::resource_exhausted(message);
-            status.metadata_mut().insert(RETRY_PUSHBACK, tonic::metadata::MetadataValue::from_static(BUSY_MS));
-            status
-        })?;
-        Ok((key, Some(place)))
+        let place = place(&key).inspect_err(|_| count(&key.calls.busy))?;
+        count(&key.calls.allowed);
+        Ok((key, place))
     }
+}
+
+/// What was asked with a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyUsage {
+    /// The key's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Calls by the status that the check of the key gave them: `Ok` where they were let through.
+    pub calls: [(Code, u64); 4],
+    /// Calls under way, and how many may be, where they are limited.
+    pub under_way: Option<(usize, usize)>,
+}
+
+fn count(calls: &AtomicU64) {
+    calls.fetch_add(1, Ordering::Relaxed);
+}
+
+fn revoked(key: &Key) -> Status {
+    Status::unauthenticated(format!("the API key `{}` was revoked", key.id))
+}
+
+/// One of the places of a key, where it has a limit.
+fn place(key: &Key) -> Result<Option<OwnedSemaphorePermit>, Status> {
+    let Some((most, places)) = &key.concurrency else { return Ok(None) };
+    let place = Arc::clone(places).try_acquire_owned().map_err(|_| {
+        let message = format!("the API key has {most} calls under way, as many as it may. Try again in {BUSY_MS} ms");
+        let mut status = Status::resource_exhausted(message);
+        status.metadata_mut().insert(RETRY_PUSHBACK, tonic::metadata::MetadataValue::from_static(BUSY_MS));
+        status
+    })?;
+    Ok(Some(place))
 }
 
 /// The key in a request's headers.

@@ -26,5 +26,5 @@ pub use caller::Caller;
 pub use control::AccessControl;
 pub use key_file::{KeyFile, KeyFileError, NewKey};
 pub use key_record::KeyRecord;
-pub use keys::Keys;
+pub use keys::{KeyUsage, Keys};
 pub use role::{Needed, Role};

@@ -4,10 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
+use tonic::{Code, Status};
 use tower::Layer;
 use tracing::Instrument as _;
 
@@ -16,9 +18,51 @@ use super::incoming::Client;
 use super::receive::{Held, Received, inbox};
 use super::reply::{Sent, UntilSent};
 use super::request_id::{REQUEST_ID, header_value, request_id};
-use super::schema::Schema;
+use super::schema::{Method, Schema};
 use crate::access::{AccessControl, Caller, Needed};
 use crate::trace_context;
+
+/// Told of the calls of dyad's own services, and of those for which there is no method.
+pub trait CallObserver: std::fmt::Debug + Send + Sync {
+    /// A unary call was answered, refused, or left by its client (`Cancelled`); or a stream of requests was refused before the first of
+    /// them. `path` is `/dyad.v1.Searcher/Search`, or absent where there is no such method. The time is from the call's headers to the
+    /// reply's.
+    fn answered(&self, path: Option<&str>, status: Code, time: Duration);
+}
+
+/// A call to be told of when this is dropped.
+struct Observed {
+    observer: Arc<dyn CallObserver>,
+    path: Option<String>,
+    came: Instant,
+    streams: bool,
+    status: Code,
+}
+
+impl Observed {
+    fn new(observer: Option<&Arc<dyn CallObserver>>, path: &str, method: Option<Method>) -> Option<Self> {
+        // Health and reflection are no work.
+        if method.is_some() && !path.starts_with("/dyad.") {
+            return None;
+        }
+        Some(Self {
+            observer: Arc::clone(observer?),
+            path: method.map(|_| path.to_owned()),
+            came: Instant::now(),
+            streams: method.is_some_and(|method| method.streams),
+            status: Code::Cancelled,
+        })
+    }
+}
+
+impl Drop for Observed {
+    fn drop(&mut self) {
+        // The requests of a stream are counted by the service, one by one.
+        if !(self.streams && self.status == Code::Ok) {
+            self.observer.answered(self.path.as_deref(), self.status, self.came.elapsed());
+        }
+    }
+}
 
 /// The layer that wraps services.
 #[derive(Debug, Clone)]
@@ -28,6 +72,7 @@ pub(super) struct Bounds {
     draining: watch::Receiver<bool>,
     in_flight: Arc<AtomicUsize>,
     access: AccessControl,
+    observer: Option<Arc<dyn CallObserver>>,
 }
 
 impl Bounds {
@@ -35,9 +80,9 @@ impl Bounds {
         schema: Schema,
         draining: watch::Receiver<bool>,
         in_flight: Arc<AtomicUsize>,
-        access: AccessControl,
+        (access, observer): (AccessControl, Option<Arc<dyn CallObserver>>),
     ) -> Self {
-        Self { schema: Arc::new(schema), inbox: inbox(), draining, in_flight, access }
+        Self { schema: Arc::new(schema), inbox: inbox(), draining, in_flight, access, observer }
     }
 }
 
@@ -93,13 +138,15 @@ where
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let Bounds { schema, inbox, draining, in_flight, access } = &self.bounds;
+        let Bounds { schema, inbox, draining, in_flight, access, observer } = &self.bounds;
         let counted = Counted::new(in_flight);
         let held = Held::default();
         let Client { owed, address, is_known } = request.extensions().get::<Client>().cloned().unwrap_or_default();
         let (path, id) = (request.uri().path(), request_id(request.headers()));
         // Paths that lead nowhere are one call, so that strangers cannot write what they like into logs.
-        let call = if schema.method(path).is_some() { name(path) } else { "unknown".to_owned() };
+        let method = schema.method(path);
+        let call = if method.is_some() { name(path) } else { "unknown".to_owned() };
+        let mut observed = Observed::new(observer.as_ref(), path, method);
         let id_header = header_value(&id);
         let span = tracing::info_span!("request", %id, call);
         trace_context::continue_from(&span, request.headers());
@@ -108,6 +155,9 @@ where
             Ok(checked) => checked,
             // No byte of the request's body is read.
             Err(status) => {
+                if let Some(observed) = &mut observed {
+                    observed.status = status.code();
+                }
                 let mut refusal = status.into_http();
                 refusal.headers_mut().insert(REQUEST_ID, id_header);
                 return Box::pin(async move { Ok(refusal) });
@@ -118,7 +168,7 @@ where
         }
         request.extensions_mut().insert(caller);
         // Unknown methods are refused by the routes, which read no body.
-        let request = match schema.method(request.uri().path()) {
+        let request = match method {
             Some(method) => request.map(|body| {
                 let mut draining = draining.clone();
                 let drain = Box::pin(async move {
@@ -132,6 +182,11 @@ where
         let reply = self.inner.call(request);
         let reply = async move {
             let mut reply = reply.await?;
+            if let Some(observed) = &mut observed {
+                // A call that fails has no more than headers.
+                observed.status = Status::from_header_map(reply.headers()).map_or(Code::Ok, |status| status.code());
+            }
+            drop(observed);
             reply.headers_mut().insert(REQUEST_ID, id_header);
             // The request has been consumed by now.
             drop(held);

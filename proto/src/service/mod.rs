@@ -14,9 +14,11 @@
 //! | `connection_slots.rs` | bound on HTTP connections; closes idle ones |
 //! | `receive.rs` | request bodies: bounded in bytes and time, checked before they are decoded |
 //! | `reply.rs` | reply bodies: sent in pieces, tracked per connection |
+//! | `reloads.rs` | counts of files that were read again |
 //! | `request_id.rs` | the id of a request |
 //! | `schema/` | check of a message's bytes against its descriptor |
 //! | `security.rs` | TLS, API keys and audit log, by a server's options |
+//! | `security_metrics.rs` | their metrics |
 //! | `tls.rs` | certificates and keys |
 //! | `transport.rs` | a connection, plain or with TLS |
 //! | `write_deadline.rs` | HTTP connections whose clients do not read |
@@ -34,15 +36,18 @@ pub mod http_request;
 mod incoming;
 mod limited;
 mod receive;
+mod reloads;
 mod reply;
 mod request_id;
 mod schema;
 mod security;
+mod security_metrics;
 mod server;
 mod tls;
 mod transport;
 mod write_deadline;
 
+pub use bounded::CallObserver;
 pub use budget::{ByteBudget, HeldBytes};
 pub use http::{HttpConfig, serve_http};
 pub use http_access::{Checked, HttpAccess};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use super::follow::{Follow, Followed, Look};
+use super::reloads::Reloads;
 use super::tls::{Tls, TlsError, TlsFiles};
 use crate::access::{AccessControl, Audit, AuditError, KeyFileError, Keys};
 
@@ -76,6 +77,8 @@ pub enum SecurityError {
 pub struct Security {
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) access: AccessControl,
+    /// By what the files are of.
+    pub(super) reloads: Arc<[(&'static str, Arc<Reloads>)]>,
     _follow: Option<Arc<Follow>>,
 }
 
@@ -85,22 +88,27 @@ impl Security {
         for (listener, option) in listeners {
             check_address(options, listener.local_addr().map_err(SecurityError::Address)?, option)?;
         }
-        let mut followed = Vec::new();
+        let (mut followed, mut reloads) = (Vec::new(), Vec::new());
+        let mut counts = |of| {
+            let counts = Arc::<Reloads>::default();
+            reloads.push((of, Arc::clone(&counts)));
+            counts
+        };
         let tls = match (&options.tls_cert, &options.tls_key) {
             (Some(cert), Some(key)) => {
                 let files = TlsFiles { cert: cert.clone(), key: key.clone(), client_ca: options.tls_client_ca.clone() };
-                Some(follow_tls(files, &mut followed)?)
+                Some(follow_tls(files, &mut followed, counts("tls"))?)
             }
             _ => None,
         };
-        let keys = options.keys.as_ref().map(|path| follow_keys(path, &mut followed)).transpose()?;
+        let keys = options.keys.as_ref().map(|path| follow_keys(path, &mut followed, counts("keys"))).transpose()?;
         let audit = options.audit_log.as_ref().map(|path| follow_audit(path, &mut followed)).transpose()?;
         let follow = if followed.is_empty() {
             None
         } else {
             Some(Arc::new(Follow::start(followed).map_err(SecurityError::Thread)?))
         };
-        Ok(Self { tls, access: AccessControl::new(keys, audit), _follow: follow })
+        Ok(Self { tls, access: AccessControl::new(keys, audit), reloads: reloads.into(), _follow: follow })
     }
 
     /// The check of requests.
@@ -121,22 +129,26 @@ impl Security {
 
 // Each file is opened, followed, and opened again, so that no change in between is missed.
 
-fn follow_tls(files: TlsFiles, followed: &mut Vec<Followed>) -> Result<Arc<Tls>, SecurityError> {
+fn follow_tls(files: TlsFiles, followed: &mut Vec<Followed>, counts: Arc<Reloads>) -> Result<Arc<Tls>, SecurityError> {
     let paths = [&files.cert, &files.key].into_iter().chain(&files.client_ca).cloned().collect();
     let tls = Arc::new(Tls::open(files)?);
     let following = Arc::clone(&tls);
     followed.push(Followed::new(paths, move |look| {
-        taken_over(following.reload(), look, "the TLS files", |()| "new connections use them".to_owned())
+        let reloaded = following.reload();
+        counts.count(&reloaded, look);
+        taken_over(reloaded, look, "the TLS files", |()| "new connections use them".to_owned())
     }));
     tls.reload()?;
     Ok(tls)
 }
 
-fn follow_keys(path: &Path, followed: &mut Vec<Followed>) -> Result<Arc<Keys>, SecurityError> {
+fn follow_keys(path: &Path, followed: &mut Vec<Followed>, counts: Arc<Reloads>) -> Result<Arc<Keys>, SecurityError> {
     let keys = Arc::new(Keys::open(path)?);
     let following = Arc::clone(&keys);
     followed.push(Followed::new(vec![path.to_owned()], move |look| {
-        taken_over(following.reload(), look, "the file of API keys", |accepted| format!("{accepted} keys are accepted"))
+        let reloaded = following.reload();
+        counts.count(&reloaded, look);
+        taken_over(reloaded, look, "the file of API keys", |accepted| format!("{accepted} keys are accepted"))
     }));
     keys.reload()?;
     Ok(keys)

@@ -68,6 +68,8 @@ pub struct ServerConfig {
     pub reply_stall: Duration,
     /// TLS, and the check of callers.
     pub security: Security,
+    /// Told of calls, for metrics.
+    pub observer: Option<Arc<dyn CallObserver>>,
 }
 
 impl Default for ServerConfig {
@@ -81,6 +83,7 @@ impl Default for ServerConfig {
             preface_timeout: Duration::from_secs(10),
             reply_stall: Duration::from_secs(10),
             security: Security::default(),
+            observer: None,
         }
     }
 }
@@ -238,7 +241,7 @@ pub async fn serve(
         .max_concurrent_streams(u32::try_from(config.concurrency_per_connection).ok())
         .timeout(config.timeout)
         .http2_keepalive_interval(Some(Duration::from_secs(30)))
-        .layer(bounded::Bounds::new(schema, drained, Arc::clone(&under_way), access))
+        .layer(bounded::Bounds::new(schema, drained, Arc::clone(&under_way), (access, config.observer)))
         .add_routes(routes)
         .add_service(health_service)
         .add_service(reflection)

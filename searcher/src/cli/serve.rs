@@ -134,6 +134,7 @@ impl Serve {
             drain,
             connections: self.max_connections,
             security: security.clone(),
+            observer: Some(Arc::clone(engine.metrics()) as _),
             ..ServerConfig::default()
         };
         let services = services(&listener, admin_listener.is_some())?;

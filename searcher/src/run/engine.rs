@@ -189,14 +189,18 @@ impl Engine {
         let batch = self.batch((vec![request], |_| String::new()), caller, started, &jobs, turn.is_some())?;
         let mut answers = Box::pin(self.answer(&batch, &jobs)).await?;
         drop(jobs);
-        if let Some(recall) = &self.recall {
+        // Questions of a warm-up are no one's.
+        let is_asked = !caller.is_server();
+        if let (Some(recall), true) = (&self.recall, is_asked) {
             recall.offer(&batch);
         }
         if let Some(turn) = turn {
             answers = Box::pin(self.fetch_in_turn(batch, answers, turn, class)).await?;
         }
         let answer = answers.0.pop().ok_or(Error::Internal)?;
-        answer.count(&self.metrics);
+        if is_asked {
+            answer.count(&self.metrics);
+        }
         Ok((answer, answers.1))
     }
 

@@ -134,7 +134,8 @@ impl Engine {
         open: impl FnOnce(&Self, &ServedIndex) -> Result<Snapshot> + Send + 'static,
     ) -> Result<(u64, u64)> {
         let turn = Arc::clone(&index.switching).lock_owned().await;
-        let (engine, index) = (Arc::clone(self), Arc::clone(index));
+        let (engine, name) = (Arc::clone(self), Arc::clone(&index.name));
+        let index = Arc::clone(index);
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             let snapshot = open(&engine, &index)?;
@@ -150,7 +151,9 @@ impl Engine {
             close_in_background(before);
             Ok((previous, generation))
         });
-        work.await.map_err(|_| Error::Internal)?
+        let switched = work.await.map_err(|_| Error::Internal).flatten();
+        self.metrics.reload(&name, switched.is_ok());
+        switched
     }
 
     /// Reads every byte of the served generation of an index; returns the problems found and the bytes read.

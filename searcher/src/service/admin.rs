@@ -13,7 +13,6 @@ use tonic::{Request, Response, Status};
 
 use super::convert;
 use crate::memory::{IndexMemory, Resident};
-use crate::metrics::CountedCall;
 use crate::run::Engine;
 
 /// The service.
@@ -41,129 +40,110 @@ impl Admin for AdminService {
         &self,
         request: Request<v1::ListIndexesRequest>,
     ) -> Result<Response<v1::ListIndexesResponse>, Status> {
-        let counted = CountedCall::new(self.engine.metrics(), "Admin.ListIndexes");
-        let reply = async { Ok(Response::new(convert::indexes(&self.engine, &Caller::of(&request)?))) };
-        counted.end(reply.await)
+        Ok(Response::new(convert::indexes(&self.engine, &Caller::of(&request)?)))
     }
 
     async fn status(&self, request: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
-        let counted = CountedCall::new(self.engine.metrics(), "Admin.Status");
-        let reply = async {
-            let caller = Caller::of(&request)?;
-            caller.check_all_documents("Admin.Status")?;
-            let name = request.into_inner().index;
-            validate::named_index(&name)?;
-            let index = self.engine.index(&name, &caller)?;
-            // The status of what is served is reported also where the directory can no longer be read.
-            let (generations, previous_generation, index_error) = match self.engine.generations(index).await {
-                Ok((present, previous)) => (present, previous.unwrap_or_default(), String::new()),
-                Err(error) => (Vec::new(), 0, error.to_string()),
-            };
-            let snapshot = index.snapshot();
-            let tower = self.engine.towers().of(&snapshot.manifest().model).map(|one| &one.tower);
-            let question_tower_error = match tower {
-                Some(tower) => tower.check().await.map_or_else(|error| error.to_string(), |()| String::new()),
-                None => String::new(),
-            };
-            let record = snapshot.manifest();
-            let shards = record.shards.iter().zip(snapshot.shards()).map(|(shard, opened)| {
-                let (dense, text): (Vec<_>, Vec<_>) = shard.files.iter().partition(|file| file.path == DENSE_FILE);
-                let bytes = |files: Vec<&manifest::FileEntry>| files.iter().map(|file| file.bytes).sum();
-                let (dense_bytes, text_bytes) = (bytes(dense), bytes(text));
-                let (id, documents) = (shard.id.clone(), shard.live());
-                let (deleted, certificate) =
-                    (shard.documents - documents, Some(convert::certificate(opened.certificate())));
-                v1::ShardStatus { id, documents, dense_bytes, text_bytes, deleted, certificate }
-            });
-            let (limit, need) = self.engine.memory();
-            let (resident, of_index) = (Resident::now(), IndexMemory::of(&snapshot));
-            let memory =
-                v1::MemoryStatus { index_hot: of_index.hot, index_cold: of_index.cold, ..v1::MemoryStatus::default() };
-            // What tells of the whole server is not for keys of some indexes.
-            let memory = if caller.indexes().is_some() {
-                memory
-            } else {
-                v1::MemoryStatus {
-                    limit: limit.map(|limit| limit.bytes).unwrap_or_default(),
-                    limit_source: limit.map(|limit| limit.source.clone()).unwrap_or_default(),
-                    needed: need.total(),
-                    anonymous: resident.anonymous,
-                    file: resident.file,
-                    ..memory
-                }
-            };
-            Ok(Response::new(v1::StatusResponse {
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                index: snapshot.index().display().to_string(),
-                generation: record.generation,
-                created_unix_s: record.created_unix_s,
-                index_model: Some(convert::model(&record.model)),
-                question_model: tower.map(|tower| convert::model(tower.model())),
-                shards: shards.collect(),
-                documents: record.documents(),
-                generations,
-                previous_generation,
-                index_error,
-                question_tower_error,
-                name: index.name().to_owned(),
-                memory: Some(memory),
-            }))
+        let caller = Caller::of(&request)?;
+        caller.check_all_documents("Admin.Status")?;
+        let name = request.into_inner().index;
+        validate::named_index(&name)?;
+        let index = self.engine.index(&name, &caller)?;
+        // The status of what is served is reported also where the directory can no longer be read.
+        let (generations, previous_generation, index_error) = match self.engine.generations(index).await {
+            Ok((present, previous)) => (present, previous.unwrap_or_default(), String::new()),
+            Err(error) => (Vec::new(), 0, error.to_string()),
         };
-        counted.end(reply.await)
+        let snapshot = index.snapshot();
+        let tower = self.engine.towers().of(&snapshot.manifest().model).map(|one| &one.tower);
+        let question_tower_error = match tower {
+            Some(tower) => tower.check().await.map_or_else(|error| error.to_string(), |()| String::new()),
+            None => String::new(),
+        };
+        let record = snapshot.manifest();
+        let shards = record.shards.iter().zip(snapshot.shards()).map(|(shard, opened)| {
+            let (dense, text): (Vec<_>, Vec<_>) = shard.files.iter().partition(|file| file.path == DENSE_FILE);
+            let bytes = |files: Vec<&manifest::FileEntry>| files.iter().map(|file| file.bytes).sum();
+            let (dense_bytes, text_bytes) = (bytes(dense), bytes(text));
+            let (id, documents) = (shard.id.clone(), shard.live());
+            let (deleted, certificate) =
+                (shard.documents - documents, Some(convert::certificate(opened.certificate())));
+            v1::ShardStatus { id, documents, dense_bytes, text_bytes, deleted, certificate }
+        });
+        let (limit, need) = self.engine.memory();
+        let (resident, of_index) = (Resident::now(), IndexMemory::of(&snapshot));
+        let memory =
+            v1::MemoryStatus { index_hot: of_index.hot, index_cold: of_index.cold, ..v1::MemoryStatus::default() };
+        // What tells of the whole server is not for keys of some indexes.
+        let memory = if caller.indexes().is_some() {
+            memory
+        } else {
+            v1::MemoryStatus {
+                limit: limit.map(|limit| limit.bytes).unwrap_or_default(),
+                limit_source: limit.map(|limit| limit.source.clone()).unwrap_or_default(),
+                needed: need.total(),
+                anonymous: resident.anonymous,
+                file: resident.file,
+                ..memory
+            }
+        };
+        Ok(Response::new(v1::StatusResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            index: snapshot.index().display().to_string(),
+            generation: record.generation,
+            created_unix_s: record.created_unix_s,
+            index_model: Some(convert::model(&record.model)),
+            question_model: tower.map(|tower| convert::model(tower.model())),
+            shards: shards.collect(),
+            documents: record.documents(),
+            generations,
+            previous_generation,
+            index_error,
+            question_tower_error,
+            name: index.name().to_owned(),
+            memory: Some(memory),
+        }))
     }
 
     async fn reload(&self, request: Request<v1::ReloadRequest>) -> Result<Response<v1::ReloadResponse>, Status> {
-        let counted = CountedCall::new(self.engine.metrics(), "Admin.Reload");
-        let reply = async {
-            let caller = Caller::of(&request)?;
-            let v1::ReloadRequest { index } = request.into_inner();
-            let details = json!({"index": &index});
-            let made = async {
-                let name = self.name(&index, &caller)?;
-                let (previous_generation, generation) = self.engine.reload(name).await?;
-                Ok(v1::ReloadResponse { previous_generation, generation })
-            };
-            recorded(&caller, "Admin.Reload", &details, made.await)
+        let caller = Caller::of(&request)?;
+        let v1::ReloadRequest { index } = request.into_inner();
+        let details = json!({"index": &index});
+        let made = async {
+            let name = self.name(&index, &caller)?;
+            let (previous_generation, generation) = self.engine.reload(name).await?;
+            Ok(v1::ReloadResponse { previous_generation, generation })
         };
-        counted.end(reply.await)
+        recorded(&caller, "Admin.Reload", &details, made.await)
     }
 
     async fn rollback(&self, request: Request<v1::RollbackRequest>) -> Result<Response<v1::RollbackResponse>, Status> {
-        let counted = CountedCall::new(self.engine.metrics(), "Admin.Rollback");
-        let reply = async {
-            let caller = Caller::of(&request)?;
-            let v1::RollbackRequest { generation: wanted, index } = request.into_inner();
-            let details = json!({"index": &index, "generation": wanted});
-            let made = async {
-                let name = self.name(&index, &caller)?;
-                if wanted == 0 {
-                    // A default of "the one before" would go back further with every retry.
-                    let hint =
-                        "`generation`: expected the number of a generation, got 0. `Status` names the previous one";
-                    return Err(Status::invalid_argument(hint));
-                }
-                let (previous_generation, generation) = self.engine.rollback(name, wanted).await?;
-                Ok(v1::RollbackResponse { previous_generation, generation })
-            };
-            recorded(&caller, "Admin.Rollback", &details, made.await)
+        let caller = Caller::of(&request)?;
+        let v1::RollbackRequest { generation: wanted, index } = request.into_inner();
+        let details = json!({"index": &index, "generation": wanted});
+        let made = async {
+            let name = self.name(&index, &caller)?;
+            if wanted == 0 {
+                // A default of "the one before" would go back further with every retry.
+                let hint = "`generation`: expected the number of a generation, got 0. `Status` names the previous one";
+                return Err(Status::invalid_argument(hint));
+            }
+            let (previous_generation, generation) = self.engine.rollback(name, wanted).await?;
+            Ok(v1::RollbackResponse { previous_generation, generation })
         };
-        counted.end(reply.await)
+        recorded(&caller, "Admin.Rollback", &details, made.await)
     }
 
     async fn verify(&self, request: Request<v1::VerifyRequest>) -> Result<Response<v1::VerifyResponse>, Status> {
-        let counted = CountedCall::new(self.engine.metrics(), "Admin.Verify");
-        let reply = async {
-            let (caller, time) = (Caller::of(&request)?, timeout(request.metadata()).map_or(LONGEST, within_deadline));
-            let v1::VerifyRequest { index } = request.into_inner();
-            let details = json!({"index": &index});
-            let made = async {
-                let name = self.name(&index, &caller)?;
-                let (problems, bytes_read) = self.engine.verify(name, time).await?;
-                Ok(v1::VerifyResponse { intact: problems.is_empty(), problems, bytes_read })
-            };
-            recorded(&caller, "Admin.Verify", &details, made.await)
+        let (caller, time) = (Caller::of(&request)?, timeout(request.metadata()).map_or(LONGEST, within_deadline));
+        let v1::VerifyRequest { index } = request.into_inner();
+        let details = json!({"index": &index});
+        let made = async {
+            let name = self.name(&index, &caller)?;
+            let (problems, bytes_read) = self.engine.verify(name, time).await?;
+            Ok(v1::VerifyResponse { intact: problems.is_empty(), problems, bytes_read })
         };
-        counted.end(reply.await)
+        recorded(&caller, "Admin.Verify", &details, made.await)
     }
 }
 

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use dyad_proto::access::Caller;
 use dyad_proto::service::UntilSent;
 use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
+use dyad_proto::status::status_name;
 use dyad_proto::v1::searcher_server::Searcher;
 use dyad_proto::{v1, validate};
 use futures_util::{Stream, StreamExt as _, stream};
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::convert;
 use crate::metrics::CountedCall;
@@ -58,31 +59,23 @@ fn of_request(id: u64, status: &Status) -> Status {
 #[tonic::async_trait]
 impl Searcher for SearchService {
     async fn search(&self, request: Request<v1::SearchRequest>) -> Result<Response<v1::SearchResponse>, Status> {
-        let counted = CountedCall::new(self.engine.metrics(), "Searcher.Search");
-        let reply = async {
-            let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
-            let request = request.into_inner();
-            validate::search_request(&request)?;
-            let (answer, budget) = self.engine.search(request, &caller, time, Admission::Refused).await?;
-            Ok(reply(convert::answer(answer), budget))
-        };
-        counted.end(reply.await)
+        let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+        let request = request.into_inner();
+        validate::search_request(&request)?;
+        let (answer, budget) = self.engine.search(request, &caller, time, Admission::Refused).await?;
+        Ok(reply(convert::answer(answer), budget))
     }
 
     async fn search_batch(
         &self,
         request: Request<v1::SearchBatchRequest>,
     ) -> Result<Response<v1::SearchBatchResponse>, Status> {
-        let counted = CountedCall::new(self.engine.metrics(), "Searcher.SearchBatch");
-        let reply = async {
-            let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
-            let request = request.into_inner();
-            validate::search_batch_request(&request)?;
-            let (answers, budget) = self.engine.search_batch(request.requests, &caller, time).await?;
-            let responses = answers.into_iter().map(convert::answer).collect();
-            Ok(reply(v1::SearchBatchResponse { responses }, budget))
-        };
-        counted.end(reply.await)
+        let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+        let request = request.into_inner();
+        validate::search_batch_request(&request)?;
+        let (answers, budget) = self.engine.search_batch(request.requests, &caller, time).await?;
+        let responses = answers.into_iter().map(convert::answer).collect();
+        Ok(reply(v1::SearchBatchResponse { responses }, budget))
     }
 
     type SearchStreamStream = Pin<Box<dyn Stream<Item = Result<v1::SearchStreamResponse, Status>> + Send>>;
@@ -115,7 +108,9 @@ impl Searcher for SearchService {
                     let (answer, budget) = answered.await.map_err(|status| of_request(id, &status))?;
                     Ok::<_, Status>((v1::SearchStreamResponse { id, response: Some(convert::answer(answer)) }, budget))
                 };
-                (counted.end(answered.await), end)
+                let answered = answered.await;
+                counted.end(status_name(answered.as_ref().map_or_else(Status::code, |_| Code::Ok)));
+                (answered, end)
             }
         });
         // When the next reply is polled, the transport has taken the one before: its budget is released, and the next one's turn comes.
@@ -134,44 +129,32 @@ impl Searcher for SearchService {
         &self,
         request: Request<v1::GetDocumentsRequest>,
     ) -> Result<Response<v1::GetDocumentsResponse>, Status> {
-        let counted = CountedCall::new(self.engine.metrics(), "Searcher.GetDocuments");
-        let reply = async {
-            let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
-            let request = request.into_inner();
-            validate::get_documents_request(&request)?;
-            let wanted = (request.keys, StoredFields::named(&request.fields));
-            let (documents, missing, budget) = self.engine.documents(&request.index, wanted, &caller, time).await?;
-            let documents = documents.into_iter().map(convert::document).collect();
-            Ok(reply(v1::GetDocumentsResponse { documents, missing }, budget))
-        };
-        counted.end(reply.await)
+        let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+        let request = request.into_inner();
+        validate::get_documents_request(&request)?;
+        let wanted = (request.keys, StoredFields::named(&request.fields));
+        let (documents, missing, budget) = self.engine.documents(&request.index, wanted, &caller, time).await?;
+        let documents = documents.into_iter().map(convert::document).collect();
+        Ok(reply(v1::GetDocumentsResponse { documents, missing }, budget))
     }
 
     async fn sample_documents(
         &self,
         request: Request<v1::SampleDocumentsRequest>,
     ) -> Result<Response<v1::SampleDocumentsResponse>, Status> {
-        let counted = CountedCall::new(self.engine.metrics(), "Searcher.SampleDocuments");
-        let reply = async {
-            let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
-            let request = request.into_inner();
-            validate::sample_documents_request(&request)?;
-            let (sample, budget) = self.engine.sample(request, &caller, time).await?;
-            Ok(reply(convert::sample(sample), budget))
-        };
-        counted.end(reply.await)
+        let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+        let request = request.into_inner();
+        validate::sample_documents_request(&request)?;
+        let (sample, budget) = self.engine.sample(request, &caller, time).await?;
+        Ok(reply(convert::sample(sample), budget))
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
-        let counted = CountedCall::new(self.engine.metrics(), "Searcher.Explain");
-        let reply = async {
-            let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
-            let request = request.into_inner();
-            validate::explain_request(&request)?;
-            let (explanation, generation) =
-                self.engine.explain(request.search.unwrap_or_default(), request.key, &caller, time).await?;
-            Ok(Response::new(convert::explanation(explanation, generation)))
-        };
-        counted.end(reply.await)
+        let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
+        let request = request.into_inner();
+        validate::explain_request(&request)?;
+        let (explanation, generation) =
+            self.engine.explain(request.search.unwrap_or_default(), request.key, &caller, time).await?;
+        Ok(Response::new(convert::explanation(explanation, generation)))
     }
 }

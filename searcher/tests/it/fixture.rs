@@ -343,7 +343,8 @@ pub(crate) async fn serve_with(engine: Arc<Engine>, security: Security) -> Serve
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async { drop(stopped.await) };
-    let config = ServerConfig { security, ..ServerConfig::default() };
+    let observer = Some(Arc::clone(engine.metrics()) as _);
+    let config = ServerConfig { security, observer, ..ServerConfig::default() };
     tokio::spawn(dyad_searcher::service::serve(listener, engine, shutdown, config));
     let client = SearcherClient::connect(&url, ClientConfig::default()).await.unwrap();
     Served { url, client, stop }

@@ -129,8 +129,16 @@ async fn metrics_count_what_happened() {
     server.post(&json!({"input": "the river ".repeat(100)})).await;
     server.post(&json!({"input": ""})).await;
     server.get("/nowhere").await;
-    server.grpc(grpc_request(v1::Tower::Answer, &["the river"])).await.unwrap();
-    server.grpc(grpc_request(v1::Tower::Unspecified, &["the river"])).await.unwrap_err();
+    let grpc = crate::service::serve(server.handle.clone()).await;
+    let channel = tonic::transport::Endpoint::from_shared(grpc.url.clone()).unwrap().connect().await.unwrap();
+    let mut client = v1::encoder_client::EncoderClient::new(channel.clone());
+    client.encode(grpc_request(v1::Tower::Answer, &["the river"])).await.unwrap();
+    client.encode(grpc_request(v1::Tower::Unspecified, &["the river"])).await.unwrap_err();
+    let requests = [grpc_request(v1::Tower::Answer, &["the river"]), grpc_request(v1::Tower::Answer, &["a", ""])];
+    let mut stream = client.encode_stream(futures_util::stream::iter(requests)).await.unwrap().into_inner();
+    while stream.message().await.is_ok_and(|reply| reply.is_some()) {}
+    // Another server's.
+    v1::searcher_client::SearcherClient::new(channel).search(v1::SearchRequest::default()).await.unwrap_err();
 
     let reply = server.get("/metrics").await;
     assert!(reply.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text")));
@@ -140,16 +148,19 @@ async fn metrics_count_what_happened() {
         "dyad_encoder_requests_total{route=\"/v1/embeddings\",status=\"200\"} 2",
         "dyad_encoder_requests_total{route=\"/v1/embeddings\",status=\"400\"} 1",
         "dyad_encoder_requests_total{route=\"none\",status=\"404\"} 1",
-        "dyad_encoder_requests_total{route=\"/dyad.v1.Encoder/Encode\",status=\"Ok\"} 1",
-        "dyad_encoder_requests_total{route=\"/dyad.v1.Encoder/Encode\",status=\"InvalidArgument\"} 1",
+        "dyad_encoder_requests_total{route=\"/dyad.v1.Encoder/Encode\",status=\"OK\"} 1",
+        "dyad_encoder_requests_total{route=\"/dyad.v1.Encoder/Encode\",status=\"INVALID_ARGUMENT\"} 1",
+        "dyad_encoder_requests_total{route=\"/dyad.v1.Encoder/EncodeStream\",status=\"OK\"} 1",
+        "dyad_encoder_requests_total{route=\"/dyad.v1.Encoder/EncodeStream\",status=\"INVALID_ARGUMENT\"} 1",
+        "dyad_encoder_requests_total{route=\"/dyad.v1.Searcher/Search\",status=\"UNIMPLEMENTED\"} 1",
         "dyad_encoder_request_seconds_count{route=\"/v1/embeddings\"} 3",
         "dyad_encoder_texts_total{tower=\"question\"} 2",
-        "dyad_encoder_texts_total{tower=\"answer\"} 2",
+        "dyad_encoder_texts_total{tower=\"answer\"} 3",
         &format!("dyad_encoder_tokens_total{{tower=\"question\"}} {tokens}"),
         "dyad_encoder_texts_truncated_total 1",
-        "dyad_encoder_refused_total{reason=\"empty\"} 1",
+        "dyad_encoder_refused_total{reason=\"empty\"} 2",
         "dyad_encoder_queue_tokens 0",
-        "dyad_encoder_queue_seconds_count 3",
+        "dyad_encoder_queue_seconds_count 4",
         "dyad_encoder_batches_failed_total 0",
         "# EOF",
     ] {
@@ -157,7 +168,7 @@ async fn metrics_count_what_happened() {
     }
     let (passes, texts) = ("dyad_encoder_batch_texts_count", "dyad_encoder_batch_texts_sum");
     assert!(server.metric(passes).await.unwrap() >= 3.0);
-    assert_eq!(server.metric(texts).await, Some(4.0));
+    assert_eq!(server.metric(texts).await, Some(5.0));
     assert!(text.contains(&format!("dyad_encoder_model_info{{name=\"{MODEL}\"")), "{text}");
 }
 

@@ -1,23 +1,36 @@
-//! The check of every request, and what each route needs.
+//! The check of every request, what each route needs, and what it counts as.
+
+use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use dyad_proto::access::{Needed, Role};
 use dyad_proto::service::HttpAccess;
+use dyad_proto::status::status_name;
+use tonic::Code;
 use tracing::Instrument as _;
 
 use super::page;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, StatusName};
+use crate::metrics::{CountedCall, Metrics, NO_CALL};
 
-/// Checks a request before its route does anything.
-pub(super) async fn check(State(access): State<HttpAccess>, mut request: Request, next: Next) -> Response {
+/// Checks a request before its route does anything, and counts its reply.
+pub(super) async fn check(
+    State((access, metrics)): State<(HttpAccess, Arc<Metrics>)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let path = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let counted = call(&path).map(|call| CountedCall::new(&metrics, call));
     let (checked, allowed) = access.check(needed(&path), &path, &mut request);
     let reply = match allowed {
         Ok(()) => next.run(request).instrument(checked.span().clone()).await,
         Err(status) => Refusal::from(status).into_response(),
     };
+    if let Some(counted) = counted {
+        counted.end(reply.extensions().get().map_or(status_name(Code::Ok), |StatusName(name)| name));
+    }
     checked.answer(reply)
 }
 
@@ -27,5 +40,20 @@ fn needed(route: &str) -> Needed {
         "/v1/openapi.json" | "/livez" | "/readyz" => Needed::Nothing,
         route if page::has(route) => Needed::Nothing,
         _ => Needed::Role(Role::Read),
+    }
+}
+
+/// The call that a route is, as gRPC names it; none for what is no work.
+fn call(route: &str) -> Option<&'static str> {
+    match route {
+        "/v1/search" => Some("Searcher.Search"),
+        "/v1/search/batch" => Some("Searcher.SearchBatch"),
+        "/v1/documents" => Some("Searcher.GetDocuments"),
+        "/v1/documents/sample" => Some("Searcher.SampleDocuments"),
+        "/v1/explain" => Some("Searcher.Explain"),
+        "/v1/indexes" => Some("Admin.ListIndexes"),
+        "/v1/status" => Some("Admin.Status"),
+        "none" => Some(NO_CALL),
+        _ => None,
     }
 }

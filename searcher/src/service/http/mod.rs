@@ -18,7 +18,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the routes, from headers to reply |
-//! | `access.rs` | the check of every request, and what each route needs |
+//! | `access.rs` | the check of every request, what each route needs, and what it counts as |
 //! | `app.rs` | what the routes share |
 //! | `probes.rs`, `scrape.rs` | health, and metrics |
 //! | `json.rs` | messages as JSON, and the bounds of a request's JSON |
@@ -98,7 +98,8 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
     let format = Format::new()?;
     let openapi = openapi::document(&format).to_string();
     let (request_bytes, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Arc::new(Semaphore::new(requests)));
-    let (access, scrape) = (HttpAccess::new(security.access().clone(), hosts), Scrape::new());
+    let access = (HttpAccess::new(security.access().clone(), hosts), Arc::clone(engine.metrics()));
+    let scrape = Scrape::new(&security);
     let app = App { service, admin, engine, security, stopping, format, openapi, request_bytes, requests, scrape };
     Ok(page::routes()
         .route("/v1/search", post(search))

@@ -37,7 +37,7 @@ pub(super) async fn metrics(
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Refusal> {
     caller.check_everything("/metrics")?;
-    let text = app.scrape.text(&app.engine, &app.security).map_err(|error| {
+    let text = app.scrape.text(&app.engine).map_err(|error| {
         tracing::error!(%error, "the metrics cannot be written");
         Refusal::from(tonic::Status::internal("the metrics cannot be written"))
     })?;

@@ -6,6 +6,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use dyad_proto::service::http_request::BodyError;
+use dyad_proto::status::status_name;
 use serde_json::json;
 use tonic::{Code, Status};
 
@@ -51,38 +52,41 @@ impl From<BodyError> for Refusal {
     }
 }
 
-/// The HTTP status of a gRPC code, and the code's name, as in `google/rpc/code.proto`.
-fn mapped(code: Code) -> (u16, &'static str) {
+/// The gRPC status of a reply, by name, in its extensions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StatusName(pub(super) &'static str);
+
+/// The HTTP status of a gRPC code, as in `google/rpc/code.proto`.
+fn mapped(code: Code) -> u16 {
     match code {
-        Code::Ok => (200, "OK"),
-        Code::Cancelled => (499, "CANCELLED"),
-        Code::Unknown => (500, "UNKNOWN"),
-        Code::InvalidArgument => (400, "INVALID_ARGUMENT"),
-        Code::DeadlineExceeded => (504, "DEADLINE_EXCEEDED"),
-        Code::NotFound => (404, "NOT_FOUND"),
-        Code::AlreadyExists => (409, "ALREADY_EXISTS"),
-        Code::PermissionDenied => (403, "PERMISSION_DENIED"),
-        Code::ResourceExhausted => (429, "RESOURCE_EXHAUSTED"),
-        Code::FailedPrecondition => (400, "FAILED_PRECONDITION"),
-        Code::Aborted => (409, "ABORTED"),
-        Code::OutOfRange => (400, "OUT_OF_RANGE"),
-        Code::Unimplemented => (501, "UNIMPLEMENTED"),
-        Code::Internal => (500, "INTERNAL"),
-        Code::Unavailable => (503, "UNAVAILABLE"),
-        Code::DataLoss => (500, "DATA_LOSS"),
-        Code::Unauthenticated => (401, "UNAUTHENTICATED"),
+        Code::Ok => 200,
+        Code::Cancelled => 499,
+        Code::Unknown => 500,
+        Code::InvalidArgument => 400,
+        Code::DeadlineExceeded => 504,
+        Code::NotFound => 404,
+        Code::AlreadyExists => 409,
+        Code::PermissionDenied => 403,
+        Code::ResourceExhausted => 429,
+        Code::FailedPrecondition => 400,
+        Code::Aborted => 409,
+        Code::OutOfRange => 400,
+        Code::Unimplemented => 501,
+        Code::Internal => 500,
+        Code::Unavailable => 503,
+        Code::DataLoss => 500,
+        Code::Unauthenticated => 401,
     }
 }
 
 impl From<Status> for Refusal {
     fn from(status: Status) -> Self {
-        let (code, name) = mapped(status.code());
         let pushback =
             status.metadata().get("grpc-retry-pushback-ms").and_then(|value| value.to_str().ok()?.parse().ok());
         let passes = matches!(status.code(), Code::ResourceExhausted | Code::Unavailable);
         Self {
-            code: StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            status: name,
+            code: StatusCode::from_u16(mapped(status.code())).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            status: status_name(status.code()),
             message: status.message().to_owned(),
             retry_after: passes.then(|| pushback.map_or(RETRY, Duration::from_millis)),
         }
@@ -94,6 +98,7 @@ impl IntoResponse for Refusal {
         let Self { code, status, message, retry_after } = self;
         let error = json!({"error": {"code": code.as_u16(), "status": status, "message": message}});
         let mut response = (code, error.to_string()).into_response();
+        response.extensions_mut().insert(StatusName(status));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if code == StatusCode::UNAUTHORIZED {

@@ -2,7 +2,6 @@
 
 use dyad_proto::service::Security;
 use prometheus_client::encoding::{EncodeLabelSet, text};
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
@@ -61,13 +60,10 @@ pub(super) struct Scrape {
     shards: Family<IndexLabels, Gauge>,
     damaged_shards: Family<IndexLabels, Gauge>,
     index_bytes: Family<IndexKind, Gauge>,
-    refused_keys: Counter,
-    failed_handshakes: Counter,
-    certificate_end: Gauge,
 }
 
 impl Scrape {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(security: &Security) -> Self {
         let (mut registry, gauges) = (Registry::with_prefix("dyad_searcher"), Self::default());
         registry.register("ready", "Whether /readyz says so", gauges.ready.clone());
         registry.register("requests_under_way", "Request slots that are taken, by class", gauges.requests.clone());
@@ -86,15 +82,11 @@ impl Scrape {
         registry.register("damaged_shards", "Shards in which damage was found", gauges.damaged_shards.clone());
         let help = "Bytes of an index's files: hot ones (graphs and codes) are read by nearly every search";
         registry.register_with_unit("index", help, Unit::Bytes, gauges.index_bytes.clone());
-        let help = "Requests that were refused for their API key";
-        registry.register("refused_api_keys", help, gauges.refused_keys.clone());
-        registry.register("failed_handshakes", "TLS handshakes that failed", gauges.failed_handshakes.clone());
-        let help = "End of the TLS certificate, in seconds since the epoch; 0 without TLS";
-        registry.register_with_unit("certificate_end", help, Unit::Seconds, gauges.certificate_end.clone());
+        registry.register_collector(Box::new(security.clone()));
         Self { registry, ..gauges }
     }
 
-    fn read(&self, engine: &Engine, security: &Security) {
+    fn read(&self, engine: &Engine) {
         self.ready.set(i64::from(engine.readiness().is_ok()));
         for load in engine.load() {
             let labels = ClassLabels { class: load.class };
@@ -140,19 +132,11 @@ impl Scrape {
                 family.get_or_create(&labels).set(value as i64);
             }
         }
-        let tls = security.tls();
-        for (counter, now) in [
-            (&self.refused_keys, security.access().keys().map_or(0, |keys| keys.refused())),
-            (&self.failed_handshakes, tls.map_or(0, |tls| tls.failed_handshakes())),
-        ] {
-            counter.inc_by(now.saturating_sub(counter.get()));
-        }
-        self.certificate_end.set(tls.map_or(0, |tls| tls.expires()));
     }
 
     /// The text.
-    pub(super) fn text(&self, engine: &Engine, security: &Security) -> Result<String, std::fmt::Error> {
-        self.read(engine, security);
+    pub(super) fn text(&self, engine: &Engine) -> Result<String, std::fmt::Error> {
+        self.read(engine);
         let mut scrape = String::new();
         engine.metrics().write(&mut scrape)?;
         text::encode(&mut scrape, &self.registry)?;
