@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -49,10 +50,12 @@ def wait_for(what, look):
     return found
 
 
-def post(server, path, body):
-    """The status of a request."""
+def post(server, path, body, key=None):
+    """The status of a request, with the key that is for everything unless another is given."""
+    key = SETTINGS["key"] if key is None else key
     url = SETTINGS["servers"].urls[server, "http"] + path
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
     try:
         with urllib.request.urlopen(request, timeout=WAIT_S) as reply:
             return reply.status
@@ -62,15 +65,20 @@ def post(server, path, body):
 
 
 def ask():
-    """Questions that have not been asked before, which the tower has to embed; again, through a filter, and one that is refused."""
+    """Questions that have not been asked before, which the tower has to embed; again, through a filter, and one that is refused. Then what
+    is refused for want of a key, and a file of keys that has changed."""
     question = {"query": f"what is planet {next(NUMBER)}", "mode": "MODE_HYBRID", "k": 3}
     filtered = {"filter": {"equals": {"field": "lang", "value": {"text": "en"}}}}
-    return [post("dyad-searcher", "/v1/search", question | more) for more in ({}, {}, filtered, {"k": 1_000_000})]
+    answers = [post("dyad-searcher", "/v1/search", question | more) for more in ({}, {}, filtered, {"k": 1_000_000})]
+    SETTINGS["keys"].touch()
+    strangers = [post("dyad-searcher", "/v1/search", question, key=""), post("dyad-encoder", "/v1/embeddings", {"input": "a"}, key="")]
+    return answers + strangers
 
 
 def scrape(server):
     """The metrics of a server."""
-    with urllib.request.urlopen(SETTINGS["servers"].urls[server, "http"] + "/metrics", timeout=WAIT_S) as reply:
+    url, headers = SETTINGS["servers"].urls[server, "http"] + "/metrics", {"Authorization": f"Bearer {SETTINGS['key']}"}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=WAIT_S) as reply:
         return reply.read().decode()
 
 
@@ -83,8 +91,13 @@ def serving():
         lines = pathlib.Path("deploy/quickstart/corpus.jsonl").read_text().splitlines()
         documents = [json.loads(line) | {"metadata": {"lang": "en"}} for line in lines]
         built(SETTINGS["binaries"], SETTINGS["model"], folder / "quickstart", documents)
-        environment, listen = os.environ | {"RUST_LOG": "warn"}, ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         encoder, searcher = (str(SETTINGS["binaries"] / name) for name in ("dyad-encoder", "dyad-searcher"))
+        keys, key_file = SETTINGS["keys"], SETTINGS["key_file"] = folder / "keys.json", folder / "operator.key"
+        create = [searcher, "keys", "create", "--keys", keys, "--name", "operator", "--concurrency", "64", "--out", key_file]
+        subprocess.run(create, check=True, timeout=WAIT_S)
+        SETTINGS["key"] = key_file.read_text().strip()
+        environment = os.environ | {"RUST_LOG": "warn", "DYAD_API_KEY_FILE": str(key_file)}
+        listen = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--keys", str(keys), "--audit-log", "audit.jsonl"]
         try:
             servers.start("dyad-encoder", [encoder, "serve", "--model", str(SETTINGS["model"]), *listen], environment, folder)
             options = ["--index", "quickstart", "--question-tower", servers.urls["dyad-encoder"], "--live-recall-share", "1"]
@@ -100,7 +113,7 @@ class Names(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         statuses = [*ask(), *ask()]
-        assert statuses == [200, 200, 200, 400] * 2, statuses
+        assert statuses == [200, 200, 200, 400, 401, 401] * 2, statuses
         assert post("dyad-encoder", "/v1/embeddings", {"input": [""]}) == 400
         # The comparison with the exact search comes after the answer.
         wait_for("live recall", lambda: "dyad_searcher_recall_found_total{" in scrape("dyad-searcher"))
@@ -125,6 +138,9 @@ class Names(unittest.TestCase):
         sources = ("searcher/src/metrics.rs", "searcher/src/service/http/scrape.rs", "encoder/src/serve/metrics.rs")
         text = "".join(pathlib.Path(path).read_text() for path in sources)
         registered = re.findall(r"\.register(?:_with_unit)?\(\s*\"(\w+)\"", text)
+        # Both servers have these.
+        text = pathlib.Path("proto/src/service/security_metrics.rs").read_text()
+        registered += 2 * re.findall(r"(?:encode_descriptor\(|(?:counters?|gauges)\((?:&mut )?encoder, )\"(\w+)\"", text)
         families = expressions.families(self.scrape)
         self.assertEqual(len(registered), len(families), f"{sorted(registered)}\n{sorted(families)}")
 
@@ -184,7 +200,7 @@ class Alert(unittest.TestCase):
         """Every panel has a value; then the encoder is killed."""
         servers = SETTINGS["servers"]
         targets = {name: servers.urls[name, "http"].removeprefix("http://") for name in ("dyad-searcher", "dyad-encoder")}
-        prometheus = Prometheus(SETTINGS["prometheus"], SETTINGS["scratch"], targets)
+        prometheus = Prometheus(SETTINGS["prometheus"], SETTINGS["scratch"], targets, SETTINGS["key_file"])
         self.addCleanup(prometheus.end)
         prometheus.wait_until_ready()
 

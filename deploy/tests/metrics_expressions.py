@@ -12,7 +12,7 @@ DASHBOARD, ALERTS = pathlib.Path("deploy/grafana/dyad.json"), pathlib.Path("depl
 # Prometheus' own metrics, and the labels that it adds to all.
 OWN_METRICS, OWN_LABELS = {"up", "ALERTS"}, {"job", "instance"}
 # Values of these labels come with events that no test can order; they are looked up in the source.
-SOURCES = {"status": "searcher/src/metrics.rs", "reason": "encoder/src/serve/error.rs"}
+SOURCES = {"status": "proto/src/status.rs", "outcome": "proto/src/service/security_metrics.rs", "reason": "encoder/src/serve/error.rs"}
 SUFFIXES = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"], "info": ["_info"]}
 
 MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"')

@@ -39,12 +39,13 @@ def free_port():
 class Prometheus:
     """The example's configuration with the addresses of this test, and everything every second."""
 
-    def __init__(self, folder, scratch, targets):
+    def __init__(self, folder, scratch, targets, key_file):
         config = yaml.safe_load(CONFIG.read_text())
         config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
         config["rule_files"] = [str((CONFIG.parent / name).resolve()) for name in config["rule_files"]]
         for job in config["scrape_configs"]:
             job["static_configs"] = [{"targets": [targets[job["job_name"]]]}]
+            job["authorization"] = {"credentials_file": str(key_file)}
         (scratch / "prometheus.yml").write_text(yaml.safe_dump(config))
         port = free_port()
         self.url, self.log = f"http://127.0.0.1:{port}", scratch / "prometheus.log"

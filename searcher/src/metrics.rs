@@ -17,6 +17,8 @@ use tonic::Code;
 
 /// The call of a request for which there is none.
 pub(crate) const NO_CALL: &str = "none";
+const TAKEN_OVER: &str = "taken over";
+const FAILED: &str = "failed";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
@@ -194,9 +196,16 @@ impl Metrics {
         counters.get_or_create(&CacheLabels { cache: cache.name() }).inc();
     }
 
+    /// An index is served: its series begin at zero, so that the first event is an increase.
+    pub(crate) fn index(&self, index: &str) {
+        for outcome in [TAKEN_OVER, FAILED] {
+            _ = self.reloads.get_or_create(&ReloadLabels { index: index.to_owned(), outcome });
+        }
+    }
+
     /// Another generation of an index was to be served.
     pub(crate) fn reload(&self, index: &str, was_taken_over: bool) {
-        let outcome = if was_taken_over { "taken over" } else { "failed" };
+        let outcome = if was_taken_over { TAKEN_OVER } else { FAILED };
         self.reloads.get_or_create(&ReloadLabels { index: index.to_owned(), outcome }).inc();
     }
 

@@ -214,6 +214,11 @@ impl Handle {
         self.running.metrics.text(self.running.admission.load())
     }
 
+    /// Ends the model after the batch that it is at, for all who share it: what waits, and what comes, is refused.
+    pub fn stop(&self) {
+        self.running.backend.stop();
+    }
+
     /// Completes when the model's thread has ended, for whatever reason.
     pub async fn ended(&self) {
         let mut alive = self.running.alive.clone();

@@ -4,7 +4,7 @@ use std::fmt::Error;
 use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 use tonic::Code;
@@ -25,17 +25,17 @@ impl Collector for Security {
             }
             stale.push(([("of", *of)], i64::from(counts.are_stale.load(Ordering::Relaxed))));
         }
-        counters(&mut encoder, "security_reloads", "Changes of the files of keys and of TLS", &reloads)?;
-        let help = "Whether these files have changed and cannot be used, so that the old ones are";
+        counters(&mut encoder, "security_reloads", "Changes of the files of keys and of TLS.", &reloads)?;
+        let help = "Whether these files have changed and cannot be used, so that the old ones are.";
         gauges(&mut encoder, "security_files_stale", help, &stale)?;
         if let Some(audit) = self.access().audit() {
-            let help = "Calls that the audit log should have, and that could not be written";
-            counters(&mut encoder, "audit_lines_lost", help, &[((), audit.lost())])?;
+            let help = "Calls that the audit log should have, and that could not be written.";
+            counter(&mut encoder, "audit_lines_lost", help, audit.lost())?;
         }
         let tls = self.tls();
         let failed = tls.map_or(0, |tls| tls.failed_handshakes());
-        counters(&mut encoder, "failed_handshakes", "TLS handshakes that failed", &[((), failed)])?;
-        let help = "End of the TLS certificate, in seconds since the epoch; 0 without TLS";
+        counter(&mut encoder, "failed_handshakes", "TLS handshakes that failed.", failed)?;
+        let help = "End of the TLS certificate, in seconds since the epoch; 0 without TLS.";
         let mut end = encoder.encode_descriptor("certificate_end", help, Some(&Unit::Seconds), MetricType::Gauge)?;
         end.encode_gauge(&tls.map_or(0, |tls| tls.expires()))
     }
@@ -57,10 +57,15 @@ fn encode_keys(encoder: &mut DescriptorEncoder<'_>, keys: &Keys) -> Result<(), E
             limits.push((key, most as i64));
         }
     }
-    let help = "Calls by API key and the status of its check: OK let the call through. Without id: no key, or none of this server's";
+    let help = "Calls by API key and the status of its check: OK let the call through. Without id: no key, or none of this server's.";
     counters(encoder, "api_key_requests", help, &calls)?;
-    gauges(encoder, "api_key_requests_under_way", "Calls under way of keys that have a limit", &under_way)?;
-    gauges(encoder, "api_key_requests_limit", "That limit", &limits)
+    gauges(encoder, "api_key_requests_under_way", "Calls under way of keys that have a limit.", &under_way)?;
+    gauges(encoder, "api_key_requests_limit", "That limit.", &limits)
+}
+
+fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> Result<(), Error> {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
 fn counters<L: EncodeLabelSet>(
@@ -75,7 +80,7 @@ fn counters<L: EncodeLabelSet>(
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     series
         .iter()
-        .try_for_each(|(labels, value)| metric.encode_family(labels)?.encode_counter::<(), _, u64>(value, None))
+        .try_for_each(|(labels, value)| metric.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(value, None))
 }
 
 fn gauges<L: EncodeLabelSet>(

@@ -15,7 +15,7 @@ use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use super::bounded;
+use super::bounded::{self, CallObserver};
 use super::incoming::{self, incoming};
 use super::schema::Schema;
 use super::security::Security;

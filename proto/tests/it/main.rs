@@ -6,6 +6,7 @@ mod http;
 mod keys;
 mod pki;
 mod security;
+mod security_metrics;
 
 use std::pin::Pin;
 use std::time::Duration;

@@ -38,13 +38,17 @@ impl Local {
             dtype: options.dtype.parse().map_err(|reason: String| failed(reason, false))?,
             threads: (options.threads > 0).then_some(options.threads),
         };
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let takes_all_cores = takes_all(&compute, cores);
         let directory = model.to_owned();
         let started = tokio::task::spawn_blocking(move || Handle::start(&directory, Options::new(compute))).await;
         let handle = started
             .map_err(|error| failed(error.to_string(), false))?
             .map_err(|error| failed(error.to_string(), false))?;
+        Ok(Self::running(handle, &compute))
+    }
+
+    /// A model that runs already, with these settings.
+    pub(super) fn running(handle: Handle, compute: &Compute) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let info = handle.info();
         let model = ModelRecord {
             name: info.name.clone(),
@@ -53,7 +57,7 @@ impl Local {
             metric: Metric::Cosine,
             max_tokens: info.max_tokens,
         };
-        Ok(Self { handle, model, takes_all_cores })
+        Self { handle, model, takes_all_cores: takes_all(compute, cores) }
     }
 
     pub(super) fn model(&self) -> &ModelRecord {

@@ -71,6 +71,12 @@ impl QuestionTower {
         Ok(Self::Local(local::Local::load(model, options).await?))
     }
 
+    /// A model that runs in this process already, with these settings, and that others may use too.
+    #[cfg(feature = "torch")]
+    pub fn running(handle: dyad_encoder::serve::Handle, compute: &dyad_encoder::Compute) -> Self {
+        Self::Local(local::Local::running(handle, compute))
+    }
+
     /// The tower's model.
     pub fn model(&self) -> &ModelRecord {
         match self {

@@ -289,11 +289,11 @@ async fn a_read_key_reads_and_what_changes_something_is_recorded() {
     assert_eq!(
         told,
         [
-            ("Admin.Reload", "PermissionDenied", "read"),
-            ("Admin.Rollback", "PermissionDenied", "read"),
-            ("Admin.Verify", "PermissionDenied", "read"),
+            ("Admin.Reload", "PERMISSION_DENIED", "read"),
+            ("Admin.Rollback", "PERMISSION_DENIED", "read"),
+            ("Admin.Verify", "PERMISSION_DENIED", "read"),
             ("Admin.Verify", "OK", "admin"),
-            ("Admin.Reload", "NotFound", "admin"),
+            ("Admin.Reload", "NOT_FOUND", "admin"),
         ]
     );
     assert_eq!(lines[3]["details"], json!({"index": "others"}));

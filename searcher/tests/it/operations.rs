@@ -51,6 +51,12 @@ async fn metrics_count_what_was_asked_and_tell_what_is_served() {
         .explain(v1::ExplainRequest { key: "none".into(), search: Some(request(Mode::Bm25, query, 5)) })
         .await
         .unwrap_err();
+    // What no service saw: JSON that is none, a route that is none, and a method of another server.
+    assert_eq!(http.post("/v1/search", &serde_json::json!(7)).await.status, 400);
+    assert_eq!(text(&http, "/v1/nowhere").await.0, 404);
+    assert_eq!(text(&http, "/v1/indexes").await.0, 200);
+    let channel = tonic::transport::Endpoint::from_shared(server.url.clone()).unwrap().connect().await.unwrap();
+    v1::encoder_client::EncoderClient::new(channel).info(v1::InfoRequest::default()).await.unwrap_err();
     let (status, scrape) = text(&http, "/metrics").await;
     assert_eq!(status, 200);
     assert!(scrape.ends_with("# EOF\n"), "{scrape}");
@@ -59,7 +65,11 @@ async fn metrics_count_what_was_asked_and_tell_what_is_served() {
         (r#"requests_total{call="Searcher.Search",status="OK"}"#, 6),
         (r#"requests_total{call="Searcher.SearchBatch",status="OK"}"#, 1),
         (r#"requests_total{call="Searcher.Explain",status="NOT_FOUND"}"#, 1),
-        (r#"request_seconds_count{call="Searcher.Search"}"#, 6),
+        (r#"requests_total{call="Searcher.Search",status="INVALID_ARGUMENT"}"#, 1),
+        (r#"requests_total{call="none",status="NOT_FOUND"}"#, 1),
+        (r#"requests_total{call="Admin.ListIndexes",status="OK"}"#, 1),
+        (r#"requests_total{call="Encoder.Info",status="UNIMPLEMENTED"}"#, 1),
+        (r#"request_seconds_count{call="Searcher.Search"}"#, 7),
         (r#"answers_total{mode="hybrid"}"#, 3),
         (r#"answers_total{mode="dense"}"#, 4),
         (r#"answers_total{mode="bm25"}"#, 1),
@@ -92,6 +102,23 @@ async fn metrics_count_what_was_asked_and_tell_what_is_served() {
     let (_, scrape) = text(&http, "/metrics").await;
     assert_eq!(value(&scrape, r#"dyad_searcher_tower_up{model="words",fingerprint="f00d"}"#), 0);
     assert_eq!(value(&scrape, "dyad_searcher_degraded_total"), 1);
+}
+
+#[tokio::test]
+async fn questions_of_a_warm_up_are_no_answers_and_reloads_are_counted() {
+    let server = searcher_with(EngineConfig { live_recall_share: 1.0, ..EngineConfig::default() }).await;
+    let http = over(&server).await;
+    server.engine.warm_up().await;
+    let name = server.engine.indexes().next().unwrap().name().to_owned();
+    let reloads = |outcome| format!("dyad_searcher_index_reloads_total{{index=\"{name}\",outcome=\"{outcome}\"}}");
+    let (_, scrape) = text(&http, "/metrics").await;
+    assert!(!scrape.contains("dyad_searcher_answers_total{") && scrape.contains(&reloads("failed")), "{scrape}");
+    server.engine.reload("").await.unwrap();
+    fs_err::write(server.index.path().join("CURRENT"), "?").unwrap();
+    server.engine.reload("").await.unwrap_err();
+    let (_, scrape) = text(&http, "/metrics").await;
+    assert_eq!((value(&scrape, &reloads("taken over")), value(&scrape, &reloads("failed"))), (1, 1));
+    assert!(!scrape.contains("dyad_searcher_recall_expected_total{"), "{scrape}");
 }
 
 #[tokio::test]

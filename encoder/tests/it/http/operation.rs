@@ -158,7 +158,7 @@ async fn metrics_count_what_happened() {
         "dyad_encoder_texts_total{tower=\"answer\"} 3",
         &format!("dyad_encoder_tokens_total{{tower=\"question\"}} {tokens}"),
         "dyad_encoder_texts_truncated_total 1",
-        "dyad_encoder_refused_total{reason=\"empty\"} 2",
+        "dyad_encoder_refused_total{reason=\"empty\"} 1",
         "dyad_encoder_queue_tokens 0",
         "dyad_encoder_queue_seconds_count 4",
         "dyad_encoder_batches_failed_total 0",

@@ -60,22 +60,17 @@ pub(super) struct StatusName(pub(super) &'static str);
 fn mapped(code: Code) -> u16 {
     match code {
         Code::Ok => 200,
-        Code::Cancelled => 499,
-        Code::Unknown => 500,
-        Code::InvalidArgument => 400,
-        Code::DeadlineExceeded => 504,
-        Code::NotFound => 404,
-        Code::AlreadyExists => 409,
-        Code::PermissionDenied => 403,
-        Code::ResourceExhausted => 429,
-        Code::FailedPrecondition => 400,
-        Code::Aborted => 409,
-        Code::OutOfRange => 400,
-        Code::Unimplemented => 501,
-        Code::Internal => 500,
-        Code::Unavailable => 503,
-        Code::DataLoss => 500,
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => 400,
         Code::Unauthenticated => 401,
+        Code::PermissionDenied => 403,
+        Code::NotFound => 404,
+        Code::AlreadyExists | Code::Aborted => 409,
+        Code::ResourceExhausted => 429,
+        Code::Cancelled => 499,
+        Code::Unknown | Code::Internal | Code::DataLoss => 500,
+        Code::Unimplemented => 501,
+        Code::Unavailable => 503,
+        Code::DeadlineExceeded => 504,
     }
 }
 

@@ -120,6 +120,7 @@ impl Scrape {
             for (kind, bytes) in [("hot", files.hot), ("cold", files.cold)] {
                 self.index_bytes.get_or_create(&IndexKind { index: index.clone(), kind }).set(bytes as i64);
             }
+            engine.metrics().index(&index);
             let labels = IndexLabels { index };
             for (family, value) in [
                 (&self.generation, record.generation),
