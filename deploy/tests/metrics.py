@@ -51,7 +51,7 @@ def wait_for(what, look):
 
 
 def post(server, path, body, key=None):
-    """The status of a request, with the key that is for everything unless another is given."""
+    """The status of a request, with the key that is for everything unless another is given; none where no server listens."""
     key = SETTINGS["key"] if key is None else key
     url = SETTINGS["servers"].urls[server, "http"] + path
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
@@ -62,6 +62,8 @@ def post(server, path, body, key=None):
     except urllib.error.HTTPError as error:
         error.close()
         return error.code
+    except urllib.error.URLError:
+        return None
 
 
 def ask():
