@@ -52,6 +52,12 @@ impl CandidateQueue {
         self.heap.peek().map(|key| Candidate::from_key(*key))
     }
 
+    /// The best candidate first, and others that are likely to come soon after it.
+    pub(super) fn likely(&self, count: usize) -> impl Iterator<Item = Candidate> {
+        // The upper levels of the heap: the second and the third best are there, the others mostly.
+        self.heap.as_slice().iter().take(count).map(|key| Candidate::from_key(*key))
+    }
+
     pub(super) fn pop(&mut self) {
         self.heap.pop();
     }
@@ -83,6 +89,16 @@ mod tests {
             prop_assert_eq!((Candidate::from_key(left.key()).slot, Candidate::from_key(left.key()).refined), (slot, refined));
             prop_assert_eq!(left.key().cmp(&right.key()), a.total_cmp(&b));
         }
+    }
+
+    #[test]
+    fn the_likely_candidates_begin_with_the_best_three() {
+        let mut candidates = CandidateQueue::default();
+        for slot in 0..20_u32 {
+            candidates.push(((slot * 7) % 20) as f32, slot);
+        }
+        let scores: Vec<i32> = candidates.likely(6).map(|candidate| candidate.score as i32).collect();
+        assert!(scores.len() == 6 && scores[0] == 19 && [17, 18].iter().all(|score| scores.contains(score)));
     }
 
     #[test]

@@ -55,7 +55,8 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
         while running > 0 {
             for state in states.iter_mut().filter(|state| !state.is_idle()) {
                 let query = queries.get(state.query).copied().unwrap_or(&[]);
-                let over = state.step(&search, query);
+                let over =
+                    if queries.len() == 1 { state.step_alone(&search, query) } else { state.step(&search, query) };
                 steps += 1;
                 cancelled |= steps.is_multiple_of(STEPS_BETWEEN_CHECKS) && params.cancel.is_cancelled();
                 if cancelled {

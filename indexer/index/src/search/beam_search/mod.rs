@@ -39,6 +39,10 @@ pub(super) fn rescored_filtered(k: usize) -> usize {
 const SPARE: usize = 16;
 /// Allowed slots that an expansion looks for before it follows no more links of others.
 const ENOUGH: usize = 32;
+/// Candidates whose rows and links a search that has its thread for itself prefetches: the best, and those that may come soon after it. One
+/// question per call takes 2 to 4 % less time at recall .956 and 5 to 7 % at .997, p99 9 % there (100,000 MiniLM sentences); prefetching their
+/// neighbours' sketches too gains nothing more. Where searches are interleaved, the others compute meanwhile.
+const LIKELY: usize = 6;
 /// Expansions after which a search among all nodes first compares the share of allowed ones that it has met with that of all; it does so again
 /// after twice as many, and so on.
 const PROBED: usize = 16;
@@ -283,6 +287,29 @@ impl SearchState {
         }
         if let Some(slot) = odd {
             self.check_codes(search, slot);
+        }
+    }
+
+    /// A step of a search that has its thread for itself: what the steps after the next read is asked for early enough to be there.
+    pub(super) fn step_alone<L: SlotLinks + ?Sized, R: ExactRows + ?Sized>(
+        &mut self,
+        search: &BeamSearch<'_, L, R>,
+        query: &[f32],
+    ) -> bool {
+        let has_new = self.fetch == Fetch::Sketches;
+        let over = self.step(search, query);
+        if has_new && !over {
+            self.prefetch_likely(search);
+        }
+        over
+    }
+
+    fn prefetch_likely<L: SlotLinks + ?Sized, R: ?Sized>(&self, search: &BeamSearch<'_, L, R>) {
+        for candidate in self.candidates.likely(LIKELY) {
+            if !candidate.refined {
+                search.shard.codes.prefetch_row(candidate.slot);
+            }
+            search.shard.links.prefetch(candidate.slot);
         }
     }
 
