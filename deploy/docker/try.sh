@@ -120,6 +120,7 @@ serve() {
       options+=(--index /var/lib/dyad/index --encoder http://127.0.0.1:7701) url=''
       ;;
   esac
+  : >"$log"
   show "$@" serve "${options[@]}"
   "$@" serve "${options[@]}" >"$log" 2>&1 &
   server=$!

@@ -8,8 +8,8 @@ use std::path::Path;
 use dyad_index::manifest::{self, Change, Manifest, MinRecall, ReaderLock, SHARDS_DIR, ShardEntry};
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 use dyad_index::{
-    BuildRecord, Certificate, Deletions, FilteredRecall, FusionMethod, FusionRecord, LearnedFrom, ModelRecord,
-    QuerySource, RecallPoint,
+    BuildRecord, Certificate, Deletions, ExpansionPoint, FilteredRecall, FusionMethod, FusionRecord, LearnedFrom,
+    ModelRecord, QuerySource, RecallPoint,
 };
 use serde::Serialize;
 
@@ -291,6 +291,16 @@ impl fmt::Display for ShardReport {
             QuerySource::HeldOut => writeln!(f, "  certificate {} held-out questions", certificate.queries)?,
         }
         recall_table(f, &certificate.recall)?;
+        if !certificate.expansions.is_empty() {
+            writeln!(
+                f,
+                "  expansions  of half of the searches, of 95 % (others end there), and of 99 % if they did not"
+            )?;
+            writeln!(f, "       ef        50 %        95 %        99 %")?;
+        }
+        for ExpansionPoint { ef, p50, p95, p99 } in &certificate.expansions {
+            writeln!(f, "    {ef:>5}   {p50:>9}   {p95:>9}   {p99:>9}")?;
+        }
         let Some(filtered) = &certificate.filtered else {
             return writeln!(
                 f,

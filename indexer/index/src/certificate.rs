@@ -21,12 +21,29 @@ pub struct Certificate {
     /// Mean exact score by rank, ranks ascending: converts a beam width to a margin, see [`Self::margin`].
     #[serde(default)]
     pub profile: Vec<RankScore>,
+    /// Expansions of searches that nothing but their margin ends, for the same beam widths: bounds the few that would go on for long, see
+    /// [`Self::expansion_bound`]. None in shards of earlier releases.
+    #[serde(default)]
+    pub expansions: Vec<ExpansionPoint>,
     /// Recall and cost for a sweep of beam widths, ascending.
     pub recall: Vec<RecallPoint>,
     /// The same through filters, the least selective first; none where the shard is so small that it would be scanned. Absent in
     /// shards of earlier releases, which have measured nothing through filters.
     #[serde(default)]
     pub filtered: Option<Vec<FilteredRecall>>,
+}
+
+/// Candidates that searches expand at one beam width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpansionPoint {
+    /// Beam width.
+    pub ef: usize,
+    /// Of half of the questions at most this many.
+    pub p50: u64,
+    /// Of 95 %.
+    pub p95: u64,
+    /// Of 99 %.
+    pub p99: u64,
 }
 
 /// Recall and cost through a filter that allows documents by chance.
@@ -38,6 +55,9 @@ pub struct FilteredRecall {
     /// depend on the width.
     pub recall: Vec<RecallPoint>,
 }
+
+/// Hits for which expansions are measured.
+const BOUNDED_HITS: usize = 10;
 
 /// Where the questions of a certificate came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -67,6 +87,21 @@ impl Certificate {
     pub fn margin(&self, k: usize, ef: usize) -> Option<f32> {
         let (near, far) = (self.score_at(k as f64)?, self.score_at(ef as f64)?);
         Some((near - far).max(0.0) as f32)
+    }
+
+    /// The expansions after which a search for `k` hits ends: as many as 95 % of the questions need at most. For the others the beam is narrower
+    /// then than their margin asks for; what that costs is in the measured recall. None where more hits are wanted than it was measured for,
+    /// or a wider beam.
+    pub fn expansion_bound(&self, k: usize, ef: usize) -> Option<usize> {
+        let above = self.expansions.iter().position(|point| point.ef >= ef).filter(|_| k <= BOUNDED_HITS)?;
+        let high = self.expansions.get(above)?;
+        let Some(low) = above.checked_sub(1).and_then(|at| self.expansions.get(at)) else {
+            return Some(high.p95 as usize);
+        };
+        // A power of the width between two of them.
+        let share = (ef as f64 / low.ef as f64).ln() / (high.ef as f64 / low.ef as f64).ln();
+        let (from, to) = ((low.p95.max(1) as f64).ln(), (high.p95.max(1) as f64).ln());
+        Some((from + (to - from) * share).exp().ceil() as usize)
     }
 
     /// Whether all numbers are finite: JSON knows no others.
@@ -144,6 +179,17 @@ mod tests {
         assert!(certificate.margin(100, 10).unwrap().abs() < 1e-9);
         assert_eq!(certificate.margin(10, 1001), None);
         assert_eq!(Certificate::default().margin(1, 2), None);
+    }
+
+    #[test]
+    fn a_bound_is_what_nearly_all_questions_need() {
+        let point = |(ef, p95)| ExpansionPoint { ef, p50: p95 / 2, p95, p99: 2 * p95 };
+        let expansions = [(16, 20), (64, 80), (128, 320)].map(point).into();
+        let certificate = Certificate { expansions, ..certificate() };
+        let bounds = [1, 16, 32, 64, 90, 128, 129].map(|ef| certificate.expansion_bound(10, ef));
+        assert_eq!(bounds, [Some(20), Some(20), Some(40), Some(80), Some(159), Some(320), None]);
+        assert_eq!((certificate.expansion_bound(1, 64), certificate.expansion_bound(11, 64)), (Some(80), None));
+        assert_eq!(Certificate::default().expansion_bound(10, 64), None);
     }
 
     #[test]

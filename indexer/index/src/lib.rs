@@ -47,7 +47,7 @@ pub mod storage;
 pub mod verify;
 
 pub use cancel::{Cancel, Never};
-pub use certificate::{Certificate, FilteredRecall, QuerySource, RankScore, RecallPoint};
+pub use certificate::{Certificate, ExpansionPoint, FilteredRecall, QuerySource, RankScore, RecallPoint};
 pub use deletions::Deletions;
 pub use error::{Error, Result};
 pub use fusion::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};

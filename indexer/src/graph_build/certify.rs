@@ -14,12 +14,14 @@ use dyad_index::search::{
     ExactRows as _, Hits, PlannedSearch, Question, RESCORED, SCAN_BATCH, SearchParams, SearchScratch, ShardView,
     VectorRows, exact_scan,
 };
-use dyad_index::{Arranged, Certificate, FilteredRecall, Metric, QuerySource, RankScore, RecallPoint, Scored};
+use dyad_index::{
+    Arranged, Certificate, ExpansionPoint, FilteredRecall, Metric, QuerySource, RankScore, RecallPoint, Scored,
+};
 use rayon::prelude::*;
 
 use super::certify_filtered::{Asked, Searched, certify_filtered};
 use super::order;
-use super::recall::{mean, others, share};
+use super::recall::{expansions, mean, others, share};
 use super::recall_gate::RecallGate;
 use super::repair::Repaired;
 use super::served::ServedRows;
@@ -92,6 +94,7 @@ pub fn certify(
         queries: asked.len() as u64,
         source,
         profile: profile(&exact, depth),
+        expansions: Vec::new(),
         recall: Vec::new(),
         filtered: None,
     };
@@ -99,7 +102,15 @@ pub fn certify(
     let served = ServedRows { rows: given, row_type: rows.served_as };
     let view =
         ShardView { codes: arranged.codes.view(), links: &links, order: Some(links.order()), rows: &served, metric };
-    let planned = PlannedSearch { view, certificate: &certificate };
+    let margins = PlannedSearch { view, certificate: &certificate };
+    let mut expansions = Vec::new();
+    for ef in gate.widths() {
+        control.check()?;
+        expansions.push(measure_expansions(&margins, &asked, ef));
+        control.progress.advance(asked.len() as u64);
+    }
+    let certificate = Certificate { expansions, ..certificate.clone() };
+    let planned = PlannedSearch { view: margins.view, certificate: &certificate };
     let mut recall = Vec::new();
     for ef in gate.widths() {
         control.check()?;
@@ -120,13 +131,13 @@ pub fn certify(
     Ok(Certified { certificate, ground_truth })
 }
 
-/// Searches that a certificate takes: for each question the exact one, and one for each beam width.
+/// Searches that a certificate takes: for each question the exact one, and two for each beam width.
 pub fn searches(n: usize, gate: &RecallGate<'_>) -> u64 {
     let asked = match gate.questions {
         Some(questions) if !questions.is_empty() => questions.len().min(HELD_OUT),
         _ => n.min(QUERIES),
     };
-    asked as u64 * (1 + gate.widths().len() as u64)
+    asked as u64 * (1 + 2 * gate.widths().len() as u64)
 }
 
 fn ask<'a>(rows: &'a dyn VectorRows, gate: &RecallGate<'a>, seed: u64) -> (Vec<Query<'a>>, QuerySource) {
@@ -186,7 +197,19 @@ fn exactly(planned: &Planned<'_>, mut hits: Vec<Scored>, row: &[f32]) -> Vec<Sco
     hits
 }
 
-/// Measures one beam width, searched as it is served: with the margins of the certificate.
+/// Expansions at one beam width, of searches that their margin alone ends.
+fn measure_expansions(planned: &Planned<'_>, asked: &[Query<'_>], ef: usize) -> ExpansionPoint {
+    let margin = planned.certificate.margin(10, ef.max(10));
+    let one = |scratch: &mut SearchScratch, asked: &Query<'_>| {
+        // A document finds itself first.
+        let k = 10 + usize::from(asked.node.is_some());
+        let params = SearchParams { margin, ..SearchParams::new(k, ef) };
+        planned.view.search_one(asked.row, &params, scratch).cost.expanded
+    };
+    expansions(ef, asked.par_iter().map_init(SearchScratch::default, one).collect())
+}
+
+/// Measures one beam width, searched as it is served: with the margins and bounds of the certificate.
 fn measure(planned: &Planned<'_>, asked: &[Query<'_>], exact: &[Vec<Scored>], ef: usize) -> RecallPoint {
     let wide = ef > 100 && exact.first().is_some_and(|exact| exact.len() >= 100);
     let measured: Vec<(f64, f64, u64, u64)> = asked
@@ -195,9 +218,11 @@ fn measure(planned: &Planned<'_>, asked: &[Query<'_>], exact: &[Vec<Scored>], ef
         .map_init(SearchScratch::default, |scratch, (asked, exact)| {
             let search = |k: usize, scratch: &mut SearchScratch| {
                 let margin = planned.certificate.margin(k, ef.max(k));
+                let expansion_bound = planned.certificate.expansion_bound(k, ef.max(k));
                 // A document finds itself first.
                 let k = k + usize::from(asked.node.is_some());
-                planned.view.search_one(asked.row, &SearchParams { margin, ..SearchParams::new(k, ef) }, scratch)
+                let params = SearchParams { margin, expansion_bound, ..SearchParams::new(k, ef) };
+                planned.view.search_one(asked.row, &params, scratch)
             };
             let found = search(10, scratch);
             let cost = found.cost;

@@ -7,13 +7,15 @@
 use dyad_index::ground_truth::Questions;
 use dyad_index::search::{ExactRows as _, Hits, Live, NodeSet, SCAN_BATCH, SearchParams, SearchScratch};
 use dyad_index::shard::DenseShard;
-use dyad_index::{Certificate, FilteredRecall, GROUND_TRUTH_FILE, GroundTruth, QuerySource, RecallPoint, Scored};
+use dyad_index::{
+    Certificate, ExpansionPoint, FilteredRecall, GROUND_TRUTH_FILE, GroundTruth, QuerySource, RecallPoint, Scored,
+};
 use rayon::prelude::*;
 
 use super::certify::{PROFILE_RANKS, QUERIES, SAMPLE_SEED, profile};
 use super::certify_filtered::{Asked, Searched, certify_filtered};
 use super::order;
-use super::recall::{mean, others, share};
+use super::recall::{expansions, mean, others, share};
 use super::recall_gate::EF_SWEEP;
 use crate::control::JobControl;
 use crate::error::Error;
@@ -46,12 +48,19 @@ pub fn certify_live(shard: &DenseShard, live: &NodeSet, control: JobControl<'_>)
         queries: asked.len() as u64,
         source,
         profile: profile(&lists, depth),
+        expansions: Vec::new(),
         recall: Vec::new(),
         filtered: None,
     };
     let mut widths: Vec<usize> = EF_SWEEP.into_iter().chain(before.recall.iter().map(|point| point.ef)).collect();
     widths.sort_unstable();
     widths.dedup();
+    let mut measured = Vec::new();
+    for &ef in &widths {
+        control.check()?;
+        measured.push(measure_expansions(shard, live, &asked, ef, &certificate));
+    }
+    certificate.expansions = measured;
     for ef in widths {
         control.check()?;
         let point = measure(shard, live, &asked, &lists, ef, &certificate);
@@ -146,6 +155,24 @@ fn lists(
     Ok(lists)
 }
 
+/// Expansions at one beam width, of searches that their margin alone ends.
+fn measure_expansions(
+    shard: &DenseShard,
+    live: &NodeSet,
+    asked: &[Query],
+    ef: usize,
+    certificate: &Certificate,
+) -> ExpansionPoint {
+    let margin = certificate.margin(10, ef.max(10));
+    let one = |asked: &Query| {
+        let own = asked.node.is_some_and(|node| live.contains(node));
+        let live = Some(Live { nodes: live, certificate });
+        let params = SearchParams { margin, live, ..SearchParams::new(10 + usize::from(own), ef) };
+        shard.search(&asked.row, &params).cost.expanded
+    };
+    expansions(ef, asked.par_iter().map(one).collect())
+}
+
 /// Measures one beam width, searched as it is served.
 fn measure(
     shard: &DenseShard,
@@ -159,10 +186,12 @@ fn measure(
     let one = |(asked, list): (&Query, &Vec<Scored>)| {
         let search = |k: usize| {
             let margin = certificate.margin(k, ef.max(k));
+            let expansion_bound = certificate.expansion_bound(k, ef.max(k));
             // A document that is left finds itself first.
             let own = asked.node.is_some_and(|node| live.contains(node));
             let live = Some(Live { nodes: live, certificate });
-            shard.search(&asked.row, &SearchParams { margin, live, ..SearchParams::new(k + usize::from(own), ef) })
+            let params = SearchParams::new(k + usize::from(own), ef);
+            shard.search(&asked.row, &SearchParams { margin, expansion_bound, live, ..params })
         };
         let found = search(10);
         let cost = found.cost;

@@ -1,6 +1,6 @@
 //! What a search finds of the exact hits, and the means over questions.
 
-use dyad_index::{RecallPoint, Scored};
+use dyad_index::{ExpansionPoint, RecallPoint, Scored};
 
 /// The means of what single questions found: recall@10 and @100, scores computed, and of these from rows.
 pub(super) fn mean(ef: usize, wide: bool, measured: &[(f64, f64, u64, u64)]) -> RecallPoint {
@@ -15,6 +15,16 @@ pub(super) fn mean(ef: usize, wide: bool, measured: &[(f64, f64, u64, u64)]) -> 
         distance_computations: computed as f64 / queries,
         scored: scored as f64 / queries,
     }
+}
+
+/// What half, 95 and 99 % of the searches expand at most.
+pub(super) fn expansions(ef: usize, mut expanded: Vec<u64>) -> ExpansionPoint {
+    expanded.sort_unstable();
+    let quantile = |percent: usize| {
+        let rank = (expanded.len() * percent).div_ceil(100).max(1);
+        expanded.get(rank - 1).copied().unwrap_or_default()
+    };
+    ExpansionPoint { ef, p50: quantile(50), p95: quantile(95), p99: quantile(99) }
 }
 
 /// The first `depth` hits that are not `node`.
@@ -38,6 +48,16 @@ mod tests {
 
     fn scored(scores: &[f32]) -> Vec<Scored> {
         (0..).zip(scores).map(|(node, &score)| Scored { node, score }).collect()
+    }
+
+    #[test]
+    fn expansions_are_told_by_the_nearest_rank() {
+        let told = |expanded: std::ops::RangeInclusive<u64>| {
+            let point = expansions(16, expanded.rev().collect());
+            (point.ef, point.p50, point.p95, point.p99)
+        };
+        assert_eq!((told(1..=200), told(1..=3)), ((16, 100, 190, 198), (16, 2, 3, 3)));
+        assert_eq!(expansions(16, Vec::new()), ExpansionPoint { ef: 16, p50: 0, p95: 0, p99: 0 });
     }
 
     #[test]

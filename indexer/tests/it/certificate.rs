@@ -49,6 +49,7 @@ fn every_builder_and_type_of_vectors_is_recorded_and_shown() {
         let shown = inspect(&fixture, &[]);
         assert!(shown.contains(&format!("build       {builder} m=16")), "{shown}");
         assert!(shown.contains(&format!("vectors     {vectors}")), "{shown}");
+        assert!(shown.contains("  expansions  of half of the searches"), "{shown}");
         let json: serde_json::Value = serde_json::from_str(&inspect(&fixture, &["--json"])).unwrap();
         assert_eq!(
             (&json["shards"][0]["build"]["builder"], &json["shards"][0]["vectors"]),

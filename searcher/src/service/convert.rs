@@ -2,7 +2,9 @@
 
 use dyad_index::lexical::{FieldValue, Snippet, StoredDocument};
 use dyad_index::snapshot::Coverage;
-use dyad_index::{Certificate, FilteredRecall, FusionMethod, Metric, ModelRecord, QuerySource, RecallPoint};
+use dyad_index::{
+    Certificate, ExpansionPoint, FilteredRecall, FusionMethod, Metric, ModelRecord, QuerySource, RecallPoint,
+};
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
@@ -33,7 +35,13 @@ pub(super) fn certificate(certificate: &Certificate) -> v1::Certificate {
         by_questions: certificate.source == QuerySource::HeldOut,
         recall: certificate.recall.iter().map(recall_point).collect(),
         filtered: filtered.collect(),
+        expansions: certificate.expansions.iter().map(expansion_point).collect(),
     }
+}
+
+fn expansion_point(point: &ExpansionPoint) -> v1::ExpansionPoint {
+    let ExpansionPoint { ef, p50, p95, p99 } = *point;
+    v1::ExpansionPoint { ef: ef as u32, p50, p95, p99 }
 }
 
 fn recall_point(point: &RecallPoint) -> v1::RecallPoint {

@@ -58,7 +58,7 @@ pub fn exact_scan(
         };
     let found = |scan: Scan| Hits {
         hits: if whole { scan.finish() } else { Vec::new() },
-        cost: Cost { estimated: 0, scored: compared, scans: 1 },
+        cost: Cost { scored: compared, scans: 1, ..Cost::default() },
         completeness: match (whole, damaged) {
             (false, _) => Completeness::Cancelled,
             (true, true) => Completeness::Damaged,

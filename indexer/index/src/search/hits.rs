@@ -39,6 +39,8 @@ pub struct Cost {
     pub estimated: u64,
     /// Computed from int8 rows and from vectors.
     pub scored: u64,
+    /// Candidates whose links were followed.
+    pub expanded: u64,
     /// Shards of which every allowed vector was compared: by its code, and the best exactly, or all exactly.
     pub scans: u32,
 }
@@ -54,6 +56,7 @@ impl AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
         self.estimated += other.estimated;
         self.scored += other.scored;
+        self.expanded += other.expanded;
         self.scans += other.scans;
     }
 }
@@ -181,7 +184,7 @@ mod tests {
         let worst = |parts: &[Completeness]| {
             let mut whole = Hits::<Scored>::default();
             for completeness in parts {
-                let cost = Cost { estimated: 2, scored: 1, scans: 3 };
+                let cost = Cost { estimated: 2, scored: 1, scans: 3, expanded: 4 };
                 whole.append(Hits { hits: vec![Scored::default()], cost, completeness: *completeness }, |hit| hit);
             }
             let parts = parts.len() as u64;

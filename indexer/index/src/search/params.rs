@@ -14,6 +14,8 @@ pub struct SearchParams<'a> {
     /// A search ends when its best candidate scores less than the k-th hit by more than this. Without one, the beam is
     /// `ef` wide for every question.
     pub margin: Option<f32>,
+    /// Expansions after which a search with a margin ends in any case, so that no question takes very long; by `ef` where absent.
+    pub expansion_bound: Option<usize>,
     /// Most candidates to expand; a search that this ends is [`Limited`](super::Completeness::Limited).
     pub max_expansions: Option<usize>,
     /// Nodes that may be hits, all of them live; all live ones where absent.
@@ -69,6 +71,7 @@ impl SearchParams<'_> {
             k,
             ef,
             margin: None,
+            expansion_bound: None,
             max_expansions: None,
             allowed: None,
             two_hop: false,
@@ -87,6 +90,7 @@ impl std::fmt::Debug for SearchParams<'_> {
             .field("k", &self.k)
             .field("ef", &self.ef)
             .field("margin", &self.margin)
+            .field("expansion_bound", &self.expansion_bound)
             .field("max_expansions", &self.max_expansions)
             .field("allowed", &self.allowed.map(NodeSet::len))
             .field("two_hop", &self.two_hop)
@@ -121,8 +125,11 @@ impl StopRule {
         let k = params.k.clamp(1, slots);
         let ef = params.ef.clamp(k, slots);
         let (rank, margin, max_expansions) = match params.margin {
-            // The width follows the question; the bound only keeps a hard one from running away.
-            Some(margin) => (k, margin.max(0.0), 4 * ef + 16),
+            // The width follows the question; the bound keeps a hard one from running away.
+            Some(margin) => {
+                let most = 4 * ef + 16;
+                (k, margin.max(0.0), params.expansion_bound.map_or(most, |bound| bound.clamp(k, most)))
+            }
             None => (ef, 0.0, usize::MAX),
         };
         let (limited, max_expansions) = match params.max_expansions {

@@ -206,15 +206,17 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         let (k, ef) = (params.k.max(1), params.ef.max(params.k).max(1));
         let Some(Live { nodes, certificate }) = params.live else {
             let margin = params.margin.or_else(|| self.certificate.margin(k, ef));
-            return Some(SearchParams { k, ef, margin, ..*params });
+            let expansion_bound = params.expansion_bound.or_else(|| self.certificate.expansion_bound(k, ef));
+            return Some(SearchParams { k, ef, margin, expansion_bound, ..*params });
         };
         // Deleted nodes are traversed, and taken to be spread like the others.
         let (count, wide) = (nodes.len() as f64, self.wide(ef, nodes.len(), self.nodes()));
         let max_expansions = Some(most_expansions(count));
         let margin = params.margin.or_else(|| certificate.margin(k, ef));
+        let expansion_bound = params.expansion_bound.or_else(|| certificate.expansion_bound(k, ef));
         // Without a margin the search goes on until it has `ef` live nodes.
         let ef = if margin.is_some() { wide } else { ef };
-        let planned = SearchParams { k, ef, margin, max_expansions, allowed: Some(nodes), ..*params };
+        let planned = SearchParams { k, ef, margin, expansion_bound, max_expansions, allowed: Some(nodes), ..*params };
         (count > wide as f64 * CODES_PER_EXPANSION).then_some(planned)
     }
 

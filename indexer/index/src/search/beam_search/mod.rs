@@ -145,7 +145,7 @@ impl SearchState {
         self.expanded = 0;
         self.met_allowed = 0;
         self.found.hits.clear();
-        self.found.cost = Cost { estimated, scored: 0, scans: 0 };
+        self.found.cost = Cost { estimated, ..Cost::default() };
         let is_complete = search.allowed.is_none_or(|allowed| allowed.is_complete);
         self.found.completeness = if is_complete { Completeness::Complete } else { Completeness::Damaged };
         self.is_far = self.starts_far(search, start);
@@ -255,6 +255,7 @@ impl SearchState {
         let shard = search.shard;
         self.candidates.pop();
         self.expanded += 1;
+        self.found.cost.expanded += 1;
         self.unvisited.clear();
         shard.links.append(slot, &mut self.unvisited);
         let two_hop = self.two_hop(search);

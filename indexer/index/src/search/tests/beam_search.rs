@@ -214,6 +214,31 @@ fn a_cancelled_search_says_so_for_every_question() {
 }
 
 #[test]
+fn a_bound_ends_the_longest_searches_and_they_are_complete() {
+    let world = World::new(Metric::Cosine);
+    let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
+    let search = |expansion_bound| {
+        let params = SearchParams { margin: Some(0.1), expansion_bound, ..SearchParams::new(10, 50) };
+        world.search(&queries, &params)
+    };
+    let free = search(None);
+    let mut expanded: Vec<u64> = free.iter().map(|result| result.cost.expanded).collect();
+    expanded.sort_unstable();
+    let bound = expanded[expanded.len() / 2];
+    assert!(bound > 10 && bound < *expanded.last().unwrap(), "{expanded:?}");
+    for (bounded, free) in search(Some(bound as usize)).iter().zip(&free) {
+        assert_eq!(bounded.cost.expanded, free.cost.expanded.min(bound));
+        assert_eq!(bounded.completeness, Completeness::Complete);
+        if free.cost.expanded <= bound {
+            assert_eq!(bounded, free);
+        }
+    }
+    // Never fewer than the hits wanted, never more than `ef` allows.
+    assert!(search(Some(0)).iter().all(|result| result.cost.expanded <= 10 && result.hits.len() >= 10));
+    assert_eq!(search(Some(usize::MAX)), free);
+}
+
+#[test]
 fn a_search_that_max_expansions_ends_is_limited() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
