@@ -26,13 +26,14 @@ start_deadline_s=120
 read -r quickstart _ <<<"$(echo .quickstart/*/index)"
 [[ -f $quickstart/CURRENT ]] || die "no index in .quickstart to serve: run deploy/quickstart.sh"
 model=${MODEL:-.models/all-MiniLM-L6-v2}
+[[ -x $target/dyad-encoder ]] || die "no $target/dyad-encoder, which the indexer's image is tried with: run deploy/quickstart.sh"
 
 work=$(mktemp -d)
 export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
 store=(--root "$work/store" --runroot "$work/run")
-container='' server=''
+container='' server='' other=''
 finish() {
-  if [[ -n $server ]]; then kill "$server" 2>/dev/null || true; fi
+  kill ${server:+"$server"} ${other:+"$other"} 2>/dev/null || true
   if mountpoint -q "$work/root"; then umount -R "$work/root"; fi
   if [[ -n $container ]]; then buildah "${store[@]}" umount "$container" >/dev/null || true; fi
   rm -rf "$work"
@@ -117,7 +118,13 @@ serve() {
     indexer)
       cp -a "$quickstart" "$work/index" && chown -R "$user" "$work/index" || return
       mount --bind "$work/index" "$work/root/var/lib/dyad/index" || return
-      options+=(--index /var/lib/dyad/index --encoder http://127.0.0.1:7701) url=''
+      url=''
+      # It wants an encoder service that answers.
+      "$target/dyad-encoder" serve --model "$model" --listen 127.0.0.1:0 >"$work/encoder-here.log" 2>&1 &
+      server=$!
+      other=$server
+      answers "$work/encoder-here.log" '' || return
+      options+=(--index /var/lib/dyad/index --encoder "http://$(sed -n 's/^listening on //p' "$work/encoder-here.log")")
       ;;
   esac
   : >"$log"
@@ -133,7 +140,8 @@ serve() {
     echo ...
   fi
   kill -TERM "$server" && wait "$server" || return
-  server=''
+  if [[ -n $other ]]; then kill "$other" && wait "$other"; fi
+  server='' other=''
   tail -n 1 "$log"
 }
 
