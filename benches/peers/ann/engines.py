@@ -21,7 +21,7 @@ _VSAG = {
     "vsag-sq8u": ("vsag", "Hgraph", ("sq8_uniform", "fp16")),
     "vsag-sq8u-f32": ("vsag", "Hgraph", ("sq8_uniform", "fp32")),
     "vsag-sq8u-r64": ("vsag", "Hgraph", ("sq8_uniform", "fp16", 64)),
-    "vsag-sq4u": ("vsag", "Hgraph", ("sq4_uniform", "fp16")),
+    "vsag-sq4": ("vsag", "Hgraph", ("sq4", "fp16")),
 }
 _GLASS = {
     "glass-f16": ("glass", "Glass", ("FP16",)),
@@ -34,15 +34,14 @@ _REFINE = {
     "faiss-refine-hnsw-sq8": ("refine", "FaissRefine", ("hnsw-sq8",)),
     "faiss-refine-hnsw-sq8-r64": ("refine", "FaissRefine", ("hnsw-sq8", 32)),
     "faiss-refine-hnsw-sq4": ("refine", "FaissRefine", ("hnsw-sq4",)),
-    "faiss-refine-hnsw-rabitq": ("refine", "FaissRefine", ("hnsw-rabitq",)),
     "faiss-refine-ivf-pqfs": ("refine", "FaissRefine", ("ivf-pqfs",)),
     "faiss-refine-ivf-rabitq": ("refine", "FaissRefine", ("ivf-rabitq",)),
 }
 _BINARY = {
-    "qdrant-edge-b1-o4": ("edge", "QdrantEdge", (4.0, False, "OneBit")),
-    "qdrant-edge-b1-o8": ("edge", "QdrantEdge", (8.0, False, "OneBit")),
-    "qdrant-edge-b1q8-o4": ("edge", "QdrantEdge", (4.0, False, "OneBit", "Scalar8Bits")),
+    "qdrant-edge-b1-o16": ("edge", "QdrantEdge", (16.0, False, "OneBit")),
+    "qdrant-edge-b1q8-o8": ("edge", "QdrantEdge", (8.0, False, "OneBit", "Scalar8Bits")),
     "qdrant-edge-b2-o4": ("edge", "QdrantEdge", (4.0, False, "TwoBits")),
+    "qdrant-edge-b2q8-o2": ("edge", "QdrantEdge", (2.0, False, "TwoBits", "Scalar8Bits")),
     "qdrant-edge-b2q8-o4": ("edge", "QdrantEdge", (4.0, False, "TwoBits", "Scalar8Bits")),
 }
 

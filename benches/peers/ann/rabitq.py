@@ -99,7 +99,10 @@ class HnswRabitq(Rabitq):
 
         super().__init__(rabitqlib.HnswIndex)
         self.bits, self.m = bits, m
-        self.settings = f"HNSW over RaBitQ codes of {bits} bits, M {m or 'as asked'}, {CLUSTERS} clusters, l2, search over all queries, num_threads as asked"
+        self.settings = (
+            f"HNSW over RaBitQ codes of {bits} bits, M {m or 'as asked'}, {CLUSTERS} clusters, l2, search over all queries, "
+            "num_threads as asked"
+        )
 
     def build(self, base, metric, m, ef_construction, threads, seed, directory):
         """Clusters, then inserts all rows."""
