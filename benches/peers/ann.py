@@ -24,10 +24,25 @@ is the engine's own call for all queries; queries are contiguous float32, made o
 | qdrant-edge | Qdrant's engine: HNSW M, int8 scalar quantisation of quantile 0.99 pinned in memory, one segment; edge.py says more | `query_batch`, rescored by the original vectors | hnsw_ef | Qdrant documentation, "Quantization" and "Optimize" |
 | qdrant-edge-acorn | that index, a copy of it | same with `AcornSearchParams(enable=True)`, which is about filters | hnsw_ef | Qdrant documentation, "ACORN" |
 | zvec | HNSW M, ef_construction, int8 codes; zvec.py says more | `query_internal_ids` per query, refined | ef | docstrings of zvec |
+| rabitq | stands for: | | | |
+| rabitq-qg, -qg8; `-e400` | SymphonyQG of 32 links over float32 or 8-bit vectors, ef_construction as asked or 400; rabitq.py says more | `search_batch(num_threads)` | ef | rabitqlib documentation, "SymphonyQG" |
+| rabitq-hnsw8, -hnsw9 | HNSW M over RaBitQ codes of 8 or 9 bits, 16 clusters | `search(num_threads)` | ef | rabitqlib documentation, "HNSW RaBitQ" |
+| vsag | stands for: | | | |
+| vsag-sq8, -sq8u, -sq4; `-f32` | HGraph of 2 M links over scalar codes, reordered by fp16, or fp32; vsag.py says more | `knn_search` per query; one thread | ef_search | VSAG documentation, "HGraph" |
+| glass | stands for: | | | |
+| glass-f16, -sq8u, -sq8u-f16, -sq8-f16 | pyglass: HNSW of 2 M links, codes, codes that refine them; glass.py says more | `batch_search(num_threads)`, `search` of one | ef | README of pyglass |
+| faiss-refine | stands for: | | | |
+| faiss-refine-hnsw-sq8, -hnsw-sq4, -ivf-pqfs, -ivf-rabitq | `IndexRefine` of a coarse index by SQfp16; refine.py says more | `search` under `omp_set_num_threads` | efSearch, nprobe | wiki "The index factory" |
+| qdrant-edge-binary | stands for: | | | |
+| qdrant-edge-b1-o16, -b1q8-o8, -b2-o4, -b2q8-o2, -b2q8-o4 | binary codes of 1 or 2 bits, queries in the same or 8 bits, oversampling 2 to 16; edge.py says more | as qdrant-edge | hnsw_ef | Qdrant documentation, "Binary quantization" |
+| svs-r64 | stands for the variants of `svs-lvq` with `-r64` | | | |
 | usearch-i8, usearch-bf16, usearch-f32 | `Index(connectivity=M, expansion_add=ef_construction)`; for i8 the base is scaled by us to -127..127, as usearch's own cast takes the range -1..1 whole | `search(threads)` over a viewed (mapped) file | expansion_search | README of usearch |
 
-Any svs name may end in `-r64`: graph_max_degree 64 instead of 2 M, to show what a denser graph gives. It is not M=16's
-equal, so `svs-lvq` does not name it. `qdrant-edge-o1` and `-o3` oversample by 1 and 3 instead of 2.
+Names may end in `-r64`: a degree of 64 on the ground level instead of 2 M, where a denser graph is the better one at high recall
+(any svs name; rabitq-qg, -qg8, -hnsw8, vsag-sq8u, glass-sq8u-f16, faiss-refine-hnsw-sq8).
+
+A name that stands for several is a family over a small grid of the engine's own parameters, of which the best counts at each recall.
+Each member is first tried in a process of its own (family.py): one that cannot run here is reported as skipped, with the reason. `qdrant-edge-o1` and `-o3` oversample by 1 and 3 instead of 2.
 
 Filters (`dyad-bench filter`): exact takes the rows that pass, faiss too, as an `IDSelectorBitmap` of `SearchParametersHNSW` (wiki
 "Setting search parameters for one query"); qdrant-edge and zvec evaluate conditions. The others have none here.

@@ -67,17 +67,17 @@ def library():
 
 
 class Family:
-    """`svs-lvq`: the list of variants, one worker each."""
+    """`svs-lvq`, and `svs-r64` of degree 64: the list of variants, one worker each."""
 
     sweep = "search_window_size"
     defaults = WINDOWS
     settings = "a list: run each of `variants` as an engine of its own and take the best of them at each recall"
 
-    def __init__(self):
+    def __init__(self, suffix=""):
         _, self.version, kinds = library()
         if not kinds:
             raise RuntimeError(f"scalable-vs {self.version} has no LVQ on this processor. Make the environment by benches/peers/ann-venv.sh")
-        self.variants = [f"svs-{kind}" for kind in kinds]
+        self.variants = [f"svs-{kind}{suffix}" for kind in kinds]
 
 
 class Svs:

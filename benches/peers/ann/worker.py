@@ -7,6 +7,8 @@ An engine is an object with
                                                   times the engine's own work only: no reading of the npy, no writing of files
     reads_attributes                              true of engines that evaluate conditions: `build` has `attributes` too, `Attributes`
                                                   below: a dict of numbers and lists of texts for each row
+    variants, skipped                             of a name that stands for several: those that can run here; why others cannot, by name
+    single_threaded                               true of engines that search on one thread only
     index_of                                      the engine whose index would be the same
     select(rows, conditions) -> anything          only of engines with filters: a filter, of the rows that pass and the conditions
                                                   `{"equals": {"field", "value"}}`, `{"below": {"field", "bound"}}` that they meet
@@ -66,7 +68,7 @@ class Worker:
         engine = self.engine
         reply = {"engine": self.name, "version": engine.version, "sweep": engine.sweep}
         reply |= {"defaults": engine.defaults, "settings": engine.settings}
-        for more in ("variants", "reads_attributes", "index_of"):
+        for more in ("variants", "skipped", "reads_attributes", "single_threaded", "index_of"):
             if hasattr(engine, more):
                 reply[more] = getattr(engine, more)
         return reply

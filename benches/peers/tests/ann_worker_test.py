@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORKER = ROOT / "benches/peers/ann.py"
@@ -26,7 +27,7 @@ NOT_HERE = re.compile(
     r"|scalable-vs \S+: expected a processor with AVX-512 VNNI"
 )
 
-# engine -> least recall@10 at the value given, over 2000 clustered vectors of 48 dimensions.
+# engine -> least recall@10 at the value given, over 2000 clustered vectors of 64 dimensions.
 ENGINES = {
     "hnswlib": (64, 0.98),
     "faiss": (64, 0.98),
@@ -41,7 +42,20 @@ ENGINES = {
     "qdrant-edge": (64, 0.95),
     "usearch-i8": (64, 0.90),
     "usearch-f32": (64, 0.95),
+    "rabitq-qg": (96, 0.95),
+    "rabitq-qg8": (96, 0.95),
+    "rabitq-hnsw8": (96, 0.93),
+    "vsag-sq8u": (64, 0.95),
+    "vsag-sq4": (64, 0.90),
+    "glass-f16": (64, 0.98),
+    "glass-sq8u-f16": (64, 0.98),
+    "faiss-refine-hnsw-sq8": (64, 0.98),
+    "faiss-refine-ivf-pqfs": (64, 0.95),
+    "qdrant-edge-b1-o16": (64, 0.80),
+    "qdrant-edge-b2q8-o4": (64, 0.90),
+    "svs-lvq8-r64": (64, 0.95),
 }
+FAMILIES = ("rabitq", "vsag", "glass", "faiss-refine", "qdrant-edge-binary")
 
 
 class Session:
@@ -85,9 +99,9 @@ class Session:
 
 def clustered(numpy, rows, seed):
     """Unit vectors around 40 centres, float32."""
-    centres = numpy.random.default_rng(7).standard_normal((40, 48))
+    centres = numpy.random.default_rng(7).standard_normal((40, 64))
     generator = numpy.random.default_rng(seed)
-    vectors = centres[generator.integers(0, 40, rows)] + 0.6 * generator.standard_normal((rows, 48))
+    vectors = centres[generator.integers(0, 40, rows)] + 0.6 * generator.standard_normal((rows, 64))
     return (vectors / numpy.linalg.norm(vectors, axis=1, keepdims=True)).astype(numpy.float32)
 
 
@@ -155,8 +169,8 @@ class AnnWorkerTest(unittest.TestCase):
             hits += sum(scores[row, i] >= tenth[row] - 1e-6 for i in set(found.tolist()) if i >= 0)
         return hits / ids.size
 
-    def check(self, engine, value, least, python=WORKER_PYTHON):
-        """Build in one process, search in another, both metrics, both modes, one and two threads."""
+    def check(self, engine, value, least, python=WORKER_PYTHON, threads=2):
+        """Build in one process, search in another, both metrics, both modes, one thread and as many as given."""
         for metric in ("ip", "l2"):
             builder = self.start(engine, python)
             directory = self.built(builder, engine, metric)
@@ -169,10 +183,10 @@ class AnnWorkerTest(unittest.TestCase):
             self.assertGreaterEqual(self.recall(batch, metric), least, f"{engine} {metric}")
             self.numpy.testing.assert_array_equal(self.search(session, value, "batch", least_ms=5), batch)
             self.numpy.testing.assert_array_equal(self.search(session, value, "each"), batch)
-            self.assertGreaterEqual(self.recall(self.search(session, value, "batch", 2), metric), least)
+            self.assertGreaterEqual(self.recall(self.search(session, value, "batch", threads), metric), least)
             before = session.ask("memory", settle=True)["rss_bytes"]
             self.assertEqual(session.ask("evict"), {})
-            if engine == "qdrant-edge":
+            if engine.startswith("qdrant-edge"):
                 # Its vectors are mapped: at least half of their bytes leave. They are read again when they are needed.
                 self.assertLess(session.ask("memory", settle=True)["rss_bytes"], before - self.base.nbytes // 2)
             self.numpy.testing.assert_array_equal(self.search(session, value, "each"), batch)
@@ -322,8 +336,44 @@ class AnnWorkerTest(unittest.TestCase):
                     print(f"skipped {engine}: {reply['error']}", file=sys.stderr)
                     continue
                 self.assertNotIn("error", reply, reply)
-                self.assertEqual(sorted(set(reply) - {"reads_attributes"}), ["defaults", "engine", "settings", "sweep", "version"])
-                self.check(engine, value, least)
+                extra = {"reads_attributes", "single_threaded"}
+                self.assertEqual(sorted(set(reply) - extra), ["defaults", "engine", "settings", "sweep", "version"])
+                self.check(engine, value, least, threads=1 if reply.get("single_threaded") else 2)
+
+    def test_families_name_who_can_run_here(self):
+        """Every member is either a variant or skipped with a reason; without its package all of them are skipped."""
+        if not PYTHON.exists():
+            self.skipTest(f"{PYTHON} is not there: run benches/peers/ann-venv.sh")
+        names = subprocess.run([str(PYTHON), str(WORKER), "--list"], capture_output=True, text=True, check=True).stdout.split()
+        for family in FAMILIES:
+            with self.subTest(family=family):
+                reply = self.start(family, PYTHON).ask("describe")
+                self.assertNotIn("error", reply, reply)
+                members = reply["variants"] + list(reply["skipped"])
+                self.assertGreater(len(members), 3, reply)
+                self.assertLessEqual(set(members), set(names))
+                for member, reason in reply["skipped"].items():
+                    print(f"skipped {member}: {reason}", file=sys.stderr)
+                    self.assertRegex(reason, r"not installed|processor", member)
+
+    def test_a_member_that_fails_is_skipped_with_the_reason(self):
+        """A process that ends, an error that is answered, and a package that is not there."""
+        sys.path.insert(0, str(WORKER.parent))
+        self.addCleanup(sys.path.remove, str(WORKER.parent))
+        from ann import family
+
+        self.assertIsNone(family.failure("exact"))
+        self.assertIn("exit status", family.failure("no-such-engine"))
+        end = self.scratch / "end.py"
+        end.write_text("import os, signal\ninput()\nprint('{}', flush=True)\ninput()\nos.kill(os.getpid(), signal.SIGILL)\n", "ascii")
+        answer = self.scratch / "answer.py"
+        answer.write_text("import sys\nfor _ in sys.stdin:\n    print('{\"error\": \"no such code\"}')\n", "ascii")
+        for worker, reason in ((end, "its process ended by SIGILL at `open` on this processor"), (answer, "no such code")):
+            with unittest.mock.patch.object(family, "WORKER", worker):
+                self.assertEqual(family.failure("any"), reason)
+        missing = family.Family("no-such-package", ["one", "two"])
+        self.assertEqual((missing.version, missing.variants, sorted(missing.skipped)), ("none", [], ["one", "two"]))
+        self.assertIn("no-such-package is not installed", missing.skipped["one"])
 
 
 @unittest.skipUnless(PYTHON.exists() and not HAS_NUMPY, "this Python has numpy itself, or there is no environment of the peers")

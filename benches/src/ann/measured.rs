@@ -107,6 +107,14 @@ impl EngineRun {
     }
 }
 
+/// A name that stood for several engines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Family {
+    pub(super) name: String,
+    /// Those that can run here.
+    pub(super) members: Vec<String>,
+}
+
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
@@ -119,6 +127,12 @@ pub struct Measured {
     /// Engines that were measured, in the order asked.
     #[serde(skip)]
     pub engines: Vec<EngineRun>,
+    /// Names that stood for several engines.
+    #[serde(skip)]
+    pub(super) families: Vec<Family>,
+    /// Members of families that cannot run here, and why.
+    #[serde(skip)]
+    pub(super) skipped: Vec<(String, String)>,
     /// Engines that failed, and why.
     #[serde(skip)]
     pub failures: Vec<(String, String)>,
@@ -148,6 +162,13 @@ impl Measured {
         let peer = at(peer)?;
         let ours = self.ours().ok_or_else(|| (OURS.to_owned(), "no points".to_owned()))?;
         Ok(at(ours)? / peer)
+    }
+
+    /// The fastest member of a family at a recall, and our speed over its own; none where none of them or ours has no value there.
+    pub(super) fn best(&self, family: &Family, speed: Speed, recall: f64) -> Option<(&EngineRun, f64)> {
+        let members = self.peers().filter(|run| family.members.contains(&run.described.engine));
+        let ratios = members.filter_map(|run| Some((run, self.ratio(run, speed, recall).ok()?)));
+        ratios.min_by(|(_, left), (_, right)| left.total_cmp(right))
     }
 
     /// Another figure of ours over a peer's; none where one of the two ends below the first recall at which they are compared.

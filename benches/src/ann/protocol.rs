@@ -1,6 +1,7 @@
 //! What harness and workers say to each other about an index: one JSON object per line, one reply per request. What all protocols
 //! share is in `harness/serve.rs`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -107,6 +108,12 @@ pub struct More {
     /// Engines that this name stands for, where it stands for several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) variants: Vec<String>,
+    /// Those of them that cannot run here, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) skipped: BTreeMap<String, String>,
+    /// It searches on one thread only, so there are no passes on all threads.
+    #[serde(default)]
+    pub(super) single_threaded: bool,
     /// It evaluates the conditions of filters, and its index holds what they read.
     #[serde(default)]
     pub(super) reads_attributes: bool,

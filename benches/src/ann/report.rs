@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use super::measured::{EngineRun, Measured, Point, Speed};
+use super::measured::{EngineRun, Family, Measured, Point, Speed};
 use super::workload::Workload;
 use crate::harness::{OURS, Row, Show, extremes, median, per_second, row, write_line};
 
 /// Characters of an engine's name.
-const NAME: usize = 14;
+const NAME: usize = 26;
 
 type OfPoint = (&'static str, fn(&(&Measured, &EngineRun, &Point)) -> Value);
 type OfEngine = (&'static str, fn(&(&Measured, &EngineRun)) -> Value);
@@ -71,6 +71,13 @@ const OVER: [Over; 4] = [
     ("evicted", "rss_ratio_evicted", |run| Some(run.megabytes(run.memory.evicted_pass))),
 ];
 
+/// Keys of the summary, and what is divided.
+const RATIOS: [(&str, Speed); 3] = [
+    ("ratios", Speed::Batch),
+    ("ratios_all_threads", Speed::BatchAllThreads),
+    ("ratios_single_call", Speed::SingleP50),
+];
+
 impl Measured {
     /// `points.csv`: a row per engine and value of its sweep parameter.
     pub fn points(&self) -> Vec<Row> {
@@ -103,11 +110,7 @@ impl Measured {
             self.workload.targets.iter().filter_map(at).collect::<Map<_, _>>().into()
         };
         let mut summary = json!(self);
-        for (key, speed) in [
-            ("ratios", Speed::Batch),
-            ("ratios_all_threads", Speed::BatchAllThreads),
-            ("ratios_single_call", Speed::SingleP50),
-        ] {
+        for (key, speed) in RATIOS {
             summary[key] = per_peer(&|peer| at_targets(&|target| Some(json!(self.ratio(peer, speed, target).ok()))));
         }
         let unreached = |peer: &EngineRun, target: f64| {
@@ -131,8 +134,21 @@ impl Measured {
             .map(|run| (run.described.engine.clone(), engine(run).into()))
             .collect::<Map<_, _>>()
             .into();
-        summary["failures"] =
-            self.failures.iter().map(|(name, error)| (name.clone(), json!(error))).collect::<Map<_, _>>().into();
+        let family = |family: &Family| {
+            let mut figures = Map::from_iter([("members".to_owned(), json!(family.members))]);
+            let best =
+                |target| Some(json!(self.best(family, Speed::Batch, target).map(|(run, _)| &run.described.engine)));
+            figures.insert("best".to_owned(), at_targets(&best));
+            for (key, speed) in RATIOS {
+                let ratio = |target| Some(json!(self.best(family, speed, target).map(|(_, ratio)| ratio)));
+                figures.insert(key.to_owned(), at_targets(&ratio));
+            }
+            (family.name.clone(), figures.into())
+        };
+        summary["families"] = self.families.iter().map(family).collect::<Map<_, _>>().into();
+        for (key, reasons) in [("failures", &self.failures), ("skipped", &self.skipped)] {
+            summary[key] = reasons.iter().map(|(name, why)| (name.clone(), json!(why))).collect::<Map<_, _>>().into();
+        }
         summary
     }
 
@@ -183,13 +199,29 @@ impl Measured {
                 let others = others.map(|ratio| Show::Times.text(&json!(ratio)));
                 write_line(out, NAME, &peer.described.engine, speed.chain(others))?;
             }
+            self.write_families(out)?;
             writeln!(
                 out,
                 "Above 1 is faster: batch QPS on one thread; at {first}, p50 of single calls, and batch QPS on all threads. Below 1 is \
                  less: build, index, memory."
             )?;
         }
+        self.skipped.iter().try_for_each(|(engine, reason)| writeln!(out, "\n{engine} skipped: {reason}"))?;
         self.failures.iter().try_for_each(|(engine, error)| writeln!(out, "\n{engine} failed: {error}"))
+    }
+
+    /// Ours over the best of each family, which may be another one in each column.
+    fn write_families(&self, out: &mut impl Write) -> io::Result<()> {
+        let targets = &self.workload.targets;
+        for family in &self.families {
+            let at = |speed, target: f64| self.best(family, speed, target).map(|(_, ratio)| ratio);
+            let speeds = targets.iter().map(|&target| at(Speed::Batch, target));
+            let first = targets.first().copied().unwrap_or(0.0);
+            let others = [at(Speed::SingleP50, first), at(Speed::BatchAllThreads, first)];
+            let ratios = speeds.chain(others).map(|ratio| Show::Times.text(&json!(ratio)));
+            write_line(out, NAME, &format!("best of {}", family.name), ratios.collect::<Vec<_>>())?;
+        }
+        Ok(())
     }
 
     /// An engine's figures: queries per second at each target, and the rest.

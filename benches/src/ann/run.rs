@@ -5,7 +5,8 @@
 use std::cell::RefCell;
 
 use super::data::Ready;
-use super::measured::Measured;
+use super::measured::{Family, Measured};
+use super::protocol::More;
 use super::recall::Judge;
 use super::session::{Pass, Run, Session};
 use super::workload::{Job, Workload};
@@ -16,12 +17,12 @@ use crate::harness::{EngineSession as _, Machine, RunInfo, Runner, in_scratch};
 pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured> {
     let workload = job.workload;
     let judge = Judge::new(&ready.base, &ready.queries, &ready.truth, workload.k, workload.metric);
-    let (engines, failures) = in_scratch(&job.cache, |scratch| {
+    let (asked, (engines, failures)) = in_scratch(&job.cache, |scratch| {
         let run =
             Run { job, ready, key: ready.key(), attributes: None, judge, made: RefCell::default(), note, scratch };
         let mut runner = Runner::new(note);
-        run.measure(&mut runner)?;
-        Ok(runner.close(Session::close))
+        let asked = run.measure(&mut runner)?;
+        Ok((asked, runner.close(Session::close)))
     })?;
     Ok(Measured {
         workload: workload.clone(),
@@ -29,18 +30,43 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
         dim: ready.base.dim(),
         queries: ready.queries.len(),
         engines,
+        families: asked.families(),
         failures,
+        skipped: asked.skipped,
         machine: Machine::this(),
         stamp: RunInfo::now(),
     })
 }
 
+/// The engines of a run.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// Each engine, and the name by which it was asked for: its own, or one that stands for several.
+    pub(super) engines: Vec<(String, String)>,
+    /// Members of such names that cannot run here, and why.
+    pub(super) skipped: Vec<(String, String)>,
+}
+
+impl Asked {
+    /// Names that stand for several engines, in the order asked.
+    fn families(&self) -> Vec<Family> {
+        let mut families: Vec<Family> = Vec::new();
+        for (engine, asked) in self.engines.iter().filter(|(engine, asked)| engine != asked) {
+            match families.iter_mut().find(|family| family.name == *asked) {
+                Some(family) => family.members.push(engine.clone()),
+                None => families.push(Family { name: asked.clone(), members: vec![engine.clone()] }),
+            }
+        }
+        families
+    }
+}
+
 impl Run<'_> {
-    fn measure<'a>(&'a self, runner: &mut Runner<'_, Session<'a>>) -> Result<()> {
-        let engines = self.open_engines(runner)?;
+    fn measure<'a>(&'a self, runner: &mut Runner<'_, Session<'a>>) -> Result<Asked> {
+        let asked = self.open_engines(runner)?;
         let workload = self.job.workload;
         (self.note)("warming up");
-        runner.each(0, |session| session.warm_up(self.sweep(&engines, session.engine()), workload.ceiling))?;
+        runner.each(0, |session| session.warm_up(self.sweep(&asked, session.engine()), workload.ceiling))?;
         let &Workload { repeats, threads, least_ms, threaded_repeats, .. } = workload;
         let one_thread = (0..repeats).flat_map(|turn| [(turn, Pass::Batch(least_ms)), (turn, Pass::Single)]);
         let all_threads = (0..threaded_repeats).map(|turn| (turn, Pass::Threaded(threads, least_ms)));
@@ -58,20 +84,29 @@ impl Run<'_> {
                 runner.each(turn, |session| session.measure(at, pass))?;
             }
         }
-        runner.each(0, Session::measure_memory)
+        runner.each(0, Session::measure_memory)?;
+        Ok(asked)
     }
 
-    /// Opens a session of every engine that was asked for. Gives each engine, and the name by which it was asked for: its own, or one
-    /// that stands for several.
-    pub(super) fn open_engines<'a>(&'a self, runner: &mut Runner<'_, Session<'a>>) -> Result<Vec<(String, &'a str)>> {
-        let mut engines: Vec<(String, &str)> = Vec::new();
+    /// Opens a session of every engine that was asked for, and says by which names.
+    pub(super) fn open_engines<'a>(&'a self, runner: &mut Runner<'_, Session<'a>>) -> Result<Asked> {
+        let Asked { mut engines, mut skipped } = Asked::default();
         for name in &self.job.engines {
             match self.members(name) {
-                Ok(members) => engines.extend(members.into_iter().map(|engine| (engine, name.as_str()))),
+                Ok(More { variants, skipped: reasons, .. }) => {
+                    // A family may have no member that runs here.
+                    let own = variants.is_empty() && reasons.is_empty();
+                    let members = if own { vec![name.clone()] } else { variants };
+                    engines.extend(members.into_iter().map(|engine| (engine, name.clone())));
+                    for (engine, reason) in reasons {
+                        (self.note)(&format!("{engine} skipped: {reason}"));
+                        skipped.push((engine, reason));
+                    }
+                }
                 Err(error) => runner.fail(name, error)?,
             }
         }
-        let unknown = |name: &&String| !engines.iter().any(|(engine, asked)| engine == *name || asked == name);
+        let unknown = |name: &&String| !engines.iter().any(|(engine, asked)| engine == *name || asked == *name);
         if let Some(name) = self.job.swept.iter().filter(|name| !runner.has_failed(name)).find(unknown) {
             let known = engines.iter().map(|(engine, _)| engine.as_str()).collect::<Vec<_>>().join(", ");
             return Err(Error::Refused(format!("--sweep {name}: not among the engines of this run: {known}")));
@@ -82,21 +117,20 @@ impl Run<'_> {
                 runner.admit(engine, Session::open(self, engine))?;
             }
         }
-        Ok(engines)
+        Ok(Asked { engines, skipped })
     }
 
     /// Values that the workload or the command gives for an engine: under its name, or else under the one asked for.
-    pub(super) fn sweep(&self, engines: &[(String, &str)], engine: &str) -> Option<Vec<u32>> {
+    pub(super) fn sweep(&self, asked: &Asked, engine: &str) -> Option<Vec<u32>> {
         let sweep = &self.job.workload.sweep;
-        let asked = engines.iter().find(|(name, _)| name == engine).map(|(_, asked)| *asked);
+        let asked = asked.engines.iter().find(|(name, _)| name == engine).map(|(_, asked)| asked);
         sweep.get(engine).or_else(|| sweep.get(asked?)).cloned()
     }
 
-    /// The engines that a name stands for; its worker knows.
-    fn members(&self, name: &str) -> Result<Vec<String>> {
+    /// The engines that a name stands for, as its worker describes them.
+    fn members(&self, name: &str) -> Result<More> {
         let (worker, described) = self.start(name, self.job.deadline)?;
         worker.quit();
-        let variants = described.more.variants;
-        Ok(if variants.is_empty() { vec![name.to_owned()] } else { variants })
+        Ok(described.more)
     }
 }

@@ -171,6 +171,9 @@ impl<'a> Session<'a> {
     /// One pass over all queries at one value of the sweep; nothing where the sweep is shorter.
     pub(super) fn measure(&mut self, at: usize, pass: Pass) -> Result<()> {
         let Some(value) = self.run.points.get(at).map(|point| point.value) else { return Ok(()) };
+        if matches!(pass, Pass::Threaded(..)) && self.run.described.more.single_threaded {
+            return Ok(());
+        }
         let (Searched { seconds, rounds }, latencies_us) = self.search(value, pass)?;
         let ids = self.ids()?;
         let point = &mut self.run.points[at];

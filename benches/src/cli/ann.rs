@@ -37,7 +37,7 @@ impl Comparison for Search {
     const PEERS: &'static str = "benches/peers/ann.py";
     const RECORDS: &'static str = "benches/records/ann";
     const ENGINES: &'static str = "Engines between commas, in place of the workload's: dyad, hnsw_rs, and the peers that \
-        benches/peers/ann.py knows. svs-lvq stands for all LVQ variants";
+        benches/peers/ann.py knows. svs-lvq, svs-r64, rabitq, vsag, glass, faiss-refine and qdrant-edge-binary stand for several each";
     const PYTHON: &'static str = ".venv-ann/bin/python";
 }
 

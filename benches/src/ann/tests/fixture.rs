@@ -1,5 +1,7 @@
 //! A small synthetic measurement whose ratios can be worked out by hand.
 
+use std::collections::BTreeMap;
+
 use crate::ann::measured::{EngineRun, Index, Measured, MemoryOverTime, Point};
 use crate::ann::protocol::{Built, Described, More};
 use crate::ann::workload::Workload;
@@ -33,6 +35,8 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
                 sweep: "ef".to_owned(),
                 defaults: vec![10],
                 variants: Vec::new(),
+                skipped: BTreeMap::new(),
+                single_threaded: false,
                 reads_attributes: false,
                 index_of: None,
             },
@@ -71,7 +75,9 @@ pub(in crate::ann) fn measured() -> Measured {
             // 1,000, 100 and 10.
             engine("hnswlib", &[(0.93, 1.0), (0.97, 10.0), (0.995, 100.0)], 4.0, 20),
         ],
+        families: Vec::new(),
         failures: Vec::new(),
+        skipped: Vec::new(),
         machine: machine(),
         stamp: run_info(),
     }

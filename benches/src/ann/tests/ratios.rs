@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::fixture;
+use crate::ann::measured::Family;
+use crate::harness::tests::lines;
 
 fn near(value: &Value, expected: f64) -> bool {
     value.as_f64().is_some_and(|value| (value - expected).abs() < 1e-9 * expected)
@@ -66,4 +68,26 @@ fn an_engine_that_ends_below_the_first_recall_has_no_ratio() {
     for key in ["build_ratio", "rss_ratio_served", "rss_ratio_evicted", "index_bytes_ratio"] {
         assert!(summary[key].as_object().unwrap()["hnswlib"].is_null(), "{key}");
     }
+}
+
+#[test]
+fn the_best_of_a_family_counts_at_each_recall() {
+    let mut measured = fixture::measured();
+    // Beside hnswlib one that is ten times as fast and ends at 0.96, and one that was never measured.
+    measured.engines.push(fixture::engine("quick", &[(0.93, 0.1), (0.96, 10f64.powf(-0.25))], 4.0, 20));
+    let members = ["hnswlib", "quick", "broken"].map(str::to_owned).to_vec();
+    measured.families.push(Family { name: "family".to_owned(), members });
+    measured.skipped.push(("broken".to_owned(), "ended by SIGILL".to_owned()));
+    let summary = measured.summary();
+    let family = &summary["families"]["family"];
+    assert_eq!(family["best"], json!({ "0.95": "quick", "0.97": "hnswlib", "0.99": null }));
+    // At 0.95 dyad has 10^3.5, hnswlib 10^2.5, and the quick one is two thirds of the way from 10^4 to 10^3.25: 10^3.5.
+    assert!(near(&family["ratios"]["0.95"], 1.0) && near(&family["ratios"]["0.97"], 10f64.sqrt()), "{family}");
+    assert!(near(&family["ratios_all_threads"]["0.95"], 1.0), "{family}");
+    assert!(family["ratios"]["0.99"].is_null(), "{family}");
+    assert_eq!((&summary["skipped"]["broken"], &summary["failures"]), (&json!("ended by SIGILL"), &json!({})));
+    let table = lines(|out| measured.write_table(out)).join("\n");
+    let best = table.lines().find(|line| line.starts_with("best of family")).unwrap();
+    assert_eq!(best.split_whitespace().collect::<Vec<_>>()[3..5], ["1.00x", "3.16x"], "{table}");
+    assert!(table.contains("\nbroken skipped: ended by SIGILL"), "{table}");
 }

@@ -1,5 +1,6 @@
 //! What every engine of this binary can do.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::ann::protocol::{Build, Condition, Described, More};
@@ -58,6 +59,14 @@ pub(super) trait Opening: Sync {
 
 /// What an engine says of itself whose sweep parameter is `ef`.
 pub(super) fn described(engine: &str, version: &str, settings: String, defaults: Vec<u32>) -> Described {
-    let more = More { sweep: "ef".to_owned(), defaults, variants: Vec::new(), reads_attributes: false, index_of: None };
+    let more = More {
+        sweep: "ef".to_owned(),
+        defaults,
+        variants: Vec::new(),
+        skipped: BTreeMap::new(),
+        single_threaded: false,
+        reads_attributes: false,
+        index_of: None,
+    };
     Described { engine: engine.to_owned(), version: version.to_owned(), settings, more }
 }
