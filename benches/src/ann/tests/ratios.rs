@@ -73,7 +73,7 @@ fn an_engine_that_ends_below_the_first_recall_has_no_ratio() {
 #[test]
 fn the_best_of_a_family_counts_at_each_recall() {
     let mut measured = fixture::measured();
-    // Beside hnswlib one that is ten times as fast and ends at 0.96, and one that was never measured.
+    // Next to hnswlib one that is ten times as fast and ends at 0.96, and one that was never measured.
     measured.engines.push(fixture::engine("quick", &[(0.93, 0.1), (0.96, 10f64.powf(-0.25))], 4.0, 20));
     let members = ["hnswlib", "quick", "broken"].map(str::to_owned).to_vec();
     measured.families.push(Family { name: "family".to_owned(), members });
