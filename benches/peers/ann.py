@@ -34,7 +34,7 @@ is the engine's own call for all queries; queries are contiguous float32, made o
 | faiss-refine | stands for: | | | |
 | faiss-refine-hnsw-sq8, -hnsw-sq4, -ivf-pqfs, -ivf-rabitq | `IndexRefine` of a coarse index by SQfp16; refine.py says more | `search` under `omp_set_num_threads` | efSearch, nprobe | wiki "The index factory" |
 | qdrant-edge-binary | stands for: | | | |
-| qdrant-edge-b1-o16, -b1q8-o8, -b2-o4, -b2q8-o2, -b2q8-o4 | binary codes of 1 or 2 bits, queries in the same or 8 bits, oversampling 2 to 16; edge.py says more | as qdrant-edge | hnsw_ef | Qdrant documentation, "Binary quantization" |
+| qdrant-edge-b1-o16, -b1q8-o8, -b2-o4, -b2q8-o3, -o4, -o8 | binary codes of 1 or 2 bits, queries in the same or 8 bits, oversampling 3 to 16; edge.py says more | as qdrant-edge | hnsw_ef | Qdrant documentation, "Binary quantization" |
 | svs-r64 | stands for the variants of `svs-lvq` with `-r64` | | | |
 | usearch-i8, usearch-bf16, usearch-f32 | `Index(connectivity=M, expansion_add=ef_construction)`; for i8 the base is scaled by us to -127..127, as usearch's own cast takes the range -1..1 whole | `search(threads)` over a viewed (mapped) file | expansion_search | README of usearch |
 

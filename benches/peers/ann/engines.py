@@ -41,8 +41,9 @@ _BINARY = {
     "qdrant-edge-b1-o16": ("edge", "QdrantEdge", (16.0, False, "OneBit")),
     "qdrant-edge-b1q8-o8": ("edge", "QdrantEdge", (8.0, False, "OneBit", "Scalar8Bits")),
     "qdrant-edge-b2-o4": ("edge", "QdrantEdge", (4.0, False, "TwoBits")),
-    "qdrant-edge-b2q8-o2": ("edge", "QdrantEdge", (2.0, False, "TwoBits", "Scalar8Bits")),
+    "qdrant-edge-b2q8-o3": ("edge", "QdrantEdge", (3.0, False, "TwoBits", "Scalar8Bits")),
     "qdrant-edge-b2q8-o4": ("edge", "QdrantEdge", (4.0, False, "TwoBits", "Scalar8Bits")),
+    "qdrant-edge-b2q8-o8": ("edge", "QdrantEdge", (8.0, False, "TwoBits", "Scalar8Bits")),
 }
 
 # All of them, likewise.
