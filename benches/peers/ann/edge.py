@@ -13,8 +13,9 @@ measure 1.0 and 3.0. No payload, no vectors in the answer. `hnsw_ef` is the swee
 shard (`max_search_threads`), so another number of threads loads the shard again, outside the clock.
 
 Binary. `qdrant-edge-binary` stands for codes of one bit (`-b1-`) or two (`-b2-`) a dimension; queries are in the same bits, or in 8
-(`q8`); `-o3` to `-o16` oversample by 3 to 16, as fewer bits rank worse: only k times as many are scored again, which ends one bit at a recall of
-0.875 with 4 and 0.949 with 8 (minilm-5k), two bits and queries of 8 at 0.934 with 2 (minilm-100k), and hnsw_ef is never below that. All else is as for int8.
+(`q8`); `-o3` to `-o16` oversample by 3 to 16, as fewer bits rank worse. Only k times as many are scored again, which ends one bit at a
+recall of 0.875 with 4 and 0.949 with 8 (minilm-5k), two bits and queries of 8 at 0.934 with 2 (minilm-100k); and hnsw_ef is never
+below that. All else is as for int8.
 
 Filters. With attributes each point has a payload, and every field of it an index, which is made before the points come, so that
 `optimize` builds the graph with it: a keyword index for texts, an integer index without lookup for numbers. Qdrant plans each
