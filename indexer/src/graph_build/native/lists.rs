@@ -1,7 +1,7 @@
 //! The growing neighbour lists of one layer: each is read by many threads while one at a time writes it.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dyad_index::search::{Scored, SlotLinks};
 
@@ -64,40 +64,64 @@ impl Lists {
         links.map(|(node, score)| Scored { node, score }).collect()
     }
 
+    /// Keeps the best of a list and `links`, as many as there is room for. What is kept of several calls does not depend on their order.
+    pub(super) fn keep_best(&self, node: u32, links: &[Scored]) {
+        let Some(mut count) = self.lock(node) else { return };
+        let mut all = self.links(node);
+        let known = all.len();
+        let is_new = |link: &Scored| !all.iter().take(known).any(|known| known.node == link.node);
+        let new: Vec<Scored> = links.iter().filter(|link| is_new(link)).copied().collect();
+        all.extend(new);
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        all.truncate(self.capacity);
+        self.put(node, &all, &mut count);
+    }
+
+    /// Replaces a list.
+    pub(super) fn replace(&self, node: u32, links: &[Scored]) {
+        if let Some(mut count) = self.lock(node) {
+            self.put(node, links, &mut count);
+        }
+    }
+
+    fn lock(&self, node: u32) -> Option<MutexGuard<'_, u32>> {
+        let count = self.members.position(node).and_then(|position| self.counts.get(position))?;
+        // A writer that panicked has left a list of valid links.
+        Some(count.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn put(&self, node: u32, links: &[Scored], count: &mut u32) {
+        let (targets, scores) = (self.row(&self.targets, node), self.row(&self.scores, node));
+        for ((link, target), score) in links.iter().zip(targets).zip(scores) {
+            score.store(link.score.to_bits(), Ordering::Relaxed);
+            target.store(link.node, Ordering::Release);
+        }
+        for target in targets.iter().skip(links.len()) {
+            target.store(EMPTY, Ordering::Release);
+        }
+        *count = links.len().min(self.capacity) as u32;
+    }
+
     /// Adds links to a node. A full list is replaced by what `prune` keeps of it and the new link.
     pub(super) fn add(&self, node: u32, links: &[Scored], mut prune: impl FnMut(Vec<Scored>) -> Vec<Scored>) {
-        let Some(count) = self.members.position(node).and_then(|position| self.counts.get(position)) else { return };
-        // A writer that panicked has left a list of valid links.
-        let mut count = count.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some(mut count) = self.lock(node) else { return };
         let (targets, scores) = (self.row(&self.targets, node), self.row(&self.scores, node));
-        let put = |at: usize, link: Scored| {
-            if let (Some(target), Some(score)) = (targets.get(at), scores.get(at)) {
-                score.store(link.score.to_bits(), Ordering::Relaxed);
-                target.store(link.node, Ordering::Release);
-            }
-        };
         for link in links {
             let used = *count as usize;
             let known = targets.iter().take(used).any(|target| target.load(Ordering::Relaxed) == link.node);
             if known || link.node == node {
                 continue;
             }
-            if used < self.capacity {
-                put(used, *link);
+            if let (Some(target), Some(score)) = (targets.get(used), scores.get(used)) {
+                score.store(link.score.to_bits(), Ordering::Relaxed);
+                target.store(link.node, Ordering::Release);
                 *count += 1;
                 continue;
             }
             let mut all = self.links(node);
             all.push(*link);
             all.sort_unstable_by(|a, b| b.cmp(a));
-            let kept = prune(all);
-            for (at, link) in kept.iter().enumerate() {
-                put(at, *link);
-            }
-            for target in targets.iter().skip(kept.len()) {
-                target.store(EMPTY, Ordering::Release);
-            }
-            *count = kept.len().min(self.capacity) as u32;
+            self.put(node, &prune(all), &mut count);
         }
     }
 }
@@ -139,5 +163,20 @@ mod tests {
         let mut found = Vec::new();
         lists.append(8, &mut found);
         assert_eq!(found, [2, 5]);
+        lists.replace(8, &[scored(7, 0.3)]);
+        assert_eq!(lists.links(8), [scored(7, 0.3)]);
+    }
+
+    #[test]
+    fn the_best_are_kept_in_whatever_order_they_come() {
+        let offered =
+            [vec![scored(1, 0.1), scored(2, 0.9)], vec![scored(4, 0.5), scored(2, 0.9)], vec![scored(5, 0.7)]];
+        for order in [[0usize, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            let lists = Lists::new(Members::All, 9, 3);
+            for at in order {
+                lists.keep_best(8, &offered[at]);
+            }
+            assert_eq!(lists.links(8), [scored(2, 0.9), scored(5, 0.7), scored(4, 0.5)]);
+        }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `layer.rs` | insertion of all members of one layer, by many threads |
+//! | `layer.rs` | the links of all members of one layer, by many threads |
+//! | `partition.rs` | candidates for the links of layer 0, from overlapping leaves |
+//! | `row_block.rs` | scores of one row with many |
 //! | `lists.rs` | the growing neighbour lists of a layer |
 //! | `diverse.rs` | which links a node keeps |
 //!
@@ -12,6 +14,10 @@
 //!   traffic of f32 vectors, which is what bounds insertion.
 //! * Layers are built from the highest down, each complete before the next begins, so that every search of a layer starts
 //!   from a finished one above.
+//! * Layer 0 is not built by insertion. Its nodes are linked with their nearest ones in overlapping leaves of 512, where comparing all pairs
+//!   costs little (`PiPNN`: arXiv:2602.21247); then each searches that graph from its own place, with 3/8 of the beam of an insertion, and is linked
+//!   with what it finds. That takes under half of the time of insertions, and searches at recall 0.95 estimate a tenth fewer scores
+//!   (100,000 MiniLM sentences, `ef_construction` 200).
 //! * Each thread inserts several nodes at once; their searches are interleaved, as those for a batch of questions are.
 //! * A build may start from the graph of an existing shard ([`super::initial`]): only what that does not hold is inserted.
 //! * Lists have capacity for half as many links again, and are pruned to their cap when they are full: pruning at every
@@ -20,10 +26,13 @@
 mod diverse;
 mod layer;
 mod lists;
+mod partition;
+mod row_block;
 
 use dyad_index::{Graph, Layer};
 
 use self::layer::{LayerBuild, UpperLayers};
+use self::row_block::PairScores;
 use super::graph::{BuildInput, BuildParams, GraphBuilder};
 use super::initial::InitialGraph;
 use super::order;
@@ -88,13 +97,21 @@ fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) 
         (_, first) => first.unwrap_or(0),
     };
     let mut layers: Vec<Layer> = Vec::with_capacity(usize::from(top) + 1);
+    let pairs = PairScores::new(input.codes);
     for number in (0..=top).rev() {
         let above = order.partition_point(|node| level(*node) > number);
         let count = order.partition_point(|node| level(*node) >= number);
         let initial = input.initial.filter(|initial| number <= initial.top());
         let upper = UpperLayers { layers: &layers, entry };
-        let layer =
-            LayerBuild { codes: input.codes.view(), initial, upper, number: usize::from(number), params, control };
+        let layer = LayerBuild {
+            codes: input.codes.view(),
+            pairs,
+            initial,
+            upper,
+            number: usize::from(number),
+            params,
+            control,
+        };
         layers.push(layer.build(order.get(..count).unwrap_or(&[]), above)?);
     }
     layers.reverse();
@@ -117,7 +134,11 @@ fn memory(nodes: u64, dim: usize, params: &BuildParams) -> u64 {
     let node = order + initial + growing(2 * m) + pruned(2 * m) + upper;
     // Each search: a question's codes and planes, candidates, hits, a bit for each node, whose words are listed as well.
     let search = 8 * dim as u64 + 64 * ef + nodes / 8 + nodes / 16;
-    nodes.saturating_mul(node).saturating_add(search.saturating_mul((layer::INTERLEAVED * params.threads) as u64))
+    let leaves = partition::memory(0, dim, params.threads);
+    nodes
+        .saturating_mul(node)
+        .saturating_add(leaves)
+        .saturating_add(search.saturating_mul((layer::INTERLEAVED * params.threads) as u64))
 }
 
 /// Highest layer of each node: geometric with mean 1 / ln M, from a seeded hash of the node's number. `salt` is another one for each
