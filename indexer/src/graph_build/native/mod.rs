@@ -118,7 +118,7 @@ fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) 
     Ok(Graph { entry, layers })
 }
 
-/// Bytes at the peak, which is where the finished lists of layer 0 are pruned to their caps.
+/// Bytes at the peak, which is where the finished lists of layer 0 are pruned to their caps, or with few links where they get their candidates.
 fn memory(nodes: u64, dim: usize, params: &BuildParams) -> u64 {
     let (m, ef) = (params.m as u64, params.ef_construction as u64);
     // Order, number and level of each node, and the keys that the order is sorted by.
@@ -131,10 +131,10 @@ fn memory(nodes: u64, dim: usize, params: &BuildParams) -> u64 {
     let pruned = |cap: u64| 24 + 16 + cap * 4 + cap * 4 + 8 + 4;
     // The share of nodes above layer 0 is 1 / M, above layer 1 1 / M^2 and so on.
     let upper = (growing(m) + pruned(m)) / m.saturating_sub(1).max(1);
-    let node = order + initial + growing(2 * m) + pruned(2 * m) + upper;
+    let node = order + initial + growing(2 * m) + pruned(2 * m).max(partition::NODE_BYTES) + upper;
     // Each search: a question's codes and planes, candidates, hits, a bit for each node, whose words are listed as well.
     let search = 8 * dim as u64 + 64 * ef + nodes / 8 + nodes / 16;
-    let leaves = partition::memory(0, dim, params.threads);
+    let leaves = partition::scratch_memory(dim, params.threads);
     nodes
         .saturating_mul(node)
         .saturating_add(leaves)

@@ -5,6 +5,7 @@
 //!
 //! A tenth of the time of a build goes into the leaves (100,000 MiniLM sentences), and a seventh into comparing what each holds.
 
+use dyad_index::search::Scored;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -62,12 +63,14 @@ pub(super) fn candidates(
     Ok((equal as f64) < MOST_EQUAL * all as f64)
 }
 
-/// Bytes that this takes for `nodes` of `dim` values on `threads`: nodes, their nearest leaders, clusters and leaves; rows of leaders and of each
-/// thread, and what it finds.
-pub(super) fn memory(nodes: u64, dim: usize, threads: usize) -> u64 {
+/// Bytes per node of [`candidates`]: all nodes, and for each its nearest leaders, its places in clusters and those in leaves.
+pub(super) const NODE_BYTES: u64 = 4 + 3 * 4 * FANOUT as u64;
+
+/// Bytes of [`candidates`] for any number of nodes: the leaders' rows; each thread's rows, scores and best.
+pub(super) fn scratch_memory(dim: usize, threads: usize) -> u64 {
     let row = 2 * dyad_index::quant::row_bytes(dim) as u64 + 12;
-    let thread = LEAF as u64 * (row + 4 + 40 + 8 * LEAF_NEIGHBOURS as u64) + 4 * LEADERS as u64;
-    nodes * (4 + 3 * 4 * FANOUT as u64 + 16) + LEADERS as u64 * row + threads as u64 * thread
+    let best = (size_of::<Best>() + LEAF_NEIGHBOURS * size_of::<Scored>()) as u64;
+    LEADERS as u64 * row + threads as u64 * (LEAF as u64 * (row + best) + 4 * LEADERS as u64)
 }
 
 /// The best others of each node of a leaf. Every pair is compared once. Returns the number of nodes whose best are all equal to them.
