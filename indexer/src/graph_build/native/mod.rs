@@ -14,7 +14,7 @@
 //!   traffic of f32 vectors, which is what bounds insertion.
 //! * Layers are built from the highest down, each complete before the next begins, so that every search of a layer starts
 //!   from a finished one above.
-//! * Layer 0 is not built by insertion. Its nodes are linked with their nearest ones in overlapping leaves of 512, where comparing all pairs
+//! * Layer 0 of 16,384 nodes or more is not built by insertion, unless it starts from a graph or has many equal rows. Its nodes are linked with their nearest ones in overlapping leaves of 512, where comparing all pairs
 //!   costs little (`PiPNN`: arXiv:2602.21247); then each searches that graph from its own place, with 3/8 of the beam of an insertion, and is linked
 //!   with what it finds. That takes under half of the time of insertions, and searches at recall 0.95 estimate a tenth fewer scores
 //!   (100,000 MiniLM sentences, `ef_construction` 200).
