@@ -54,7 +54,8 @@ impl Mapped {
         self.advise(Advice::WillNeed, offset, len);
     }
 
-    /// Asks for huge pages for a range, where the file system has them for files (tmpfs, some others).
+    /// Asks for huge pages for a range, where the file system has them for files: tmpfs, and those with large folios, for
+    /// what is read from the disk after this advice or was written in blocks of 2 MiB.
     pub fn advise_huge(&self, offset: u64, len: u64) {
         self.advise(Advice::HugePage, offset, len);
     }
