@@ -1,6 +1,6 @@
 //! Encodes all rows block by block, with progress and cancellation.
 
-use dyad_index::quant::{Codec, Codes, line_words, row_bytes};
+use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::VectorRows;
 
 use crate::control::JobControl;
@@ -35,17 +35,14 @@ impl VectorRows for Block<'_> {
 /// Returns [`Error::Cancelled`] soon after it is cancelled.
 pub fn encode(rows: &dyn VectorRows, codec: Codec, control: JobControl<'_>) -> Result<Codes, Error> {
     let n = rows.len();
-    let mut lines = Vec::with_capacity(n * line_words(codec.dim()));
-    let mut bytes = Vec::with_capacity(n * row_bytes(codec.dim()));
+    let mut codes = Codes::with_capacity(codec, n);
     for first in (0..n).step_by(BLOCK) {
         control.check()?;
         let block = Block { rows, first, len: BLOCK.min(n - first) };
-        let codes = Codes::encode(&block, codec.clone());
-        lines.extend_from_slice(&codes.lines);
-        bytes.extend_from_slice(&codes.rows);
+        codes.append(&Codes::encode(&block, codes.codec.clone()));
         control.progress.advance(block.len as u64);
     }
-    Ok(Codes { codec, lines, rows: bytes })
+    Ok(codes)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `choose.rs` | dispatch: detection of instruction sets, and `DYAD_KERNELS` |
 //! | `scalar.rs` | plain Rust: the oracle and the fallback |
+//! | `rotate.rs` | the loops of the rotation, which every instruction set shares |
 //! | `sums.rs` | the loops over rows that every instruction set shares |
 //! | `sketches.rs` | bounds of a sketch table, shared by its kernels |
 //! | `padding.rs` | zero padding of the remainder of a row |
@@ -18,6 +19,7 @@ mod aarch64;
 mod choose;
 mod padding;
 mod prefetch;
+mod rotate;
 mod scalar;
 mod sketches;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -29,6 +31,7 @@ mod x86;
 
 pub use choose::{ENVIRONMENT, UnknownKernels, asked, available, choose, kernels};
 pub use prefetch::{prefetch, prefetch_start};
+pub use rotate::block_of_round;
 pub use scalar::SCALAR;
 
 use half::f16;
@@ -53,6 +56,8 @@ pub struct Kernels {
     pub dot_i8_x4: fn(&[i8], [&[u8]; 4]) -> [i32; 4],
     /// Inner products of a 4-bit query and sketches of one bit per value.
     pub sketch: SketchFn,
+    /// Rotates a vector: the same bits on every instruction set.
+    pub rotate: RotateFn,
 }
 
 /// `(planes, words, lines, stride, ids, out)`: for each id, the weighted number of bits that its sketch shares with the query's planes.
@@ -63,6 +68,12 @@ pub struct Kernels {
 /// - `out[i]` is the sum for `ids[i]`, or [`i32::MIN`] where the table has no such row (no row at all where `stride < words`,
 ///   `stride == 0` or `planes` is too short). The shorter of `ids` and `out` counts; the rest of `out` stays as it was.
 pub type SketchFn = fn(planes: &[u64], words: usize, lines: &[u64], stride: usize, ids: &[u32], out: &mut [i32]);
+
+/// `(signs, block, values)`: for each round, the product of `values` and that round's `values.len()` factors of `signs`, the
+/// Hadamard transform (not normalised) of the `block` values that [`block_of_round`] names, and, where `block` is less than
+/// all, the sums and differences of the halves, divided by the square root of two. A `block` that is no power of two, or more than all,
+/// gives other values, and reads nothing outside.
+pub type RotateFn = fn(signs: &[f32], block: usize, values: &mut [f32]);
 
 /// Inner product of two rows of the same length.
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {

@@ -13,7 +13,9 @@ pub fn prefetch(bytes: &[u8]) {
         prefetch_start(chunk);
     }
     // A slice that does not start on a line may reach into one more.
-    if let Some(end) = bytes.len().checked_sub(1) {
+    if let Some(end) = bytes.len().checked_sub(1)
+        && bytes.as_ptr().addr() % LINE + end % LINE >= LINE
+    {
         prefetch_start(&bytes[end..]);
     }
 }

@@ -3,10 +3,12 @@
 use half::f16;
 
 use super::Kernels;
+use super::rotate::rotate;
 use super::sketches::Sketches;
 
 /// Plain Rust, on every machine.
-pub const SCALAR: Kernels = Kernels { name: "scalar", dot, squared_l2, dot_f16, dot_i8, dot_i8_x4, sketch };
+pub const SCALAR: Kernels =
+    Kernels { name: "scalar", dot, squared_l2, dot_f16, dot_i8, dot_i8_x4, sketch, rotate: rotate_any };
 
 /// Partial sums, so that the compiler may use whatever vectors the target has.
 const LANES: usize = 16;
@@ -75,4 +77,8 @@ fn weighted_bits(table: &Sketches<'_>, code: &[u64]) -> i32 {
         sum = sum.wrapping_add(shared(p0) + 2 * shared(p1) + 4 * shared(p2) - 8 * shared(p3));
     }
     sum
+}
+
+fn rotate_any(signs: &[f32], block: usize, values: &mut [f32]) {
+    rotate(signs, block, values);
 }

@@ -190,40 +190,98 @@ impl Prepared {
     }
 
     fn set(&mut self, residual: &[f32]) {
-        let (mut squared, mut largest) = (0.0f32, 0.0f32);
-        for value in residual {
-            squared += value * value;
-            largest = largest.max(value.abs());
-        }
+        let (squared, largest) = squared_and_largest(residual);
         self.norm = squared.sqrt();
-        let padded = residual.len().next_multiple_of(64);
         self.scale = largest / 127.0;
-        let inverse = steps_per(127.0, largest);
-        self.values.clear();
-        self.values.extend(residual.iter().map(|value| round(value * inverse) as i8));
-        self.offset = 128 * self.values.iter().map(|value| i32::from(*value)).sum::<i32>();
-        self.values.resize(padded, 0);
-
         self.sketch_scale = largest / 7.0;
-        let inverse = steps_per(7.0, largest);
-        let words = padded / 64;
+        let (steps, sketch_steps) = (steps_per(127.0, largest), steps_per(7.0, largest));
+        let words = residual.len().div_ceil(64);
+        self.values.clear();
         self.planes.clear();
         self.planes.resize(PLANES * words, 0);
-        self.sketch_sum = 0;
+        (self.offset, self.sketch_sum) = (0, 0);
         for (at, values) in residual.chunks(64).enumerate() {
-            let mut planes = [0u64; PLANES];
-            for (bit, value) in values.iter().enumerate() {
-                let rounded = round(value * inverse);
-                self.sketch_sum = self.sketch_sum.wrapping_add(rounded);
-                for (plane, word) in planes.iter_mut().enumerate() {
-                    *word |= (u64::from(rounded as u32) >> plane & 1) << bit;
-                }
+            let rounded = rounded(values, steps);
+            self.offset += 128 * rounded.iter().map(|value| i32::from(*value)).sum::<i32>();
+            self.values.extend_from_slice(&rounded);
+            let rounded = self::rounded(values, sketch_steps);
+            self.sketch_sum += rounded.iter().map(|value| i32::from(*value)).sum::<i32>();
+            let places = self.planes.iter_mut().skip(at).step_by(words);
+            places.enumerate().for_each(|(plane, place)| *place = bit_of_each(&rounded, plane));
+        }
+    }
+}
+
+/// Sum of the squares, in 16 partial sums whatever the instruction set, and the largest size.
+fn squared_and_largest(values: &[f32]) -> (f32, f32) {
+    let (mut squares, mut largest) = ([0.0f32; 16], [0.0f32; 16]);
+    for chunk in values.chunks(16) {
+        for ((square, largest), value) in squares.iter_mut().zip(&mut largest).zip(chunk) {
+            *square += value * value;
+            *largest = if value.abs() > *largest { value.abs() } else { *largest };
+        }
+    }
+    (squares.iter().sum(), largest.iter().copied().fold(0.0, f32::max))
+}
+
+/// At most 64 values as integers, then zeros.
+fn rounded(values: &[f32], steps: f32) -> [i8; 64] {
+    let mut rounded = [0; 64];
+    for (integer, value) in rounded.iter_mut().zip(values) {
+        *integer = round(value * steps) as i8;
+    }
+    rounded
+}
+
+/// Bit `plane` of each value.
+fn bit_of_each(values: &[i8; 64], plane: usize) -> u64 {
+    // Per eight values, the product moves the lowest bit of byte `i` to bit `56 + i`: no two of them meet.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    const LOWEST: u64 = 0x0101_0101_0101_0101;
+    let (eights, _) = values.as_chunks::<8>();
+    eights.iter().rev().fold(0, |bits, eight| {
+        let bytes = u64::from_le_bytes(eight.map(i8::cast_unsigned));
+        bits << 8 | ((bytes >> plane & LOWEST).wrapping_mul(GATHER) >> 56)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planes_hold_the_bits_of_each_value() {
+        let values: [i8; 64] = std::array::from_fn(|at| ((at * 37 + 5) % 16) as i8 - 8);
+        for plane in 0..PLANES {
+            let bits = bit_of_each(&values, plane);
+            for (at, value) in values.iter().enumerate() {
+                assert_eq!(bits >> at & 1, u64::from(value.cast_unsigned() >> plane & 1), "value {at}, plane {plane}");
             }
-            for (plane, word) in planes.into_iter().enumerate() {
-                if let Some(slot) = self.planes.get_mut(plane * words + at) {
-                    *slot = word;
-                }
+        }
+    }
+
+    #[test]
+    fn a_question_is_rounded_to_the_nearest_steps() {
+        for dim in [1usize, 63, 64, 65, 100, 384] {
+            let residual: Vec<f32> = (0..dim).map(|at| ((at * 29 + 3) % 101) as f32 / 50.0 - 1.0).collect();
+            let mut prepared = Prepared::default();
+            prepared.set(&residual);
+            let words = dim.div_ceil(64);
+            assert!(prepared.values.len() == 64 * words && prepared.planes.len() == PLANES * words);
+            let largest = residual.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
+            let (mut sums, mut squared) = ((0, 0), 0.0f64);
+            for (at, value) in residual.iter().enumerate() {
+                let bit = |plane: usize| (prepared.planes[plane * words + at / 64] >> (at % 64) & 1) as i32;
+                let four = bit(0) + 2 * bit(1) + 4 * bit(2) - 8 * bit(3);
+                assert_eq!(four, (value * (7.0 / largest)).round_ties_even() as i32, "{dim}, {at}");
+                let eight = i32::from(prepared.values[at]);
+                assert_eq!(eight, (value * (127.0 / largest)).round_ties_even() as i32, "{dim}, {at}");
+                sums = (sums.0 + four, sums.1 + eight);
+                squared += f64::from(*value).powi(2);
             }
+            assert_eq!((prepared.sketch_sum, prepared.offset), (sums.0, 128 * sums.1));
+            assert!(prepared.values[dim..].iter().all(|value| *value == 0));
+            assert!((f64::from(prepared.norm) - squared.sqrt()).abs() < 1e-4);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The codes of all rows, owned while an index is built and mapped while it is searched.
 
+use aligned_vec::{AVec, ConstAlign, avec};
 use rayon::prelude::*;
 use zerocopy::IntoBytes as _;
 
@@ -22,24 +23,43 @@ pub fn row_bytes(dim: usize) -> usize {
     dim.next_multiple_of(64)
 }
 
+/// Bytes of a cache line.
+const CACHE_LINE: usize = 64;
+
+/// Starts on a cache line, so that a code is in no more of them than it must.
+type CacheAligned<T> = AVec<T, ConstAlign<CACHE_LINE>>;
+
 /// The codes of `n` rows, in memory.
 #[derive(Debug, Clone)]
 pub struct Codes {
     /// Their quantiser.
     pub codec: Codec,
     /// [`line_words`] per row: bits, then sketch factor and error, then int8 scale and bias.
-    pub lines: Vec<u64>,
+    pub lines: CacheAligned<u64>,
     /// [`row_bytes`] per row; unsigned, 128 added.
-    pub rows: Vec<u8>,
+    pub rows: CacheAligned<u8>,
 }
 
 impl Codes {
+    /// No codes yet, with room for those of `rows` rows.
+    pub fn with_capacity(codec: Codec, rows: usize) -> Self {
+        let lines = AVec::with_capacity(CACHE_LINE, rows * line_words(codec.dim()));
+        let rows = AVec::with_capacity(CACHE_LINE, rows * row_bytes(codec.dim()));
+        Self { codec, lines, rows }
+    }
+
+    /// Appends codes of the same quantiser.
+    pub fn append(&mut self, others: &Self) {
+        self.lines.extend_from_slice(&others.lines);
+        self.rows.extend_from_slice(&others.rows);
+    }
+
     /// Encodes all rows, on the current rayon pool.
     pub fn encode(rows: &(impl VectorRows + ?Sized), codec: Codec) -> Self {
         let (words, bytes) = (line_words(codec.dim()), row_bytes(codec.dim()));
-        let mut lines = vec![0u64; rows.len() * words];
+        let mut lines = avec![[CACHE_LINE] | 0u64; rows.len() * words];
         // 128 represents 0, also in the padding.
-        let mut codes = vec![128u8; rows.len() * bytes];
+        let mut codes = avec![[CACHE_LINE] | 128u8; rows.len() * bytes];
         let bits = codec.dim().div_ceil(64);
         lines.par_chunks_exact_mut(words).zip(codes.par_chunks_exact_mut(bytes)).enumerate().for_each_init(
             Vec::new,
@@ -59,14 +79,13 @@ impl Codes {
     #[must_use]
     pub fn reordered(&self, order: &[u32]) -> Self {
         let (words, bytes) = (line_words(self.codec.dim()), row_bytes(self.codec.dim()));
-        let mut lines = Vec::with_capacity(order.len() * words);
-        let mut rows = Vec::with_capacity(order.len() * bytes);
+        let mut reordered = Self::with_capacity(self.codec.clone(), order.len());
         for &node in order {
             let node = node as usize;
-            lines.extend_from_slice(self.lines.get(node * words..(node + 1) * words).unwrap_or(&[]));
-            rows.extend_from_slice(self.rows.get(node * bytes..(node + 1) * bytes).unwrap_or(&[]));
+            reordered.lines.extend_from_slice(self.lines.get(node * words..(node + 1) * words).unwrap_or(&[]));
+            reordered.rows.extend_from_slice(self.rows.get(node * bytes..(node + 1) * bytes).unwrap_or(&[]));
         }
-        Self { codec: self.codec.clone(), lines, rows }
+        reordered
     }
 
     /// What a search reads.
@@ -145,9 +164,9 @@ impl<'a> CodesView<'a> {
     }
 
     fn factors(&self, slot: u32) -> Option<Factors> {
-        let line = self.line(slot)?;
-        let (sketch, error) = unpack(*line.get(self.bits)?);
-        let (scale, bias) = unpack(*line.get(self.bits + 1)?);
+        let at = slot as usize * self.words + self.bits;
+        let [first, second] = *self.lines.get(at..)?.first_chunk()?;
+        let ((sketch, error), (scale, bias)) = (unpack(first), unpack(second));
         Some(Factors { sketch, error, scale, bias })
     }
 

@@ -4,10 +4,10 @@
 //! (fast Johnson-Lindenstrauss transform: Ailon and Chazelle 2006). Where `d` is not a power of two, the largest power
 //! of two below it is transformed, at the front and at the back in turn, and halves are mixed by Kac steps.
 
-use std::f32::consts::FRAC_1_SQRT_2;
-
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+
+use crate::kernels::{block_of_round, kernels};
 
 /// Rounds: after four, one coordinate's energy is spread over all others for every dimension.
 const ROUNDS: usize = 4;
@@ -30,11 +30,10 @@ impl Rotation {
         let mut random = SplitMix64::seed_from_u64(seed);
         let mut signs = Vec::with_capacity(ROUNDS * dim);
         for round in 0..ROUNDS {
-            let start = Self::start(round, dim, block);
+            let inside = block_of_round(round, dim, block);
             for at in 0..dim {
                 let sign = if random.next_u64() >> 63 == 0 { 1.0 } else { -1.0 };
-                let inside = (start..start + block).contains(&at);
-                signs.push(if inside { sign * scale } else { sign });
+                signs.push(if inside.contains(&at) { sign * scale } else { sign });
             }
         }
         Self { dim, block, signs, seed }
@@ -45,63 +44,11 @@ impl Rotation {
         self.seed
     }
 
-    fn start(round: usize, dim: usize, block: usize) -> usize {
-        if round.is_multiple_of(2) { 0 } else { dim - block }
-    }
-
     /// Transforms `values` in place; other lengths than `dim` are left alone.
     pub fn apply(&self, values: &mut [f32]) {
-        if values.len() != self.dim || self.dim == 0 {
-            return;
+        if values.len() == self.dim {
+            (kernels().rotate)(&self.signs, self.block, values);
         }
-        for (round, signs) in self.signs.chunks_exact(self.dim).enumerate() {
-            for (value, sign) in values.iter_mut().zip(signs) {
-                *value *= sign;
-            }
-            let start = Self::start(round, self.dim, self.block);
-            if let Some(block) = values.get_mut(start..start + self.block) {
-                hadamard(block);
-            }
-            if self.block != self.dim {
-                let (front, back) = values.split_at_mut(self.dim.div_ceil(2));
-                for (a, b) in front.iter_mut().zip(back) {
-                    (*a, *b) = ((*a + *b) * FRAC_1_SQRT_2, (*a - *b) * FRAC_1_SQRT_2);
-                }
-            }
-        }
-    }
-}
-
-/// The Hadamard transform of a power of two of values, in place, not normalised.
-fn hadamard(values: &mut [f32]) {
-    // Steps inside of sixteen values first, on arrays of known length, so that they stay in registers.
-    let (chunks, rest) = values.as_chunks_mut::<16>();
-    if rest.is_empty() {
-        for chunk in chunks {
-            inner::<1>(chunk);
-            inner::<2>(chunk);
-            inner::<4>(chunk);
-            inner::<8>(chunk);
-        }
-    }
-    let mut half = if rest.is_empty() { 16 } else { 1 };
-    while half < values.len() {
-        for pair in values.chunks_exact_mut(2 * half) {
-            let (left, right) = pair.split_at_mut(half);
-            for (a, b) in left.iter_mut().zip(right) {
-                (*a, *b) = (*a + *b, *a - *b);
-            }
-        }
-        half *= 2;
-    }
-}
-
-#[expect(clippy::inline_always, reason = "becomes a few shuffles where the array is in registers")]
-#[inline(always)]
-fn inner<const HALF: usize>(values: &mut [f32; 16]) {
-    let old = *values;
-    for at in 0..16 {
-        values[at] = if at & HALF == 0 { old[at] + old[at + HALF] } else { old[at - HALF] - old[at] };
     }
 }
 

@@ -70,7 +70,7 @@ impl VisitedSet {
 
     /// Marks a slot; false where it was marked before, or does not exist.
     pub(super) fn insert(&mut self, slot: u32) -> bool {
-        let new = self.mark(slot);
+        let new = mark(&mut self.words, self.slots, &mut self.outside, slot);
         if new {
             self.marked.push(slot);
         }
@@ -79,28 +79,31 @@ impl VisitedSet {
 
     /// Marks all of `slots`, and keeps those that were not visited before.
     pub(super) fn insert_all(&mut self, slots: &mut Vec<u32>) {
-        let mut kept = 0;
+        // In locals, or each mark would make the next one load them again.
+        let (words, count, mut outside) = (self.words.as_mut_slice(), self.slots, self.outside);
+        let (list, mut kept) = (slots.as_mut_slice(), 0);
         // No branch depends on what was visited: which links are new is as good as random.
-        for at in 0..slots.len() {
-            let slot = slots[at];
-            slots[kept] = slot;
-            kept += usize::from(self.mark(slot));
+        for at in 0..list.len() {
+            let slot = list[at];
+            list[kept] = slot;
+            kept += usize::from(mark(words, count, &mut outside, slot));
         }
         slots.truncate(kept);
+        self.outside = outside;
         self.marked.extend_from_slice(slots);
     }
+}
 
-    fn mark(&mut self, slot: u32) -> bool {
-        if slot as usize >= self.slots {
-            self.outside = true;
-            return false;
-        }
-        let Some(word) = self.words.get_mut(slot as usize / 64) else { return false };
-        let bit = 1u64 << (slot % 64);
-        let new = *word & bit == 0;
-        *word |= bit;
-        new
-    }
+fn mark(words: &mut [u64], slots: usize, outside: &mut bool, slot: u32) -> bool {
+    let word = words.get_mut(slot as usize / 64).filter(|_| (slot as usize) < slots);
+    let Some(word) = word else {
+        *outside = true;
+        return false;
+    };
+    let bit = 1u64 << (slot % 64);
+    let new = *word & bit == 0;
+    *word |= bit;
+    new
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub(super) fn neon_kernels() -> Option<Kernels> {
         sketch: |planes, words, lines, stride, ids, out| unsafe {
             sketch::sketch(planes, words, lines, stride, ids, out);
         },
+        // Every compiler for this processor uses NEON.
+        rotate: super::SCALAR.rotate,
     })
 }
 

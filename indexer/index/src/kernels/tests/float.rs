@@ -3,7 +3,7 @@
 use half::f16;
 
 use super::data::{LENGTHS, LONGEST, Random, STARTS};
-use crate::kernels::{Kernels, available, dot};
+use crate::kernels::{Kernels, available, block_of_round, dot};
 
 /// Terms of a sum, exact enough: products of two f32 are exact in f64.
 fn check(kernels: &Kernels, what: &str, got: f32, terms: impl Iterator<Item = f64>) {
@@ -141,4 +141,44 @@ fn different_lengths_use_the_shorter() {
         assert_eq!((kernels.dot_f16)(&short, &vec![f16::ONE; 200]).to_bits(), 100.0f32.to_bits());
     }
     assert_eq!(dot(&[1.0, 2.0, 3.0], &[4.0, 5.0]).to_bits(), 14.0f32.to_bits());
+}
+
+/// One round by definition: element `(i, j)` of a Hadamard matrix is -1 to the number of ones that `i` and `j` share.
+#[test]
+fn every_set_rotates_to_the_same_bits_as_the_definition_says() {
+    let mut random = Random::new(4);
+    for (dim, rounds) in
+        (1..=40).map(|dim| (dim, 3)).chain([(100, 4), (127, 1), (256, 4), (384, 4), (768, 4), (1000, 2)])
+    {
+        let block = 1 << usize::ilog2(dim);
+        let mut value = |_| (random.bits() >> 40) as f32 / (1 << 23) as f32 - 1.0;
+        let signs: Vec<f32> = (0..rounds * dim).map(&mut value).collect();
+        let row: Vec<f32> = (0..dim).map(&mut value).collect();
+        let mut exact: Vec<f64> = row.iter().map(|value| f64::from(*value)).collect();
+        for (round, signs) in signs.chunks_exact(dim).enumerate() {
+            exact.iter_mut().zip(signs).for_each(|(value, sign)| *value *= f64::from(*sign));
+            let inside = block_of_round(round, dim, block);
+            let before = exact[inside.clone()].to_vec();
+            for (i, value) in exact[inside].iter_mut().enumerate() {
+                let sign = |j: usize| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+                *value = before.iter().enumerate().map(|(j, value)| sign(j) * value).sum();
+            }
+            if block != dim {
+                let (front, back) = exact.split_at_mut(dim.div_ceil(2));
+                for (a, b) in front.iter_mut().zip(back) {
+                    (*a, *b) = ((*a + *b) / 2.0_f64.sqrt(), (*a - *b) / 2.0_f64.sqrt());
+                }
+            }
+        }
+        let size = exact.iter().map(|value| value * value).sum::<f64>().sqrt();
+        let mut first = None;
+        for kernels in available() {
+            let mut rotated = row.clone();
+            (kernels.rotate)(&signs, block, &mut rotated);
+            let error = exact.iter().zip(&rotated).map(|(x, y)| (x - f64::from(*y)).abs()).fold(0.0, f64::max);
+            assert!(error <= 1e-5 * size, "{} of {dim}: {error} of {size}", kernels.name);
+            let bits: Vec<u32> = rotated.iter().map(|value| value.to_bits()).collect();
+            assert_eq!(*first.get_or_insert_with(|| bits.clone()), bits, "{} of {dim}", kernels.name);
+        }
+    }
 }

@@ -36,6 +36,8 @@ pub(super) fn avx2_kernels() -> Option<Kernels> {
         sketch: |planes, words, lines, stride, ids, out| unsafe {
             avx2::sketch(planes, words, lines, stride, ids, out);
         },
+        // SAFETY: this processor has AVX2, as checked above.
+        rotate: |signs, block, values| unsafe { avx2::rotate(signs, block, values) },
     })
 }
 
@@ -68,6 +70,9 @@ pub(super) fn avx512_kernels() -> Option<Kernels> {
         sketch: |planes, words, lines, stride, ids, out| unsafe {
             avx512::sketch(planes, words, lines, stride, ids, out);
         },
+        // Compiled for AVX-512, its short steps become scatters.
+        // SAFETY: this processor has AVX2, as checked above.
+        rotate: |signs, block, values| unsafe { avx2::rotate(signs, block, values) },
     })
 }
 

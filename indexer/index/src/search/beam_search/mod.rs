@@ -15,8 +15,6 @@
 
 mod filtered;
 
-use std::cmp::Ordering;
-
 use super::candidates::CandidateQueue;
 use super::node_set::SlotSet;
 use super::params::{Far, MinCompetitive, SearchParams, StopRule};
@@ -278,16 +276,18 @@ impl SearchState {
         search.shard.codes.estimate(&self.prepared, &self.unvisited, OPTIMISM, products, estimates);
         self.found.cost.estimated += self.unvisited.len() as u64;
         let threshold = self.threshold(self.rule(search));
-        let mut odd = None;
-        for (slot, score) in self.unvisited.iter().zip(&self.estimates) {
-            match score.partial_cmp(&threshold) {
-                Some(Ordering::Greater) => self.candidates.push(*score, *slot),
-                Some(_) => {}
-                None => odd = Some(*slot),
-            }
+        if let Some(odd) = self.estimates.iter().position(|score| score.is_nan()) {
+            self.check_codes(search, self.unvisited[odd]);
         }
-        if let Some(slot) = odd {
-            self.check_codes(search, slot);
+        // No branch until those above the threshold are at the front: which these are is as good as random.
+        let (slots, scores, mut kept) = (self.unvisited.as_mut_slice(), self.estimates.as_mut_slice(), 0);
+        for at in 0..slots.len().min(scores.len()) {
+            let (slot, score) = (slots[at], scores[at]);
+            (slots[kept], scores[kept]) = (slot, score);
+            kept += usize::from(score > threshold);
+        }
+        for (slot, score) in slots.iter().zip(scores).take(kept) {
+            self.candidates.push(*score, *slot);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Inner product and squared distance over f32, inner product with f16: 32 values a round in four sums.
+//! Inner product and squared distance over f32, inner product with f16, rotation: 32 values a round in four sums.
 
 use std::arch::x86_64::{
     __m256, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehdup_ps, _mm_movehl_ps, _mm256_add_ps,
@@ -56,4 +56,10 @@ pub(in super::super) fn squared_l2(a: &[f32], b: &[f32]) -> f32 {
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(in super::super) fn dot_f16(query: &[f32], row: &[f16]) -> f32 {
     total(padded_sums((query, row), _mm256_setzero_ps(), |sum, q, r| _mm256_fmadd_ps(load(q), load_f16(r), sum)))
+}
+
+/// Rotation of a vector, see [`crate::kernels::RotateFn`].
+#[target_feature(enable = "avx2")]
+pub(in super::super) fn rotate(signs: &[f32], block: usize, values: &mut [f32]) {
+    crate::kernels::rotate::rotate(signs, block, values);
 }

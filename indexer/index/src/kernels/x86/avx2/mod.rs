@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `float.rs` | inner product and squared distance over f32, inner product with f16 |
+//! | `float.rs` | inner product and squared distance over f32, inner product with f16, rotation |
 //! | `int8.rs` | inner product of int8 and u8, widened to 16 bits |
 //! | `sketch.rs` | sketches by tables of half bytes |
 //!
@@ -12,6 +12,6 @@ mod float;
 mod int8;
 mod sketch;
 
-pub(super) use float::{dot, dot_f16, squared_l2};
+pub(super) use float::{dot, dot_f16, rotate, squared_l2};
 pub(super) use int8::{dot_i8, dot_i8_x4};
 pub(super) use sketch::sketch;
