@@ -36,7 +36,7 @@ list=$venv/requirements.txt
 printf '%s\n' "$wanted" >"$list"
 # hnswlib has no wheels; its setup.py compiles for this CPU (-march=native) unless HNSWLIB_NO_NATIVE is set.
 # Those that have no wheel for this machine are left out: a run names them as skipped.
-optional='^(rabitqlib|pyvsag|pyglass-portable)=='
+optional='^(rabitqlib|pyvsag|pyglass-portable|diskannpy)=='
 install --only-binary=:all: --no-binary=hnswlib -r <(grep -vE "$optional" "$list")
 while read -r package; do
   install --only-binary=:all: "$package" || echo "$package is left out: it does not install here" >&2

@@ -24,6 +24,7 @@ is the engine's own call for all queries; queries are contiguous float32, made o
 | qdrant-edge | Qdrant's engine: HNSW M, int8 scalar quantisation of quantile 0.99 pinned in memory, one segment; edge.py says more | `query_batch`, rescored by the original vectors | hnsw_ef | Qdrant documentation, "Quantization" and "Optimize" |
 | qdrant-edge-acorn | that index, a copy of it | same with `AcornSearchParams(enable=True)`, which is about filters | hnsw_ef | Qdrant documentation, "ACORN" |
 | zvec | HNSW M, ef_construction, int8 codes; zvec.py says more | `query_internal_ids` per query, refined | ef | docstrings of zvec |
+| diskann, diskann-r64 | Vamana of degree 2 M or 64 on the disk, product codes in memory; diskann.py says more | `batch_search(num_threads)`, `search` of one | complexity | diskannpy documentation, DiskANN's workflows for disk indexes |
 | rabitq | stands for: | | | |
 | rabitq-qg, -qg8; `-e400` | SymphonyQG of 32 links over float32 or 8-bit vectors, ef_construction as asked or 400; rabitq.py says more | `search_batch(num_threads)` | ef | rabitqlib documentation, "SymphonyQG" |
 | rabitq-hnsw8, -hnsw9 | HNSW M over RaBitQ codes of 8 or 9 bits, 16 clusters | `search(num_threads)` | ef | rabitqlib documentation, "HNSW RaBitQ" |
@@ -39,7 +40,7 @@ is the engine's own call for all queries; queries are contiguous float32, made o
 | usearch-i8, usearch-bf16, usearch-f32 | `Index(connectivity=M, expansion_add=ef_construction)`; for i8 the base is scaled by us to -127..127, as usearch's own cast takes the range -1..1 whole | `search(threads)` over a viewed (mapped) file | expansion_search | README of usearch |
 
 Names may end in `-r64`: a degree of 64 on the ground level instead of 2 M, where a denser graph is the better one at high recall
-(any svs name; rabitq-qg, -qg8, -hnsw8, vsag-sq8u, glass-sq8u-f16, faiss-refine-hnsw-sq8).
+(any svs name; rabitq-qg, -qg8, -hnsw8, vsag-sq8u, glass-sq8u-f16, faiss-refine-hnsw-sq8, diskann).
 
 A name that stands for several is a family over a small grid of the engine's own parameters, of which the best counts at each recall.
 Each member is first tried in a process of its own (family.py): one that cannot run here is reported as skipped, with the reason. `qdrant-edge-o1` and `-o3` oversample by 1 and 3 instead of 2.

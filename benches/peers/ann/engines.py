@@ -59,6 +59,8 @@ _TABLE = {
     "usearch-bf16": ("hnsw", "Usearch", ("bf16",)),
     "usearch-f32": ("hnsw", "Usearch", ("f32",)),
     "zvec": ("zvec", "Zvec", ()),
+    "diskann": ("diskann", "DiskAnn", ()),
+    "diskann-r64": ("diskann", "DiskAnn", (64,)),
     "svs-lvq": ("vamana", "Family", ()),
     **{f"svs-{kind}": ("vamana", "Svs", (kind, None)) for kind in _SVS},
     **{f"svs-{kind}-r64": ("vamana", "Svs", (kind, 64)) for kind in _SVS},

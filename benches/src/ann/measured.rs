@@ -84,6 +84,19 @@ pub struct Index {
     pub reused: bool,
 }
 
+/// The first pass of single calls after an index was opened, at a middle value of the sweep: what a service answers just after
+/// it has started.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct FirstPass {
+    pub(super) value: u32,
+    /// Microseconds of the very first call.
+    pub(super) first_us: f64,
+    /// Of all calls.
+    pub(super) seconds: f64,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+}
+
 /// One engine in a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineRun {
@@ -91,10 +104,9 @@ pub struct EngineRun {
     pub described: Described,
     /// Its index.
     pub index: Index,
-    /// Milliseconds from files to ready to search, files in the page cache.
+    /// Milliseconds from files to ready to search.
     pub(super) open_ms: f64,
-    /// Microseconds of the first query after `open`.
-    pub(super) first_query_us: f64,
+    pub(super) first_pass: FirstPass,
     /// By ascending value.
     pub points: Vec<Point>,
     pub(super) memory: MemoryOverTime,
@@ -122,6 +134,10 @@ pub struct Measured {
     pub(super) rows: usize,
     pub(super) dim: usize,
     pub(super) queries: usize,
+    /// Indexes were opened after their files were dropped from the page cache.
+    pub(super) cold: bool,
+    /// Bytes that an engine's process could take.
+    pub(super) memory_limit: Option<u64>,
     pub(super) machine: Machine,
     pub(crate) stamp: RunInfo,
     /// Engines that were measured, in the order asked.

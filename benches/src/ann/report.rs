@@ -53,7 +53,13 @@ const ENGINES: &[OfEngine] = &[
     ("index_bytes", |(_, run)| json!(run.index.built.index_bytes)),
     ("index_reused", |(_, run)| json!(run.index.reused)),
     ("open_ms", |(_, run)| json!(run.open_ms)),
-    ("first_query_us", |(_, run)| json!(run.first_query_us)),
+    ("page_cache", |(measured, _)| json!(if measured.cold { "cold" } else { "warm" })),
+    ("memory_limit_bytes", |(measured, _)| json!(measured.memory_limit)),
+    ("first_pass_value", |(_, run)| json!(run.first_pass.value)),
+    ("first_query_us", |(_, run)| json!(run.first_pass.first_us)),
+    ("first_pass_s", |(_, run)| json!(run.first_pass.seconds)),
+    ("first_pass_p50_us", |(_, run)| json!(run.first_pass.p50_us)),
+    ("first_pass_p99_us", |(_, run)| json!(run.first_pass.p99_us)),
     ("baseline_bytes", |(_, run)| json!(run.memory.baseline.rss_bytes)),
     ("opened_bytes", |(_, run)| json!(run.memory.opened.rss_bytes)),
     ("served_bytes", |(_, run)| json!(run.memory.served.rss_bytes)),
@@ -160,16 +166,22 @@ impl Measured {
         writeln!(
             out,
             "{name}: {rows} vectors of {dim} values ({}), {queries} queries, recall@{k}, M {m}, efConstruction {ef_construction}, \
-             medians of {repeats} interleaved passes\n{}, kernels {}\n",
+             medians of {repeats} interleaved passes\n{}, kernels {}",
             metric.name(),
             machine.cpu,
             machine.kernels
         )?;
+        match self.memory_limit {
+            Some(bytes) => writeln!(out, "at most {} MiB for each engine from opening on, files cold\n", bytes >> 20)?,
+            None if self.cold => writeln!(out, "files out of the page cache when they are opened\n")?,
+            None => writeln!(out)?,
+        }
         let headings = |others: &[&str]| -> Vec<String> {
             let at = targets.iter().map(|target| format!("at {target}"));
             at.chain(others.iter().map(|heading| (*heading).to_owned())).collect()
         };
-        let others = ["p50 us", "p99 us", "build s", "index MB", "served MB", "evicted MB", "open ms"];
+        let others =
+            ["p50 us", "p99 us", "build s", "index MB", "served MB", "evicted MB", "open ms", "first ms", "pass s"];
         write_line(out, NAME, "batch QPS", headings(&others))?;
         for run in &self.engines {
             write_line(out, NAME, &run.described.engine, self.figures(run, first))?;
@@ -178,7 +190,7 @@ impl Measured {
             out,
             "QPS: the engine's batch call for all queries, one thread, at equal recall. p50, p99: one call per query, one thread, at \
              {first}.\nserved: resident after all searches, less the empty process; evicted: after mapped full-precision vectors were \
-             dropped and one more pass."
+             dropped and one more pass. first, pass: the first call after opening, and the first pass of calls for all queries."
         )?;
         if self.engines.iter().any(|run| run.index.reused) {
             writeln!(out, "*: an index kept from an earlier run; its build time has no ratio.")?;
@@ -241,6 +253,8 @@ impl Measured {
             shown(Show::Decimals(1), Some(run.megabytes(run.memory.served))),
             shown(Show::Decimals(1), Some(run.megabytes(run.memory.evicted_pass))),
             shown(Show::Decimals(2), Some(run.open_ms)),
+            shown(Show::Decimals(2), Some(run.first_pass.first_us / 1e3)),
+            shown(Show::Decimals(2), Some(run.first_pass.seconds)),
         ];
         self.workload.targets.iter().map(at).chain(others).collect()
     }

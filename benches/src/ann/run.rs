@@ -29,6 +29,8 @@ pub fn run(job: &Job<'_>, ready: &Ready, note: &dyn Fn(&str)) -> Result<Measured
         rows: ready.base.len(),
         dim: ready.base.dim(),
         queries: ready.queries.len(),
+        cold: job.cold,
+        memory_limit: job.memory_limit,
         engines,
         families: asked.families(),
         failures,

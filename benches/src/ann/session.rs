@@ -9,14 +9,14 @@ use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::data::Ready;
-use super::measured::{EngineRun, Index, MemoryOverTime, Point};
+use super::measured::{EngineRun, FirstPass, Index, MemoryOverTime, Point};
 use super::protocol::{Build, Described, Mode, Prepared, QueryFilter, Request, Searched};
 use super::recall::Judge;
 use super::worker;
 use super::workload::{Job, Workload};
 use crate::dataset::npy;
 use crate::error::{Error, Result};
-use crate::harness::{EngineSession, Opened, Worker, files_under, percentile};
+use crate::harness::{EngineSession, Opened, Worker, drop_pages, files_under, percentile};
 
 /// How one pass over all queries is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl EngineSession for Session<'_> {
 }
 
 impl<'a> Session<'a> {
-    /// Builds or reuses an engine's index, opens it in a fresh process with its files in the page cache, and loads the queries.
+    /// Builds or reuses an engine's index, opens it in a fresh process with its files in the page cache, or out of it, and loads the queries.
     pub(super) fn open(run: &'a Run<'a>, engine: &str) -> Result<Self> {
         let (mut builder, described) = run.start(engine, run.job.build_deadline)?;
         (run.note)(&format!("{engine}: index"));
@@ -137,7 +137,14 @@ impl<'a> Session<'a> {
         let (mut worker, described) = run.start(engine, run.job.deadline)?;
         let baseline = worker.memory(true)?;
         for file in files_under(&files)? {
-            std::io::copy(&mut fs_err::File::open(file)?, &mut std::io::sink())?;
+            if run.job.cold {
+                drop_pages(&file)?;
+            } else {
+                std::io::copy(&mut fs_err::File::open(file)?, &mut std::io::sink())?;
+            }
+        }
+        if let Some(bytes) = run.job.memory_limit {
+            worker.limit_memory(bytes)?;
         }
         let Opened { open_ms } = worker.ask(&Request::Open { dir: files })?;
         let opened = worker.memory(true)?;
@@ -147,7 +154,7 @@ impl<'a> Session<'a> {
         worker.require("prepare", words(run.judge.queries.len()), words(prepared.queries))?;
         let (judge, scratch) = (&run.judge, run.scratch.join(engine));
         let memory = MemoryOverTime { baseline, opened, served: opened, evicted: opened, evicted_pass: opened };
-        let run = EngineRun { described, index, open_ms, first_query_us: 0.0, points: Vec::new(), memory };
+        let run = EngineRun { described, index, open_ms, first_pass: FirstPass::default(), points: Vec::new(), memory };
         Ok(Self { worker, judge, scratch, run })
     }
 
@@ -155,8 +162,14 @@ impl<'a> Session<'a> {
     pub(super) fn warm_up(&mut self, values: Option<Vec<u32>>, ceiling: f64) -> Result<()> {
         let values = values.unwrap_or_else(|| self.run.described.more.defaults.clone());
         let middle = values.get(values.len() / 2).copied().unwrap_or(1);
-        let (_, latencies) = self.search(middle, Pass::Single)?;
-        self.run.first_query_us = latencies.first().copied().unwrap_or(0.0);
+        let (Searched { seconds, .. }, latencies) = self.search(middle, Pass::Single)?;
+        self.run.first_pass = FirstPass {
+            value: middle,
+            first_us: latencies.first().copied().unwrap_or(0.0),
+            seconds,
+            p50_us: percentile(&latencies, 0.5),
+            p99_us: percentile(&latencies, 0.99),
+        };
         for value in values {
             self.search(value, Pass::Batch(0))?;
             let recall = self.judge.recall(&self.ids()?);

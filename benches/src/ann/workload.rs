@@ -148,6 +148,10 @@ pub struct Job<'a> {
     pub cache: PathBuf,
     /// Takes indexes of an earlier run, where vectors and settings are the same.
     pub keep_indexes: bool,
+    /// Indexes are opened after their files were dropped from the page cache.
+    pub cold: bool,
+    /// Bytes of memory that a worker may take once it opens an index, pages of its files included.
+    pub memory_limit: Option<u64>,
     /// For a build.
     pub build_deadline: Duration,
     /// For any other answer of a worker.

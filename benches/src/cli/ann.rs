@@ -21,6 +21,13 @@ pub(super) struct Ann {
     /// are.
     #[arg(long)]
     keep_indexes: bool,
+    /// Drop the files of an index from the page cache before it is opened, in place of reading them into it.
+    #[arg(long)]
+    cold: bool,
+    /// MiB that each engine's process may take from opening on, pages of its files included: what a machine with less memory
+    /// would answer. Implies --cold. Needs control groups that this user may make.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    memory_limit: Option<u64>,
     /// Also write the results as ann-benchmarks does: OUT/results/WORKLOAD/K/ENGINE/*.hdf5.
     #[arg(long)]
     hdf5: bool,
@@ -57,6 +64,8 @@ impl Ann {
             programs: shared.programs()?,
             cache: shared.cache.clone(),
             keep_indexes: self.keep_indexes,
+            cold: self.cold || self.memory_limit.is_some(),
+            memory_limit: self.memory_limit.map(|mebibytes| mebibytes << 20),
             build_deadline: Duration::from_secs(self.build_timeout_s),
             deadline: shared.timeout(),
             cancel,

@@ -53,6 +53,8 @@ impl ChurnCommand {
             programs: shared.programs()?,
             cache: fs_err::canonicalize(&shared.cache)?,
             keep_indexes: false,
+            cold: false,
+            memory_limit: None,
             build_deadline: shared.timeout().max(Duration::from_hours(1)),
             deadline: shared.timeout(),
             cancel,

@@ -77,6 +77,8 @@ impl FilterCommand {
             programs: shared.programs()?,
             cache: fs_err::canonicalize(&shared.cache)?,
             keep_indexes: self.keep_indexes,
+            cold: false,
+            memory_limit: None,
             build_deadline: Duration::from_secs(self.build_timeout_s),
             deadline: shared.timeout(),
             cancel,

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::memory_limit::MemoryLimit;
 use super::serve::{Described, Memory};
 use crate::error::{Error, Result, check};
 
@@ -70,6 +71,8 @@ pub(crate) struct Worker {
     deadline: Duration,
     cancel: Cancellation,
     gone: bool,
+    /// Removed after the process has ended.
+    limit: Option<MemoryLimit>,
 }
 
 impl Worker {
@@ -95,7 +98,14 @@ impl Worker {
             thread::spawn(move || each_line(errors, |line| keep(&kept, line)))
         });
         let stdin = child.stdin.take();
-        Ok(Self { engine: engine.to_owned(), child, stdin, replies, stderr, listener, deadline, cancel, gone: false })
+        let engine = engine.to_owned();
+        Ok(Self { engine, child, stdin, replies, stderr, listener, deadline, cancel, gone: false, limit: None })
+    }
+
+    /// Limits what the worker takes from now on, pages of files included.
+    pub(crate) fn limit_memory(&mut self, bytes: u64) -> Result<()> {
+        self.limit = Some(MemoryLimit::of(self.child.id(), bytes)?);
+        Ok(())
     }
 
     /// The engine's name.

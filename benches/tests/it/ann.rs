@@ -54,6 +54,8 @@ impl Bench {
             swept: Vec::new(),
             cache: self.dir.path().join("cache"),
             keep_indexes: false,
+            cold: false,
+            memory_limit: None,
             build_deadline: Duration::from_secs(20),
             deadline: Duration::from_secs(3),
             cancel: cancel.clone(),

@@ -1,9 +1,13 @@
 //! Rows of vectors, from which codes are made and which searches compare.
 
+use std::ops::Range;
+
 use zerocopy::IntoBytes as _;
 
+use crate::format::{Fault, section};
 use crate::kernels;
 use crate::model::Metric;
+use crate::storage::Mapped;
 
 /// Rows of vectors, all of one length.
 pub trait VectorRows: Sync {
@@ -17,6 +21,8 @@ pub trait VectorRows: Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Says that rows will be read soon, in order, so that those of a file come from the disk in long reads.
+    fn read_ahead(&self, _rows: Range<usize>) {}
 }
 
 /// Rows that can be compared with a question exactly, whatever their type in memory.
@@ -77,5 +83,78 @@ impl VectorRows for DenseRows<'_> {
     fn row(&self, node: u32) -> &[f32] {
         let start = node as usize * self.dim;
         self.values.get(start..start + self.dim).unwrap_or(&[])
+    }
+}
+
+/// Rows of f32 in a mapped file.
+#[derive(Debug, Clone, Copy)]
+pub struct MappedRows<'a> {
+    map: &'a Mapped,
+    rows: DenseRows<'a>,
+}
+
+impl<'a> MappedRows<'a> {
+    /// Views a file of rows of `dim` values. An error where it does not hold whole values.
+    pub fn new(map: &'a Mapped, dim: usize) -> Result<Self, Fault> {
+        Ok(Self { map, rows: DenseRows::new(section::as_slice(map, "rows")?, dim) })
+    }
+}
+
+impl VectorRows for MappedRows<'_> {
+    fn dim(&self) -> usize {
+        self.rows.dim()
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn row(&self, node: u32) -> &[f32] {
+        self.rows.row(node)
+    }
+
+    fn read_ahead(&self, rows: Range<usize>) {
+        let bytes = (self.dim() * size_of::<f32>()) as u64;
+        let (start, end) = (rows.start.min(self.len()) as u64, rows.end.min(self.len()) as u64);
+        self.map.advise_needed(start * bytes, end.saturating_sub(start) * bytes);
+    }
+}
+
+/// Consecutive rows of a larger set.
+#[derive(Clone, Copy)]
+pub struct RowRange<'a> {
+    rows: &'a dyn VectorRows,
+    first: usize,
+    len: usize,
+}
+
+impl<'a> RowRange<'a> {
+    /// At most `len` rows from `first` on.
+    pub fn new(rows: &'a dyn VectorRows, first: usize, len: usize) -> Self {
+        Self { rows, first, len: len.min(rows.len().saturating_sub(first)) }
+    }
+}
+
+impl std::fmt::Debug for RowRange<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RowRange").field("first", &self.first).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+impl VectorRows for RowRange<'_> {
+    fn dim(&self) -> usize {
+        self.rows.dim()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn row(&self, node: u32) -> &[f32] {
+        if (node as usize) < self.len { self.rows.row(self.first as u32 + node) } else { &[] }
+    }
+
+    fn read_ahead(&self, rows: Range<usize>) {
+        self.rows.read_ahead(self.first + rows.start..self.first + rows.end.min(self.len));
     }
 }

@@ -11,8 +11,8 @@ use dyad_index::format::RowType;
 use dyad_index::format::graph::LinksView;
 use dyad_index::ground_truth::{self, GroundTruth};
 use dyad_index::search::{
-    ExactRows as _, Hits, PlannedSearch, Question, RESCORED, SCAN_BATCH, SearchParams, SearchScratch, ShardView,
-    VectorRows, exact_scan,
+    ExactRows as _, Hits, PlannedSearch, Question, RESCORED, RowRange, SCAN_BATCH, SearchParams, SearchScratch,
+    ShardView, VectorRows, exact_scan,
 };
 use dyad_index::{
     Arranged, Certificate, ExpansionPoint, FilteredRecall, Metric, QuerySource, RankScore, RecallPoint, Scored,
@@ -32,6 +32,8 @@ use crate::error::Error;
 pub const QUERIES: usize = 500;
 /// Held-out questions, sampled by seed from those that were given.
 pub const HELD_OUT: usize = 1_000;
+/// Rows that all questions are compared with before the next rows: 200 MB of 384 values.
+const SCANNED_ROWS: usize = 1 << 17;
 /// Deepest rank of the score profile.
 pub const PROFILE_RANKS: usize = 2_048;
 /// Makes the sample differ from the first nodes in the order of insertion.
@@ -85,7 +87,7 @@ pub fn certify(
     let metric = arranged.codes.codec.metric();
     let others = given.len() - usize::from(source == QuerySource::Documents && !given.is_empty());
     let depth = others.min(PROFILE_RANKS);
-    let exact = exact(&asked, given, depth, metric, control)?;
+    let exact = exact(&asked, given, SCANNED_ROWS, depth, metric, control)?;
     let certificate = Certificate {
         vectors: given.len() as u64,
         unreachable_before_repair: repaired.unreachable_before,
@@ -154,26 +156,43 @@ fn ask<'a>(rows: &'a dyn VectorRows, gate: &RecallGate<'a>, seed: u64) -> (Vec<Q
     }
 }
 
-/// The `depth` nearest of each question, itself left out, by comparing with every vector.
+/// The `depth` nearest of each question, itself left out, by comparing with every vector: all questions with `at_once` rows, then
+/// with the next, so that rows that do not fit into memory are read from the disk once.
 fn exact(
     asked: &[Query<'_>],
     rows: &dyn VectorRows,
+    at_once: usize,
     depth: usize,
     metric: Metric,
     control: JobControl<'_>,
 ) -> Result<Vec<Vec<Scored>>, Error> {
-    let scan = |asked: &[Query<'_>]| -> Result<Vec<Vec<Scored>>, Error> {
-        let queries: Vec<&[f32]> = asked.iter().map(|asked| asked.row).collect();
-        // A document finds itself too.
-        let scanned = exact_scan(rows, &queries, depth + 1, metric, None, |_| !control.cancel.is_cancelled());
-        control.progress.advance(asked.len() as u64);
-        let found = asked.iter().zip(scanned).map(|(asked, found)| {
-            if found.is_cancelled() { Err(Error::Cancelled) } else { Ok(others(found.hits, asked.node, depth)) }
-        });
-        found.collect()
-    };
-    let scanned: Vec<Vec<Vec<Scored>>> = asked.par_chunks(SCAN_BATCH).map(scan).collect::<Result<_, Error>>()?;
-    Ok(scanned.into_iter().flatten().collect())
+    let n = rows.len();
+    let mut nearest: Vec<Vec<Scored>> = vec![Vec::new(); asked.len()];
+    let mut searched = 0;
+    for first in (0..n).step_by(at_once) {
+        rows.read_ahead(first..first + 2 * at_once);
+        let block = RowRange::new(rows, first, at_once);
+        let batches = asked.par_chunks(SCAN_BATCH).zip(nearest.par_chunks_mut(SCAN_BATCH));
+        batches.try_for_each(|(asked, nearest)| {
+            let queries: Vec<&[f32]> = asked.iter().map(|asked| asked.row).collect();
+            // A document finds itself too.
+            let scanned = exact_scan(&block, &queries, depth + 1, metric, None, |_| !control.cancel.is_cancelled());
+            for ((asked, nearest), found) in asked.iter().zip(nearest).zip(scanned) {
+                if found.is_cancelled() {
+                    return Err(Error::Cancelled);
+                }
+                let found = found.hits.into_iter().map(|hit| Scored { node: first as u32 + hit.node, ..hit });
+                nearest.extend(others(found.collect(), asked.node, depth));
+                nearest.sort_unstable_by(|a, b| b.cmp(a));
+                nearest.truncate(depth);
+            }
+            Ok(())
+        })?;
+        let scanned = asked.len() * (first + block.len()) / n;
+        control.progress.advance((scanned - searched) as u64);
+        searched = scanned;
+    }
+    Ok(nearest)
 }
 
 /// Mean exact score at ranks 1, 2, 4 and so on, up to `depth`.
@@ -285,9 +304,11 @@ mod tests {
         for metric in [Metric::Cosine, Metric::L2] {
             let asked: Vec<Query<'_>> =
                 (0..40).map(|node| Query { row: rows.row(node), node: (node % 2 == 0).then_some(node) }).collect();
-            let exact = exact(&asked, &rows, 20, metric, JobControl::silent()).unwrap();
-            for (asked, exact) in asked.iter().zip(exact) {
-                assert_eq!(exact, others(flat(&rows, asked.row, 21, metric, None), asked.node, 20));
+            for at_once in [15, 100, 350, 700, 1_000] {
+                let exact = exact(&asked, &rows, at_once, 20, metric, JobControl::silent()).unwrap();
+                for (asked, exact) in asked.iter().zip(exact) {
+                    assert_eq!(exact, others(flat(&rows, asked.row, 21, metric, None), asked.node, 20), "{at_once}");
+                }
             }
         }
         let stop = cancelled();
@@ -295,6 +316,7 @@ mod tests {
             super::exact(
                 &[Query { row: &[], node: None }],
                 &rows,
+                100,
                 2,
                 Metric::L2,
                 JobControl { cancel: &stop, ..JobControl::silent() }

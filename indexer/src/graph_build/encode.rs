@@ -1,34 +1,13 @@
 //! Encodes all rows block by block, with progress and cancellation.
 
 use dyad_index::quant::{Codec, Codes};
-use dyad_index::search::VectorRows;
+use dyad_index::search::{RowRange, VectorRows};
 
 use crate::control::JobControl;
 use crate::error::Error;
 
 /// Rows between two checks for cancellation.
 const BLOCK: usize = 8_192;
-
-/// Consecutive rows of a larger set.
-struct Block<'a> {
-    rows: &'a dyn VectorRows,
-    first: usize,
-    len: usize,
-}
-
-impl VectorRows for Block<'_> {
-    fn dim(&self) -> usize {
-        self.rows.dim()
-    }
-
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn row(&self, node: u32) -> &[f32] {
-        if (node as usize) < self.len { self.rows.row(self.first as u32 + node) } else { &[] }
-    }
-}
 
 /// The same as [`Codes::encode`], on the current rayon pool. Advances progress by one per row.
 ///
@@ -38,9 +17,10 @@ pub fn encode(rows: &dyn VectorRows, codec: Codec, control: JobControl<'_>) -> R
     let mut codes = Codes::with_capacity(codec, n);
     for first in (0..n).step_by(BLOCK) {
         control.check()?;
-        let block = Block { rows, first, len: BLOCK.min(n - first) };
+        rows.read_ahead(first + BLOCK..first + 2 * BLOCK);
+        let block = RowRange::new(rows, first, BLOCK);
         codes.append(&Codes::encode(&block, codes.codec.clone()));
-        control.progress.advance(block.len as u64);
+        control.progress.advance(block.len() as u64);
     }
     Ok(codes)
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use dyad_files::{crc32c_of_file, sync_dir};
-use dyad_index::format::{RowType, section};
+use dyad_index::format::RowType;
 use dyad_index::manifest::FileEntry;
-use dyad_index::search::DenseRows;
+use dyad_index::search::MappedRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, ModelRecord};
 
@@ -34,12 +34,11 @@ impl ShardBuilder<'_> {
         initial: Option<&InitialGraph<'_>>,
         label: &str,
     ) -> Result<CompleteShard, Error> {
-        let values = section::as_slice(&spooled.rows, "rows").map_err(|fault| dyad_index::Error::Mismatch {
+        let rows = MappedRows::new(&spooled.rows, self.model.dim).map_err(|fault| dyad_index::Error::Mismatch {
             what: "spooled rows",
             expected: fault.expected,
             got: fault.got,
         })?;
-        let rows = DenseRows::new(values, self.model.dim);
         let n = spooled.keys.len() as u64;
 
         let build = GraphBuild {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ann::measured::{EngineRun, Index, Measured, MemoryOverTime, Point};
+use crate::ann::measured::{EngineRun, FirstPass, Index, Measured, MemoryOverTime, Point};
 use crate::ann::protocol::{Built, Described, More};
 use crate::ann::workload::Workload;
 use crate::harness::Memory;
@@ -47,7 +47,7 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
             reused: false,
         },
         open_ms: 1.5,
-        first_query_us: 80.0,
+        first_pass: FirstPass { value: 20, first_us: 80.0, seconds: 0.5, p50_us: 40.0, p99_us: 90.0 },
         points: points.iter().enumerate().map(point).collect(),
         memory: MemoryOverTime {
             baseline: memory(10),
@@ -69,6 +69,8 @@ pub(in crate::ann) fn measured() -> Measured {
         rows: 1_000,
         dim: 8,
         queries: 1_000,
+        cold: false,
+        memory_limit: None,
         engines: vec![
             // 10,000, 1,000 and 100 queries per second.
             engine("dyad", &[(0.94, 0.1), (0.96, 1.0), (0.98, 10.0)], 2.0, 5),

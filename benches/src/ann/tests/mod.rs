@@ -84,9 +84,9 @@ fn records_have_the_columns_of_earlier_ones() {
     assert_eq!(
         engines[0],
         "date,revision,workload,engine,version,settings,m,ef_construction,threads,machine,build_s,index_bytes,index_reused,open_ms,\
-         first_query_us,baseline_bytes,opened_bytes,served_bytes,evicted_bytes,evicted_pass_bytes"
+         page_cache,memory_limit_bytes,first_pass_value,first_query_us,first_pass_s,first_pass_p50_us,first_pass_p99_us,baseline_bytes,opened_bytes,served_bytes,evicted_bytes,evicted_pass_bytes"
     );
-    let expected = "2026-01-02,abc,fixture,dyad,1,\"f32, made up\",16,200,2,test,2.0,5000000,false,1.5,80.0,10000000,20000000,35000000,\
+    let expected = "2026-01-02,abc,fixture,dyad,1,\"f32, made up\",16,200,2,test,2.0,5000000,false,1.5,warm,,20,80.0,0.5,40.0,90.0,10000000,20000000,35000000,\
                     15000000,17000000";
     assert_eq!((engines.len(), engines[1].as_str()), (3, expected));
 }

@@ -54,12 +54,18 @@ impl RowType {
     }
 }
 
+/// Rows that are asked for while as many before them are written.
+const READ_AHEAD: usize = 8_192;
+
 /// Writes the section.
 pub fn write(rows: &dyn VectorRows, kind: RowType, out: &mut impl Write) -> Result<()> {
     let (dim, stride) = (rows.dim(), kind.stride(rows.dim()));
     let mut wide = vec![0.0f32; stride];
     let mut narrow = vec![0u16; stride];
     for node in 0..rows.len() as u32 {
+        if (node as usize).is_multiple_of(READ_AHEAD) {
+            rows.read_ahead(node as usize + READ_AHEAD..node as usize + 2 * READ_AHEAD);
+        }
         let row = rows.row(node);
         if row.len() != dim {
             let (expected, got) = (dim.to_string(), row.len().to_string());
