@@ -6,6 +6,7 @@
 //! | `directory.rs` | [`AtomicDir`]: a whole directory, likewise |
 //! | `lock.rs` | [`DirLock`]: an exclusive lock of a directory |
 //! | `checksum.rs` | CRC-32C of files and of writers |
+//! | [`memory`] | the memory that this process may use, and what it has |
 //! | [`npy`] | NumPy's arrays |
 //! | [`space`] | check of the free disk space before a job |
 //!
@@ -16,6 +17,7 @@ mod atomic;
 mod checksum;
 mod directory;
 mod lock;
+pub mod memory;
 pub mod npy;
 pub mod space;
 

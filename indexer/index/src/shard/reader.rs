@@ -14,7 +14,7 @@ use crate::format::keys::KeysView;
 use crate::format::rows::StoredRows;
 use crate::format::{Fault, HOT_SECTIONS, Header, SectionEntry, SectionKind, VERSION};
 use crate::quant::CodesView;
-use crate::storage::Mapped;
+use crate::storage::{HotBytes, Mapped};
 
 /// `cp` over a file that a searcher maps would end that searcher.
 const HINT: &str = "The file is damaged (`dyad-indexer verify` says where): write an intact copy under another name and `mv` it there, or build \
@@ -37,6 +37,8 @@ pub struct DenseShard {
     damage: OnceLock<Fault>,
     /// Whether somebody is to call [`Self::check_sums`], or has.
     claimed: AtomicBool,
+    /// Counted while the shard is open.
+    _hot_bytes: HotBytes,
 }
 
 impl DenseShard {
@@ -65,16 +67,36 @@ impl DenseShard {
         let codes = codes.map_err(fault)?;
         KeysView::new(bytes(&map, keys), header.vectors).map_err(fault)?;
         let graph = GraphTable::parse(bytes(&map, links), header.vectors).map_err(fault)?;
-        for hot in HOT_SECTIONS {
-            let hot = find(hot)?;
-            map.advise_huge(hot.offset, hot.len);
-            map.advise_needed(hot.offset, hot.len);
+        let hot = HOT_SECTIONS.map(find).into_iter().collect::<Result<Vec<_>>>()?;
+        let hot_bytes = HotBytes::add(hot.iter().map(|section| section.len).sum());
+        let fit = hot_bytes.fit();
+        for hot in hot {
+            if fit {
+                map.advise_huge(hot.offset, hot.len);
+                map.advise_needed(hot.offset, hot.len);
+            } else {
+                map.advise_random(hot.offset, hot.len);
+            }
         }
         for cold in [vectors, keys] {
             map.advise_random(cold.offset, cold.len);
         }
         let (damage, claimed) = (OnceLock::new(), AtomicBool::new(false));
-        Ok(Self { map, header, meta, certificate, graph, codes, vectors, quantised, links, keys, damage, claimed })
+        Ok(Self {
+            map,
+            header,
+            meta,
+            certificate,
+            graph,
+            codes,
+            vectors,
+            quantised,
+            links,
+            keys,
+            damage,
+            claimed,
+            _hot_bytes: hot_bytes,
+        })
     }
 
     /// The file.

@@ -4,12 +4,15 @@
 //! |---|---|
 //! | `mapped.rs` | the only place that maps a file |
 //! | `scratch.rs` | values written once, then mapped, without a name |
+//! | `hot_bytes.rs` | whether what searches read at random fits into memory |
 //! | `lock.rs` | one writer per index, for moments |
 
+mod hot_bytes;
 mod lock;
 mod mapped;
 mod scratch;
 
+pub(crate) use hot_bytes::HotBytes;
 pub use lock::WriteLock;
 pub use mapped::Mapped;
 pub use scratch::Scratch;

@@ -1,10 +1,10 @@
-//! The memory that this process may use: what its cgroup (v2) and those above it allow, or else what the machine has.
+//! The memory that this process may use, what its cgroup (of either version) and those above it allow, or else what the machine has; and what
+//! it has now.
 //!
-//! The files are described in the kernel's `Documentation/admin-guide/cgroup-v2.rst` and `proc_pid_mountinfo(5)`.
+//! The files are described in the kernel's `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`, and in
+//! `proc_pid_mountinfo(5)`.
 
 use std::path::{Component, Path, PathBuf};
-
-use super::{Resident, kib, mib};
 
 /// A limit and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +23,9 @@ impl std::fmt::Display for MemoryLimit {
     }
 }
 
-/// Files of a cgroup with a limit: above the first it is ended, above the second it is slowed down and its pages are dropped.
-const LIMITS: [&str; 2] = ["memory.max", "memory.high"];
+/// Files of a cgroup with a limit: above the first it is ended, above the second it is slowed down and its pages are dropped; of version 1 there
+/// is the third alone.
+const LIMITS: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"];
 
 impl MemoryLimit {
     /// As the operator says.
@@ -49,7 +50,9 @@ impl MemoryLimit {
             let file = |name: &str| text(&folder.join(name));
             for name in LIMITS {
                 if let Some(bytes) = number(&file(name)) {
-                    let others = held(&file("memory.current"), &file("memory.stat")).saturating_sub(own);
+                    let held = held(&file("memory.current"), &file("memory.stat"))
+                        .max(held_v1(&file("memory.usage_in_bytes"), &file("memory.stat")));
+                    let others = held.saturating_sub(own);
                     limits.push(Self { bytes, source: folder.join(name).display().to_string(), others });
                 }
             }
@@ -66,26 +69,42 @@ fn machine(meminfo: &str, own: u64) -> Option<MemoryLimit> {
     Some(MemoryLimit { bytes, source: "MemTotal of /proc/meminfo".to_owned(), others })
 }
 
-/// The folders of the process's cgroup and those above it, as far as they are mounted: of the texts of `/proc/self/cgroup` and
+/// The folders of the process's cgroups and those above them, as far as they are mounted: of the texts of `/proc/self/cgroup` and
 /// `/proc/self/mountinfo`.
 fn cgroups(cgroup: &str, mountinfo: &str) -> Vec<PathBuf> {
-    let Some(path) = cgroup.lines().find_map(|line| line.strip_prefix("0::")) else { return Vec::new() };
-    let Some((root, mounted)) = mountinfo.lines().find_map(cgroup2_mount) else { return Vec::new() };
-    // A container may see its path on the host: then what is mounted is its own cgroup, or one above it.
-    let below = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
-    let below = if below.components().all(|part| matches!(part, Component::Normal(_))) { below } else { Path::new("") };
-    below
-        .ancestors()
-        .map(|below| if below.as_os_str().is_empty() { mounted.clone() } else { mounted.join(below) })
-        .collect()
+    let hierarchies = cgroup.lines().filter_map(|line| {
+        let (root, mounted) = mountinfo.lines().find_map(|mount| {
+            let name = hierarchy(mount)?;
+            if line.split(':').nth(1)?.split(',').any(|controller| controller == name) { place(mount) } else { None }
+        })?;
+        let path = line.splitn(3, ':').nth(2)?;
+        // A container may see its path on the host: then what is mounted is its own cgroup, or one above it.
+        let below = Path::new(path).strip_prefix(root).unwrap_or(Path::new("")).to_owned();
+        let inside = below.components().all(|part| matches!(part, Component::Normal(_)));
+        Some((if inside { below } else { PathBuf::new() }, mounted))
+    });
+    let folders = |(below, mounted): (PathBuf, PathBuf)| -> Vec<PathBuf> {
+        let at = |below: &Path| if below.as_os_str().is_empty() { mounted.clone() } else { mounted.join(below) };
+        below.ancestors().map(at).collect()
+    };
+    hierarchies.flat_map(folders).collect()
 }
 
-/// What is mounted, and where, of a line of `/proc/self/mountinfo`; none where it is no hierarchy of cgroups v2.
-fn cgroup2_mount(line: &str) -> Option<(PathBuf, PathBuf)> {
-    let (mount, kind) = line.split_once(" - ")?;
-    let mut fields = mount.split(' ').skip(3);
-    let (root, mounted) = (unescaped(fields.next()?), unescaped(fields.next()?));
-    (kind.split(' ').next()? == "cgroup2").then_some((root, mounted))
+/// How `/proc/self/cgroup` names what a line of `/proc/self/mountinfo` mounts: `memory`, or nothing for the hierarchy of version 2; none for all
+/// else.
+fn hierarchy(line: &str) -> Option<&'static str> {
+    let mut fields = line.split_once(" - ")?.1.split(' ');
+    match fields.next()? {
+        "cgroup2" => Some(""),
+        "cgroup" => fields.nth(1)?.split(',').any(|option| option == "memory").then_some("memory"),
+        _ => None,
+    }
+}
+
+/// What a line of `/proc/self/mountinfo` mounts, and where.
+fn place(line: &str) -> Option<(PathBuf, PathBuf)> {
+    let mut fields = line.split(' ').skip(3);
+    Some((unescaped(fields.next()?), unescaped(fields.next()?)))
 }
 
 /// A path of `/proc/self/mountinfo`, with the characters that are escaped there.
@@ -107,6 +126,47 @@ fn held(current: &str, stat: &str) -> u64 {
     let files = bytes("file").saturating_sub(bytes("shmem"));
     let all = number(current).unwrap_or_default();
     all.saturating_sub(files).saturating_sub(bytes("slab_reclaimable"))
+}
+
+/// The same of version 1, which counts a cgroup's own descendants in fields named `total_`.
+fn held_v1(usage: &str, stat: &str) -> u64 {
+    let of = |name: &str| stat.lines().find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?));
+    let bytes = |name| of(name).unwrap_or_default();
+    number(usage).unwrap_or_default().saturating_sub(bytes("total_cache").saturating_sub(bytes("total_shmem")))
+}
+
+/// Bytes of this process that are in memory now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// Anonymous.
+    pub anonymous: u64,
+    /// Of mapped files, those of tmpfs among them.
+    pub file: u64,
+}
+
+impl Resident {
+    /// Zero where the kernel does not say.
+    pub fn now() -> Self {
+        Self::parse(&fs_err::read_to_string("/proc/self/status").unwrap_or_default())
+    }
+
+    /// Of the text of `/proc/self/status`.
+    fn parse(status: &str) -> Self {
+        let bytes = |name| kib(status, name).unwrap_or_default();
+        Self { anonymous: bytes("RssAnon:"), file: bytes("RssFile:").saturating_add(bytes("RssShmem:")) }
+    }
+}
+
+/// Bytes of a line such as `RssAnon:    1234 kB`, as in `/proc/self/status` and `/proc/meminfo`.
+fn kib(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// Bytes in MiB, for people.
+pub fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 #[cfg(test)]
@@ -195,5 +255,40 @@ mod tests {
         assert_eq!(of("/docker/x/y", inside), ["/my groups/y", "/my groups"]);
         assert_eq!(of("/docker/other", inside), ["/my groups"]);
         assert_eq!(of("/a", "30 1 0:22 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory"), [""; 0]);
+    }
+
+    #[test]
+    fn a_limit_of_version_1_counts_too() {
+        let mounted = (
+            "proc/self/mountinfo",
+            "29 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+             30 25 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+             31 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+        );
+        let group = ("proc/self/cgroup", "9:cpu,cpuacct:/elsewhere\n5:memory:/a/b\n0::/a\n");
+        let above = ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "7000\n");
+        let usage = ("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "5000\n");
+        let stat = ("sys/fs/cgroup/memory/a/memory.stat", "cache 1\ntotal_cache 3000\ntotal_shmem 200\n");
+        let unlimited = ("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+        // Without the process's own 100 bytes: 5000 - (3000 - 200) - 100.
+        let found = read(&[MACHINE, group, mounted, above, usage, stat, unlimited]);
+        assert_eq!(found, Some((7000, "/sys/fs/cgroup/memory/a/memory.limit_in_bytes".into(), 2100)));
+    }
+
+    #[test]
+    fn anonymous_memory_and_pages_of_files_are_told_apart() {
+        let status = "Name:\tx\nVmRSS:\t 90 kB\nRssAnon:\t      20 kB\nRssFile:\t      64 kB\nRssShmem:\t       6 kB\n";
+        assert_eq!(Resident::parse(status), Resident { anonymous: 20 << 10, file: 70 << 10 });
+        for nonsense in ["", "RssAnon:", "RssAnon: many kB", "RssAnon: -3 kB", "RssAnon: 3", "XRssAnon: 3 kB"] {
+            assert_eq!(Resident::parse(nonsense), Resident::default(), "{nonsense}");
+        }
+        assert_eq!(Resident::parse(&format!("RssAnon: {} kB", u64::MAX)), Resident::default());
+        let now = Resident::now();
+        assert!(now.anonymous > 0 && now.file > 0, "{now:?}");
+    }
+
+    #[test]
+    fn bytes_are_told_in_mib() {
+        assert_eq!((mib(3 << 19).as_str(), mib(0).as_str()), ("1.5 MiB", "0.0 MiB"));
     }
 }
