@@ -5,6 +5,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`error`], [`cancel`] | errors; cancellation of long work |
+//! | [`storage`] | mapping files, the writer's lock |
 //! | [`kernels`] | inner products, chosen once for the machine |
 //! | [`model`], [`certificate`] | records of the model, the build and the measured quality |
 //! | [`rows`] | rows of vectors in memory |
@@ -13,7 +14,6 @@
 //! | [`graph`] | a graph in memory, as a builder makes it |
 //! | [`layout`] | graph and codes in the order in which they are searched |
 //! | [`format`](mod@format) | **the byte specification** of `dense.dyad` and its checked reading |
-//! | [`storage`] | mapping, atomic writes, the writer's lock |
 //! | [`manifest`] | generations and the `CURRENT` pointer |
 //! | [`ground_truth`] | the questions of a certificate and their exact nearest nodes |
 //! | [`deletions`] | the deleted documents of a shard |

@@ -4,10 +4,8 @@ use std::ops::Range;
 
 use zerocopy::IntoBytes as _;
 
-use crate::format::{Fault, section};
 use crate::kernels;
 use crate::model::Metric;
-use crate::storage::Mapped;
 
 /// Rows of vectors, all of one length.
 pub trait VectorRows: Sync {
@@ -83,40 +81,6 @@ impl VectorRows for DenseRows<'_> {
     fn row(&self, node: u32) -> &[f32] {
         let start = node as usize * self.dim;
         self.values.get(start..start + self.dim).unwrap_or(&[])
-    }
-}
-
-/// Rows of f32 in a mapped file.
-#[derive(Debug, Clone, Copy)]
-pub struct MappedRows<'a> {
-    map: &'a Mapped,
-    rows: DenseRows<'a>,
-}
-
-impl<'a> MappedRows<'a> {
-    /// Views a file of rows of `dim` values. An error where it does not hold whole values.
-    pub fn new(map: &'a Mapped, dim: usize) -> Result<Self, Fault> {
-        Ok(Self { map, rows: DenseRows::new(section::as_slice(map, "rows")?, dim) })
-    }
-}
-
-impl VectorRows for MappedRows<'_> {
-    fn dim(&self) -> usize {
-        self.rows.dim()
-    }
-
-    fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn row(&self, node: u32) -> &[f32] {
-        self.rows.row(node)
-    }
-
-    fn read_ahead(&self, rows: Range<usize>) {
-        let bytes = (self.dim() * size_of::<f32>()) as u64;
-        let (start, end) = (rows.start.min(self.len()) as u64, rows.end.min(self.len()) as u64);
-        self.map.advise_needed(start * bytes, end.saturating_sub(start) * bytes);
     }
 }
 

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use dyad_files::{crc32c_of_file, sync_dir};
-use dyad_index::format::RowType;
+use dyad_index::format::{MappedRows, RowType};
 use dyad_index::manifest::FileEntry;
-use dyad_index::search::MappedRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, ModelRecord};
 

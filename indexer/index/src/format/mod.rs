@@ -62,7 +62,7 @@ pub mod rows;
 pub mod section;
 
 pub use header::{Header, SectionEntry};
-pub use rows::RowType;
+pub use rows::{MappedRows, RowType};
 
 /// Version that this build writes and reads. Version 1 had no codes.
 pub const VERSION: u32 = 2;

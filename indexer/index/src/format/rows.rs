@@ -1,6 +1,7 @@
 //! VECTORS: rows of f32 or f16, each padded to whole cache lines; written once, then mapped.
 
 use std::io::Write;
+use std::ops::Range;
 
 use half::f16;
 use zerocopy::IntoBytes as _;
@@ -9,7 +10,8 @@ use super::{ALIGN, Fault, section};
 use crate::error::{Error, Result};
 use crate::kernels::{self, kernels};
 use crate::model::Metric;
-use crate::search::{ExactRows, VectorRows};
+use crate::rows::{DenseRows, ExactRows, VectorRows};
+use crate::storage::Mapped;
 
 const PART: &str = "VECTORS";
 /// Values that are widened to f32 at a time.
@@ -105,6 +107,8 @@ pub struct StoredRows<'a> {
     dim: usize,
     stride: usize,
     n: usize,
+    /// The file of which they are read, where it does not fit into memory.
+    on_disk: Option<&'a Mapped>,
 }
 
 impl<'a> StoredRows<'a> {
@@ -121,12 +125,18 @@ impl<'a> StoredRows<'a> {
                 Values::F16(half::slice::HalfBitsSliceExt::reinterpret_cast(section::as_slice::<u16>(bytes, PART)?))
             }
         };
-        Ok(Self { values, dim, stride, n })
+        Ok(Self { values, dim, stride, n, on_disk: None })
+    }
+
+    /// The same of a file that does not fit into memory: rows are asked for from the disk before they are read.
+    #[must_use]
+    pub fn on_disk(self, file: Option<&'a Mapped>) -> Self {
+        Self { on_disk: file, ..self }
     }
 
     /// No rows.
     pub const fn empty() -> Self {
-        Self { values: Values::F32(&[]), dim: 0, stride: 0, n: 0 }
+        Self { values: Values::F32(&[]), dim: 0, stride: 0, n: 0, on_disk: None }
     }
 
     /// Values per row.
@@ -196,20 +206,57 @@ impl ExactRows for StoredRows<'_> {
     }
 
     fn prefetch(&self, node: u32) {
-        match self.values {
-            Values::F32(values) => kernels::prefetch(self.cut(values, node).as_bytes()),
+        let row = match self.values {
+            Values::F32(values) => self.cut(values, node).as_bytes(),
             Values::F16(values) => {
                 let bits: &[u16] = half::slice::HalfFloatSliceExt::reinterpret_cast(self.cut(values, node));
-                kernels::prefetch(bits.as_bytes());
+                bits.as_bytes()
             }
+        };
+        match self.on_disk {
+            Some(file) => file.read_soon(row),
+            None => kernels::prefetch(row),
         }
+    }
+}
+
+/// Rows of f32 in a mapped file.
+#[derive(Debug, Clone, Copy)]
+pub struct MappedRows<'a> {
+    map: &'a Mapped,
+    rows: DenseRows<'a>,
+}
+
+impl<'a> MappedRows<'a> {
+    /// Views a file of rows of `dim` values. An error where it does not hold whole values.
+    pub fn new(map: &'a Mapped, dim: usize) -> std::result::Result<Self, Fault> {
+        Ok(Self { map, rows: DenseRows::new(section::as_slice(map, "rows")?, dim) })
+    }
+}
+
+impl VectorRows for MappedRows<'_> {
+    fn dim(&self) -> usize {
+        self.rows.dim()
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn row(&self, node: u32) -> &[f32] {
+        self.rows.row(node)
+    }
+
+    fn read_ahead(&self, rows: Range<usize>) {
+        let bytes = (self.dim() * size_of::<f32>()) as u64;
+        let (start, end) = (rows.start.min(self.len()) as u64, rows.end.min(self.len()) as u64);
+        self.map.advise_needed(start * bytes, end.saturating_sub(start) * bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::DenseRows;
 
     #[test]
     fn stored_rows_score_as_their_values_do() {

@@ -8,6 +8,7 @@ use super::check::{self, Scratch};
 use super::codec::{Codec, Factors, Prepared};
 use crate::kernels::{self, Kernels, kernels};
 use crate::rows::VectorRows;
+use crate::storage::Mapped;
 
 /// Words after the bits of a sketch: four factors of f32.
 const FACTOR_WORDS: usize = 2;
@@ -112,6 +113,8 @@ pub struct CodesView<'a> {
     words: usize,
     bytes: usize,
     kernels: &'static Kernels,
+    /// The file of which they are read, where it does not fit into memory.
+    on_disk: Option<&'a Mapped>,
 }
 
 impl<'a> CodesView<'a> {
@@ -119,7 +122,18 @@ impl<'a> CodesView<'a> {
     pub fn new(codec: &'a Codec, lines: &'a [u64], rows: &'a [u8]) -> Self {
         let dim = codec.dim();
         let (bits, words, bytes) = (dim.div_ceil(64), line_words(dim), row_bytes(dim));
-        Self { codec, lines, rows, bits, words, bytes, kernels: kernels() }
+        Self { codec, lines, rows, bits, words, bytes, kernels: kernels(), on_disk: None }
+    }
+
+    /// The same of a file that does not fit into memory: rows are asked for from the disk before they are read.
+    #[must_use]
+    pub fn on_disk(self, file: Option<&'a Mapped>) -> Self {
+        Self { on_disk: file, ..self }
+    }
+
+    /// Whether they are in a file that does not fit into memory.
+    pub(crate) fn are_on_disk(&self) -> bool {
+        self.on_disk.is_some()
     }
 
     /// Their quantiser.
@@ -181,8 +195,10 @@ impl<'a> CodesView<'a> {
 
     /// Prefetches an int8 row that [`Self::score`] will read.
     pub fn prefetch_row(&self, slot: u32) {
-        if let Some(row) = self.row(slot) {
-            kernels::prefetch(row);
+        match (self.row(slot), self.on_disk) {
+            (Some(row), Some(file)) => file.read_soon(row),
+            (Some(row), None) => kernels::prefetch(row),
+            (None, _) => {}
         }
     }
 

@@ -8,6 +8,8 @@ use super::{Completeness, ExactRows, Hits, Scored, SlotLinks, UpperLayers};
 /// Searches interleaved on one thread: enough to hide the latency of memory, few enough that their own state stays in
 /// the L2 cache.
 const INTERLEAVED: usize = 8;
+/// The same where rows come from the disk, which answers many requests at a time.
+const INTERLEAVED_ON_DISK: usize = 32;
 /// Steps between two checks for cancellation.
 const STEPS_BETWEEN_CHECKS: u64 = 256;
 
@@ -44,10 +46,11 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
         let search = BeamSearch::new(self, params);
         let mut pending = queries.iter().copied().enumerate();
         let mut cancelled = !queries.is_empty() && params.cancel.is_cancelled();
-        let mut states = scratch.take_states(INTERLEAVED.min(queries.len()));
+        let interleaved = if self.codes.are_on_disk() { INTERLEAVED_ON_DISK } else { INTERLEAVED };
+        let mut states = scratch.take_states(interleaved.min(queries.len()));
         let mut running = 0;
         if !cancelled {
-            for state in states.iter_mut().take(INTERLEAVED) {
+            for state in states.iter_mut().take(interleaved) {
                 running += usize::from(search.start_next(&mut pending, state, scratch, &mut found));
             }
         }

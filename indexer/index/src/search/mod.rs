@@ -45,7 +45,7 @@ pub use planned::{PlannedSearch, Question, filter_scans};
 pub use topk::TopK;
 pub use view::ShardView;
 
-pub use crate::rows::{DenseRows, ExactRows, MappedRows, RowRange, VectorRows};
+pub use crate::rows::{DenseRows, ExactRows, RowRange, VectorRows};
 
 /// Links of a layered graph.
 pub trait GraphLinks: Sync {

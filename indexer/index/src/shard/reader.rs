@@ -39,6 +39,8 @@ pub struct DenseShard {
     claimed: AtomicBool,
     /// Counted while the shard is open.
     _hot_bytes: HotBytes,
+    /// Whether they fitted into memory when it was opened.
+    fits: bool,
 }
 
 impl DenseShard {
@@ -69,9 +71,9 @@ impl DenseShard {
         let graph = GraphTable::parse(bytes(&map, links), header.vectors).map_err(fault)?;
         let hot = HOT_SECTIONS.map(find).into_iter().collect::<Result<Vec<_>>>()?;
         let hot_bytes = HotBytes::add(hot.iter().map(|section| section.len).sum());
-        let fit = hot_bytes.fit();
+        let fits = hot_bytes.fit();
         for hot in hot {
-            if fit {
+            if fits {
                 map.advise_huge(hot.offset, hot.len);
                 map.advise_needed(hot.offset, hot.len);
             } else {
@@ -96,6 +98,7 @@ impl DenseShard {
             damage,
             claimed,
             _hot_bytes: hot_bytes,
+            fits,
         })
     }
 
@@ -156,7 +159,7 @@ impl DenseShard {
 
     /// The mapped codes.
     pub fn codes(&self) -> CodesView<'_> {
-        self.codes.view(bytes(&self.map, self.quantised))
+        self.codes.view(bytes(&self.map, self.quantised)).on_disk(self.on_disk())
     }
 
     /// The mapped vectors.
@@ -164,7 +167,12 @@ impl DenseShard {
         let (dim, n) = (self.header.dim as usize, self.len());
         let view = StoredRows::new(bytes(&self.map, self.vectors), self.header.row_type, dim, n);
         // `open` has already built this view; a map does not change.
-        view.unwrap_or_else(|_| StoredRows::empty())
+        view.unwrap_or_else(|_| StoredRows::empty()).on_disk(self.on_disk())
+    }
+
+    /// The map, where not all that searches read at random fits into memory.
+    fn on_disk(&self) -> Option<&Mapped> {
+        (!self.fits).then_some(&self.map)
     }
 
     /// Asks the kernel to read vectors of nodes from disk: a scan needs them soon, in order. For graph searches, whose order

@@ -54,6 +54,13 @@ impl Mapped {
         self.advise(Advice::WillNeed, offset, len);
     }
 
+    /// Asks the kernel to read a part of the map from the disk, and does not wait for it; what is in memory already costs a system call.
+    pub fn read_soon(&self, part: &[u8]) {
+        if let Some(offset) = part.as_ptr().addr().checked_sub(self.map.as_ptr().addr()) {
+            self.advise_needed(offset as u64, part.len() as u64);
+        }
+    }
+
     /// Asks for huge pages for a range, where the file system has them for files: tmpfs, and those with large folios, for
     /// what is read from the disk after this advice or was written in blocks of 2 MiB.
     pub fn advise_huge(&self, offset: u64, len: u64) {

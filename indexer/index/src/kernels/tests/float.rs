@@ -160,7 +160,7 @@ fn every_set_rotates_to_the_same_bits_as_the_definition_says() {
             let inside = block_of_round(round, dim, block);
             let before = exact[inside.clone()].to_vec();
             for (i, value) in exact[inside].iter_mut().enumerate() {
-                let sign = |j: usize| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+                let sign = |j: usize| if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
                 *value = before.iter().enumerate().map(|(j, value)| sign(j) * value).sum();
             }
             if block != dim {

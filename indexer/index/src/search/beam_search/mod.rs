@@ -41,6 +41,8 @@ const ENOUGH: usize = 32;
 /// question per call takes 2 to 4 % less time at recall .956 and 5 to 7 % at .997, p99 9 % there (100,000 MiniLM sentences); prefetching their
 /// neighbours' sketches too gains nothing more. Where searches are interleaved, the others compute meanwhile.
 const LIKELY: usize = 6;
+/// The same where their rows come from the disk, each of which takes as long as all of a search in memory.
+const LIKELY_ON_DISK: usize = 16;
 /// Expansions after which a search among all nodes first compares the share of allowed ones that it has met with that of all; it does so again
 /// after twice as many, and so on.
 const PROBED: usize = 16;
@@ -306,7 +308,8 @@ impl SearchState {
     }
 
     fn prefetch_likely<L: SlotLinks + ?Sized, R: ?Sized>(&self, search: &BeamSearch<'_, L, R>) {
-        for candidate in self.candidates.likely(LIKELY) {
+        let likely = if search.shard.codes.are_on_disk() { LIKELY_ON_DISK } else { LIKELY };
+        for candidate in self.candidates.likely(likely) {
             if !candidate.refined {
                 search.shard.codes.prefetch_row(candidate.slot);
             }

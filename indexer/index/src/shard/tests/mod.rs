@@ -15,6 +15,7 @@ use crate::layout::{Arranged, Layout};
 use crate::model::{BuildRecord, Metric, ModelRecord};
 use crate::quant::{Codec, Codes};
 use crate::search::{DenseRows, Hits, Scored, SearchParams};
+use crate::storage::HotBytes;
 
 pub(super) const DIM: usize = 5;
 pub(super) const N: u32 = 12;
@@ -93,6 +94,27 @@ fn what_was_written_is_read() {
         assert_eq!(shard.find(&key).unwrap(), Some(node));
     }
     assert_eq!(shard.find("absent").unwrap(), None);
+}
+
+#[test]
+fn a_shard_that_does_not_fit_into_memory_finds_the_same() {
+    let (_dir, path) = written();
+    let fits = DenseShard::open(&path).unwrap();
+    // As if a shard larger than any memory were open.
+    let large = HotBytes::add(u64::MAX / 4);
+    let on_disk = DenseShard::open(&path).unwrap();
+    assert!(!fits.codes().are_on_disk() && on_disk.codes().are_on_disk());
+    let values = vectors();
+    let queries: Vec<&[f32]> = values.chunks(DIM).collect();
+    let search = |shard: &DenseShard, queries: &[&[f32]]| {
+        let mut all = vec![Hits::default(); queries.len()];
+        shard.search_batch(queries, &SearchParams::new(3, 8), |number, hits| all[number] = hits);
+        all
+    };
+    assert_eq!(search(&on_disk, &queries), search(&fits, &queries));
+    assert_eq!(search(&on_disk, &queries[..1]), search(&fits, &queries[..1]), "one that has its thread for itself");
+    drop((on_disk, large));
+    assert!(!DenseShard::open(&path).unwrap().codes().are_on_disk(), "the large one is closed");
 }
 
 /// The map of a file that was shortened must not be touched: that would end the process.
