@@ -37,10 +37,7 @@ pub struct DenseShard {
     damage: OnceLock<Fault>,
     /// Whether somebody is to call [`Self::check_sums`], or has.
     claimed: AtomicBool,
-    /// Counted while the shard is open.
-    _hot_bytes: HotBytes,
-    /// Whether they fitted into memory when it was opened.
-    fits: bool,
+    hot_bytes: HotBytes,
 }
 
 impl DenseShard {
@@ -71,9 +68,8 @@ impl DenseShard {
         let graph = GraphTable::parse(bytes(&map, links), header.vectors).map_err(fault)?;
         let hot = HOT_SECTIONS.map(find).into_iter().collect::<Result<Vec<_>>>()?;
         let hot_bytes = HotBytes::add(hot.iter().map(|section| section.len).sum());
-        let fits = hot_bytes.fit();
         for hot in hot {
-            if fits {
+            if hot_bytes.fit() {
                 map.advise_huge(hot.offset, hot.len);
                 map.advise_needed(hot.offset, hot.len);
             } else {
@@ -97,8 +93,7 @@ impl DenseShard {
             keys,
             damage,
             claimed,
-            _hot_bytes: hot_bytes,
-            fits,
+            hot_bytes,
         })
     }
 
@@ -172,7 +167,7 @@ impl DenseShard {
 
     /// The map, where not all that searches read at random fits into memory.
     fn on_disk(&self) -> Option<&Mapped> {
-        (!self.fits).then_some(&self.map)
+        (!self.hot_bytes.fit()).then_some(&self.map)
     }
 
     /// Asks the kernel to read vectors of nodes from disk: a scan needs them soon, in order. For graph searches, whose order

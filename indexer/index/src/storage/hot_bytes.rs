@@ -18,18 +18,19 @@ static OPEN: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(crate) struct HotBytes {
     bytes: u64,
-    /// With those of the shards that were open before.
-    sum: u64,
+    fit: bool,
 }
 
 impl HotBytes {
     pub(crate) fn add(bytes: u64) -> Self {
-        Self { bytes, sum: OPEN.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) }
+        let sum = OPEN.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let fit = sum <= SMALL || MemoryLimit::of_system().is_none_or(|limit| fit(sum, &limit));
+        Self { bytes, fit }
     }
 
-    /// Whether they fit into memory next to those of the shards that were open before.
+    /// Whether they fitted into memory, next to those of the shards that were open before.
     pub(crate) fn fit(&self) -> bool {
-        self.sum <= SMALL || MemoryLimit::of_system().is_none_or(|limit| fit(self.sum, &limit))
+        self.fit
     }
 }
 
@@ -57,13 +58,10 @@ mod tests {
 
     #[test]
     fn shards_count_until_they_are_dropped() {
-        // Other tests of this process may open small shards meanwhile.
-        let most = u64::MAX / 4;
-        let first = HotBytes::add(most);
+        let first = HotBytes::add(u64::MAX / 4);
         let second = HotBytes::add(5);
-        assert!(second.sum >= most + 5 && !second.fit());
+        assert!(!first.fit() && !second.fit());
         drop(first);
-        let third = HotBytes::add(1);
-        assert!(third.sum < most, "{third:?}");
+        assert!(HotBytes::add(1).fit());
     }
 }
