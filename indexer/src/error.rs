@@ -121,6 +121,19 @@ pub enum Error {
         /// Its length.
         length: f32,
     },
+    /// A row that overflows when it is stored or compared.
+    #[error(
+        "vector of document `{key}` (row {row}) has length {length:e}, expected less than 65504, the largest float16. Divide all \
+         vectors by one number"
+    )]
+    TooLong {
+        /// The document.
+        key: String,
+        /// Row, from 0.
+        row: u64,
+        /// Its length.
+        length: f32,
+    },
     /// Worker threads could not be started.
     #[error("cannot start {threads} threads")]
     Threads {
@@ -168,10 +181,11 @@ pub enum Error {
     },
     /// Vectors of another model than the index's.
     #[error(
-        "generation {generation} of `{}` is of model `{}` (fingerprint {}, {} values), and these vectors are of `{}` (fingerprint \
-         {}, {} values): a searcher that serves the one cannot serve the other. Use vectors of the index's model, build into \
+        "generation {generation} of `{}` is of model `{}` (fingerprint {}, {} values, {}), and these vectors are of `{}` \
+         (fingerprint {}, {} values, {}): a searcher that serves the one cannot serve the other. Use vectors of the index's model, build into \
          another directory, or pass `--new-model`",
-        index.display(), expected.name, expected.fingerprint, expected.dim, got.name, got.fingerprint, got.dim
+        index.display(), expected.name, expected.fingerprint, expected.dim, expected.metric,
+        got.name, got.fingerprint, got.dim, got.metric
     )]
     OtherModel {
         /// The index's directory.
@@ -248,7 +262,9 @@ pub enum Error {
         key: String,
     },
     /// A builder that does not support the metric.
-    #[error("builder `{builder}` supports cosine only. Use `--builder native` for euclidean distances")]
+    #[error(
+        "builder `{builder}` supports cosine only. Use `--builder native` for inner products and euclidean distances"
+    )]
     BuilderMetric {
         /// Its name.
         builder: &'static str,

@@ -7,6 +7,8 @@ import { plot } from "./plot.js";
 
 const SHARDS = 100;
 const GENERATIONS = 20;
+// How the index compares vectors.
+const METRICS = { METRIC_COSINE: "cosine", METRIC_DOT: "inner product", METRIC_L2: "L2" };
 
 function part(title, ...children) {
   return el("section", { class: "part" }, el("h3", {}, title), children);
@@ -21,7 +23,7 @@ function model(title, info, fingerprint) {
     title,
     [
       el("b", {}, prose(info.name, 200)),
-      ` ${count(info.dim)} values, ${info.metric === "METRIC_L2" ? "L2" : "cosine"}, ${count(info.max_tokens)} tokens`,
+      ` ${count(info.dim)} values, ${METRICS[info.metric] ?? info.metric}, ${count(info.max_tokens)} tokens`,
       el("br"),
       el("code", {}, name(info.fingerprint, 200)),
       !same && el("span", { class: "bad" }, " another model than the index's"),

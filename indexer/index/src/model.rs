@@ -9,11 +9,22 @@ use crate::kernels::kernels;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
-    /// Inner product of unit vectors; larger is nearer.
+    /// Inner product of unit vectors; larger is nearer. What our models make.
     Cosine,
-    /// Euclidean distance; nearer is better. Scores are minus half its square. For vectors of any length: benchmarks of
-    /// sets that are not text embeddings; models make unit vectors, and their indexes are [`Metric::Cosine`].
+    /// Inner product of vectors of any length; larger is nearer. For models that were trained by it, whose vectors' lengths count.
+    Dot,
+    /// Euclidean distance of vectors of any length; nearer is better. Scores are minus half its square.
     L2,
+}
+
+impl std::fmt::Display for Metric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Cosine => "cosine",
+            Self::Dot => "dot",
+            Self::L2 => "l2",
+        })
+    }
 }
 
 impl Metric {
@@ -23,7 +34,7 @@ impl Metric {
             return f32::NAN;
         }
         match self {
-            Self::Cosine => (kernels().dot)(query, row),
+            Self::Cosine | Self::Dot => (kernels().dot)(query, row),
             Self::L2 => -0.5 * (kernels().squared_l2)(query, row),
         }
     }

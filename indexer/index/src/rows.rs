@@ -27,7 +27,7 @@ pub trait VectorRows: Sync {
 pub trait ExactRows: Sync {
     /// Rows.
     fn count(&self) -> usize;
-    /// Score of a row: the inner product for [`Metric::Cosine`], minus half the squared distance for [`Metric::L2`].
+    /// Score of a row: see [`Metric::score`].
     /// NaN where there is no such row.
     fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32;
     /// Whether there is such a row, of finite values.

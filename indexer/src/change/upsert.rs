@@ -198,7 +198,8 @@ fn pass(
         change.superseded = staged.superseded();
         &mut staged
     };
-    let mut check = RowCheck::new(base.manifest().model.dim);
+    let model = &base.manifest().model;
+    let mut check = RowCheck::new(model.dim, model.metric);
     let mut triage = Triage {
         documents,
         base,

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 use dyad_files::space::{FreeSpace, boundless, free_space};
-use dyad_index::manifest;
-use dyad_indexer::source::{ArraySource, Corpus, FileSource, RemoteConfig, RemoteSource, VectorSource};
+use dyad_index::{Metric, manifest};
+use dyad_indexer::source::{ArraySource, Corpus, DeclaredModel, FileSource, RemoteConfig, RemoteSource, VectorSource};
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
 
 /// A command requires one of `--embeddings`, `--encoder` and `--vectors` by a group of its own, which may hold more.
@@ -28,8 +28,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "URL")]
     encoder: Option<String>,
     /// Vectors that come from elsewhere, in the order of the documents: a .npy file of float32 or float16 [documents, values], or a
-    /// Parquet file with lists of floats in a column `vector`, and keys in a column `_id`, if it has one. They are normalised to
-    /// length 1
+    /// Parquet file with lists of floats in a column `vector`, and keys in a column `_id`, if it has one. Where cosine compares them,
+    /// they are normalised to length 1
     #[arg(long, value_name = "FILE")]
     vectors: Option<PathBuf>,
     /// Keys of documents without texts, one per line; by default those of the Parquet file, or numbers from 0
@@ -38,6 +38,10 @@ pub(super) struct Arguments {
     /// Name of the model that made the vectors of `--vectors`; by default that of the index
     #[arg(long, value_name = "NAME", requires = "vectors")]
     model_name: Option<String>,
+    /// How the vectors of `--vectors` are compared: `cosine`, `dot` (inner product of vectors of any length, for models that were
+    /// trained by it) or `l2` (Euclidean distance); by default as those of the index, or by cosine
+    #[arg(long, value_enum, value_name = "METRIC", requires = "model_name")]
+    metric: Option<Compared>,
     /// Fingerprint of that model, as `dyad-encoder inspect` prints it, so that a searcher with this model answers from the index
     #[arg(long, value_name = "HEX", requires = "model_name")]
     fingerprint: Option<String>,
@@ -71,6 +75,23 @@ pub(super) struct Arguments {
     /// For `--encoder`
     #[command(flatten)]
     credentials: CredentialOptions,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Compared {
+    Cosine,
+    Dot,
+    L2,
+}
+
+impl From<Compared> for Metric {
+    fn from(compared: Compared) -> Self {
+        match compared {
+            Compared::Cosine => Self::Cosine,
+            Compared::Dot => Self::Dot,
+            Compared::L2 => Self::L2,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -140,11 +161,16 @@ impl Arguments {
     }
 
     fn array(&self, path: &Path) -> anyhow::Result<ArraySource> {
-        if let Some(name) = &self.model_name {
-            return Ok(ArraySource::open(path, name, self.fingerprint.as_deref())?);
-        }
-        let current = manifest::current(&self.index).context("`--vectors` of a new index needs `--model-name`")?.model;
-        Ok(ArraySource::open(path, &current.name, Some(&current.fingerprint))?)
+        let model;
+        let current = manifest::current(&self.index).map(|manifest| manifest.model);
+        let declared = if let Some(name) = &self.model_name {
+            let metric = self.metric.map_or_else(|| current.map_or(Metric::Cosine, |model| model.metric), Metric::from);
+            DeclaredModel { name, fingerprint: self.fingerprint.as_deref(), metric }
+        } else {
+            model = current.context("`--vectors` of a new index needs `--model-name`")?;
+            DeclaredModel { name: &model.name, fingerprint: Some(&model.fingerprint), metric: model.metric }
+        };
+        Ok(ArraySource::open(path, &declared)?)
     }
 
     pub(super) fn read_options(&self) -> ReadOptions {

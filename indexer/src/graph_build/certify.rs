@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn the_exact_hits_are_those_of_the_flat_scan() {
         let rows = synthetic::Rows::clustered(700, 8, 9, 0.5, 2);
-        for metric in [Metric::Cosine, Metric::L2] {
+        for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
             let asked: Vec<Query<'_>> =
                 (0..40).map(|node| Query { row: rows.row(node), node: (node % 2 == 0).then_some(node) }).collect();
             for at_once in [15, 100, 350, 700, 1_000] {

@@ -7,7 +7,7 @@ use crate::control::JobControl;
 use crate::error::Error;
 
 /// Rows between two checks for cancellation.
-const BLOCK: usize = 8_192;
+pub(super) const BLOCK: usize = 8_192;
 
 /// The same as [`Codes::encode`], on the current rayon pool. Advances progress by one per row.
 ///

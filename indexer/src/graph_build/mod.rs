@@ -9,6 +9,7 @@
 //! | `native/` | our own builder |
 //! | `hnsw_rs.rs` | the `hnsw_rs` crate as a builder |
 //! | `encode.rs` | rows -> codes |
+//! | `augmented.rs` | codes of rows of any length, as of unit vectors |
 //! | `code_scores.rs` | scores of any two rows by their int8 codes |
 //! | `freeze.rs` | a builder's lists -> layers |
 //! | `select.rs` | which links a full node keeps |
@@ -23,6 +24,7 @@
 //! | `validate.rs` | checks of a vector before it is indexed |
 //! | `order.rs` | seeded orders and samples |
 
+mod augmented;
 pub mod certify;
 mod certify_filtered;
 pub mod certify_live;

@@ -5,6 +5,7 @@ use dyad_index::quant::Codec;
 use dyad_index::search::VectorRows;
 use dyad_index::{Arranged, Certificate, GroundTruth, Metric};
 
+use super::augmented;
 use super::certify::{self, Certified, certify};
 use super::encode::encode;
 use super::graph::{BuildInput, BuildParams, GraphBuilder};
@@ -90,13 +91,24 @@ impl GraphBuild<'_> {
     fn arrange(&self, initial: Option<&InitialGraph<'_>>) -> Result<(Arranged, repair::Repaired), Error> {
         let n = self.rows.len() as u64;
         let codec = Codec::fit(self.rows, self.metric, self.params.seed);
-        let codes = self.step("codes", Unit::Documents, Some(n), || encode(self.rows, codec, self.control))?;
+        let encode = |codec| self.step("codes", Unit::Documents, Some(n), || encode(self.rows, codec, self.control));
+        // A graph needs rows that are near each other: by inner product, no row is near any but the longest.
+        let (mut codes, metric) = if self.metric == Metric::Dot {
+            let augmented = || augmented::encode(self.rows, &codec, self.control);
+            (self.step("augmented codes", Unit::Documents, Some(n), augmented)?, Metric::L2)
+        } else {
+            (encode(codec.clone())?, self.metric)
+        };
         let input = BuildInput { rows: self.rows, codes: &codes, initial };
         let graph =
             self.step("graph", Unit::Documents, Some(n), || self.builder.build(&input, self.params, self.control))?;
         let repaired = self.step("repair", Unit::Nodes, Some(repair::steps(&graph)), || {
-            repair(graph, self.rows, self.metric, self.params, self.control)
+            repair(graph, self.rows, metric, self.params, self.control)
         })?;
+        if self.metric == Metric::Dot {
+            drop(codes);
+            codes = encode(codec)?;
+        }
         let arranged = Arranged::new(&repaired.graph, &codes)?;
         Ok((arranged, repaired))
     }

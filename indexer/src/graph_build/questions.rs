@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use dyad_corpus::embeddings::EmbeddingsReader;
 use dyad_files::npy::{Dtype, NpyError, NpyFile};
-use dyad_index::ModelRecord;
 use dyad_index::search::VectorRows;
+use dyad_index::{Metric, ModelRecord};
 
 use super::certify::{HELD_OUT, SAMPLE_SEED};
 use super::order;
@@ -16,7 +16,7 @@ const TOWER: &str = "question";
 /// The fix for a malformed `.npy` file.
 const SAVE: &str = "Save it with `numpy.save` as a C-ordered [questions, values] array of float32 or float16";
 
-/// Unit vectors of the sampled questions, in memory.
+/// Vectors of the sampled questions, in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Questions {
     values: Vec<f32>,
@@ -39,14 +39,14 @@ impl VectorRows for Questions {
 }
 
 impl Questions {
-    /// Unit vectors of `dim` values, one after another.
+    /// Vectors of `dim` values, one after another.
     pub(crate) fn of(values: Vec<f32>, dim: usize) -> Self {
         Self { values, dim }
     }
 
     /// Reads questions for an index of `model`: a directory that `dyad-encoder embed --tower question` has made with the
     /// same model, or a `.npy` file of shape `[questions, dim]`, type `<f4` or `<f2`. At most [`HELD_OUT`] rows are kept,
-    /// sampled by `seed`, and normalised to length 1; of a `.npy` file no others are read.
+    /// sampled by `seed`, and normalised to length 1 for [`Metric::Cosine`]; of a `.npy` file no others are read.
     pub fn open(path: &Path, model: &ModelRecord, seed: u64) -> Result<Self, Error> {
         let refuse = Refuse(path);
         let read = if path.is_dir() { read_directory(path, model, seed)? } else { read_npy(path, seed)? };
@@ -65,8 +65,10 @@ impl Questions {
                 let (expected, got) = ("finite values that are not all zero", format!("length {length}"));
                 return refuse.because(&format!("row {number}"), expected, &got, "Embed the question again");
             }
-            for value in row {
-                *value = (f64::from(*value) / length) as f32;
+            if model.metric == Metric::Cosine {
+                for value in row {
+                    *value = (f64::from(*value) / length) as f32;
+                }
             }
         }
         Ok(Self { values, dim })
@@ -142,8 +144,6 @@ fn chosen(rows: usize, seed: u64) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use dyad_index::Metric;
-
     use super::*;
 
     fn npy(header: &str, body: &[u8]) -> Vec<u8> {

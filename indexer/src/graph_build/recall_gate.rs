@@ -13,7 +13,7 @@ pub const EF_SWEEP: [usize; 11] = [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 5
 /// How a graph is measured, and the recall that it must reach. The default: by its own documents, without a target.
 #[derive(Clone, Copy, Default)]
 pub struct RecallGate<'a> {
-    /// Held-out questions, of the documents' dimension and unit length; without them, documents serve as questions.
+    /// Held-out questions, of the documents' dimension, and of unit length where cosine compares them; without them, documents serve as questions.
     pub questions: Option<&'a dyn VectorRows>,
     /// The recall that must be reached.
     pub target: Option<RecallTarget>,

@@ -1,4 +1,6 @@
-//! Checks of a vector before it is indexed: finite, of the right dimension, of unit length.
+//! Checks of a vector before it is indexed: finite, of the right dimension, of unit length where the metric needs it.
+
+use dyad_index::Metric;
 
 use crate::error::Error;
 
@@ -7,22 +9,26 @@ const EXACT: f32 = 1e-5;
 /// Rows whose length differs from 1 by no more are normalised: f16 storage is off by up to 5e-4 per value.
 const TOLERANCE: f32 = 1e-2;
 
+/// Rows of other metrics are shorter: in float16 they are stored as well, and no product of two of them overflows.
+const LONGEST: f32 = 65_504.0;
+
 /// Checks rows one after another and counts those that it has normalised.
 #[derive(Debug, Clone)]
 pub struct RowCheck {
     dim: usize,
+    metric: Metric,
     rows: u64,
     renormalised: u64,
     largest_deviation: f32,
 }
 
 impl RowCheck {
-    /// Expects rows of `dim` values.
-    pub fn new(dim: usize) -> Self {
-        Self { dim, rows: 0, renormalised: 0, largest_deviation: 0.0 }
+    /// Expects rows of `dim` values that are compared by `metric`.
+    pub fn new(dim: usize, metric: Metric) -> Self {
+        Self { dim, metric, rows: 0, renormalised: 0, largest_deviation: 0.0 }
     }
 
-    /// Refuses a row for which cosine similarity is undefined, naming its key; normalises one that is nearly of unit length.
+    /// Refuses a row that cannot be compared, naming its key; for [`Metric::Cosine`] normalises one that is nearly of unit length.
     pub fn check(&mut self, key: &str, row: &mut [f32]) -> Result<(), Error> {
         let number = self.rows;
         self.rows += 1;
@@ -35,6 +41,9 @@ impl RowCheck {
         }
         // In f64, so that the squares of large values cannot overflow.
         let length = row.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt() as f32;
+        if self.metric != Metric::Cosine {
+            return if length < LONGEST { Ok(()) } else { Err(Error::TooLong { key: key(), row: number, length }) };
+        }
         if length < f32::MIN_POSITIVE {
             return Err(Error::ZeroVector { key: key(), row: number });
         }
@@ -69,7 +78,7 @@ mod tests {
 
     #[test]
     fn good_rows_pass_untouched() {
-        let mut check = RowCheck::new(2);
+        let mut check = RowCheck::new(2, Metric::Cosine);
         let mut row = [0.6, 0.8];
         check.check("a", &mut row).unwrap();
         assert_eq!(row.map(f32::to_bits), [0.6f32, 0.8].map(f32::to_bits));
@@ -78,7 +87,7 @@ mod tests {
 
     #[test]
     fn rows_within_tolerance_are_normalised_and_counted() {
-        let mut check = RowCheck::new(2);
+        let mut check = RowCheck::new(2, Metric::Cosine);
         let mut row = [0.6006, 0.8008];
         check.check("a", &mut row).unwrap();
         assert!((row[0] - 0.6).abs() < 1e-6 && (row[1] - 0.8).abs() < 1e-6);
@@ -91,7 +100,7 @@ mod tests {
 
     #[test]
     fn bad_rows_are_refused_by_key() {
-        let refused = |row: &mut [f32]| RowCheck::new(2).check("k7", row).unwrap_err().to_string();
+        let refused = |row: &mut [f32]| RowCheck::new(2, Metric::Cosine).check("k7", row).unwrap_err().to_string();
         assert_eq!(refused(&mut [1.0]), "vector of document `k7` (row 0): expected 2 values, got 1");
         assert_eq!(
             refused(&mut [0.0, f32::NAN]),

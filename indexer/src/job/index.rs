@@ -177,7 +177,7 @@ impl Pass<'_> {
 
     fn spool_all(&self, corpus: &mut dyn Batch, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
         let by_bytes = source.documents().is_none();
-        let mut check = RowCheck::new(self.model.dim);
+        let mut check = RowCheck::new(self.model.dim, self.model.metric);
         let mut spools: Vec<Option<Spool>> = (0..self.shards).map(|_| None).collect();
         let mut bytes_seen = 0;
         while let Some(mut embedded) = source.pull(corpus, self.control.cancel)? {

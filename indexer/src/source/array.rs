@@ -39,11 +39,29 @@ pub struct ArraySource {
     at: usize,
 }
 
+/// The model of vectors that come from elsewhere, as the user declares it.
+#[derive(Debug, Clone, Copy)]
+pub struct DeclaredModel<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its fingerprint; without one, the name stands for it.
+    pub fingerprint: Option<&'a str>,
+    /// How its vectors are compared.
+    pub metric: Metric,
+}
+
+impl<'a> DeclaredModel<'a> {
+    /// A model of unit vectors without a fingerprint.
+    pub fn named(name: &'a str) -> Self {
+        Self { name, fingerprint: None, metric: Metric::Cosine }
+    }
+}
+
 impl ArraySource {
     /// Opens a `.npy` file of shape `[rows, values]`, type `<f4` or `<f2`, or a Parquet file with lists of float32 or float64 in a
-    /// column `vector` or `embedding`, and with keys in a column `_id`, `key` or `id`, if it has one. Rows are normalised to
-    /// length 1. `name` is the model that made them; without a fingerprint, its name stands for it.
-    pub fn open(path: &Path, name: &str, fingerprint: Option<&str>) -> Result<Self, Error> {
+    /// column `vector` or `embedding`, and with keys in a column `_id`, `key` or `id`, if it has one. `model` says
+    /// which model made them and how they are compared; for [`Metric::Cosine`] they are normalised to length 1.
+    pub fn open(path: &Path, model: &DeclaredModel<'_>) -> Result<Self, Error> {
         let (values, rows, dim, keys) = if is_parquet(path)? {
             let column = VectorColumn::open(path)?;
             let (rows, dim, keys) = (column.rows, column.dim, KeyColumn::find(path)?);
@@ -55,8 +73,9 @@ impl ArraySource {
             let (rows, dim) = file.rows_and_columns().map_err(refused)?;
             (Values::Npy(file), rows, dim, None)
         };
+        let &DeclaredModel { name, fingerprint, metric } = model;
         let fingerprint = fingerprint.map_or_else(|| format!("declared:{name}"), str::to_owned);
-        let model = ModelRecord { name: name.to_owned(), fingerprint, dim, metric: Metric::Cosine, max_tokens: 0 };
+        let model = ModelRecord { name: name.to_owned(), fingerprint, dim, metric, max_tokens: 0 };
         let (next, at, block) = (0, 0, Vec::new());
         Ok(Self { path: path.to_owned(), values, keys, rows, model, next, block, at })
     }
@@ -159,7 +178,9 @@ impl VectorSource for ArraySource {
                     let expected = format!("key `{}`, of line {}", document.value.key, document.line);
                     return Err(self.refused_row(number, expected, format!("`{got}`")));
                 }
-                normalise(&mut row);
+                if self.model.metric == Metric::Cosine {
+                    normalise(&mut row);
+                }
                 Ok(Some(Embedded { document: document.value, row }))
             }
             (document, _) => {
@@ -196,7 +217,7 @@ mod tests {
         let rows = BLOCK * 2 + 7;
         let values: Vec<f32> = (0..rows).flat_map(|row| [3.0 * (row + 1) as f32, 4.0 * (row + 1) as f32]).collect();
         dyad_files::npy::write(&path, &[rows, 2], &values).unwrap();
-        let open = || ArraySource::open(&path, "other", None).unwrap();
+        let open = || ArraySource::open(&path, &DeclaredModel::named("other")).unwrap();
         let mut source = open();
         assert_eq!((source.rows(), source.model().dim), (rows as u64, 2));
         assert_eq!(source.model().fingerprint, "declared:other");
@@ -208,8 +229,13 @@ mod tests {
         assert!(few.contains("v.npy") && few.contains(&format!("{} rows", rows - 1)), "{few}");
         let many = pull_all(&mut open(), rows + 1).unwrap_err().to_string();
         assert!(many.contains(&format!("document `{rows}`")), "{many}");
+        for metric in [Metric::Dot, Metric::L2] {
+            let model = DeclaredModel { metric, ..DeclaredModel::named("other") };
+            let all = pull_all(&mut ArraySource::open(&path, &model).unwrap(), rows).unwrap();
+            assert!(all[1].row == [6.0, 8.0], "{metric:?}: as they are");
+        }
         fs_err::write(&path, "no array").unwrap();
-        let refused = ArraySource::open(&path, "other", None).unwrap_err().to_string();
+        let refused = ArraySource::open(&path, &DeclaredModel::named("other")).unwrap_err().to_string();
         assert!(refused.contains("v.npy") && refused.contains("numpy.save"), "{refused}");
     }
 }

@@ -18,7 +18,7 @@ use dyad_command::Cancellation;
 use dyad_corpus::{Document, Located};
 use dyad_index::ModelRecord;
 
-pub use array::ArraySource;
+pub use array::{ArraySource, DeclaredModel};
 pub use batch::{Batch, Corpus, Given};
 pub use file::FileSource;
 pub use remote::{RemoteConfig, RemoteSource};

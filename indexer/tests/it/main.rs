@@ -18,3 +18,4 @@ mod races;
 mod refusals;
 mod serve;
 mod soak;
+mod vectors;

@@ -50,13 +50,15 @@ fn union(dense: &[Hit], text: &[Hit]) -> Vec<Hit> {
     all
 }
 
-/// With their dense scores from 0 to 1: `(1 + cosine) / 2`, or `1 / (1 + squared distance)`. A document whose vector is damaged has none.
+/// With their dense scores from 0 to 1: `(1 + cosine) / 2`, `1 / 2 + arctan(inner product) / pi`, or `1 / (1 + squared distance)`. A
+/// document whose vector is damaged has none.
 fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<Hit>) -> Vec<Hit> {
     let metric = snapshot.manifest().model.metric;
     let bounded = |hit: Hit| {
         let score = snapshot.shards().get(hit.shard)?.dense.score(hit.node, values)?;
         let score = match metric {
             Metric::Cosine => 0.5 * (1.0 + score),
+            Metric::Dot => 0.5 + score.atan() * std::f32::consts::FRAC_1_PI,
             // The score is minus half the squared distance.
             Metric::L2 => 1.0 / (1.0 - 2.0 * score),
         };

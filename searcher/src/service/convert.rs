@@ -56,6 +56,7 @@ pub(super) fn model(model: &ModelRecord) -> v1::ModelInfo {
         dim: model.dim as u32,
         metric: match model.metric {
             Metric::Cosine => v1::Metric::Cosine.into(),
+            Metric::Dot => v1::Metric::Dot.into(),
             Metric::L2 => v1::Metric::L2.into(),
         },
         max_tokens: model.max_tokens as u32,

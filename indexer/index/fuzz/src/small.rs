@@ -21,9 +21,10 @@ struct Shape {
     row_type: RowType,
 }
 
-const SHAPES: [Shape; 7] = [
+const SHAPES: [Shape; 8] = [
     Shape { n: 12, dim: 5, layers: 2, metric: Metric::Cosine, row_type: RowType::F32 },
     Shape { n: 12, dim: 5, layers: 1, metric: Metric::Cosine, row_type: RowType::F16 },
+    Shape { n: 12, dim: 5, layers: 2, metric: Metric::Dot, row_type: RowType::F16 },
     Shape { n: 9, dim: 70, layers: 3, metric: Metric::L2, row_type: RowType::F32 },
     Shape { n: 20, dim: 4, layers: 2, metric: Metric::L2, row_type: RowType::F16 },
     Shape { n: 0, dim: 3, layers: 0, metric: Metric::Cosine, row_type: RowType::F32 },
@@ -38,7 +39,7 @@ pub fn small_shards() -> &'static [Vec<u8>] {
 }
 
 impl Shape {
-    /// Rows that repeat after a while, so that there are ties; of unit length, but for L2.
+    /// Rows that repeat after a while, so that there are ties; of unit length for cosine.
     fn vectors(&self) -> Vec<f32> {
         let mut values: Vec<f32> = (0..self.n as usize * self.dim).map(|i| ((i * 37 % 17) as f32) - 8.0).collect();
         for row in values.chunks_mut(self.dim).filter(|_| self.metric == Metric::Cosine) {

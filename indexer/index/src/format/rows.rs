@@ -183,7 +183,7 @@ impl ExactRows for StoredRows<'_> {
                     return f32::NAN;
                 }
                 match metric {
-                    Metric::Cosine => (kernels().dot_f16)(query, row),
+                    Metric::Cosine | Metric::Dot => (kernels().dot_f16)(query, row),
                     Metric::L2 => {
                         let mut wide = [0.0f32; WIDENED];
                         let pieces = query.chunks(WIDENED).zip(row.chunks(WIDENED)).map(|(query, row)| {
@@ -272,7 +272,7 @@ mod tests {
                 let mut row = Vec::new();
                 for node in 0..3 {
                     rows.decode(node, &mut row);
-                    for metric in [Metric::Cosine, Metric::L2] {
+                    for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
                         let (stored, plain) = (rows.score(node, &query, metric), metric.score(&query, &row));
                         assert!(
                             (stored - plain).abs() <= 1e-5 * dim as f32,

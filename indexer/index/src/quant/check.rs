@@ -40,7 +40,7 @@ pub(super) fn differ(
     let moved = rounding * long + 1e-4 * short;
     let near = |a: f32, b: f32, by: f32| (a - b).abs() <= by;
     let by_bias = match codec.metric() {
-        Metric::Cosine => (rounding + 1e-5) * long * length(codec.centre()).max(1e-3),
+        Metric::Cosine | Metric::Dot => (rounding + 1e-5) * long * length(codec.centre()).max(1e-3),
         Metric::L2 => moved * (short + moved),
     };
     let Factors { sketch, error, scale, bias } = stored.factors;

@@ -136,7 +136,7 @@ impl Codec {
             *code = round(value * inverse).wrapping_add(128) as u8;
         }
         let bias = match self.metric {
-            Metric::Cosine => dot(row, &self.centre),
+            Metric::Cosine | Metric::Dot => dot(row, &self.centre),
             // Residuals only: far from the origin, differences of products of whole rows would lose all precision.
             Metric::L2 => -squared / 2.0,
         };
@@ -158,7 +158,7 @@ impl Codec {
         self.residual(query, &mut residual);
         prepared.set(&residual);
         prepared.base = match self.metric {
-            Metric::Cosine => dot(query, &self.centre) - self.centre_squared,
+            Metric::Cosine | Metric::Dot => dot(query, &self.centre) - self.centre_squared,
             Metric::L2 => -prepared.norm * prepared.norm / 2.0,
         };
         prepared.residual = residual;
@@ -177,7 +177,7 @@ impl Codec {
     /// The part of a score of two rows that depends on the first only.
     pub(super) fn code_base(&self, factors: Factors) -> f32 {
         match self.metric {
-            Metric::Cosine => factors.bias - self.centre_squared,
+            Metric::Cosine | Metric::Dot => factors.bias - self.centre_squared,
             Metric::L2 => factors.bias,
         }
     }

@@ -185,7 +185,7 @@ impl DenseShard {
             }
             rows.decode(node, &mut row);
             let squared = squared(&row);
-            if self.meta().model.metric == Metric::L2 {
+            if self.meta().model.metric != Metric::Cosine {
                 if squared.is_finite() {
                     continue;
                 }

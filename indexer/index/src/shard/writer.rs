@@ -29,7 +29,7 @@ pub struct ShardMeta {
 pub struct ShardInput<'a> {
     /// Model and build parameters.
     pub meta: &'a ShardMeta,
-    /// Unit vectors of `meta.model.dim` values.
+    /// Vectors of `meta.model.dim` values, unit vectors where the model's metric asks for them.
     pub vectors: &'a dyn VectorRows,
     /// Type of the stored vectors.
     pub row_type: RowType,

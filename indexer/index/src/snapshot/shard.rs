@@ -88,7 +88,7 @@ impl Shard {
         let found = &dense.meta().model;
         if !found.same_space(model) {
             let say = |model: &ModelRecord| {
-                format!("`{}` {} of {} values, {:?}", model.name, model.fingerprint, model.dim, model.metric)
+                format!("`{}` {} of {} values, {}", model.name, model.fingerprint, model.dim, model.metric)
             };
             return Err(unlike(dense.path().to_owned(), "META, model", say(model), say(found)));
         }

@@ -3,16 +3,18 @@
 //! | file | contents |
 //! |---|---|
 //! | `synthetic.rs` | clustered and duplicated vectors |
+//! | `dot.rs` | inner products of rows of any length |
 //! | `freeze.rs` | derived layers against their definition |
 //! | `repair.rs` | hard graphs: unreachable components, duplicates, full nodes |
 //! | `filtered.rs` | recall through filters against the served shard |
 //! | `hnsw_rs.rs` | recall against the crate's own search, reachability, reproducibility |
 //! | `initial.rs` | builds that start from an existing graph |
-//! | `native.rs` | recall against the exact scan, hard sets, cancelling, both metrics |
+//! | `native.rs` | recall against the exact scan, hard sets, cancelling, all metrics |
 //! | `real.rs` | real text embeddings |
 
 use dyad_command::Cancellation;
 
+mod dot;
 mod filtered;
 mod freeze;
 mod hnsw_rs;

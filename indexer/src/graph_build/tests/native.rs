@@ -1,4 +1,4 @@
-//! The native builder: recall against the exact scan, hard sets, reproducibility, cancelling, both metrics.
+//! The native builder: recall against the exact scan, hard sets, reproducibility, cancelling, all metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ use crate::graph_build::{
     BuildInput, BuildParams, BuiltGraph, GraphBuild, GraphBuilder as _, RecallGate, RecallTarget,
 };
 
-fn params(threads: usize) -> BuildParams {
+pub(super) fn params(threads: usize) -> BuildParams {
     BuildParams { m: 16, ef_construction: 100, seed: 7, threads }
 }
 
@@ -30,7 +30,7 @@ fn build(rows: &dyn VectorRows, metric: Metric, params: &BuildParams) -> Repaire
     repair(graph, rows, metric, params, JobControl::silent()).unwrap()
 }
 
-fn make(
+pub(super) fn make(
     rows: &dyn VectorRows,
     metric: Metric,
     params: &BuildParams,
@@ -77,19 +77,26 @@ fn clusters_are_found_and_every_vector_is_reachable() {
     assert_eq!((made.certificate.unreachable, made.certificate.source), (0, QuerySource::Documents));
 }
 
-#[test]
-fn rows_of_any_length_are_found_by_distance() {
-    // Not normalized: lengths differ by a factor of 4 within each cluster.
-    let unit = Rows::clustered(3_000, 24, 40, 0.6, 5);
-    let scaled = (0..3_000u32).flat_map(|node| {
+/// Not normalised: lengths differ by a factor of 4 within each cluster.
+pub(super) fn of_any_length(n: usize) -> Vec<f32> {
+    let unit = Rows::clustered(n, 24, 40, 0.6, 5);
+    let scaled = (0..n as u32).flat_map(|node| {
         let length = 1.0 + 3.0 * (node % 97) as f32 / 96.0;
         unit.row(node).iter().map(move |value| value * length).collect::<Vec<f32>>()
     });
-    let values: Vec<f32> = scaled.collect();
+    scaled.collect()
+}
+
+#[test]
+fn rows_of_any_length_are_found_by_distance_and_by_inner_product() {
+    let values = of_any_length(3_000);
     let rows = DenseRows::new(&values, 24);
-    assert_valid(&build(&rows, Metric::L2, &params(2)), 3_000, &params(2));
-    let made = make(&rows, Metric::L2, &params(2), RecallGate::default()).unwrap();
-    assert!(recall(&made, 64) >= 0.95, "{:?}", made.certificate.recall);
+    for metric in [Metric::L2, Metric::Dot] {
+        assert_valid(&build(&rows, metric, &params(2)), 3_000, &params(2));
+        let made = make(&rows, metric, &params(2), RecallGate::default()).unwrap();
+        assert!(recall(&made, 64) >= 0.95, "{metric:?} {:?}", made.certificate.recall);
+        assert_eq!(made.arranged.codes.codec.dim(), 24, "codes are of the rows as they are");
+    }
 }
 
 #[test]
@@ -119,7 +126,7 @@ fn threads_cost_no_recall() {
 #[test]
 fn equal_vectors_and_the_smallest_graphs() {
     for (n, distinct) in [(1, 1), (2, 2), (17, 17), (17, 1), (2_500, 1), (2_500, 3)] {
-        for metric in [Metric::Cosine, Metric::L2] {
+        for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
             for m in [2, 16] {
                 let (rows, params) = (Rows::duplicated(n, 8, distinct, 3), BuildParams { m, ..params(2) });
                 assert_valid(&build(&rows, metric, &params), n, &params);

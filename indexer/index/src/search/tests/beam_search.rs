@@ -127,7 +127,7 @@ impl World {
 
 #[test]
 fn a_wide_beam_finds_what_the_exact_scan_finds() {
-    for metric in [Metric::Cosine, Metric::L2] {
+    for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
         let world = World::new(metric);
         let recall = world.recall(&SearchParams::new(10, 200));
         assert!(recall > 0.99, "{metric:?}: {recall}");
@@ -262,7 +262,7 @@ fn no_beam_is_wider_than_there_are_rows() {
 
 #[test]
 fn codes_alone_rank_and_score_nearly_as_vectors_do() {
-    for metric in [Metric::Cosine, Metric::L2] {
+    for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
         codes_alone(metric);
     }
 }
@@ -273,7 +273,7 @@ fn codes_alone(metric: Metric) {
     let params = SearchParams { rescore: false, ..SearchParams::new(10, 200) };
     for (query, result) in queries.iter().zip(world.search(&queries, &params)) {
         let exact = flat(&world.rows(), query, 1, metric, None);
-        let size = if metric == Metric::L2 { query.iter().map(|x| x * x).sum() } else { 1.0f32 };
+        let size = if metric == Metric::Cosine { 1.0f32 } else { query.iter().map(|x| x * x).sum() };
         assert!((result.hits[0].score - exact[0].score).abs() < 0.01 * size, "{metric:?}");
         assert!(result.hits.len() >= 10);
     }

@@ -27,7 +27,7 @@ fn far(world: &World, metric: Metric, query: &[f32], near: usize) -> NodeSet {
 
 #[test]
 fn a_scan_of_codes_finds_what_the_exact_scan_finds() {
-    for metric in [Metric::Cosine, Metric::L2] {
+    for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
         let world = World::new(metric);
         let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
         for step in [1, 2, 10, 60] {
