@@ -54,6 +54,7 @@ class QdrantEdge:
     sweep = "hnsw_ef"
     defaults = EF
     reads_attributes = True
+    any_length = True
 
     def __init__(self, oversampling, acorn=False, binary=None, query=None):
         import importlib.metadata

@@ -23,6 +23,7 @@ def scaled(vectors, factor):
 class Hnswlib:
     """hnswlib, float32."""
 
+    any_length = True
     sweep = "ef"
     defaults = EF
     settings = "float32, knn_query over all queries, num_threads as asked, compiled with -march=native"
@@ -98,6 +99,7 @@ class HnswlibReplace(Hnswlib):
 class Faiss:
     """faiss HNSW, float32 or with a scalar quantiser."""
 
+    any_length = True
     sweep = "efSearch"
     defaults = EF
 

@@ -71,6 +71,7 @@ class Family:
 
     sweep = "search_window_size"
     defaults = WINDOWS
+    any_length = True
     settings = "a list: run each of `variants` as an engine of its own and take the best of them at each recall"
 
     def __init__(self, suffix=""):

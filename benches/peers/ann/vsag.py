@@ -25,6 +25,7 @@ class Hgraph:
     sweep = "ef_search"
     defaults = EF
     single_threaded = True
+    any_length = True
 
     def __init__(self, base, precise, degree=None):
         import importlib.metadata

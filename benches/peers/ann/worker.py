@@ -78,13 +78,17 @@ class Worker:
         base = np.load(request["base"], allow_pickle=False)
         if base.dtype != np.float32 or base.ndim != 2:
             raise ValueError(f"{request['base']}: expected float32 [n,d], got {base.dtype} {list(base.shape)}")
-        if request["metric"] not in ("ip", "l2"):
-            raise ValueError(f"metric: expected ip or l2, got {request['metric']!r}")
+        metric = request["metric"]
+        # `ip` is of unit vectors, which some engines need; `dot` of vectors of any length.
+        if metric == "dot" and getattr(self.engine, "any_length", False):
+            metric = "ip"
+        if metric not in ("ip", "l2"):
+            raise ValueError(f"metric: expected ip or l2, got {metric!r}")
         directory = pathlib.Path(request["dir"])
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
             raise ValueError(f"{directory}: expected a fresh directory, got one with files in it")
-        parameters = {key: request[key] for key in ("metric", "m", "ef_construction", "threads", "seed")}
+        parameters = {key: request[key] for key in ("m", "ef_construction", "threads", "seed")} | {"metric": metric}
         more = {"attributes": Attributes(request["attributes"])} if request.get("attributes") else {}
         seconds = self.engine.build(np.ascontiguousarray(base), directory=directory, **parameters, **more)
         # Written last, so that a directory without it is an interrupted build.

@@ -156,7 +156,7 @@ impl Raw {
         for (path, matrix) in [(base_path, &mut self.base), (queries_path, &mut self.queries)] {
             match metric {
                 Metric::Ip => make_unit(path, matrix, self.any_length)?,
-                Metric::L2 => require_finite(path, matrix)?,
+                Metric::Dot | Metric::L2 => require_finite(path, matrix)?,
             }
         }
         Ok(())

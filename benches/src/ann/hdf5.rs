@@ -45,7 +45,11 @@ fn file(measured: &Measured, run: &EngineRun, point: &Point, judge: &Judge<'_>) 
     let mean = point.latencies_us.iter().sum::<f64>() / 1e6 / point.latencies_us.len().max(1) as f64;
     let returned = point.ids.iter().filter(|id| **id >= 0).count() as f64 / queries as f64;
     let name = format!("{} {}={}", run.described.engine, run.described.more.sweep, point.value);
-    let distance = if measured.workload.metric == Metric::Ip { "angular" } else { "euclidean" };
+    let distance = match measured.workload.metric {
+        Metric::Ip => "angular",
+        Metric::Dot => "ip",
+        Metric::L2 => "euclidean",
+    };
     let kilobytes = run.megabytes(run.memory.served) * 1e6 / 1024.0;
     for (key, value) in [
         ("batch_mode", AttrValue::U8(0)),

@@ -55,7 +55,7 @@ impl<'a> Judge<'a> {
             let row = usize::try_from(*id).ok().filter(|row| *row < self.base.len());
             let score = row.map(|row| self.metric.score(query, self.base.row(row)));
             let distance = score.map(|score| match self.metric {
-                Metric::Ip => 1.0 - score,
+                Metric::Ip | Metric::Dot => 1.0 - score,
                 Metric::L2 => (-score).max(0.0).sqrt(),
             });
             distance.map_or(f32::INFINITY, |distance| distance as f32)

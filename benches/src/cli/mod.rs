@@ -11,6 +11,7 @@
 //! | `comparison.rs` | `dyad-bench encode` and `train-step`; what all comparisons share |
 //! | `reproduce.rs` | `dyad-bench reproduce` |
 //! | `synth.rs` | `dyad-bench synth` |
+//! | `sentences.rs` | `dyad-bench sentences` |
 
 mod ann;
 mod churn;
@@ -21,6 +22,7 @@ mod metrics;
 mod quality;
 #[cfg(feature = "torch")]
 mod reproduce;
+mod sentences;
 mod synth;
 
 use std::io::{stdin, stdout};
@@ -68,6 +70,8 @@ enum Command {
     Reproduce(reproduce::Reproduce),
     /// Write a synthetic set of vectors.
     Synth(synth::Synth),
+    /// Write the sentences of a corpus.
+    Sentences(sentences::Sentences),
     /// Serve one engine of a comparison on stdin and stdout.
     #[command(hide = true)]
     Worker {
@@ -93,6 +97,7 @@ impl Arguments {
             Command::Filter(arguments) => arguments.run(),
             Command::Load(arguments) => arguments.run(),
             Command::Synth(arguments) => arguments.run(),
+            Command::Sentences(arguments) => arguments.run(),
             Command::Encode(arguments) => arguments.run(),
             Command::TrainStep(arguments) => arguments.run(),
             Command::Worker { comparison, engine } => match comparison.as_str() {

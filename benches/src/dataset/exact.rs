@@ -88,7 +88,7 @@ mod tests {
     fn every_list_is_that_of_a_full_sort() {
         // 130 queries are more than two groups.
         let (base, queries) = (matrix(3_000, 100, 7), matrix(130, 100, 99));
-        for metric in [Metric::Ip, Metric::L2] {
+        for metric in [Metric::Ip, Metric::Dot, Metric::L2] {
             let (found, scores) = exact(&base, &queries, 12, metric, &Cancellation::new()).unwrap();
             assert_eq!((found.len(), found.k(), scores.len()), (130, 12, 130 * 12));
             for (number, query) in queries.rows().enumerate() {

@@ -5,12 +5,14 @@
 //! | `.fbin`, `.ibin` (big-ann-benchmarks) | `uint32 n, uint32 d`, then rows of f32 or int32; exact neighbours are all ids, then all f32 scores |
 //! | `.fvecs`, `.ivecs` (TEXMEX, SIFT1M) | every row begins with its length as int32 |
 //! | `.npy` | [`npy`] |
+//! | a directory | vectors that `dyad-encoder embed` has made: parts, each checked against its checksum |
 //!
 //! Every length is checked before anything is allocated.
 
 use std::io::{BufWriter, Read as _, Write};
 use std::path::Path;
 
+use dyad_corpus::embeddings::EmbeddingsReader;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::matrix::{Matrix, Neighbours, Rows, of_rows};
@@ -20,14 +22,37 @@ use crate::error::{Error, Result};
 // Vectors are read and written as they lie in memory.
 const _: () = assert!(cfg!(target_endian = "little"), "the data readers expect a little-endian machine");
 
-/// Reads vectors: `.npy` (f16, f32, f64), `.fbin` or `.fvecs`.
+/// Reads vectors: `.npy` (f16, f32, f64), `.fbin` or `.fvecs`, or a directory of `dyad-encoder embed`.
 pub fn read_vectors(path: &Path) -> Result<Matrix> {
+    if path.is_dir() {
+        return read_directory(path);
+    }
     match ending(path) {
         "npy" => npy::read_vectors(path),
         "fbin" => read_bin(path, false),
         "fvecs" => read_vecs(path, "float32"),
-        other => Err(Error::malformed(path, "ending", ".npy, .fbin or .fvecs", format!("`{other}`"))),
+        other => Err(Error::malformed(
+            path,
+            "ending",
+            ".npy, .fbin or .fvecs, or a directory of embeddings",
+            format!("`{other}`"),
+        )),
     }
+}
+
+/// The vectors of a complete directory of embeddings, in the order of its documents.
+fn read_directory(dir: &Path) -> Result<Matrix> {
+    let fail = |error: dyad_corpus::Error| Error::file(dir, error);
+    let reader = EmbeddingsReader::open(dir).map_err(fail)?;
+    let (rows, dim) = (reader.rows(), reader.dim());
+    if dim == 0 || rows == 0 {
+        return Err(Error::malformed(dir, "rows, values", "at least 1 of each", format!("{rows}, {dim}")));
+    }
+    let mut values = Vec::new();
+    for row in reader {
+        values.extend(row.map_err(fail)?.1);
+    }
+    Ok(Matrix::new(dim, values))
 }
 
 /// Reads exact neighbours: `.ibin` with scores or without, `.ivecs` or `.npy`.

@@ -42,7 +42,7 @@ pub fn read(path: &Path) -> Result<Hdf5> {
     let distance = text("distance");
     let (metric, any_length) = match distance.as_deref() {
         Some("angular") => (Metric::Ip, true),
-        Some("ip") => (Metric::Ip, false),
+        Some("ip") => (Metric::Dot, false),
         Some("euclidean") => (Metric::L2, false),
         other => {
             let got = other.unwrap_or("no such attribute");

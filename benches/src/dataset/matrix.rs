@@ -1,5 +1,5 @@
 //! Rows of vectors and lists of neighbours in memory, how two vectors are compared, and what a metric asks of them: finite values, and
-//! unit length for inner products.
+//! unit length for `ip`.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -91,6 +91,8 @@ pub(super) fn of_rows<T: TryInto<u32> + Copy + Display>(
 pub enum Metric {
     /// Inner product of unit vectors.
     Ip,
+    /// Inner product of vectors of any length.
+    Dot,
     /// Minus the squared Euclidean distance.
     L2,
 }
@@ -99,6 +101,7 @@ impl From<Metric> for dyad_index::Metric {
     fn from(metric: Metric) -> Self {
         match metric {
             Metric::Ip => Self::Cosine,
+            Metric::Dot => Self::Dot,
             Metric::L2 => Self::L2,
         }
     }
@@ -109,6 +112,7 @@ impl Metric {
     pub fn name(self) -> &'static str {
         match self {
             Self::Ip => "ip",
+            Self::Dot => "dot",
             Self::L2 => "l2",
         }
     }
@@ -117,7 +121,7 @@ impl Metric {
     pub fn score(self, left: &[f32], right: &[f32]) -> f64 {
         let pairs = left.iter().zip(right).map(|(left, right)| (f64::from(*left), f64::from(*right)));
         match self {
-            Self::Ip => pairs.map(|(left, right)| left * right).sum(),
+            Self::Ip | Self::Dot => pairs.map(|(left, right)| left * right).sum(),
             Self::L2 => -pairs.map(|(left, right)| (left - right) * (left - right)).sum::<f64>(),
         }
     }

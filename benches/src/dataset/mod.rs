@@ -3,10 +3,11 @@
 //! | file | contents |
 //! |---|---|
 //! | `matrix.rs` | rows and lists of neighbours in memory, how vectors are compared, and what a metric asks of them |
-//! | `formats.rs` | `.fbin`, `.ibin`, `.fvecs`, `.ivecs`; files by their endings |
+//! | `formats.rs` | `.fbin`, `.ibin`, `.fvecs`, `.ivecs`; directories of `dyad-encoder embed`; files by their endings |
 //! | [`npy`] | NumPy arrays |
 //! | [`hdf5`] | data files of ann-benchmarks |
 //! | `exact.rs` | exact neighbours by a full scan |
+//! | `sentences.rs` | a corpus as one of sentences |
 //! | [`synthetic`] | clustered sets of any size |
 //!
 //! Every reader checks the file's length against its header before it allocates; what does not fit is an error that names
@@ -17,11 +18,13 @@ mod formats;
 pub mod hdf5;
 mod matrix;
 pub mod npy;
+mod sentences;
 pub mod synthetic;
 
 pub use exact::{exact, exact_among};
 pub use formats::{read_neighbours, read_vectors, write_neighbours};
 pub use matrix::{Matrix, Metric, Neighbours, Rows, make_unit, require_finite};
+pub use sentences::write_sentences;
 
 #[cfg(test)]
 mod tests;

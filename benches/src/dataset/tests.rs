@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use dyad_corpus::Document;
+use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
 use hdf5_pure::{AttrValue, FileBuilder};
 use proptest::prelude::*;
 
@@ -164,6 +166,27 @@ fn malformed_files_are_refused_by_field() {
         let message = refusal(&path(name), &bytes);
         assert!(message.contains(expected), "{expected}: {message}");
     }
+}
+
+#[test]
+fn embeddings_are_read_in_the_order_of_their_documents() {
+    let dir = tempfile::tempdir().unwrap();
+    let (name, fingerprint, metric) = ("m".to_owned(), "f00d".to_owned(), "cosine".to_owned());
+    let model = ModelRecord { name, fingerprint, dim: 2, metric, max_tokens: 8 };
+    let header = Header { model, tower: "answer".to_owned(), vectors: VectorType::F16, part_rows: 2, dtype: None };
+    let mut writer = EmbeddingsWriter::open(dir.path(), header).unwrap();
+    for (key, row) in [("c", [0.5, 1.0]), ("a", [0.25, -2.0]), ("b", [3.0, 0.0])] {
+        writer.push(&Document { key: key.to_owned(), ..Document::default() }, &row, false).unwrap();
+    }
+    writer.finish().unwrap();
+    assert_eq!(read_vectors(dir.path()).unwrap(), Matrix::new(2, vec![0.5, 1.0, 0.25, -2.0, 3.0, 0.0]));
+    let part = fs_err::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let part = part.filter(|path| path.extension().is_some_and(|ending| ending == "npy")).min().unwrap();
+    let mut bytes = fs_err::read(&part).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs_err::write(&part, bytes).unwrap();
+    let error = read_vectors(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("checksum"), "{error}");
 }
 
 #[test]

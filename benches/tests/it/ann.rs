@@ -283,9 +283,14 @@ fn every_workload_of_the_repository_can_be_read() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
     // Only whether the files are there is asked, not what is in them.
     let data = tempfile::tempdir().unwrap();
-    fs_err::create_dir(data.path().join("minilm-vectors")).unwrap();
-    for file in ["base.f16.npy", "queries.f32.npy", "neighbors.ibin"] {
-        fs_err::write(data.path().join("minilm-vectors").join(file), "").unwrap();
+    for (folder, files) in [
+        ("minilm-vectors", &["base.f16.npy", "queries.f32.npy", "neighbors.ibin"][..]),
+        ("wikipedia-sentences", &["base", "queries"]),
+    ] {
+        fs_err::create_dir(data.path().join(folder)).unwrap();
+        for file in files {
+            fs_err::write(data.path().join(folder).join(file), "").unwrap();
+        }
     }
     let mut names = Vec::new();
     for entry in fs_err::read_dir(root).unwrap() {

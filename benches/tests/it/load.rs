@@ -12,7 +12,7 @@ use dyad_index::format::RowType;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::{BuildParams, Builder};
 use dyad_indexer::job::{BuildConfig, build_index};
-use dyad_indexer::source::{ArraySource, Corpus};
+use dyad_indexer::source::{ArraySource, Corpus, DeclaredModel};
 use dyad_proto::service::{self, ServerConfig};
 use dyad_searcher::run::{Engine, EngineConfig};
 use serde_json::Value;
@@ -162,7 +162,7 @@ fn write_index(folder: &Path) {
         new_model: false,
         free_space: boundless,
     };
-    let mut source = ArraySource::open(&folder.join("base.npy"), "bench", None).unwrap();
+    let mut source = ArraySource::open(&folder.join("base.npy"), &DeclaredModel::named("bench")).unwrap();
     build_index(&config, &mut source, JobControl::silent()).unwrap();
 }
 

@@ -38,7 +38,7 @@ struct Gap(Metric);
 impl Distance<f32> for Gap {
     fn eval(&self, left: &[f32], right: &[f32]) -> f32 {
         match self.0 {
-            Metric::Ip => (1.0 - kernels::dot(left, right)).max(0.0),
+            Metric::Ip | Metric::Dot => (1.0 - kernels::dot(left, right)).max(0.0),
             Metric::L2 => squared(left, right),
         }
     }
@@ -65,6 +65,7 @@ impl Engine for HnswRs {
 
     fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64> {
         ensure!((2..=MAX_M).contains(&job.m), "m: expected 2 to {MAX_M}, got {}", job.m);
+        ensure!(job.metric != Metric::Dot, "metric: expected ip or l2 (distances are not negative here), got dot");
         ensure!(job.ef_construction > 0, "ef_construction: expected at least 1, got 0");
         let rows: Vec<(&[f32], usize)> = base.rows().zip(0..).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build().context("build threads")?;

@@ -15,7 +15,7 @@ use dyad_indexer::change::{MergeConfig, Operation, UpsertConfig, delete, merge, 
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::{BuildParams, Builder};
 use dyad_indexer::job::{BuildConfig, build_index};
-use dyad_indexer::source::{ArraySource, Corpus};
+use dyad_indexer::source::{ArraySource, Corpus, DeclaredModel};
 
 use super::dyad::UNSEARCHED;
 use super::engine::{Engine, How, Opening, Selection, described};
@@ -61,7 +61,8 @@ impl Engine for WholeIndex {
             free_space: boundless,
         };
         let started = Instant::now();
-        build_index(&config, &mut ArraySource::open(&job.base, MODEL, None)?, JobControl::silent())?;
+        let model = DeclaredModel { metric: job.metric.into(), ..DeclaredModel::named(MODEL) };
+        build_index(&config, &mut ArraySource::open(&job.base, &model)?, JobControl::silent())?;
         Ok(started.elapsed().as_secs_f64())
     }
 
@@ -148,7 +149,8 @@ impl Opening for OpenIndex {
             dry_run: false,
             free_space: boundless,
         };
-        let mut source = ArraySource::open(rows, MODEL, None)?;
+        let metric = self.snapshot.manifest().model.metric;
+        let mut source = ArraySource::open(rows, &DeclaredModel { metric, ..DeclaredModel::named(MODEL) })?;
         upsert(&config, Corpus::Keys(keys).open(false)?.as_mut(), &mut source, JobControl::silent())?;
         self.reopen().context("the changed index")
     }

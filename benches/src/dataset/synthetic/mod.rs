@@ -1,7 +1,7 @@
 //! Synthetic data of any size that is as hard to search as embeddings are: clusters of very different sizes, each of low intrinsic
 //! dimension, and files that are written without ever holding the set in memory.
 //!
-//! A row is `centre + spread * (patch) + noise`, scaled to unit length. The patch is a normal point in the cluster's own
+//! A row is `centre + spread * (patch) + noise`, scaled to unit length or to its own. The patch is a normal point in the cluster's own
 //! `intrinsic` directions, whose lengths fall like `1 / sqrt(j)`, as the spectra of embeddings do. Centres are themselves
 //! normal points in few shared directions, so that clusters have near and far neighbours, and share a common mean, as text
 //! embeddings do.
@@ -28,6 +28,8 @@ use crate::error::{Error, Result};
 const CENTRE_DIRECTIONS: usize = 96;
 /// Length of the mean that all rows share, where a centre's own part has length 1.
 const COMMON: f64 = 0.45;
+/// Standard deviation of the logarithms of lengths, where these differ.
+const LENGTH_SPREAD: f64 = 0.3;
 /// Streams of the generator: below are rows, above the parts of the clusters.
 const CLUSTER_STREAMS: u64 = 1 << 48;
 /// Mean, width and largest of SIFT-like values.
@@ -41,6 +43,8 @@ const PIECE_BYTES: usize = 16 << 20;
 pub enum Kind {
     /// Unit vectors, as text embeddings are; for inner products.
     Clustered,
+    /// The same in lengths that are log-normally distributed (sigma 0.3), as models trained by inner products make them; for these.
+    ClusteredDot,
     /// Whole numbers from 0 to 218, many of them 0, as SIFT descriptors are; for Euclidean distance.
     SiftLike,
 }
@@ -103,6 +107,7 @@ impl Synthetic {
     pub fn metric(&self) -> Metric {
         match self.kind {
             Kind::Clustered => Metric::Ip,
+            Kind::ClusteredDot => Metric::Dot,
             Kind::SiftLike => Metric::L2,
         }
     }
@@ -207,6 +212,7 @@ impl<'a> Clusters<'a> {
         }
         match kind {
             Kind::Clustered => scale_to(out, 1.0),
+            Kind::ClusteredDot => scale_to(out, (LENGTH_SPREAD * normal(&mut random)).exp()),
             Kind::SiftLike => {
                 let (mean, width, largest) = SIFT;
                 // A row's expected length is that of its three parts together.

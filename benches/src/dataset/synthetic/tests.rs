@@ -103,6 +103,23 @@ fn sift_like_rows_are_small_whole_numbers() {
 }
 
 #[test]
+fn rows_for_inner_products_have_the_same_directions_and_lengths_of_their_own() {
+    let (unit, _) = written(&small(Kind::Clustered), 1, "npy");
+    let parameters = small(Kind::ClusteredDot);
+    assert_eq!(parameters.metric(), Metric::Dot);
+    let (base, _) = written(&parameters, 1, "npy");
+    let lengths: Vec<f64> =
+        base.rows().map(|row| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt()).collect();
+    for ((row, unit), length) in base.rows().zip(unit.rows()).zip(&lengths) {
+        assert!(row.iter().zip(unit).all(|(value, unit)| (f64::from(*value) / length - f64::from(*unit)).abs() < 1e-5));
+    }
+    let logarithms = || lengths.iter().map(|length| length.ln());
+    let mean = logarithms().sum::<f64>() / 3_000.0;
+    let deviation = (logarithms().map(|value| (value - mean).powi(2)).sum::<f64>() / 3_000.0).sqrt();
+    assert!(mean.abs() < 0.03 && (deviation - LENGTH_SPREAD).abs() < 0.03, "{mean} {deviation}");
+}
+
+#[test]
 fn parameters_that_make_no_data_are_refused_by_name() {
     let good = small(Kind::Clustered);
     for (parameters, field) in [

@@ -1,0 +1,26 @@
+//! `dyad-bench sentences`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::dataset::write_sentences;
+
+/// Write the sentences of a corpus as a corpus: real texts in large numbers, to be embedded by `dyad-encoder embed`.
+#[derive(Debug, Args)]
+pub(super) struct Sentences {
+    /// JSONL or TSV file (plain, .gz, .zst), or BEIR folder.
+    #[arg(long, value_name = "PATH")]
+    corpus: PathBuf,
+    /// JSONL file to write.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+impl Sentences {
+    pub(super) fn run(&self) -> anyhow::Result<()> {
+        let sentences = write_sentences(&self.corpus, &self.out)?;
+        println!("{sentences} sentences in {}", self.out.display());
+        Ok(())
+    }
+}
