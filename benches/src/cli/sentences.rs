@@ -1,5 +1,6 @@
 //! `dyad-bench sentences`.
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -20,7 +21,6 @@ pub(super) struct Sentences {
 impl Sentences {
     pub(super) fn run(&self) -> anyhow::Result<()> {
         let sentences = write_sentences(&self.corpus, &self.out)?;
-        println!("{sentences} sentences in {}", self.out.display());
-        Ok(())
+        Ok(writeln!(io::stdout(), "{sentences} sentences in {}", self.out.display())?)
     }
 }

@@ -162,7 +162,7 @@ fn what_cannot_be_measured_ends_with_1_and_names_the_place() {
     refused(&format!("{head}{synthetic}shape = 1\n"), "unknown field `shape`");
     refused(
         &format!("name = \"w\"\nmetric = \"cosine\"\n{synthetic}"),
-        "unknown variant `cosine`, expected `ip` or `l2`",
+        "unknown variant `cosine`, expected one of `ip`, `dot`, `l2`",
     );
     refused(&format!("{head}k = 0\n{synthetic}"), "`k`: expected at least 1, got 0");
     refused(&format!("name = \"a/b\"\nmetric = \"ip\"\n{synthetic}"), "`name`: expected letters");

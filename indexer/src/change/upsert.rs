@@ -45,7 +45,8 @@ pub struct UpsertConfig {
 pub(super) fn build_like(base: &Snapshot, threads: usize) -> (Builder, BuildParams, RowType) {
     let largest = base.shards().iter().max_by_key(|shard| shard.dense.len());
     let Some(largest) = largest else {
-        return (Builder::default(), BuildParams { m: 16, ef_construction: 200, seed: 0, threads }, RowType::F32);
+        let row_type = RowType::usual(base.manifest().model.metric);
+        return (Builder::default(), BuildParams { m: 16, ef_construction: 200, seed: 0, threads }, row_type);
     };
     let BuildRecord { builder, m, ef_construction, seed, .. } = &largest.dense.meta().build;
     let params = BuildParams { m: *m, ef_construction: *ef_construction, seed: *seed, threads };

@@ -27,9 +27,10 @@ pub(super) struct Arguments {
     /// Graph builder: our own, or the `hnsw_rs` crate over vectors or over int8 codes
     #[arg(long, value_enum, default_value_t = Choice::Native)]
     builder: Choice,
-    /// Type of the stored vectors; f16 takes half the space and changes scores by about 1e-5
-    #[arg(long, value_enum, default_value_t = VectorType::F32)]
-    vector_type: VectorType,
+    /// Type of the stored vectors; f16 takes half the space and changes scores by about 1e-5. By default f16, and f32 for the metric
+    /// `l2`, where what is near may differ in digits that f16 does not have
+    #[arg(long, value_enum)]
+    vector_type: Option<VectorType>,
     /// Links per node on the upper layers, twice as many on layer 0
     #[arg(long, default_value_t = 16)]
     m: usize,
@@ -101,7 +102,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             seed: arguments.seed,
             threads: documents.threads()?,
         },
-        row_type: arguments.vector_type.into(),
+        row_type: arguments.vector_type.map_or_else(|| RowType::usual(source.model().metric), RowType::from),
         target,
         new_model: arguments.new_model,
         free_space: documents.free_space(),

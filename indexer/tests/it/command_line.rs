@@ -1,7 +1,6 @@
 //! The binary: output, exit codes, Ctrl-C.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use crate::fixture::{Fixture, document};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use dyad_index::search::SearchParams;
+use dyad_index::format::RowType;
+use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::{Metric, Never};
 
 use crate::command_line::{dyad_indexer, text};
@@ -21,12 +22,13 @@ fn vectors_that_come_from_elsewhere_make_an_index_of_their_own() {
     };
     let refused = run("build", &[]);
     assert!(text(&refused.stderr).contains("needs `--model-name`"), "{}", text(&refused.stderr));
-    let built = run("build", &["--model-name", "elsewhere", "--vector-type", "f16"]);
+    let built = run("build", &["--model-name", "elsewhere"]);
     assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
     let snapshot = dyad_index::Snapshot::open(&fixture.index()).unwrap();
     let model = &snapshot.manifest().model;
     assert_eq!((model.name.as_str(), model.fingerprint.as_str(), model.dim), ("elsewhere", "declared:elsewhere", 4));
     assert_eq!((snapshot.len(), snapshot.find("39").unwrap().is_some()), (40, true));
+    assert_eq!(snapshot.shards()[0].dense.header().row_type, RowType::F16);
     drop(snapshot);
     // The same keys again are refused, others are appended; another model is not.
     let again = run("append", &[]);
@@ -123,7 +125,13 @@ fn vectors_are_compared_as_they_were_said_to_be() {
             run(command, &[&["--vectors", vectors.to_str().unwrap()], more].concat())
         };
         let mut rows = of_any_length(0..600);
-        let built = with("build", &write(&rows), &["--model-name", "m", "--metric", name]);
+        // The full scan is of float32.
+        let vector_type: &[&str] = if metric == Metric::L2 { &[] } else { &["--vector-type", "f32"] };
+        let questions = fixture.path("q.npy");
+        dyad_files::npy::write(&questions, &[20, DIM], &of_any_length(1_000..1_020)).unwrap();
+        let declared = ["--model-name", "m", "--metric", name, "--queries", questions.to_str().unwrap()];
+        let declared = [&declared, vector_type].concat();
+        let built = with("build", &write(&rows), &declared);
         assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
         // Longer than any row of the graph that is there: 50 rows, twice the length.
         let longer: Vec<f32> = of_any_length(600..650).iter().map(|value| value * 2.0).collect();
@@ -135,11 +143,12 @@ fn vectors_are_compared_as_they_were_said_to_be() {
         let found = |what: &str| {
             let snapshot = dyad_index::Snapshot::open(&fixture.index()).unwrap();
             assert_eq!((snapshot.manifest().model.metric, snapshot.len()), (metric, 650));
+            assert_eq!(snapshot.shards()[0].dense.header().row_type, RowType::F32);
             for number in 0..40 {
                 let question: Vec<f32> =
                     row_of(&format!("question {number}")).iter().map(|value| value * 3.0).collect();
-                let params = SearchParams::new(10, 200);
-                let hits = snapshot.search_dense(&[&question], &params, None, &Never).unwrap().remove(0).hits;
+                let params = DenseParams { k: 10, mode: SearchMode::Approximate { ef: 200 } };
+                let hits = snapshot.search_dense(&[&question[..]], &params, None, &Never).unwrap().remove(0).hits;
                 let keys: Vec<&str> = hits.iter().map(|hit| snapshot.key(hit.shard, hit.node).unwrap()).collect();
                 assert_eq!(keys, best(&rows, &question, metric), "{name}, {what}, question {number}");
             }

@@ -29,6 +29,15 @@ pub enum RowType {
 }
 
 impl RowType {
+    /// The type that vectors are stored in where none is asked for. By [`Metric::L2`], what is near may differ in digits that float16
+    /// does not have, far from the origin above all.
+    pub fn usual(metric: Metric) -> Self {
+        match metric {
+            Metric::Cosine | Metric::Dot => Self::F16,
+            Metric::L2 => Self::F32,
+        }
+    }
+
     /// Bytes of a value.
     pub const fn bytes(self) -> usize {
         match self {

@@ -39,7 +39,7 @@ impl<'a> PairScores<'a> {
     pub(super) fn new(codes: &'a Codes) -> Self {
         let (dim, centre, kernels) = (codes.codec.dim(), codes.codec.centre(), kernels::kernels());
         // For inner products, with residuals r of the centre c: <a, b> = <ra, rb> + <a, c> + <b, c> - <c, c>.
-        let base = if codes.codec.metric() != Metric::L2 { -(kernels.dot)(centre, centre) } else { 0.0 };
+        let base = if codes.codec.metric() == Metric::L2 { 0.0 } else { -(kernels.dot)(centre, centre) };
         Self { codes, width: row_bytes(dim), words: line_words(dim), bits: dim.div_ceil(64), base, kernels }
     }
 
