@@ -252,7 +252,12 @@ pub(super) fn settle(
     options: &MineOptions,
     mined: &mut Mined,
 ) {
-    let found = select(example, best, known, mined.examples, options);
+    let answers = |ranked: &&Ranked| {
+        candidates.get(ranked.answer as usize).is_some_and(|candidate| contains_positive(example, candidate))
+    };
+    // Not among `known`, which come from keys and whole texts.
+    let containing: Vec<u32> = best.iter().filter(answers).map(|ranked| ranked.answer).collect();
+    let found = select(example, best, &[known, &containing].concat(), mined.examples, options);
     mined.examples += 1;
     mined.negatives += found.len() as u64;
     mined.short += u64::from(found.len() < options.count);
@@ -268,6 +273,12 @@ pub(super) fn settle(
         Some(Passage { score: Some(ranked.score), ..passage.clone() })
     };
     example.negatives.extend(found.iter().filter_map(passage));
+}
+
+/// Whether a candidate holds the text of a positive: a paragraph around an answer answers as well.
+fn contains_positive(example: &Example, candidate: &Passage) -> bool {
+    let mut texts = example.positives.iter().map(|positive| positive.text.trim());
+    texts.any(|text| !text.is_empty() && candidate.text.contains(text))
 }
 
 pub(super) fn question_key(example: &Example) -> (u64, u64) {
@@ -316,6 +327,23 @@ mod tests {
 
     fn rows(found: &[Ranked]) -> Vec<u32> {
         found.iter().map(|ranked| ranked.answer).collect()
+    }
+
+    #[test]
+    fn a_paragraph_around_a_positive_is_no_negative() {
+        let texts = ["It is old. Oslo is the capital. It rains.", "Oslo is a town.", " Oslo is the capital. "];
+        let candidates = texts.map(|text| Passage { key: Some(text.len().to_string()), ..Passage::of(text) });
+        let positive = Passage { score: Some(0.9), ..Passage::of("Oslo is the capital.") };
+        let mut example = Example { question: "q".into(), positives: vec![positive], ..Example::default() };
+        let options = MineOptions { margin: None, sample: false, count: 3, ..MineOptions::default() };
+        let mut mined = Mined::default();
+        settle(&mut example, &candidates, &ranked(&[0.8, 0.7, 0.6]), &[], &options, &mut mined);
+        let negatives: Vec<&str> = example.negatives.iter().map(|negative| negative.text.as_str()).collect();
+        assert_eq!((negatives, mined.short), (vec!["Oslo is a town."], 1));
+        // A positive without text is in none.
+        example.positives = vec![Passage { score: Some(0.9), ..Passage::of("") }];
+        settle(&mut example, &candidates, &ranked(&[0.8, 0.7, 0.6]), &[], &options, &mut mined);
+        assert_eq!(example.negatives.len(), 3);
     }
 
     #[test]
