@@ -10,8 +10,9 @@ use dyad_files::AtomicFile;
 use dyad_proto::client::Credentials;
 
 use super::error::DataError;
-use super::mine::{Finder, MineOptions, Mined, Miner, mine};
+use super::mine::{Finder, Miner, mine};
 use super::mine_served::ServedMiner;
+use super::negatives::{MineOptions, Mined};
 use super::texts::halves;
 use crate::model::Model;
 use crate::tokenize::Budget;

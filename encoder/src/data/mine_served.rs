@@ -10,7 +10,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::error::DataError;
 use super::exact::Ranked;
-use super::mine::{Finder, MineOptions, Mined, question_key, score_positives, settle};
+use super::mine::{Finder, question_key, score_positives};
+use super::negatives::{MineOptions, Mined, settle};
 use super::texts::halves;
 use crate::model::Model;
 use crate::tokenize::Budget;

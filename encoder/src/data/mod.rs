@@ -18,6 +18,7 @@
 //! | `prefetch.rs` | [`Prefetch`]: a thread that works ahead |
 //! | `mine.rs` | hard negatives by exact search |
 //! | `mine_served.rs` | the same from a published index, by its searcher |
+//! | `negatives.rs` | which of the ranked candidates become negatives |
 //! | `mine_file.rs` | both from file to file |
 //! | `exact.rs` | the best answers of each question, a block at a time |
 //! | `error.rs` | why there is no batch |
@@ -29,6 +30,7 @@ mod exact;
 mod mine;
 mod mine_file;
 mod mine_served;
+mod negatives;
 mod pairs;
 mod plan;
 mod prefetch;
@@ -42,9 +44,10 @@ pub use build::{PairOptions, PairsBuilder};
 pub use collate::{TrainBatch, collate};
 pub use error::DataError;
 pub use exact::{Ranked, best_answers};
-pub use mine::{Finder, Margin, MineOptions, Mined, Miner, mine};
+pub use mine::{Finder, Miner, mine};
 pub use mine_file::{Candidates, MinedFile, Open, mine_file};
 pub use mine_served::ServedMiner;
+pub use negatives::{Margin, MineOptions, Mined};
 pub use pairs::Pairs;
 pub use prefetch::Prefetch;
 pub use sampler::{Cursor, Draw, Last, Sampler, SamplerOptions, SamplerState};
