@@ -4,6 +4,8 @@
 //! Such tensors may share memory with one another, so nothing here writes into them; scaling is a number that the optimizer
 //! multiplies with as it reads.
 
+use std::ops::Range;
+
 use tch::{Kind, TchError, Tensor};
 
 use super::chunks::flat;
@@ -84,8 +86,13 @@ impl Gradients {
     /// The Euclidean norm of all of them together, in f64: NaN or infinite if any value is, 0 without any. One value is read from the
     /// device.
     pub fn norm(&self) -> Result<f64, TchError> {
+        self.norm_of(0..self.tensors.len())
+    }
+
+    /// The same of the tensors at some places alone.
+    pub fn norm_of(&self, places: Range<usize>) -> Result<f64, TchError> {
         // As a product with itself: torch's own norm of ten million values in f32 is off in the fourth digit.
-        let squares = self.tensors.iter().flatten().map(|held| {
+        let squares = self.tensors.get(places).unwrap_or_default().iter().flatten().map(|held| {
             let values = flat(&held.tensor)?.f_to_kind(Kind::Float)?;
             values.f_dot(&values)
         });

@@ -6,7 +6,7 @@ use super::config::{DistillationConfig, DistillationKind, EndxConfig, LossConfig
 use crate::data::TrainBatch;
 use crate::device::Compute;
 use crate::error::{Error, torch};
-use crate::loss::{InBatch, Pairs, Similarity, Temperature, kl_divergence, margin_mse};
+use crate::loss::{GeometryTerms, InBatch, Pairs, Similarity, Temperature, kl_divergence, margin_mse};
 use crate::model::VectorLength;
 
 /// Vectors of a batch.
@@ -25,6 +25,8 @@ pub(super) struct Embedded {
 pub(super) struct Loss {
     pub(super) whole: Tensor,
     pub(super) parts: Vec<(&'static str, Tensor)>,
+    /// What is no part of it, and tells how training goes.
+    pub(super) measures: Vec<(&'static str, Tensor)>,
 }
 
 /// The objective of a stage.
@@ -93,17 +95,21 @@ impl Objective {
             parts.push(("distillation", distilled));
         }
         let (Some((endx, in_batch)), Some([questions, answers])) = (&self.endx, &vectors.cross) else {
-            return Ok(Loss { whole: dual, parts });
+            return Ok(Loss { whole: dual, parts, measures: Vec::new() });
         };
         let of_pairs = excluded.map(|excluded| excluded.f_narrow(1, 0, b)).transpose()?;
-        let cross = in_batch.loss(questions, answers, of_pairs.as_ref())?;
+        let scores = in_batch.similarity.scores(questions, answers)?;
+        let cross = in_batch.of_scores(&scores, of_pairs.as_ref())?;
+        let first = tch::no_grad(|| precision_at_1(&scores, of_pairs.as_ref()))?;
         let positives = vectors.answers.f_narrow(0, 0, b)?;
         let own = Pairs { questions: &vectors.questions, answers: &positives };
         let terms = endx.geometry.terms(own, Pairs { questions, answers })?;
         let geometry = terms.weighted(endx.weights.geometry_weights(epoch))?;
         let whole = endx.weights.combined(&dual, &cross, &geometry)?;
+        let GeometryTerms { a_q, q_q, q_a, a_a } = terms;
         parts.extend([("cross", cross), ("geometry", geometry)]);
-        Ok(Loss { whole, parts })
+        parts.extend([("geometry-a-q", a_q), ("geometry-q-q", q_q), ("geometry-q-a", q_a), ("geometry-a-a", a_a)]);
+        Ok(Loss { whole, parts, measures: vec![("cross-p-at-1", first)] })
     }
 
     /// The loss of distillation over the questions whose positive and at least one negative the teacher has scored; `None`
@@ -131,6 +137,16 @@ impl Objective {
             DistillationKind::MarginMse => margin_mse(&own, &teacher, Some(&missing))?,
         }))
     }
+}
+
+/// Share of the questions that score no answer of the batch higher than their own, in `[b, b]`, where `left_out` are no competitors.
+fn precision_at_1(scores: &Tensor, left_out: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let own = scores.f_diagonal(0, 0, 1)?.f_unsqueeze(1)?;
+    let mut beaten = scores.f_gt_tensor(&own)?;
+    if let Some(left_out) = left_out {
+        beaten = beaten.f_logical_and(&left_out.f_logical_not()?)?;
+    }
+    beaten.f_any_dim(1, false)?.f_logical_not()?.f_to_kind(Kind::Float)?.f_mean(Kind::Float)
 }
 
 /// The candidates that the teacher has scored, the positive first.
@@ -183,6 +199,15 @@ mod tests {
     use super::*;
     use crate::data::Cursor;
     use crate::tokenize::Tokens;
+
+    #[test]
+    fn precision_at_1_counts_the_questions_that_no_other_answer_beats() {
+        let scores = Tensor::from_slice(&[2.0_f32, 1.0, 0.0, 3.0, 2.0, 0.0, 1.0, 1.0, 1.0]).view([3, 3]);
+        let value = |left_out: Option<&Tensor>| precision_at_1(&scores, left_out).unwrap().double_value(&[]);
+        assert!((value(None) - 2.0 / 3.0).abs() < 1e-6, "a tie is no loss");
+        let left_out = Tensor::from_slice(&[false, false, false, true, false, false, false, false, false]).view([3, 3]);
+        assert!((value(Some(&left_out)) - 1.0).abs() < 1e-6);
+    }
 
     fn batch(owners: Vec<usize>, b: usize, teacher: Option<Vec<f32>>) -> TrainBatch {
         let n = b + owners.len();

@@ -1,6 +1,7 @@
 //! One step of training: forward, loss, gradients, clipping, optimizer.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use tch::{TchError, Tensor};
@@ -39,6 +40,9 @@ pub struct StepReport {
     pub loss: f64,
     /// The loss's parts, not weighted.
     pub parts: Vec<(&'static str, f64)>,
+    /// What else tells how it goes: of ENDX the share of the batch's questions that the cross-encoder branch answers right, and the gradients' norms
+    /// of both sides.
+    pub measures: Vec<(&'static str, f64)>,
     /// Norm of the gradients before clipping; `None` where they were not finite and the step was left out.
     pub norm: Option<f64>,
     /// The learning rate, with the schedule's factor and before groups; of Adafactor before a tensor's own scale.
@@ -61,6 +65,8 @@ pub struct Step {
     parameters: Vec<Parameter>,
     /// The trained tensors, in the optimizer's order.
     tensors: Vec<Tensor>,
+    /// Places of the cross-encoder branch among them, where there is one; those of the towers are before.
+    of_cross: Option<Range<usize>>,
     clipping: Clipping,
     schedule: Schedule,
     chunk: usize,
@@ -79,16 +85,32 @@ impl Step {
     ) -> Result<Self, Error> {
         let objective = Objective::new(&stage.loss, compute)?;
         let cross = stage.loss.endx.map(|endx| Cross::new(&endx.cross, &learned, directory, compute)).transpose()?;
-        let of_cross = cross.iter().flat_map(Cross::parameters);
+        let cross_parameters = || cross.iter().flat_map(Cross::parameters);
+        let trained = |parameters: &mut dyn Iterator<Item = &Parameter>| parameters.filter(|own| !own.frozen).count();
+        let (towers, more) = (trained(&mut learned.parameters().iter()), trained(&mut cross_parameters()));
+        let of_cross = cross.is_some().then_some(towers..towers + more);
         let mut parameters: Vec<Parameter> =
-            learned.parameters().iter().chain(of_cross).map(Parameter::shallow_clone).collect();
+            learned.parameters().iter().chain(cross_parameters()).map(Parameter::shallow_clone).collect();
         parameters.extend(objective.temperature().parameter());
         let optimizer = Optimizer::new(&stage.optimizer, &parameters, &stage.training.groups())?;
         let optimizer = optimizer.with_threads(compute.workers());
         let tensors = optimizer.tensors();
         let (clipping, schedule, chunk) = (stage.clipping.clipping(), stage.schedule, stage.batch.chunk);
         let taken = 0;
-        Ok(Self { learned, cross, objective, optimizer, parameters, tensors, clipping, schedule, chunk, length, taken })
+        Ok(Self {
+            learned,
+            cross,
+            objective,
+            optimizer,
+            parameters,
+            tensors,
+            of_cross,
+            clipping,
+            schedule,
+            chunk,
+            length,
+            taken,
+        })
     }
 
     /// The towers.
@@ -125,6 +147,7 @@ impl Step {
             step,
             loss: 0.0,
             parts: Vec::new(),
+            measures: Vec::new(),
             norm: None,
             rate: 0.0,
             temperature: 0.0,
@@ -143,6 +166,10 @@ impl Step {
         if let Some(mut gradients) = sum {
             if batches.len() > 1 {
                 gradients.scale(share);
+            }
+            if let Some(cross) = &self.of_cross {
+                let norm = |places| gradients.norm_of(places).map_err(torch("measuring gradients"));
+                report.measures.extend([("norm-dual", norm(0..cross.start)?), ("norm-cross", norm(cross.clone())?)]);
             }
             if let Outcome::Apply { norm } = self.clipping.apply(&mut gradients, step)? {
                 self.optimizer.step_with(&gradients, factor)?;
@@ -231,11 +258,13 @@ fn length(tokens: &Tokens) -> usize {
 
 fn add(report: &mut StepReport, loss: &Loss, share: f64) -> Result<(), TchError> {
     report.loss += loss.whole.f_double_value(&[])? * share;
-    for (name, part) in &loss.parts {
-        let value = part.f_double_value(&[])? * share;
-        match report.parts.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sum)) => *sum += value,
-            None => report.parts.push((name, value)),
+    for (means, values) in [(&mut report.parts, &loss.parts), (&mut report.measures, &loss.measures)] {
+        for (name, value) in values {
+            let value = value.f_double_value(&[])? * share;
+            match means.iter_mut().find(|(known, _)| known == name) {
+                Some((_, mean)) => *mean += value,
+                None => means.push((name, value)),
+            }
         }
     }
     Ok(())

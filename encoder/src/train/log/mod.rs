@@ -93,6 +93,9 @@ impl RunLog {
         for (name, value) in &report.parts {
             put(&format!("loss-{name}"), *value);
         }
+        for (name, value) in &report.measures {
+            put(name, *value);
+        }
         put("rate", rate);
         put("epoch", epoch);
         put("temperature", report.temperature);

@@ -109,6 +109,30 @@ fn cached_gradients_are_those_of_the_whole_batch() {
 }
 
 #[test]
+fn an_endx_step_tells_its_divergences_and_the_norms_of_both_sides() {
+    // With a frozen table, so that places are those of trained tensors.
+    let (_folder, directory) = model_dir("classic-mean", "ade-fte", 12);
+    let all = batches(&directory, 24, 1);
+    let (report, _) = step(&directory, ENDX, &all[..1]);
+    let value = |values: &[(&str, f64)], name: &str| {
+        values.iter().find_map(|(known, value)| (*known == name).then_some(*value)).unwrap()
+    };
+    let part = |name: &str| value(&report.parts, name);
+    let [a_q, q_q, q_a, a_a] = ["a-q", "q-q", "q-a", "a-a"].map(|name| part(&format!("geometry-{name}")));
+    let weighted = 0.5 * (a_q + q_a) + 2.0 * (q_q + a_a);
+    assert!((part("geometry") / weighted - 1.0).abs() < 1e-5, "{} {weighted}", part("geometry"));
+    let measure = |name: &str| value(&report.measures, name);
+    let (dual, cross) = (measure("norm-dual"), measure("norm-cross"));
+    assert!(dual > 0.0 && cross > 0.0);
+    assert!((dual.hypot(cross) / report.norm.unwrap() - 1.0).abs() < 1e-6, "{dual} {cross} {:?}", report.norm);
+    // A share of 24 questions.
+    let first = measure("cross-p-at-1") * 24.0;
+    assert!((0.0..=24.0).contains(&first) && (first - first.round()).abs() < 1e-4, "{first}");
+    let (plain, _) = step(&directory, "", &all[..1]);
+    assert_eq!(plain.measures, []);
+}
+
+#[test]
 fn accumulated_batches_are_averaged() {
     let (_folder, directory) = model_dir("classic-mean", "sde", 12);
     let all = batches(&directory, 16, 0);
