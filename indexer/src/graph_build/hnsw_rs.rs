@@ -128,8 +128,7 @@ fn build<'a>(
     if rows.len() > MAX_POINTS {
         return Err(Error::TooManyVectors { limit: MAX_POINTS, got: rows.len() });
     }
-    // Codes of more values than the rows have are those of [`super::augmented`] rows.
-    if input.codes.codec.metric() != Metric::Cosine || input.codes.codec.dim() != rows.dim() {
+    if input.codes.codec.metric() != Metric::Cosine {
         return Err(Error::BuilderMetric { builder });
     }
     let threads = params.threads;

@@ -9,7 +9,7 @@
 //! | `native/` | our own builder |
 //! | `hnsw_rs.rs` | the `hnsw_rs` crate as a builder |
 //! | `encode.rs` | rows -> codes |
-//! | `augmented.rs` | codes of rows of any length, as of unit vectors |
+//! | `lengths.rs` | codes for a graph of inner products, with lengths evened out in part |
 //! | `code_scores.rs` | scores of any two rows by their int8 codes |
 //! | `freeze.rs` | a builder's lists -> layers |
 //! | `select.rs` | which links a full node keeps |
@@ -24,7 +24,6 @@
 //! | `validate.rs` | checks of a vector before it is indexed |
 //! | `order.rs` | seeded orders and samples |
 
-mod augmented;
 pub mod certify;
 mod certify_filtered;
 pub mod certify_live;
@@ -35,6 +34,7 @@ pub mod freeze;
 pub mod graph;
 pub mod hnsw_rs;
 pub mod initial;
+mod lengths;
 pub mod native;
 pub mod order;
 pub mod pipeline;

@@ -5,11 +5,11 @@ use dyad_index::quant::Codec;
 use dyad_index::search::VectorRows;
 use dyad_index::{Arranged, Certificate, GroundTruth, Metric};
 
-use super::augmented;
 use super::certify::{self, Certified, certify};
 use super::encode::encode;
 use super::graph::{BuildInput, BuildParams, GraphBuilder};
 use super::initial::InitialGraph;
+use super::lengths;
 use super::recall_gate::RecallGate;
 use super::repair::{self, repair};
 use crate::control::{JobControl, Unit};
@@ -92,10 +92,9 @@ impl GraphBuild<'_> {
         let n = self.rows.len() as u64;
         let codec = Codec::fit(self.rows, self.metric, self.params.seed);
         let encode = |codec| self.step("codes", Unit::Documents, Some(n), || encode(self.rows, codec, self.control));
-        // A graph needs rows that are near each other: by inner product, no row is near any but the longest.
         let (mut codes, metric) = if self.metric == Metric::Dot {
-            let augmented = || augmented::encode(self.rows, &codec, self.control);
-            (self.step("augmented codes", Unit::Documents, Some(n), augmented)?, Metric::L2)
+            let evened = || lengths::encode(self.rows, self.params.seed, self.control);
+            (self.step("codes for the graph", Unit::Documents, Some(n), evened)?, Metric::L2)
         } else {
             (encode(codec.clone())?, self.metric)
         };

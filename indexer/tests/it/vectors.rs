@@ -147,7 +147,7 @@ fn vectors_are_compared_as_they_were_said_to_be() {
             for number in 0..40 {
                 let question: Vec<f32> =
                     row_of(&format!("question {number}")).iter().map(|value| value * 3.0).collect();
-                let params = DenseParams { k: 10, mode: SearchMode::Approximate { ef: 200 } };
+                let params = DenseParams { k: 10, mode: SearchMode::Approximate { ef: 600 } };
                 let hits = snapshot.search_dense(&[&question[..]], &params, None, &Never).unwrap().remove(0).hits;
                 let keys: Vec<&str> = hits.iter().map(|hit| snapshot.key(hit.shard, hit.node).unwrap()).collect();
                 assert_eq!(keys, best(&rows, &question, metric), "{name}, {what}, question {number}");
@@ -157,7 +157,7 @@ fn vectors_are_compared_as_they_were_said_to_be() {
         let merged = run("merge", &["--all"]);
         assert_eq!(merged.status.code(), Some(0), "{}", text(&merged.stderr));
         found("merged");
-        let verified = run("verify", &[]);
+        let verified = dyad_indexer().arg("verify").arg("--index").arg(fixture.index()).output().unwrap();
         assert_eq!(verified.status.code(), Some(0), "{}", text(&verified.stdout));
         // By another metric these are other vectors.
         let other = with("upsert", &write(&longer), &["--model-name", "m", "--metric", "cosine"]);

@@ -28,9 +28,19 @@ fn questions() -> Questions {
     Questions::of((0..200).flat_map(|at| unit.row(at * 29).to_vec()).collect(), DIM)
 }
 
+/// A few rows are several times as long as most.
+fn of_skewed_lengths() -> Vec<f32> {
+    let unit = Rows::clustered(N, DIM, 40, 0.6, 5);
+    let scaled = |node: usize| {
+        let share = (node * 37 % N) as f32 / N as f32;
+        unit.row(node as u32).iter().map(move |value| value * (1.0 + 3.0 * share.powi(4))).collect::<Vec<f32>>()
+    };
+    (0..N).flat_map(scaled).collect()
+}
+
 #[test]
-fn a_graph_of_augmented_rows_finds_as_much_for_less_than_one_of_rows_near_by_inner_product() {
-    let values = of_any_length(N);
+fn a_graph_of_evened_lengths_finds_more_than_one_by_inner_product_alone() {
+    let values = of_skewed_lengths();
     let (rows, questions, control) = (DenseRows::new(&values, DIM), questions(), JobControl::silent());
     let gate = RecallGate { questions: Some(&questions), ..RecallGate::default() };
     let made = make(&rows, Metric::Dot, &params(2), gate).unwrap().certificate;
@@ -42,10 +52,10 @@ fn a_graph_of_augmented_rows_finds_as_much_for_less_than_one_of_rows_near_by_inn
     let arranged = Arranged::new(&repaired.graph, &codes).unwrap();
     let served = certify::Rows { given: &rows, served_as: RowType::F32 };
     let other = certify::certify(&repaired, &arranged, served, &gate, 7, control).unwrap().certificate;
-    // Measured: .9525 for 246 scores, and .9520 for 425.
     let (made, other) = (at(&made, 32), at(&other, 32));
-    assert!(made.recall_at_10 >= 0.93 && made.recall_at_10 >= other.recall_at_10 - 0.02, "{made:?} {other:?}");
-    assert!(made.distance_computations < 0.75 * other.distance_computations, "{made:?} {other:?}");
+    // Measured: .993 for 479 scores, and .964 for 494.
+    assert!(made.recall_at_10 >= 0.98 && made.recall_at_10 >= other.recall_at_10 + 0.01, "{made:?} {other:?}");
+    assert!(made.distance_computations < 1.1 * other.distance_computations, "{made:?} {other:?}");
 }
 
 #[test]
