@@ -161,7 +161,7 @@ fn malformed_files_are_refused_by_field() {
         ("v.fvecs", words(&[-3, 0, 0]), "d of row 0: expected at least 1, got -3"),
         ("v.fvecs", vec![], "d of row 0: expected 4 bytes"),
         ("n.ivecs", words(&[1, -7]), "ids: expected ids of rows, got -7"),
-        ("v.txt", vec![], "ending: expected .npy, .fbin or .fvecs, got `txt`"),
+        ("v.txt", vec![], "ending: expected .npy, .fbin or .fvecs, or a directory of embeddings, got `txt`"),
     ] {
         let message = refusal(&path(name), &bytes);
         assert!(message.contains(expected), "{expected}: {message}");
