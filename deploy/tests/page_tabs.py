@@ -2,6 +2,7 @@
 
 import re
 import statistics
+import time
 
 import hostile
 from page_browser import PHONE, QUESTION, WAIT_MS, WIDE, PageTest, api
@@ -242,6 +243,10 @@ class Access(PageTest):
         page, paints = self.open(), []
         for _ in range(7):
             page.reload()
-            page.wait_for_function("performance.getEntriesByType('paint').length > 0")
-            paints.append(page.evaluate("performance.getEntriesByType('paint')[0].startTime"))
+            # Asked again from here: a function that waits in the page is evaluated there, which the page's policy forbids.
+            until = time.monotonic() + WAIT_MS / 1000
+            while not (found := page.evaluate("performance.getEntriesByType('paint').map((paint) => paint.startTime)")):
+                self.assertLess(time.monotonic(), until, "no paint")
+                page.wait_for_timeout(20)
+            paints.append(found[0])
         print(f"first paint of the page: median {statistics.median(paints):.0f} ms of {[round(paint) for paint in paints]}", flush=True)
