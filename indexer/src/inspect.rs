@@ -201,7 +201,8 @@ impl fmt::Display for Report {
         let generations: Vec<String> = self.generations.iter().map(u64::to_string).collect();
         writeln!(f, "generation    {} (on disk: {})", self.generation, generations.join(", "))?;
         writeln!(f, "created       {}, by {}", moment(self.created_unix_s), self.tool)?;
-        writeln!(f, "model         {}, {} values, {} tokens", self.model.name, self.model.dim, self.model.max_tokens)?;
+        let ModelRecord { name, dim, metric, max_tokens, .. } = &self.model;
+        writeln!(f, "model         {name}, {dim} values, {metric}, {max_tokens} tokens")?;
         writeln!(f, "fingerprint   {}", self.model.fingerprint)?;
         if let Some(FusionRecord { method, dense_weight, learned_from, .. }) = &self.fusion {
             let method = match method {

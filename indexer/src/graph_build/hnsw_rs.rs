@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `new` ends the process above M = 256; M = 1 divides by ln 1 | [`BuildParams::validate`] comes first |
 //! | `ef_construction` 0 unwraps an empty heap | same |
-//! | distances below 0 fail an assertion, NaN panics while sorting | `max(0, 1 - score)`, and `f32::max` turns NaN into 0; rows are validated before. [`Metric::L2`] is refused |
+//! | distances below 0 fail an assertion, NaN panics while sorting | `max(0, 1 - score)`, and `f32::max` turns NaN into 0; rows are validated before. [`Metric::Dot`] and [`Metric::L2`] are refused |
 //! | it copies every vector | it is given node numbers for points, and its distance looks the rows up |
 //! | two first points inserted at once are both taken for the entry point and stay unlinked | one thread inserts the first 1,024 |
 //! | levels come from a generator with a fixed seed | the order of insertion is what our seed decides |

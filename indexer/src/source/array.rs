@@ -73,6 +73,10 @@ impl ArraySource {
             let (rows, dim) = file.rows_and_columns().map_err(refused)?;
             (Values::Npy(file), rows, dim, None)
         };
+        if dim == 0 {
+            let (part, expected, got) = ("shape".to_owned(), "at least 1 value in a row".to_owned(), "0".to_owned());
+            return Err(Error::Vectors { path: path.to_owned(), part, expected, got, hint: HINT });
+        }
         let &DeclaredModel { name, fingerprint, metric } = model;
         let fingerprint = fingerprint.map_or_else(|| format!("declared:{name}"), str::to_owned);
         let model = ModelRecord { name: name.to_owned(), fingerprint, dim, metric, max_tokens: 0 };
@@ -234,6 +238,10 @@ mod tests {
             let all = pull_all(&mut ArraySource::open(&path, &model).unwrap(), rows).unwrap();
             assert!(all[1].row == [6.0, 8.0], "{metric:?}: as they are");
         }
+        dyad_files::npy::write::<f32>(&path, &[rows, 0], &[]).unwrap();
+        let refused = ArraySource::open(&path, &DeclaredModel { metric: Metric::L2, ..DeclaredModel::named("other") });
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("v.npy") && refused.contains("at least 1 value in a row, got 0"), "{refused}");
         fs_err::write(&path, "no array").unwrap();
         let refused = ArraySource::open(&path, &DeclaredModel::named("other")).unwrap_err().to_string();
         assert!(refused.contains("v.npy") && refused.contains("numpy.save"), "{refused}");
