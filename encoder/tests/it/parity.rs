@@ -18,11 +18,23 @@ fn lines(path: &Path) -> Vec<String> {
 #[test]
 fn odd_texts_get_the_vectors_of_sentence_transformers() {
     let Some(model) = real_model("odd_texts_get_the_vectors_of_sentence_transformers") else { return };
-    let encoder = open(&model);
+    compare_odd_texts(&model, "all-MiniLM-L6-v2.npy", (384, 256));
+}
+
+/// The same of all-mpnet-base-v2, whose weights have SHA-256 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658:
+/// `deploy/model.sh all-mpnet-base-v2 DIR`, and `DYAD_MPNET=DIR` (438 MB; CI goes without).
+#[test]
+fn odd_texts_get_the_vectors_of_mpnet_too() {
+    let Some(model) = path_of("DYAD_MPNET", "odd_texts_get_the_vectors_of_mpnet_too") else { return };
+    compare_odd_texts(&model, "all-mpnet-base-v2.npy", (768, 384));
+}
+
+fn compare_odd_texts(model: &Path, reference: &str, (dim, max_tokens): (usize, usize)) {
+    let encoder = open(model);
     let texts = lines(&golden().join("all-MiniLM-L6-v2.jsonl"));
-    let reference = npy(&golden().join("all-MiniLM-L6-v2.npy"));
+    let reference = npy(&golden().join(reference));
     assert_eq!(texts.len(), 24);
-    assert_eq!((encoder.info().dim, encoder.info().max_tokens), (384, 256));
+    assert_eq!((encoder.info().dim, encoder.info().max_tokens), (dim, max_tokens));
     let ours = embed(&encoder, Tower::Answer, &texts);
     for (text, (ours, theirs)) in texts.iter().zip(ours.iter().zip(&reference)) {
         let cosine = cosine(ours, theirs);
