@@ -19,6 +19,10 @@ stored in; a model of two towers has one per tower. Vectors of DPR are not of un
 | `router-shared-all` | both routes name the same modules |
 | `router-dense-behind` | two T5 towers, Dense and Normalize behind the Router |
 | `router-newer` | two DistilBERT towers and one Dense, as sentence-transformers 6.2 writes it |
+| `cross-bert`, `-distilbert`, `-roberta`, `-mpnet` | cross encoders of one label, plain Hugging Face folders |
+| `cross-newer` | one without an activation, as sentence-transformers 6.2 writes it |
+
+A cross encoder has `scores.json` instead: `{"pairs": [[question, answer], ...], "logits": [...], "scores": [...]}`.
 """
 
 import argparse
@@ -28,7 +32,7 @@ import shutil
 import tempfile
 
 import torch
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from transformers.utils import logging
 
 from checkpoints import layouts, networks
@@ -118,6 +122,29 @@ def sentence_transformers(out: pathlib.Path) -> None:
         by_sentence_transformers(out / name, ["question", "answer"])
 
 
+def by_cross_encoder(folder: pathlib.Path) -> None:
+    """Logits and scores of pairs: short and long, one text cut, the other, and both."""
+    pairs = [(one, other) for one in TEXTS for other in (TEXTS[0], TEXTS[-2], TEXTS[-1])]
+    model = CrossEncoder(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
+    logits = model.predict(pairs, activation_fn=torch.nn.Identity(), convert_to_tensor=True).double()
+    if not logits.std() > 0.1:
+        raise ValueError(f"{folder}: the logits are alike, so they would prove nothing: {logits.tolist()}")
+    scores = model.predict(pairs, convert_to_tensor=True).double()
+    rows = {"logits": logits.tolist(), "scores": scores.tolist()}
+    rows = {name: [float(f"{value:.8g}") for value in values] for name, values in rows.items()}
+    layouts.write(folder / "scores.json", {"pairs": pairs, **rows})
+
+
+def cross_encoders(out: pathlib.Path) -> None:
+    """Folders of cross encoders, in both forms."""
+    for at, family in enumerate(["bert", "distilbert", "roberta", "mpnet"]):
+        networks.save(out / f"cross-{family}", networks.cross_encoder(family, 60 + at))
+        by_cross_encoder(out / f"cross-{family}")
+    model = CrossEncoder(str(out / "cross-bert"), device="cpu", activation_fn=torch.nn.Identity())
+    model.save_pretrained(str(out / "cross-newer"))
+    by_cross_encoder(out / "cross-newer")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the checkpoints, written anew")
@@ -130,6 +157,7 @@ def main() -> None:
     logging.disable_progress_bar()
     plain(out)
     sentence_transformers(out)
+    cross_encoders(out)
     folders = sorted(path.parent.relative_to(out) for path in out.rglob("reference.json"))
     print(json.dumps({"models": [str(folder) for folder in folders]}))
 

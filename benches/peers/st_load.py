@@ -5,7 +5,8 @@
 
 (`deploy/venv.sh` makes the environment.) Reads `golden` of DIR/dyad.json, a list of `{"tower": "question" or "answer",
 "text": ..., "vector": [...]}`, embeds every text by `encode_query` or `encode_document` in f32, prints the smallest cosine as
-a line of JSON per model, and exits with 1 where one is below --least.
+a line of JSON per model, and exits with 1 where one is below --least. The entries of a cross encoder are `pair`s, a question and a
+text with a tab between them, whose vector is a logit: `CrossEncoder.predict` has to give it within 1e-4.
 """
 
 import argparse
@@ -15,6 +16,9 @@ import pathlib
 import sys
 
 ENCODE = {"question": "encode_query", "answer": "encode_document"}
+PAIR = "pair"
+# How far a logit may be off.
+MOST_OFF = 1e-4
 
 
 def golden(path: pathlib.Path) -> list[dict]:
@@ -23,8 +27,8 @@ def golden(path: pathlib.Path) -> list[dict]:
     if not isinstance(entries, list) or not entries:
         raise ValueError(f"{path}: `golden`: expected a list of texts with vectors, got {json.dumps(entries)}")
     for at, entry in enumerate(entries):
-        if entry.get("tower") not in ENCODE:
-            raise ValueError(f"{path}: `golden[{at}].tower`: expected question or answer, got {entry.get('tower')!r}")
+        if entry.get("tower") not in (*ENCODE, PAIR):
+            raise ValueError(f"{path}: `golden[{at}].tower`: expected question, answer or pair, got {entry.get('tower')!r}")
         if not isinstance(entry.get("text"), str) or not isinstance(entry.get("vector"), list):
             raise ValueError(f"{path}: `golden[{at}]`: expected `text` and `vector`, got {', '.join(entry)}")
     return entries
@@ -41,6 +45,8 @@ def cosine(left: list[float], right: list[float]) -> float:
 def compare(folder: pathlib.Path) -> dict:
     """The smallest cosine per tower, and of all."""
     entries = golden(folder / "dyad.json")
+    if entries[0]["tower"] == PAIR:
+        return compare_logits(folder, entries)
 
     import torch
     from sentence_transformers import SentenceTransformer
@@ -55,6 +61,19 @@ def compare(folder: pathlib.Path) -> dict:
             # A cosine that is not a number is the worst.
             towers[tower] = min(-1.0 if math.isnan(value) else value for value in cosines)
     return {"vectors": len(entries), "towers": towers, "smallest_cosine": min(towers.values())}
+
+
+def compare_logits(folder: pathlib.Path, entries: list[dict]) -> dict:
+    """The largest difference of a cross encoder's logits."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    model = CrossEncoder(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
+    pairs = [tuple(entry["text"].split("\t")) for entry in entries]
+    theirs = model.predict(pairs, activation_fn=torch.nn.Identity()).tolist()
+    differences = [abs(entry["vector"][0] - value) for entry, value in zip(entries, theirs)]
+    worst = max(math.inf if math.isnan(value) else value for value in differences)
+    return {"logits": len(entries), "largest_difference": worst, "smallest_cosine": 1.0 if worst <= MOST_OFF else -1.0}
 
 
 def main() -> int:

@@ -4,7 +4,8 @@
     .venv/bin/python benches/peers/st_tiny.py --out encoder/tests/golden/tiny
 
 (`deploy/venv.sh` makes the environment). A few thousand random weights each, drawn with a fixed seed, so that the whole
-reader and network is tested where no model can be fetched. Each folder is a model directory plus `vectors.json`.
+reader and network is tested where no model can be fetched. Each folder is a model directory plus `vectors.json`; `cross-classic`, a
+cross encoder, has `scores.json`.
 """
 
 import argparse
@@ -14,9 +15,9 @@ import shutil
 
 import torch
 from safetensors.torch import save_file
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
-from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+from transformers import BertConfig, BertForSequenceClassification, BertModel, RobertaConfig, RobertaModel
 
 WORDS = "the a of and who what is was in to query passage : , . ? ! river city mountain king queen water light \u4f60 \u597d"
 PIECES = "##s ##ed ##ing ##er ##ly ##a ##e ##i ##o ##u ##n ##r ##t b c d e f g h i j k l m n o p q r s t u v w x y z 0 1 2"
@@ -84,7 +85,10 @@ def transformer(folder: pathlib.Path, family: str, dtype: torch.dtype) -> None:
     sizes = dict(vocab_size=len(vocabulary()), hidden_size=HIDDEN, num_hidden_layers=2, num_attention_heads=2,
                  intermediate_size=16, max_position_embeddings=28, hidden_act="gelu")
     torch.manual_seed(7)
-    if family == "bert":
+    if family == "cross":
+        model = BertForSequenceClassification(
+            BertConfig(**sizes, type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0, num_labels=1))
+    elif family == "bert":
         model = BertModel(BertConfig(**sizes, type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0), add_pooling_layer=True)
     else:
         model = RobertaModel(RobertaConfig(**sizes, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=0), add_pooling_layer=False)
@@ -94,10 +98,10 @@ def transformer(folder: pathlib.Path, family: str, dtype: torch.dtype) -> None:
     config = model.config.to_dict() | {"architectures": [type(model).__name__]}
     write(folder / "config.json", {key: value for key, value in config.items() if key not in ("transformers_version", "dtype")})
     write(folder / "tokenizer.json", tokenizer_json())
-    tokenizer = "BertTokenizer" if family == "bert" else "PreTrainedTokenizerFast"
+    tokenizer = "BertTokenizer" if family in ("bert", "cross") else "PreTrainedTokenizerFast"
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
     write(folder / "tokenizer_config.json", {"tokenizer_class": tokenizer, "model_max_length": 512, **names}
-          | ({"do_lower_case": True, "tokenize_chinese_chars": True, "strip_accents": None} if family == "bert" else {}))
+          | ({"do_lower_case": True, "tokenize_chinese_chars": True, "strip_accents": None} if family in ("bert", "cross") else {}))
 
 
 def classic(folder: pathlib.Path, family: str, dtype: torch.dtype, prompts: dict, include_prompt: bool, pooling: dict) -> None:
@@ -149,6 +153,19 @@ def vectors(folder: pathlib.Path) -> None:
     path.write_text(json.dumps({"texts": TEXTS, **towers}) + "\n", encoding="utf-8")
 
 
+def cross(folder: pathlib.Path) -> None:
+    """A cross encoder as sentence-transformers 4.0 to 5.3 writes it, and its scores."""
+    transformer(folder, "cross", torch.float32)
+    config, tokenizer = (json.loads((folder / name).read_text()) for name in ("config.json", "tokenizer_config.json"))
+    write(folder / "tokenizer_config.json", tokenizer | {"model_max_length": MAX_TOKENS})
+    write(folder / "config.json", config | {"sentence_transformers": {
+        "activation_fn": "torch.nn.modules.linear.Identity", "version": "5.0.0"}})
+    pairs = [(TEXTS[0], text) for text in TEXTS] + [(text, TEXTS[1]) for text in TEXTS]
+    model = CrossEncoder(str(folder), device="cpu")
+    scores = [float(f"{value:.8g}") for value in model.predict(pairs).tolist()]
+    (folder / "scores.json").write_text(json.dumps({"pairs": pairs, "scores": scores}) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
@@ -162,6 +179,7 @@ def main() -> None:
     newer(out / "newer-dense", out / "plain")
     for folder in sorted(path for path in out.iterdir() if path.is_dir()):
         vectors(folder)
+    cross(out / "cross-classic")
 
 
 if __name__ == "__main__":

@@ -52,4 +52,4 @@ pub mod transform;
 pub use config::{Sharing, Tower};
 pub use device::{Compute, Device, Dtype};
 pub use error::Error;
-pub use model::{Model, ModelInfo};
+pub use model::{CrossEncoder, Model, ModelInfo, ModelKind};

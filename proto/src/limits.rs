@@ -1,6 +1,6 @@
 //! Maxima shared by clients and servers. A request above one of them is refused with the field's name and the limit.
 
-/// Texts in one `EncodeRequest`.
+/// Texts in one `EncodeRequest` or `ScoreRequest`.
 pub const MAX_TEXTS: usize = 1024;
 /// Bytes of one text to embed: 1 MiB. Tokens beyond the model's maximum are truncated anyway.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
@@ -18,6 +18,10 @@ pub const MAX_K: u32 = 10_000;
 pub const MAX_FIELDS: usize = 64;
 /// Fewest and most bytes of a snippet.
 pub const SNIPPET_BYTES: std::ops::RangeInclusive<u32> = 16..=4096;
+/// Hits that a cross encoder scores again, of one question.
+pub const MAX_RERANK: u32 = 1000;
+/// Pairs of a question and a text that one `SearchBatchRequest` may have scored by a cross encoder.
+pub const MAX_BATCH_RERANK: u64 = 10_000;
 /// Hits of one group.
 pub const MAX_GROUP_HITS: u32 = 100;
 /// Beam width of one search.
@@ -45,7 +49,7 @@ pub const MAX_SAMPLE: u32 = 1000;
 /// Bytes of the largest message that a server sends, or accepts from a batch job: 64 MiB. gRPC's usual 4 MiB is too little
 /// for 1024 vectors or long hits; foreign clients must raise their own limit to receive as much.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
-/// Bytes of one `EncodeRequest`: 32 MiB, 1024 texts of 32 KiB each.
+/// Bytes of one `EncodeRequest` or `ScoreRequest`: 32 MiB, 1024 texts of 32 KiB each.
 pub const MAX_ENCODE_BYTES: usize = 32 << 20;
 /// Bytes of one `SearchBatchRequest`: 16 MiB.
 pub const MAX_SEARCH_BATCH_BYTES: usize = 16 << 20;

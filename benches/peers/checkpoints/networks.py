@@ -5,15 +5,19 @@ import pathlib
 import torch
 from transformers import (
     BertConfig,
+    BertForSequenceClassification,
     BertModel,
     DistilBertConfig,
+    DistilBertForSequenceClassification,
     DistilBertModel,
     DPRConfig,
     DPRContextEncoder,
     DPRQuestionEncoder,
     MPNetConfig,
+    MPNetForSequenceClassification,
     MPNetModel,
     RobertaConfig,
+    RobertaForSequenceClassification,
     RobertaModel,
     T5Config,
     T5EncoderModel,
@@ -82,6 +86,21 @@ def transformer(family: str, seed: int):
         model = _t5(words, {"t5-relu": "relu", "t5-gated": "gated-gelu"}[family])
     else:
         raise ValueError(f"family: expected bert, distilbert, roberta, mpnet, t5-relu or t5-gated, got {family!r}")
+    redraw(model, seed)
+    return model.eval(), tokenizer
+
+
+def cross_encoder(family: str, seed: int):
+    """A transformer with the head that scores a pair of texts, and its tokenizer."""
+    network, tokenizer = transformer(family, seed)
+    config = network.config
+    config.num_labels = 1
+    model = {
+        "bert": BertForSequenceClassification,
+        "distilbert": DistilBertForSequenceClassification,
+        "mpnet": MPNetForSequenceClassification,
+        "roberta": RobertaForSequenceClassification,
+    }[family](config)
     redraw(model, seed)
     return model.eval(), tokenizer
 

@@ -90,6 +90,19 @@ class Checkpoints(unittest.TestCase):
             self.assertEqual(set(result["towers"]), {"question", "answer"})
             self.assertGreater(result["smallest_cosine"], 0.999999)
 
+    def test_logits_of_a_cross_encoder_pass_and_wrong_ones_do_not(self):
+        for off, code in ((0.0, 0), (0.01, 1)):
+            scores = json.loads((self.out / "cross-newer" / "scores.json").read_text())
+            golden = [
+                {"tower": "pair", "text": "\t".join(pair), "vector": [logit + off]}
+                for pair, logit in zip(scores["pairs"], scores["logits"])
+            ]
+            (self.out / "cross-newer" / "dyad.json").write_text(json.dumps({"golden": golden}))
+            loaded = run("st_load.py", self.out / "cross-newer")
+            self.assertEqual(loaded.returncode, code, loaded)
+            self.assertEqual(json.loads(loaded.stdout)["logits"], len(golden))
+        self.assertEqual(scores["logits"], scores["scores"], "without an activation")
+
     def test_swapped_towers_and_broken_files_do_not(self):
         def swap(golden):
             for entry in golden:
@@ -104,7 +117,7 @@ class Checkpoints(unittest.TestCase):
         (result,) = (json.loads(line) for line in loaded.stdout.splitlines())
         self.assertLess(result["smallest_cosine"], 0.999)
         self.assertIn("vectors of one length, got 9 by us and 10", loaded.stderr)
-        self.assertIn("`golden[0].tower`: expected question or answer, got 'both'", loaded.stderr)
+        self.assertIn("`golden[0].tower`: expected question, answer or pair, got 'both'", loaded.stderr)
         self.assertIn("`golden`: expected a list", loaded.stderr)
 
 

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::device::Compute;
-use crate::model::Model;
+use crate::model::{Contents, CrossEncoder, Model, ModelInfo, ModelKind};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -23,8 +23,17 @@ pub(crate) struct Options {
 const DTYPES: [(&str, u64); 3] = [("f32", 4), ("bf16", 2), ("f16", 2)];
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let encoder = Model::open(&options.model, &Compute::default())?;
-    let (info, contents, golden) = (encoder.info(), encoder.contents(), encoder.reproduce_golden()?);
+    let compute = Compute::default();
+    if CrossEncoder::is_at(&options.model)? {
+        let model = CrossEncoder::open(&options.model, &compute)?;
+        return print(options, model.info(), model.contents(), None);
+    }
+    let model = Model::open(&options.model, &compute)?;
+    print(options, model.info(), model.contents(), model.reproduce_golden()?)
+}
+
+fn print(options: &Options, info: &ModelInfo, contents: &Contents, golden: Option<f64>) -> anyhow::Result<()> {
+    let scores = info.kind == ModelKind::CrossEncoder;
     let mut output = std::io::stdout().lock();
     if options.json {
         let modules: Vec<_> = contents
@@ -43,7 +52,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let bytes: serde_json::Map<_, _> =
             DTYPES.map(|(name, bytes)| (name.to_owned(), json!(contents.parameters * bytes))).into_iter().collect();
         let value = json!({
-            "name": info.name, "fingerprint": info.fingerprint, "dim": info.dim, "max_tokens": info.max_tokens,
+            "name": info.name, "kind": if scores { "cross-encoder" } else { "dual-encoder" },
+            "fingerprint": info.fingerprint, "dim": (!scores).then_some(info.dim), "max_tokens": info.max_tokens,
             "max_question_tokens": info.max_question_tokens, "normalizes": info.normalizes,
             "sharing": contents.sharing.map(|sharing| sharing.to_string()), "modules": modules, "shared_tensors": ties,
             "parameters": contents.parameters, "bytes": bytes, "golden_cosine": golden,
@@ -52,14 +62,18 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         return Ok(());
     }
     writeln!(output, "{}, fingerprint {}", info.name, info.fingerprint)?;
-    writeln!(
-        output,
-        "{} values, unit length {}, longest question {} tokens, longest answer {}",
-        info.dim,
-        if info.normalizes { "by the model" } else { "made here" },
-        info.max_question_tokens,
-        info.max_tokens
-    )?;
+    if scores {
+        writeln!(output, "cross encoder: a score for each pair of texts, longest pair {} tokens", info.max_tokens)?;
+    } else {
+        writeln!(
+            output,
+            "{} values, unit length {}, longest question {} tokens, longest answer {}",
+            info.dim,
+            if info.normalizes { "by the model" } else { "made here" },
+            info.max_question_tokens,
+            info.max_tokens
+        )?;
+    }
     if let Some(sharing) = contents.sharing {
         writeln!(output, "sharing {sharing}")?;
     }
@@ -77,6 +91,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     writeln!(output, "\n{} parameters: {}", contents.parameters, sizes.join(", "))?;
     match golden {
         Some(cosine) => writeln!(output, "golden vectors reproduced: smallest cosine {cosine:.7}")?,
+        None if scores => {}
         None => writeln!(output, "no golden vectors: not written by dyad")?,
     }
     Ok(())

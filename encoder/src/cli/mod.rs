@@ -12,6 +12,7 @@
 //! | `train.rs` | a dual encoder by one TOML |
 //! | `evaluate.rs` | exact search over a BEIR folder |
 //! | `mine.rs` | examples with hard negatives |
+//! | `score.rs` | examples with a cross encoder's scores |
 //! | `reqa.rs` | SQuAD to a BEIR folder of answer sentences |
 //! | `examples.rs` | options of commands that read training examples |
 //! | `model.rs` | options that all of them take |
@@ -32,6 +33,8 @@ mod model;
 mod probe;
 #[cfg(feature = "train")]
 mod reqa;
+#[cfg(feature = "train")]
+mod score;
 mod serve;
 #[cfg(feature = "train")]
 mod train;
@@ -81,6 +84,9 @@ enum Command {
     /// Find hard negatives for training examples by exact search.
     #[cfg(feature = "train")]
     Mine(mine::Options),
+    /// Score the passages of training examples by a cross encoder, for distillation.
+    #[cfg(feature = "train")]
+    Score(score::Options),
     /// Write a SQuAD file as questions and answer sentences, by the ReQA construction.
     #[cfg(feature = "train")]
     Reqa(reqa::Options),
@@ -108,6 +114,8 @@ impl Cli {
             Command::Evaluate(options) => evaluate::run(&options),
             #[cfg(feature = "train")]
             Command::Mine(options) => mine::run(&options),
+            #[cfg(feature = "train")]
+            Command::Score(options) => score::run(&options),
             #[cfg(feature = "train")]
             Command::Reqa(options) => reqa::run(&options),
         }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::TensorSpec;
 use super::bert::BertConfig;
+use super::dense::DenseConfig;
 use super::json::JsonFile;
 use super::recurrent::RecurrentConfig;
 use super::t5::T5Config;
@@ -91,6 +92,28 @@ impl Architecture {
         match self {
             Self::Bert(config) => config.projection,
             Self::T5(_) | Self::Recurrent(_) => None,
+        }
+    }
+
+    /// The maps after the pooling that are in the transformer's own file, by the names of their tensors: DPR's projection, or the head
+    /// of a cross encoder.
+    pub(crate) fn head(&self) -> Vec<(&'static str, DenseConfig)> {
+        match self {
+            Self::Bert(config) => config.head(),
+            Self::T5(_) | Self::Recurrent(_) => Vec::new(),
+        }
+    }
+
+    /// Whether it ends in the head of a cross encoder.
+    pub(crate) fn scores(&self) -> bool {
+        matches!(self, Self::Bert(config) if config.scores)
+    }
+
+    /// The same with the head of a cross encoder; nothing where none is known.
+    pub(crate) fn with_score(self) -> Option<Self> {
+        match self {
+            Self::Bert(config) if config.model_type != "dpr" => Some(Self::Bert(BertConfig { scores: true, ..config })),
+            _ => None,
         }
     }
 

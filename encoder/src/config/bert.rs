@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::TensorSpec;
 use super::activation::HiddenActivation;
+use super::dense::{Activation, DenseConfig};
 use super::json::JsonFile;
 use crate::error::Error;
 
@@ -36,6 +37,8 @@ pub(crate) struct BertConfig {
     pub(crate) relative_buckets: Option<usize>,
     /// Values after DPR's `encode_proj`, where there is one.
     pub(crate) projection: Option<usize>,
+    /// Whether it ends in the head that scores a pair of texts (`...ForSequenceClassification` of one label).
+    pub(crate) scores: bool,
 }
 
 impl BertConfig {
@@ -81,6 +84,7 @@ impl BertConfig {
                 "dpr" => file.count("projection_dim")?.filter(|values| *values > 0),
                 _ => None,
             },
+            scores: false,
         };
         if !config.hidden_size.is_multiple_of(config.heads) {
             return Err(file.wrong(
@@ -124,7 +128,27 @@ impl BertConfig {
                 fact.insert(name.to_owned(), json!(value));
             }
         }
+        if let (true, Some(fact)) = (self.scores, fact.as_object_mut()) {
+            fact.insert("head".to_owned(), json!("score"));
+        }
         fact
+    }
+
+    /// The maps after the pooling that are in the transformer's own file: DPR's projection, or the head that scores.
+    pub(super) fn head(&self) -> Vec<(&'static str, DenseConfig)> {
+        let map = |name, out_features, activation| {
+            (name, DenseConfig { in_features: self.hidden_size, out_features, bias: true, activation })
+        };
+        if !self.scores {
+            let projection = self.projection.map(|values| map("encode_proj", values, Activation::Identity));
+            return projection.into_iter().collect();
+        }
+        let (first, activation, last) = match (self.family, self.model_type.as_str()) {
+            (BertFamily::DistilBert, _) => ("pre_classifier", Activation::Relu, "classifier"),
+            (BertFamily::Bert, "bert") => ("pooler.dense", Activation::Tanh, "classifier"),
+            _ => ("classifier.dense", Activation::Tanh, "classifier.out_proj"),
+        };
+        vec![map(first, self.hidden_size, activation), map(last, 1, Activation::Identity)]
     }
 
     /// MPNet's table of relative positions.
@@ -146,8 +170,8 @@ impl BertConfig {
         embeddings.extend(norm("embeddings.LayerNorm", hidden));
         embeddings
             .extend(self.relative_buckets.map(|buckets| (Self::RELATIVE_BIAS.to_owned(), vec![buckets, self.heads])));
-        let projection = self.projection.into_iter().flat_map(move |output| affine("encode_proj", hidden, output));
-        embeddings.into_iter().chain((0..self.layers).flat_map(|layer| self.layer(layer))).chain(projection)
+        let head = self.head().into_iter().flat_map(|(name, map)| affine(name, map.in_features, map.out_features));
+        embeddings.into_iter().chain((0..self.layers).flat_map(|layer| self.layer(layer))).chain(head)
     }
 
     fn layer(&self, layer: usize) -> Vec<TensorSpec> {

@@ -78,6 +78,11 @@ impl Layout {
         Ok(layout)
     }
 
+    /// Whether the model scores pairs of texts: a cross encoder, whose both towers are one.
+    pub(crate) fn scores(&self) -> bool {
+        self.transformer(Tower::Answer).is_ok_and(|(_, _, config)| config.architecture.scores())
+    }
+
     /// Whether both towers are the same.
     pub(crate) fn is_siamese(&self) -> bool {
         self.routes[0] == self.routes[1]
@@ -122,7 +127,7 @@ impl Layout {
 
     fn steps(&self, tower: Tower) -> Result<Route, Error> {
         let (transformer, _, config) = self.transformer(tower)?;
-        let projection = config.architecture.projection();
+        let head = config.architecture.head();
         let (mut steps, mut dim) = (Vec::new(), 0);
         for &at in &self.routes[tower.index()] {
             steps.push(Step::Module(at));
@@ -131,14 +136,14 @@ impl Layout {
                 Module::Transformer(config) => dim = config.architecture.hidden_size(),
                 Module::Pooling(pooling) => {
                     dim *= pooling.modes.len();
-                    if let Some(length) = projection {
-                        steps.push(Step::OwnProjection(transformer));
-                        dim = length;
+                    if let Some((_, last)) = head.last() {
+                        steps.push(Step::OwnHead(transformer));
+                        dim = last.out_features;
                     }
                 }
                 Module::MultiHop(settings) => {
                     placed.takes(settings.in_features, dim)?;
-                    if projection.is_some() {
+                    if !head.is_empty() {
                         return Err(Error::Unsupported {
                             path: self.root.join("modules.json"),
                             what: "module before DPR's own projection",
@@ -164,8 +169,8 @@ impl Layout {
 pub(crate) enum Step {
     /// The module at this place.
     Module(usize),
-    /// The projection in the own file of the transformer at this place, as DPR has it.
-    OwnProjection(usize),
+    /// The head in the own file of the transformer at this place: DPR's projection, or that of a cross encoder.
+    OwnHead(usize),
 }
 
 /// The modules of one tower.

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `tower.rs`, `sharing.rs` | the two towers, and what they have in common |
 //! | `layout.rs`, `modules_json.rs` | the modules of a directory, their order in each tower, prompts |
-//! | `modules.rs`, `transformer.rs` | settings of each kind of module |
+//! | `cross_encoder.rs` | whether it scores pairs of texts instead |
+//! | `modules.rs`, `transformer.rs`, `dense.rs` | settings of each kind of module |
 //! | `architecture.rs` | which transformer: its sizes, and the names and shapes of its tensors |
 //! | `bert.rs`, `t5.rs`, `recurrent.rs`, `activation.rs` | the same of each architecture |
 //! | `json.rs` | JSON files with errors that name file and field |
@@ -13,6 +14,8 @@
 mod activation;
 mod architecture;
 mod bert;
+mod cross_encoder;
+mod dense;
 mod digest;
 mod json;
 mod layout;
@@ -29,12 +32,14 @@ pub(crate) use architecture::Architecture;
 pub(crate) use bert::BertConfig;
 #[cfg(test)]
 pub(crate) use bert::BertFamily;
+pub use cross_encoder::ScoreActivation;
+pub(crate) use dense::{Activation, DenseConfig};
 #[cfg(feature = "train")]
 pub(crate) use digest::hexadecimal;
 pub(crate) use digest::{sha256, sorted};
 pub(crate) use json::{JsonFile, read_value};
 pub(crate) use layout::{Layout, Prompts, Route, Step};
-pub(crate) use modules::{Activation, DenseConfig, Module, MultiHopConfig, Placed, PoolingConfig, PoolingMode};
+pub(crate) use modules::{Module, MultiHopConfig, Placed, PoolingConfig, PoolingMode};
 pub use recurrent::Cell;
 pub(crate) use recurrent::RecurrentConfig;
 pub use sharing::{Part, Sharing, Tie};

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::cross_encoder;
 use super::json::JsonFile;
 use super::modules::{Module, Placed, PoolingConfig};
 use super::transformer::TransformerConfig;
@@ -14,8 +15,25 @@ use crate::error::Error;
 const PAIRS: [[&str; 2]; 3] =
     [["question_encoder", "ctx_encoder"], ["query_model", "passage_model"], ["question", "answer"]];
 
+/// A cross encoder: its transformer, the first token's vector of which its head reads.
+fn cross_encoder(folder: &Path) -> Result<Modules, Error> {
+    let TransformerConfig { architecture, max_seq_length, lower_case } = TransformerConfig::read(folder)?;
+    let path = folder.join("config.json");
+    let got = architecture.fact()["model_type"].as_str().unwrap_or("t5").to_owned();
+    let supported = "`bert`, `roberta`, `xlm-roberta`, `camembert`, `distilbert` and `mpnet`";
+    let refused = Error::Unsupported { path, what: "model type of a cross encoder", supported, got };
+    let config =
+        TransformerConfig { architecture: architecture.with_score().ok_or(refused)?, max_seq_length, lower_case };
+    let placed = |module| Placed { id: String::new(), folder: folder.to_owned(), module };
+    let modules = vec![placed(Module::Transformer(config)), placed(Module::Pooling(PoolingConfig::cls()))];
+    Ok((modules, [vec![0, 1], vec![0, 1]]))
+}
+
 /// A Hugging Face directory, or a pair of them.
 pub(super) fn plain(root: &Path) -> Result<Modules, Error> {
+    if cross_encoder::scores(root)? {
+        return cross_encoder(root);
+    }
     let has_config = |folder: &Path| folder.join("config.json").is_file();
     let pair = PAIRS.iter().find(|pair| pair.iter().all(|name| has_config(&root.join(name))));
     let ids: &[&str] = match pair {
@@ -41,6 +59,14 @@ pub(super) fn plain(root: &Path) -> Result<Modules, Error> {
 
 /// Reads `modules.json`, whose content is `value`, and `router_config.json` where the first module is a `Router`.
 pub(super) fn read(root: &Path, path: &Path, value: &Value) -> Result<Modules, Error> {
+    // From sentence-transformers 5.4: a cross encoder is a transformer alone.
+    if let Some([only]) = value.as_array().map(Vec::as_slice)
+        && only.get("type").and_then(Value::as_str).is_some_and(is_transformer)
+        && only.get("path").and_then(Value::as_str) == Some("")
+        && cross_encoder::scores(root)?
+    {
+        return cross_encoder(root);
+    }
     Reader { root, path, modules: Vec::new() }.read(value)
 }
 

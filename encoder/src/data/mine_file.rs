@@ -96,7 +96,7 @@ pub fn mine_file(
 
 /// Keys for a question and for passages that have none, which Tevatron's tools join by: the number of the example, from 1, and a digest
 /// of the passage, the same wherever it stands.
-fn give_keys(example: &mut Example, number: u64) {
+pub(super) fn give_keys(example: &mut Example, number: u64) {
     let lacks = |key: &Option<String>| key.as_deref().is_none_or(str::is_empty);
     if lacks(&example.key) {
         example.key = Some(format!("q{number}"));

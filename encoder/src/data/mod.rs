@@ -20,6 +20,7 @@
 //! | `mine_served.rs` | the same from a published index, by its searcher |
 //! | `negatives.rs` | which of the ranked candidates become negatives |
 //! | `mine_file.rs` | both from file to file |
+//! | `score_file.rs` | a cross encoder's scores, from file to file |
 //! | `exact.rs` | the best answers of each question, a block at a time |
 //! | `error.rs` | why there is no batch |
 
@@ -36,6 +37,7 @@ mod plan;
 mod prefetch;
 mod repair;
 mod sampler;
+mod score_file;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -51,3 +53,4 @@ pub use negatives::{Margin, MineOptions, Mined};
 pub use pairs::Pairs;
 pub use prefetch::Prefetch;
 pub use sampler::{Cursor, Draw, Last, Sampler, SamplerOptions, SamplerState};
+pub use score_file::{ScoredFile, score_file};

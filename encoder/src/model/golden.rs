@@ -2,11 +2,13 @@
 //! as it should, and is not served.
 
 use super::load::Mode;
-use super::open::Model;
-use crate::checkpoint::{Checkpoint, Golden};
+use super::open::{Model, ModelKind};
+use crate::checkpoint::{Checkpoint, Golden, PAIR};
 use crate::config::Tower;
 use crate::device::{Compute, Dtype, OperatorThreads};
 use crate::error::Error;
+use crate::nn::VectorLength;
+use crate::tokenize::Batch;
 
 /// Texts whose vectors verify a new model: short and long, another script, digits, and a text of one letter.
 const TEXTS: [&str; 6] = [
@@ -31,10 +33,27 @@ pub(crate) fn least_cosine(dtype: Dtype) -> f64 {
     }
 }
 
+/// How far a logit may be off, as a share of one more than its size.
+fn most_off(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F32 => 1e-3,
+        Dtype::F16 => 1e-2,
+        Dtype::Bf16 => 0.1,
+        Dtype::Int8 => 0.5,
+    }
+}
+
 impl Model {
-    /// Vectors of the golden texts by this model.
+    /// What this model makes of the golden texts: vectors, or of a cross encoder logits of pairs.
     pub(super) fn golden_vectors(&self) -> Result<Vec<Golden>, Error> {
         let mut golden = Vec::new();
+        if self.info.kind == ModelKind::CrossEncoder {
+            for text in TEXTS {
+                let (tower, pair) = (PAIR.to_owned(), format!("{}\t{text}", TEXTS[0]));
+                golden.push(Golden { tower, vector: vec![self.golden_logit(&pair)?], text: pair });
+            }
+            return Ok(golden);
+        }
         for tower in Tower::BOTH {
             for text in TEXTS {
                 let vector = self.embed(tower, &[&self.tokenizer.encode(tower, text)?])?;
@@ -59,6 +78,28 @@ impl Model {
             smallest = Some(smallest.map_or(found, |known: f64| known.min(found)));
         }
         Ok(smallest)
+    }
+
+    /// The logit of a question and a text with a tab between them.
+    fn golden_logit(&self, pair: &str) -> Result<f32, Error> {
+        let (question, text) = pair.split_once('\t').unwrap_or((pair, ""));
+        let tokens = self.tokenizer.encode_pair(question, text)?;
+        let logits = self.network.embed(Tower::Answer, &Batch::new(&[&tokens], 0), VectorLength::Raw)?;
+        logits.first().copied().ok_or(Error::NotFinite)
+    }
+
+    /// Scores the golden pairs of the model and compares; those of a dual encoder are none.
+    pub(super) fn reproduce_golden_logits(&self) -> Result<(), Error> {
+        for golden in self.golden.iter().filter(|golden| golden.tower == PAIR) {
+            let expected = f64::from(golden.vector.first().copied().unwrap_or(f32::NAN));
+            let (found, most) = (f64::from(self.golden_logit(&golden.text)?), most_off(self.info.dtype));
+            // Also where it is no number.
+            let near = (found - expected).abs() <= most * (1.0 + expected.abs());
+            if !near {
+                return Err(self.wrong_golden(golden, format!("logit {found:.6}, expected {expected:.6}")));
+            }
+        }
+        Ok(())
     }
 
     fn wrong_golden(&self, golden: &Golden, reason: String) -> Error {

@@ -6,7 +6,7 @@ use tch::{Kind, Tensor};
 
 use super::tensors::to_torch;
 use crate::checkpoint::{Checkpoint, ModuleTensors, SharedTensor};
-use crate::config::{Activation, Architecture, DenseConfig, Module, Part, Placed, Tie, TransformerConfig};
+use crate::config::{Architecture, Module, Part, Placed, Tie};
 use crate::device::{Compute, Device, Dtype};
 use crate::error::{Error, torch};
 use crate::nn::{
@@ -86,11 +86,9 @@ impl<'a> Loader<'a> {
             Module::Transformer(config) => {
                 let mut source = self.source(at, placed)?;
                 let transformer = Transformer::load(&mut source, &config.architecture)?;
-                let projection = match own_projection(config) {
-                    Some(settings) => Some(Dense::load(&mut source, "encode_proj", &settings, kind)?),
-                    None => None,
-                };
-                Loaded::Transformer { transformer, projection }
+                let head = config.architecture.head();
+                let head = head.iter().map(|(name, settings)| Dense::load(&mut source, name, settings, kind));
+                Loaded::Transformer { transformer, head: head.collect::<Result<_, _>>()? }
             }
             Module::Pooling(settings) => Loaded::Pooling(Pooling::new(settings.clone())),
             Module::MultiHop(settings) => Loaded::MultiHop(MultiHop::load(&mut self.source(at, placed)?, settings)?),
@@ -104,12 +102,6 @@ impl<'a> Loader<'a> {
     fn source<'b>(&'b mut self, at: usize, placed: &'b Placed) -> Result<Source<'b, 'a>, Error> {
         Ok(Source { tensors: self.checkpoint.tensors(at)?, placed, loader: self })
     }
-}
-
-/// DPR's projection in the transformer's own file.
-fn own_projection(config: &TransformerConfig) -> Option<DenseConfig> {
-    let (in_features, out_features) = (config.architecture.hidden_size(), config.architecture.projection()?);
-    Some(DenseConfig { in_features, out_features, bias: true, activation: Activation::Identity })
 }
 
 /// Provides the tensors of one module.

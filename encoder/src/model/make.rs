@@ -8,6 +8,8 @@ use dyad_files::AtomicDir;
 use safetensors::Dtype as Stored;
 use tch::Kind;
 
+#[cfg(feature = "train")]
+use super::cross_encoder::CrossEncoder;
 use super::golden::{least_cosine, one_thread, validate};
 use super::load::Mode;
 use super::open::{Model, splitters};
@@ -19,7 +21,9 @@ use crate::config::{Layout, Module, Tower};
 use crate::device::{Dtype, OperatorThreads};
 use crate::error::Error;
 use crate::nn::Parameter;
-use crate::transform::{Aggregation, Creation, NewEncoder, TokenVectors, cast, new_encoder, towers, with_values};
+use crate::transform::{
+    Aggregation, Creation, NewEncoder, TokenVectors, cast, cross_encoder, new_encoder, towers, with_values,
+};
 
 /// [`create_with`], with the pooling of `from`.
 pub fn create(from: &Path, to: &Path, creation: &Creation) -> Result<(), Error> {
@@ -76,6 +80,15 @@ pub fn create_from_scratch(
     let aggregator = aggregation.module().or(pooling.map(|placed| placed.module.clone()));
     let plain = new_encoder(&source, encoder, TokenVectors::Random, creation.seed)?;
     publish(&towers(&plain, creation, aggregator.as_ref())?, AtomicDir::create(to)?)
+}
+
+/// Writes a cross encoder to `to`, which must not exist: the transformer of `from` with a head that scores a pair, initialised from the
+/// seed. `from` must be valid, as for [`create_with`].
+pub fn create_cross_encoder(from: &Path, to: &Path, seed: u64) -> Result<(), Error> {
+    absent(to)?;
+    let source = Checkpoint::read(from)?;
+    validate(&source)?;
+    publish(&cross_encoder(&source, seed)?, AtomicDir::create(to)?)
 }
 
 /// Values of the projection that the question tower of `from` brings: DPR's `encode_proj`.
@@ -189,6 +202,9 @@ pub(crate) fn check_whole(root: &Path) -> Result<(), Error> {
     if !is_sealed(root)? {
         let fix = "It is written last: the model is not whole";
         return Err(Error::MissingFile { path: root.join(MANIFEST), fix });
+    }
+    if CrossEncoder::is_at(root)? {
+        return CrossEncoder::open(root, &one_thread()).map(drop);
     }
     Model::open(root, &one_thread()).map(drop)
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `open.rs` | a [`Model`], from a checkpoint, for inference or for training |
 //! | `load.rs`, `tensors.rs` | the network's tensors, out of a checkpoint |
+//! | `cross_encoder.rs` | a [`CrossEncoder`], which scores pairs of texts |
 //! | `embed.rs`, `batches.rs` | the forward pass; any number of texts in batches |
 //! | `golden.rs` | whether a model reproduces its golden vectors; validation before use |
 //! | `contents.rs` | what a model is made of |
@@ -11,6 +12,7 @@
 
 mod batches;
 mod contents;
+mod cross_encoder;
 mod embed;
 mod golden;
 mod load;
@@ -18,13 +20,15 @@ mod make;
 mod open;
 mod tensors;
 
+pub use crate::config::ScoreActivation;
 pub use crate::nn::{Output, Parameter, VectorLength};
 pub use contents::{Contents, ModuleContents};
+pub use cross_encoder::CrossEncoder;
 pub(crate) use golden::least_cosine;
 pub use load::Mode;
 #[cfg(feature = "train")]
 pub(crate) use make::{check_whole, is_sealed};
-pub use make::{create, create_from_scratch, create_over, create_with, export, own_projection};
-pub use open::{Model, ModelInfo};
+pub use make::{create, create_cross_encoder, create_from_scratch, create_over, create_with, export, own_projection};
+pub use open::{Model, ModelInfo, ModelKind};
 #[cfg(feature = "train")]
 pub(crate) use tensors::{to_checkpoint, to_torch};

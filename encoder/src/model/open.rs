@@ -12,11 +12,22 @@ use crate::error::{Error, torch};
 use crate::nn::{Exec, Network, Parameter, Pool};
 use crate::tokenize::{Splitter, SplitterSettings, Tokenizer};
 
+/// What a model makes of texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelKind {
+    /// Vectors of single texts.
+    DualEncoder,
+    /// Scores of pairs of texts.
+    CrossEncoder,
+}
+
 /// A model's identity, for people, peers and indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
     /// The directory's name.
     pub name: String,
+    /// What it makes of texts.
+    pub kind: ModelKind,
     /// SHA-256 in hexadecimal over everything that decides the vectors, as they were when the model was opened.
     pub fingerprint: String,
     /// Values per vector.
@@ -67,9 +78,31 @@ impl Model {
         Self::open_checked(&Checkpoint::read(directory)?, compute, Mode::Training)
     }
 
-    pub(super) fn open_checked(checkpoint: &Checkpoint, compute: &Compute, mode: Mode) -> Result<Self, Error> {
+    /// Opens a cross encoder to be trained, as [`Self::open_for_training`] does a dual encoder.
+    #[cfg(feature = "train")]
+    pub(crate) fn open_cross_encoder_for_training(directory: &Path, compute: &Compute) -> Result<Self, Error> {
+        Self::open_scoring(&Checkpoint::read(directory)?, compute, Mode::Training)
+    }
+
+    pub(super) fn open_scoring(checkpoint: &Checkpoint, compute: &Compute, mode: Mode) -> Result<Self, Error> {
         let model = Self::of(checkpoint, compute, mode)?;
+        if let Some(manifest) = &checkpoint.manifest {
+            manifest.agrees(&checkpoint.layout.root, &model.info.fingerprint)?;
+        }
+        Ok(model)
+    }
+
+    pub(super) fn open_checked(checkpoint: &Checkpoint, compute: &Compute, mode: Mode) -> Result<Self, Error> {
         let root = &checkpoint.layout.root;
+        if checkpoint.layout.scores() {
+            return Err(Error::Unsupported {
+                path: root.clone(),
+                what: "model that embeds single texts",
+                supported: "a sentence-transformers or Hugging Face encoder",
+                got: "a cross encoder, which scores pairs: `dyad-encoder serve` and `score` run it, `dyad-searcher serve --reranker` reranks by it".into(),
+            });
+        }
+        let model = Self::of(checkpoint, compute, mode)?;
         if let Some(manifest) = &checkpoint.manifest {
             manifest.agrees(root, &model.info.fingerprint)?;
             if manifest.dim != model.info.dim {
@@ -97,6 +130,7 @@ impl Model {
         let [question, answer] = [layout.transformer(Tower::Question)?.2, layout.transformer(Tower::Answer)?.2];
         let info = ModelInfo {
             name: name_of(&layout.root),
+            kind: if layout.scores() { ModelKind::CrossEncoder } else { ModelKind::DualEncoder },
             fingerprint,
             dim: routes[1].dim,
             max_tokens: answer.max_tokens(),

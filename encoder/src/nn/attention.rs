@@ -219,6 +219,7 @@ mod tests {
         let all = draw(&[240, 3 * heads * size]);
         let ids = Tensor::zeros([240], (Kind::Int64, Device::Cpu));
         let packed = Packed {
+            types: None,
             ids: ids.shallow_clone(),
             positions: ids,
             runs: runs.clone(),

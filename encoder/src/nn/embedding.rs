@@ -15,7 +15,7 @@ pub(crate) struct Embedding {
     positions: SharedTensor,
     /// Row of `positions` that the first token takes.
     first_position: i64,
-    /// Types of a pair's texts; a single text is of type 0.
+    /// Types of a pair's texts (segments); a single text is of type 0.
     types: Option<SharedTensor>,
     norm: LayerNorm,
 }
@@ -38,14 +38,21 @@ impl Embedding {
         })
     }
 
-    /// `[t]` ids and places to `[t, h]`.
+    /// `[t]` ids, places and types to `[t, h]`.
     pub(crate) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
         debug_assert_eq!(packed.ids.kind(), Kind::Int64);
         let places = packed.positions.f_add_scalar(self.first_position)?;
         let tokens = Tensor::f_embedding(&self.tokens, &packed.ids, -1, false, false)?;
         let mut summed = tokens.f_add(&Tensor::f_embedding(&self.positions, &places, -1, false, false)?)?;
         if let Some(types) = &self.types {
-            summed = summed.f_add(&types.f_get(0)?)?;
+            // RoBERTa's table has one row, whatever its tokenizer says of a pair.
+            let rows = types.size().first().copied().unwrap_or(0);
+            summed = match &packed.types {
+                Some(of_tokens) if rows > 1 => {
+                    summed.f_add(&Tensor::f_embedding(types, of_tokens, -1, false, false)?)?
+                }
+                _ => summed.f_add(&types.f_get(0)?)?,
+            };
         }
         self.norm.forward(&summed)
     }

@@ -106,6 +106,7 @@ mod tests {
             let pooling = MultiHop::load(&mut Given([w1.clone(), w2.clone()]), &config).unwrap();
             let ids = Tensor::zeros([11], (Kind::Int64, Device::Cpu));
             let packed = Packed {
+                types: None,
                 positions: ids.shallow_clone(),
                 ids,
                 runs: runs.to_vec(),

@@ -51,8 +51,8 @@ impl Transformer {
 pub(crate) enum Loaded {
     Transformer {
         transformer: Transformer,
-        /// DPR's projection, which is in the transformer's own file and follows the pooling.
-        projection: Option<Dense>,
+        /// What is in the transformer's own file and follows the pooling: DPR's projection, or the head of a cross encoder.
+        head: Vec<Dense>,
     },
     Pooling(Pooling),
     MultiHop(MultiHop),
@@ -140,7 +140,8 @@ impl Network {
                 }
                 Layer::Module(Loaded::Pooling(pooling)) => pooling.forward(&values, &packed)?,
                 Layer::Module(Loaded::MultiHop(multihop)) => multihop.forward(&values, &packed)?,
-                Layer::Module(Loaded::Dense(dense)) | Layer::Projection(dense) => dense.forward(exec, &values)?,
+                Layer::Module(Loaded::Dense(dense)) => dense.forward(exec, &values)?,
+                Layer::Head(maps) => maps.iter().try_fold(values, |values, map| map.forward(exec, &values))?,
                 Layer::Module(Loaded::Normalize) => unit_length(&values)?,
             };
         }
@@ -156,8 +157,8 @@ impl Network {
     fn layer(&self, step: Step) -> Option<Layer<'_>> {
         match step {
             Step::Module(at) => self.modules.get(at).map(Layer::Module),
-            Step::OwnProjection(at) => match self.modules.get(at) {
-                Some(Loaded::Transformer { projection: Some(dense), .. }) => Some(Layer::Projection(dense)),
+            Step::OwnHead(at) => match self.modules.get(at) {
+                Some(Loaded::Transformer { head, .. }) => Some(Layer::Head(head)),
                 _ => None,
             },
         }
@@ -168,7 +169,7 @@ impl Network {
 #[derive(Debug, Clone, Copy)]
 enum Layer<'a> {
     Module(&'a Loaded),
-    Projection(&'a Dense),
+    Head(&'a [Dense]),
 }
 
 fn unit_length(vectors: &Tensor) -> Result<Tensor, TchError> {

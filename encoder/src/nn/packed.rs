@@ -27,6 +27,8 @@ pub(crate) struct Packed {
     pub(crate) ids: Tensor,
     /// `[t]`: the place of each token in its row, from 0.
     pub(crate) positions: Tensor,
+    /// `[t]`: 1 for the tokens of the second text of a pair; `None` where all are 0.
+    pub(crate) types: Option<Tensor>,
     pub(crate) runs: Vec<Run>,
     /// Tokens at the end that belong to no row: no run has them, and nothing reads what becomes of them.
     pub(crate) filler: i64,
@@ -45,8 +47,13 @@ impl Packed {
         let filler = tokens.saturating_sub(ids.len()) as i64;
         ids.resize(tokens, 0);
         positions.resize(tokens, 0);
+        let types = batch.types().map(|mut types| {
+            types.resize(tokens, 0);
+            on(device, &types)
+        });
         Ok(Self {
             ids: on(device, &ids)?,
+            types: types.transpose()?,
             filler,
             positions: on(device, &positions)?,
             runs: runs(lengths),

@@ -98,6 +98,7 @@ mod tests {
             let packed = Packed {
                 ids: ids.shallow_clone(),
                 positions: ids.shallow_clone(),
+                types: None,
                 runs: runs.clone(),
                 filler: 0,
                 prompt: prompt as i64,

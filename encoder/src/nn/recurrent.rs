@@ -132,6 +132,7 @@ mod tests {
                 let runs = [(0, 2, 3), (6, 1, 1)].map(|(first, rows, tokens)| Run { first, rows, tokens }).to_vec();
                 let positions = Tensor::zeros([7], (Kind::Int64, Device::Cpu));
                 let packed = Packed {
+                    types: None,
                     ids: Tensor::from_slice(&ids.map(i64::from)),
                     positions,
                     runs,

@@ -48,6 +48,7 @@ fn bert(family: BertFamily) -> Architecture {
         first_position: 0,
         relative_buckets: (family == BertFamily::MpNet).then_some(8),
         projection: None,
+        scores: false,
     })
 }
 
@@ -75,7 +76,7 @@ fn kernels_give_the_states_of_operators() {
     let positions = runs.iter().flat_map(|run| (0..run.rows).flat_map(|_| 0..run.tokens)).chain([0; 8]);
     let positions = Tensor::from_slice(&positions.collect::<Vec<i64>>());
     let ids = Tensor::from_slice(&(0..160).map(|place| place * 7 % 50).collect::<Vec<i64>>());
-    let mut packed = Packed { ids, positions, runs, filler: 8, prompt: 0, exec: Exec::ONE_THREAD };
+    let mut packed = Packed { ids, positions, types: None, runs, filler: 8, prompt: 0, exec: Exec::ONE_THREAD };
     for architecture in [bert(BertFamily::Bert), bert(BertFamily::MpNet), t5()] {
         // States are of size 1 to 10; int8 may round to the neighbour where the last bits of a sum differ.
         for (kind, int8, limit) in [(Kind::Float, false, 1e-4), (Kind::Float, true, 0.1), (Kind::BFloat16, false, 0.3)]

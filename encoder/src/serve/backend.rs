@@ -9,7 +9,7 @@ use super::line::Line;
 use super::metrics::Metrics;
 use super::queue::{Cut, Queue, Request};
 use super::reply::Reply;
-use crate::model::Model;
+use super::served::Served;
 use crate::tokenize::{Budget, Tokens};
 
 /// How often the thread looks up while nothing comes.
@@ -96,10 +96,10 @@ impl Backend {
         }
     }
 
-    /// Embeds until stopped.
-    pub(crate) fn run(&self, encoder: &Model) {
+    /// Embeds or scores until stopped.
+    pub(crate) fn run(&self, model: &Served) {
         while let Some(cut) = self.next() {
-            let embedded = embed(encoder, &cut, &self.metrics);
+            let embedded = embed(model, &cut, &self.metrics);
             self.lock().line.end(Instant::now(), embedded);
         }
     }
@@ -122,7 +122,7 @@ impl Backend {
 }
 
 /// Whether it succeeded.
-fn embed(encoder: &Model, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
+fn embed(model: &Served, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
     let started = Instant::now();
     // Pieces of one request need not lie side by side.
     let mut replies: Vec<&Arc<Reply>> = cut.pieces.iter().map(|piece| &piece.reply).collect();
@@ -132,14 +132,14 @@ fn embed(encoder: &Model, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
         reply.begin(started);
     }
     let texts: Vec<&Tokens> = cut.pieces.iter().map(|piece| &piece.tokens).collect();
-    match encoder.embed(cut.tower, &texts) {
+    match model.run(cut.tower, &texts) {
         Ok(vectors) => {
             let spent = started.elapsed();
             metrics.batch(&texts, spent);
             for reply in &replies {
                 reply.spent(spent);
             }
-            for (piece, row) in cut.pieces.iter().zip(vectors.chunks_exact(encoder.info().dim)) {
+            for (piece, row) in cut.pieces.iter().zip(vectors.chunks_exact(model.info().dim)) {
                 piece.reply.fill(piece.position, row);
             }
             true
@@ -169,7 +169,7 @@ mod tests {
 
     fn request(deadline: Duration) -> (Request<Arc<Reply>>, oneshot::Receiver<Outcome>) {
         let (sender, receiver) = oneshot::channel();
-        let texts = vec![Tokens { ids: vec![1; 10], truncated: false }];
+        let texts = vec![Tokens { ids: vec![1; 10], ..Tokens::default() }];
         let reply = Arc::new(Reply::new(blank(&texts, 4), Instant::now(), Receiver::Task(sender), None));
         (Request { tower: Tower::Question, texts, deadline: Instant::now() + deadline, reply }, receiver)
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::Tower;
 use crate::error::Error;
+use crate::model::ModelKind;
 
 /// Why texts were not embedded.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -13,6 +14,17 @@ pub enum EncodeError {
     /// Nothing to embed.
     #[error("`texts` is empty. Send at least one text")]
     NoTexts,
+    /// A query without a visible character.
+    #[error("`query` is empty. Send what is asked")]
+    EmptyQuery,
+    /// The model is of another kind than the call is for.
+    #[error("{}", other_kind(*served, model))]
+    OtherKind {
+        /// What is served.
+        served: ModelKind,
+        /// Its name.
+        model: String,
+    },
     /// A text without a visible character.
     #[error("`texts[{position}]` is empty. Leave it out or send its title")]
     EmptyText {
@@ -129,7 +141,8 @@ impl EncodeError {
     /// One word for metrics.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
-            Self::NoTexts | Self::EmptyText { .. } => "empty",
+            Self::NoTexts | Self::EmptyQuery | Self::EmptyText { .. } => "empty",
+            Self::OtherKind { .. } => "other_kind",
             Self::TooLong { .. } => "too_long",
             Self::UnknownToken { .. } | Self::SpecialToken { .. } => "token_id",
             Self::Dimensions { .. } => "dimensions",
@@ -142,6 +155,21 @@ impl EncodeError {
                 Error::Tokenize { .. } => "tokenize",
                 _ => "model",
             },
+        }
+    }
+}
+
+fn other_kind(served: ModelKind, model: &str) -> String {
+    match served {
+        ModelKind::CrossEncoder => {
+            format!(
+                "`{model}` is a cross encoder, which scores pairs and has no vectors. Ask for scores (`Score`, `/v1/rerank`), or another server for vectors"
+            )
+        }
+        ModelKind::DualEncoder => {
+            format!(
+                "`{model}` embeds single texts and scores no pairs. Ask for vectors (`Encode`, `/v1/embeddings`), or a server of a cross encoder for scores"
+            )
         }
     }
 }
@@ -175,6 +203,14 @@ pub enum NotReady {
         tower: Tower,
         /// Why.
         source: EncodeError,
+    },
+    /// The score of the probe is none that the model can give.
+    #[error(
+        "the model gave a probe the score {score}, expected a finite number. Start the process again, on another device if it stays"
+    )]
+    NotFinite {
+        /// The score.
+        score: f32,
     },
     /// The vector of the probe is none that the model can give.
     #[error(

@@ -1,4 +1,4 @@
-//! Start a model and embed texts with it, from many tasks and threads.
+//! Start a model, and embed texts or score pairs with it, from many tasks and threads.
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -14,12 +14,12 @@ use super::error::{EncodeError, NotReady, late};
 use super::metrics::Metrics;
 use super::reply::{Encoded, Outcome};
 use super::request::{EncodeOptions, Input};
-use crate::checkpoint::Golden;
+use super::served::{Opened, Served};
 use crate::config::Tower;
 use crate::device::Compute;
 use crate::error::Error;
-use crate::model::{Model, ModelInfo};
-use crate::tokenize::{Budget, Tokenizer};
+use crate::model::{ModelInfo, ScoreActivation};
+use crate::tokenize::Budget;
 
 /// How long a thread sleeps between two tries to be admitted.
 const RETRY: Duration = Duration::from_millis(2);
@@ -56,15 +56,12 @@ pub struct Handle {
 
 #[derive(Debug)]
 pub(super) struct Running {
-    info: ModelInfo,
-    pub(super) tokenizer: Arc<Tokenizer>,
+    pub(super) opened: Opened,
     admission: Admission,
     pub(super) backend: Arc<Backend>,
     metrics: Arc<Metrics>,
     /// The last answer to whether the model works, and when it was given.
     pub(super) last_probe: Mutex<Option<(Instant, Result<(), NotReady>)>>,
-    /// Vectors that the model must give.
-    pub(super) golden: Vec<Golden>,
     pub(super) splitters: rayon::ThreadPool,
     /// Its sender lives on the model's thread.
     alive: watch::Receiver<()>,
@@ -72,7 +69,7 @@ pub(super) struct Running {
 }
 
 impl Handle {
-    /// Opens a model on a thread of its own and embeds a first text, so that the first caller does not wait for it.
+    /// Opens a model of either kind on a thread of its own and runs it once, so that the first caller does not wait for it.
     pub fn start(directory: &Path, options: Options) -> Result<Self, Error> {
         let admission = Admission::new(options.queue_tokens);
         let metrics = Arc::new(Metrics::new());
@@ -85,19 +82,19 @@ impl Handle {
                 .name("dyad-model".into())
                 .spawn(move || {
                     let _life = life;
-                    let encoder = match open_warm(&directory, &options.compute) {
-                        Ok(encoder) => encoder,
+                    let model = match Served::open_warm(&directory, &options.compute) {
+                        Ok(model) => model,
                         Err(error) => return drop(opened.send(Err(error))),
                     };
-                    if opened.send(Ok((encoder.info().clone(), encoder.tokenizer(), encoder.golden().to_vec()))).is_ok()
-                    {
+                    if opened.send(Ok(model.opened())).is_ok() {
                         let _stop = StopOnExit(&backend);
-                        backend.run(&encoder);
+                        backend.run(&model);
                     }
                 })
                 .map_err(|source| Error::Thread { name: "dyad-model", source })?
         };
-        let (info, tokenizer, golden) = opening.recv().map_err(|_| Error::ThreadLost)??;
+        let opened = opening.recv().map_err(|_| Error::ThreadLost)??;
+        let info = &opened.info;
         let splitters = rayon::ThreadPoolBuilder::new()
             .thread_name(|number| format!("dyad-tokenize-{number}"))
             // The caller is told by the channel that the panic closes; without a handler the process would end.
@@ -108,16 +105,20 @@ impl Handle {
             model = %info.name, fingerprint = %info.fingerprint, dim = info.dim, max_tokens = info.max_tokens,
             device = %info.device, dtype = %info.dtype, "model is ready"
         );
-        metrics.describe(&info);
+        metrics.describe(info);
         let (last_probe, thread) = (Mutex::default(), Some(thread));
-        let running =
-            Running { info, tokenizer, admission, backend, metrics, last_probe, golden, splitters, alive, thread };
+        let running = Running { opened, admission, backend, metrics, last_probe, splitters, alive, thread };
         Ok(Self { running: Arc::new(running) })
     }
 
     /// The model that runs.
     pub fn info(&self) -> &ModelInfo {
-        &self.running.info
+        &self.running.opened.info
+    }
+
+    /// What a cross encoder makes of a logit.
+    pub(crate) fn activation(&self) -> ScoreActivation {
+        self.running.opened.activation
     }
 
     /// Embeds texts or token ids; refuses at once where the queue is full, or too long for the deadline.
@@ -138,6 +139,23 @@ impl Handle {
             self.submit(job, permit, Backend::offer).await
         };
         self.counted(tower, outcome.await)
+    }
+
+    /// Scores texts for a query by a cross encoder: logits where they are asked for `raw`, else what the model makes of them. Refuses as
+    /// [`Handle::encode`] does.
+    pub async fn score(
+        &self,
+        query: String,
+        texts: Vec<String>,
+        raw: bool,
+        options: EncodeOptions,
+    ) -> Result<Encoded, EncodeError> {
+        let mut scored = self.encode(Tower::Answer, Input::Pairs { query, texts }, options).await?;
+        if !raw {
+            let activation = self.activation();
+            scored.vectors.iter_mut().for_each(|score| *score = activation.of(*score));
+        }
+        Ok(scored)
     }
 
     /// As [`Handle::encode`], but waits for room in the queue: for bulk callers that can be slowed down.
@@ -255,13 +273,6 @@ impl Drop for StopOnExit<'_> {
     }
 }
 
-fn open_warm(directory: &Path, compute: &Compute) -> Result<Model, Error> {
-    let encoder = Model::open(directory, compute)?;
-    let text = encoder.tokenizer().encode(Tower::Answer, "warm up")?;
-    encoder.embed(Tower::Answer, &[&text])?;
-    Ok(encoder)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex as StdMutex;
@@ -281,7 +292,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_late_is_told_so_and_not_embedded() {
         let handle = tiny();
-        let texts = || vec![Tokens { ids: vec![1, 2], truncated: false }];
+        let texts = || vec![Tokens { ids: vec![1, 2], ..Tokens::default() }];
         let (sender, receiver) = oneshot::channel();
         let reply = Arc::new(Reply::new(blank(&texts(), 8), Instant::now(), Receiver::Task(sender), None));
         handle.running.backend.push(Request { tower: Tower::Answer, texts: texts(), deadline: Instant::now(), reply });

@@ -6,7 +6,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `handle.rs` | start a model, embed texts with a deadline |
+//! | `handle.rs` | start a model, embed texts or score pairs with a deadline |
 //! | `request.rs` | texts or token ids, truncation, dimensions |
 //! | `submit.rs` | from a request to the queue: checks, tokenizing |
 //! | `admission.rs` | how much may wait, and who is refused |
@@ -14,11 +14,12 @@
 //! | `rate.rs` | how fast the model embeds, measured; pure data |
 //! | `queue.rs` | waiting requests and the batch that is cut next; pure data |
 //! | `reply.rs`, `error.rs` | a request's vectors as they come together, and why they may not |
+//! | `served.rs` | the model, a dual encoder or a cross encoder |
 //! | `backend.rs` | the thread that owns the model |
 //! | `ready.rs` | whether the model works: a forward pass that is judged |
 //! | `metrics.rs` | what is counted, for Prometheus |
-//! | `service.rs` | gRPC: `Info`, `Encode`, `EncodeStream` |
-//! | `http/` | HTTP: OpenAI's `/v1/embeddings`, probes, metrics |
+//! | `service.rs` | gRPC: `Info`, `Encode`, `EncodeStream`, `Score` |
+//! | `http/` | HTTP: OpenAI's `/v1/embeddings`, `/v1/rerank`, probes, metrics |
 
 mod admission;
 mod backend;
@@ -32,6 +33,7 @@ mod rate;
 mod ready;
 mod reply;
 mod request;
+mod served;
 mod service;
 mod submit;
 

@@ -1,4 +1,4 @@
-//! Readiness: a real forward pass of both towers whose vectors are checked.
+//! Readiness: a real forward pass whose result is checked: vectors of both towers, or the score of a pair.
 //!
 //! A probe goes before everything that waits, so that a busy service is not taken for a broken one. Callers share a probe
 //! for a moment, so that frequent probes do not delay other callers.
@@ -14,7 +14,9 @@ use super::queue::Request;
 use super::reply::{Outcome, Receiver, Reply};
 use super::submit::blank;
 use crate::config::Tower;
-use crate::model::least_cosine;
+use crate::error::Error;
+use crate::model::{ModelKind, least_cosine};
+use crate::tokenize::Tokens;
 
 /// How long an answer holds.
 const FRESH: Duration = Duration::from_secs(1);
@@ -37,31 +39,43 @@ impl Handle {
         {
             return answer.clone();
         }
-        let (question, answer) = futures_util::future::join(
-            self.try_tower(Tower::Question, deadline),
-            self.try_tower(Tower::Answer, deadline),
-        )
-        .await;
-        let answer = question.and(answer);
+        let answer = match self.info().kind {
+            ModelKind::CrossEncoder => self.try_pair(deadline).await,
+            ModelKind::DualEncoder => {
+                let question = self.try_tower(Tower::Question, deadline);
+                let (question, answer) =
+                    futures_util::future::join(question, self.try_tower(Tower::Answer, deadline)).await;
+                question.and(answer)
+            }
+        };
         *last = Some((Instant::now(), answer.clone()));
         answer
     }
 
     async fn try_tower(&self, tower: Tower, deadline: Instant) -> Result<(), NotReady> {
-        let golden = self.running.golden.iter().find(|golden| golden.tower == tower.name());
+        let golden = self.running.opened.golden.iter().find(|golden| golden.tower == tower.name());
         let probe = golden.map_or(PROBE, |golden| golden.text.as_str());
-        let encoded = self.probe(tower, probe, deadline).await.map_err(|source| NotReady::Failed { tower, source })?;
+        let tokens = self.running.opened.tokenizer.encode(tower, probe);
+        let encoded = self.probe(tower, tokens, deadline).await.map_err(|source| NotReady::Failed { tower, source })?;
         judge(tower, &encoded.vectors)?;
         let Some(golden) = golden else { return Ok(()) };
         let (cosine, least) = (golden.cosine(&encoded.vectors), least_cosine(self.info().dtype));
         if cosine >= least { Ok(()) } else { Err(NotReady::Drifted { tower, cosine, least }) }
     }
 
-    /// Embeds the probe before everything that waits.
-    async fn probe(&self, tower: Tower, text: &str, deadline: Instant) -> Outcome {
+    async fn try_pair(&self, deadline: Instant) -> Result<(), NotReady> {
+        let (tower, tokens) = (Tower::Answer, self.running.opened.tokenizer.encode_pair(PROBE, PROBE));
+        let scored = self.probe(tower, tokens, deadline).await.map_err(|source| NotReady::Failed { tower, source })?;
+        match scored.vectors[..] {
+            [score] if score.is_finite() => Ok(()),
+            _ => Err(NotReady::NotFinite { score: scored.vectors.first().copied().unwrap_or(f32::NAN) }),
+        }
+    }
+
+    /// Runs the probe before everything that waits.
+    async fn probe(&self, tower: Tower, tokens: Result<Tokens, Error>, deadline: Instant) -> Outcome {
         let came = Instant::now();
-        let tokens = self.running.tokenizer.encode(tower, text).map_err(|error| EncodeError::Model(Arc::new(error)))?;
-        let texts = vec![tokens];
+        let texts = vec![tokens.map_err(|error| EncodeError::Model(Arc::new(error)))?];
         let (sender, receiver) = oneshot::channel();
         let reply = Reply::new(blank(&texts, self.info().dim), came, Receiver::Task(sender), None);
         self.running.backend.push_first(Request { tower, texts, deadline, reply: Arc::new(reply) });

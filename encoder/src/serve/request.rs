@@ -1,10 +1,11 @@
-//! Requests: texts or token ids, and how they are embedded.
+//! Requests: texts, token ids or pairs, and how they are embedded or scored.
 
 use std::time::Instant;
 
 use super::error::EncodeError;
+use crate::model::ModelKind;
 
-/// Texts or token ids to embed.
+/// Texts or token ids to embed, or pairs to score.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// Texts as they are (a document's passage is joined by the caller).
@@ -12,6 +13,13 @@ pub enum Input {
     /// Texts that the caller has tokenized: ids of the model's own tokenizer, without the prompt and without the special
     /// tokens around a text, which are put there as for a text.
     TokenIds(Vec<Vec<u32>>),
+    /// Texts that may answer one query, for a cross encoder.
+    Pairs {
+        /// What is asked.
+        query: String,
+        /// What may answer it.
+        texts: Vec<String>,
+    },
 }
 
 impl From<Vec<String>> for Input {
@@ -30,8 +38,16 @@ impl Input {
     /// Texts of the request.
     pub fn len(&self) -> usize {
         match self {
-            Self::Texts(texts) => texts.len(),
+            Self::Texts(texts) | Self::Pairs { texts, .. } => texts.len(),
             Self::TokenIds(ids) => ids.len(),
+        }
+    }
+
+    /// The kind of model that it is for.
+    pub(crate) fn kind(&self) -> ModelKind {
+        match self {
+            Self::Texts(_) | Self::TokenIds(_) => ModelKind::DualEncoder,
+            Self::Pairs { .. } => ModelKind::CrossEncoder,
         }
     }
 
@@ -43,7 +59,7 @@ impl Input {
     /// Place of the first text without content.
     pub(crate) fn first_empty(&self) -> Option<usize> {
         match self {
-            Self::Texts(texts) => texts.iter().position(|text| text.trim().is_empty()),
+            Self::Texts(texts) | Self::Pairs { texts, .. } => texts.iter().position(|text| text.trim().is_empty()),
             Self::TokenIds(ids) => ids.iter().position(Vec::is_empty),
         }
     }
@@ -53,6 +69,7 @@ impl Input {
         match self {
             Self::Texts(texts) => texts.iter().map(String::len).collect(),
             Self::TokenIds(ids) => ids.iter().map(Vec::len).collect(),
+            Self::Pairs { query, texts } => texts.iter().map(|text| query.len() + text.len()).collect(),
         }
     }
 }
@@ -144,5 +161,7 @@ mod tests {
         assert_eq!(Input::from(vec![vec![5], vec![]]).first_empty(), Some(1));
         assert_eq!(Input::from(vec![vec![5], vec![6, 7]]).first_empty(), None);
         assert_eq!(Input::from(vec![vec![5], vec![6, 7]]).at_most(), [1, 2]);
+        let pairs = Input::Pairs { query: "who".into(), texts: vec!["she".into(), " ".into()] };
+        assert_eq!((pairs.first_empty(), pairs.at_most()), (Some(1), vec![6, 4]));
     }
 }

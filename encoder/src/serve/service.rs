@@ -1,4 +1,4 @@
-//! gRPC over a [`Handle`]: `Info`, `Encode`, `EncodeStream`.
+//! gRPC over a [`Handle`]: `Info`, `Encode`, `EncodeStream`, `Score`.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use super::reply::Encoded;
 use super::request::{EncodeOptions, Truncation};
 use crate::config::Tower;
 use crate::error::Error;
-use crate::model::ModelInfo;
+use crate::model::{ModelInfo, ModelKind};
 
 /// Requests of one stream that are under way at once: one at the model, the others queued after it.
 const STREAM_WINDOW: usize = 4;
@@ -53,6 +53,23 @@ impl v1::encoder_server::Encoder for EncoderService {
         Ok(Response::new(response(&self.handle, id, came, encoded)))
     }
 
+    async fn score(&self, request: Request<v1::ScoreRequest>) -> Result<Response<v1::ScoreResponse>, Status> {
+        let (came, deadline) = (Instant::now(), deadline(request.metadata()));
+        let request = request.into_inner();
+        validate::score_request(&request)?;
+        let options = EncodeOptions { truncation: truncation(request.truncation()), ..EncodeOptions::until(deadline) };
+        let v1::ScoreRequest { id, query, texts, raw_scores, .. } = request;
+        let scored = self.handle.score(query, texts, raw_scores, options).await.map_err(|error| status(&error))?;
+        Ok(Response::new(v1::ScoreResponse {
+            id,
+            timings: Some(timings(came, &scored)),
+            scores: scored.vectors,
+            tokens: scored.tokens,
+            truncated_texts: scored.truncated,
+            fingerprint: self.handle.info().fingerprint.clone(),
+        }))
+    }
+
     type EncodeStreamStream = Replies;
 
     async fn encode_stream(&self, request: Request<Streaming<v1::EncodeRequest>>) -> Result<Response<Replies>, Status> {
@@ -85,11 +102,32 @@ pub(crate) fn model_info(info: &ModelInfo) -> v1::ModelInfo {
     v1::ModelInfo {
         name: info.name.clone(),
         fingerprint: info.fingerprint.clone(),
-        dim: info.dim as u32,
+        dim: if info.kind == ModelKind::DualEncoder { info.dim as u32 } else { 0 },
         metric: v1::Metric::Cosine.into(),
         max_tokens: info.max_tokens as u32,
         device: info.device.to_string(),
         dtype: info.dtype.to_string(),
+        kind: match info.kind {
+            ModelKind::DualEncoder => v1::ModelKind::DualEncoder.into(),
+            ModelKind::CrossEncoder => v1::ModelKind::CrossEncoder.into(),
+        },
+    }
+}
+
+fn truncation(asked: v1::Truncation) -> Truncation {
+    match asked {
+        v1::Truncation::Truncate => Truncation::Truncate,
+        v1::Truncation::Refuse => Truncation::Refuse,
+    }
+}
+
+fn timings(came: Instant, encoded: &Encoded) -> v1::Timings {
+    v1::Timings {
+        total_us: super::reply::micros(came.elapsed()),
+        queue_us: encoded.queue_us,
+        tokenize_us: encoded.tokenize_us,
+        embed_us: encoded.embed_us,
+        ..v1::Timings::default()
     }
 }
 
@@ -102,15 +140,13 @@ fn checked(request: &v1::EncodeRequest, deadline: Instant) -> Result<(Tower, Enc
             return Err(Status::invalid_argument("tower: expected TOWER_QUESTION or TOWER_ANSWER"));
         }
     };
-    let truncation = match request.truncation() {
-        v1::Truncation::Truncate => Truncation::Truncate,
-        v1::Truncation::Refuse => Truncation::Refuse,
-    };
+    let truncation = truncation(request.truncation());
     let dimensions = (request.dimensions > 0).then_some(request.dimensions as usize);
     Ok((tower, EncodeOptions { deadline, truncation, dimensions }))
 }
 
 fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::EncodeResponse {
+    let timings = Some(timings(came, &encoded));
     v1::EncodeResponse {
         id,
         dim: encoded.dim as u32,
@@ -118,13 +154,7 @@ fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::En
         tokens: encoded.tokens,
         truncated: encoded.truncated.len() as u32,
         truncated_texts: encoded.truncated,
-        timings: Some(v1::Timings {
-            total_us: super::reply::micros(came.elapsed()),
-            queue_us: encoded.queue_us,
-            tokenize_us: encoded.tokenize_us,
-            embed_us: encoded.embed_us,
-            ..v1::Timings::default()
-        }),
+        timings,
         fingerprint: handle.info().fingerprint.clone(),
     }
 }
@@ -132,7 +162,9 @@ fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::En
 fn status(error: &EncodeError) -> Status {
     let message = error.to_string();
     match error {
+        EncodeError::OtherKind { .. } => Status::failed_precondition(message),
         EncodeError::NoTexts
+        | EncodeError::EmptyQuery
         | EncodeError::EmptyText { .. }
         | EncodeError::TooLong { .. }
         | EncodeError::UnknownToken { .. }

@@ -46,15 +46,21 @@ impl Handle {
     /// Checks what can be checked without tokenizing.
     pub(crate) fn job(&self, tower: Tower, input: Input, options: EncodeOptions) -> Result<Job, EncodeError> {
         let came = Instant::now();
+        let info = self.info();
+        if input.kind() != info.kind {
+            return Err(EncodeError::OtherKind { served: info.kind, model: info.name.clone() });
+        }
+        if matches!(&input, Input::Pairs { query, .. } if query.trim().is_empty()) {
+            return Err(EncodeError::EmptyQuery);
+        }
         if input.is_empty() {
             return Err(EncodeError::NoTexts);
         }
         if let Some(position) = input.first_empty() {
             return Err(EncodeError::EmptyText { position });
         }
-        let info = self.info();
         let dim = options.dim(info.dim)?;
-        let prompt_bytes = self.running.tokenizer.prompt(tower).text.len();
+        let prompt_bytes = self.running.opened.tokenizer.prompt(tower).text.len();
         let longest = match tower {
             Tower::Question => info.max_question_tokens,
             Tower::Answer => info.max_tokens,
@@ -89,7 +95,7 @@ impl Handle {
 
     /// Tokenizes on the pool, then queues.
     fn enqueue(&self, job: Job, receiver: Receiver, mut permit: Permit, entry: Entry) {
-        let (tokenizer, backend) = (Arc::clone(&self.running.tokenizer), Arc::clone(&self.running.backend));
+        let (tokenizer, backend) = (Arc::clone(&self.running.opened.tokenizer), Arc::clone(&self.running.backend));
         self.running.splitters.spawn(move || {
             let started = Instant::now();
             let Job { tower, input, options, dim, came, .. } = job;
@@ -161,6 +167,14 @@ fn split(
                 in_time()?;
                 let tokens = tokenizer.surround(tower, ids).map_err(|error| refusal(position, error))?;
                 fits(position, tokens, &|| Ok((tokenizer.whole_length_of(tower, ids.len())?, false)))
+            };
+            texts.par_iter().enumerate().map(one).collect()
+        }
+        Input::Pairs { query, texts } => {
+            let one = |(position, text): (usize, &String)| {
+                in_time()?;
+                let tokens = tokenizer.encode_pair(query, text).map_err(failed)?;
+                fits(position, tokens, &|| tokenizer.whole_length_of_pair(query, text))
             };
             texts.par_iter().enumerate().map(one).collect()
         }

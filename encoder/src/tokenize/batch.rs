@@ -55,6 +55,8 @@ impl Budget {
 pub struct Batch {
     ids: Vec<i64>,
     lengths: Vec<i64>,
+    /// Where the tokens of the second text begin, in each row of a pair.
+    seconds: Vec<Option<usize>>,
     /// The text that stands at each place.
     order: Vec<usize>,
     prompt_tokens: usize,
@@ -70,6 +72,7 @@ impl Batch {
         Self {
             ids: sorted().flat_map(|row| row.ids.iter().map(|&id| i64::from(id))).collect(),
             lengths: sorted().map(|row| row.ids.len() as i64).collect(),
+            seconds: sorted().map(|row| row.second).collect(),
             order,
             prompt_tokens,
         }
@@ -87,6 +90,17 @@ impl Batch {
     /// Tokens of each text, most first.
     pub(crate) fn lengths(&self) -> &[i64] {
         &self.lengths
+    }
+
+    /// The type of each token, as [`Self::ids`]: 1 in the second text of a pair; `None` where all are 0.
+    pub(crate) fn types(&self) -> Option<Vec<i64>> {
+        self.seconds.iter().any(Option::is_some).then(|| {
+            let row = |(&length, second): (&i64, &Option<usize>)| {
+                let second = second.map_or(length, |second| second as i64);
+                (0..length).map(move |place| i64::from(place >= second))
+            };
+            self.lengths.iter().zip(&self.seconds).flat_map(row).collect()
+        })
     }
 
     pub(crate) fn prompt_tokens(&self) -> usize {
@@ -140,7 +154,7 @@ mod tests {
     use super::*;
 
     fn tokens(ids: &[u32]) -> Tokens {
-        Tokens { ids: ids.to_vec(), truncated: false }
+        Tokens { ids: ids.to_vec(), ..Tokens::default() }
     }
 
     #[test]
@@ -148,6 +162,14 @@ mod tests {
         let batch = Batch::new(&[&tokens(&[4]), &tokens(&[1, 2, 3]), &tokens(&[5])], 0);
         assert_eq!((batch.rows(), batch.ids(), batch.lengths()), (3, &[1, 2, 3, 4, 5][..], &[3, 1, 1][..]));
         assert_eq!(batch.places(), [1, 0, 2]);
+    }
+
+    #[test]
+    fn the_second_texts_of_pairs_have_a_type_of_their_own() {
+        let pair = |ids: &[u32], second| Tokens { second, ..tokens(ids) };
+        let batch = Batch::new(&[&pair(&[1, 2], None), &pair(&[1, 2, 3, 4], Some(3)), &pair(&[1], Some(0))], 0);
+        assert_eq!(batch.types(), Some(vec![0, 0, 0, 1, 0, 0, 1]));
+        assert_eq!(Batch::new(&[&pair(&[1, 2], None)], 0).types(), None);
     }
 
     #[test]

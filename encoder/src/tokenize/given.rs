@@ -2,7 +2,7 @@
 
 use tokenizers::{Encoding, Token};
 
-use super::tokenizer::{Tokenizer, Tokens};
+use super::tokenizer::{Tokenizer, Tokens, tokens_of};
 use crate::config::Tower;
 use crate::error::Error;
 
@@ -47,7 +47,23 @@ impl Tokenizer {
         let longest = inner.get_truncation().map_or(usize::MAX, |truncation| truncation.max_length);
         let kept = ids.get(..longest.saturating_sub(around.len())).unwrap_or(ids);
         let truncated = kept.len() < ids.len();
-        Ok(Tokens { ids: [&around.before, &around.prompt, kept, &around.after].concat(), truncated })
+        Ok(Tokens { ids: [&around.before, &around.prompt, kept, &around.after].concat(), truncated, second: None })
+    }
+
+    /// Two texts that are tokenized already, each with its special tokens, as one input: what [`Tokenizer::encode_pair`] makes of texts
+    /// that end where these were cut.
+    pub fn pair_of(&self, question: &Tokens, answer: &Tokens) -> Result<Tokens, Error> {
+        let around = self.around(Tower::Answer)?;
+        let content = |tokens: &Tokens| {
+            let end = tokens.ids.len().saturating_sub(around.after.len());
+            let ids = tokens.ids.get(around.before.len()..end).unwrap_or_default();
+            Encoding::from_tokens(ids.iter().map(|&id| Token::new(id, String::new(), (0, 0))).collect(), 0)
+        };
+        let inner = &self.splitter(Tower::Answer).inner;
+        let pair = inner.post_process(content(question), Some(content(answer)), true);
+        let mut pair = tokens_of(&pair.map_err(|error| Error::Tokenize { reason: error.to_string() })?);
+        pair.truncated |= question.truncated || answer.truncated;
+        Ok(pair)
     }
 
     /// As [`Tokenizer::encode`], cut at `longest` tokens where that is less than the tower's longest input.
@@ -79,6 +95,20 @@ impl Tokenizer {
         let content = |part: &Encoding| part.get_special_tokens_mask().iter().filter(|&&special| special == 0).count();
         let tokens = encoding.len() + encoding.get_overflowing().iter().map(content).sum::<usize>();
         Ok((tokens, beginning.is_some()))
+    }
+
+    /// As [`Tokenizer::whole_length`], of a question and an answer together: the special tokens of the pair, and both texts without theirs.
+    pub(crate) fn whole_length_of_pair(&self, question: &str, answer: &str) -> Result<(usize, bool), Error> {
+        let splitter = self.splitter(Tower::Answer);
+        let special =
+            |encoding: &Encoding| encoding.get_special_tokens_mask().iter().filter(|&&special| special == 1).count();
+        let (mut tokens, mut more) = (special(&splitter.pair_encoding([question, answer])?), false);
+        for text in [question, answer] {
+            let (length, cut) = self.whole_length(Tower::Answer, text)?;
+            tokens += length.saturating_sub(special(&splitter.encoding(text)?));
+            more |= cut;
+        }
+        Ok((tokens, more))
     }
 
     /// As [`Tokenizer::whole_length`], for a text of `count` ids.

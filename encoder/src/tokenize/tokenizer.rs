@@ -1,5 +1,6 @@
 //! `tokenizer.json` or `vocab.txt`, prompts, truncation.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::processors::bert::BertProcessing;
-use tokenizers::{AddedToken, PostProcessor, TruncationParams};
+use tokenizers::{AddedToken, EncodeInput, PostProcessor, TruncationParams};
 
 use super::Prompt;
 use super::cut::Cuts;
@@ -25,6 +26,8 @@ pub struct Tokens {
     pub ids: Vec<u32>,
     /// Whether the text was truncated.
     pub truncated: bool,
+    /// Of a pair whose tokens have types: where those of the second text begin, which are of type 1.
+    pub second: Option<usize>,
 }
 
 /// The model's settings that a splitter depends on.
@@ -112,17 +115,43 @@ impl Splitter {
 
     pub(super) fn split_whole(&self, text: &str) -> Result<Tokens, Error> {
         let encoding = self.encoding(text)?;
-        Ok(Tokens { truncated: !encoding.get_overflowing().is_empty(), ids: encoding.get_ids().to_vec() })
+        Ok(tokens_of(&encoding))
     }
 
     pub(super) fn encoding(&self, text: &str) -> Result<tokenizers::Encoding, Error> {
-        let failed = |error: tokenizers::Error| Error::Tokenize { reason: error.to_string() };
-        if self.settings.lower_case {
-            self.inner.encode_fast(text.to_lowercase(), true)
-        } else {
-            self.inner.encode_fast(text, true)
+        self.encoded(self.cased(text))
+    }
+
+    /// Two texts as one input, the longer one cut first where both do not fit. Of a long text only the necessary part is tokenized.
+    pub(super) fn pair_encoding(&self, [first, second]: [&str; 2]) -> Result<tokenizers::Encoding, Error> {
+        // Of a text that fills the longest input alone no more than that is kept beside another one. Where both do, the longer one keeps
+        // a token more, and only the whole texts tell which that is.
+        let parts = [self.enough(first)?, self.enough(second)?];
+        let [first, second] = match parts {
+            [Some(first), None] if !self.split_whole(second)?.truncated => [first, second],
+            [None, Some(second)] if !self.split_whole(first)?.truncated => [first, second],
+            _ => [first, second],
+        };
+        self.encoded((self.cased(first), self.cased(second)))
+    }
+
+    /// The shortest beginning that is known to fill the longest input, where a long text has one.
+    fn enough<'a>(&self, text: &'a str) -> Result<Option<&'a str>, Error> {
+        for beginning in self.cuts.iter().flat_map(|cuts| cuts.beginnings(text, self.settings.max_tokens)) {
+            if self.split_whole(beginning)?.truncated {
+                return Ok(Some(beginning));
+            }
         }
-        .map_err(failed)
+        Ok(None)
+    }
+
+    fn cased<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.settings.lower_case { text.to_lowercase().into() } else { text.into() }
+    }
+
+    fn encoded<'a>(&self, input: impl Into<EncodeInput<'a>>) -> Result<tokenizers::Encoding, Error> {
+        let failed = |error: tokenizers::Error| Error::Tokenize { reason: error.to_string() };
+        self.inner.encode_fast(input, true).map_err(failed)
     }
 
     /// The prompt of a tower, and how many tokens it takes.
@@ -176,6 +205,11 @@ impl Tokenizer {
         if prompt.text.is_empty() { splitter.split(text) } else { splitter.split(&format!("{}{text}", prompt.text)) }
     }
 
+    /// Splits a question and an answer as one input, for a cross encoder.
+    pub fn encode_pair(&self, question: &str, answer: &str) -> Result<Tokens, Error> {
+        self.answer.splitter.pair_encoding([question, answer]).map(|encoding| tokens_of(&encoding))
+    }
+
     pub(crate) fn prompt(&self, tower: Tower) -> &Prompt {
         &self.side(tower).prompt
     }
@@ -189,6 +223,15 @@ impl Tokenizer {
             Tower::Question => &self.question,
             Tower::Answer => &self.answer,
         }
+    }
+}
+
+/// As the network reads it.
+pub(super) fn tokens_of(encoding: &tokenizers::Encoding) -> Tokens {
+    Tokens {
+        ids: encoding.get_ids().to_vec(),
+        truncated: !encoding.get_overflowing().is_empty(),
+        second: encoding.get_type_ids().iter().position(|&of_token| of_token > 0),
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `step.rs` | [`Step`]: forward, loss, gradients, optimizer |
 //! | `vectors.rs` | a batch through both towers and the cross-encoder branch |
 //! | `objective.rs` | the loss of a batch from its vectors |
+//! | `candidates.rs` | a batch through a cross encoder, and its loss |
 //! | `cache.rs` | gradients of a large batch in the memory of a part |
 //! | `state.rs`, `tensors.rs` | checkpoints, whole or not at all |
 //! | `publish.rs` | the directory of a run, and the model that it begins from |
@@ -30,6 +31,7 @@
 
 mod began;
 mod cache;
+mod candidates;
 pub mod config;
 mod error;
 mod evaluate;

@@ -6,9 +6,8 @@ use std::time::Duration;
 use dyad_files::{DirLock, LockError};
 
 use super::TrainError;
-use super::config::{Config, Init};
-use crate::model::is_sealed;
-use crate::model::{create_from_scratch, create_over, create_with};
+use super::config::{Config, Init, TrainedKind};
+use crate::model::{CrossEncoder, create_cross_encoder, create_from_scratch, create_over, create_with, is_sealed};
 use crate::transform::Creation;
 
 /// Makes the directory of a run, and keeps other processes from training there until the lock is dropped.
@@ -23,20 +22,29 @@ pub(super) fn lock(out: &Path) -> Result<DirLock, TrainError> {
     })
 }
 
-/// The directory that training begins from: the model itself, or two towers that are made from it once.
+/// The directory that training begins from: the model itself, or two towers or a cross encoder that are made from it once.
 pub(super) fn start(config: &Config, out: &Path) -> Result<PathBuf, TrainError> {
     let model = &config.model;
     if model.path.as_os_str().is_empty() {
         let expected = "the directory of a model to begin from".to_owned();
         return Err(TrainError::Setting { setting: "model.path".into(), expected, got: "nothing".into() });
     }
-    let Some(sharing) = model.sharing else { return Ok(model.path.clone()) };
+    let as_it_is = match model.kind {
+        TrainedKind::DualEncoder => model.sharing.is_none(),
+        TrainedKind::CrossEncoder => CrossEncoder::is_at(&model.path)?,
+    };
+    if as_it_is {
+        return Ok(model.path.clone());
+    }
     let start = out.join("start");
     // What a power loss has torn is made again.
     if start.exists() && !is_sealed(&start)? {
         fs_err::remove_dir_all(&start)?;
     }
-    if !start.exists() {
+    if start.exists() {
+        return Ok(start);
+    }
+    if let Some(sharing) = model.sharing {
         let creation = Creation { sharing, dim: model.dim, seed: config.seed };
         let (from, aggregation) = (&model.path, model.aggregation());
         match (model.init, model.new_encoder()) {
@@ -44,6 +52,8 @@ pub(super) fn start(config: &Config, out: &Path) -> Result<PathBuf, TrainError> 
             (Init::Pretrained, Some(encoder)) => create_over(from, &start, &creation, encoder, aggregation)?,
             (Init::Pretrained, None) => create_with(from, &start, &creation, aggregation)?,
         }
+    } else {
+        create_cross_encoder(&model.path, &start, config.seed)?;
     }
     Ok(start)
 }

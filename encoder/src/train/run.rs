@@ -9,7 +9,7 @@ use dyad_files::AtomicDir;
 
 use super::TrainError;
 use super::began::Began;
-use super::config::{Config, Init, Stage};
+use super::config::{Config, Init, Stage, TrainedKind};
 use super::evaluate::{Evaluator, METRICS};
 use super::log::RunLog;
 use super::publish::{lock, start};
@@ -84,7 +84,10 @@ pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outco
     began.write(out)?;
     let directory = start(config, out)?;
     let compute = config.compute();
-    let mut learned = Model::open_for_training(&directory, &compute)?;
+    let mut learned = match config.model.kind {
+        TrainedKind::DualEncoder => Model::open_for_training(&directory, &compute)?,
+        TrainedKind::CrossEncoder => Model::open_cross_encoder_for_training(&directory, &compute)?,
+    };
     let model = learned.info().fingerprint.clone();
     began.with_model(out, &model)?.write(out)?;
     let evaluator = match &config.evaluation.data {

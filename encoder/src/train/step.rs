@@ -6,15 +6,15 @@ use std::path::Path;
 
 use tch::{TchError, Tensor};
 
-use super::cache;
 use super::config::Stage;
 use super::objective::{Loss, Objective};
 use super::vectors::Towers;
+use super::{cache, candidates};
 use crate::cross::Cross;
 use crate::data::TrainBatch;
 use crate::device::Compute;
 use crate::error::{Error, torch};
-use crate::model::{Model, Parameter};
+use crate::model::{Model, ModelKind, Parameter};
 use crate::optim::{Clipping, Gradients, Optimizer, Outcome, Schedule};
 use crate::tokenize::Tokens;
 
@@ -40,8 +40,8 @@ pub struct StepReport {
     pub loss: f64,
     /// The loss's parts, not weighted.
     pub parts: Vec<(&'static str, f64)>,
-    /// What else tells how it goes: of ENDX the share of the batch's questions that the cross-encoder branch answers right, and the gradients' norms
-    /// of both sides.
+    /// What else tells how it goes: of a cross encoder the share of the questions whose positive it scores best; of ENDX that share of its
+    /// cross-encoder branch within the batch, and the gradients' norms of both sides.
     pub measures: Vec<(&'static str, f64)>,
     /// Norm of the gradients before clipping; `None` where they were not finite and the step was left out.
     pub norm: Option<f64>,
@@ -185,6 +185,9 @@ impl Step {
 
     /// The gradients of a batch and its loss.
     fn gradients(&self, batch: &TrainBatch) -> Result<(Gradients, Loss), Error> {
+        if self.learned.info().kind == ModelKind::CrossEncoder {
+            return candidates::gradients(&self.learned, &self.tensors, batch, self.chunk);
+        }
         let towers = Towers { learned: &self.learned, cross: self.cross.as_ref(), length: self.objective.length() };
         let whole_epochs = batch.cursor.epoch as f64;
         let epoch = whole_epochs + batch.cursor.position as f64 / self.length.batches.max(1) as f64;

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `creation.rs`, `towers.rs`, `origin.rs` | two towers from a pretrained model, and what they share |
+//! | `cross_encoder.rs` | a cross encoder from a pretrained encoder |
 //! | `new_encoder.rs` | a randomly initialised encoder over pretrained token vectors, or a whole model |
 //! | `initialize.rs` | how tensors begin |
 //! | `cast.rs` | another number type |
@@ -11,6 +12,7 @@
 
 mod cast;
 mod creation;
+mod cross_encoder;
 mod dpr;
 mod initialize;
 mod new_encoder;
@@ -22,6 +24,7 @@ mod values;
 
 pub(crate) use cast::cast;
 pub use creation::{Aggregation, Creation};
+pub(crate) use cross_encoder::cross_encoder;
 pub use new_encoder::NewEncoder;
 pub(crate) use new_encoder::{TokenVectors, new_encoder};
 pub(crate) use towers::towers;

@@ -37,6 +37,10 @@ fn nearness(model: &Path) -> f64 {
 fn every_transformer_is_near_its_f32_vectors() {
     for entry in fs_err::read_dir(tiny("")).unwrap() {
         let path = entry.unwrap().path();
+        if !path.join("vectors.json").is_file() {
+            // A cross encoder has no vectors.
+            continue;
+        }
         let nearness = nearness(&path);
         assert!(nearness > 0.99, "{}: {nearness}", path.display());
     }

@@ -5,6 +5,7 @@ mod broken;
 mod command;
 mod create;
 mod cross;
+mod cross_encoder;
 mod data;
 mod dual;
 mod encoders;

@@ -70,6 +70,38 @@ impl EncoderClient {
         Ok(reply)
     }
 
+    /// Scores texts for a query; the reply holds one finite score per text.
+    pub async fn score(&self, request: v1::ScoreRequest) -> Result<v1::ScoreResponse, ClientError> {
+        self.score_within(request, self.config.call_timeout).await
+    }
+
+    /// As [`EncoderClient::score`], with a given deadline for each attempt.
+    pub async fn score_within(
+        &self,
+        request: v1::ScoreRequest,
+        deadline: Duration,
+    ) -> Result<v1::ScoreResponse, ClientError> {
+        fits(&self.url, &request, MAX_ENCODE_BYTES)?;
+        let texts = request.texts.len();
+        let call = || {
+            let mut inner = self.inner.clone();
+            let mut request = Request::new(request.clone());
+            request.set_timeout(deadline);
+            async move { inner.score(request).await }
+        };
+        let reply = retry(&self.config, &self.url, call).await?.into_inner();
+        let contract = |reason| ClientError::Contract { url: self.url.clone(), reason };
+        if reply.scores.len() != texts {
+            return Err(contract(format!("`scores`: expected {texts}, one per text, got {}", reply.scores.len())));
+        }
+        match reply.scores.iter().position(|score| !score.is_finite()) {
+            Some(text) => {
+                Err(contract(format!("`scores[{text}]`: expected a finite number, got {}", reply.scores[text])))
+            }
+            None => Ok(reply),
+        }
+    }
+
     /// Embeds many batches over one call; replies keep the order of the requests. Nothing is retried.
     pub async fn stream(
         &self,

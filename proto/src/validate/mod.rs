@@ -35,11 +35,27 @@ pub fn encode_request(request: &v1::EncodeRequest) -> Result<(), Violations> {
     for (i, text) in request.texts.iter().enumerate().take(limits::MAX_TEXTS) {
         check.text(&format!("texts[{i}]"), text, limits::MAX_TEXT_BYTES);
     }
-    if v1::Truncation::try_from(request.truncation).is_err() {
-        let values = "TRUNCATION_TRUNCATE (0) or TRUNCATION_REFUSE (1)";
-        check.fail("truncation", format!("expected {values}, got {}", request.truncation));
-    }
+    truncation(&mut check, request.truncation);
     check.done()
+}
+
+/// Checks a query and texts to score for it.
+pub fn score_request(request: &v1::ScoreRequest) -> Result<(), Violations> {
+    let mut check = Check::default();
+    check.text("query", &request.query, limits::MAX_QUERY_BYTES);
+    check.count("texts", request.texts.len(), limits::MAX_TEXTS);
+    for (i, text) in request.texts.iter().enumerate().take(limits::MAX_TEXTS) {
+        check.text(&format!("texts[{i}]"), text, limits::MAX_TEXT_BYTES);
+    }
+    truncation(&mut check, request.truncation);
+    check.done()
+}
+
+fn truncation(check: &mut Check, given: i32) {
+    if v1::Truncation::try_from(given).is_err() {
+        let values = "TRUNCATION_TRUNCATE (0) or TRUNCATION_REFUSE (1)";
+        check.fail("truncation", format!("expected {values}, got {given}"));
+    }
 }
 
 /// Checks a list of keys.
@@ -82,7 +98,12 @@ pub fn explain_request(request: &v1::ExplainRequest) -> Result<(), Violations> {
             let modes = "MODE_DENSE (1), MODE_BM25 (2) or MODE_HYBRID (3)";
             check.fail("search.mode", format!("expected {modes}: a comparison is of all three, explain each"));
         }
-        Some(search) => search_fields(&mut check, "search.", search),
+        Some(search) => {
+            search_fields(&mut check, "search.", search);
+            if search.rerank_depth > 0 {
+                check.fail("search.rerank_depth", "expected 0: the ranking before it is explained");
+            }
+        }
     }
     check.done()
 }
@@ -165,6 +186,7 @@ mod tests {
             explain_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
         };
         assert!(search(|r| r.k = 10_001).contains("`search.k`: expected 1 to 10000, got 10001"));
+        assert!(search(|r| r.rerank_depth = 5).contains("`search.rerank_depth`: expected 0"));
         assert!(search(|r| r.mode = 4).contains("`search.mode`: expected MODE_DENSE (1), MODE_BM25 (2) or"));
         assert!(
             search(|r| (r.ef, r.target_recall) = (9, Some(0.9))).contains("`search.target_recall`: expected neither")
@@ -183,5 +205,21 @@ mod tests {
         assert!(message.contains("`truncation`: expected TRUNCATION_TRUNCATE (0)") && message.ends_with("got 2"));
         let status = tonic::Status::from(error);
         assert_eq!(status.code(), tonic::Code::InvalidArgument);
+    }
+
+    #[test]
+    fn a_query_and_the_texts_to_score_for_it_are_checked_one_by_one() {
+        let score = |change: fn(&mut v1::ScoreRequest)| {
+            let mut request = v1::ScoreRequest { query: "why".into(), texts: vec!["a".into()], ..Default::default() };
+            change(&mut request);
+            score_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
+        };
+        assert_eq!(score(|_| ()), "fine");
+        assert!(score(|r| r.query = " ".into()).contains("`query`: expected text, got none"));
+        assert!(score(|r| r.query = "a".repeat(limits::MAX_QUERY_BYTES + 1)).contains("`query`: "));
+        assert!(score(|r| r.texts.clear()).contains("`texts`: "));
+        assert!(score(|r| r.texts = vec!["a".into(); limits::MAX_TEXTS + 1]).contains("`texts`: "));
+        assert!(score(|r| r.texts.push(String::new())).contains("`texts[1]`: expected text, got none"));
+        assert!(score(|r| r.truncation = 7).contains("`truncation`: expected TRUNCATION_TRUNCATE (0)"));
     }
 }

@@ -53,6 +53,16 @@ pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Viol
             format!("expected at most {limit} hits in all, got {hits}. Send smaller batches, or a stream"),
         );
     }
+    let pairs: u64 = request.requests.iter().map(|one| u64::from(one.rerank_depth)).sum();
+    if pairs > limits::MAX_BATCH_RERANK {
+        let limit = limits::MAX_BATCH_RERANK;
+        check.fail(
+            "requests",
+            format!(
+                "expected a `rerank_depth` of at most {limit} in all, got {pairs}. Send smaller batches, or a stream"
+            ),
+        );
+    }
     check.done()
 }
 
@@ -84,6 +94,7 @@ pub(super) fn search_fields(check: &mut Check, at: &str, request: &v1::SearchReq
     if let Some(group_by) = &request.group_by {
         groups(check, at, request.mode(), group_by);
     }
+    rerank(check, at, request);
     check.at_most(&format!("{at}ef"), request.ef, limits::MAX_EF);
     check.at_most(&format!("{at}rrf_k"), request.rrf_k, limits::MAX_RRF_K);
     if v1::Fusion::try_from(request.fusion).is_err() {
@@ -150,6 +161,22 @@ fn snippet(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     }
 }
 
+fn rerank(check: &mut Check, at: &str, request: &v1::SearchRequest) {
+    let (depth, field) = (request.rerank_depth, format!("{at}rerank_depth"));
+    if depth == 0 {
+        return;
+    }
+    if request.mode() == v1::Mode::Compare {
+        check.fail(field, "expected 0 in MODE_COMPARE, which compares the rankings as they are");
+    } else if request.group_by.is_some() {
+        check.fail(field, "expected 0 with `group_by`, whose groups are made of the ranking as it is");
+    } else if request.query.is_empty() {
+        check.fail(field, "expected 0 without `query`, which a cross encoder reads with each text");
+    } else {
+        check.at_most(&field, depth, limits::MAX_RERANK);
+    }
+}
+
 fn groups(check: &mut Check, at: &str, mode: v1::Mode, group_by: &v1::GroupBy) {
     if mode == v1::Mode::Compare {
         check.fail(format!("{at}group_by"), "expected none in MODE_COMPARE, which compares rankings of documents");
@@ -160,7 +187,7 @@ fn groups(check: &mut Check, at: &str, mode: v1::Mode, group_by: &v1::GroupBy) {
 
 /// Hits that each ranking of a search is first asked for, at most: more are read where they are in too few groups.
 pub fn ranking_depth(request: &v1::SearchRequest) -> u32 {
-    let wanted = request.offset.saturating_add(request.k);
+    let wanted = request.offset.saturating_add(request.k).max(request.rerank_depth);
     let Some(group_by) = &request.group_by else { return wanted };
     let members = wanted.saturating_mul(group_by.hits.max(1));
     members.saturating_mul(GROUP_FACTOR).clamp(MIN_GROUPED, limits::MAX_K.max(wanted))

@@ -49,6 +49,10 @@ impl v1::encoder_server::Encoder for Large {
         Ok(reply)
     }
 
+    async fn score(&self, _: Request<v1::ScoreRequest>) -> Result<Response<v1::ScoreResponse>, Status> {
+        Err(Status::failed_precondition("this model embeds single texts"))
+    }
+
     type EncodeStreamStream = Replies;
 
     async fn encode_stream(&self, request: Request<Streaming<v1::EncodeRequest>>) -> Result<Response<Replies>, Status> {

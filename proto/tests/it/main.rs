@@ -50,6 +50,19 @@ impl v1::encoder_server::Encoder for Lengths {
         lengths(request.into_inner()).await.map(Response::new)
     }
 
+    /// A text's score is its length.
+    async fn score(&self, request: Request<v1::ScoreRequest>) -> Result<Response<v1::ScoreResponse>, Status> {
+        let v1::ScoreRequest { id, texts, .. } = request.into_inner();
+        let mut scores: Vec<f32> = texts.iter().map(|text| text.len() as f32).collect();
+        if texts.iter().any(|text| text == "too few") {
+            scores.pop();
+        }
+        if texts.iter().any(|text| text == "no number") {
+            scores.fill(f32::NAN);
+        }
+        Ok(Response::new(v1::ScoreResponse { id, scores, ..Default::default() }))
+    }
+
     type EncodeStreamStream = Replies;
 
     async fn encode_stream(&self, request: Request<Streaming<v1::EncodeRequest>>) -> Result<Response<Replies>, Status> {
@@ -94,6 +107,26 @@ async fn calls_streams_and_refusals() {
 
     let error = client.encode(texts(&["a", ""])).await.unwrap_err();
     assert!(error.to_string().contains("`texts[1]`: expected text, got none"), "{error}");
+}
+
+#[tokio::test]
+async fn scores_are_one_finite_number_for_each_text() {
+    let server = start(Duration::from_secs(1)).await;
+    let client = EncoderClient::connect(&server.url, ClientConfig::default()).await.unwrap();
+    let score = async |texts: &[&str]| {
+        let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+        client.score(v1::ScoreRequest { id: 9, query: "why".into(), texts, ..Default::default() }).await
+    };
+    let reply = score(&["a", "abc"]).await.unwrap();
+    assert_eq!((reply.id, reply.scores), (9, vec![1.0, 3.0]));
+    let error = score(&["a", "too few"]).await.unwrap_err().to_string();
+    assert!(error.contains("`scores`: expected 2, one per text, got 1"), "{error}");
+    let error = score(&["no number"]).await.unwrap_err().to_string();
+    assert!(error.contains("`scores[0]`: expected a finite number, got NaN"), "{error}");
+    let many = vec!["a"; 1025];
+    let error = score(&many).await.unwrap_err().to_string();
+    assert!(error.contains("`texts`: expected at most 1024 elements"), "{error}");
+    drop(server.stop);
 }
 
 #[tokio::test]

@@ -229,6 +229,10 @@ impl Encoder for Words {
         }))
     }
 
+    async fn score(&self, _: Request<v1::ScoreRequest>) -> Result<Response<v1::ScoreResponse>, Status> {
+        Err(Status::failed_precondition("this model embeds single texts"))
+    }
+
     type EncodeStreamStream = Pin<Box<dyn futures_util::Stream<Item = Result<v1::EncodeResponse, Status>> + Send>>;
 
     async fn encode_stream(

@@ -1,7 +1,8 @@
-//! HTTP over a [`Handle`]: OpenAI's embeddings, probes, metrics.
+//! HTTP over a [`Handle`]: OpenAI's embeddings, reranking, probes, metrics.
 //!
 //! ```text
 //! POST /v1/embeddings        texts or token ids to vectors
+//! POST /v1/rerank            texts in the order in which they answer a query; /rerank replies in TEI's form
 //! GET  /v1/models            the model, also under its name
 //! GET  /livez                the process answers
 //! GET  /readyz               the model embeds
@@ -10,10 +11,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `app.rs` | what the routes share |
+//! | `app.rs` | what the routes share, and how they take a request in |
 //! | `embeddings.rs` | `/v1/embeddings` from headers to reply |
-//! | `request.rs` | the JSON of a request, field by field |
-//! | `response.rs` | the JSON of a reply |
+//! | `request.rs`, `response.rs` | the JSON of its request and its reply |
+//! | `rerank.rs` | `/v1/rerank` and `/rerank` |
+//! | `json.rs` | JSON with errors that name the field |
 //! | `refusal.rs` | every error in OpenAI's shape |
 //! | `probes.rs` | `/v1/models`, `/livez`, `/readyz`, `/metrics` |
 //!
@@ -22,9 +24,11 @@
 
 mod app;
 mod embeddings;
+mod json;
 mod probes;
 mod refusal;
 mod request;
+mod rerank;
 mod response;
 
 use std::sync::Arc;
@@ -49,7 +53,7 @@ use super::handle::Handle;
 /// Bytes of all bodies that are under way at once: 256 MiB.
 const BODIES_BYTES: usize = 256 << 20;
 
-/// The routes of one model, with at most `requests` for embeddings under way. Fewer than the server has connections: whoever
+/// The routes of one model, with at most `requests` for it under way. Fewer than the server has connections: whoever
 /// sends slowly, or waits for the model, must not take the last place from a probe. Once `stopping` is set, `/readyz` says so.
 pub fn router(handle: Handle, access: HttpAccess, requests: usize, stopping: Arc<AtomicBool>) -> Router {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
@@ -63,6 +67,8 @@ pub fn router(handle: Handle, access: HttpAccess, requests: usize, stopping: Arc
     });
     Router::new()
         .route("/v1/embeddings", post(embeddings::embeddings))
+        .route("/v1/rerank", post(rerank::rerank))
+        .route("/rerank", post(rerank::rerank_as_tei))
         .route("/v1/models", get(probes::models))
         .route("/v1/models/{model}", get(probes::model))
         .route("/livez", get(probes::livez))
@@ -98,7 +104,7 @@ fn needed(route: &str) -> Needed {
 }
 
 async fn no_route(uri: Uri) -> Refusal {
-    let routes = "POST /v1/embeddings, GET /v1/models, /livez, /readyz and /metrics";
+    let routes = "POST /v1/embeddings, /v1/rerank and /rerank, GET /v1/models, /livez, /readyz and /metrics";
     Refusal::invalid(StatusCode::NOT_FOUND, "not_found", format!("no route `{}`. There are {routes}", uri.path()))
 }
 

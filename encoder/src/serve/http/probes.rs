@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::app::App;
 use super::refusal::Refusal;
+use crate::model::ModelKind;
 
 /// Longest time of a readiness probe; Kubernetes' own `timeoutSeconds` should be more.
 const READY: Duration = Duration::from_secs(5);
@@ -79,7 +80,11 @@ fn describe(app: &App) -> Value {
         "created": app.since,
         "owned_by": "dyad",
         "fingerprint": info.fingerprint,
-        "dimensions": info.dim,
+        "kind": match info.kind {
+            ModelKind::DualEncoder => "dual-encoder",
+            ModelKind::CrossEncoder => "cross-encoder",
+        },
+        "dimensions": if info.kind == ModelKind::DualEncoder { Some(info.dim) } else { None },
         "max_tokens": info.max_tokens,
         "device": info.device.to_string(),
         "dtype": info.dtype.to_string(),

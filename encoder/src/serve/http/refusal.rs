@@ -59,6 +59,12 @@ impl Refusal {
         Self { status: code, kind, code: name, param: None, message, retry_after: None }
     }
 
+    /// The reply cannot be written.
+    pub(super) fn unwritten(error: &serde_json::Error) -> Self {
+        let message = format!("the reply cannot be written: {error}");
+        Self::server(StatusCode::INTERNAL_SERVER_ERROR, "reply", message)
+    }
+
     /// Names the field.
     pub(super) fn at(self, param: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..self }
@@ -98,19 +104,27 @@ impl From<BodyError> for Refusal {
 
 impl From<EncodeError> for Refusal {
     fn from(error: EncodeError) -> Self {
-        // gRPC calls the field `texts`, OpenAI `input`.
-        let input = |status, code, message: String| Self::invalid(status, code, message).at("input");
+        Self::of(&error, "input")
+    }
+}
+
+impl Refusal {
+    /// A request that the model did not run. gRPC calls the field of the texts `texts`, OpenAI `input`, Cohere `documents`.
+    pub(super) fn of(error: &EncodeError, field: &'static str) -> Self {
+        let input = |status, code, message: String| Self::invalid(status, code, message).at(field);
         let bad = StatusCode::BAD_REQUEST;
-        match &error {
-            EncodeError::NoTexts => input(bad, "empty_input", "`input` is empty. Send at least one text".into()),
+        match error {
+            EncodeError::OtherKind { .. } => Self::invalid(bad, "other_model_kind", error.to_string()),
+            EncodeError::EmptyQuery => Self::invalid(bad, "empty_input", error.to_string()).at("query"),
+            EncodeError::NoTexts => input(bad, "empty_input", format!("`{field}` is empty. Send at least one text")),
             EncodeError::EmptyText { position } => {
-                input(bad, "empty_input", format!("`input[{position}]` is empty. Leave it out"))
+                input(bad, "empty_input", format!("`{field}[{position}]` is empty. Leave it out"))
             }
             EncodeError::TooLong { position, tokens, more, limit } => input(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "context_length_exceeded",
                 format!(
-                    "`input[{position}]` has {}{tokens} tokens, the model reads {limit}. Shorten it, or leave `truncate` true",
+                    "`{field}[{position}]` has {}{tokens} tokens, the model reads {limit}. Shorten it, or leave `truncate` true",
                     more_than(*more)
                 ),
             ),
@@ -118,14 +132,14 @@ impl From<EncodeError> for Refusal {
                 bad,
                 "unknown_token",
                 format!(
-                    "`input[{position}][{place}]` is token id {id}, the vocabulary has {vocabulary} tokens. Use the model's own tokenizer, or send text"
+                    "`{field}[{position}][{place}]` is token id {id}, the vocabulary has {vocabulary} tokens. Use the model's own tokenizer, or send text"
                 ),
             ),
             EncodeError::SpecialToken { position, place, id, token } => input(
                 bad,
                 "special_token",
                 format!(
-                    "`input[{position}][{place}]` is the special token `{token}` ({id}), which is added automatically. Tokenize with `add_special_tokens=False`"
+                    "`{field}[{position}][{place}]` is the special token `{token}` ({id}), which is added automatically. Tokenize with `add_special_tokens=False`"
                 ),
             ),
             EncodeError::Dimensions { .. } => Self::invalid(bad, "dimensions", error.to_string()).at("dimensions"),

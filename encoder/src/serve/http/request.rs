@@ -7,16 +7,13 @@ use dyad_proto::limits::{MAX_TEXT_BYTES, MAX_TEXTS};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
+use super::json::{self, bounded, room};
 use super::refusal::Refusal;
 use crate::model::ModelInfo;
 use crate::serve::{Input, Tower, Truncation};
 
 /// Token ids of one text.
 const MAX_TEXT_TOKENS: usize = MAX_TEXT_BYTES / 4;
-
-/// How the message begins where the input has more than the bounds that gRPC has too. serde hands a reader's error on as
-/// text only, and none of its own begins so.
-const TOO_MUCH: &str = "expected at most ";
 
 /// A request in order, but for what only the model can tell.
 #[derive(Debug)]
@@ -62,43 +59,8 @@ enum InputType {
 
 /// Reads and checks a body. Texts are documents' (the answer tower's) where `input_type` is absent.
 pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> {
-    let bad = |code, message: String| Refusal::invalid(StatusCode::BAD_REQUEST, code, message);
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        bad("invalid_utf8", format!("the body is not UTF-8: byte {} begins no character", error.valid_up_to()))
-    })?;
-    // An array would be taken for the fields in their order.
-    if text.trim_start().starts_with('[') {
-        return Err(bad("invalid_value", "the body must be a JSON object with the field `input`, got an array".into()));
-    }
-    let mut json = serde_json::Deserializer::from_str(text);
-    let wire: Wire = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let (path, cause) = (error.path().to_string(), error.inner());
-        if cause.classify() != serde_json::error::Category::Data {
-            return bad("invalid_json", format!("the body is not JSON: {cause}"));
-        }
-        // At the top there is no path; serde names the field itself.
-        let field = path.split(['.', '[']).next().filter(|field| !field.is_empty() && *field != "?");
-        match field {
-            Some(field) if cause.to_string().starts_with(TOO_MUCH) => {
-                let cause = cause.to_string();
-                // Where the reader stood is of no use: the path says what is too much.
-                let message =
-                    format!("`{path}`: {}", cause.rsplit_once(" at line ").map_or(cause.as_str(), |(says, _)| says));
-                Refusal::invalid(StatusCode::PAYLOAD_TOO_LARGE, "input_too_large", message).at(field)
-            }
-            Some(field) => bad("invalid_value", format!("`{path}`: {cause}")).at(field),
-            None => bad("invalid_value", cause.to_string()),
-        }
-    })?;
-    json.end().map_err(|error| bad("invalid_json", format!("the body is not JSON: {error}")))?;
-
-    if let Some(asked) = &wire.model
-        && *asked != model.name
-        && *asked != model.fingerprint
-    {
-        let message = format!("model `{asked}` is not served here. Leave `model` out, or ask for `{}`", model.name);
-        return Err(Refusal::invalid(StatusCode::NOT_FOUND, "model_not_found", message).at("model"));
-    }
+    let wire: Wire = json::read(bytes, "input")?;
+    json::check_model(wire.model.as_deref(), model)?;
     check_tokenizer(&wire, model)?;
     Ok(Parsed {
         input: wire.input.0,
@@ -132,24 +94,6 @@ fn check_tokenizer(wire: &Wire, model: &ModelInfo) -> Result<(), Refusal> {
         ),
         _ => Ok(()),
     }
-}
-
-/// Whether one more fits: the reader stops at the first that does not, so that a body of many small items (64 MiB of `[]`)
-/// never stands in memory as a whole.
-fn room<E: de::Error>(held: usize, most: usize, unit: &str, fix: &str) -> Result<(), E> {
-    if held < most { Ok(()) } else { Err(too_much(most, unit, &format!("{} or more", most + 1), fix)) }
-}
-
-fn bounded<E: de::Error>(text: &str) -> Result<(), E> {
-    let bytes = text.len();
-    if bytes <= MAX_TEXT_BYTES {
-        return Ok(());
-    }
-    Err(too_much(MAX_TEXT_BYTES, "bytes", &bytes.to_string(), "Split it"))
-}
-
-fn too_much<E: de::Error>(most: usize, unit: &str, got: &str, fix: &str) -> E {
-    E::custom(format_args!("{TOO_MUCH}{most} {unit}, got {got}. {fix}"))
 }
 
 /// A text, texts, token ids of one text, or of several.
@@ -274,6 +218,6 @@ mod tests {
         let texts = std::iter::once(SeqDeserializer::<_, Error>::new(ids));
         let refused = WireInput::deserialize(SeqDeserializer::<_, Error>::new(texts)).unwrap_err().to_string();
         assert_eq!(pulled.get(), MAX_TEXT_TOKENS + 1);
-        assert!(refused.starts_with(TOO_MUCH), "{refused}");
+        assert!(refused.starts_with(json::TOO_MUCH), "{refused}");
     }
 }

@@ -9,7 +9,7 @@ const BUDGET: Budget = Budget { tokens: 400, rows: 64 };
 const MS: Duration = Duration::from_millis(1);
 
 fn request(reply: usize, length: usize, texts: usize, deadline: Instant) -> Request<usize> {
-    let texts = vec![Tokens { ids: vec![1; length], truncated: false }; texts];
+    let texts = vec![Tokens { ids: vec![1; length], ..Tokens::default() }; texts];
     Request { tower: Tower::Question, texts, deadline, reply }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use super::{Config, Init, LossConfig, Stage};
+use super::{Config, Init, LossConfig, Stage, TrainedKind};
 use crate::config::Sharing;
 use crate::device::Dtype;
 use crate::loss::Similarity;
@@ -25,6 +25,9 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
             return refuse(setting, "at least 1", &0);
         }
     }
+    if config.model.kind == TrainedKind::CrossEncoder {
+        check_cross_encoder(config)?;
+    }
     let mut names = BTreeSet::new();
     for stage in &config.stages {
         let plain = stage.name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
@@ -32,6 +35,44 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
             return refuse("stages.name", "letters, digits, `-` and `_`, each name once", &stage.name);
         }
         check_stage(stage)?;
+    }
+    Ok(())
+}
+
+/// Refuses what only two towers can have.
+fn check_cross_encoder(config: &Config) -> Result<(), String> {
+    let with = "absent with type = \"cross-encoder\"";
+    let model = &config.model;
+    let towers = [
+        ("model.sharing", model.sharing.is_some()),
+        ("model.encoder", model.encoder.is_some()),
+        ("model.init", model.init == Init::Random),
+    ];
+    if let Some((setting, _)) = towers.iter().find(|(_, given)| *given) {
+        return refuse(setting, &format!("{with}, which has no towers to make"), &"one");
+    }
+    if config.evaluation.data.is_some() {
+        let how = "serve the searcher with it as `--reranker`, and ask `dyad-bench quality --rerank`";
+        return refuse("evaluation.data", &format!("{with}, which searches nothing: {how}"), &"a folder");
+    }
+    for stage in &config.stages {
+        let of = |setting: &str| format!("stages.{}.{setting}", stage.name);
+        if stage.batch.negatives == 0 {
+            return refuse(
+                &of("batch.negatives"),
+                "at least 1 with type = \"cross-encoder\", which learns from them alone",
+                &0,
+            );
+        }
+        let tables = [
+            ("mine", stage.mine.is_some()),
+            ("loss.endx", stage.loss.endx.is_some()),
+            ("loss.distillation", stage.loss.distillation.is_some()),
+            ("loss.learned-temperature", stage.loss.learned_temperature),
+        ];
+        if let Some((setting, _)) = tables.iter().find(|(_, given)| *given) {
+            return refuse(&of(setting), with, &"one");
+        }
     }
     Ok(())
 }

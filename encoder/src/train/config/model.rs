@@ -14,6 +14,9 @@ use crate::transform::{Aggregation, NewEncoder};
 pub struct ModelConfig {
     /// Directory of the model.
     pub path: PathBuf,
+    /// What is trained.
+    #[serde(default, rename = "type", skip_serializing_if = "TrainedKind::is_dual_encoder")]
+    pub kind: TrainedKind,
     /// Sharing of two new towers; absent to train the model as it is.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub sharing: Option<Sharing>,
@@ -37,6 +40,25 @@ pub struct ModelConfig {
     pub hidden: usize,
     /// Whether a second recurrent network reads from the end.
     pub bidirectional: bool,
+}
+
+/// What a run trains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrainedKind {
+    /// Vectors of questions and answers.
+    #[default]
+    DualEncoder,
+    /// Scores of pairs.
+    CrossEncoder,
+}
+
+impl TrainedKind {
+    /// Left out of a run's record, as in those of before there was another.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    fn is_dual_encoder(&self) -> bool {
+        *self == Self::DualEncoder
+    }
 }
 
 /// Initial values of the encoder.

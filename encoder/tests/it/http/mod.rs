@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `embeddings.rs` | vectors: those of gRPC bit for bit, whatever the form |
 //! | `refusals.rs` | everything that is refused, with status and reason |
+//! | `rerank.rs` | texts in the order of a cross encoder's scores |
 //! | `operation.rs` | probes, metrics, a full queue, the end |
 
 mod embeddings;
 mod operation;
 mod refusals;
+mod rerank;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -54,7 +56,11 @@ struct Reply {
 }
 
 async fn serve(options: Options) -> Server {
-    let handle = Handle::start(&tiny(MODEL), options).unwrap();
+    serve_model(MODEL, options).await
+}
+
+async fn serve_model(model: &str, options: Options) -> Server {
+    let handle = Handle::start(&tiny(model), options).unwrap();
     let listener = service::bind_for("127.0.0.1:0", "--http").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -100,9 +106,13 @@ impl Client {
     }
 
     async fn post_bytes(&self, headers: &str, body: &[u8]) -> Reply {
+        self.post_to("/v1/embeddings", headers, body).await
+    }
+
+    async fn post_to(&self, path: &str, headers: &str, body: &[u8]) -> Reply {
         let length = body.len();
         let head = format!(
-            "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
         );
         self.raw(&[head.as_bytes(), body].concat()).await
     }

@@ -5,12 +5,14 @@
 //! | `fixture.rs` | 64 pairs, tiny models, settings, the binary |
 //! | `overfit.rs` | every sharing, every family and ENDX learn 64 pairs by heart |
 //! | `step.rs` | the gradient cache and accumulation against one large batch |
+//! | `cross_encoder.rs` | a cross encoder: learned, killed, read by Python, refused |
 //! | `resume.rs` | killed, interrupted, without room: runs that go on |
 //! | `not_finite.rs` | gradients that are not finite |
 //! | `run.rs` | whole runs: evaluation, best model, stages, mining |
 //! | `readme.rs` | README's example |
 //! | `refuse.rs` | what cannot be trained |
 
+mod cross_encoder;
 mod fixture;
 mod not_finite;
 mod overfit;

@@ -17,8 +17,9 @@ use crate::limits;
 const MAX_DEPTH: usize = 100;
 
 /// Repeated fields with a maximum of their own: message, field, elements.
-const FIELD_MAXIMA: [(&str, &str, usize); 11] = [
+const FIELD_MAXIMA: [(&str, &str, usize); 12] = [
     (".dyad.v1.EncodeRequest", "texts", limits::MAX_TEXTS),
+    (".dyad.v1.ScoreRequest", "texts", limits::MAX_TEXTS),
     (".dyad.v1.SearchBatchRequest", "requests", limits::MAX_BATCH),
     (".dyad.v1.SearchRequest", "fields", limits::MAX_FIELDS),
     (".dyad.v1.GetDocumentsRequest", "keys", limits::MAX_KEYS),
@@ -34,7 +35,7 @@ const FIELD_MAXIMA: [(&str, &str, usize); 11] = [
 /// Bytes and elements of a method's largest request.
 fn maxima(path: &str) -> (usize, usize) {
     match path {
-        "/dyad.v1.Encoder/Encode" | "/dyad.v1.Encoder/EncodeStream" => {
+        "/dyad.v1.Encoder/Encode" | "/dyad.v1.Encoder/EncodeStream" | "/dyad.v1.Encoder/Score" => {
             (limits::MAX_ENCODE_BYTES, limits::MAX_OTHER_ELEMENTS)
         }
         "/dyad.v1.Searcher/SearchBatch" => (limits::MAX_SEARCH_BATCH_BYTES, limits::MAX_SEARCH_BATCH_ELEMENTS),

@@ -1,0 +1,100 @@
+//! A cross encoder: a transformer that reads a question and an answer together and gives one logit (Nogueira and Cho 2019, "Passage
+//! Re-ranking with BERT"; the `BERT_QA` of Wang et al. 2021).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::contents::Contents;
+use super::load::Mode;
+use super::open::{Model, ModelInfo};
+use crate::checkpoint::Checkpoint;
+use crate::config::{Layout, ScoreActivation, Tower};
+use crate::device::Compute;
+use crate::error::Error;
+use crate::nn::VectorLength;
+use crate::tokenize::{Batch, Budget, Tokenizer, Tokens};
+
+/// An open cross encoder: owned and called by one thread, as a [`Model`].
+#[derive(Debug)]
+pub struct CrossEncoder {
+    /// Its vectors have one value, and are as long as they are.
+    model: Model,
+    activation: ScoreActivation,
+}
+
+impl CrossEncoder {
+    /// Whether a directory holds a cross encoder, by its settings alone.
+    pub fn is_at(directory: &Path) -> Result<bool, Error> {
+        Ok(Layout::read(directory)?.scores())
+    }
+
+    /// Opens the directory of a sentence-transformers `CrossEncoder` of one label: a Hugging Face `...ForSequenceClassification` of the
+    /// BERT family, with or without `modules.json`. Refuses one that is not what its `dyad.json` says.
+    ///
+    /// Sets the number of operator threads of the calling thread, which should be the one that scores.
+    pub fn open(directory: &Path, compute: &Compute) -> Result<Self, Error> {
+        let checkpoint = Checkpoint::read(directory)?;
+        let layout = &checkpoint.layout;
+        if !layout.scores() {
+            return Err(Error::Unsupported {
+                path: layout.root.clone(),
+                what: "model that scores pairs of texts",
+                supported: "a cross encoder (`...ForSequenceClassification` of one label)",
+                got: "an encoder of single texts".into(),
+            });
+        }
+        if let Some(prompt) =
+            Tower::BOTH.iter().map(|tower| layout.prompts.of(*tower)).find(|prompt| !prompt.is_empty())
+        {
+            return Err(Error::Unsupported {
+                path: layout.root.join("config_sentence_transformers.json"),
+                what: "prompt of a cross encoder",
+                supported: "none",
+                got: prompt.to_owned(),
+            });
+        }
+        let activation = ScoreActivation::read(&layout.root)?;
+        let model = Model::open_scoring(&checkpoint, compute, Mode::Inference)?;
+        model.reproduce_golden_logits()?;
+        Ok(Self { model, activation })
+    }
+
+    /// Name, fingerprint and sizes; its vectors have one value.
+    pub fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    /// Modules and tensors.
+    pub fn contents(&self) -> &Contents {
+        self.model.contents()
+    }
+
+    /// The tokenizer, for other threads: [`Tokenizer::encode_pair`].
+    pub fn tokenizer(&self) -> Arc<Tokenizer> {
+        self.model.tokenizer()
+    }
+
+    /// What the model makes of a logit where a score is asked for.
+    pub fn activation(&self) -> ScoreActivation {
+        self.activation
+    }
+
+    /// Logits of tokenized pairs as one batch, in their order.
+    pub fn logits(&self, pairs: &[&Tokens]) -> Result<Vec<f32>, Error> {
+        if pairs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.model.network.embed(Tower::Answer, &Batch::new(pairs, 0), VectorLength::Raw)
+    }
+
+    /// Logits of any number of tokenized pairs in length-sorted batches, on the CPU in parallel; asks `go_on` after each batch with its
+    /// number of tokens, and gives nothing once it says no.
+    pub fn logits_while(
+        &self,
+        pairs: &[Tokens],
+        budget: Budget,
+        go_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Vec<f32>>, Error> {
+        self.model.embed_while(Tower::Answer, pairs, VectorLength::Raw, budget, go_on)
+    }
+}

@@ -1,0 +1,78 @@
+//! The model of a service, of either kind, and what callers need of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::checkpoint::Golden;
+use crate::config::Tower;
+use crate::device::Compute;
+use crate::error::Error;
+use crate::model::{CrossEncoder, Model, ModelInfo, ScoreActivation};
+use crate::tokenize::{Tokenizer, Tokens};
+
+/// The model on its thread.
+#[derive(Debug)]
+pub(crate) enum Served {
+    DualEncoder(Model),
+    CrossEncoder(CrossEncoder),
+}
+
+impl Served {
+    /// Opens either kind and gives it a first text, so that the first caller does not wait for it.
+    pub(super) fn open_warm(directory: &Path, compute: &Compute) -> Result<Self, Error> {
+        let served = if CrossEncoder::is_at(directory)? {
+            Self::CrossEncoder(CrossEncoder::open(directory, compute)?)
+        } else {
+            Self::DualEncoder(Model::open(directory, compute)?)
+        };
+        let text = match &served {
+            Self::DualEncoder(model) => model.tokenizer().encode(Tower::Answer, "warm up")?,
+            Self::CrossEncoder(model) => model.tokenizer().encode_pair("warm", "up")?,
+        };
+        served.run(Tower::Answer, &[&text])?;
+        Ok(served)
+    }
+
+    /// One row of `info().dim` values for each text: its vector, or the logit of the pair.
+    pub(crate) fn run(&self, tower: Tower, texts: &[&Tokens]) -> Result<Vec<f32>, Error> {
+        match self {
+            Self::DualEncoder(model) => model.embed(tower, texts),
+            Self::CrossEncoder(model) => model.logits(texts),
+        }
+    }
+
+    pub(crate) fn info(&self) -> &ModelInfo {
+        match self {
+            Self::DualEncoder(model) => model.info(),
+            Self::CrossEncoder(model) => model.info(),
+        }
+    }
+
+    /// What callers need of it.
+    pub(super) fn opened(&self) -> Opened {
+        match self {
+            Self::DualEncoder(model) => Opened {
+                info: model.info().clone(),
+                tokenizer: model.tokenizer(),
+                golden: model.golden().to_vec(),
+                activation: ScoreActivation::Identity,
+            },
+            Self::CrossEncoder(model) => Opened {
+                info: model.info().clone(),
+                tokenizer: model.tokenizer(),
+                golden: Vec::new(),
+                activation: model.activation(),
+            },
+        }
+    }
+}
+
+/// What callers need of an open model.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) info: ModelInfo,
+    pub(super) tokenizer: Arc<Tokenizer>,
+    /// Vectors that the model must give.
+    pub(super) golden: Vec<Golden>,
+    pub(super) activation: ScoreActivation,
+}
