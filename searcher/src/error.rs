@@ -119,6 +119,17 @@ pub enum Error {
          `--question-tower`"
     )]
     NoTower,
+    /// The cross encoder cannot be opened, or failed.
+    #[error("cross encoder: {reason}")]
+    Reranker {
+        /// Why.
+        reason: String,
+        /// Another try may succeed.
+        transient: bool,
+    },
+    /// A request for hits that a cross encoder has scored, and there is none.
+    #[error("`rerank_depth`: this searcher has no cross encoder. Leave it 0, or start the searcher with `--reranker`")]
+    NoReranker,
     /// The index is not of the model that the request names.
     #[error(
         "`{at}fingerprint`: the index was made by `{}` (fingerprint {}), the request is for a model with fingerprint {got}. Embed the \
@@ -253,12 +264,16 @@ impl From<Error> for Status {
             | Error::SameName { .. }
             | Error::DoesNotFit(_)
             | Error::NoTower
+            | Error::NoReranker
             | Error::OtherModel { .. } => Self::failed_precondition(text),
             Error::Dimension { .. } | Error::NoDefault { .. } => Self::invalid_argument(text),
             Error::OfIndex { error, .. } => Self::new(Self::from(*error).code(), text),
             Error::Index(error) => index_status(&error, text),
-            Error::Tower { transient: true, .. } => Self::unavailable(text),
-            Error::Tower { transient: false, .. } | Error::Internal | Error::Threads(_) => Self::internal(text),
+            Error::Tower { transient: true, .. } | Error::Reranker { transient: true, .. } => Self::unavailable(text),
+            Error::Tower { transient: false, .. }
+            | Error::Reranker { transient: false, .. }
+            | Error::Internal
+            | Error::Threads(_) => Self::internal(text),
             // Another try would be as large.
             Error::LargeReply { .. } => Self::out_of_range(text),
             Error::TowerBusy { retry_after, .. } => busy(text, retry_after),

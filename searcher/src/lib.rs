@@ -7,6 +7,7 @@
 //! | [`metrics`] | what is counted, for Prometheus |
 //! | [`question`] | the question tower: in this process (feature `torch`) or an encoder service |
 //! | [`plan`] | a request as pure data: stages and depths |
+//! | [`reranker`] | the cross encoder that scores the best hits again |
 //! | [`fusion`] | two rankings into one, and how to learn that |
 //! | [`run`] | execution of plans: bounded thread pools, deadlines, degraded answers |
 //! | [`service`] | gRPC: thin conversions around [`run::Engine`] |
@@ -21,6 +22,7 @@ pub mod memory;
 pub mod metrics;
 pub mod plan;
 pub mod question;
+pub mod reranker;
 pub mod run;
 pub mod service;
 

@@ -66,7 +66,7 @@ pub(crate) struct Answered {
     /// The question is longer than the tower reads.
     pub(crate) truncated: bool,
     /// Microseconds by stage; 0 where it did not run.
-    pub(crate) stages_us: [(&'static str, u64); 8],
+    pub(crate) stages_us: [(&'static str, u64); 9],
 }
 
 /// A cache of the searcher.

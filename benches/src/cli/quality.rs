@@ -10,7 +10,7 @@ use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials, SearcherC
 use crate::quality::{Job, Judged, measure, systems};
 
 /// Which ranking, and how many questions it was asked.
-const BAR: &str = "{msg:<12} [{bar:40}] {human_pos}/{human_len} questions, {per_sec}, {eta} left";
+const BAR: &str = "{msg:<13} [{bar:40}] {human_pos}/{human_len} questions, {per_sec}, {eta} left";
 
 /// Ask a running searcher every judged question of a BEIR folder, write the answers as TREC runs, and print how good they are.
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ impl Quality {
         let config = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
         let client = SearcherClient::connect(&self.server, config).await?;
 
-        let questions = (systems(&self.job.modes).len() * judged.questions.len()) as u64;
+        let questions = (systems(&self.job.modes, self.job.rerank).len() * judged.questions.len()) as u64;
         let bar = ProgressBar::new("", Some(questions), BAR);
         let report = measure(&client, &judged, &self.job, &|system, answered| {
             bar.set(bar.position() + answered as u64, system.to_string());

@@ -1,4 +1,4 @@
-//! What is measured, a ranking mode through the graph or exact; and every question to the server, over gRPC, replies checked.
+//! What is measured, a ranking mode through the graph, exact, or reranked; and every question to the server, over gRPC, replies checked.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use dyad_corpus::queries::Query;
 use dyad_corpus::run::Run;
 use dyad_proto::client::SearcherClient;
-use dyad_proto::limits::MAX_K;
+use dyad_proto::limits::{MAX_BATCH_RERANK, MAX_K, MAX_RERANK};
 use dyad_proto::{v1, validate};
 use futures_util::{StreamExt as _, stream};
 
@@ -47,21 +47,29 @@ pub struct System {
     pub mode: Mode,
     /// Every vector compared, instead of a walk over the graph.
     pub exact: bool,
+    /// Best hits that the server's cross encoder has scored again; 0 for none.
+    pub rerank: u32,
 }
 
-/// `dense`, `dense exact`, ...
+/// `dense`, `dense exact`, `dense rerank`, ...
 impl fmt::Display for System {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(&format!("{}{}", self.mode.names().0, if self.exact { " exact" } else { "" }))
+        let how = match (self.exact, self.rerank) {
+            (true, _) => " exact",
+            (false, 0) => "",
+            (false, _) => " rerank",
+        };
+        formatter.pad(&format!("{}{how}", self.mode.names().0))
     }
 }
 
-/// The systems of `modes`, each once and in their order; those with vectors followed by their exact form.
-pub fn systems(modes: &[Mode]) -> Vec<System> {
+/// The systems of `modes`, each once and in their order; those with vectors followed by their exact form, and all by the one whose best
+/// `rerank` hits are scored again.
+pub fn systems(modes: &[Mode], rerank: u32) -> Vec<System> {
     let mut systems = Vec::new();
     for &mode in modes {
-        for exact in [false, true] {
-            let system = System { mode, exact };
+        for (exact, rerank) in [(false, 0), (true, 0), (false, rerank)] {
+            let system = System { mode, exact, rerank };
             if !(systems.contains(&system) || exact && mode == Mode::Bm25) {
                 systems.push(system);
             }
@@ -76,6 +84,9 @@ pub struct Job {
     /// Rankings to measure, between commas; dense and hybrid are also asked for with exact search.
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["dense", "bm25", "hybrid"])]
     pub modes: Vec<Mode>,
+    /// Each ranking also with its best N hits scored again by the server's cross encoder; 0: without.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_RERANK)))]
+    pub rerank: u32,
     /// Folder for the runs: dense.run, dense-exact.run, bm25.run and so on. Earlier runs there are replaced.
     #[arg(long, value_name = "DIR")]
     pub run_dir: PathBuf,
@@ -119,8 +130,10 @@ pub(super) async fn ask(
 ) -> Result<(Run, Served, Duration)> {
     let (url, asked) = (client.url(), questions.len());
     let requests = questions.iter().map(|question| request(question, system, job)).collect::<Result<Vec<_>>>()?;
+    let pairs = u64::from(system.rerank.max(1));
+    let batch = BATCH.min((MAX_BATCH_RERANK / pairs) as usize).max(1);
     let started = Instant::now();
-    let mut calls = stream::iter(questions.chunks(BATCH).zip(requests.chunks(BATCH)))
+    let mut calls = stream::iter(questions.chunks(batch).zip(requests.chunks(batch)))
         .map(|(questions, requests)| async move {
             let request = v1::SearchBatchRequest { requests: requests.to_vec() };
             (questions, client.search_batch(request).await)
@@ -153,6 +166,10 @@ pub(super) async fn ask(
             let one = Served { generation: response.generation, fingerprint: response.fingerprint };
             same(url, served.get_or_insert_with(|| one.clone()), &one)?;
             let mut hits = hits(response.hits).map_err(|reason| wrong(question, reason))?;
+            if system.rerank > 0 {
+                // Scores of two kinds, one after the other: a run has one that says the order.
+                (1_u16..).zip(&mut hits).for_each(|(rank, (_, score))| *score = 1.0 / f32::from(rank));
+            }
             hits.retain(|(key, _)| !job.drop_identical_ids || *key != question.key);
             hits.truncate(job.k as usize);
             if !hits.is_empty() {
@@ -174,8 +191,9 @@ fn request(question: &Query, system: System, job: &Job) -> Result<v1::SearchRequ
     // The hit that may be dropped does not count.
     let k = if job.drop_identical_ids { job.k.saturating_add(1).min(MAX_K) } else { job.k };
     let (query, mode) = (question.text.clone(), system.mode.names().1.into());
+    let (exact, rerank_depth) = (system.exact, system.rerank);
     let request =
-        v1::SearchRequest { query, mode, k, exact: system.exact, keys_only: true, ..v1::SearchRequest::default() };
+        v1::SearchRequest { query, mode, k, exact, rerank_depth, keys_only: true, ..v1::SearchRequest::default() };
     // Refused here, where the question's key is known.
     validate::search_request(&request)
         .map_err(|violations| Error::Refused(format!("query `{}`: {violations}", question.key)))?;
@@ -212,7 +230,9 @@ mod tests {
     #[test]
     fn vectors_are_searched_both_ways_and_each_system_once() {
         let names: Vec<String> =
-            systems(&[Mode::Hybrid, Mode::Bm25, Mode::Hybrid]).iter().map(ToString::to_string).collect();
+            systems(&[Mode::Hybrid, Mode::Bm25, Mode::Hybrid], 0).iter().map(ToString::to_string).collect();
         assert_eq!(names, ["hybrid", "hybrid exact", "bm25"]);
+        let names: Vec<String> = systems(&[Mode::Dense, Mode::Bm25], 20).iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["dense", "dense exact", "dense rerank", "bm25", "bm25 rerank"]);
     }
 }

@@ -30,6 +30,8 @@ const OVERLAP_DEPTH: usize = 10;
 const KEYS: usize = 64;
 /// Characters of a system's name.
 const NAME: usize = 12;
+/// The same where some are reranked.
+const LONG_NAME: usize = 14;
 /// Characters of a figure.
 const FIGURE: usize = 9;
 
@@ -68,6 +70,7 @@ pub struct Report {
     /// Hits asked for per question.
     pub k: u32,
     drop_identical_ids: bool,
+    rerank: u32,
     /// What answered; `None` where no system was measured.
     pub served: Option<Served>,
     /// Those of [`METRICS`] for which k is large enough.
@@ -94,6 +97,7 @@ pub async fn measure(
         queries: judged.questions.len(),
         k: job.k,
         drop_identical_ids: job.drop_identical_ids,
+        rerank: job.rerank,
         served: None,
         metrics: METRICS.into_iter().filter(|(.., depth)| *depth <= job.k).collect(),
         rows: Vec::new(),
@@ -102,7 +106,7 @@ pub async fn measure(
     let metrics: Vec<Metric> = report.metrics.iter().map(|(metric, ..)| *metric).collect();
     // The run through the graph, until the exact one of the same mode follows it.
     let mut approximate: Option<(Row, Run)> = None;
-    for system in systems(&job.modes) {
+    for system in systems(&job.modes, job.rerank) {
         let (answers, served, time) = ask(client, &judged.questions, system, job, watch).await?;
         same(client.url(), report.served.get_or_insert_with(|| served.clone()), &served)?;
         let name = system.to_string().replace(' ', "-");
@@ -158,6 +162,7 @@ impl Report {
             json!({
                 "mode": row.system.mode.names().0,
                 "exact": row.system.exact,
+                "rerank": row.system.rerank,
                 "run": row.run,
                 "metrics": named(&row.means),
                 "queries_per_s": row.queries_per_s,
@@ -187,17 +192,20 @@ impl Report {
         let Self { data, split, queries, k, metrics, .. } = self;
         let served = self.served.as_ref().map_or_else(|| "generation 0, model -".to_owned(), ToString::to_string);
         writeln!(out, "{}, split {split}: {queries} queries, k {k}, index {served}\n", data.display())?;
+        // What reranking costs a question is told as its time.
+        let (name_width, speed) = if self.rerank > 0 { (LONG_NAME, "ms/question") } else { (NAME, "queries/s") };
         let mut line = |name: &str, figures: Vec<String>, last: &str| {
             let figures: Vec<String> = figures.iter().map(|figure| format!("{figure:>FIGURE$}")).collect();
-            writeln!(out, "{name:<NAME$}{}{last:>12}", figures.concat())
+            writeln!(out, "{name:<name_width$}{}{last:>12}", figures.concat())
         };
-        line("", metrics.iter().map(|(_, heading, _)| (*heading).to_owned()).collect(), "queries/s")?;
+        line("", metrics.iter().map(|(_, heading, _)| (*heading).to_owned()).collect(), speed)?;
         for row in &self.rows {
             let means = row.means.iter().map(|mean| format!("{mean:.4}")).collect();
-            line(&row.system.to_string(), means, &format!("{:.1}", row.queries_per_s))?;
+            let speed = if self.rerank > 0 { 1e3 / row.queries_per_s } else { row.queries_per_s };
+            line(&row.system.to_string(), means, &format!("{speed:.1}"))?;
         }
         if !self.losses.is_empty() {
-            let width = NAME + FIGURE * metrics.len();
+            let width = name_width + FIGURE * metrics.len();
             let title = format!("\n{:<width$}", "ANN loss: exact minus ANN");
             line(&title, Vec::new(), &format!("overlap@{}", self.overlap_depth()))?;
         }
@@ -207,6 +215,9 @@ impl Report {
             line(loss.mode.names().0, means, &format!("{:.4}", loss.overlap))?;
         }
         writeln!(out, "\nAll judged queries count, those without results as 0 (trec_eval -c).")?;
+        if self.rerank > 0 {
+            writeln!(out, "Reranked: the best {} hits scored again by the server's cross encoder.", self.rerank)?;
+        }
         if self.drop_identical_ids {
             writeln!(out, "Hits with the query's own key were dropped.")?;
         }

@@ -194,6 +194,6 @@ pub(crate) fn prepare(folder: &Path, modes: &[Mode]) -> (Judged, Job) {
     write_folder(folder);
     let run_dir = folder.join("runs");
     fs_err::create_dir_all(&run_dir).unwrap();
-    let job = Job { modes: modes.to_vec(), run_dir, k: 100, concurrency: 4, drop_identical_ids: false };
+    let job = Job { modes: modes.to_vec(), run_dir, k: 100, concurrency: 4, drop_identical_ids: false, rerank: 0 };
     (Judged::read(folder, "test").unwrap(), job)
 }

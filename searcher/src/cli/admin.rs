@@ -124,17 +124,26 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
     let known = status.generations.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let known = if status.index_error.is_empty() { format!("of [{known}]") } else { "served".to_owned() };
     writeln!(out, "generation      {} {known}, published {}", status.generation, date(status.created_unix_s))?;
-    for (what, error) in [("directory", &status.index_error), ("question tower", &status.question_tower_error)] {
+    let errors = [
+        ("directory", &status.index_error),
+        ("question tower", &status.question_tower_error),
+        ("cross encoder", &status.reranker_error),
+    ];
+    for (what, error) in errors {
         if !error.is_empty() {
             writeln!(out, "WARNING         {what}: {error}")?;
         }
     }
     for (what, model) in [("index model", &status.index_model), ("question tower", &status.question_model)] {
         if let Some(model) = model {
-            writeln!(out, "{what:<15} {} {} ({} values)", model.name, model.fingerprint, model.dim)?;
+            let metric = model.metric().as_str_name().trim_start_matches("METRIC_").to_lowercase();
+            writeln!(out, "{what:<15} {} {} ({} values, {metric})", model.name, model.fingerprint, model.dim)?;
         } else {
             writeln!(out, "{what:<15} none")?;
         }
+    }
+    if let Some(model) = &status.reranker {
+        writeln!(out, "cross encoder   {} {}", model.name, model.fingerprint)?;
     }
     for shard in &status.shards {
         let (dense, text) = (mib(shard.dense_bytes), mib(shard.text_bytes));

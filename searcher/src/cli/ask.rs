@@ -93,6 +93,9 @@ pub(super) struct Search {
     /// Constant of reciprocal rank fusion; 0 means 60. Asks for that fusion.
     #[arg(long, default_value_t = 0)]
     rrf_k: u32,
+    /// Best hits that the server's cross encoder (`--reranker`) scores again; 0: none.
+    #[arg(long = "rerank", value_name = "N", default_value_t = 0)]
+    rerank_depth: u32,
     /// The question's vector: a .npy file of float32 or float16, one vector or one for each question. The question tower is then not
     /// asked, and QUESTION is for BM25 alone.
     #[arg(long, value_name = "NPY", requires = "fingerprint")]
@@ -142,6 +145,7 @@ impl Search {
             fusion: self.fusion.map_or(v1::Fusion::Unspecified, v1::Fusion::from).into(),
             dense_weight: self.dense_weight,
             target_recall: self.target_recall,
+            rerank_depth: self.rerank_depth,
             filter: filter::all(self.filter),
             vector: vector.unwrap_or_default(),
             fingerprint: self.fingerprint,

@@ -32,6 +32,7 @@ fn hits(all: &[v1::Hit]) -> Value {
             "score": number(hit.score),
             "dense": placement(hit.dense),
             "bm25": placement(hit.bm25),
+            "rerank": placement(hit.rerank),
             "document": hit.document.as_ref().map(document),
             "snippet": hit.snippet.as_ref().map(|v1::Snippet { text, highlights }| json!({
                 "text": text,
@@ -94,6 +95,8 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
         })),
         "notes": reply.notes,
         "distance_computations": reply.distance_computations,
+        "reranked": reply.reranked,
+        "reranker_fingerprint": reply.reranker_fingerprint,
         "degraded": reply.degraded,
         "degraded_reason": reply.degraded_reason,
         "timings": {
@@ -106,6 +109,7 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
             "filter_us": timings.filter_us,
             "fuse_us": timings.fuse_us,
             "fetch_us": timings.fetch_us,
+            "rerank_us": timings.rerank_us,
         },
     });
     match &reply.comparison {

@@ -47,7 +47,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve one or several indexes over gRPC.
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     /// Learn how to fuse the two rankings of an index from judged questions.
     Learn(learn::Learn),
     /// Ask a running searcher.

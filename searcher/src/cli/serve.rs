@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use dyad_command::{Follower, UsageError};
 use dyad_proto::service::{self, HttpConfig, MAX_REQUESTS_BYTES, Security, SecurityOptions, ServerConfig};
+use dyad_proto::v1;
 use futures_util::FutureExt as _;
 use tokio::net::TcpListener;
 
@@ -103,7 +104,7 @@ impl Serve {
         // Signals are handled before the long start, so that a stop during it is clean.
         let shutdown = dyad_command::shutdown_signal();
         let follower = follower.listen();
-        let towers = self.tower.open().await?;
+        let (towers, reranker) = (self.tower.open().await?, self.tower.open_reranker().await?);
         open_files::raise_limit();
         let config = EngineConfig {
             max_requests: self.max_requests.max(1),
@@ -114,7 +115,7 @@ impl Serve {
             memory: self.memory(),
             live_recall_share: self.live_recall_share.clamp(0.0, 1.0),
         };
-        let engine = Arc::new(Engine::open_all(indexes, towers, config)?);
+        let engine = Arc::new(Engine::open_all(indexes, towers, config)?.with_reranker(reranker));
         log(&engine);
         engine.warm_up().await;
         // With the golden question's vector, to compare later ones with.
@@ -252,6 +253,10 @@ fn log(engine: &Engine) {
             fingerprint = %snapshot.manifest().model.fingerprint,
             "serving"
         );
+    }
+    if let Some(reranker) = engine.reranker() {
+        let v1::ModelInfo { name, fingerprint, .. } = reranker.model();
+        tracing::info!(model = %name, %fingerprint, "reranking");
     }
     let documents: usize = engine.indexes().map(|index| index.snapshot().len()).sum();
     let kernels = dyad_index::kernels::kernels().name;

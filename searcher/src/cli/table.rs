@@ -35,7 +35,7 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
     writeln!(out, "\"{query}\"")?;
     match &reply.comparison {
         Some(comparison) => print_comparison(out, comparison)?,
-        None => print_ranking(out, &reply.hits)?,
+        None => print_ranking(out, &reply.hits, reply.reranked > 0)?,
     }
     let timings = reply.timings.unwrap_or_default();
     let ms = |us: u64| us as f64 / 1e3;
@@ -54,6 +54,9 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
         reply.distance_computations,
         reply.generation
     )?;
+    if reply.reranked > 0 {
+        writeln!(out, "the best {} scored again by a cross encoder: {:.1} ms", reply.reranked, ms(timings.rerank_us))?;
+    }
     match reply.fusion() {
         v1::Fusion::Unspecified => {}
         v1::Fusion::Rrf => writeln!(out, "fused by reciprocal ranks, dense weight {}", reply.dense_weight)?,
@@ -101,17 +104,24 @@ fn text_of(hit: &v1::Hit) -> String {
     marked.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn print_ranking(out: &mut impl Write, hits: &[v1::Hit]) -> io::Result<()> {
+fn print_ranking(out: &mut impl Write, hits: &[v1::Hit], reranked: bool) -> io::Result<()> {
     if hits.is_empty() {
         return writeln!(out, "  no hits");
     }
     let all = || hits.iter().chain(hits.iter().filter_map(|hit| hit.group.as_ref()).flat_map(|group| &group.hits));
     let width = all().map(|hit| hit.key.chars().count()).max().unwrap_or(0).clamp(3, KEY);
-    writeln!(out, "  {:>4}  {:>8}  {:>5}  {:>5}  {:<width$}  document", "rank", "score", "dense", "bm25", "key")?;
+    let again = |text: &str| if reranked { format!("{text:>8}  ") } else { String::new() };
+    let (rerank, names) = (again("rerank"), ["rank", "score", "dense", "bm25", "key"]);
+    writeln!(
+        out,
+        "  {:>4}  {rerank}{:>8}  {:>5}  {:>5}  {:<width$}  document",
+        names[0], names[1], names[2], names[3], names[4]
+    )?;
     for hit in hits {
         let (dense, bm25) = (rank(hit.dense), rank(hit.bm25));
         let (key, text) = (cut(&hit.key, width), text_of(hit));
-        writeln!(out, "  {:>4}  {:>8.4}  {dense:>5}  {bm25:>5}  {key:<width$}  {text}", hit.rank, hit.score)?;
+        let rerank = again(&hit.rerank.map_or("-".to_owned(), |place| format!("{:.4}", place.score)));
+        writeln!(out, "  {:>4}  {rerank}{:>8.4}  {dense:>5}  {bm25:>5}  {key:<width$}  {text}", hit.rank, hit.score)?;
         for other in hit.group.iter().flat_map(|group| &group.hits) {
             let (dense, bm25) = (rank(other.dense), rank(other.bm25));
             let (key, text) = (cut(&other.key, width), text_of(other));

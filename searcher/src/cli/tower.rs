@@ -1,4 +1,4 @@
-//! `--question-tower` and how it runs.
+//! `--question-tower` and `--reranker`, and how they run.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use clap::Args;
 use dyad_proto::client::{CredentialOptions, Credentials};
 
 use crate::question::{QuestionTower, Towers};
+use crate::reranker::Reranker;
 
 /// In place of a tower.
 const NONE: &str = "none";
 
-/// The question tower.
+/// The question tower and the cross encoder.
 #[derive(Debug, Args)]
 pub(super) struct Tower {
     /// Question tower: a model directory (in this process), the URL of an encoder service, or `none`, for an index of vectors alone:
@@ -19,6 +20,13 @@ pub(super) struct Tower {
     /// served by the tower of its model.
     #[arg(long = "question-tower", value_name = "DIR|URL|none", env = "DYAD_QUESTION_TOWER", required = true)]
     names: Vec<String>,
+    /// Cross encoder that scores the best hits again where a request asks for it (`rerank_depth`): a model directory (in this process), or the
+    /// URL of an encoder service that serves one.
+    #[arg(long, value_name = "DIR|URL", env = "DYAD_RERANKER")]
+    reranker: Option<String>,
+    /// Data type of the cross encoder's model directory: f32, bf16, f16, or int8 on the CPU.
+    #[arg(long, value_name = "DTYPE", default_value = "f32")]
+    reranker_dtype: String,
     /// Device of a model directory: cpu or cuda:N.
     #[arg(long, default_value = "cpu")]
     device: String,
@@ -46,8 +54,20 @@ impl Tower {
         Ok(Towers::new(towers, self.names.iter().any(|name| name == NONE))?)
     }
 
+    /// Loads the cross encoder, or connects to it; nothing where none is named.
+    pub(super) async fn open_reranker(&self) -> anyhow::Result<Option<Reranker>> {
+        let Some(name) = &self.reranker else { return Ok(None) };
+        let opened = if is_url(name) {
+            let credentials = Credentials::open(&self.credentials)?;
+            Reranker::connect(name, credentials, Duration::from_secs(self.wait_s)).await
+        } else {
+            self.load_reranker(name).await
+        };
+        opened.map(Some).with_context(|| format!("--reranker `{name}`"))
+    }
+
     async fn open_named(&self, name: &str) -> crate::Result<QuestionTower> {
-        if name.starts_with("http://") || name.starts_with("https://") {
+        if is_url(name) {
             let wait = Duration::from_secs(self.wait_s);
             let credentials = Credentials::open(&self.credentials)
                 .map_err(|error| crate::Error::Tower { reason: error.to_string(), transient: false })?;
@@ -55,22 +75,39 @@ impl Tower {
         }
         self.load(name).await
     }
+}
 
-    #[cfg(feature = "torch")]
+fn is_url(name: &str) -> bool {
+    name.starts_with("http://") || name.starts_with("https://")
+}
+
+#[cfg(feature = "torch")]
+impl Tower {
     async fn load(&self, name: &str) -> crate::Result<QuestionTower> {
-        let options = crate::question::LocalOptions {
-            device: self.device.clone(),
-            dtype: self.dtype.clone(),
-            threads: self.threads,
-        };
-        QuestionTower::load(std::path::Path::new(name), options).await
+        QuestionTower::load(std::path::Path::new(name), self.options(&self.dtype)).await
     }
 
-    #[cfg(not(feature = "torch"))]
-    #[expect(clippy::unused_async, reason = "the same signature as with libtorch")]
+    async fn load_reranker(&self, name: &str) -> crate::Result<Reranker> {
+        Reranker::load(std::path::Path::new(name), self.options(&self.reranker_dtype)).await
+    }
+
+    fn options(&self, dtype: &str) -> crate::question::LocalOptions {
+        crate::question::LocalOptions { device: self.device.clone(), dtype: dtype.to_owned(), threads: self.threads }
+    }
+}
+
+#[cfg(not(feature = "torch"))]
+const NO_TORCH: &str = "this build has no libtorch (feature `torch`), so a model directory cannot be opened. Start `dyad-encoder serve` \
+                        and give its URL, http://HOST:PORT";
+
+#[cfg(not(feature = "torch"))]
+#[expect(clippy::unused_async, reason = "the same signatures as with libtorch")]
+impl Tower {
     async fn load(&self, _name: &str) -> crate::Result<QuestionTower> {
-        let reason = "this build has no libtorch (feature `torch`), so a model directory cannot be opened. Start \
-                      `dyad-encoder serve` and give its URL, http://HOST:PORT";
-        Err(crate::Error::Tower { reason: reason.to_owned(), transient: false })
+        Err(crate::Error::Tower { reason: NO_TORCH.to_owned(), transient: false })
+    }
+
+    async fn load_reranker(&self, _name: &str) -> crate::Result<Reranker> {
+        Err(crate::Error::Reranker { reason: NO_TORCH.to_owned(), transient: false })
     }
 }

@@ -76,6 +76,8 @@ pub struct Plan {
     pub snippet_bytes: usize,
     /// How hits are grouped, if they are.
     pub group_by: Option<GroupBy>,
+    /// Best hits that a cross encoder scores again; 0 for none.
+    pub rerank_depth: usize,
     /// Which documents may be hits; all where absent.
     pub filter: Option<Filter>,
     /// Why the target recall is not guaranteed.
@@ -130,6 +132,7 @@ impl Plan {
                 .group_by
                 .as_ref()
                 .map(|v1::GroupBy { field, hits }| GroupBy { field: field.clone(), hits: (*hits).max(1) as usize }),
+            rerank_depth: request.rerank_depth as usize,
             filter: request.filter.as_ref().map(filter),
             recall_note: chosen.and_then(|chosen| chosen.note),
             tower_time: if fuses { time.mul_f64(TOWER_SHARE) } else { time },
@@ -142,9 +145,16 @@ impl Plan {
         ranking.iter().filter(move |hit| least.is_none_or(|least| hit.score >= least))
     }
 
-    /// The hits of the reply among those of a whole ranking, where they are not grouped.
+    /// The hits of the reply among those of a whole ranking, where they are not grouped: of one that is ranked again, all that may
+    /// come to be among them.
     pub fn page<'h>(&self, ranking: &'h [Hit]) -> impl Iterator<Item = &'h Hit> + use<'h> {
-        self.above_threshold(ranking).skip(self.offset).take(self.k)
+        let (offset, k) = if self.rerank_depth > 0 { (0, self.wanted()) } else { (self.offset, self.k) };
+        self.above_threshold(ranking).skip(offset).take(k)
+    }
+
+    /// Hits of the whole ranking that are looked at, where they are not grouped.
+    pub fn wanted(&self) -> usize {
+        (self.offset + self.k).max(self.rerank_depth)
     }
 
     /// Whether the reply has anything of the hits' documents but their keys.
@@ -244,6 +254,17 @@ mod tests {
         let deeper = plan.with_depth(800);
         assert_eq!((deeper.depth(), deeper.text_depth, deeper.ef()), (800, Some(800), 816));
         assert_eq!(deeper.with_depth(200), Plan { dense: deeper.with_depth(200).dense, ..plan });
+    }
+
+    #[test]
+    fn what_is_ranked_again_is_paged_afterwards() {
+        let plan = plan(|request| (request.k, request.offset, request.rerank_depth) = (10, 5, 20));
+        let ranking: Vec<Hit> = (0..50).map(|node| Hit { score: 1.0, shard: 0, node }).collect();
+        assert_eq!((plan.wanted(), plan.page(&ranking).count(), plan.depth()), (20, 20, 20));
+        let shallow = Plan { rerank_depth: 3, ..plan.clone() };
+        assert_eq!((shallow.wanted(), shallow.page(&ranking).count()), (15, 15));
+        let not = Plan { rerank_depth: 0, ..plan };
+        assert_eq!(not.page(&ranking).map(|hit| hit.node).collect::<Vec<_>>(), (5..15).collect::<Vec<u32>>());
     }
 
     #[test]

@@ -19,6 +19,13 @@ pub struct Embedded {
     pub embed_us: u64,
 }
 
+/// Why a model is no question tower.
+pub(super) fn is_cross_encoder(name: &str) -> String {
+    format!(
+        "`{name}` is a cross encoder, which has no vectors. Give it as `--reranker`, and the model of the index here"
+    )
+}
+
 pub(super) fn failed(reason: impl Into<String>, transient: bool) -> Error {
     Error::Tower { reason: reason.into(), transient }
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dyad_encoder::serve::{EncodeError, EncodeOptions, Handle, Options};
-use dyad_encoder::{Compute, Device, Tower};
+use dyad_encoder::{Compute, Device, ModelKind, Tower};
 use dyad_index::{Metric, ModelRecord};
 
-use super::embedded::{Embedded, failed};
+use super::embedded::{Embedded, failed, is_cross_encoder};
 use crate::error::{Error, Result};
 
 /// Device, data type and threads of a model.
@@ -22,6 +22,16 @@ pub struct LocalOptions {
     pub threads: usize,
 }
 
+impl LocalOptions {
+    pub(crate) fn compute(&self) -> std::result::Result<Compute, String> {
+        Ok(Compute {
+            device: self.device.parse()?,
+            dtype: self.dtype.parse()?,
+            threads: (self.threads > 0).then_some(self.threads),
+        })
+    }
+}
+
 /// A model on a thread of its own.
 #[derive(Debug, Clone)]
 pub struct Local {
@@ -33,16 +43,15 @@ pub struct Local {
 
 impl Local {
     pub(super) async fn load(model: &Path, options: LocalOptions) -> Result<Self> {
-        let compute = Compute {
-            device: options.device.parse().map_err(|reason: String| failed(reason, false))?,
-            dtype: options.dtype.parse().map_err(|reason: String| failed(reason, false))?,
-            threads: (options.threads > 0).then_some(options.threads),
-        };
+        let compute = options.compute().map_err(|reason| failed(reason, false))?;
         let directory = model.to_owned();
         let started = tokio::task::spawn_blocking(move || Handle::start(&directory, Options::new(compute))).await;
         let handle = started
             .map_err(|error| failed(error.to_string(), false))?
             .map_err(|error| failed(error.to_string(), false))?;
+        if handle.info().kind == ModelKind::CrossEncoder {
+            return Err(failed(is_cross_encoder(&handle.info().name), false));
+        }
         Ok(Self::running(handle, &compute))
     }
 

@@ -7,7 +7,7 @@ use dyad_proto::client::{ClientConfig, ClientError, Credentials, EncoderClient};
 use dyad_proto::v1;
 use tonic::Code;
 
-use super::embedded::{Embedded, failed};
+use super::embedded::{Embedded, failed, is_cross_encoder};
 use crate::error::{Error, Result};
 
 /// An encoder service and the model that it had when the searcher started.
@@ -36,6 +36,9 @@ impl Remote {
         };
         let client = EncoderClient::connect(url, config).await?;
         let info = client.info().await?;
+        if info.kind() == v1::ModelKind::CrossEncoder {
+            return Err(failed(is_cross_encoder(&info.name), false));
+        }
         let (dim, max_tokens, metric) = (info.dim as usize, info.max_tokens as usize, info.metric().as_str_name());
         let model = ModelRecord::of_unit_vectors(info.name, info.fingerprint, dim, metric, max_tokens)?;
         Ok(Self { client, model })

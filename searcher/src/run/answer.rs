@@ -21,6 +21,8 @@ pub struct AnswerHit {
     pub dense: Option<Placement>,
     /// Placement in the BM25 ranking.
     pub bm25: Option<Placement>,
+    /// Placement among the hits that the cross encoder has scored.
+    pub rerank: Option<Placement>,
     /// Shard of the snapshot.
     pub shard: usize,
     /// Node of the shard.
@@ -82,6 +84,8 @@ pub struct StageTimings {
     pub fuse_us: u64,
     /// Stored fields.
     pub fetch_us: u64,
+    /// Texts for the cross encoder, and its scores.
+    pub rerank_us: u64,
 }
 
 /// How a filter was run.
@@ -95,6 +99,15 @@ pub struct FilterExecution {
     pub graph_shards: u32,
     /// Whether the filter was known, and its nodes not looked up again.
     pub cached: bool,
+}
+
+/// What a cross encoder has done for an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reranked {
+    /// Hits that it has scored.
+    pub hits: usize,
+    /// Its fingerprint.
+    pub fingerprint: Arc<str>,
 }
 
 /// Answers in the order of their questions, and the reply memory that their documents take.
@@ -135,6 +148,8 @@ pub struct Answer {
     pub coverage: Coverage,
     /// How the filter was run, where there is one.
     pub filter: Option<FilterExecution>,
+    /// What the cross encoder has scored, where it was asked and answered.
+    pub reranked: Option<Reranked>,
     /// Tokens that the question tower has read of the question, 0 where it was not asked.
     pub query_tokens: u32,
     /// Whether the question has more.
@@ -156,6 +171,7 @@ impl Answer {
             filter_us,
             fuse_us,
             fetch_us,
+            rerank_us,
         } = self.timings;
         tracing::debug!(
             index = &*self.index,
@@ -170,6 +186,7 @@ impl Answer {
             filter_us,
             fuse_us,
             fetch_us,
+            rerank_us,
             "answered"
         );
         metrics.answer(&Answered {
@@ -190,6 +207,7 @@ impl Answer {
                 ("bm25", bm25_us),
                 ("fuse", fuse_us),
                 ("fetch", fetch_us),
+                ("rerank", rerank_us),
             ],
         });
         if let Some(filter) = &self.filter {
@@ -210,6 +228,7 @@ mod tests {
                 score: 0.0,
                 dense: None,
                 bm25: None,
+                rerank: None,
                 shard: 0,
                 node: 0,
                 document: None,

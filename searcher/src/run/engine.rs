@@ -36,6 +36,7 @@ use crate::memory::ProcessMemory;
 use crate::metrics::Metrics;
 use crate::plan::Plan;
 use crate::question::{ModelTower, QuestionCache, QuestionTower, Towers};
+use crate::reranker::Reranker;
 
 /// Configuration of an engine.
 #[derive(Debug, Clone)]
@@ -76,6 +77,7 @@ impl Default for EngineConfig {
 pub struct Engine {
     pub(super) indexes: Indexes,
     pub(super) towers: Towers,
+    pub(super) reranker: Option<Reranker>,
     pub(super) questions: Option<QuestionCache>,
     pub(super) filters: Option<Arc<FilterCache>>,
     pub(super) checksums: Checksums,
@@ -124,6 +126,7 @@ impl Engine {
             indexes,
             questions: dim.and_then(|dim| QuestionCache::new(config.question_cache, dim)),
             towers,
+            reranker: None,
             filters: FilterCache::new(config.filter_cache).map(Arc::new),
             checksums,
             process,
@@ -188,6 +191,12 @@ impl Engine {
         let jobs = Jobs::new(&self.pool, class, permit, cancel);
         let batch = self.batch((vec![request], |_| String::new()), caller, started, &jobs, turn.is_some())?;
         let mut answers = Box::pin(self.answer(&batch, &jobs)).await?;
+        if batch.reranks() {
+            answers = Box::pin(self.rerank(&batch, answers, &jobs)).await?;
+            if turn.is_none() {
+                answers = Box::pin(self.fetch(&batch, answers, &jobs)).await?;
+            }
+        }
         drop(jobs);
         // Questions of a warm-up are no one's.
         let is_asked = !caller.is_server();
@@ -220,7 +229,11 @@ impl Engine {
         let permit = self.pool.admit_many(requests.len(), &cancel).await?;
         let jobs = Jobs::new(&self.pool, Class::Bulk, permit, cancel);
         let batch = self.batch((requests, |number| format!("requests[{number}].")), caller, started, &jobs, false)?;
-        let answers = self.answer(&batch, &jobs).await?;
+        let mut answers = self.answer(&batch, &jobs).await?;
+        if batch.reranks() {
+            answers = self.rerank(&batch, answers, &jobs).await?;
+            answers = self.fetch(&batch, answers, &jobs).await?;
+        }
         answers.0.iter().for_each(|answer| answer.count(&self.metrics));
         Ok(answers)
     }
@@ -243,7 +256,10 @@ impl Engine {
         let at_once = self.pool.threads(jobs.class);
         let of = (index, snapshot, self.filters.clone(), Scope::of(caller));
         let mut batch = Batch::new(of, items, at_once, Arc::clone(&jobs.cancel), started);
-        batch.fetches_later = fetches_later;
+        if batch.reranks() && self.reranker.is_none() {
+            return Err(Error::NoReranker);
+        }
+        batch.fetches_later = fetches_later || batch.reranks();
         Ok(Arc::new(batch))
     }
 

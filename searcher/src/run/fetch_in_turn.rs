@@ -1,4 +1,4 @@
-//! The documents of a stream's replies: read in turn, so that a reply that waits holds no memory.
+//! The documents of replies whose hits were found before: those of a stream are read in turn, so that a reply that waits holds no memory.
 
 use std::sync::Arc;
 
@@ -26,9 +26,14 @@ impl Engine {
         let cancel = Arc::clone(&batch.cancel);
         turn.come(&cancel).await?;
         let permit = self.pool.admit_many(1, &cancel).await?;
-        let jobs = Jobs::new(&self.pool, class, permit, Arc::clone(&cancel));
+        let jobs = Jobs::new(&self.pool, class, permit, cancel);
+        self.fetch(&batch, answers, &jobs).await
+    }
+
+    /// Reads the documents of answers that have none yet.
+    pub(super) async fn fetch(&self, batch: &Arc<Batch>, answers: Answers, jobs: &Jobs<'_>) -> Result<Answers> {
         let read = |(mut answers, budget): Answers| {
-            let batch = Arc::clone(&batch);
+            let batch = Arc::clone(batch);
             jobs.start(move || {
                 batch.fetch(&mut answers, &budget)?;
                 Ok((answers, budget))
@@ -36,7 +41,7 @@ impl Engine {
         };
         let (without, budget) = answers;
         match read((without.clone(), budget)).await {
-            Err(Error::FullReplies { .. }) => read((without, self.memory.reserve(&cancel).await?)).await,
+            Err(Error::FullReplies { .. }) => read((without, self.memory.reserve(&jobs.cancel).await?)).await,
             read => read,
         }
     }

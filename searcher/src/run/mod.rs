@@ -15,6 +15,7 @@
 //! | `scope.rs` | the documents that exist for a caller |
 //! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
 //! | `rank.rs` | the answer, made of the ranking's hits |
+//! | `rerank.rs` | the best hits in the order of a cross encoder's scores |
 //! | `groups.rs` | groups of hits with the same value of a field |
 //! | `cancellation.rs` | cancellation of a request's work: its deadline, and a client that has left |
 //! | `answer.rs` | the answer |
@@ -54,6 +55,7 @@ mod question_vector;
 mod rank;
 mod readiness;
 mod reply_memory;
+mod rerank;
 mod sample;
 mod scope;
 mod served_index;
@@ -61,7 +63,7 @@ mod turns;
 mod warm_up;
 
 pub(crate) use answer::overlap;
-pub use answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, StageTimings};
+pub use answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, Reranked, StageTimings};
 pub use engine::{Admission, Engine, EngineConfig};
 pub use explain::Explanation;
 pub use pool::SlotLoad;

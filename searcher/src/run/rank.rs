@@ -50,7 +50,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
 
     let ranking = Ranking { snapshot, dense: placements(&dense.0.hits), text: placements(&text.0.hits) };
     let single = |hits: &[Hit]| ranking.hits(plan.page(hits));
-    let wanted = plan.offset + plan.k;
+    let wanted = plan.wanted();
     let fused = || {
         let whole = batch.whole_ranking((plan, &item.query), vector, found, wanted)?;
         Ok::<_, Error>(ranking.hits(plan.page(&whole)))
@@ -100,6 +100,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
         notes: notes.into_iter().flatten().chain(grouped.as_ref().and_then(|grouped| grouped.note.clone())).collect(),
         coverage: batch.coverage()?,
         filter,
+        reranked: None,
         timings: StageTimings {
             total_us: micros(*started),
             dense_us: dense.1,
@@ -178,7 +179,8 @@ impl Ranking<'_> {
             let (dense, bm25) = (self.dense.get(&(shard, node)).copied(), self.text.get(&(shard, node)).copied());
             // None where the keys are damaged.
             let key = self.snapshot.key(shard, node)?.to_owned();
-            Some(AnswerHit { key, score, dense, bm25, shard, node, document: None, snippet: None, group: None })
+            let rerank = None;
+            Some(AnswerHit { key, score, dense, bm25, rerank, shard, node, document: None, snippet: None, group: None })
         };
         hits.into_iter().filter_map(with_placements).collect()
     }

@@ -60,6 +60,11 @@ impl Admin for AdminService {
             Some(tower) => tower.check().await.map_or_else(|error| error.to_string(), |()| String::new()),
             None => String::new(),
         };
+        let reranker = self.engine.reranker();
+        let reranker_error = match reranker {
+            Some(reranker) => reranker.check().await.map_or_else(|error| error.to_string(), |()| String::new()),
+            None => String::new(),
+        };
         let record = snapshot.manifest();
         let shards = record.shards.iter().zip(snapshot.shards()).map(|(shard, opened)| {
             let (dense, text): (Vec<_>, Vec<_>) = shard.files.iter().partition(|file| file.path == DENSE_FILE);
@@ -102,6 +107,8 @@ impl Admin for AdminService {
             question_tower_error,
             name: index.name().to_owned(),
             memory: Some(memory),
+            reranker: reranker.map(|reranker| reranker.model().clone()),
+            reranker_error,
         }))
     }
 

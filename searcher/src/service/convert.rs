@@ -62,6 +62,7 @@ pub(super) fn model(model: &ModelRecord) -> v1::ModelInfo {
         max_tokens: model.max_tokens as u32,
         device: String::new(),
         dtype: String::new(),
+        kind: v1::ModelKind::DualEncoder.into(),
     }
 }
 
@@ -111,6 +112,7 @@ fn hits(all: Vec<AnswerHit>, offset: usize) -> Vec<v1::Hit> {
         score: hit.score,
         dense: hit.dense.map(placement),
         bm25: hit.bm25.map(placement),
+        rerank: hit.rerank.map(placement),
         document: hit.document.map(document),
         snippet: hit.snippet.map(snippet),
         // The best hit is the first of its group.
@@ -150,9 +152,30 @@ fn comparison(compared: Compared, k: usize) -> v1::Comparison {
 }
 
 fn timings(timings: StageTimings) -> v1::Timings {
-    let StageTimings { total_us, queue_us, tokenize_us, embed_us, dense_us, bm25_us, filter_us, fuse_us, fetch_us } =
-        timings;
-    v1::Timings { total_us, queue_us, tokenize_us, embed_us, dense_us, bm25_us, fuse_us, fetch_us, filter_us }
+    let StageTimings {
+        total_us,
+        queue_us,
+        tokenize_us,
+        embed_us,
+        dense_us,
+        bm25_us,
+        filter_us,
+        fuse_us,
+        fetch_us,
+        rerank_us,
+    } = timings;
+    v1::Timings {
+        total_us,
+        queue_us,
+        tokenize_us,
+        embed_us,
+        dense_us,
+        bm25_us,
+        fuse_us,
+        fetch_us,
+        filter_us,
+        rerank_us,
+    }
 }
 
 fn fusion(fusion: Fusion) -> v1::Fusion {
@@ -192,6 +215,8 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
         filter: answer.filter.map(|FilterExecution { documents, scanned_shards, graph_shards, cached }| {
             v1::FilterExecution { documents, scanned_shards, graph_shards, cached }
         }),
+        reranked: answer.reranked.as_ref().map_or(0, |reranked| reranked.hits as u32),
+        reranker_fingerprint: answer.reranked.map(|reranked| reranked.fingerprint.to_string()).unwrap_or_default(),
     }
 }
 

@@ -30,6 +30,7 @@ mod pki;
 mod question_cache;
 mod refusals;
 mod reloads;
+mod rerank;
 mod search;
 mod snippets;
 mod vectors;

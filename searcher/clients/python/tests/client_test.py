@@ -143,9 +143,13 @@ class Calls(unittest.TestCase):
             # The server's ranges are of bytes.
             [(start, end)] = hit.snippet.highlights
             self.assertEqual(hit.snippet.text[start:end], "Komet")
-            batch = searcher.search_batch([dyad.Request("a"), dyad.Request("b", fusion="min-max", dense_weight=0.0)])
+            batch = searcher.search_batch(
+                [dyad.Request("a"), dyad.Request("b", fusion="min-max", dense_weight=0.0, rerank_depth=20)]
+            )
             self.assertEqual([one.hits[0].key for one in batch], ["a", "b"])
-            self.assertEqual((server.requests[1].requests[1].fusion, server.requests[1].requests[1].dense_weight), (3, 0.0))
+            second = server.requests[1].requests[1]
+            self.assertEqual((second.fusion, second.dense_weight, second.rerank_depth), (3, 0.0, 20))
+            self.assertEqual((hit.rerank, reply.reranked), (None, 0))
             self.assertEqual(searcher.status().documents, 7)
             sample = searcher.sample(5, seed=3, fields=["title"], filter=dyad.field("lang") == "en", index="news")
             self.assertEqual((sample.documents[0].key, sample.of, sample.generation), ("news", 5, 3))

@@ -65,6 +65,8 @@ class Hit:
     document: Document | None
     snippet: Snippet | None
     group: Group | None
+    #: Place among the hits that the cross encoder has scored, and its score.
+    rerank: Placement | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +78,8 @@ class SearchResponse:
     rankings: dict[str, tuple[Hit, ...]]
     mode: str
     fusion: str | None
+    #: Hits that the cross encoder has scored.
+    reranked: int
     #: What is missing from the answer, and why; empty where nothing is.
     degraded: str
     #: Name of the index that answered.
@@ -197,6 +201,7 @@ def hit(message: searcher_pb2.Hit) -> Hit:
         document(message.document) if message.HasField("document") else None,
         _snippet(message.snippet) if message.HasField("snippet") else None,
         _group(message.group) if message.HasField("group") else None,
+        _placement(message, "rerank"),
     )
 
 
@@ -208,6 +213,7 @@ def search(message: searcher_pb2.SearchResponse) -> SearchResponse:
         {name: tuple(map(hit, getattr(message.comparison, name))) for name in names},
         _MODES.get(message.mode, str(message.mode)),
         _FUSIONS.get(message.fusion, str(message.fusion)),
+        message.reranked,
         (message.degraded_reason or "for an unknown reason") if message.degraded else "",
         message.index,
         message.generation,

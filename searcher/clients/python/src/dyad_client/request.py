@@ -31,6 +31,7 @@ class Arguments(TypedDict, total=False):
     snippet_bytes: int
     group_by: str | None
     group_hits: int
+    rerank_depth: int
     filter: Filter | None
     fusion: str | None
     dense_weight: float | None
@@ -74,6 +75,8 @@ class Request:
     group_by: str | None = None
     #: Hits of each group.
     group_hits: int = 1
+    #: Best hits that the server's cross encoder scores again; 0 for none.
+    rerank_depth: int = 0
     #: Which documents can be hits.
     filter: Filter | None = None
     #: `rrf`, `weighted-sum` or `min-max`.
@@ -111,6 +114,7 @@ class Request:
             dense_weight=self.dense_weight,
             fusion_depth=self.fusion_depth,
             rrf_k=self.rrf_k,
+            rerank_depth=self.rerank_depth,
             index=self.index or index,
         )
         if self.vector is not None:

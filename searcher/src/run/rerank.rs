@@ -1,0 +1,205 @@
+//! The best hits of a ranking, in the order of a cross encoder's scores. Where it is late or fails, the order stays, and the answer says so.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use dyad_corpus::Document;
+use futures_util::{StreamExt as _, stream};
+
+use super::answer::{Answer, AnswerHit, Answers, Reranked};
+use super::batch::{Batch, micros};
+use super::engine::Engine;
+use super::parts::Jobs;
+use crate::error::{Error, Result};
+use crate::fusion::Placement;
+use crate::plan::Plan;
+use crate::reranker::Reranker;
+
+/// Bytes of a document that the cross encoder is given at most. It reads some hundred tokens.
+const MAX_TEXT_BYTES: usize = 32 << 10;
+/// Its share of the time that is left: an answer without it has to be in time too.
+const TIME_SHARE: f64 = 0.8;
+/// Questions of a batch that are scored at once.
+const AT_ONCE: usize = 4;
+
+impl Engine {
+    /// With a cross encoder, for requests that ask for it.
+    #[must_use]
+    pub fn with_reranker(mut self, reranker: Option<Reranker>) -> Self {
+        self.reranker = reranker;
+        self
+    }
+
+    /// The cross encoder.
+    pub fn reranker(&self) -> Option<&Reranker> {
+        self.reranker.as_ref()
+    }
+
+    /// Scores the best hits of the questions that ask for it, and puts them into that order; then every answer has its page of hits.
+    pub(super) async fn rerank(
+        &self,
+        batch: &Arc<Batch>,
+        (mut answers, budget): Answers,
+        jobs: &Jobs<'_>,
+    ) -> Result<Answers> {
+        let reranker = self.reranker.as_ref().ok_or(Error::NoReranker)?;
+        let wanted = batch.items.iter().zip(&answers).enumerate().filter(|(_, (item, _))| item.plan.rerank_depth > 0);
+        let scored = wanted.map(|(number, (item, answer))| {
+            let best: Vec<(usize, u32)> =
+                answer.hits.iter().take(item.plan.rerank_depth).map(|hit| (hit.shard, hit.node)).collect();
+            async move {
+                let started = Instant::now();
+                let scores = self.scores(reranker, batch, (&item.query, best), jobs).await;
+                (number, scores, micros(started))
+            }
+        });
+        let scored: Vec<_> = stream::iter(scored.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
+        for (number, scores, took) in scored {
+            let (Some(item), Some(answer)) = (batch.items.get(number), answers.get_mut(number)) else { continue };
+            match scores {
+                Ok(scores) => {
+                    let fingerprint = Arc::clone(reranker.fingerprint());
+                    answer.reranked = Some(Reranked { hits: scores.len(), fingerprint });
+                    reorder(&mut answer.hits, &scores);
+                }
+                Err(error @ (Error::Reranker { .. } | Error::FullReplies { .. } | Error::LargeReply { .. })) => {
+                    // The error may name machines; it is in the log.
+                    let reason = if batch.scope.is_some() { String::new() } else { format!(": {error}") };
+                    degrade(answer, format!("not reranked{reason}"));
+                }
+                Err(error) => return Err(error),
+            }
+            page(&mut answer.hits, &item.plan);
+            answer.timings.rerank_us = took;
+            answer.timings.total_us = micros(batch.started);
+        }
+        Ok((answers, budget))
+    }
+
+    /// The scores of documents for a question.
+    async fn scores(
+        &self,
+        reranker: &Reranker,
+        batch: &Arc<Batch>,
+        (query, best): (&str, Vec<(usize, u32)>),
+        jobs: &Jobs<'_>,
+    ) -> Result<Vec<f32>> {
+        if best.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The texts take of the memory of replies until they are scored.
+        let (of, budget) = (Arc::clone(batch), self.memory.budget());
+        let read = jobs.start(move || {
+            let texts = best.into_iter().map(|(shard, node)| {
+                of.cancel.check()?;
+                let text = of.passage(shard, node)?;
+                budget.take_bytes(text.len())?;
+                Ok(text)
+            });
+            Ok((texts.collect::<Result<Vec<String>>>()?, budget))
+        });
+        let (texts, _budget) = read.await?;
+        reranker.score(query.to_owned(), texts, batch.cancel.left().mul_f64(TIME_SHARE)).await
+    }
+}
+
+impl Batch {
+    /// Whether a question asks for its best hits to be scored again.
+    pub(super) fn reranks(&self) -> bool {
+        self.items.iter().any(|item| item.plan.rerank_depth > 0)
+    }
+
+    /// What the answer tower has read of a document, of a long one the beginning.
+    fn passage(&self, shard: usize, node: u32) -> Result<String> {
+        let stored = self.snapshot.document(shard, node)?;
+        let document = Document { key: stored.key, title: stored.title, text: stored.text, metadata: None };
+        let mut passage = document.passage().into_owned();
+        passage.truncate(passage.floor_char_boundary(MAX_TEXT_BYTES));
+        // A cross encoder takes no empty text; such a document is as good as one of a word that says nothing.
+        Ok(if passage.is_empty() { "-".to_owned() } else { passage })
+    }
+}
+
+/// Puts as many hits as there are scores into their order, best first; of equal scores the better ranked first.
+fn reorder(hits: &mut Vec<AnswerHit>, scores: &[f32]) {
+    let after = hits.split_off(scores.len().min(hits.len()));
+    let mut scored: Vec<(f32, AnswerHit)> = scores.iter().copied().zip(std::mem::take(hits)).collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let placed = (1..).zip(scored).map(|(rank, (score, hit))| {
+        let rerank = Some(Placement { rank, score });
+        AnswerHit { rerank, ..hit }
+    });
+    hits.extend(placed);
+    hits.extend(after);
+}
+
+/// Keeps the hits of the reply.
+fn page(hits: &mut Vec<AnswerHit>, plan: &Plan) {
+    hits.drain(..plan.offset.min(hits.len()));
+    hits.truncate(plan.k);
+}
+
+fn degrade(answer: &mut Answer, reason: String) {
+    answer.degraded = Some(match answer.degraded.take() {
+        Some(known) => format!("{known}; {reason}"),
+        None => reason,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use dyad_proto::v1;
+
+    use super::*;
+
+    fn hits(keys: &str) -> Vec<AnswerHit> {
+        let hit = |key: char| AnswerHit {
+            key: key.to_string(),
+            score: 0.5,
+            dense: None,
+            bm25: None,
+            rerank: None,
+            shard: 0,
+            node: 0,
+            document: None,
+            snippet: None,
+            group: None,
+        };
+        keys.chars().map(hit).collect()
+    }
+
+    fn keys(hits: &[AnswerHit]) -> String {
+        hits.iter().map(|hit| hit.key.as_str()).collect()
+    }
+
+    #[test]
+    fn the_scored_come_first_in_their_order_and_the_others_keep_theirs() {
+        let mut all = hits("abcdef");
+        reorder(&mut all, &[0.1, 0.9, 0.1, 0.5]);
+        assert_eq!(keys(&all), "bdacef");
+        let placed = |hit: &AnswerHit| hit.rerank.map(|place| (place.rank, place.score));
+        assert_eq!((placed(&all[0]), placed(&all[3]), placed(&all[4])), (Some((1, 0.9)), Some((4, 0.1)), None));
+        assert!(all.iter().all(|hit| hit.score.to_bits() == 0.5_f32.to_bits()), "the ranking's score stays");
+        reorder(&mut all, &[]);
+        assert_eq!(keys(&all), "bdacef");
+    }
+
+    #[test]
+    fn a_page_is_cut_from_what_was_ranked_again() {
+        let plan = |k, offset| {
+            let request = v1::SearchRequest { k, offset, rerank_depth: 6, ..Default::default() };
+            Plan::new(&request, Duration::from_secs(1), &[], None)
+        };
+        let cut = |k, offset| {
+            let mut all = hits("abcdef");
+            page(&mut all, &plan(k, offset));
+            keys(&all)
+        };
+        assert_eq!(
+            (cut(2, 0), cut(2, 3), cut(10, 5), cut(3, 9)),
+            ("ab".into(), "de".into(), "f".into(), String::new())
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! Hits that a cross encoder has scored again: their order, their page, and what happens where it fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use dyad_proto::client::{ClientConfig, ClientError, Credentials, SearcherClient};
+use dyad_proto::service::{self, Health, ServerConfig};
+use dyad_proto::v1::encoder_server::{Encoder, EncoderServer};
+use dyad_proto::{v1, validate};
+use dyad_searcher::reranker::Reranker;
+use dyad_searcher::run::EngineConfig;
+use tokio::sync::oneshot;
+use tonic::service::Routes;
+use tonic::{Code, Request, Response, Status, Streaming};
+
+use crate::fixture::{self, Served, encoder, keys, request, serve};
+
+/// The stand-in for a cross encoder: a text's score is minus its number of bytes, so that short ones come first.
+#[derive(Clone, Default)]
+struct Shortest {
+    broken: Arc<AtomicBool>,
+    slow: Arc<AtomicBool>,
+    other: Arc<AtomicBool>,
+    pairs: Arc<AtomicUsize>,
+}
+
+#[tonic::async_trait]
+impl Encoder for Shortest {
+    async fn info(&self, _: Request<v1::InfoRequest>) -> Result<Response<v1::InfoResponse>, Status> {
+        let kind = v1::ModelKind::CrossEncoder.into();
+        let (name, fingerprint) = ("shortest".into(), self.fingerprint());
+        let model = Some(v1::ModelInfo { name, fingerprint, kind, ..Default::default() });
+        Ok(Response::new(v1::InfoResponse { model }))
+    }
+
+    async fn encode(&self, _: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
+        Err(Status::failed_precondition("a cross encoder has no vectors"))
+    }
+
+    async fn score(&self, request: Request<v1::ScoreRequest>) -> Result<Response<v1::ScoreResponse>, Status> {
+        let request = request.into_inner();
+        validate::score_request(&request)?;
+        if self.broken.load(Ordering::SeqCst) {
+            return Err(Status::internal("the model is out of memory"));
+        }
+        if self.slow.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+        self.pairs.fetch_add(request.texts.len(), Ordering::SeqCst);
+        let scores = request.texts.iter().map(|text| -(text.len() as f32)).collect();
+        Ok(Response::new(v1::ScoreResponse { scores, fingerprint: self.fingerprint(), ..Default::default() }))
+    }
+
+    type EncodeStreamStream = tokio_stream::Empty<Result<v1::EncodeResponse, Status>>;
+
+    async fn encode_stream(
+        &self,
+        _: Request<Streaming<v1::EncodeRequest>>,
+    ) -> Result<Response<Self::EncodeStreamStream>, Status> {
+        Err(Status::failed_precondition("a cross encoder has no vectors"))
+    }
+}
+
+impl Shortest {
+    fn fingerprint(&self) -> String {
+        if self.other.load(Ordering::SeqCst) { "c0de2".into() } else { "c0de".into() }
+    }
+}
+
+struct Running {
+    model: Shortest,
+    served: Served,
+    _encoder: fixture::EncoderService,
+    _index: tempfile::TempDir,
+    _stop: oneshot::Sender<()>,
+}
+
+async fn searcher() -> Running {
+    let (listener, model) = (service::bind("127.0.0.1:0").await.unwrap(), Shortest::default());
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let health = Health::new().serving::<EncoderServer<Shortest>>().await;
+    let routes = Routes::new(service::encoder(model.clone()));
+    let shutdown = async { drop(stopped.await) };
+    tokio::spawn(service::serve(listener, routes, health, shutdown, ServerConfig::default()));
+    let index = tempfile::tempdir().unwrap();
+    fixture::write_index(index.path(), 1, "f00d");
+    let encoder = encoder("f00d").await;
+    let reranker = Reranker::connect(&url, Credentials::default(), Duration::ZERO).await.unwrap();
+    let engine = fixture::open(index.path(), &encoder, EngineConfig::default()).await.unwrap();
+    let served = serve(Arc::new(engine.with_reranker(Some(reranker)))).await;
+    Running { model, served, _encoder: encoder, _index: index, _stop: stop }
+}
+
+fn bytes(hit: &v1::Hit) -> usize {
+    let document = hit.document.as_ref().unwrap();
+    format!("{} {}", document.title, document.text).trim().len()
+}
+
+#[tokio::test]
+async fn the_best_hits_come_in_the_order_of_the_cross_encoder() {
+    let Running { model, served, .. } = &searcher().await;
+    for mode in [v1::Mode::Dense, v1::Mode::Bm25, v1::Mode::Hybrid] {
+        let plain = request(mode, "the old river", 12);
+        let before = served.client.search(plain.clone()).await.unwrap();
+        assert_eq!((before.reranked, before.reranker_fingerprint.as_str()), (0, ""));
+        let after = served.client.search(v1::SearchRequest { rerank_depth: 8, ..plain.clone() }).await.unwrap();
+        let scored = before.hits.len().min(8);
+        assert_eq!((after.reranked as usize, after.reranker_fingerprint.as_str()), (scored, "c0de"), "{mode:?}");
+        assert!(!after.degraded && after.timings.unwrap().rerank_us > 0);
+        // The slow way: the first eight by length, of equal ones the better first; the others as they were.
+        let mut expected = before.hits.clone();
+        expected[..scored].sort_by_key(bytes);
+        assert_eq!(keys(&after.hits), keys(&expected), "{mode:?}");
+        assert_ne!(keys(&after.hits), keys(&before.hits), "the test shows nothing");
+        for (at, (hit, was)) in after.hits.iter().zip(&expected).enumerate() {
+            let place = v1::Placement { rank: at as u32 + 1, score: -(bytes(was) as f32) };
+            assert_eq!(hit.rerank, (at < scored).then_some(place));
+            assert_eq!((hit.score, hit.dense, hit.bm25, hit.rank as usize), (was.score, was.dense, was.bm25, at + 1));
+        }
+        // A page is a part of that; its documents are read afterwards.
+        let page = v1::SearchRequest { rerank_depth: 8, offset: 3, k: 4, keys_only: true, ..plain.clone() };
+        let page = served.client.search(page).await.unwrap();
+        assert_eq!(keys(&page.hits), &keys(&expected)[3..7]);
+        assert_eq!((page.hits[0].rank, page.reranked, page.hits[0].document.clone()), (4, 8, None));
+        // Alone, in a batch and in a stream alike.
+        let both = vec![plain.clone(), v1::SearchRequest { rerank_depth: 8, id: 7, ..plain.clone() }];
+        let batch = served.client.search_batch(v1::SearchBatchRequest { requests: both.clone() }).await.unwrap();
+        assert_eq!(batch.responses[0].hits, before.hits);
+        assert_eq!(batch.responses[1].hits, after.hits);
+        let mut stream = served.client.search_stream(tokio_stream::iter(both)).await.unwrap();
+        assert_eq!(stream.message().await.unwrap().unwrap().response.unwrap().hits, before.hits);
+        assert_eq!(stream.message().await.unwrap().unwrap().response.unwrap().hits, after.hits);
+    }
+    assert!(model.pairs.load(Ordering::SeqCst) >= 3 * 4 * 4);
+}
+
+#[tokio::test]
+async fn without_scores_the_order_stays_and_the_reply_says_so() {
+    let Running { model, served, .. } = &searcher().await;
+    let plain = request(v1::Mode::Hybrid, "the old river", 5);
+    let before = served.client.search(plain.clone()).await.unwrap();
+    let reranked = v1::SearchRequest { rerank_depth: 20, ..plain };
+    let degraded = async |flag: &AtomicBool, time: Duration, reason: &str| {
+        flag.store(true, Ordering::SeqCst);
+        let config = ClientConfig { call_timeout: time, ..ClientConfig::default() };
+        let client = SearcherClient::connect(&served.url, config).await.unwrap();
+        let reply = client.search(reranked.clone()).await.unwrap();
+        assert_eq!((&reply.hits, reply.reranked), (&before.hits, 0), "{reason}");
+        assert!(reply.degraded && reply.degraded_reason.contains(reason), "{}", reply.degraded_reason);
+        flag.store(false, Ordering::SeqCst);
+    };
+    degraded(&model.broken, Duration::from_secs(10), "not reranked: cross encoder: ").await;
+    degraded(&model.slow, Duration::from_secs(2), "not reranked: cross encoder: ").await;
+    degraded(&model.other, Duration::from_secs(10), "fingerprint c0de2, expected c0de").await;
+    let again = served.client.search(reranked).await.unwrap();
+    assert_eq!((again.reranked, again.degraded), (20, false), "it is asked again");
+}
+
+#[tokio::test]
+async fn what_cannot_be_reranked_is_refused_with_the_field() {
+    let Running { served, .. } = &searcher().await;
+    let refused = async |change: fn(&mut v1::SearchRequest), reason: &str| {
+        let mut asked = v1::SearchRequest { rerank_depth: 5, ..request(v1::Mode::Hybrid, "the old river", 5) };
+        change(&mut asked);
+        match served.client.search(asked).await.unwrap_err() {
+            ClientError::Refused { code: Code::InvalidArgument, message, .. } => {
+                assert!(message.contains(reason), "{message}");
+            }
+            other => panic!("{other}"),
+        }
+    };
+    refused(|asked| asked.rerank_depth = 1001, "`rerank_depth`: expected at most 1000, got 1001").await;
+    refused(|asked| asked.set_mode(v1::Mode::Compare), "`rerank_depth`: expected 0 in MODE_COMPARE").await;
+    let grouped = |asked: &mut v1::SearchRequest| asked.group_by = Some(v1::GroupBy { field: "kind".into(), hits: 1 });
+    refused(grouped, "`rerank_depth`: expected 0 with `group_by`").await;
+    let many = vec![v1::SearchRequest { rerank_depth: 1000, ..request(v1::Mode::Bm25, "river", 1) }; 11];
+    let error = served.client.search_batch(v1::SearchBatchRequest { requests: many }).await.unwrap_err().to_string();
+    assert!(error.contains("`rerank_depth` of at most 10000 in all, got 11000"), "{error}");
+    // A searcher without one.
+    let plain = fixture::searcher().await;
+    let asked = v1::SearchRequest { rerank_depth: 5, ..request(v1::Mode::Hybrid, "the old river", 5) };
+    match plain.client.search(asked).await.unwrap_err() {
+        ClientError::Refused { code: Code::FailedPrecondition, message, .. } => {
+            assert!(message.contains("--reranker"), "{message}");
+        }
+        other => panic!("{other}"),
+    }
+    // A model that embeds single texts is none.
+    let error = Reranker::connect(&plain.encoder.url, Credentials::default(), Duration::ZERO).await.unwrap_err();
+    assert!(error.to_string().contains("A cross encoder is needed"), "{error}");
+}
