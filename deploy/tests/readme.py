@@ -27,7 +27,12 @@ START_S, COMMAND_S = 60, 120
 # What the reader has to fill in.
 GRPC = {"127.0.0.1:7700": "dyad-searcher", "127.0.0.1:7701": "dyad-encoder", "127.0.0.1:7702": "dyad-indexer"}
 HTTP = "http://127.0.0.1:7780"
-STANDS_FOR = {"BEIR_DIR": "quickstart", "dev": "test"} | {address: "127.0.0.1:0" for address in (*GRPC, "127.0.0.1:7780")}
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STANDS_FOR = {
+    "BEIR_DIR": "quickstart",
+    "dev": "test",
+    ".models/reranker": str(ROOT / "encoder/tests/golden/tiny/cross-classic"),
+} | {address: "127.0.0.1:0" for address in (*GRPC, "127.0.0.1:7780")}
 ENCODER = "http://127.0.0.1:7701"
 # Small files that the reader has.
 FILES = {
