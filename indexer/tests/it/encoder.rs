@@ -90,6 +90,10 @@ impl Encoder for Fake {
         }))
     }
 
+    async fn score(&self, _: Request<v1::ScoreRequest>) -> Result<Response<v1::ScoreResponse>, Status> {
+        Err(Status::failed_precondition("this model embeds single texts"))
+    }
+
     type EncodeStreamStream = Pin<Box<dyn Stream<Item = Result<v1::EncodeResponse, Status>> + Send>>;
 
     async fn encode_stream(

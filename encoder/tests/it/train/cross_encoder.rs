@@ -27,8 +27,8 @@ fn place(more: &str) -> Place {
         let positives = [json!({"docid": "", "title": "", "text": answer})];
         json!({"query_id": "", "query": question, "positive_passages": positives, "negative_passages": negatives})
     };
-    let lines: String = (0..PAIRS).map(|number| format!("{}\n", line(number))).collect();
-    fs_err::write(place.path("negatives.jsonl"), lines).unwrap();
+    let lines: Vec<String> = (0..PAIRS).map(|number| line(number).to_string()).collect();
+    fs_err::write(place.path("negatives.jsonl"), lines.join("\n")).unwrap();
     settings(&place, more);
     place
 }
