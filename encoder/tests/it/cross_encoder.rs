@@ -76,7 +76,7 @@ fn every_family_scores_as_python_does() {
         let (correlation, difference) = agreement(&ours, &theirs);
         assert!(correlation > 0.999_99 && difference < 1e-4, "{name}: {correlation}, {difference}");
         let scores: Vec<f32> = ours.iter().map(|logit| activation.of(*logit)).collect();
-        assert!(agreement(&scores, &reference(&folder, "scores").1).1 < 1e-5, "{name}");
+        assert!(agreement(&scores, &reference(&folder, "scores").1).1 < 1e-4, "{name}");
         for (dtype, least) in [(Dtype::Bf16, 0.99), (Dtype::Int8, 0.98)] {
             let (correlation, _) = agreement(&logits(&open(&folder, dtype), &pairs), &theirs);
             assert!(correlation > least, "{name}, {dtype}: {correlation}");
