@@ -52,15 +52,7 @@ impl Reranker {
 
     /// Connects to an encoder service of a cross encoder; retries for up to `wait` while it is not up yet.
     pub async fn connect(url: &str, credentials: Credentials, wait: Duration) -> Result<Self> {
-        // A question cannot wait for long back-offs: few attempts, close together.
-        let config = ClientConfig {
-            attempts: 3,
-            first_wait: Duration::from_millis(50),
-            longest_wait: Duration::from_millis(500),
-            retry_when_full: false,
-            credentials,
-            ..ClientConfig::default()
-        };
+        let config = ClientConfig::for_questions(credentials);
         let until = Instant::now() + wait;
         let (client, model) = loop {
             let connected = async {

@@ -124,7 +124,7 @@ impl Splitter {
 
     /// Two texts as one input, the longer one cut first where both do not fit. Of a long text only the necessary part is tokenized.
     pub(super) fn pair_encoding(&self, [first, second]: [&str; 2]) -> Result<tokenizers::Encoding, Error> {
-        // Of a text that fills the longest input alone no more than that is kept beside another one. Where both do, the longer one keeps
+        // Of a text that fills the longest input alone no more than that is kept next to another one. Where both do, the longer one keeps
         // a token more, and only the whole texts tell which that is.
         let parts = [self.enough(first)?, self.enough(second)?];
         let [first, second] = match parts {

@@ -41,6 +41,20 @@ impl Default for ClientConfig {
     }
 }
 
+impl ClientConfig {
+    /// Of calls that a question waits for, which has no time for long back-offs: few attempts, close together.
+    pub fn for_questions(credentials: Credentials) -> Self {
+        Self {
+            attempts: 3,
+            first_wait: Duration::from_millis(50),
+            longest_wait: Duration::from_millis(500),
+            retry_when_full: false,
+            credentials,
+            ..Self::default()
+        }
+    }
+}
+
 /// Transient failures: a server that restarts, or one that is full and does not rule out a retry.
 fn passes(status: &Status, config: &ClientConfig) -> bool {
     let told_not_to = pushback(status).is_some_and(|millis| millis < 0);

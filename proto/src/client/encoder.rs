@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio_stream::Stream;
-use tonic::{Request, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::backoff::{ClientConfig, retry};
 use super::channel::{Connection, connect};
@@ -57,15 +57,9 @@ impl EncoderClient {
         request: v1::EncodeRequest,
         deadline: Duration,
     ) -> Result<v1::EncodeResponse, ClientError> {
-        fits(&self.url, &request, MAX_ENCODE_BYTES)?;
         let texts = request.texts.len();
-        let call = || {
-            let mut inner = self.inner.clone();
-            let mut request = Request::new(request.clone());
-            request.set_timeout(deadline);
-            async move { inner.encode(request).await }
-        };
-        let reply = retry(&self.config, &self.url, call).await?.into_inner();
+        let call = |mut inner: Generated<Connection>, request| async move { inner.encode(request).await };
+        let reply = self.call(request, deadline, call).await?;
         self.check(&reply, texts)?;
         Ok(reply)
     }
@@ -81,15 +75,9 @@ impl EncoderClient {
         request: v1::ScoreRequest,
         deadline: Duration,
     ) -> Result<v1::ScoreResponse, ClientError> {
-        fits(&self.url, &request, MAX_ENCODE_BYTES)?;
         let texts = request.texts.len();
-        let call = || {
-            let mut inner = self.inner.clone();
-            let mut request = Request::new(request.clone());
-            request.set_timeout(deadline);
-            async move { inner.score(request).await }
-        };
-        let reply = retry(&self.config, &self.url, call).await?.into_inner();
+        let call = |mut inner: Generated<Connection>, request| async move { inner.score(request).await };
+        let reply = self.call(request, deadline, call).await?;
         let contract = |reason| ClientError::Contract { url: self.url.clone(), reason };
         if reply.scores.len() != texts {
             return Err(contract(format!("`scores`: expected {texts}, one per text, got {}", reply.scores.len())));
@@ -102,13 +90,34 @@ impl EncoderClient {
         }
     }
 
+    /// Calls with a deadline for each attempt.
+    async fn call<Q, R, F>(
+        &self,
+        request: Q,
+        deadline: Duration,
+        method: impl Fn(Generated<Connection>, Request<Q>) -> F,
+    ) -> Result<R, ClientError>
+    where
+        Q: prost::Message + Clone,
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
+        fits(&self.url, &request, MAX_ENCODE_BYTES)?;
+        let call = || {
+            let mut request = Request::new(request.clone());
+            request.set_timeout(deadline);
+            method(self.inner.clone(), request)
+        };
+        // Boxed: it is large, and its callers hold it next to much else.
+        Ok(Box::pin(retry(&self.config, &self.url, call)).await?.into_inner())
+    }
+
     /// Embeds many batches over one call; replies keep the order of the requests. Nothing is retried.
     pub async fn stream(
         &self,
         requests: impl Stream<Item = v1::EncodeRequest> + Send + 'static,
     ) -> Result<Streaming<v1::EncodeResponse>, ClientError> {
         let reply = self.inner.clone().encode_stream(requests).await;
-        reply.map(tonic::Response::into_inner).map_err(|status| self.error(&status))
+        reply.map(Response::into_inner).map_err(|status| self.error(&status))
     }
 
     /// A status of this server as an error that names it.

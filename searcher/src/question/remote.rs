@@ -25,16 +25,7 @@ impl From<ClientError> for Error {
 
 impl Remote {
     pub(super) async fn connect(url: &str, credentials: Credentials) -> Result<Self> {
-        // A query cannot wait for long back-offs: few attempts, close together.
-        let config = ClientConfig {
-            attempts: 3,
-            first_wait: Duration::from_millis(50),
-            longest_wait: Duration::from_millis(500),
-            retry_when_full: false,
-            credentials,
-            ..ClientConfig::default()
-        };
-        let client = EncoderClient::connect(url, config).await?;
+        let client = EncoderClient::connect(url, ClientConfig::for_questions(credentials)).await?;
         let info = client.info().await?;
         if info.kind() == v1::ModelKind::CrossEncoder {
             return Err(failed(is_cross_encoder(&info.name), false));

@@ -217,26 +217,28 @@ impl Answer {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// A hit for each letter, which is its key.
+    pub(in super::super) fn hits(keys: &str) -> Vec<AnswerHit> {
+        let hit = |key: char| AnswerHit {
+            key: key.to_string(),
+            score: 0.5,
+            dense: None,
+            bm25: None,
+            rerank: None,
+            shard: 0,
+            node: 0,
+            document: None,
+            snippet: None,
+            group: None,
+        };
+        keys.chars().map(hit).collect()
+    }
 
     #[test]
     fn overlap_counts_shared_keys_among_the_first_k() {
-        let hits = |keys: &str| -> Vec<AnswerHit> {
-            let hit = |key: char| AnswerHit {
-                key: key.to_string(),
-                score: 0.0,
-                dense: None,
-                bm25: None,
-                rerank: None,
-                shard: 0,
-                node: 0,
-                document: None,
-                snippet: None,
-                group: None,
-            };
-            keys.chars().map(hit).collect()
-        };
         assert!((overlap(&hits("abcd"), &hits("dcxy"), 4) - 0.5).abs() < 1e-6);
         assert!((overlap(&hits("abcd"), &hits("dcxy"), 2) - 0.0).abs() < 1e-6);
         assert!((overlap(&hits("ab"), &hits("a"), 10) - 0.5).abs() < 1e-6);

@@ -152,23 +152,8 @@ mod tests {
 
     use dyad_proto::v1;
 
+    use super::super::answer::tests::hits;
     use super::*;
-
-    fn hits(keys: &str) -> Vec<AnswerHit> {
-        let hit = |key: char| AnswerHit {
-            key: key.to_string(),
-            score: 0.5,
-            dense: None,
-            bm25: None,
-            rerank: None,
-            shard: 0,
-            node: 0,
-            document: None,
-            snippet: None,
-            group: None,
-        };
-        keys.chars().map(hit).collect()
-    }
 
     fn keys(hits: &[AnswerHit]) -> String {
         hits.iter().map(|hit| hit.key.as_str()).collect()
