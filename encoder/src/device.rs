@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
 use crate::error::Error;
@@ -45,7 +47,8 @@ impl FromStr for Device {
 }
 
 /// The number type of weights and activations. Pooling and normalisation always run in f32, and vectors are f32.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Dtype {
     /// 32-bit float: the reference.
     #[default]

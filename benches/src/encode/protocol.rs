@@ -16,7 +16,19 @@ const MIN_PASSAGE: usize = 8;
 pub struct Shape {
     pub(crate) name: String,
     pub(crate) tokens: Option<usize>,
+    /// Questions that a cross encoder scores the texts for, `texts` of each; without them texts are embedded.
+    pub(crate) questions: Option<TextSource>,
     pub(crate) texts: Vec<TextSource>,
+}
+
+/// One text, or a question and a text that are read together: in JSON a string, or an array of two.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Text {
+    /// To be embedded.
+    One(String),
+    /// To be scored.
+    Pair(String, String),
 }
 
 /// A corpus file or a BEIR folder, and how many texts are taken from it.
@@ -39,12 +51,21 @@ impl harness::Shape for Shape {
     }
 
     fn files(&mut self) -> Vec<&mut PathBuf> {
-        self.texts.iter_mut().map(|source| &mut source.path).collect()
+        self.texts.iter_mut().chain(&mut self.questions).map(|source| &mut source.path).collect()
     }
 
     fn check(&self) -> Result<(), String> {
         if let Some(tokens) = self.tokens.filter(|&tokens| tokens < MIN_PASSAGE) {
             return Err(format!("`shape.{}.tokens`: expected at least {MIN_PASSAGE}, got {tokens}", self.name));
+        }
+        if self.questions.is_some() && self.tokens.is_some() {
+            return Err(format!(
+                "`shape.{}.tokens`: expected none with `questions`: pairs are as long as they are",
+                self.name
+            ));
+        }
+        if self.questions.as_ref().is_some_and(|source| source.count == 0) {
+            return Err(format!("`shape.{}.questions`: expected a file with a `count` of at least 1", self.name));
         }
         if self.texts.is_empty() || self.texts.iter().any(|source| source.count == 0) {
             return Err(format!("`shape.{}.texts`: expected files with a `count` of at least 1", self.name));
@@ -59,11 +80,12 @@ impl harness::Shape for Shape {
 pub(super) enum Request {
     /// Open a model with a number of threads that compute and tokenize; `cache` is for what an engine makes of a model and keeps.
     Open { model: PathBuf, device: String, threads: usize, cache: PathBuf },
-    /// Load the texts, one JSON string per line.
+    /// Load the texts, a JSON string per line; or pairs, arrays of two strings.
     Prepare { texts: PathBuf },
     /// Try the engine's own settings on some of the texts and keep the best.
     Tune,
-    /// Embed all texts in one call, text in and f32 vectors out; to `out`, `.npy` float32 `[n, d]`, after the clock stops.
+    /// Embed all texts in one call, text in and f32 vectors out, or score all pairs (a logit is a vector of one value); to `out`, `.npy`
+    /// float32 `[n, d]`, after the clock stops.
     Encode {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         out: Option<PathBuf>,

@@ -20,7 +20,7 @@ pub struct Point {
     pub(super) tuned: String,
     /// Tokens that its linear layers saw, padding counted; where it knows.
     pub(super) computed_tokens: Option<u64>,
-    /// Smallest cosine between its vectors and those of the first engine.
+    /// Smallest cosine between its vectors and those of the first engine; of scores their correlation.
     pub smallest_cosine: f64,
 }
 
@@ -81,7 +81,7 @@ impl Task for Encode {
     /// The peers' engine that multiplies, and embeds nothing.
     const MACHINE: &'static str = "matmul";
     const LEGEND: &'static str = "Tokens and GFLOP/s without padding; peak memory less what the process had before it opened the \
-        model; cosine: the smallest to the first engine's vectors; of limit: GFLOP/s over a large matrix product's.";
+        model; cosine: the smallest to the first engine's vectors, of scores their correlation; of limit: GFLOP/s over a large matrix product's.";
 
     fn prepare(job: &Job<'_, Shape>, shape: &Shape, scratch: &Path) -> Result<Self> {
         let model = Model::read(&job.workload.model)?;
@@ -90,7 +90,7 @@ impl Task for Encode {
         let opened = model.reading(max_tokens, &job.cache)?;
         let texts = counter.read(shape)?;
         let lengths: Vec<u64> =
-            texts.iter().map(|text| Ok(counter.count(text)?.min(max_tokens) as u64)).collect::<Result<_>>()?;
+            texts.iter().map(|text| Ok(counter.count_all(text)?.min(max_tokens) as u64)).collect::<Result<_>>()?;
         write_lines(&scratch.join("texts.jsonl"), &texts)?;
         Ok(Self {
             texts: texts.len(),
@@ -129,7 +129,7 @@ impl Task for Encode {
         let first = self.first.as_ref().unwrap_or(&vectors);
         let words = |rows: usize, matrix: &Matrix| format!("{rows} vectors of {} values", matrix.dim());
         session.worker.require("encode", words(self.texts, first), words(vectors.len(), &vectors))?;
-        session.run.point.smallest_cosine = smallest_cosine(first, &vectors);
+        session.run.point.smallest_cosine = nearness(first, &vectors);
         self.first.get_or_insert(vectors);
         Ok(())
     }
@@ -208,6 +208,19 @@ impl At<'_, Encode> {
     fn limit(&self) -> Option<f64> {
         median(self.shape.task.limits.get(self.run.described.more.limited_by())?)
     }
+}
+
+/// How near the vectors of an engine are to those of the first one: their smallest cosine; of scores, vectors of one value, the cosine of
+/// what all of them are above their mean (Pearson's correlation).
+fn nearness(first: &Matrix, other: &Matrix) -> f64 {
+    if first.dim() > 1 {
+        return smallest_cosine(first, other);
+    }
+    let above_mean = |scores: &Matrix| {
+        let mean = scores.rows().flatten().sum::<f32>() / scores.len().max(1) as f32;
+        Matrix::new(scores.len(), scores.rows().flatten().map(|score| score - mean).collect())
+    };
+    smallest_cosine(&above_mean(first), &above_mean(other))
 }
 
 /// The smallest cosine between rows of the same number. Rows of no length, and values that are not finite, count as -1.

@@ -1,4 +1,5 @@
-//! Real texts: read, chosen evenly over a file, or joined and cut to passages of an exact number of the model's tokens.
+//! Real texts: read, chosen evenly over a file, or joined and cut to passages of an exact number of the model's tokens; and pairs of
+//! a question with each of its texts.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::protocol::{Shape, TextSource};
+use super::protocol::{Shape, Text, TextSource};
 use crate::error::{Error, Result};
 use crate::harness::evenly;
 
@@ -96,28 +97,54 @@ impl Counter {
         Ok(pieces)
     }
 
-    /// Reads the texts of a shape.
-    pub(super) fn read(&self, shape: &Shape) -> Result<Vec<String>> {
+    /// Reads the texts of a shape, or its pairs, question by question.
+    pub(super) fn read(&self, shape: &Shape) -> Result<Vec<Text>> {
+        let questions = match &shape.questions {
+            Some(source) => self.take(shape, ("questions", source), 1)?,
+            None => Vec::new(),
+        };
         let mut texts = Vec::new();
         for source in &shape.texts {
-            let found = match shape.tokens {
-                None => evenly(read(&source.path)?, source.count),
-                Some(tokens) => passages(source, self, tokens)?,
-            };
-            if found.len() < source.count {
-                let field = format!("`shape.{}.texts.count`", shape.name);
-                let expected = format!("at most the {} that the file gives", found.len());
-                return Err(Error::malformed(&source.path, field, expected, source.count));
-            }
-            texts.extend(found);
+            texts.extend(self.take(shape, ("texts", source), questions.len().max(1))?);
         }
         // Long and short, and texts of one source, are spread, as they would come; always in the same order.
         texts.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(0));
-        Ok(texts)
+        if questions.is_empty() {
+            return Ok(texts.into_iter().map(Text::One).collect());
+        }
+        let each = texts.len() / questions.len();
+        let question = |at: usize| questions.get(at / each.max(1)).cloned().unwrap_or_default();
+        Ok(texts.into_iter().enumerate().map(|(at, text)| Text::Pair(question(at), text)).collect())
+    }
+
+    /// The texts of a source, `times` its count.
+    fn take(&self, shape: &Shape, (key, source): (&str, &TextSource), times: usize) -> Result<Vec<String>> {
+        let wanted = source.count * times;
+        let found = match shape.tokens {
+            None => evenly(read(&source.path)?, wanted),
+            Some(tokens) => passages(source, self, tokens)?,
+        };
+        if found.len() < wanted {
+            let field = format!("`shape.{}.{key}.count`", shape.name);
+            let expected = format!("at most the {} that the file gives", found.len() / times);
+            return Err(Error::malformed(&source.path, field, expected, source.count));
+        }
+        Ok(found)
+    }
+
+    /// Tokens of a text or of a pair, with the prompt and special tokens.
+    pub(super) fn count_all(&self, text: &Text) -> Result<usize> {
+        match text {
+            Text::One(text) => self.count(text),
+            Text::Pair(question, text) => {
+                let encoding = self.tokenizer.encode_fast((question.as_str(), text.as_str()), true);
+                Ok(encoding.map_err(|error| refused(&*error))?.get_ids().len())
+            }
+        }
     }
 
     /// Tokens of a text, with the prompt and special tokens.
-    pub(super) fn count(&self, text: &str) -> Result<usize> {
+    fn count(&self, text: &str) -> Result<usize> {
         let encoding = self.tokenizer.encode_fast(format!("{}{text}", self.prompt), true);
         Ok(encoding.map_err(|error| refused(&*error))?.get_ids().len())
     }

@@ -1,4 +1,5 @@
-//! A worker that holds our encoder: the public [`Model`], text in and vectors out. All that the harness knows of it is here.
+//! A worker that holds our encoder: the public [`Model`], text in and vectors out, or the public [`CrossEncoder`], pairs in and logits
+//! out. All that the harness knows of it is here.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -6,11 +7,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, bail};
 use dyad_encoder::tokenize::{Budget, Tokens};
-use dyad_encoder::{Compute, Device, Dtype, Model, Tower};
+use dyad_encoder::{Compute, CrossEncoder, Device, Dtype, Model, Tower};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::protocol::{Encoded, More, Prepared, Request, Shape, Tuned};
+use super::protocol::{Encoded, More, Prepared, Request, Shape, Text, Tuned};
 use crate::dataset::{Matrix, npy};
 use crate::harness::{self, Described, Opened, Shape as _, read_lines};
 
@@ -26,7 +27,7 @@ pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> an
     let described = Described {
         engine: engine.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        settings: format!("dyad_encoder::Model, {dtype}, its own batches"),
+        settings: format!("dyad_encoder::Model or CrossEncoder, {dtype}, its own batches"),
         more: More { dtype: dtype.to_owned() },
     };
     let mut worker = Worker { dtype, model: None, texts: Vec::new() };
@@ -35,8 +36,14 @@ pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> an
 
 struct Worker<'a> {
     dtype: &'a str,
-    model: Option<(Model, Budget)>,
-    texts: Vec<String>,
+    model: Option<(Open, Budget)>,
+    texts: Vec<Text>,
+}
+
+/// What a directory holds.
+enum Open {
+    Encoder(Box<Model>),
+    CrossEncoder(Box<CrossEncoder>),
 }
 
 impl Worker<'_> {
@@ -46,7 +53,12 @@ impl Worker<'_> {
                 let started = Instant::now();
                 let device: Device = device.parse().map_err(|refusal: String| anyhow!(refusal))?;
                 let dtype: Dtype = self.dtype.parse().map_err(|refusal: String| anyhow!(refusal))?;
-                let opened = Model::open(&model, &Compute { device, dtype, threads: Some(threads) })?;
+                let compute = Compute { device, dtype, threads: Some(threads) };
+                let opened = if CrossEncoder::is_at(&model)? {
+                    Open::CrossEncoder(Box::new(CrossEncoder::open(&model, &compute)?))
+                } else {
+                    Open::Encoder(Box::new(Model::open(&model, &compute)?))
+                };
                 self.model = Some((opened, Budget::of(device, dtype)));
                 Opened::since(started)
             }
@@ -63,19 +75,27 @@ impl Worker<'_> {
 
     fn encode(&self, out: Option<&Path>) -> anyhow::Result<Encoded> {
         let (model, budget) = self.model.as_ref().context("`encode` before `open`")?;
-        let tokenizer = model.tokenizer();
+        let tokenizer = match model {
+            Open::Encoder(model) => model.tokenizer(),
+            Open::CrossEncoder(model) => model.tokenizer(),
+        };
         let tokenizer = &*tokenizer;
         let started = Instant::now();
         // The tokenizer alone is shared: the encoder belongs to one thread.
-        let tokens: Result<Vec<Tokens>, dyad_encoder::Error> =
-            self.texts.par_iter().map(|text| tokenizer.encode(TOWER, text)).collect();
-        let tokens = tokens.context("tokenizing")?;
-        let vectors = model.embed_all(TOWER, &tokens, *budget)?;
+        let tokens = self.texts.par_iter().map(|text| match text {
+            Text::One(text) => tokenizer.encode(TOWER, text),
+            Text::Pair(question, text) => tokenizer.encode_pair(question, text),
+        });
+        let tokens = tokens.collect::<Result<Vec<Tokens>, dyad_encoder::Error>>().context("tokenizing")?;
+        let (dim, vectors) = match model {
+            Open::Encoder(model) => (model.info().dim, model.embed_all(TOWER, &tokens, *budget)?),
+            Open::CrossEncoder(model) => (1, model.logits_while(&tokens, *budget, |_| true)?.context("stopped")?),
+        };
         let seconds = started.elapsed().as_secs_f64();
         // Texts are packed: nothing is padded.
         let count = Some(tokens.iter().map(|text| text.ids.len() as u64).sum());
         if let Some(out) = out {
-            npy::write_vectors(out, &Matrix::new(model.info().dim, vectors))?;
+            npy::write_vectors(out, &Matrix::new(dim, vectors))?;
         }
         Ok(Encoded { seconds, tokens: count, computed_tokens: count })
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `table.rs` | which models, data and settings: TOML, `benches/reproduce/` |
 //! | `settings.rs` | the trainer's settings of one model and one seed |
+//! | `derived.rs` | examples that a variant makes for later ones: mined negatives, a teacher's scores |
 //! | `trial.rs` | one model at one seed: train, evaluate, probe; goes on where it was ended |
 //! | `run.rs` | all trials of a table, in order |
 //! | `compare.rs` | means over questions and seeds, and paired tests against a baseline |
@@ -11,6 +12,7 @@
 //! | `markdown.rs` | the table for people |
 
 mod compare;
+mod derived;
 mod markdown;
 mod record;
 mod run;

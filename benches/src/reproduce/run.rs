@@ -1,7 +1,5 @@
 //! All trials of a table, in order; then what is finished of it.
 
-use std::path::PathBuf;
-
 use anyhow::anyhow;
 use dyad_command::Cancellation;
 
@@ -15,10 +13,8 @@ use crate::harness::{Machine, RunInfo};
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) table: &'a Table,
-    /// What `$DATA` and `$MODEL` stand for.
+    /// What the table's texts that begin with `$` stand for.
     pub(crate) places: Places,
-    /// Folder of the trials.
-    pub(crate) out: PathBuf,
     pub(crate) seeds: Vec<u64>,
     /// Variants whose trials are run; all where empty. What is finished of the others is reported too.
     pub(crate) only: Vec<String>,
@@ -57,7 +53,7 @@ pub(crate) fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduc
         return Err(anyhow!("--only: expected variants of the table ({}), got `{unknown}`", known.join(", ")));
     }
     for evaluated in &table.evaluations {
-        let data = job.places.fill(&evaluated.data);
+        let data = job.places.fill(&evaluated.data, 0);
         if !std::path::Path::new(&data).exists() {
             let name = &evaluated.name;
             return Err(anyhow!(
@@ -68,8 +64,9 @@ pub(crate) fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduc
     // Mistakes in the settings of a last variant are told before the first one is trained.
     let mut configs = Vec::new();
     for variant in &table.variants {
-        // A model as it is has no seed.
-        for &seed in job.seeds.iter().take(if variant.untrained { 1 } else { usize::MAX }) {
+        // A model that nothing of the table makes has no seed.
+        let has_seeds = !(variant.untrained && variant.references().is_empty());
+        for &seed in job.seeds.iter().take(if has_seeds { usize::MAX } else { 1 }) {
             let config =
                 settings(table, variant, seed, &job.places, &job.overrides).map_err(|reason| anyhow!(reason))?;
             configs.push((variant, config));
@@ -81,7 +78,7 @@ pub(crate) fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduc
         table,
         places: &job.places,
         cancel: &job.cancel,
-        folder: job.out.join(format!("{}-seed{}", variant.name, config.seed)),
+        folder: job.places.trial(&variant.name, config.seed),
     });
     for todo in todos.clone().filter(|todo| job.only.is_empty() || job.only.contains(&todo.variant.name)) {
         if todo.finished()?.is_none() {

@@ -67,7 +67,7 @@ pub(crate) fn settings(
         }
     }
     let mut settings = Value::Table(settings);
-    places.fill_all(&mut settings);
+    places.fill_all(&mut settings, seed);
     let text = toml::to_string(&settings).map_err(|error| error.to_string())?;
     Config::parse(&text).map_err(|reason| format!("variant `{}`: {reason}", variant.name))
 }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn of(variant: usize, overrides: &[&str]) -> Result<Config, String> {
-        let places = Places { data: "/d".into(), model: "/m".into() };
+        let places = Places { data: "/d".into(), model: "/m".into(), out: "/o".into() };
         let overrides: Vec<Override> = overrides.iter().map(|text| text.parse().unwrap()).collect();
         settings(&table(), &table().variants[variant], 3, &places, &overrides)
     }

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use dyad_encoder::Dtype;
 use dyad_encoder::loss::Similarity;
-use serde::Deserialize;
+use dyad_encoder::train::DEPTH;
+use serde::{Deserialize, Serialize};
 
+use super::derived::Derived;
 use crate::error::Result;
 use crate::harness::{plain_names, read_toml};
 
@@ -20,6 +23,8 @@ pub(crate) struct Table {
     #[serde(rename = "evaluation")]
     pub(crate) evaluations: Vec<Evaluated>,
     pub(crate) probe: Option<ProbeConfig>,
+    #[serde(default)]
+    pub(crate) examples: Vec<Derived>,
     #[serde(rename = "variant")]
     pub(crate) variants: Vec<Variant>,
 }
@@ -61,29 +66,101 @@ pub(crate) struct Variant {
     pub(crate) against: Option<String>,
     #[serde(default)]
     pub(crate) untrained: bool,
+    pub(crate) rerank: Option<Rerank>,
 }
 
-/// What `$DATA` and `$MODEL` stand for.
+/// The model's best hits in the order of a cross encoder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Rerank {
+    /// The variant that is the cross encoder.
+    pub(crate) by: String,
+    /// How many hits.
+    pub(crate) depth: usize,
+    /// Number type of the cross encoder; that of the settings where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dtype: Option<Dtype>,
+}
+
+/// A text of a table that stands for what another part of it makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reference<'a> {
+    /// `$VARIANTS/NAME`: the final model of a variant.
+    Variant(&'a str),
+    /// `$EXAMPLES/NAME`: the file of made examples.
+    Examples(&'a str),
+}
+
+impl<'a> Reference<'a> {
+    /// What a whole text stands for.
+    pub(super) fn of(text: &'a str) -> Option<Self> {
+        let variant = text.strip_prefix("$VARIANTS/").map(Self::Variant);
+        variant.or_else(|| text.strip_prefix("$EXAMPLES/").map(Self::Examples))
+    }
+
+    /// All in the texts of a value.
+    fn all_of(value: &'a toml::Value) -> Vec<Self> {
+        match value {
+            toml::Value::String(text) => Self::of(text).into_iter().collect(),
+            toml::Value::Array(values) => values.iter().flat_map(Self::all_of).collect(),
+            toml::Value::Table(table) => table.values().flat_map(Self::all_of).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Variant {
+    /// What it is trained on and from, and what reranks its hits, in so far as the table makes it.
+    pub(super) fn references(&self) -> Vec<Reference<'_>> {
+        let of_settings = self.train.values().flat_map(Reference::all_of);
+        of_settings.chain(self.rerank.iter().map(|rerank| Reference::Variant(&rerank.by))).collect()
+    }
+}
+
+/// What the texts of a table that begin with `$` stand for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Places {
-    /// Folder of all data.
+    /// `$DATA`: the folder of all data.
     pub(crate) data: PathBuf,
-    /// Directory of the pretrained model.
-    pub model: PathBuf,
+    /// `$MODEL`: the directory of the pretrained model.
+    pub(crate) model: PathBuf,
+    /// The folder of the trials, and so of `$VARIANTS` and `$EXAMPLES`.
+    pub(crate) out: PathBuf,
 }
 
 impl Places {
-    /// A path, or any text, with the places in it.
-    pub(crate) fn fill(&self, text: &str) -> String {
-        text.replace("$DATA", &self.data.to_string_lossy()).replace("$MODEL", &self.model.to_string_lossy())
+    /// The folder of a trial.
+    pub(super) fn trial(&self, variant: &str, seed: u64) -> PathBuf {
+        self.out.join(format!("{variant}-seed{seed}"))
+    }
+
+    /// The final model of a trial.
+    pub(super) fn model_of(&self, variant: &str, seed: u64) -> PathBuf {
+        self.trial(variant, seed).join("run").join("final")
+    }
+
+    /// The file of made examples.
+    pub(super) fn examples(&self, name: &str, seed: u64) -> PathBuf {
+        self.out.join(format!("examples-seed{seed}")).join(format!("{name}.jsonl"))
+    }
+
+    /// A path, or any text, with the places in it, in a trial of a seed.
+    pub(crate) fn fill(&self, text: &str, seed: u64) -> String {
+        match Reference::of(text) {
+            Some(Reference::Variant(name)) => self.model_of(name, seed).to_string_lossy().into_owned(),
+            Some(Reference::Examples(name)) => self.examples(name, seed).to_string_lossy().into_owned(),
+            None => {
+                text.replace("$DATA", &self.data.to_string_lossy()).replace("$MODEL", &self.model.to_string_lossy())
+            }
+        }
     }
 
     /// The same of every text in a value.
-    pub(super) fn fill_all(&self, value: &mut toml::Value) {
+    pub(super) fn fill_all(&self, value: &mut toml::Value, seed: u64) {
         match value {
-            toml::Value::String(text) => *text = self.fill(text),
-            toml::Value::Array(values) => values.iter_mut().for_each(|value| self.fill_all(value)),
-            toml::Value::Table(table) => table.iter_mut().for_each(|(_, value)| self.fill_all(value)),
+            toml::Value::String(text) => *text = self.fill(text, seed),
+            toml::Value::Array(values) => values.iter_mut().for_each(|value| self.fill_all(value, seed)),
+            toml::Value::Table(table) => table.iter_mut().for_each(|(_, value)| self.fill_all(value, seed)),
             _ => {}
         }
     }
@@ -105,7 +182,53 @@ impl Table {
                 return Err(format!("`baseline` and `against`: expected names of variants, got `{name}`"));
             }
         }
+        if !self.examples.is_empty() {
+            plain_names("examples.name", self.examples.iter().map(|examples| examples.name.as_str()))?;
+        }
+        for (at, examples) in self.examples.iter().enumerate() {
+            if self.variant(&examples.by).is_none() {
+                return Err(format!("`examples.by`: expected the name of a variant, got `{}`", examples.by));
+            }
+            if let Some(Reference::Examples(of)) = Reference::of(&examples.of)
+                && !self.examples.iter().take(at).any(|earlier| earlier.name == of)
+            {
+                return Err(format!(
+                    "`examples.of`: expected $EXAMPLES/NAME of earlier examples, got `{}`",
+                    examples.of
+                ));
+            }
+        }
+        for (at, variant) in self.variants.iter().enumerate() {
+            let earlier = |name: &str| self.variants.iter().take(at).any(|earlier| earlier.name == name);
+            for needed in variant.references() {
+                let wrong = match needed {
+                    Reference::Variant(name) if !earlier(name) => format!("$VARIANTS/{name}"),
+                    Reference::Examples(name) if !self.made_from(name).iter().all(|made| earlier(&made.by)) => {
+                        format!("$EXAMPLES/{name}, which a later variant makes")
+                    }
+                    Reference::Examples(name) if self.made_from(name).is_empty() => format!("$EXAMPLES/{name}"),
+                    Reference::Variant(_) | Reference::Examples(_) => continue,
+                };
+                return Err(format!("variant `{}`: expected what earlier variants make, got {wrong}", variant.name));
+            }
+            if variant.rerank.as_ref().is_some_and(|rerank| !(1..=DEPTH).contains(&rerank.depth)) {
+                return Err(format!("variant `{}`: `rerank.depth`: expected 1 to {DEPTH}", variant.name));
+            }
+        }
         Ok(())
+    }
+
+    /// What has to be made for examples of a name: those that they are made from first, and themselves last. Nothing where the table makes
+    /// none of that name.
+    pub(super) fn made_from(&self, name: &str) -> Vec<&Derived> {
+        let Some(last) = self.examples.iter().find(|examples| examples.name == name) else { return Vec::new() };
+        // Each is made from earlier ones, so this ends.
+        let mut made = match Reference::of(&last.of) {
+            Some(Reference::Examples(of)) => self.made_from(of),
+            _ => Vec::new(),
+        };
+        made.push(last);
+        made
     }
 
     /// A variant by name.
@@ -154,14 +277,55 @@ mod tests {
         }
     }
 
+    /// A student that learns from the scores of a teacher, which learns from what another model mines.
+    const CHAIN: &str = "name = \"t\"\ntitle = \"T\"\nbaseline = \"a\"\n\
+        [[evaluation]]\nname = \"e\"\ndata = \"$DATA/e\"\n\
+        [[examples]]\nname = \"m\"\nof = \"$DATA/x\"\nby = \"a\"\nmine = { count = 3 }\n\
+        [[examples]]\nname = \"s\"\nof = \"$EXAMPLES/m\"\nby = \"c\"\n\
+        [[variant]]\nname = \"a\"\n\
+        [[variant]]\nname = \"c\"\ntrain = { data = { paths = [\"$EXAMPLES/m\"] } }\n\
+        [[variant]]\nname = \"d\"\ntrain = { data = { paths = [\"$EXAMPLES/s\"] }, model = { path = \"$VARIANTS/a\" } }\n\
+        rerank = { by = \"c\", depth = 20 }\n";
+
+    #[test]
+    fn what_variants_need_of_others_is_known_and_comes_from_earlier_ones() {
+        let table = read(CHAIN).unwrap();
+        let names = |name: &str| table.made_from(name).iter().map(|made| made.name.clone()).collect::<Vec<_>>();
+        assert_eq!((names("s"), names("m")), (vec!["m".to_owned(), "s".to_owned()], vec!["m".to_owned()]));
+        let needed = [Reference::Examples("s"), Reference::Variant("a"), Reference::Variant("c")];
+        let found = table.variants[2].references();
+        assert!(found.len() == 3 && needed.iter().all(|needed| found.contains(needed)), "{found:?}");
+        for (from, to, expected) in [
+            ("by = \"a\"", "by = \"x\"", "`examples.by`: expected the name of a variant, got `x`"),
+            ("of = \"$EXAMPLES/m\"", "of = \"$EXAMPLES/s\"", "expected $EXAMPLES/NAME of earlier examples"),
+            ("$VARIANTS/a", "$VARIANTS/d", "variant `d`: expected what earlier variants make, got $VARIANTS/d"),
+            ("paths = [\"$EXAMPLES/m\"]", "paths = [\"$EXAMPLES/s\"]", "got $EXAMPLES/s, which a later variant makes"),
+            (
+                "paths = [\"$EXAMPLES/m\"]",
+                "paths = [\"$EXAMPLES/n\"]",
+                "variant `c`: expected what earlier variants make, got $EXAMPLES/n",
+            ),
+            ("depth = 20", "depth = 200", "`rerank.depth`: expected 1 to 100"),
+        ] {
+            let message = read(&CHAIN.replace(from, to)).unwrap_err().to_string();
+            assert!(message.contains(expected), "{expected}: {message}");
+        }
+    }
+
     #[test]
     fn places_are_filled_in_everywhere() {
-        let places = Places { data: "/d".into(), model: "/m".into() };
+        let places = Places { data: "/d".into(), model: "/m".into(), out: "/o".into() };
         let mut value: toml::Value =
-            "a = \"$DATA/x\"\nb = [\"$MODEL\", 1]\n[c]\nd = \"e\"\n".parse::<toml::Table>().unwrap().into();
-        places.fill_all(&mut value);
-        let expected: toml::Value =
-            "a = \"/d/x\"\nb = [\"/m\", 1]\n[c]\nd = \"e\"\n".parse::<toml::Table>().unwrap().into();
+            "a = \"$DATA/x\"\nb = [\"$MODEL\", 1]\n[c]\nd = \"e\"\nf = \"$VARIANTS/v\"\ng = \"$EXAMPLES/x\"\n"
+                .parse::<toml::Table>()
+                .unwrap()
+                .into();
+        places.fill_all(&mut value, 3);
+        let expected: toml::Value = "a = \"/d/x\"\nb = [\"/m\", 1]\n[c]\nd = \"e\"\nf = \"/o/v-seed3/run/final\"\n\
+                                     g = \"/o/examples-seed3/x.jsonl\"\n"
+            .parse::<toml::Table>()
+            .unwrap()
+            .into();
         assert_eq!(value, expected);
     }
 }

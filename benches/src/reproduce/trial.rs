@@ -14,18 +14,19 @@ use std::time::Instant;
 use anyhow::Context as _;
 use dyad_command::Cancellation;
 use dyad_corpus::examples::ExampleOptions;
-use dyad_encoder::Tower;
 use dyad_encoder::loss::Similarity;
 use dyad_encoder::model::{Model, VectorLength};
 use dyad_encoder::probe::{ProbeOptions, probe, svg};
 use dyad_encoder::tokenize::{Budget, Tokens};
+use dyad_encoder::train::config::TrainedKind;
 use dyad_encoder::train::{Config, Embed, Evaluator, METRICS, TrainError, train};
+use dyad_encoder::{Compute, CrossEncoder, Tower};
 use dyad_files::write_atomic;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::table::{Evaluated, Places, ProbeConfig, Table, Variant};
+use super::table::{Evaluated, Places, ProbeConfig, Reference, Rerank, Table, Variant};
 use crate::error::{Error, Result};
 use crate::harness::RunInfo;
 
@@ -44,7 +45,7 @@ pub(crate) struct Trial {
     /// Seconds of training, mining and its checkpoints included.
     pub(crate) train_s: f64,
     pub(crate) evaluate_s: f64,
-    /// Values of a vector.
+    /// Values of a vector; 1 for a cross encoder, which gives a logit.
     pub(crate) dim: usize,
     /// Threads of one operator; 0 for one per core.
     pub(crate) threads: usize,
@@ -53,6 +54,9 @@ pub(crate) struct Trial {
     /// its answer), uniformity of both together, and the cosine of their centroids.
     pub(crate) probe: Option<Value>,
     pub(crate) settings: Value,
+    /// How its hits were reranked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rerank: Option<Rerank>,
     /// The source and the time at the end of it; absent from trials made before it was kept.
     #[serde(default)]
     pub(crate) made: Option<RunInfo>,
@@ -95,10 +99,12 @@ impl Todo<'_> {
             return Ok(None);
         }
         let trial: Trial = read(&path)?;
-        if decisive(&trial.settings)? != decisive(&serde_json::to_value(self.config)?)? {
+        if decisive(&trial.settings)? != decisive(&serde_json::to_value(self.config)?)?
+            || trial.rerank != self.variant.rerank
+        {
             return Err(Error::kept(&path, "the trial was made under other settings").into());
         }
-        let values = self.table.evaluations.iter().map(|evaluated| read_values(&self.file(evaluated)));
+        let values = self.evaluations().iter().map(|evaluated| read_values(&self.file(evaluated)));
         Ok(Some((trial, values.collect::<Result<_>>()?)))
     }
 
@@ -106,9 +112,41 @@ impl Todo<'_> {
         self.folder.join(format!("{}.json", evaluated.name))
     }
 
+    /// What the model is measured on; nothing for a cross encoder, which cannot search: it reranks the hits of others.
+    fn evaluations(&self) -> &[Evaluated] {
+        match self.config.model.kind {
+            TrainedKind::DualEncoder => &self.table.evaluations,
+            TrainedKind::CrossEncoder => &[],
+        }
+    }
+
+    /// Makes the examples that the trial is trained on, and refuses a trial whose models are not there.
+    fn prepare(&self, note: &dyn Fn(&str)) -> anyhow::Result<()> {
+        let (seed, go_on) = (self.config.seed, || !self.cancel.is_cancelled());
+        for needed in self.variant.references() {
+            match needed {
+                Reference::Examples(name) => {
+                    for made in self.table.made_from(name) {
+                        made.make(self.places, self.config, note, &go_on)?;
+                    }
+                }
+                Reference::Variant(name) if !self.places.trial(name, seed).join("trial.json").exists() => {
+                    let of = &self.variant.name;
+                    return Err(Error::Refused(format!(
+                        "variant `{of}` needs variant `{name}` of seed {seed}, which is not finished: run it too"
+                    ))
+                    .into());
+                }
+                Reference::Variant(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Does what is left of a trial.
     pub(super) fn run(&self, note: &dyn Fn(&str)) -> anyhow::Result<()> {
         let (config, name, folder) = (self.config, &self.variant.name, &self.folder);
+        self.prepare(note)?;
         fs_err::create_dir_all(folder)?;
         let (model, steps, train_s) = if self.variant.untrained {
             (config.model.path.clone(), 0, 0.0)
@@ -117,13 +155,18 @@ impl Todo<'_> {
             self.train()?
         };
         let started = Instant::now();
-        let encoder = Model::open(&model, &config.compute())?;
-        for evaluated in &self.table.evaluations {
-            let file = self.file(evaluated);
-            if !file.exists() {
-                note(&format!("{name}, seed {}: evaluating on {}", config.seed, evaluated.name));
-                write_atomic(&file, &serde_json::to_vec(&self.evaluate(&model, &encoder, evaluated)?)?)?;
+        let (mut dim, mut seen) = (1, None);
+        if config.model.kind == TrainedKind::DualEncoder {
+            let encoder = Model::open(&model, &config.compute())?;
+            for evaluated in self.evaluations() {
+                let file = self.file(evaluated);
+                if !file.exists() {
+                    note(&format!("{name}, seed {}: evaluating on {}", config.seed, evaluated.name));
+                    write_atomic(&file, &serde_json::to_vec(&self.evaluate(&model, &encoder, evaluated)?)?)?;
+                }
             }
+            dim = encoder.info().dim;
+            seen = self.table.probe.as_ref().map(|probe| self.look(&encoder, probe)).transpose()?;
         }
         let evaluate_s = started.elapsed().as_secs_f64();
         let trial = Trial {
@@ -132,11 +175,12 @@ impl Todo<'_> {
             steps,
             train_s,
             evaluate_s,
-            dim: encoder.info().dim,
+            dim,
             threads: config.threads,
             device: config.device.to_string(),
-            probe: self.table.probe.as_ref().map(|probe| self.look(&encoder, probe)).transpose()?,
+            probe: seen,
             settings: serde_json::to_value(config)?,
+            rerank: self.variant.rerank.clone(),
             made: Some(RunInfo::now()),
         };
         let text = format!("{:#}\n", serde_json::to_value(&trial)?);
@@ -170,7 +214,7 @@ impl Todo<'_> {
     }
 
     fn evaluate(&self, model: &Path, encoder: &Model, evaluated: &Evaluated) -> anyhow::Result<Values> {
-        let data = PathBuf::from(self.places.fill(&evaluated.data));
+        let data = PathBuf::from(self.places.fill(&evaluated.data, self.config.seed));
         let compute = self.config.compute();
         let evaluator = Evaluator::open(&data, &evaluated.split, &encoder.tokenizer())?;
         let budget = Budget::of(compute.device, compute.dtype);
@@ -187,14 +231,22 @@ impl Todo<'_> {
                 })?
             }
         };
-        Ok(evaluator.measure(&found.ok_or(Error::Interrupted)?).queries)
+        let mut found = found.ok_or(Error::Interrupted)?;
+        if let Some(rerank) = &self.variant.rerank {
+            let compute = Compute { dtype: rerank.dtype.unwrap_or(compute.dtype), ..compute };
+            let cross_encoder = CrossEncoder::open(&self.places.model_of(&rerank.by, self.config.seed), &compute)?;
+            let budget = Budget::of(compute.device, compute.dtype);
+            let reranked = evaluator.rerank(&found, (&cross_encoder, rerank.depth), budget, &go_on)?;
+            found = reranked.ok_or(Error::Interrupted)?;
+        }
+        Ok(evaluator.measure(&found).queries)
     }
 
     /// How the towers lie; draws them.
     fn look(&self, encoder: &Model, config: &ProbeConfig) -> anyhow::Result<Value> {
         let compute = self.config.compute();
         let options = ProbeOptions {
-            data: self.places.fill(&config.data).into(),
+            data: self.places.fill(&config.data, self.config.seed).into(),
             read: ExampleOptions { split: config.split.clone(), ..ExampleOptions::default() },
             pairs: config.pairs,
             // The same questions for every model.

@@ -1,4 +1,5 @@
-//! `dyad-encoder evaluate`: exact search over a BEIR folder, and whether two models differ by more than chance.
+//! `dyad-encoder evaluate`: exact search over a BEIR folder, its hits reranked, and whether two models, or the two rankings, differ by
+//! more than chance.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,16 +7,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use dyad_command::{Cancellation, cancel_on_signal};
-use dyad_corpus::metrics::{Evaluation, Sampling, compare};
+use dyad_corpus::metrics::{Sampling, compare};
 use dyad_corpus::run::{self, Run};
 
 use super::model::ModelOptions;
 use crate::config::Tower;
 use crate::data::DataError;
 use crate::device::Compute;
-use crate::model::{Model, VectorLength};
+use crate::model::{CrossEncoder, Model, VectorLength};
 use crate::tokenize::Tokens;
-use crate::train::{Evaluator, METRICS};
+use crate::train::{DEPTH, Evaluator, METRICS};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -33,23 +34,48 @@ pub(crate) struct Options {
     /// Another model: its values, and paired tests of the difference
     #[arg(long, value_name = "DIR")]
     compare: Option<PathBuf>,
+    /// Cross encoder: its order of the best hits next to the model's own, and paired tests of the difference. --run then writes its
+    #[arg(long, value_name = "DIR", conflicts_with = "compare")]
+    reranker: Option<PathBuf>,
+    /// Hits of each question that it reorders
+    #[arg(long, value_name = "N", default_value_t = 50, requires = "reranker",
+        value_parser = clap::value_parser!(u8).range(1..=DEPTH as i64))]
+    rerank: u8,
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let cancel = cancel_on_signal()?;
-    let (found, first) = measure(&options.model.model, options, &cancel)?;
+    let (evaluator, mut found) = search(&options.model.model, options, &cancel)?;
+    let first = evaluator.measure(&found);
+    let mut name = "dyad-dense";
+    let second = match (&options.compare, &options.reranker) {
+        (Some(other), _) => {
+            let (evaluator, found) = search(other, options, &cancel)?;
+            Some((other.display().to_string(), evaluator.measure(&found)))
+        }
+        (None, Some(directory)) => {
+            let (cross_encoder, go_on) =
+                (CrossEncoder::open(directory, &options.model.compute())?, || !cancel.is_cancelled());
+            let by = (&cross_encoder, usize::from(options.rerank));
+            let reranked =
+                evaluator.rerank(&found, by, options.model.budget(), &go_on)?.ok_or(DataError::Interrupted)?;
+            (found, name) = (reranked, "dyad-dense-rerank");
+            let second = format!("its best {} in the order of {}", options.rerank, directory.display());
+            Some((second, evaluator.measure(&found)))
+        }
+        (None, None) => None,
+    };
     if let Some(path) = &options.run {
-        run::write(path, &found, "dyad-dense")?;
+        run::write(path, &found, name)?;
     }
     let mut output = std::io::stdout().lock();
-    let Some(other) = &options.compare else {
+    let Some((other, second)) = second else {
         for (metric, value) in METRICS.iter().zip(&first.means) {
             writeln!(output, "{:<12} {value:.4}", metric.to_string())?;
         }
         return Ok(());
     };
-    let (_, second) = measure(other, options, &cancel)?;
-    writeln!(output, "first: {}\nsecond: {}", options.model.model.display(), other.display())?;
+    writeln!(output, "first: {}\nsecond: {other}", options.model.model.display())?;
     writeln!(output, "metric        first  second  difference  95 % interval      p (randomisation, bootstrap)")?;
     for metric in METRICS {
         let compared = compare(&first, &second, metric, Sampling::default()).context("cannot compare the models")?;
@@ -69,7 +95,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn measure(model: &Path, options: &Options, cancel: &Cancellation) -> anyhow::Result<(Run, Evaluation)> {
+/// Judged questions and documents, and the best documents of each question.
+fn search(model: &Path, options: &Options, cancel: &Cancellation) -> anyhow::Result<(Evaluator, Run)> {
     let compute = options.model.compute();
     let encoder = Model::open(model, &compute)?;
     let evaluator = Evaluator::open(&options.data, &options.split, &encoder.tokenizer())?;
@@ -77,6 +104,5 @@ fn measure(model: &Path, options: &Options, cancel: &Cancellation) -> anyhow::Re
     let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_while(tower, texts, VectorLength::Unit, budget, go_on);
     let device = Compute { device: compute.device, ..Compute::default() }.torch_device();
     let found = evaluator.search(&embed, encoder.info().dim, device)?.ok_or(DataError::Interrupted)?;
-    let measured = evaluator.measure(&found);
-    Ok((found, measured))
+    Ok((evaluator, found))
 }

@@ -1,6 +1,6 @@
-//! Exact search over a BEIR folder: every question against every document.
+//! Exact search over a BEIR folder: every question against every document; and a cross encoder's order of the best of them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use dyad_corpus::metrics::{Average, Evaluation, Metric, drop_identical, evaluate};
@@ -15,7 +15,8 @@ use super::TrainError;
 use crate::config::Tower;
 use crate::data::best_answers;
 use crate::error::Error;
-use crate::tokenize::{Tokenizer, Tokens};
+use crate::model::CrossEncoder;
+use crate::tokenize::{Budget, Tokenizer, Tokens};
 
 /// The metrics, in the order of reports.
 pub const METRICS: [Metric; 6] = [
@@ -28,7 +29,10 @@ pub const METRICS: [Metric; 6] = [
 ];
 
 /// Hits of a question, as in the figures that are published for BEIR.
-const DEPTH: usize = 100;
+pub const DEPTH: usize = 100;
+
+/// Questions that are reranked together, in batches of like length.
+const WINDOW: usize = 128;
 
 /// Embeds texts of a tower, row-major; nothing when it was told to stop.
 pub type Embed<'a> = dyn Fn(Tower, &[Tokens]) -> Result<Option<Vec<f32>>, Error> + 'a;
@@ -37,9 +41,24 @@ pub type Embed<'a> = dyn Fn(Tower, &[Tokens]) -> Result<Option<Vec<f32>>, Error>
 #[derive(Debug)]
 pub struct Evaluator {
     path: PathBuf,
-    questions: (Vec<String>, Vec<Tokens>),
-    documents: (Vec<String>, Vec<Tokens>),
+    questions: Judged,
+    documents: Judged,
     qrels: Qrels,
+}
+
+/// Questions, or documents.
+#[derive(Debug)]
+struct Judged {
+    keys: Vec<String>,
+    texts: Vec<String>,
+    tokens: Vec<Tokens>,
+}
+
+impl Judged {
+    /// Texts by key.
+    fn by_key(&self) -> HashMap<&str, &str> {
+        self.keys.iter().map(String::as_str).zip(self.texts.iter().map(String::as_str)).collect()
+    }
 }
 
 impl Evaluator {
@@ -63,34 +82,72 @@ impl Evaluator {
         let encode = |tower: Tower, texts: &[String]| -> Result<Vec<Tokens>, Error> {
             texts.par_iter().map(|text| tokenizer.encode(tower, text)).collect()
         };
-        let questions = encode(Tower::Question, &texts)?;
-        let (mut documents, mut passages) = (Vec::new(), Vec::new());
+        let questions = Judged { tokens: encode(Tower::Question, &texts)?, keys, texts };
+        let (mut keys, mut texts) = (Vec::new(), Vec::new());
         for document in CorpusReader::open(&beir.corpus()?, &ReadOptions::default())? {
             let document = document?.value;
-            passages.push(document.passage().into_owned());
-            documents.push(document.key);
+            texts.push(document.passage().into_owned());
+            keys.push(document.key);
         }
-        let tokens = encode(Tower::Answer, &passages)?;
-        Ok(Self { path: folder.to_owned(), questions: (keys, questions), documents: (documents, tokens), qrels })
+        let documents = Judged { tokens: encode(Tower::Answer, &texts)?, keys, texts };
+        Ok(Self { path: folder.to_owned(), questions, documents, qrels })
     }
 
     /// How many questions and documents there are.
     pub fn size(&self) -> (usize, usize) {
-        (self.questions.0.len(), self.documents.0.len())
+        (self.questions.keys.len(), self.documents.keys.len())
     }
 
     /// The best documents of each question by inner product; nothing when embedding was told to stop.
     pub fn search(&self, embed: &Embed<'_>, dim: usize, device: Device) -> Result<Option<Run>, TrainError> {
-        let Some(questions) = embed(Tower::Question, &self.questions.1)? else { return Ok(None) };
-        let Some(documents) = embed(Tower::Answer, &self.documents.1)? else { return Ok(None) };
+        let Some(questions) = embed(Tower::Question, &self.questions.tokens)? else { return Ok(None) };
+        let Some(documents) = embed(Tower::Answer, &self.documents.tokens)? else { return Ok(None) };
         let best = best_answers(&questions, &documents, dim, DEPTH, device)?;
         let hits = best.into_iter().map(|ranked| {
-            let key = |row: u32| self.documents.0.get(row as usize).cloned().unwrap_or_default();
+            let key = |row: u32| self.documents.keys.get(row as usize).cloned().unwrap_or_default();
             ranked.into_iter().map(|hit| (key(hit.answer), hit.score)).collect()
         });
-        let mut run: Run = self.questions.0.iter().cloned().zip(hits).collect();
+        let mut run: Run = self.questions.keys.iter().cloned().zip(hits).collect();
         drop_identical(&mut run);
         Ok(Some(run))
+    }
+
+    /// The best `depth` hits of each question in the order of a cross encoder's logits, the others after them in the order that they had;
+    /// nothing when it was told to stop. Equal logits keep the order, too. Scores of the result are logits, and after them ever less than the least.
+    pub fn rerank(
+        &self,
+        run: &Run,
+        (cross_encoder, depth): (&CrossEncoder, usize),
+        budget: Budget,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Run>, TrainError> {
+        let (questions, documents) = (self.questions.by_key(), self.documents.by_key());
+        let tokenizer = cross_encoder.tokenizer();
+        let mut reranked = Run::new();
+        let all: Vec<_> = run.iter().collect();
+        for window in all.chunks(WINDOW) {
+            let pairs = window.iter().flat_map(|(question, hits)| {
+                let question = questions.get(question.as_str()).copied().unwrap_or_default();
+                let texts =
+                    hits.iter().take(depth).map(|(key, _)| documents.get(key.as_str()).copied().unwrap_or_default());
+                texts.map(move |text| (question.trim(), text))
+            });
+            let pairs: Vec<(&str, &str)> = pairs.collect();
+            let tokens = pairs.par_iter().map(|(question, text)| tokenizer.encode_pair(question, text));
+            let tokens = tokens.collect::<Result<Vec<Tokens>, Error>>()?;
+            let Some(logits) = cross_encoder.logits_while(&tokens, budget, |_| go_on())? else { return Ok(None) };
+            let mut logits = logits.into_iter();
+            for (question, hits) in window {
+                let (scored, rest) = hits.split_at(hits.len().min(depth));
+                let mut order: Vec<(String, f32)> =
+                    scored.iter().zip(logits.by_ref()).map(|((key, _), logit)| (key.clone(), logit)).collect();
+                order.sort_by(|left, right| right.1.total_cmp(&left.1));
+                let least = order.last().map_or(0.0, |(_, logit)| *logit);
+                order.extend(rest.iter().zip(1_u16..).map(|((key, _), place)| (key.clone(), least - f32::from(place))));
+                reranked.insert((*question).clone(), order);
+            }
+        }
+        Ok(Some(reranked))
     }
 
     /// Each of [`METRICS`] over all judged questions.

@@ -17,7 +17,7 @@
 //! | `cache.rs` | gradients of a large batch in the memory of a part |
 //! | `state.rs`, `tensors.rs` | checkpoints, whole or not at all |
 //! | `publish.rs` | the directory of a run, and the model that it begins from |
-//! | `evaluate.rs` | exact search over a BEIR folder |
+//! | `evaluate.rs` | exact search over a BEIR folder, and a cross encoder's order of its hits |
 //! | `memory.rs` | what the allocator keeps between steps |
 //! | `log/` | bar, lines of JSON, TensorBoard |
 //! | `error.rs` | why a run cannot begin, go on or save |
@@ -48,7 +48,7 @@ mod vectors;
 
 pub use config::Config;
 pub use error::TrainError;
-pub use evaluate::{Embed, Evaluator, METRICS};
+pub use evaluate::{DEPTH, Embed, Evaluator, METRICS};
 pub use memory::keep_freed_memory;
 pub use run::{Outcome, train};
 pub use step::{Length, Step, StepReport};

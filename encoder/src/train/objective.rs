@@ -124,7 +124,7 @@ impl Objective {
         let device = scores.device();
         let shape = [candidates.rows.len() as i64, candidates.width as i64];
         let moved = |tensor: Tensor| tensor.f_view(shape)?.f_to_device(device);
-        let teacher = moved(Tensor::f_from_slice(&candidates.teacher)?)?;
+        let teacher = moved(Tensor::f_from_slice(&candidates.teacher)?)?.f_mul_scalar(config.scale)?;
         let missing = moved(Tensor::f_from_slice(&candidates.missing)?)?;
         let columns = moved(Tensor::f_from_slice(&candidates.columns)?)?;
         let rows = Tensor::f_from_slice(&candidates.rows)?.f_to_device(device)?;
@@ -259,12 +259,13 @@ mod tests {
     #[test]
     fn distillation_is_weighed_beside_the_softmax() {
         let none = f32::NAN;
-        let teacher = [[5.0, none, 1.0], [none, 4.0, none]].concat();
+        // Halved by the scale.
+        let teacher = [[10.0, none, 2.0], [none, 8.0, none]].concat();
         let vectors = Embedded { questions: random(2), answers: random(3) * 0.7, cross: None };
         let scores = vectors.questions.matmul(&vectors.answers.transpose(0, 1));
         let score = |row: i64, column: i64| scores.double_value(&[row, column]);
         for kind in [DistillationKind::MarginMse, DistillationKind::Kl] {
-            let distillation = Some(DistillationConfig { kind, weight: 2.0, temperature: 1.0 });
+            let distillation = Some(DistillationConfig { kind, weight: 2.0, temperature: 1.0, scale: 0.5 });
             let objective = Objective::new(&LossConfig { distillation, ..config() }, &Compute::default()).unwrap();
             let loss = objective.loss(&vectors, &batch(vec![0], 2, Some(teacher.clone())), 0.0).unwrap();
             let value = |name: &str| loss.parts.iter().find(|(part, _)| *part == name).unwrap().1.double_value(&[]);

@@ -118,10 +118,13 @@ fn check_stage(stage: &Stage) -> Result<(), String> {
             return refuse(&of(setting), "a number from 0", &weight);
         }
     }
-    if let Some(distillation) = distillation
-        && !(distillation.temperature.is_finite() && distillation.temperature > 0.0)
-    {
-        return refuse(&of("loss.distillation.temperature"), "a positive number", &distillation.temperature);
+    let positive = distillation.into_iter().flat_map(|distillation| {
+        [("loss.distillation.temperature", distillation.temperature), ("loss.distillation.scale", distillation.scale)]
+    });
+    for (setting, value) in positive {
+        if !(value.is_finite() && value > 0.0) {
+            return refuse(&of(setting), "a positive number", &value);
+        }
     }
     if stage.loss.endx.is_some() { check_endx(&stage.loss, &of) } else { Ok(()) }
 }

@@ -124,10 +124,17 @@ pub struct DistillationConfig {
     /// Divisor of both scores before the softmax of `kl`.
     #[serde(default = "one")]
     pub temperature: f64,
+    /// What the teacher's scores are multiplied by, before all else.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub scale: f64,
 }
 
 fn one() -> f64 {
     1.0
+}
+
+fn is_one(value: &f64) -> bool {
+    *value == one()
 }
 
 /// Which loss of distillation.
@@ -226,7 +233,8 @@ impl Default for MineConfig {
 }
 
 impl MineConfig {
-    pub(crate) fn options(&self, seed: u64) -> MineOptions {
+    /// Options of mining with a seed.
+    pub fn options(&self, seed: u64) -> MineOptions {
         let Self { rank_start, rank_end, count, sample, keep, .. } = *self;
         let margin = Some(Margin { absolute: self.margin, relative: self.relative_margin });
         MineOptions { rank_start, rank_end, count, margin, sample, seed, keep }

@@ -43,7 +43,7 @@ fn what_is_printed_is_the_default() {
     assert_eq!(pretrain.loss.endx, Some(endx));
     assert_eq!(pretrain.mine, Some(MineConfig { corpus: Some("corpus.jsonl".into()), ..MineConfig::default() }));
     assert_eq!((tune.batch.negatives, tune.mine.as_ref().unwrap().rank_end, tune.training.steps), (1, 50, Some(20000)));
-    let distillation = DistillationConfig { kind: DistillationKind::Kl, weight: 1.0, temperature: 1.0 };
+    let distillation = DistillationConfig { kind: DistillationKind::Kl, weight: 1.0, temperature: 1.0, scale: 1.0 };
     let distilled = Config::parse(&uncommented("mine")).unwrap();
     assert!(distilled.stages.iter().all(|stage| stage.loss.distillation == Some(distillation) && stage.mine.is_none()));
     let model = &all.model;

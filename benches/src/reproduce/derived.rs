@@ -1,0 +1,108 @@
+//! Examples that a trained variant makes from others: with negatives that it mines, or with its scores, as a teacher's.
+//!
+//! ```text
+//! OUT/examples-seedN/NAME.jsonl    Tevatron's form
+//!                    NAME.json     what made it: model, options, and what made the examples that it was made from
+//! ```
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use dyad_corpus::examples::{ExampleOptions, ExampleReader};
+use dyad_encoder::data::{Candidates, DataError, mine_file, score_file};
+use dyad_encoder::tokenize::Budget;
+use dyad_encoder::train::Config;
+use dyad_encoder::train::config::MineConfig;
+use dyad_encoder::{CrossEncoder, Model};
+use dyad_files::write_atomic;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::table::{Places, Reference};
+use crate::error::{Error, Result};
+
+/// Examples that are made before the first variant that is trained on them.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Derived {
+    pub(crate) name: String,
+    /// Examples that they are made from.
+    pub(crate) of: String,
+    /// The variant whose model makes them.
+    pub(crate) by: String,
+    /// How negatives are mined; without it the examples are scored.
+    pub(crate) mine: Option<MineConfig>,
+}
+
+impl Derived {
+    /// Makes the file by settings of a variant that is trained on it; keeps what is there, and refuses what another model or other
+    /// options have made.
+    pub(super) fn make(
+        &self,
+        places: &Places,
+        config: &Config,
+        note: &dyn Fn(&str),
+        go_on: &dyn Fn() -> bool,
+    ) -> anyhow::Result<()> {
+        let Self { name, by, mine, .. } = self;
+        let (seed, compute) = (config.seed, config.compute());
+        let model = places.model_of(by, seed);
+        if !model.is_dir() {
+            let model = model.display();
+            return Err(Error::Refused(format!(
+                "examples `{name}` are made by variant `{by}`, which is not trained yet (no folder `{model}`): run it too"
+            ))
+            .into());
+        }
+        let (of, out) = (places.fill(&self.of, seed), places.examples(name, seed));
+        let open = || Ok(ExampleReader::open(Path::new(&of), &ExampleOptions::default())?);
+        let budget = Budget::of(compute.device, compute.dtype);
+        let made = match mine {
+            Some(mine) => {
+                let model = Model::open(&model, &compute)?;
+                if self.is_made(places, seed, &model.info().fingerprint)? {
+                    return Ok(());
+                }
+                note(&format!("examples {name}, seed {seed}: mining by {by}"));
+                let candidates = mine.corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
+                let options = (&mine.options(seed), budget);
+                mine_file(&model, &|| Ok(vec![open()?]), candidates, options, &out, go_on).map(|_| ())
+            }
+            None => {
+                let model = CrossEncoder::open(&model, &compute)?;
+                if self.is_made(places, seed, &model.info().fingerprint)? {
+                    return Ok(());
+                }
+                note(&format!("examples {name}, seed {seed}: scoring by {by}"));
+                open().and_then(|examples| score_file(&model, examples, budget, &out, go_on)).map(|_| ())
+            }
+        };
+        match made {
+            Err(DataError::Interrupted) => Err(Error::Interrupted.into()),
+            made => made.with_context(|| format!("making examples `{name}`")),
+        }
+    }
+
+    /// Whether the file is there, made as it would be now; else notes how it is going to be made.
+    fn is_made(&self, places: &Places, seed: u64, fingerprint: &str) -> Result<bool> {
+        let out = places.examples(&self.name, seed);
+        let record = out.with_extension("json");
+        let read = |path: &Path| -> Result<Value> {
+            serde_json::from_slice(&fs_err::read(path)?).map_err(|error| Error::kept(path, error))
+        };
+        let of = match Reference::of(&self.of) {
+            Some(Reference::Examples(of)) => read(&places.examples(of, seed).with_extension("json"))?,
+            _ => Value::String(self.of.clone()),
+        };
+        let now = json!({ "of": of, "mine": self.mine, "model": fingerprint });
+        if out.is_file() {
+            let other = "other options, another model or other examples made it";
+            return if read(&record)? == now { Ok(true) } else { Err(Error::kept(&out, other)) };
+        }
+        if let Some(folder) = out.parent() {
+            fs_err::create_dir_all(folder)?;
+        }
+        write_atomic(&record, format!("{now:#}\n").as_bytes())?;
+        Ok(false)
+    }
+}
