@@ -43,6 +43,9 @@ class OnnxRuntime:
 
     def _settings(self, folder):
         """Tokenizer, lengths, pooling and prompt, as sentence-transformers takes them; what cannot be done is refused."""
+        names = read(folder / "config.json").get("architectures") or []
+        if any(name.endswith("ForSequenceClassification") for name in names):
+            raise ValueError(f"{folder}: expected a model of vectors, got a cross encoder")
         kinds = [entry["type"].rpartition(".")[2] for entry in read(folder / "modules.json") or []]
         if kinds not in ([], ["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
             raise ValueError(f"{folder}: expected Transformer, Pooling and Normalize, got {', '.join(kinds)}")

@@ -1,4 +1,4 @@
-"""benches/peers/encode.py: the protocol, and every engine that is installed on a tiny model against one of sentence-transformers."""
+"""benches/peers/encode.py: the protocol, and every engine that is installed on tiny models against sentence-transformers."""
 
 import importlib.util
 import json
@@ -12,6 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORKER = ROOT / "benches/peers/encode.py"
 MODEL = ROOT / "encoder/tests/golden/tiny/classic-mean"
+CROSS_ENCODER = ROOT / "encoder/tests/golden/tiny/cross-classic"
 TORCH_PYTHON = pathlib.Path(os.environ.get("DYAD_PYTHON") or ROOT / ".venv/bin/python")
 ONNX_PYTHON = ROOT / ".venv-encode/bin/python"
 WAIT_S = 100
@@ -114,6 +115,25 @@ class Engines(unittest.TestCase):
     @unittest.skipUnless(ONNX_PYTHON.exists(), f"no {ONNX_PYTHON}: benches/peers/encode-venv.sh makes it")
     def test_onnxruntime_reads_the_same_tokens(self):
         self.assertEqual(self.check(ONNX_PYTHON, "onnxruntime"), self.check(ONNX_PYTHON, "sentence-transformers"))
+
+    @unittest.skipUnless(TORCH_PYTHON.exists(), f"no {TORCH_PYTHON}: deploy/venv.sh makes it")
+    def test_pairs_are_scored_by_a_cross_encoder(self):
+        reference = json.loads((CROSS_ENCODER / "scores.json").read_text())
+        with tempfile.TemporaryDirectory() as scratch:
+            pairs, out = pathlib.Path(scratch, "pairs.jsonl"), pathlib.Path(scratch, "out.npy")
+            pairs.write_text("".join(json.dumps(pair) + "\n" for pair in reference["pairs"]), encoding="utf-8")
+            session = Session(TORCH_PYTHON, "sentence-transformers")
+            try:
+                self.assertNotIn("error", session.ask("open", model=str(CROSS_ENCODER), device="cpu", threads=1, cache=scratch))
+                self.assertEqual(session.ask("prepare", texts=str(pairs)), {"texts": len(reference["pairs"])})
+                self.assertIn("batch", session.ask("tune")["settings"])
+                encoded = session.ask("encode", out=str(out))
+            finally:
+                session.close()
+            rows = floats(out)
+        self.assertGreater(encoded["computed_tokens"], encoded["tokens"])
+        for (ours,), theirs in zip(rows, reference["scores"], strict=True):
+            self.assertAlmostEqual(ours, theirs, places=5)
 
     @unittest.skipUnless(TORCH_PYTHON.exists(), f"no {TORCH_PYTHON}: deploy/venv.sh makes it")
     def test_the_limit_is_a_speed(self):

@@ -236,7 +236,8 @@ impl Todo<'_> {
             let compute = Compute { dtype: rerank.dtype.unwrap_or(compute.dtype), ..compute };
             let cross_encoder = CrossEncoder::open(&self.places.model_of(&rerank.by, self.config.seed), &compute)?;
             let budget = Budget::of(compute.device, compute.dtype);
-            let reranked = evaluator.rerank(&found, (&cross_encoder, rerank.depth), budget, &go_on)?;
+            let score = |pairs: &[Tokens]| cross_encoder.logits_while(pairs, budget, |_| go_on());
+            let reranked = evaluator.rerank(&found, rerank.depth, &cross_encoder.tokenizer(), &score)?;
             found = reranked.ok_or(Error::Interrupted)?;
         }
         Ok(evaluator.measure(&found).queries)

@@ -25,6 +25,11 @@ texts = [{ path = "a.jsonl", count = 3 }, { path = "b.jsonl", count = 2 }]
 name = "passages-8"
 tokens = 8
 texts = [{ path = "b.jsonl", count = 4 }]
+
+[[shape]]
+name = "pairs"
+questions = { path = "a.jsonl", count = 2 }
+texts = [{ path = "b.jsonl", count = 2 }]
 "#;
 
 /// A tokenizer that makes a token of every word between `[CLS]` and `[SEP]`.
@@ -131,7 +136,7 @@ fn passes_are_interleaved_with_the_limit_and_every_shape_has_its_own_processes()
     let turn = |first: &'static str, second: &'static str| ["matmul matmul f32", first, second];
     let (ours, peer) = ("dyad encode", "fake-20 encode");
     let passes = [turn(ours, peer), turn(peer, ours), turn(ours, peer)].concat();
-    assert_eq!(timed, [passes.clone(), passes].concat());
+    assert_eq!(timed, [passes.clone(), passes.clone(), passes].concat());
     // Baseline before the model, tuning before the warm-up, a new peak of memory after it.
     let process = log.iter().find(|(_, _, words)| words == "fake-20 open").unwrap().0;
     let of_one: Vec<&str> = log
@@ -154,7 +159,7 @@ fn passes_are_interleaved_with_the_limit_and_every_shape_has_its_own_processes()
     ];
     assert_eq!(of_one, [&expected[..], &["quit"]].concat());
     let opened = words.iter().filter(|words| words.ends_with("open")).count();
-    assert_eq!(opened, 4, "two engines at two shapes");
+    assert_eq!(opened, 6, "two engines at three shapes");
     assert!(log.iter().all(|(process, ..)| !Path::new(&format!("/proc/{process}")).exists()), "every worker has ended");
 }
 
@@ -165,7 +170,7 @@ fn known_speed_gives_known_figures() {
     let summary = measured.summary();
     let figure = |path: &str| summary.pointer(path).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN);
     let near = |path: &str, expected: f64| assert!((figure(path) - expected).abs() < 1e-6, "{path}: {}", figure(path));
-    for shape in ["mixed", "passages-8"] {
+    for shape in ["mixed", "passages-8", "pairs"] {
         near(&format!("/ratios/dyad/fake-20/{shape}"), 2.0);
         near(&format!("/ratios/dyad/fake-bf16-40/{shape}"), 4.0);
         near(&format!("/engines/dyad/{shape}/texts_per_s"), 100.0);
@@ -173,6 +178,8 @@ fn known_speed_gives_known_figures() {
         near(&format!("/engines/fake-20/{shape}/smallest_cosine"), 1.0);
         near(&format!("/engines/fake-20/{shape}/peak_bytes"), 20e6);
     }
+    // Two questions with two texts each.
+    near("/engines/dyad/pairs/texts", 4.0);
     near("/engines/dyad/mixed/matmul_gflops", 100.0);
     near("/engines/fake-bf16-40/mixed/matmul_gflops", 400.0);
     // Passages have exactly 8 tokens and need a model that reads so many; 8 x (2 x (4 x 16 + 2 x 32)) + 4 x 64 x 4 each.

@@ -54,11 +54,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             Some((other.display().to_string(), evaluator.measure(&found)))
         }
         (None, Some(directory)) => {
-            let (cross_encoder, go_on) =
-                (CrossEncoder::open(directory, &options.model.compute())?, || !cancel.is_cancelled());
-            let by = (&cross_encoder, usize::from(options.rerank));
-            let reranked =
-                evaluator.rerank(&found, by, options.model.budget(), &go_on)?.ok_or(DataError::Interrupted)?;
+            let cross_encoder = CrossEncoder::open(directory, &options.model.compute())?;
+            let budget = options.model.budget();
+            let score = |pairs: &[Tokens]| cross_encoder.logits_while(pairs, budget, |_| !cancel.is_cancelled());
+            let depth = usize::from(options.rerank);
+            let reranked = evaluator.rerank(&found, depth, &cross_encoder.tokenizer(), &score)?;
+            let reranked = reranked.ok_or(DataError::Interrupted)?;
             (found, name) = (reranked, "dyad-dense-rerank");
             let second = format!("its best {} in the order of {}", options.rerank, directory.display());
             Some((second, evaluator.measure(&found)))

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::device::{Compute, Dtype};
-use crate::model::{Model, export};
+use crate::model::{CrossEncoder, Model, export};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -23,8 +23,11 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     export(&options.model, &options.out, options.dtype)?;
-    let encoder = Model::open(&options.out, &Compute::default())?;
-    let fingerprint = &encoder.info().fingerprint;
+    let fingerprint = if CrossEncoder::is_at(&options.out)? {
+        CrossEncoder::open(&options.out, &Compute::default())?.info().fingerprint.clone()
+    } else {
+        Model::open(&options.out, &Compute::default())?.info().fingerprint.clone()
+    };
     writeln!(
         std::io::stdout().lock(),
         "exported {} ({}), fingerprint {fingerprint}",

@@ -14,7 +14,7 @@
 //! - *The encoder.* It names `Encoder_cross` as well as `Encoder_dual` and shows two, so the default is an encoder of its own that starts from
 //!   the same pretrained one ([`CrossEncoder::Separate`]). That doubles the cost of a step; with [`CrossEncoder::Shared`] the cross-encoder branch
 //!   reads the dual encoder's token vectors, and gives them a gradient.
-//! - *Both sides.* "Similarly we can obtain" the answer's side: with maps of its own, unless `one-side` asks for one set.
+//! - *Both sides.* "Similarly we can obtain" the answer's side: by the same maps, for no side stands in equations 2 to 4, unless `one-side` is false.
 //! - *Feed-forward block.* Its width and activation are not given: four times the token vector and GELU, as in BERT. The attention's
 //!   maps have no biases, as in equations 2 and 3.
 //! - *Equation 2* takes queries from the answer for the question's side, so the refined question has as many token vectors as the answer
@@ -56,6 +56,7 @@ pub struct CrossVectors {
 /// The cross-encoder branch.
 #[derive(Debug)]
 pub struct Cross {
+    settings: CrossSettings,
     encoder: Option<Model>,
     question: Side,
     /// `None`: that of the question.
@@ -92,7 +93,12 @@ impl Cross {
             }
         };
         parameters.extend(encoder.iter().flat_map(Model::parameters).map(Parameter::shallow_clone));
-        Ok(Self { encoder, question, answer, parameters })
+        Ok(Self { settings: *settings, encoder, question, answer, parameters })
+    }
+
+    /// What it was made by.
+    pub fn settings(&self) -> &CrossSettings {
+        &self.settings
     }
 
     /// `Encoder_cross`, whose [`Model::forward`] go into [`Self::forward`]; `None` where those of the dual encoder do.

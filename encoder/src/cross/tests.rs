@@ -125,7 +125,7 @@ fn compare(case: &str, aggregator: Aggregator, one_side: bool, cross_learns: boo
         |side: &str, seed: usize| Side::load(&mut Given { side, seed, inputs: &mut inputs }, &settings, SIZE).unwrap();
     let (question, answer) =
         if one_side { (side("both", 50), None) } else { (side("question", 50), Some(side("answer", 70))) };
-    let cross = Cross { encoder: None, question, answer, parameters: Vec::new() };
+    let cross = Cross { settings, encoder: None, question, answer, parameters: Vec::new() };
     let vectors = cross.forward(&questions, &answers).unwrap();
     for (name, ours) in [("questions", &vectors.questions), ("answers", &vectors.answers)] {
         assert_near(&format!("{case} {name}"), &flat(ours), &numbers(&expected["vectors"][name]));
@@ -133,7 +133,7 @@ fn compare(case: &str, aggregator: Aggregator, one_side: bool, cross_learns: boo
 
     let in_batch =
         InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(1.0), symmetric: false };
-    let ramp = |to: f64| Ramp { to, epochs: 5.0 };
+    let ramp = |to: f64| Ramp { to, epochs: 5.0, after: 0.0 };
     let endx =
         Endx { dual: 0.3, cross: 0.2, geometry: 0.5, a_q: ramp(0.5), q_q: ramp(3.0), q_a: ramp(0.25), a_a: ramp(2.0) };
     let dual_loss = in_batch.loss(questions.vectors(), answers.vectors(), None).unwrap();
@@ -142,6 +142,7 @@ fn compare(case: &str, aggregator: Aggregator, one_side: bool, cross_learns: boo
         .terms(
             Pairs { questions: questions.vectors(), answers: answers.vectors() },
             Pairs { questions: &vectors.questions, answers: &vectors.answers },
+            (Similarity::InnerProduct, 1.0),
         )
         .unwrap();
     let geometry = terms.weighted(endx.geometry_weights(5.0)).unwrap();

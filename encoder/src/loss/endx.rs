@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use tch::{TchError, Tensor};
 
-/// Grows linearly from 0 over the first epochs, and stays.
+/// Grows linearly from 0 over some epochs, and stays.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Ramp {
@@ -12,12 +12,23 @@ pub struct Ramp {
     pub to: f64,
     /// Length of the growth; 0 for none.
     pub epochs: f64,
+    /// Epochs before it begins, in which the weight is 0: the cross encoder learns alone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub after: f64,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 impl Ramp {
     /// The weight at a point of training, in epochs since its begin; parts of epochs count.
     pub fn at(&self, epoch: f64) -> f64 {
-        if epoch >= self.epochs { self.to } else { self.to * epoch.max(0.0) / self.epochs }
+        let grown = epoch - self.after;
+        if grown < 0.0 {
+            return 0.0;
+        }
+        if grown >= self.epochs { self.to } else { self.to * grown / self.epochs }
     }
 }
 
@@ -56,7 +67,7 @@ pub struct Endx {
 
 impl Default for Endx {
     fn default() -> Self {
-        let ramp = |to| Ramp { to, epochs: 5.0 };
+        let ramp = |to| Ramp { to, epochs: 5.0, after: 0.0 };
         let (between, within) = (ramp(0.5), ramp(1e4));
         Self { dual: 0.25, cross: 0.25, geometry: 0.5, a_q: between, q_q: within, q_a: between, a_a: within }
     }
@@ -93,7 +104,12 @@ mod tests {
         {
             assert_eq!(endx.geometry_weights(epoch), expected, "{epoch}");
         }
-        assert!((Ramp { to: 2.0, epochs: 0.0 }.at(0.0) - 2.0).abs() < 1e-12, "no growth");
+        assert!((Ramp { to: 2.0, epochs: 0.0, after: 0.0 }.at(0.0) - 2.0).abs() < 1e-12, "no growth");
+        let late = Ramp { to: 2.0, epochs: 1.0, after: 0.5 };
+        for (epoch, expected) in [(0.0, 0.0), (0.5, 0.0), (1.0, 1.0), (1.5, 2.0), (9.0, 2.0)] {
+            assert!((late.at(epoch) - expected).abs() < 1e-12, "{epoch}");
+        }
+        assert!((Ramp { epochs: 0.0, ..late }.at(0.4)).abs() < 1e-12, "at once, and not before");
     }
 
     #[test]

@@ -5,6 +5,9 @@
 //! and answers, `i` itself included, as the equations' sums have it. The inner-product kernel gives a vector's nearness to
 //! itself the whole weight when vectors are long, which is why the paper weighs question-question and answer-answer terms with 1e4.
 //!
+//! Inner products are divided by a temperature, that of the other losses, so that all are over the same distributions; the paper has none,
+//! which is a temperature of 1. Vectors of cosine are of unit length in both spaces.
+//!
 //! The paper does not say whether the cross encoder gets a gradient from these terms. Equation 13 read literally gives it one; its
 //! words have the dual encoder "mimic" the cross encoder and "learn a dual-embeddings representation that can minimize the
 //! divergence". So by default the cross-encoder branch is a fixed target; [`Geometry::cross_learns`] is the literal reading.
@@ -13,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tch::{Kind, TchError, Tensor};
 
 use super::distill::divergence;
-use super::{GeometryWeights, shaped, wide};
+use super::{GeometryWeights, Similarity, shaped};
 
 /// The nearness of two vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -31,10 +34,10 @@ pub enum Kernel {
 
 impl Kernel {
     /// `[b, d]` and `[b, d]` to `[b, b]`, row `i` given `given_i`.
-    fn of(self, given: &Tensor, of: &Tensor) -> Result<Tensor, TchError> {
+    fn of(self, given: &Tensor, of: &Tensor, temperature: f64) -> Result<Tensor, TchError> {
         let products = given.f_matmul(&of.f_transpose(0, 1)?)?;
         match self {
-            Self::InnerProduct => Ok(products),
+            Self::InnerProduct => products.f_div_scalar(temperature),
             Self::Gaussian { width } => {
                 let squares = |vectors: &Tensor| vectors.f_square()?.f_sum_dim_intlist(&[1i64][..], true, None::<Kind>);
                 let sums = squares(given)?.f_add(&squares(of)?.f_transpose(0, 1)?)?;
@@ -80,8 +83,14 @@ pub struct GeometryTerms {
 }
 
 impl Geometry {
-    /// Equation 11 for each of the four pairings. The spaces may differ in dimension, not in the number of pairs.
-    pub fn terms(&self, dual: Pairs<'_>, cross: Pairs<'_>) -> Result<GeometryTerms, TchError> {
+    /// Equation 11 for each of the four pairings. The spaces may differ in dimension, not in the number of pairs. The temperature divides inner
+    /// products; a Gaussian has its width.
+    pub fn terms(
+        &self,
+        dual: Pairs<'_>,
+        cross: Pairs<'_>,
+        (similarity, temperature): (Similarity, f64),
+    ) -> Result<GeometryTerms, TchError> {
         let pairs = dual.questions.size().first().copied().unwrap_or(0);
         for (what, vectors) in
             [("dual answers", dual.answers), ("cross questions", cross.questions), ("cross answers", cross.answers)]
@@ -89,14 +98,16 @@ impl Geometry {
             let dim = vectors.size().last().copied().unwrap_or(0);
             shaped(what, vectors, &[pairs, dim])?;
         }
-        let target =
-            |vectors: &Tensor| wide(&if self.cross_learns { vectors.shallow_clone() } else { vectors.f_detach()? });
-        let (dual_q, dual_a) = (wide(dual.questions)?, wide(dual.answers)?);
+        let target = |vectors: &Tensor| {
+            similarity.prepared(&if self.cross_learns { vectors.shallow_clone() } else { vectors.f_detach()? })
+        };
+        let (dual_q, dual_a) = (similarity.prepared(dual.questions)?, similarity.prepared(dual.answers)?);
         let (cross_q, cross_a) = (target(cross.questions)?, target(cross.answers)?);
         // What is given, and what is near it, in both spaces.
         let term = |dual: [&Tensor; 2], cross: [&Tensor; 2]| {
-            let log_probabilities =
-                |kernel: Kernel, [given, of]: [&Tensor; 2]| kernel.of(given, of)?.f_log_softmax(1, None::<Kind>);
+            let log_probabilities = |kernel: Kernel, [given, of]: [&Tensor; 2]| {
+                kernel.of(given, of, temperature)?.f_log_softmax(1, None::<Kind>)
+            };
             let (own, target) = (log_probabilities(self.dual, dual)?, log_probabilities(self.cross, cross)?);
             divergence(&target.f_exp()?, &target.f_sub(&own)?)
         };

@@ -26,7 +26,8 @@ impl Similarity {
         questions.f_matmul(&documents.f_transpose(0, 1)?)
     }
 
-    fn prepared(self, vectors: &Tensor) -> Result<Tensor, TchError> {
+    /// Vectors whose inner products are the similarity, in f32 or wider.
+    pub(super) fn prepared(self, vectors: &Tensor) -> Result<Tensor, TchError> {
         let [_, _] = vectors.size()[..] else {
             return Err(TchError::Shape(format!("vectors must be a matrix, got: {:?}", vectors.size())));
         };

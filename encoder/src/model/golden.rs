@@ -43,6 +43,20 @@ fn most_off(dtype: Dtype) -> f64 {
     }
 }
 
+/// What sets vector or logit apart from a golden one; nothing where they are as near as computing in `dtype` lets them be.
+pub(super) fn difference(golden: &Golden, found: &[f32], dtype: Dtype) -> Option<String> {
+    if golden.tower == PAIR {
+        let logit = |values: &[f32]| f64::from(values.first().copied().unwrap_or(f32::NAN));
+        let (expected, found) = (logit(&golden.vector), logit(found));
+        // Also where it is no number.
+        let near = (found - expected).abs() <= most_off(dtype) * (1.0 + expected.abs());
+        return (!near).then(|| format!("logit {found:.6}, expected {expected:.6}"));
+    }
+    let (cosine, least) = (golden.cosine(found), least_cosine(dtype));
+    let near = cosine >= least;
+    (!near).then(|| format!("cosine {cosine:.6}, expected at least {least}"))
+}
+
 impl Model {
     /// What this model makes of the golden texts: vectors, or of a cross encoder logits of pairs.
     pub(super) fn golden_vectors(&self) -> Result<Vec<Golden>, Error> {
@@ -69,12 +83,10 @@ impl Model {
         for golden in &self.golden {
             let tower: Tower = golden.tower.parse().map_err(|reason: String| self.wrong_golden(golden, reason))?;
             let vector = self.embed(tower, &[&self.tokenizer.encode(tower, &golden.text)?])?;
-            let (found, least) = (golden.cosine(&vector), least_cosine(self.info.dtype));
-            // Also where it is no number.
-            let near = found >= least;
-            if !near {
-                return Err(self.wrong_golden(golden, format!("cosine {found:.6}, expected at least {least}")));
+            if let Some(reason) = difference(golden, &vector, self.info.dtype) {
+                return Err(self.wrong_golden(golden, reason));
             }
+            let found = golden.cosine(&vector);
             smallest = Some(smallest.map_or(found, |known: f64| known.min(found)));
         }
         Ok(smallest)
@@ -91,12 +103,8 @@ impl Model {
     /// Scores the golden pairs of the model and compares; those of a dual encoder are none.
     pub(super) fn reproduce_golden_logits(&self) -> Result<(), Error> {
         for golden in self.golden.iter().filter(|golden| golden.tower == PAIR) {
-            let expected = f64::from(golden.vector.first().copied().unwrap_or(f32::NAN));
-            let (found, most) = (f64::from(self.golden_logit(&golden.text)?), most_off(self.info.dtype));
-            // Also where it is no number.
-            let near = (found - expected).abs() <= most * (1.0 + expected.abs());
-            if !near {
-                return Err(self.wrong_golden(golden, format!("logit {found:.6}, expected {expected:.6}")));
+            if let Some(reason) = difference(golden, &[self.golden_logit(&golden.text)?], self.info.dtype) {
+                return Err(self.wrong_golden(golden, reason));
             }
         }
         Ok(())

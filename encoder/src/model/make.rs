@@ -10,7 +10,7 @@ use tch::Kind;
 
 #[cfg(feature = "train")]
 use super::cross_encoder::CrossEncoder;
-use super::golden::{least_cosine, one_thread, validate};
+use super::golden::{difference, one_thread, validate};
 use super::load::Mode;
 use super::open::{Model, splitters};
 use super::tensors::to_checkpoint;
@@ -135,19 +135,22 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
     }
     let expected = {
         let _kept = OperatorThreads::kept();
-        let model = Model::open_checked(&source, &one_thread(), Mode::Inference)?;
-        model.reproduce_golden()?;
+        let model = if source.layout.scores() {
+            let model = Model::open_scoring(&source, &one_thread(), Mode::Inference)?;
+            model.reproduce_golden_logits()?;
+            model
+        } else {
+            let model = Model::open_checked(&source, &one_thread(), Mode::Inference)?;
+            model.reproduce_golden()?;
+            model
+        };
         model.golden_vectors()?
     };
-    let least = least_cosine(dtype);
     let check = |golden: &[Golden]| {
         for (expected, given) in expected.iter().zip(golden) {
-            let cosine = expected.cosine(&given.vector);
-            // Also where it is no number.
-            let near = cosine >= least;
-            if !near {
+            if let Some(reason) = difference(expected, &given.vector, dtype) {
                 let (tower, text) = (given.tower.clone(), given.text.clone());
-                let reason = format!("cosine {cosine:.6} after rounding to {dtype}, expected at least {least}");
+                let reason = format!("after rounding to {dtype} {reason}");
                 return Err(Error::Golden { model: to.display().to_string(), tower, text, reason });
             }
         }

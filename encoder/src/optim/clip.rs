@@ -1,5 +1,7 @@
 //! Clipping of gradients by their norm (Pascanu et al. 2013), and what to do where it is not finite.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::Gradients;
@@ -53,6 +55,23 @@ impl Clipping {
         }
     }
 
+    /// As [`Self::apply`], for the tensors at each of some places on their own; their norm is that of all gradients.
+    pub fn apply_each(&self, gradients: &mut Gradients, parts: &[Range<usize>], step: u64) -> Result<Outcome, Error> {
+        let all = Self { max_norm: None, ..*self };
+        let outcome = all.apply(gradients, step)?;
+        self.check()?;
+        if let (Outcome::Apply { .. }, Some(max_norm)) = (outcome, self.max_norm) {
+            for part in parts {
+                let norm = gradients.norm_of(part.clone()).map_err(torch("measuring gradients"))?;
+                let factor = max_norm / (norm + SMALL);
+                if factor < 1.0 {
+                    gradients.scale_at(part.clone(), factor).map_err(torch("clipping gradients"))?;
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
     /// Measures, checks and clips the gradients of step `step` (counted as the caller likes; errors name it).
     pub fn apply(&self, gradients: &mut Gradients, step: u64) -> Result<Outcome, Error> {
         let norm = gradients.norm().map_err(torch("measuring gradients"))?;
@@ -98,6 +117,20 @@ mod tests {
         assert!(any.factor().is_none());
         let wrong = Clipping { max_norm: Some(0.0), ..clipping };
         assert!(wrong.apply(&mut any, 1).unwrap_err().to_string().contains("`max-norm`"));
+    }
+
+    #[test]
+    fn parts_are_clipped_on_their_own() {
+        let clipping = Clipping { max_norm: Some(1.0), ..Clipping::default() };
+        let tensors = [0.0_f32, 0.0].map(|value| Tensor::from_slice(&[value]).set_requires_grad(true));
+        let mut gradients = Gradients::of(&(&tensors[0] * 40.0 + &tensors[1] * 0.3).sum(None), &tensors).unwrap();
+        let outcome = clipping.apply_each(&mut gradients, &[0..1, 1..2], 1).unwrap();
+        let Outcome::Apply { norm } = outcome else { panic!("{outcome:?}") };
+        assert!((norm - (1600.0_f64 + 0.09).sqrt()).abs() < 1e-4, "{norm}");
+        let of = |place: usize| gradients.norm_of(place..place + 1).unwrap();
+        assert!((of(0) - 1.0).abs() < 1e-5 && (of(1) - 0.3).abs() < 1e-6, "the short one stays");
+        let wrong = Clipping { max_norm: Some(-1.0), ..clipping };
+        assert!(wrong.apply_each(&mut gradients, &[0..2], 1).is_err());
     }
 
     #[test]

@@ -69,6 +69,21 @@ impl Gradients {
         self.scale = Some(self.scale.unwrap_or(1.0) * factor);
     }
 
+    /// Multiplies those of the tensors at some places alone, at once.
+    pub fn scale_at(&mut self, places: Range<usize>, factor: f64) -> Result<(), TchError> {
+        tch::no_grad(|| {
+            for held in self.tensors.get_mut(places).unwrap_or_default().iter_mut().flatten() {
+                // Written into only where nobody else reads it.
+                if held.own {
+                    let _ = held.tensor.f_mul_scalar_(factor)?;
+                } else {
+                    *held = Gradient { tensor: held.tensor.f_mul_scalar(factor)?, own: true };
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// A factor still to be applied; `None` for 1.
     pub(super) fn factor(&self) -> Option<f64> {
         self.scale
@@ -148,6 +163,11 @@ mod tests {
         assert_eq!(values(&sum, 2), [1.0, 1.0]);
         sum.scale(0.5);
         assert!((sum.norm().unwrap() - 0.5 * (2.0 * (24f64.powi(2) + 36f64.powi(2)) + 2.0).sqrt()).abs() < 1e-5);
+        sum.scale_at(1..2, 2.0).unwrap();
+        assert_eq!(
+            (values(&sum, 0), values(&sum, 1), values(&sum, 2)),
+            (vec![24.0, 36.0], vec![48.0, 72.0], vec![1.0, 1.0])
+        );
         assert!(sum.add(Gradients::of(&loss(), &learned).unwrap()).is_err(), "scaled already");
         assert!(sum.add(Gradients::of(&loss(), &learned[..2]).unwrap()).is_err(), "of other tensors");
     }

@@ -15,8 +15,7 @@ use super::TrainError;
 use crate::config::Tower;
 use crate::data::best_answers;
 use crate::error::Error;
-use crate::model::CrossEncoder;
-use crate::tokenize::{Budget, Tokenizer, Tokens};
+use crate::tokenize::{Tokenizer, Tokens};
 
 /// The metrics, in the order of reports.
 pub const METRICS: [Metric; 6] = [
@@ -36,6 +35,9 @@ const WINDOW: usize = 128;
 
 /// Embeds texts of a tower, row-major; nothing when it was told to stop.
 pub type Embed<'a> = dyn Fn(Tower, &[Tokens]) -> Result<Option<Vec<f32>>, Error> + 'a;
+
+/// A cross encoder's logits of tokenized pairs, in their order; nothing when it was told to stop.
+pub type Score<'a> = dyn Fn(&[Tokens]) -> Result<Option<Vec<f32>>, Error> + 'a;
 
 /// Judged questions and a corpus, tokenized.
 #[derive(Debug)]
@@ -112,38 +114,43 @@ impl Evaluator {
         Ok(Some(run))
     }
 
-    /// The best `depth` hits of each question in the order of a cross encoder's logits, the others after them in the order that they had;
-    /// nothing when it was told to stop. Equal logits keep the order, too. Scores of the result are logits, and after them ever less than the least.
+    /// The best `depth` hits of each question in the order of the logits that a cross encoder gives them, the others after them in the order
+    /// that they had; nothing when scoring was told to stop. Equal logits leave the order, too. A hit's score is its logit; after those they fall
+    /// by one from hit to hit.
     pub fn rerank(
         &self,
         run: &Run,
-        (cross_encoder, depth): (&CrossEncoder, usize),
-        budget: Budget,
-        go_on: &dyn Fn() -> bool,
+        depth: usize,
+        tokenizer: &Tokenizer,
+        score: &Score<'_>,
     ) -> Result<Option<Run>, TrainError> {
         let (questions, documents) = (self.questions.by_key(), self.documents.by_key());
-        let tokenizer = cross_encoder.tokenizer();
+        let refuse = |what: &str, key: &str| TrainError::Evaluation {
+            path: self.path.clone(),
+            reason: format!("the run to be reranked has {what} `{key}`, which the folder lacks"),
+        };
         let mut reranked = Run::new();
-        let all: Vec<_> = run.iter().collect();
-        for window in all.chunks(WINDOW) {
-            let pairs = window.iter().flat_map(|(question, hits)| {
-                let question = questions.get(question.as_str()).copied().unwrap_or_default();
-                let texts =
-                    hits.iter().take(depth).map(|(key, _)| documents.get(key.as_str()).copied().unwrap_or_default());
-                texts.map(move |text| (question.trim(), text))
-            });
-            let pairs: Vec<(&str, &str)> = pairs.collect();
+        let run: Vec<(&String, &Vec<(String, f32)>)> = run.iter().collect();
+        for window in run.chunks(WINDOW) {
+            let mut pairs: Vec<(&str, &str)> = Vec::new();
+            for (key, hits) in window {
+                let question = questions.get(key.as_str()).ok_or_else(|| refuse("question", key))?;
+                for (key, _) in hits.iter().take(depth) {
+                    pairs.push((question, documents.get(key.as_str()).ok_or_else(|| refuse("document", key))?));
+                }
+            }
             let tokens = pairs.par_iter().map(|(question, text)| tokenizer.encode_pair(question, text));
             let tokens = tokens.collect::<Result<Vec<Tokens>, Error>>()?;
-            let Some(logits) = cross_encoder.logits_while(&tokens, budget, |_| go_on())? else { return Ok(None) };
+            let Some(logits) = score(&tokens)? else { return Ok(None) };
             let mut logits = logits.into_iter();
             for (question, hits) in window {
                 let (scored, rest) = hits.split_at(hits.len().min(depth));
-                let mut order: Vec<(String, f32)> =
-                    scored.iter().zip(logits.by_ref()).map(|((key, _), logit)| (key.clone(), logit)).collect();
+                let scored = scored.iter().zip(logits.by_ref());
+                let mut order: Vec<(String, f32)> = scored.map(|((key, _), logit)| (key.clone(), logit)).collect();
                 order.sort_by(|left, right| right.1.total_cmp(&left.1));
                 let least = order.last().map_or(0.0, |(_, logit)| *logit);
-                order.extend(rest.iter().zip(1_u16..).map(|((key, _), place)| (key.clone(), least - f32::from(place))));
+                let after = |(place, (key, _)): (usize, &(String, f32))| (key.clone(), least - (place + 1) as f32);
+                order.extend(rest.iter().enumerate().map(after));
                 reranked.insert((*question).clone(), order);
             }
         }

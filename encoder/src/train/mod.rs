@@ -48,7 +48,7 @@ mod vectors;
 
 pub use config::Config;
 pub use error::TrainError;
-pub use evaluate::{DEPTH, Embed, Evaluator, METRICS};
+pub use evaluate::{DEPTH, Embed, Evaluator, METRICS, Score};
 pub use memory::keep_freed_memory;
 pub use run::{Outcome, train};
 pub use step::{Length, Step, StepReport};

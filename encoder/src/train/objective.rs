@@ -50,11 +50,15 @@ impl Objective {
             Similarity::Cosine => VectorLength::Unit,
             Similarity::InnerProduct => VectorLength::Raw,
         };
-        // Vectors of unit length need not be made so once more.
-        let similarity = Similarity::InnerProduct;
-        let cross = || InBatch { similarity, temperature: Temperature::Fixed(1.0), symmetric: false };
+        // As the dual encoder's vectors: one similarity and one temperature for both, and between them.
+        let cross = || InBatch {
+            similarity: config.similarity,
+            temperature: Temperature::Fixed(config.temperature),
+            symmetric: false,
+        };
         Ok(Self {
-            in_batch: InBatch { similarity, temperature, symmetric: config.symmetric },
+            // Vectors of unit length need not be made so once more.
+            in_batch: InBatch { similarity: Similarity::InnerProduct, temperature, symmetric: config.symmetric },
             weight: config.weight,
             distillation: config.distillation,
             endx: config.endx.map(|endx| (endx, cross())),
@@ -103,7 +107,8 @@ impl Objective {
         let first = tch::no_grad(|| precision_at_1(&scores, of_pairs.as_ref()))?;
         let positives = vectors.answers.f_narrow(0, 0, b)?;
         let own = Pairs { questions: &vectors.questions, answers: &positives };
-        let terms = endx.geometry.terms(own, Pairs { questions, answers })?;
+        let by = (in_batch.similarity, in_batch.temperature.value()?);
+        let terms = endx.geometry.terms(own, Pairs { questions, answers }, by)?;
         let geometry = terms.weighted(endx.weights.geometry_weights(epoch))?;
         let whole = endx.weights.combined(&dual, &cross, &geometry)?;
         let GeometryTerms { a_q, q_q, q_a, a_a } = terms;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dyad_command::Cancellation;
 use dyad_corpus::metrics::Evaluation;
+use dyad_corpus::run::Run as Hits;
 use dyad_files::AtomicDir;
 
 use super::TrainError;
@@ -17,7 +18,8 @@ use super::stages::{Miner, check, pairs, sampler, suits};
 use super::state::{Best, Checkpoints, State};
 use super::step::{Length, Step};
 use crate::config::Tower;
-use crate::data::{Cursor, Prefetch, Sampler, TrainBatch};
+use crate::cross::Cross;
+use crate::data::{Cursor, DataError, Prefetch, Sampler, TrainBatch};
 use crate::device::Compute;
 use crate::error::Error;
 use crate::loss::Similarity;
@@ -94,6 +96,10 @@ pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outco
         Some(data) => Some(Evaluator::open(data, &config.evaluation.split, &learned.tokenizer())?),
         None => None,
     };
+    let hits = match &config.evaluation.run {
+        Some(path) => dyad_corpus::run::read(path).map_err(DataError::from)?,
+        None => Hits::new(),
+    };
     let log = RunLog::open(out, config.log, saved.as_ref().map(|(_, state)| state.step))?;
     let mut run = Run {
         config,
@@ -105,6 +111,7 @@ pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outco
         model,
         checkpoints,
         evaluator,
+        hits,
         log,
         before: saved.as_ref().and_then(|(_, state)| state.before),
         state: None,
@@ -113,8 +120,9 @@ pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outco
         run.before = run.measure_before(&learned)?;
     }
     let mut saved = saved;
+    let mut cross = None;
     for (number, stage) in config.stages.iter().enumerate().skip(first) {
-        learned = run.stage(number, stage, learned, saved.take())?;
+        (learned, cross) = run.stage(number, stage, (learned, cross), saved.take())?;
     }
     learned.replace(&directory, &last)?;
     // There is at least one stage, and each leaves its state.
@@ -134,6 +142,8 @@ struct Run<'a> {
     model: String,
     checkpoints: Checkpoints,
     evaluator: Option<Evaluator>,
+    /// What a cross encoder reranks.
+    hits: Hits,
     log: RunLog,
     /// The model that the run began from.
     before: Option<Best>,
@@ -150,9 +160,9 @@ impl Run<'_> {
         &mut self,
         number: usize,
         stage: &Stage,
-        learned: Model,
+        (learned, cross): (Model, Option<Cross>),
         saved: Option<(PathBuf, State)>,
-    ) -> Result<Model, TrainError> {
+    ) -> Result<(Model, Option<Cross>), TrainError> {
         let Self { config, out, directory, compute, cancel, .. } = *self;
         let mined = match &stage.mine {
             None => None,
@@ -168,7 +178,7 @@ impl Run<'_> {
         let sampler = sampler(stage, number, config.seed, pairs, of_checkpoint)?;
         let batches = sampler.batches();
         let length = Length { steps: stage.training.steps(batches, stage.batch.accumulate), batches };
-        let mut step = Step::new(learned, directory, stage, compute, length)?;
+        let mut step = Step::after(cross, learned, directory, stage, compute, length)?;
         let state = match saved {
             None => {
                 let fresh = State::new(self.facts.clone(), self.model.clone(), sampler.state());
@@ -279,8 +289,20 @@ impl Run<'_> {
         };
         let budget = Budget::of(compute.device, compute.dtype);
         let go_on = || !cancel.is_cancelled();
-        let embed = |tower: Tower, texts: &[Tokens]| learned.embed_while(tower, texts, length, budget, |_| go_on());
-        let found = evaluator.search(&embed, learned.info().dim, compute.torch_device())?;
+        let found = match config.model.kind {
+            TrainedKind::DualEncoder => {
+                let embed =
+                    |tower: Tower, texts: &[Tokens]| learned.embed_while(tower, texts, length, budget, |_| go_on());
+                evaluator.search(&embed, learned.info().dim, compute.torch_device())?
+            }
+            TrainedKind::CrossEncoder => {
+                // Its logits are vectors of one value.
+                let score = |pairs: &[Tokens]| {
+                    learned.embed_while(Tower::Answer, pairs, VectorLength::Raw, budget, |_| go_on())
+                };
+                evaluator.rerank(&self.hits, config.evaluation.depth, &learned.tokenizer(), &score)?
+            }
+        };
         Ok(found.map(|found| evaluator.measure(&found)))
     }
 
@@ -312,7 +334,7 @@ fn next(prefetch: &mut Prefetch<TrainBatch>, count: usize) -> Result<Vec<TrainBa
     while batches.len() < count.max(1) {
         match prefetch.next(DEADLINE)? {
             Some(batch) => batches.push(batch),
-            None => return Err(TrainError::Data(crate::data::DataError::Lost { name: "dyad-batches" })),
+            None => return Err(TrainError::Data(DataError::Lost { name: "dyad-batches" })),
         }
     }
     Ok(batches)

@@ -68,6 +68,8 @@ pub struct Step {
     /// Places of the cross-encoder branch among them, where there is one; those of the towers are before.
     of_cross: Option<Range<usize>>,
     clipping: Clipping,
+    /// With ENDX: whether each side has its own norm.
+    each_side: bool,
     schedule: Schedule,
     chunk: usize,
     length: Length,
@@ -83,8 +85,24 @@ impl Step {
         compute: &Compute,
         length: Length,
     ) -> Result<Self, Error> {
+        Self::after(None, learned, directory, stage, compute, length)
+    }
+
+    /// The same after another stage, whose cross-encoder branch, of equal settings, goes on.
+    pub(super) fn after(
+        cross: Option<Cross>,
+        learned: Model,
+        directory: &Path,
+        stage: &Stage,
+        compute: &Compute,
+        length: Length,
+    ) -> Result<Self, Error> {
         let objective = Objective::new(&stage.loss, compute)?;
-        let cross = stage.loss.endx.map(|endx| Cross::new(&endx.cross, &learned, directory, compute)).transpose()?;
+        let cross = match (stage.loss.endx, cross) {
+            (None, _) => None,
+            (Some(endx), Some(cross)) if *cross.settings() == endx.cross => Some(cross),
+            (Some(endx), _) => Some(Cross::new(&endx.cross, &learned, directory, compute)?),
+        };
         let cross_parameters = || cross.iter().flat_map(Cross::parameters);
         let trained = |parameters: &mut dyn Iterator<Item = &Parameter>| parameters.filter(|own| !own.frozen).count();
         let (towers, more) = (trained(&mut learned.parameters().iter()), trained(&mut cross_parameters()));
@@ -96,7 +114,7 @@ impl Step {
         let optimizer = optimizer.with_threads(compute.workers());
         let tensors = optimizer.tensors();
         let (clipping, schedule, chunk) = (stage.clipping.clipping(), stage.schedule, stage.batch.chunk);
-        let taken = 0;
+        let (each_side, taken) = (stage.clipping.each_side, 0);
         Ok(Self {
             learned,
             cross,
@@ -106,6 +124,7 @@ impl Step {
             tensors,
             of_cross,
             clipping,
+            each_side,
             schedule,
             chunk,
             length,
@@ -118,9 +137,9 @@ impl Step {
         &self.learned
     }
 
-    /// The towers, for another stage.
-    pub fn into_learned(self) -> Model {
-        self.learned
+    /// The towers, and the cross-encoder branch of ENDX, for another stage.
+    pub(super) fn into_learned(self) -> (Model, Option<Cross>) {
+        (self.learned, self.cross)
     }
 
     /// Steps taken in this stage, those included that were left out.
@@ -171,7 +190,13 @@ impl Step {
                 let norm = |places| gradients.norm_of(places).map_err(torch("measuring gradients"));
                 report.measures.extend([("norm-dual", norm(0..cross.start)?), ("norm-cross", norm(cross.clone())?)]);
             }
-            if let Outcome::Apply { norm } = self.clipping.apply(&mut gradients, step)? {
+            let outcome = match &self.of_cross {
+                Some(cross) if self.each_side => {
+                    self.clipping.apply_each(&mut gradients, &[0..cross.start, cross.clone()], step)?
+                }
+                _ => self.clipping.apply(&mut gradients, step)?,
+            };
+            if let Outcome::Apply { norm } = outcome {
                 self.optimizer.step_with(&gradients, factor)?;
                 self.objective.temperature().keep_in_bounds().map_err(torch("bounding the temperature"))?;
                 report.norm = Some(norm);

@@ -179,7 +179,7 @@ fn endx_learns() {
     let in_batch =
         InBatch { similarity: Similarity::InnerProduct, temperature: Temperature::Fixed(1.0), symmetric: false };
     // Weights as they are from the beginning on: while they grow, so does the loss.
-    let weight = Ramp { to: 0.5, epochs: 0.0 };
+    let weight = Ramp { to: 0.5, epochs: 0.0, after: 0.0 };
     let endx = Endx { a_q: weight, q_q: weight, q_a: weight, a_a: weight, ..Endx::default() };
     let losses = || {
         let (q, a) = (states(&learned, Tower::Question, &QUESTIONS), states(&learned, Tower::Answer, &ANSWERS));
@@ -193,6 +193,7 @@ fn endx_learns() {
             .terms(
                 Pairs { questions: q.vectors(), answers: a.vectors() },
                 Pairs { questions: &vectors.questions, answers: &vectors.answers },
+                (Similarity::InnerProduct, 1.0),
             )
             .unwrap();
         let geometry = terms.weighted(endx.geometry_weights(0.0)).unwrap();

@@ -6,7 +6,7 @@ use std::process::Command;
 use dyad_encoder::model::create;
 use dyad_encoder::model::export;
 use dyad_encoder::transform::Creation;
-use dyad_encoder::{Dtype, Tower};
+use dyad_encoder::{Compute, CrossEncoder, Dtype, Tower};
 
 use crate::fixture::{copy, copy_folder, edit, embed, open, path_of, read_json, refusal, tiny, worst};
 
@@ -168,4 +168,31 @@ fn checkpoints_of_python_are_exported() {
     let refused = gtr.with_file_name("f16");
     let message = export(&all.join("gtr"), &refused, Dtype::F16).unwrap_err().to_string();
     assert!(message.contains("T5") && message.ends_with(": f16") && !refused.exists(), "{message}");
+}
+
+#[test]
+fn a_cross_encoder_stays_one() {
+    let from = tiny("cross-classic");
+    let score = |directory: &Path| {
+        let model = CrossEncoder::open(directory, &Compute::default()).unwrap();
+        let pair = model.tokenizer().encode_pair("who was the king", "the queen of the city").unwrap();
+        f64::from(model.logits(&[&pair]).unwrap()[0])
+    };
+    let expected = score(&from);
+    for (dtype, most) in [(Dtype::F32, 1e-6), (Dtype::F16, 1e-3), (Dtype::Bf16, 1e-2)] {
+        let (_folder, to) = exported(&from, dtype);
+        let found = score(&to);
+        assert!((found - expected).abs() <= most * (1.0 + expected.abs()), "{dtype}: {found} {expected}");
+        let bytes = if dtype == Dtype::F32 { tensor_bytes(&from) } else { tensor_bytes(&from) / 2 };
+        assert_eq!(tensor_bytes(&to), bytes, "{dtype}");
+        let golden = &read_json(&to.join("dyad.json"))["golden"];
+        assert!(golden.as_array().is_some_and(|golden| golden.len() > 3), "{golden}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("to");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
+    let output =
+        command.args(["export", "--dtype", "bf16", "--model"]).arg(&from).arg("--out").arg(&to).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && said.contains("fingerprint"), "{said}");
 }

@@ -201,6 +201,8 @@ fn what_a_teacher_agrees_with_costs_nothing() {
     }
 }
 
+/// Inner products as they are.
+const AS_THE_PAPER: (Similarity, f64) = (Similarity::InnerProduct, 1.0);
 const WEIGHTS: GeometryWeights = GeometryWeights { a_q: 0.5, q_q: 3.0, q_a: 0.25, a_a: 2.0 };
 
 #[test]
@@ -217,7 +219,7 @@ fn geometry_is_that_of_the_equations() {
                 [(5, 10.0), (5, 11.0), (6, 12.0), (6, 13.0)].map(|(dim, seed)| learned(&[4, dim], seed, kind));
             let (dual, cross) =
                 (Pairs { questions: &q, answers: &a }, Pairs { questions: &cross_q, answers: &cross_a });
-            let terms = geometry.terms(dual, cross).unwrap();
+            let terms = geometry.terms(dual, cross, AS_THE_PAPER).unwrap();
             let expected = &all["geometry"][name];
             for (term, ours) in [("a_q", &terms.a_q), ("q_q", &terms.q_q), ("q_a", &terms.q_a), ("a_a", &terms.a_a)] {
                 let theirs = expected["terms"][term].as_f64().unwrap();
@@ -244,7 +246,7 @@ fn geometry_gradients_are_differences() {
         follows_differences("geometry", &inputs, |inputs| {
             let dual = Pairs { questions: &inputs[0], answers: &inputs[1] };
             let cross = Pairs { questions: &inputs[2], answers: &inputs[3] };
-            geometry.terms(dual, cross).unwrap().weighted(WEIGHTS).unwrap()
+            geometry.terms(dual, cross, (Similarity::Cosine, 0.5)).unwrap().weighted(WEIGHTS).unwrap()
         });
     }
 }
@@ -253,9 +255,31 @@ fn geometry_gradients_are_differences() {
 fn equal_geometries_cost_nothing_and_unequal_batches_are_refused() {
     let (q, a) = (values(&[4, 5], 1.0, Kind::Float), values(&[4, 5], 2.0, Kind::Float));
     let same = Pairs { questions: &q, answers: &a };
-    let terms = Geometry::default().terms(same, same).unwrap();
+    let terms = Geometry::default().terms(same, same, AS_THE_PAPER).unwrap();
     assert!(terms.weighted(WEIGHTS).unwrap().double_value(&[]).abs() < 1e-6);
     let fewer = values(&[3, 5], 2.0, Kind::Float);
-    let message = Geometry::default().terms(same, Pairs { questions: &q, answers: &fewer }).unwrap_err().to_string();
+    let message = Geometry::default()
+        .terms(same, Pairs { questions: &q, answers: &fewer }, AS_THE_PAPER)
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("cross answers") && message.contains("[4, 5]"), "{message}");
+}
+
+#[test]
+fn the_temperature_divides_inner_products_of_both_spaces() {
+    let of = |dim: i64, seed: f64| values(&[4, dim], seed, Kind::Double);
+    let (q, a, cross_q, cross_a) = (of(5, 1.0), of(5, 2.0), of(6, 3.0), of(6, 4.0));
+    let terms = |q: &Tensor, a: &Tensor, cross_q: &Tensor, cross_a: &Tensor, by| {
+        let (dual, cross) = (Pairs { questions: q, answers: a }, Pairs { questions: cross_q, answers: cross_a });
+        Geometry::default().terms(dual, cross, by).unwrap().weighted(WEIGHTS).unwrap().double_value(&[])
+    };
+    // A quarter as temperature is twice the length of all vectors; cosine is unit length.
+    let longer = [&q, &a, &cross_q, &cross_a].map(|vectors| vectors * 2.0);
+    let expected = terms(&longer[0], &longer[1], &longer[2], &longer[3], AS_THE_PAPER);
+    let found = terms(&q, &a, &cross_q, &cross_a, (Similarity::InnerProduct, 0.25));
+    assert!((found - expected).abs() < 1e-9 * expected && expected > 0.1, "{found} {expected}");
+    let unit = |vectors: &Tensor| vectors / vectors.norm_scalaropt_dim(2.0, [1_i64], true);
+    let expected = terms(&unit(&q), &unit(&a), &unit(&cross_q), &unit(&cross_a), (Similarity::InnerProduct, 0.1));
+    let found = terms(&longer[0], &a, &longer[2], &cross_a, (Similarity::Cosine, 0.1));
+    assert!((found - expected).abs() < 1e-9 * expected, "{found} {expected}");
 }

@@ -6,7 +6,6 @@ use std::fmt::Display;
 use super::{Config, Init, LossConfig, Stage, TrainedKind};
 use crate::config::Sharing;
 use crate::device::Dtype;
-use crate::loss::Similarity;
 
 /// Refuses settings with what is expected of the first wrong one.
 pub(super) fn check(config: &Config) -> Result<(), String> {
@@ -25,8 +24,14 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
             return refuse(setting, "at least 1", &0);
         }
     }
+    if config.evaluation.depth == 0 {
+        return refuse("evaluation.depth", "at least 1", &0);
+    }
     if config.model.kind == TrainedKind::CrossEncoder {
         check_cross_encoder(config)?;
+    } else if config.evaluation.run.is_some() {
+        let expected = "absent without type = \"cross-encoder\": two towers search themselves";
+        return refuse("evaluation.run", expected, &"a file");
     }
     let mut names = BTreeSet::new();
     for stage in &config.stages {
@@ -51,9 +56,12 @@ fn check_cross_encoder(config: &Config) -> Result<(), String> {
     if let Some((setting, _)) = towers.iter().find(|(_, given)| *given) {
         return refuse(setting, &format!("{with}, which has no towers to make"), &"one");
     }
-    if config.evaluation.data.is_some() {
-        let how = "serve the searcher with it as `--reranker`, and ask `dyad-bench quality --rerank`";
-        return refuse("evaluation.data", &format!("{with}, which searches nothing: {how}"), &"a folder");
+    if config.evaluation.data.is_some() && config.evaluation.run.is_none() {
+        let how = "`dyad-encoder evaluate --run FILE` writes one";
+        let expected = format!(
+            "given with evaluation.data and type = \"cross-encoder\", which reranks the hits of another model: {how}"
+        );
+        return refuse("evaluation.run", &expected, &"none");
     }
     for stage in &config.stages {
         let of = |setting: &str| format!("stages.{}.{setting}", stage.name);
@@ -129,20 +137,11 @@ fn check_stage(stage: &Stage) -> Result<(), String> {
     if stage.loss.endx.is_some() { check_endx(&stage.loss, &of) } else { Ok(()) }
 }
 
-/// The paper's equations 5 to 8 are over inner products as they are. Of unit vectors these lie between -1 and 1, where no softmax over a batch
-/// can say that a text is near itself alone; and the geometry terms, which know no temperature, would be of another distribution than
-/// the dual loss, which does.
+/// The temperature of the dual loss is that of the cross encoder's and of the kernels: were it learned, it would be by the dual loss alone.
 fn check_endx(loss: &LossConfig, of: &dyn Fn(&str) -> String) -> Result<(), String> {
-    let fix = "with [loss.endx], as its geometry terms compare inner products without a temperature. \
-               Write [loss] similarity = \"inner-product\", temperature = 1.0";
-    if loss.similarity != Similarity::InnerProduct {
-        return refuse(&of("loss.similarity"), &format!("\"inner-product\" {fix}"), &"\"cosine\"");
-    }
     if loss.learned_temperature {
-        return refuse(&of("loss.learned-temperature"), &format!("false {fix}"), &true);
-    }
-    if (loss.temperature - 1.0).abs() > f64::EPSILON {
-        return refuse(&of("loss.temperature"), &format!("1.0 {fix}"), &loss.temperature);
+        let expected = "false with [loss.endx], whose geometry terms compare distributions of one temperature";
+        return refuse(&of("loss.learned-temperature"), expected, &true);
     }
     Ok(())
 }

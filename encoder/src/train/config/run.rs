@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::loss::Similarity;
 
-/// Exact search over a BEIR folder on the way.
+/// Exact search over a BEIR folder on the way; for a cross encoder, its order of hits that were found before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct EvaluationConfig {
@@ -16,6 +16,12 @@ pub struct EvaluationConfig {
     pub data: Option<PathBuf>,
     /// Its split.
     pub split: String,
+    /// Hits of its questions in TREC's form, which a cross encoder reranks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<PathBuf>,
+    /// How many of each question's hits it reranks.
+    #[serde(default = "depth", skip_serializing_if = "is_depth")]
+    pub depth: usize,
     /// Steps between two; 0 for one after the last step only.
     pub every: u64,
     /// Which model is best.
@@ -24,6 +30,14 @@ pub struct EvaluationConfig {
     pub patience: u64,
     /// Cosine is what a model serves.
     pub similarity: Similarity,
+}
+
+fn depth() -> usize {
+    50
+}
+
+fn is_depth(value: &usize) -> bool {
+    *value == depth()
 }
 
 /// The metric that selects the best model.

@@ -165,8 +165,20 @@ pub struct EndxConfig {
 pub struct ClippingConfig {
     /// 0 for any norm.
     pub max_norm: f64,
+    /// With ENDX: the norm is of the towers and of the cross-encoder branch each, and not of both together.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub each_side: bool,
     /// Handling of gradients that are not finite.
     pub not_finite: NotFinite,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 impl ClippingConfig {

@@ -1,16 +1,18 @@
 //! A cross encoder: learned, killed, read by Python, refused.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use dyad_corpus::run::{self, Run};
 use dyad_encoder::model::create_cross_encoder;
 use dyad_encoder::tokenize::{Budget, Tokens};
 use dyad_encoder::train::Config;
 use dyad_encoder::{Compute, CrossEncoder};
 use serde_json::{Value, json};
 
-use super::fixture::{PAIRS, Place, pair, weights};
+use super::fixture::{PAIRS, Place, beir, pair, weights};
 use crate::fixture::{path_of, read_json, tiny};
 
 /// Numbers of the answers that stand against that of a question.
@@ -170,7 +172,10 @@ fn what_only_towers_have_is_refused_with_the_setting() {
     for (more, part) in [
         ("", "`stages.train.batch.negatives` must be at least 1 with type"),
         ("sharing = \"sde\"\n[batch]\nnegatives = 1", "`model.sharing` must be absent"),
-        ("[batch]\nnegatives = 1\n[evaluation]\ndata = \"beir\"", "`evaluation.data` must be absent"),
+        (
+            "[batch]\nnegatives = 1\n[evaluation]\ndata = \"beir\"",
+            "`evaluation.run` must be given with evaluation.data",
+        ),
         ("[batch]\nnegatives = 1\n[mine]\n", "`stages.train.mine` must be absent"),
         (
             "[batch]\nnegatives = 1\n[loss.distillation]\nkind = \"kl\"\nweight = 1.0\ntemperature = 1.0",
@@ -186,4 +191,78 @@ fn what_only_towers_have_is_refused_with_the_setting() {
     fs_err::write(place.path("settings.toml"), text.replace("negatives.jsonl", "pairs.jsonl")).unwrap();
     let message = place.refusal("none");
     assert!(message.contains("0 of 64 examples have negatives"), "{message}");
+}
+
+/// The logit of each answer for a question, one pair at a time.
+fn logits(model: &CrossEncoder, question: usize, answers: &[usize]) -> Vec<f32> {
+    let tokenizer = model.tokenizer();
+    let one = |answer: &usize| {
+        let pair = tokenizer.encode_pair(&pair(question).0, &pair(*answer).1).unwrap();
+        model.logits(&[&pair]).unwrap()[0]
+    };
+    answers.iter().map(one).collect()
+}
+
+#[test]
+fn evaluation_reranks_the_hits_of_another_model() {
+    let evaluation = "[evaluation]\ndata = \"beir\"\nrun = \"hits.run\"\ndepth = 3\nevery = 40\n";
+    let place = place(&format!("{}{evaluation}", LEARN.replace("steps = 400", "steps = 120")));
+    beir(&place.path("beir"));
+    // The answer is second; what is fourth stays there.
+    let hits = |number: usize| [others(number)[0], number, others(number)[1], others(number)[2]];
+    let of = |number: usize| {
+        hits(number).iter().zip([4.0, 3.0, 2.0, 1.0]).map(|(at, score)| (format!("a{at}"), score)).collect()
+    };
+    let run: Run = (0..PAIRS).map(|number| (format!("q{number}"), of(number))).collect();
+    run::write(&place.path("hits.run"), &run, "made-up").unwrap();
+    let said = place.trained("out");
+    let text = fs_err::read_to_string(place.path("out/metrics.jsonl")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |what: &str| -> Vec<f64> {
+        lines.iter().filter(|line| line["what"] == what).map(|line| line["recip_rank"].as_f64().unwrap()).collect()
+    };
+    let (before, measured) = (of("before"), of("evaluation"));
+    assert_eq!((before.len(), measured.len()), (1, 3));
+    let expected = |model: &str| {
+        let model = open(&place.path(model));
+        let rank = |number: usize| {
+            let [first, own, third] = logits(&model, number, &hits(number)[..3]).try_into().unwrap();
+            1 + usize::from(first >= own) + usize::from(third > own)
+        };
+        (0..PAIRS).map(|number| 1.0 / rank(number) as f64).sum::<f64>() / PAIRS as f64
+    };
+    let best = measured.iter().copied().fold(0.0, f64::max);
+    assert!((expected("out/start") - before[0]).abs() < 1e-6 && (expected("out/best") - best).abs() < 1e-6, "{said}");
+    assert!(best > before[0] + 0.1, "{before:?} {measured:?}");
+
+    // The same by the command, over the hits of a dual encoder.
+    let evaluate = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-encoder"));
+        let model = tiny("classic-mean").display().to_string();
+        command.args(["evaluate", "--model", &model, "--data", "beir", "--split", "dev", "--threads", "1"]);
+        let output = command.args(more).current_dir(place.path("")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    evaluate(&["--run", "dense.run"]);
+    let table = evaluate(&["--reranker", "out/best", "--rerank", "10", "--run", "reranked.run"]);
+    assert!(table.contains("its best 10 in the order of out/best") && table.contains("95 % interval"), "{table}");
+    let [dense, reranked] = ["dense.run", "reranked.run"].map(|file| run::read(&place.path(file)).unwrap());
+    let best = open(&place.path("out/best"));
+    for number in 0..PAIRS {
+        let keys = |run: &Run| {
+            run[&format!("q{number}")].iter().map(|(key, _)| key[1..].parse().unwrap()).collect::<Vec<usize>>()
+        };
+        let (before, after) = (keys(&dense), keys(&reranked));
+        let logits = logits(&best, number, &after[..10]);
+        // Equal up to the rounding of batches.
+        assert!(logits.windows(2).all(|two| two[0] > two[1] - 1e-4), "{number}: {logits:?}");
+        let sorted = |keys: &[usize]| keys.iter().copied().collect::<BTreeSet<usize>>();
+        assert_eq!((sorted(&before[..10]), &before[10..]), (sorted(&after[..10]), &after[10..]), "{number}");
+    }
+    // Hits of other documents are refused.
+    run::write(&place.path("hits.run"), &Run::from([("q0".to_owned(), vec![("b7".to_owned(), 1.0)])]), "made-up")
+        .unwrap();
+    let message = place.refusal("other");
+    assert!(message.contains("document `b7`, which the folder lacks"), "{message}");
 }

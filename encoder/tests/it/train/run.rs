@@ -6,6 +6,7 @@ use dyad_encoder::tokenize::{Budget, Tokens};
 use dyad_encoder::train::{Evaluator, METRICS};
 use dyad_encoder::{Model, Tower};
 use serde_json::Value;
+use tch::Tensor;
 
 use super::fixture::{PAIRS, Place, weights};
 use crate::fixture::{open, path_of, tiny};
@@ -162,6 +163,46 @@ fn stages_follow_one_another_and_mine_between() {
     assert_eq!(fs_err::read_to_string(place.path("out/mined/tune.jsonl")).unwrap(), mined);
     assert!(weights(&place.path("out/final")) == whole, "other weights");
     assert_eq!(metrics(&place, "out", "evaluation").len(), 2);
+}
+
+#[test]
+fn stages_of_endx_keep_their_teacher() {
+    let stage = |name: &str, heads: usize, rate: f64| {
+        format!(
+            "[[stages]]\nname = {name:?}\ntraining = {{ steps = 8 }}\noptimizer = {{ kind = \"adamw\", learning-rate = {rate}, weight-decay = 0.0 }}\n\
+             loss = {{ endx = {{ cross = {{ heads = {heads}, aggregator = {{ kind = \"mean\" }} }} }} }}\n"
+        )
+    };
+    let of_cross = |place: &Place, step: usize| {
+        let path = place.path(&format!("out/checkpoints/step-{step:08}/tensors.safetensors"));
+        let tensors = Tensor::read_safetensors(path).unwrap();
+        let mut cross: Vec<(String, Tensor)> =
+            tensors.into_iter().filter(|(name, _)| name.starts_with("parameter/cross/")).collect();
+        cross.sort_by(|left, right| left.0.cmp(&right.0));
+        cross
+    };
+    // The second stage changes nothing that can be seen, so that its branch is where it began.
+    for (heads, kept) in [(3, true), (4, false)] {
+        let stages = stage("teach", 3, 0.02) + &stage("tune", heads, 1e-30);
+        let place = Place::new(&format!("[batch]\nsize = 16\n[checkpoints]\nevery = 100\nkeep = 3\n{stages}"));
+        place.trained("out");
+        let (taught, begun) = (of_cross(&place, 8), of_cross(&place, 16));
+        assert!(taught.len() > 5 && taught.len() == begun.len());
+        let same = taught.iter().zip(&begun).all(|(left, right)| left.0 == right.0 && left.1.equal(&right.1));
+        assert_eq!(same, kept, "{heads} heads");
+        // Ended between the stages, it goes on with the branch that the first one has taught.
+        let whole = weights(&place.path("out/final"));
+        for gone in ["final", "checkpoints/step-00000016"] {
+            fs_err::remove_dir_all(place.path("out").join(gone)).unwrap();
+        }
+        place.trained("out");
+        assert!(weights(&place.path("out/final")) == whole, "other weights");
+        let again = of_cross(&place, 16);
+        assert!(
+            begun.iter().zip(&again).all(|(left, right)| left.0 == right.0 && left.1.equal(&right.1)),
+            "{heads} heads"
+        );
+    }
 }
 
 #[test]
