@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use dyad_command::cancel_on_signal;
-use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::VectorType;
+use dyad_corpus::{ReadArguments, ReadOptions};
 use dyad_files::space::{boundless, free_space};
 
 use super::model::ModelOptions;
@@ -22,15 +22,15 @@ pub(crate) struct Options {
     /// question or answer: the tower whose prompt is used
     #[arg(long, default_value_t = Tower::Answer)]
     tower: Tower,
-    /// JSONL or TSV file (plain, .gz, .zst), BEIR folder, or - for JSONL on standard input
+    /// JSONL, TSV or TREC file (plain, .gz, .zst), Parquet file, BEIR folder, a pattern of files such as 'parts/*.parquet', or - for
+    /// standard input
     #[arg(long, value_name = "PATH")]
     corpus: PathBuf,
     /// Directory of the embeddings; with those of an earlier run there, only new and changed documents are embedded
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Format of the corpus
-    #[arg(long, value_enum, default_value_t = Format::Auto)]
-    format: Format,
+    #[command(flatten)]
+    read: ReadArguments,
     /// Data type of the stored vectors
     #[arg(long, value_enum, default_value_t = Vectors::F32)]
     vector_type: Vectors,
@@ -49,33 +49,18 @@ pub(crate) struct Options {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    Auto,
-    Jsonl,
-    Tsv,
-    Beir,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
 enum Vectors {
     F32,
     F16,
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let format = match options.format {
-        Format::Auto => dyad_corpus::Format::Auto,
-        Format::Jsonl => dyad_corpus::Format::Jsonl,
-        Format::Tsv => dyad_corpus::Format::Tsv,
-        Format::Beir => dyad_corpus::Format::Beir,
-    };
     let job = EmbedJob {
         corpus: options.corpus.clone(),
         read: ReadOptions {
-            format,
             max_bad: Some(options.max_bad),
             rejects: options.rejects.clone(),
-            ..ReadOptions::default()
+            ..options.read.options().map_err(anyhow::Error::msg)?
         },
         tower: options.tower,
         budget: options.model.budget(),

@@ -109,7 +109,7 @@ pub enum Error {
     },
     /// Neither the options nor the file's name say what is in it.
     #[error(
-        "cannot tell the format of `{}`: expected a BEIR folder, or a name ending in .jsonl, .ndjson, .json, .tsv or .txt \
+        "cannot tell the format of `{}`: expected a BEIR folder, or a name ending in .jsonl, .ndjson, .json, .tsv, .txt, .trec, .sgml or .parquet \
          (with .gz or .zst after it where compressed). Name it with `--format`, as in `--format tsv`, or rename the file",
         path.display()
     )]

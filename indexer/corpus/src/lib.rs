@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`document`](Document) | a document, its passage, and its line |
-//! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders; plain, gzip, Zstandard |
+//! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders, TREC, Parquet; plain, gzip, Zstandard; whole documents, or passages |
 //! | [`queries`] | question sets |
 //! | [`judged`](Judged) | the judged questions of a BEIR folder |
 //! | [`qrels`] | relevance judgements in the formats of BEIR and TREC |
@@ -32,4 +32,6 @@ pub use document::{Document, Located};
 pub use error::Error;
 pub use judged::Judged;
 pub use problem::{EmbeddingsProblem, Problem};
-pub use read::{BeirFolder, CorpusReader, Format, MAX_KEY_BYTES, ReadOptions, is_stream};
+#[cfg(feature = "clap")]
+pub use read::ReadArguments;
+pub use read::{BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, ReadOptions, Split, is_stream};

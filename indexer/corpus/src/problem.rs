@@ -1,5 +1,7 @@
 //! Faults of one line of a file, or of an embeddings directory.
 
+use std::path::PathBuf;
+
 /// What is wrong with one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -85,6 +87,24 @@ pub enum Problem {
         key: String,
         /// The line that had it first.
         first_line: u64,
+    },
+    /// The key was seen in another file.
+    #[error("key `{key}` was already used in `{}`, line {line}. Keys must be unique; remove one of the two", file.display())]
+    DuplicateKeyIn {
+        /// The key.
+        key: String,
+        /// The file that had it first.
+        file: PathBuf,
+        /// The line that had it first.
+        line: u64,
+    },
+    /// A field of the metadata that passages have of their own.
+    #[error(
+        "metadata field `{field}` is where a passage keeps its document: rename it, or read the corpus without `--split`"
+    )]
+    Reserved {
+        /// The field.
+        field: &'static str,
     },
     /// Neither title nor text holds anything but whitespace.
     #[error("the text of key `{key}` is empty. Remove the record or give it a text")]

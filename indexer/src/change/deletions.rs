@@ -16,16 +16,21 @@ pub(super) fn locate<K: AsRef<str> + Sync>(base: &Snapshot, keys: &[K]) -> Resul
     let find = |key: &K| base.find(key.as_ref());
     let found: Vec<Option<(usize, u32)>> = keys.par_iter().map(find).collect::<Result<_, dyad_index::Error>>()?;
     let mut nodes = vec![Vec::new(); base.shards().len()];
-    for (shard, node) in found.into_iter().flatten() {
+    add(&mut nodes, found.into_iter().flatten().collect());
+    Ok(nodes)
+}
+
+/// Adds live nodes to the lists of [`locate`].
+pub(super) fn add(nodes: &mut [Vec<u32>], more: Vec<(usize, u32)>) {
+    for (shard, node) in more {
         if let Some(nodes) = nodes.get_mut(shard) {
             nodes.push(node);
         }
     }
-    for nodes in &mut nodes {
+    for nodes in nodes {
         nodes.sort_unstable();
         nodes.dedup();
     }
-    Ok(nodes)
 }
 
 /// The shards of a generation without these live nodes, one list per shard. A shard of which nothing is left is left out.

@@ -9,6 +9,7 @@
 //! | `upsert.rs` | `append` and `upsert`: documents in, shards out |
 //! | `triage.rs` | which documents of a batch are new, need another vector, or are in the index as they are |
 //! | `staged.rs` | a batch on disk, of which the last record of each key counts |
+//! | `passages.rs` | passages of documents: those that an index has, and those that a document no longer has |
 //! | `delete.rs` | `delete` |
 //! | `metadata.rs` | `upsert --metadata-only` |
 //! | `merge.rs` | `merge`, and which shards should be |
@@ -18,6 +19,7 @@ mod delete;
 mod deletions;
 mod merge;
 mod metadata;
+mod passages;
 mod purge;
 mod staged;
 mod triage;
@@ -31,6 +33,7 @@ use dyad_index::manifest::{Change, Manifest, ShardEntry};
 pub use delete::delete;
 pub use merge::{MergeConfig, merge, mergeable};
 pub use metadata::{MetadataConfig, update_metadata};
+pub use passages::passages_of;
 pub use purge::{Purged, purge};
 pub use triage::Operation;
 pub use upsert::{UpsertConfig, upsert};

@@ -4,6 +4,7 @@ use dyad_corpus::{Document, Located};
 use dyad_index::Snapshot;
 
 use super::metadata::{Changed, NewMetadata, text_hash};
+use super::passages::Lengths;
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::job::{Spool, metadata_json};
@@ -54,6 +55,8 @@ pub(super) struct Triage<'a, 'd> {
     pub(super) control: JobControl<'a>,
     /// New metadata of documents that keep their vectors.
     pub(super) changed: &'a mut Changed,
+    /// How many passages documents have, where the batch is of passages.
+    pub(super) lengths: Option<&'a mut Lengths>,
     /// Documents that the index holds as they are.
     pub(super) unchanged: u64,
     pub(super) existing: Existing,
@@ -124,6 +127,9 @@ impl Triage<'_, '_> {
         loop {
             self.control.check()?;
             let Some(document) = self.documents.next().transpose()? else { return Ok(None) };
+            if let Some(lengths) = &mut self.lengths {
+                lengths.add(&document.value.key);
+            }
             if self.all {
                 return Ok(Some(document));
             }

@@ -9,8 +9,9 @@ use dyad_index::search::VectorRows;
 use dyad_index::snapshot::Shard;
 use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, GroundTruth, QuerySource, Snapshot, ground_truth};
 
-use super::deletions::{locate, without};
+use super::deletions::{add, locate, without};
 use super::metadata::{self, Changed};
+use super::passages::Lengths;
 use super::staged::Staged;
 use super::triage::{Existing, Operation, Triage};
 use super::{Outcome, commit};
@@ -35,6 +36,8 @@ pub struct UpsertConfig {
     /// Questions by which recall is measured, see [`Questions::open`]; by default those of the index's certificates,
     /// or else documents.
     pub queries: Option<PathBuf>,
+    /// The documents are passages ([`dyad_corpus::ReadOptions::split`]): where a document has fewer now, those after its last one are deleted.
+    pub passages: bool,
     /// Nothing is embedded or published; the outcome says what would be.
     pub dry_run: bool,
     /// Returns the free space of the index's disk.
@@ -106,8 +109,18 @@ pub fn upsert(
 
     let mut spool = Spool::create(workspace.path(), 0)?;
     let mut changed = Changed::new();
+    let mut lengths = Lengths::default();
     let mut change = Change { operation: config.operation.name().to_owned(), ..Change::default() };
-    pass(config, &base, source, batch, (&mut spool, &mut changed), &mut change, control, workspace.path())?;
+    pass(
+        config,
+        &base,
+        source,
+        batch,
+        (&mut spool, &mut changed, &mut lengths),
+        &mut change,
+        control,
+        workspace.path(),
+    )?;
     batch.warnings().iter().for_each(|warning| control.progress.warn(warning));
     change.rejected = batch.rejected();
     change.truncated = source.truncated();
@@ -125,10 +138,12 @@ pub fn upsert(
     }
     let refuse = matches!(config.operation, Operation::Append { .. });
     let prepare = |base: &Snapshot| {
-        if keys.is_empty() && changed.is_empty() {
+        let after_last = lengths.after_last(base)?;
+        if keys.is_empty() && changed.is_empty() && after_last.is_empty() {
             return Ok(None);
         }
-        let nodes = locate(base, &keys)?;
+        let mut nodes = locate(base, &keys)?;
+        add(&mut nodes, after_last);
         if refuse && nodes.iter().any(|nodes| !nodes.is_empty()) {
             // Another job has added them since.
             refuse_existing(base, &keys)?;
@@ -173,7 +188,7 @@ fn pass(
     base: &Snapshot,
     source: &mut dyn VectorSource,
     batch: &mut dyn Batch,
-    (spool, changed): (&mut Spool, &mut Changed),
+    (spool, changed, lengths): (&mut Spool, &mut Changed, &mut Lengths),
     change: &mut Change,
     control: JobControl<'_>,
     workspace: &Path,
@@ -209,6 +224,7 @@ fn pass(
         spool,
         control,
         changed,
+        lengths: (config.passages && config.operation == Operation::Upsert).then_some(lengths),
         unchanged: 0,
         existing: Existing::default(),
         failed: None,

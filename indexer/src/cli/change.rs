@@ -9,7 +9,8 @@ use anyhow::Context as _;
 use dyad_command::cancel_on_signal;
 use dyad_files::space::{boundless, free_space};
 use dyad_indexer::change::{
-    MergeConfig, MetadataConfig, Operation, Outcome, UpsertConfig, delete, merge, purge, update_metadata, upsert,
+    MergeConfig, MetadataConfig, Operation, Outcome, UpsertConfig, delete, merge, passages_of, purge, update_metadata,
+    upsert,
 };
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::{Collected, gc};
@@ -64,6 +65,9 @@ pub(super) struct DeleteArguments {
     /// Keys of the documents, one per line; `-` is standard input
     #[arg(long, value_name = "FILE")]
     keys: PathBuf,
+    /// The keys are of documents that were indexed with `--split`: all of their passages are deleted
+    #[arg(long)]
+    passages: bool,
     #[command(flatten)]
     report: Report,
 }
@@ -108,6 +112,9 @@ pub(super) struct PurgeArguments {
     /// Keys of the documents, one per line; `-` is standard input
     #[arg(long, value_name = "FILE")]
     keys: PathBuf,
+    /// The keys are of documents that were indexed with `--split`: all of their passages are purged
+    #[arg(long)]
+    passages: bool,
     #[command(flatten)]
     rewrite: RewriteArguments,
     #[command(flatten)]
@@ -167,7 +174,7 @@ pub(super) fn replace(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
         let (began, cancel) = (Instant::now(), cancel_on_signal()?);
         let control = JobControl { progress: &Bar::default(), cancel: &cancel };
         let documents = arguments.documents;
-        let (read, dry_run) = (documents.read_options(), arguments.report.dry_run);
+        let (read, dry_run) = (documents.read_options()?, arguments.report.dry_run);
         let config = MetadataConfig { read, dry_run, corpus: documents.corpus_path()?, index: documents.index };
         let outcome = update_metadata(&config, control)?;
         return close(&config.index, &outcome, None, &arguments.report, began);
@@ -185,6 +192,7 @@ fn add(documents: &documents::Arguments, report: &Report, operation: Operation) 
         free_space: documents.free_space(),
         index: documents.index.clone(),
         queries: documents.queries.clone(),
+        passages: documents.are_passages(),
     };
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
     // In a set of vectors each key comes once.
@@ -196,7 +204,11 @@ fn add(documents: &documents::Arguments, report: &Report, operation: Operation) 
 pub(super) fn remove(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
-    let outcome = delete(&arguments.index, &keys(&arguments.keys)?, arguments.report.dry_run, control)?;
+    let mut keys = keys(&arguments.keys)?;
+    if arguments.passages {
+        keys = passages_of(&arguments.index, &keys, false)?;
+    }
+    let outcome = delete(&arguments.index, &keys, arguments.report.dry_run, control)?;
     close(&arguments.index, &outcome, None, &arguments.report, began)
 }
 
@@ -212,7 +224,11 @@ pub(super) fn erase(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
     let config = arguments.rewrite.config(&arguments.index, false, arguments.report.dry_run)?;
-    let purged = purge(&config, &keys(&arguments.keys)?, control)?;
+    let mut keys = keys(&arguments.keys)?;
+    if arguments.passages {
+        keys = passages_of(&arguments.index, &keys, true)?;
+    }
+    let purged = purge(&config, &keys, control)?;
     let in_use = &purged.collected.in_use;
     close(&arguments.index, &purged.outcome, Some(&purged.collected), &arguments.report, began)?;
     if in_use.is_empty() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
+use dyad_corpus::{CorpusReader, ReadArguments, ReadOptions, is_stream};
 use dyad_files::space::{FreeSpace, boundless, free_space};
 use dyad_index::{Metric, manifest};
 use dyad_indexer::source::{ArraySource, Corpus, DeclaredModel, FileSource, RemoteConfig, RemoteSource, VectorSource};
@@ -14,7 +14,8 @@ use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
 /// A command requires one of `--embeddings`, `--encoder` and `--vectors` by a group of its own, which may hold more.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Documents: a .jsonl or .tsv file (plain, .gz, .zst), a BEIR folder, or `-` for standard input. Not needed with `--vectors`: then
+    /// Documents: a .jsonl, .tsv or .trec file (plain, .gz, .zst), a Parquet file, a BEIR folder, a pattern of files such as
+    /// 'parts/*.parquet', or `-` for standard input. Not needed with `--vectors`: then
     /// documents have a key and a vector, and no text
     #[arg(long, value_name = "PATH", required_unless_present = "vectors")]
     corpus: Option<PathBuf>,
@@ -28,8 +29,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "URL")]
     encoder: Option<String>,
     /// Vectors that come from elsewhere, in the order of the documents: a .npy file of float32 or float16 [documents, values], or a
-    /// Parquet file with lists of floats in a column `vector`, and keys in a column `_id`, if it has one. Where cosine compares them,
-    /// they are normalised to length 1
+    /// Parquet file with lists of floats in a column `vector`, and keys in a column `_id`, if it has one, or an .fbin or .fvecs file. Where
+    /// cosine compares them, they are normalised to length 1
     #[arg(long, value_name = "FILE")]
     vectors: Option<PathBuf>,
     /// Keys of documents without texts, one per line; by default those of the Parquet file, or numbers from 0
@@ -53,9 +54,8 @@ pub(super) struct Arguments {
     /// measured before, or else documents
     #[arg(long, value_name = "PATH")]
     pub(super) queries: Option<PathBuf>,
-    /// Format of the corpus; detected from its name by default
-    #[arg(long, value_enum, default_value_t = Format::Auto)]
-    format: Format,
+    #[command(flatten)]
+    read: ReadArguments,
     /// Texts per call to the encoder service
     #[arg(long, default_value_t = 256)]
     batch_texts: usize,
@@ -94,30 +94,11 @@ impl From<Compared> for Metric {
     }
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    Auto,
-    Jsonl,
-    Tsv,
-    Beir,
-}
-
-impl From<Format> for dyad_corpus::Format {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Auto => Self::Auto,
-            Format::Jsonl => Self::Jsonl,
-            Format::Tsv => Self::Tsv,
-            Format::Beir => Self::Beir,
-        }
-    }
-}
-
 impl Arguments {
     /// The documents and the source of their vectors; a corpus that cannot be opened is told first.
     pub(super) fn open(&self) -> anyhow::Result<(Corpus, Box<dyn VectorSource>)> {
         if let Some(path) = self.corpus.as_ref().filter(|path| !is_stream(path)) {
-            let read = ReadOptions { format: self.format.into(), ..ReadOptions::default() };
+            let read = self.read.options().map_err(anyhow::Error::msg)?;
             CorpusReader::open(path, &read).context("--corpus")?;
         }
         let (source, of_vectors): (Box<dyn VectorSource>, Option<Corpus>) =
@@ -148,7 +129,7 @@ impl Arguments {
                 (None, None, None) => anyhow::bail!("one of `--embeddings`, `--encoder` and `--vectors` is needed"),
             };
         let corpus = match (&self.corpus, &self.keys) {
-            (Some(path), _) => Corpus::File { path: path.clone(), read: self.read_options() },
+            (Some(path), _) => Corpus::File { path: path.clone(), read: self.read_options()? },
             (None, Some(keys)) => Corpus::Keys(keys.clone()),
             (None, None) => of_vectors.context("`--corpus` is needed")?,
         };
@@ -173,13 +154,17 @@ impl Arguments {
         Ok(ArraySource::open(path, &declared)?)
     }
 
-    pub(super) fn read_options(&self) -> ReadOptions {
-        ReadOptions {
-            format: self.format.into(),
+    pub(super) fn read_options(&self) -> anyhow::Result<ReadOptions> {
+        Ok(ReadOptions {
             max_bad: Some(self.max_bad),
             rejects: self.rejects.clone(),
-            ..ReadOptions::default()
-        }
+            ..self.read.options().map_err(anyhow::Error::msg)?
+        })
+    }
+
+    /// Whether documents are split.
+    pub(super) fn are_passages(&self) -> bool {
+        self.read.splits()
     }
 
     pub(super) fn threads(&self) -> std::io::Result<usize> {

@@ -120,6 +120,7 @@ fn make(config: &ChangesConfig, wanted: Wanted, control: JobControl<'_>) -> Resu
         Wanted::Upsert(documents) => {
             let mut source = RemoteSource::connect(&config.encoder, config.remote.clone())?;
             let upserted = UpsertConfig {
+                passages: false,
                 index: config.index.clone(),
                 operation: Operation::Upsert,
                 threads: config.threads,

@@ -1,4 +1,4 @@
-//! Vectors that come from elsewhere: row i of a NumPy array, or of a Parquet file, belongs to document i.
+//! Vectors that come from elsewhere: row i of a NumPy array, of a Parquet file, or of a file of a benchmark belongs to document i.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use dyad_files::npy::{Dtype, NpyError, NpyFile};
 use dyad_index::{Metric, ModelRecord};
 
 use super::parquet::{self, KeyColumn, VectorColumn};
+use super::raw::{self, RawVectors};
 use super::{Documents, Embedded, VectorSource};
 use crate::error::Error;
 
@@ -22,6 +23,7 @@ const PARQUET: [u8; 4] = *b"PAR1";
 enum Values {
     Npy(NpyFile),
     Parquet(Box<VectorColumn>),
+    Raw(RawVectors),
 }
 
 /// Vectors of an array, with the model that is said to have made them.
@@ -59,10 +61,13 @@ impl<'a> DeclaredModel<'a> {
 
 impl ArraySource {
     /// Opens a `.npy` file of shape `[rows, values]`, type `<f4` or `<f2`, or a Parquet file with lists of float32 or float64 in a
-    /// column `vector` or `embedding`, and with keys in a column `_id`, `key` or `id`, if it has one. `model` says
+    /// column `vector` or `embedding`, and with keys in a column `_id`, `key` or `id`, if it has one, or an `.fbin` or `.fvecs` file. `model` says
     /// which model made them and how they are compared; for [`Metric::Cosine`] they are normalised to length 1.
     pub fn open(path: &Path, model: &DeclaredModel<'_>) -> Result<Self, Error> {
-        let (values, rows, dim, keys) = if is_parquet(path)? {
+        let (values, rows, dim, keys) = if let Some(file) = RawVectors::open(path)? {
+            let (rows, dim) = (file.rows, file.dim);
+            (Values::Raw(file), rows, dim, None)
+        } else if is_parquet(path)? {
             let column = VectorColumn::open(path)?;
             let (rows, dim, keys) = (column.rows, column.dim, KeyColumn::find(path)?);
             (Values::Parquet(Box::new(column)), rows, dim, keys)
@@ -103,6 +108,7 @@ impl ArraySource {
         let hint = match self.values {
             Values::Npy(_) => HINT,
             Values::Parquet(_) => parquet::HINT,
+            Values::Raw(_) => raw::HINT,
         };
         Error::Vectors { path: self.path.clone(), part: format!("row {row}"), expected, got, hint }
     }
@@ -120,6 +126,7 @@ impl ArraySource {
                     file.read_f32(self.next * dim..end * dim).map_err(|error| refused(&self.path, error))?
                 }
                 Values::Parquet(column) => column.block(end - self.next)?,
+                Values::Raw(file) => file.block(end - self.next)?,
             };
             self.at = 0;
         }

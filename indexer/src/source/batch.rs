@@ -75,10 +75,12 @@ pub enum Corpus {
 }
 
 impl Corpus {
-    /// Opens it. With `repeated_keys` a later record of a key replaces an earlier one; otherwise it is bad.
+    /// Opens it. With `repeated_keys` a later record of a key replaces an earlier one; otherwise it is bad, as it always is in a corpus that is
+    /// split into passages: a shorter document would not replace all of a longer one.
     pub fn open(&self, repeated_keys: bool) -> Result<Box<dyn Batch>, Error> {
         Ok(match self {
             Self::File { path, read } => {
+                let repeated_keys = repeated_keys && read.split.is_none();
                 Box::new(CorpusReader::open(path, &ReadOptions { repeated_keys, ..read.clone() })?)
             }
             Self::Keys(path) => {

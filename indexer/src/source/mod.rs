@@ -5,6 +5,7 @@
 //! | `batch.rs` | documents: of a corpus, or keys alone |
 //! | `array.rs` | from an array that was made elsewhere |
 //! | `parquet.rs` | columns of a Parquet file: vectors, and keys |
+//! | `raw.rs` | files of benchmarks: `.fbin`, `.fvecs` |
 //! | `file.rs` | from an embeddings directory, row by row with the corpus |
 //! | `remote.rs` | from an encoder service, several batches in flight |
 
@@ -12,6 +13,7 @@ mod array;
 mod batch;
 mod file;
 mod parquet;
+mod raw;
 mod remote;
 
 use dyad_command::Cancellation;

@@ -158,6 +158,7 @@ impl Fixture {
     /// Documents of `corpus.jsonl` for the index, one thread.
     pub(crate) fn upsert_config(&self, operation: Operation) -> UpsertConfig {
         UpsertConfig {
+            passages: false,
             index: self.index(),
             operation,
             threads: 1,

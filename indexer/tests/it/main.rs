@@ -14,6 +14,7 @@ mod golden;
 mod kill;
 mod life;
 mod memory;
+mod passages;
 mod races;
 mod refusals;
 mod serve;

@@ -142,6 +142,7 @@ impl Opening for OpenIndex {
         let keys = self.index.with_extension(format!("keys-{}", self.changes));
         fs_err::write(&keys, words(labels).join("\n"))?;
         let config = UpsertConfig {
+            passages: false,
             index: self.index.clone(),
             operation: Operation::Append { skip_existing: false },
             threads,

@@ -1,65 +1,17 @@
 //! The reader of all corpus formats.
-use std::path::{Path, PathBuf};
+use std::collections::VecDeque;
+use std::path::Path;
 
-use super::beir::BeirFolder;
+use super::MAX_KEY_BYTES;
+use super::files::Files;
 use super::flaws::Flaws;
 use super::keys::Keys;
-use super::lines::Lines;
-use super::tsv::Columns;
+use super::options::{Format, ReadOptions, format_of};
+use super::records::Records;
 use super::unstored::Unstored;
-use super::{DEFAULT_MAX_TEXT_BYTES, MAX_KEY_BYTES, jsonl};
 use crate::document::{Document, Located};
 use crate::error::Error;
 use crate::problem::Problem;
-
-/// The format of a corpus.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Format {
-    /// A folder is [`Format::Beir`]; standard input is [`Format::Jsonl`]; a file is recognised by its name without `.gz` or
-    /// `.zst`: `.jsonl`, `.ndjson` and `.json` are [`Format::Jsonl`], `.tsv` and `.txt` are [`Format::Tsv`].
-    #[default]
-    Auto,
-    /// One JSON object per line: key (`_id`, `id`, `docid` or `key`; a string or an integer), optional `title`, text
-    /// (`text` or `contents`), optional object `metadata`. Where several names are there, the first of the list counts.
-    /// A null field counts as absent. Other fields are not stored ([`CorpusReader::warnings`] names them).
-    Jsonl,
-    /// `key<TAB>text` (MS MARCO), or the columns of a header line such as `id<TAB>text<TAB>title` (DPR).
-    Tsv,
-    /// A folder that holds `corpus.jsonl`, possibly compressed.
-    Beir,
-}
-
-/// How to read a corpus.
-#[derive(Debug, Clone)]
-pub struct ReadOptions {
-    /// The format of the corpus.
-    pub format: Format,
-    /// Longest passage (title included) that is accepted, in bytes; 1 MiB by default.
-    pub max_text_bytes: usize,
-    /// Most flawed records to skip; with more the reader fails and lists them. `None`, the default, is 0 for a
-    /// command that has no option `--max-bad`.
-    pub max_bad: Option<u64>,
-    /// Whether a key may come more than once. Without, the second record of a key is flawed.
-    pub repeated_keys: bool,
-    /// Whether only keys and metadata are read, of JSON lines: a record without text is not flawed.
-    pub metadata_only: bool,
-    /// File that lists every flawed record, one JSON object (`file`, `line`, `reason`) per line.
-    pub rejects: Option<PathBuf>,
-}
-
-impl Default for ReadOptions {
-    fn default() -> Self {
-        Self {
-            format: Format::Auto,
-            max_text_bytes: DEFAULT_MAX_TEXT_BYTES,
-            max_bad: None,
-            repeated_keys: false,
-            metadata_only: false,
-            rejects: None,
-        }
-    }
-}
 
 /// The line format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,16 +20,11 @@ pub(crate) enum LineFormat {
     Tsv,
 }
 
-/// Detects the format of a file from its name.
+/// Detects the line format of a file from its name.
 pub(crate) fn line_format(path: &Path) -> Result<LineFormat, Error> {
-    if path == Path::new("-") {
-        return Ok(LineFormat::Jsonl);
-    }
-    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    match name.rsplit_once('.').map(|(_, extension)| extension) {
-        Some("jsonl" | "ndjson" | "json") => Ok(LineFormat::Jsonl),
-        Some("tsv" | "txt") => Ok(LineFormat::Tsv),
+    match format_of(path)? {
+        Format::Jsonl => Ok(LineFormat::Jsonl),
+        Format::Tsv => Ok(LineFormat::Tsv),
         _ => Err(Error::UnknownFormat { path: path.to_owned() }),
     }
 }
@@ -95,86 +42,67 @@ pub(crate) fn check_key(key: &str) -> Result<(), Problem> {
 
 /// Streams the documents of a corpus in its own order.
 ///
-/// Text is held one line at a time; only 128 bits per key stay in memory, to refuse duplicates. Flawed are records of broken
+/// Text is held one record at a time; only 128 bits per key stay in memory, to refuse duplicates. Flawed are records of broken
 /// JSON or invalid UTF-8, with missing fields or fields of the wrong type, with an empty or duplicate key, or with a
 /// [passage](Document::passage) that is empty or longer than [`ReadOptions::max_text_bytes`]; after one more than
 /// [`ReadOptions::max_bad`] the rest is read only for what else is flawed, and all are refused together. Always refused are
 /// streams that are cut short and a corpus without documents. After an error the reader is at its end.
 #[derive(Debug)]
 pub struct CorpusReader {
-    lines: Lines,
-    parser: Parser,
-    metadata_only: bool,
+    files: Files,
+    records: Records,
+    options: ReadOptions,
     /// Absent where keys may be repeated.
     keys: Option<Keys>,
-    max_text_bytes: usize,
     flaws: Flaws,
     unstored: Unstored,
+    /// Passages of the last document that are still to come.
+    passages: VecDeque<Document>,
+    /// The line of that document.
+    line: u64,
     documents: u64,
     finished: bool,
 }
 
-#[derive(Debug)]
-enum Parser {
-    Jsonl,
-    /// `None` until the first line was seen.
-    Tsv(Option<Columns>),
-}
-
 impl CorpusReader {
-    /// Opens a corpus; `-` is standard input. The format is that of [`ReadOptions::format`].
+    /// Opens a corpus: a file, a BEIR folder, a pattern of files such as `parts/*.jsonl.gz`, which are read in the order of their names, or `-`
+    /// for standard input. The format is that of [`ReadOptions::format`].
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
-        let is_folder = path.is_dir();
-        let (file, line_format) = match options.format {
-            Format::Beir => (BeirFolder::open(path)?.corpus()?, LineFormat::Jsonl),
-            Format::Auto if is_folder => (BeirFolder::open(path)?.corpus()?, LineFormat::Jsonl),
-            Format::Auto => {
-                // A missing file is reported as missing, whatever its name.
-                if path != Path::new("-") && !path.exists() {
-                    return Err(Error::NotFound { path: path.to_owned() });
-                }
-                (path.to_owned(), line_format(path)?)
-            }
-            Format::Jsonl => (path.to_owned(), LineFormat::Jsonl),
-            Format::Tsv => (path.to_owned(), LineFormat::Tsv),
-        };
-        let parser = match line_format {
-            LineFormat::Jsonl => Parser::Jsonl,
-            LineFormat::Tsv if options.metadata_only => return Err(Error::UnknownFormat { path: file }),
-            LineFormat::Tsv => Parser::Tsv(None),
-        };
-        let lines = Lines::open(&file, options.max_text_bytes)?;
+        let mut files = Files::find(path, options)?;
+        let Some(records) = files.open_next(options)? else { return Err(Error::NotFound { path: path.to_owned() }) };
+        let of = if files.is_one() { records.path() } else { path };
         Ok(Self {
-            flaws: Flaws::of(lines.path(), options.max_bad, options.rejects.as_deref())?,
-            lines,
-            parser,
-            metadata_only: options.metadata_only,
+            flaws: Flaws::of(of, options.max_bad, options.rejects.as_deref())?,
+            files,
+            records,
             keys: (!options.repeated_keys).then(Keys::default),
-            max_text_bytes: options.max_text_bytes,
+            options: options.clone(),
             unstored: Unstored::default(),
+            passages: VecDeque::new(),
+            line: 0,
             documents: 0,
             finished: false,
         })
     }
 
-    /// Bytes read of the file on disk (compressed where it is), for progress.
+    /// Bytes read of the files on disk (compressed where they are), for progress.
     pub fn bytes_read(&self) -> u64 {
-        self.lines.bytes_read()
+        self.files.read_bytes + self.records.bytes_read()
     }
 
-    /// Size of the file on disk; `None` for standard input.
+    /// Size of the files on disk; `None` for standard input.
     pub fn total_bytes(&self) -> Option<u64> {
-        self.lines.total_bytes()
+        self.files.total_bytes
     }
 
     /// Bytes of the corpus decompressed, estimated; `None` for standard input. Packed text is taken to be a third of its size.
     pub fn plain_bytes(&self) -> Option<u64> {
-        Some(self.lines.total_bytes()?.saturating_mul(if self.lines.is_packed() { 3 } else { 1 }))
+        Some(self.files.total_bytes?.saturating_mul(if self.records.is_packed() { 3 } else { 1 }))
     }
 
     /// The file being read, or `standard input`.
     pub fn path(&self) -> &Path {
-        self.lines.path()
+        self.records.path()
     }
 
     /// Flawed records so far.
@@ -219,36 +147,52 @@ impl CorpusReader {
     }
 
     fn advance(&mut self) -> Result<Option<Located<Document>>, Error> {
-        let Some((line, text)) = self.lines.advance()? else {
-            if self.documents == 0 {
-                return Err(Error::Empty { path: self.lines.path().to_owned(), expected: "documents" });
+        if let Some(passage) = self.passages.pop_front() {
+            return self.accept(passage).map(Some);
+        }
+        let (line, parsed) = loop {
+            if let Some(record) = self.records.advance(&self.options, &mut self.unstored)? {
+                break record;
             }
-            return Ok(None);
-        };
-        let parsed = match &mut self.parser {
-            Parser::Jsonl if self.metadata_only => jsonl::metadata(text),
-            Parser::Jsonl => jsonl::document(text, &mut self.unstored),
-            Parser::Tsv(Some(columns)) => columns.document(text),
-            Parser::Tsv(columns @ None) => match Columns::from_header(text) {
-                Some(header) => {
-                    *columns = Some(header);
-                    return self.advance();
+            let read = self.records.bytes_read();
+            match self.files.open_next(&self.options)? {
+                Some(next) => {
+                    self.files.read_bytes += read;
+                    self.records = next;
                 }
-                None => columns.insert(Columns::plain()).document(text),
-            },
+                None if self.documents == 0 => {
+                    return Err(Error::Empty { path: self.records.path().to_owned(), expected: "documents" });
+                }
+                None => return Ok(None),
+            }
         };
-        let document = parsed
-            .and_then(|document| {
-                let checked =
-                    if self.metadata_only { check_key(&document.key) } else { check(&document, self.max_text_bytes) };
-                checked.map(|()| document)
+        self.line = line;
+        let passages = parsed.and_then(|document| match self.options.split {
+            // A document without text, or with a key of its own fault, is told as such.
+            Some(split) if check(&document, usize::MAX).is_ok() => Ok(split.passages(&document)?.into()),
+            _ => Ok(VecDeque::from([document])),
+        });
+        self.passages = passages.map_err(|problem| self.records.refuse(line, problem))?;
+        let first = self.passages.pop_front().unwrap_or_default();
+        self.accept(first).map(Some)
+    }
+
+    /// Checks what is to be returned.
+    fn accept(&mut self, document: Document) -> Result<Located<Document>, Error> {
+        let line = self.line;
+        let checked = if self.options.metadata_only {
+            check_key(&document.key)
+        } else {
+            check(&document, self.options.max_text_bytes)
+        };
+        checked
+            .and_then(|()| match &mut self.keys {
+                Some(keys) => self.files.told(keys.insert(&document.key, self.files.place(line))),
+                None => Ok(()),
             })
-            .and_then(|document| {
-                self.keys.as_mut().map_or(Ok(()), |keys| keys.insert(&document.key, line)).map(|()| document)
-            })
-            .map_err(|problem| self.lines.refuse(problem))?;
+            .map_err(|problem| self.records.refuse(line, problem))?;
         self.documents += 1;
-        Ok(Some(Located { value: document, line }))
+        Ok(Located { value: document, line })
     }
 }
 

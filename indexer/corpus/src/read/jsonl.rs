@@ -1,14 +1,16 @@
 //! One JSON object per line.
 use serde_json::{Map, Value};
 
+use super::FieldNames;
+use super::records::Names;
 use super::unstored::Unstored;
 use crate::document::Document;
 use crate::problem::Problem;
 
 /// Names of a document's key, in the order they are looked for.
-const KEY_FIELDS: &[&str] = &["_id", "id", "docid", "key"];
+pub(super) const KEY_FIELDS: &[&str] = &["_id", "id", "docid", "key"];
 /// Names of a document's text, in the order they are looked for.
-const TEXT_FIELDS: &[&str] = &["text", "contents"];
+pub(super) const TEXT_FIELDS: &[&str] = &["text", "contents"];
 
 /// The fields of one line.
 #[derive(Debug)]
@@ -64,6 +66,21 @@ impl Record {
         }
     }
 
+    /// The object `metadata`, with the fields that are stored with it.
+    fn metadata(&mut self, fields: &FieldNames) -> Result<Option<Map<String, Value>>, Problem> {
+        let mut metadata = self.optional_object("metadata")?;
+        let names = Names::of(fields);
+        for name in &fields.metadata {
+            let is_used = [&names.key, &names.title, &names.text].into_iter().flatten().any(|used| used == name);
+            // What is also key, title or text stays to be read as such.
+            let value = if is_used { self.0.get(name).cloned() } else { self.0.remove(name) };
+            if let Some(value) = value.filter(|value| !value.is_null()) {
+                metadata.get_or_insert_default().insert(name.clone(), value);
+            }
+        }
+        Ok(metadata)
+    }
+
     fn optional_object(&mut self, name: &str) -> Result<Option<Map<String, Value>>, Problem> {
         match self.take(&[name]) {
             None => Ok(None),
@@ -74,9 +91,9 @@ impl Record {
 }
 
 /// Key and metadata of a document; other fields are not looked at.
-pub(crate) fn metadata(line: &str) -> Result<Document, Problem> {
-    let mut record = Record::parse(line)?;
-    let (key, metadata) = (record.key(KEY_FIELDS)?, record.optional_object("metadata")?);
+pub(super) fn metadata(mut record: Record, fields: &FieldNames) -> Result<Document, Problem> {
+    let key = record.key(&Names::of(fields).key)?;
+    let metadata = record.metadata(fields)?;
     Ok(Document { key, metadata, ..Document::default() })
 }
 
@@ -85,14 +102,16 @@ pub(crate) fn message(error: &serde_json::Error) -> String {
     error.to_string().replace(&format!(" at line {} column", error.line()), " at column")
 }
 
-/// Reads one line as a document; other fields go to `unstored`.
-pub(super) fn document(line: &str, unstored: &mut Unstored) -> Result<Document, Problem> {
-    let mut record = Record::parse(line)?;
+/// A record as a document; other fields go to `unstored`.
+pub(super) fn document(mut record: Record, fields: &FieldNames, unstored: &mut Unstored) -> Result<Document, Problem> {
+    let names = Names::of(fields);
+    // Before the others, so that a field may be both.
+    let metadata = record.metadata(fields)?;
     let document = Document {
-        key: record.key(KEY_FIELDS)?,
-        title: record.optional_text(&["title"])?.unwrap_or_default(),
-        text: record.text(TEXT_FIELDS)?,
-        metadata: record.optional_object("metadata")?,
+        key: record.key(&names.key)?,
+        title: record.optional_text(&names.title)?.unwrap_or_default(),
+        text: record.text(&names.text)?,
+        metadata,
     };
     unstored.add(&record.0);
     Ok(document)

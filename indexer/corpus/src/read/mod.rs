@@ -6,36 +6,52 @@
 //! | `lines.rs` | numbered UTF-8 lines of bounded length |
 //! | `jsonl.rs` | one JSON object per line: field names, types |
 //! | `tsv.rs` | tab-separated columns, with or without a header |
+//! | `trec.rs` | TREC's `<DOC>` elements |
+//! | `parquet.rs` | rows of a Parquet file |
+//! | `records.rs` | one file of any format as a sequence of documents |
 //! | `beir.rs` | the files of a BEIR folder |
+//! | `files.rs` | one file, or all of a pattern |
+//! | `split.rs` | documents as passages |
+//! | `options.rs` | how a corpus is read |
+//! | `arguments.rs` | the same as arguments of a command, with the feature `clap` |
 //! | `keys.rs` | detection of duplicate keys |
 //! | `flaws.rs` | flawed records: skipped, listed, reported together |
 //! | `unstored.rs` | fields that are not stored |
 //! | `corpus.rs` | [`CorpusReader`]: the above, one document at a time |
 
+#[cfg(feature = "clap")]
+mod arguments;
 mod beir;
 mod corpus;
+mod files;
 mod flaws;
 mod input;
 mod jsonl;
 mod keys;
 mod lines;
+mod options;
+mod parquet;
+mod records;
+mod split;
 #[cfg(test)]
 mod tests;
+mod trec;
 mod tsv;
 mod unstored;
 
+#[cfg(feature = "clap")]
+pub use arguments::ReadArguments;
 pub use beir::BeirFolder;
-pub use corpus::{CorpusReader, Format, ReadOptions};
+pub use corpus::CorpusReader;
 pub(crate) use corpus::{LineFormat, check_key, line_format};
 pub(crate) use input::Input;
 pub use input::is_stream;
 pub(crate) use jsonl::{Record, message, missing, wrong_type};
 pub(crate) use keys::Keys;
 pub(crate) use lines::Lines;
+pub(crate) use options::DEFAULT_MAX_TEXT_BYTES;
+pub use options::{FieldNames, Format, ReadOptions, Split};
 pub(crate) use tsv::{Columns, quoted_fields};
 
 /// Longest key, in bytes. Far above any identifier in use, far below what term dictionaries can hold.
 pub const MAX_KEY_BYTES: usize = 4096;
-
-/// Longest text that is accepted unless the options say otherwise: 1 MiB.
-pub(crate) const DEFAULT_MAX_TEXT_BYTES: usize = 1 << 20;

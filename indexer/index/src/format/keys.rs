@@ -77,6 +77,16 @@ impl<'a> KeysView<'a> {
         self.check_order(self.sorted.get(beside).unwrap_or(&[])).map(|()| None)
     }
 
+    /// The nodes whose keys begin with a prefix, in the order of their keys. A fault if these are out of order.
+    pub fn prefixed(&self, prefix: &str) -> Result<&'a [u32], Fault> {
+        let prefix = prefix.as_bytes();
+        let begin = self.sorted.partition_point(|node| self.bytes(*node) < prefix);
+        let rest = self.sorted.get(begin..).unwrap_or(&[]);
+        let found = rest.get(..rest.partition_point(|node| self.bytes(*node).starts_with(prefix))).unwrap_or(&[]);
+        let beside = begin.saturating_sub(2)..(begin + found.len() + 2).min(self.sorted.len());
+        self.check_order(self.sorted.get(beside).unwrap_or(&[])).map(|()| found)
+    }
+
     /// Checks that nodes have keys, each greater than the one before.
     fn check_order(&self, nodes: &[u32]) -> Result<(), Fault> {
         if let Some(node) = nodes.iter().find(|node| self.bytes(**node).is_empty()) {

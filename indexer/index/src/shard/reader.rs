@@ -200,6 +200,23 @@ impl DenseShard {
         })
     }
 
+    /// The passages that `build --split` has made of a document: nodes whose keys are its key, `#` and a number, and that number. An error where keys
+    /// are damaged.
+    pub fn passages(&self, document: &str) -> Result<Vec<(u32, u64)>> {
+        let prefix = format!("{document}#");
+        let nodes = self.keys().prefixed(&prefix).map_err(|fault| {
+            self.note_damage(fault.clone());
+            fault_of(self.path(), fault)
+        })?;
+        let number = |node: &u32| {
+            let digits = self.keys().key(*node).strip_prefix(&prefix)?;
+            let plain =
+                digits == "0" || (!digits.starts_with('0') && digits.bytes().all(|digit| digit.is_ascii_digit()));
+            Some((*node, digits.parse().ok().filter(|_| plain)?))
+        };
+        Ok(nodes.iter().filter_map(number).collect())
+    }
+
     /// The mapped keys.
     pub fn keys(&self) -> KeysView<'_> {
         let view = KeysView::new(bytes(&self.map, self.keys), self.header.vectors);

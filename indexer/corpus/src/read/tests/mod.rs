@@ -1,6 +1,7 @@
 //! Every form that is read, every refusal and its text.
 
 mod flawed;
+mod formats;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::document::Document;
+use crate::document::{Document, Located};
 use crate::error::Error;
 
 /// A file in a folder of its own.
@@ -268,13 +269,8 @@ fn a_corpus_without_documents_is_refused() {
 
 #[test]
 fn what_cannot_be_opened_says_why() {
-    assert!(
-        refusal("corpus.parquet", "x")
-            .starts_with("cannot tell the format of `corpus.parquet`: expected a BEIR folder")
-    );
-    assert!(
-        refusal("corpus.parquet", "x").ends_with("Name it with `--format`, as in `--format tsv`, or rename the file")
-    );
+    assert!(refusal("corpus.xml", "x").starts_with("cannot tell the format of `corpus.xml`: expected a BEIR folder"));
+    assert!(refusal("corpus.xml", "x").ends_with("Name it with `--format`, as in `--format tsv`, or rename the file"));
     let missing = read_with(Path::new("no/such/corpus.parquet"), &ReadOptions::default()).unwrap_err().to_string();
     assert_eq!(missing, "no file or directory `no/such/corpus.parquet`");
     assert_eq!(

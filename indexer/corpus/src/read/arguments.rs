@@ -1,0 +1,52 @@
+//! The arguments of commands that read a corpus. What is embedded has to be what is indexed: both commands take the same ones.
+use super::options::{FieldNames, Format, ReadOptions, Split};
+
+/// How a corpus is read.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ReadArguments {
+    /// Format of the corpus: auto (by its name), jsonl, tsv, beir, parquet or trec
+    #[arg(long, value_name = "FORMAT", default_value_t = Format::Auto)]
+    format: Format,
+    /// Field of the key in JSON lines or Parquet [default: _id, id, docid or key]
+    #[arg(long, value_name = "NAME")]
+    key_field: Option<String>,
+    /// Field of the title [default: title]
+    #[arg(long, value_name = "NAME")]
+    title_field: Option<String>,
+    /// Field of the text [default: text or contents]
+    #[arg(long, value_name = "NAME")]
+    text_field: Option<String>,
+    /// Fields that are stored with the metadata, between commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    metadata_field: Vec<String>,
+    /// Split documents into passages of whole sentences with at most so many words. Their keys are KEY#0, KEY#1 and so on, and their
+    /// metadata have the key of the document as `document`
+    #[arg(long, value_name = "WORDS")]
+    split: Option<usize>,
+    /// Most words, in whole sentences, that a passage repeats from the one before it
+    #[arg(long, value_name = "WORDS", default_value_t = 0, requires = "split")]
+    overlap: usize,
+}
+
+impl ReadArguments {
+    /// Whether documents are split into passages.
+    pub fn splits(&self) -> bool {
+        self.split.is_some()
+    }
+
+    /// The options that they stand for.
+    pub fn options(&self) -> Result<ReadOptions, String> {
+        let split = self.split.map(|words| Split::new(words, self.overlap)).transpose();
+        Ok(ReadOptions {
+            format: self.format,
+            fields: FieldNames {
+                key: self.key_field.clone(),
+                title: self.title_field.clone(),
+                text: self.text_field.clone(),
+                metadata: self.metadata_field.clone(),
+            },
+            split: split.map_err(|reason| format!("--split, --overlap: {reason}"))?,
+            ..ReadOptions::default()
+        })
+    }
+}

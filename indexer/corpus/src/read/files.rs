@@ -1,0 +1,92 @@
+//! The files of a corpus: one, or all that a pattern names.
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use super::beir::BeirFolder;
+use super::options::{Format, format_of};
+use super::records::Records;
+use super::{ReadOptions, is_stream};
+use crate::error::Error;
+use crate::problem::Problem;
+
+/// Files that are read one after another, in the order of their names.
+#[derive(Debug)]
+pub(super) struct Files {
+    left: VecDeque<(PathBuf, Format)>,
+    /// Bytes of all on disk; `None` for standard input.
+    pub(super) total_bytes: Option<u64>,
+    /// Bytes of those that have been read to their ends.
+    pub(super) read_bytes: u64,
+    names: Vec<PathBuf>,
+}
+
+/// Bits of a line in a [`Files::place`], below those of its file.
+const LINE_BITS: u32 = 40;
+
+impl Files {
+    /// The files that `path` names: itself, the corpus of a BEIR folder, or what a pattern with `*`, `?` or `[a-z]` finds where there is no
+    /// file of that very name.
+    pub(super) fn find(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
+        let named = named(path)?;
+        let mut left = VecDeque::with_capacity(named.len());
+        let mut total_bytes = Some(0_u64);
+        for file in named {
+            let (file, format) = match options.format {
+                Format::Beir => (BeirFolder::open(&file)?.corpus()?, Format::Jsonl),
+                Format::Auto if file.is_dir() => (BeirFolder::open(&file)?.corpus()?, Format::Jsonl),
+                Format::Auto => {
+                    // A missing file is reported as missing, whatever its name.
+                    if file != Path::new("-") && !file.exists() {
+                        return Err(Error::NotFound { path: file });
+                    }
+                    let format = format_of(&file)?;
+                    (file, format)
+                }
+                given => (file, given),
+            };
+            let bytes = if is_stream(&file) { None } else { Some(fs_err::metadata(&file)?.len()) };
+            total_bytes = total_bytes.zip(bytes).map(|(sum, bytes)| sum.saturating_add(bytes));
+            left.push_back((file, format));
+        }
+        let names = left.iter().map(|(path, _)| path.clone()).collect();
+        Ok(Self { left, total_bytes, read_bytes: 0, names })
+    }
+
+    /// Whether there is one alone.
+    pub(super) fn is_one(&self) -> bool {
+        self.names.len() == 1
+    }
+
+    /// A line of the file that is being read, as one number.
+    pub(super) fn place(&self, line: u64) -> u64 {
+        let file = self.names.len() - self.left.len() - 1;
+        line | (file as u64) << LINE_BITS
+    }
+
+    /// What says that a key was used before, with the file where it was, where that is another one.
+    pub(super) fn told(&self, result: Result<(), Problem>) -> Result<(), Problem> {
+        let Err(Problem::DuplicateKey { key, first_line }) = result else { return result };
+        let (file, line) = (first_line >> LINE_BITS, first_line & ((1 << LINE_BITS) - 1));
+        if file == self.place(0) >> LINE_BITS {
+            return Err(Problem::DuplicateKey { key, first_line: line });
+        }
+        let file = usize::try_from(file).ok().and_then(|file| self.names.get(file)).cloned().unwrap_or_default();
+        Err(Problem::DuplicateKeyIn { key, file, line })
+    }
+
+    /// Opens the next file; nothing after the last.
+    pub(super) fn open_next(&mut self, options: &ReadOptions) -> Result<Option<Records>, Error> {
+        self.left.pop_front().map(|(path, format)| Records::open(&path, format, options)).transpose()
+    }
+}
+
+fn named(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let Some(pattern) = path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists()) else {
+        return Ok(vec![path.to_owned()]);
+    };
+    let refuse = |reason: String| std::io::Error::other(format!("`{pattern}` is no pattern of files: {reason}"));
+    let found = glob::glob(pattern).map_err(|error| refuse(error.to_string()))?;
+    let mut files = found.map(|file| file.map_err(std::io::Error::from)).collect::<Result<Vec<PathBuf>, _>>()?;
+    files.sort();
+    if files.is_empty() { Err(Error::NotFound { path: path.to_owned() }) } else { Ok(files) }
+}

@@ -1,0 +1,145 @@
+//! How a corpus is read: format, names of fields, passages, what is flawed.
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::error::Error;
+
+/// Longest text that is accepted unless the options say otherwise: 1 MiB.
+pub(crate) const DEFAULT_MAX_TEXT_BYTES: usize = 1 << 20;
+
+/// The format of a corpus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Format {
+    /// A folder is [`Format::Beir`]; standard input is [`Format::Jsonl`]; a file is recognised by its name without `.gz` or
+    /// `.zst`: `.jsonl`, `.ndjson` and `.json` are [`Format::Jsonl`], `.tsv` and `.txt` are [`Format::Tsv`], `.parquet` is
+    /// [`Format::Parquet`], `.trec` and `.sgml` are [`Format::Trec`].
+    #[default]
+    Auto,
+    /// One JSON object per line: key (`_id`, `id`, `docid` or `key`; a string or an integer), optional `title`, text
+    /// (`text` or `contents`), optional object `metadata`. Where several names are there, the first of the list counts.
+    /// A null field counts as absent. [`FieldNames`] gives other names. Other fields are not stored ([`crate::CorpusReader::warnings`]
+    /// names them).
+    Jsonl,
+    /// `key<TAB>text` (MS MARCO's collections and questions), or the columns of a header line such as `id<TAB>text<TAB>title` (DPR).
+    Tsv,
+    /// A folder that holds `corpus.jsonl`, possibly compressed.
+    Beir,
+    /// A Parquet file whose columns have the names of JSON's fields, read row group by row group.
+    Parquet,
+    /// `<DOC>` elements with `<DOCNO>` and `<TEXT>` (TREC's collections), in UTF-8.
+    Trec,
+}
+
+const FORMATS: [(&str, Format); 6] = [
+    ("auto", Format::Auto),
+    ("jsonl", Format::Jsonl),
+    ("tsv", Format::Tsv),
+    ("beir", Format::Beir),
+    ("parquet", Format::Parquet),
+    ("trec", Format::Trec),
+];
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = FORMATS.iter().find(|(name, _)| *name == text).map(|(_, format)| *format);
+        known.ok_or_else(|| format!("format must be auto, jsonl, tsv, beir, parquet or trec, got: {text}"))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(FORMATS.iter().find(|(_, format)| format == self).map_or("auto", |(name, _)| name))
+    }
+}
+
+/// Names of the fields of JSON lines and of Parquet's columns, in place of the usual ones.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FieldNames {
+    /// Of the key.
+    pub key: Option<String>,
+    /// Of the title.
+    pub title: Option<String>,
+    /// Of the text.
+    pub text: Option<String>,
+    /// Fields that are stored with the metadata, under their names.
+    pub metadata: Vec<String>,
+}
+
+/// Passages in place of documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
+    /// Most words of a passage; whole sentences, and parts of a sentence where it has more. Words stand between white space.
+    pub words: usize,
+    /// Most words that a passage repeats from the end of the one before it, in whole sentences; less than `words`.
+    pub overlap: usize,
+}
+
+impl Split {
+    /// Refuses what makes no passages.
+    pub fn new(words: usize, overlap: usize) -> Result<Self, String> {
+        if words == 0 || overlap >= words {
+            return Err(format!(
+                "passages need at least 1 word and an overlap below their length, got: {words} and {overlap}"
+            ));
+        }
+        Ok(Self { words, overlap })
+    }
+}
+
+/// How to read a corpus.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// The format of the corpus.
+    pub format: Format,
+    /// Names of fields.
+    pub fields: FieldNames,
+    /// Splits documents into passages with keys `KEY#0`, `KEY#1` and so on. Their metadata say of which document (`document`) they are, and
+    /// which passage (`passage`).
+    pub split: Option<Split>,
+    /// Longest passage (title included) that is accepted, in bytes; 1 MiB by default.
+    pub max_text_bytes: usize,
+    /// Most flawed records to skip; with more the reader fails and lists them. `None`, the default, is 0 for a
+    /// command that has no option `--max-bad`.
+    pub max_bad: Option<u64>,
+    /// Whether a key may come more than once. Without, the second record of a key is flawed.
+    pub repeated_keys: bool,
+    /// Whether only keys and metadata are read, of JSON lines: a record without text is not flawed.
+    pub metadata_only: bool,
+    /// File that lists every flawed record, one JSON object (`file`, `line`, `reason`) per line.
+    pub rejects: Option<PathBuf>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            format: Format::Auto,
+            fields: FieldNames::default(),
+            split: None,
+            max_text_bytes: DEFAULT_MAX_TEXT_BYTES,
+            max_bad: None,
+            repeated_keys: false,
+            metadata_only: false,
+            rejects: None,
+        }
+    }
+}
+
+/// Detects the format of a file from its name.
+pub(super) fn format_of(path: &Path) -> Result<Format, Error> {
+    if path == Path::new("-") {
+        return Ok(Format::Jsonl);
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+    match name.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("jsonl" | "ndjson" | "json") => Ok(Format::Jsonl),
+        Some("tsv" | "txt") => Ok(Format::Tsv),
+        Some("parquet") => Ok(Format::Parquet),
+        Some("trec" | "sgml") => Ok(Format::Trec),
+        _ => Err(Error::UnknownFormat { path: path.to_owned() }),
+    }
+}

@@ -1,0 +1,150 @@
+//! Parquet files as records: rows of named columns, read row group by row group. Columns that are no field are not read.
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::reader::RowIter;
+use parquet::record::{Field, Row};
+use parquet::schema::types::Type;
+use serde_json::{Map, Number, Value};
+
+use super::FieldNames;
+use super::records::Names;
+use crate::error::Error;
+use crate::problem::Problem;
+
+/// The rows of one file.
+pub(super) struct ParquetRows {
+    path: PathBuf,
+    rows: RowIter<'static>,
+    row: u64,
+    total_rows: u64,
+    file_bytes: u64,
+    /// Names of columns that are not read.
+    unstored: Vec<String>,
+    failed: bool,
+}
+
+impl std::fmt::Debug for ParquetRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParquetRows").field("path", &self.path).field("row", &self.row).finish_non_exhaustive()
+    }
+}
+
+impl ParquetRows {
+    pub(super) fn open(path: &Path, fields: &FieldNames) -> Result<Self, Error> {
+        let file = fs_err::File::open(path)?.into_file();
+        let file_bytes = file.metadata()?.len();
+        let broken = |reason: String| Error::Read {
+            path: path.to_owned(),
+            line: 0,
+            reason: std::io::Error::other(format!("not a Parquet file that can be read: {reason}")),
+        };
+        let names = Names::of(fields);
+        let wanted: Vec<&str> = [&names.key, &names.title, &names.text]
+            .into_iter()
+            .flatten()
+            .copied()
+            .chain(["metadata"])
+            .chain(fields.metadata.iter().map(String::as_str))
+            .collect();
+        let opened = caught(|| {
+            let reader = SerializedFileReader::new(file)?;
+            let metadata = reader.metadata().file_metadata();
+            let (schema, rows) = (metadata.schema().clone(), metadata.num_rows());
+            let (kept, left): (Vec<_>, Vec<_>) =
+                schema.get_fields().iter().cloned().partition(|column| wanted.contains(&column.name()));
+            let kept: Vec<Arc<Type>> = kept;
+            let projection = Type::group_type_builder(schema.name()).with_fields(kept).build()?;
+            let rows_of = RowIter::from_file_into(Box::new(reader)).project(Some(projection))?;
+            let unstored = left.iter().map(|column| column.name().to_owned()).collect();
+            Ok((rows_of, u64::try_from(rows).unwrap_or_default(), unstored))
+        });
+        let (rows, total_rows, unstored) = opened.map_err(broken)?;
+        Ok(Self { path: path.to_owned(), rows, row: 0, total_rows, file_bytes, unstored, failed: false })
+    }
+
+    /// The next row as named values, with its number from 1; nothing at the end. A file that turns out to be damaged ends the reading.
+    pub(super) fn advance(&mut self) -> Result<Option<(u64, Result<Map<String, Value>, Problem>)>, Error> {
+        if self.failed {
+            return Ok(None);
+        }
+        let rows = &mut self.rows;
+        match caught(|| rows.next().transpose()) {
+            Ok(None) => Ok(None),
+            Ok(Some(row)) => {
+                self.row += 1;
+                Ok(Some((self.row, values(row))))
+            }
+            Err(reason) => {
+                self.failed = true;
+                let reason = std::io::Error::other(format!("the Parquet file is damaged: {reason}"));
+                Err(Error::Read { path: self.path.clone(), line: self.row, reason })
+            }
+        }
+    }
+
+    /// Names of columns that are no field.
+    pub(super) fn unstored(&self) -> &[String] {
+        &self.unstored
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file's size by the share of rows that were read.
+    pub(super) fn bytes_read(&self) -> u64 {
+        let share = self.row as f64 / self.total_rows.max(1) as f64;
+        (self.file_bytes as f64 * share.min(1.0)) as u64
+    }
+}
+
+/// Damaged metadata end in failed assertions of the reader.
+fn caught<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(_) => Err("its metadata contradict themselves".to_owned()),
+    }
+}
+
+/// Columns by name; those that are null are absent.
+fn values(row: Row) -> Result<Map<String, Value>, Problem> {
+    let columns = row.into_columns().into_iter().filter(|(_, field)| !matches!(field, Field::Null));
+    columns.map(|(name, field)| Ok((name.clone(), json(&name, field)?))).collect()
+}
+
+fn json(name: &str, field: Field) -> Result<Value, Problem> {
+    let float = |value: f64| Number::from_f64(value).map_or(Value::Null, Value::Number);
+    Ok(match field {
+        Field::Null => Value::Null,
+        Field::Bool(value) => value.into(),
+        Field::Byte(value) => value.into(),
+        Field::Short(value) => value.into(),
+        Field::Int(value) => value.into(),
+        Field::Long(value) => value.into(),
+        Field::UByte(value) => value.into(),
+        Field::UShort(value) => value.into(),
+        Field::UInt(value) => value.into(),
+        Field::ULong(value) => value.into(),
+        Field::Float(value) => float(f64::from(value)),
+        Field::Double(value) => float(value),
+        Field::Str(text) if name == "metadata" && text.trim_start().starts_with('{') => {
+            serde_json::from_str(&text).unwrap_or(Value::String(text))
+        }
+        Field::Str(text) => Value::String(text),
+        // Texts of writers that do not say that they are.
+        Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
+            Ok(text) => Value::String(text.to_owned()),
+            Err(error) => return Err(Problem::NotUtf8 { offset: error.valid_up_to() }),
+        },
+        Field::Group(row) => Value::Object(values(row)?),
+        Field::ListInternal(list) => {
+            Value::Array(list.elements().iter().map(|item| json(name, item.clone())).collect::<Result<_, _>>()?)
+        }
+        // Dates, times, decimals and maps as they are printed.
+        other => Value::String(other.to_string()),
+    })
+}

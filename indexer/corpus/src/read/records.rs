@@ -1,0 +1,137 @@
+//! The records of one file, whatever its format.
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::jsonl::{self, Record};
+use super::lines::Lines;
+use super::options::Format;
+use super::parquet::ParquetRows;
+use super::trec::TrecDocuments;
+use super::tsv::Columns;
+use super::unstored::Unstored;
+use super::{FieldNames, ReadOptions};
+use crate::document::Document;
+use crate::error::Error;
+use crate::problem::Problem;
+
+/// A file that is being read.
+#[derive(Debug)]
+pub(super) enum Records {
+    Jsonl(Lines),
+    /// `None` until the first line was seen.
+    Tsv(Lines, Option<Columns>),
+    Trec(TrecDocuments),
+    Parquet(Box<ParquetRows>),
+}
+
+/// A record, and its line or row, from 1.
+pub(super) type Numbered = (u64, Result<Document, Problem>);
+
+impl Records {
+    /// Opens a file of a format that is known.
+    pub(super) fn open(path: &Path, format: Format, options: &ReadOptions) -> Result<Self, Error> {
+        let lines = || Lines::open(path, options.max_text_bytes);
+        if options.metadata_only && !matches!(format, Format::Jsonl) {
+            return Err(Error::UnknownFormat { path: path.to_owned() });
+        }
+        Ok(match format {
+            Format::Tsv => Self::Tsv(lines()?, None),
+            Format::Trec => Self::Trec(TrecDocuments::new(lines()?, options.max_text_bytes)),
+            Format::Parquet => Self::Parquet(Box::new(ParquetRows::open(path, &options.fields)?)),
+            Format::Auto | Format::Jsonl | Format::Beir => Self::Jsonl(lines()?),
+        })
+    }
+
+    /// The next record; nothing at the end.
+    pub(super) fn advance(
+        &mut self,
+        options: &ReadOptions,
+        unstored: &mut Unstored,
+    ) -> Result<Option<Numbered>, Error> {
+        match self {
+            Self::Jsonl(lines) => Ok(lines.advance()?.map(|(line, text)| {
+                let parsed = Record::parse(text).and_then(|record| {
+                    if options.metadata_only {
+                        jsonl::metadata(record, &options.fields)
+                    } else {
+                        jsonl::document(record, &options.fields, unstored)
+                    }
+                });
+                (line, parsed)
+            })),
+            Self::Tsv(lines, columns) => loop {
+                let Some((line, text)) = lines.advance()? else { return Ok(None) };
+                if columns.is_none() {
+                    *columns = Columns::from_header(text);
+                    if columns.is_some() {
+                        continue;
+                    }
+                }
+                return Ok(Some((line, columns.get_or_insert_with(Columns::plain).document(text))));
+            },
+            Self::Trec(documents) => documents.advance(),
+            Self::Parquet(rows) => {
+                let Some((row, fields)) = rows.advance()? else { return Ok(None) };
+                rows.unstored().iter().for_each(|name| unstored.add(&only(name)));
+                Ok(Some((row, fields.and_then(|fields| jsonl::document(Record(fields), &options.fields, unstored)))))
+            }
+        }
+    }
+
+    /// An error at a line or row.
+    pub(super) fn refuse(&self, line: u64, problem: Problem) -> Error {
+        Error::Line { path: self.path().to_owned(), line, problem }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Jsonl(lines) | Self::Tsv(lines, _) => lines.path(),
+            Self::Trec(documents) => documents.lines().path(),
+            Self::Parquet(rows) => rows.path(),
+        }
+    }
+
+    /// Bytes read of the file on disk.
+    pub(super) fn bytes_read(&self) -> u64 {
+        match self {
+            Self::Jsonl(lines) | Self::Tsv(lines, _) => lines.bytes_read(),
+            Self::Trec(documents) => documents.lines().bytes_read(),
+            Self::Parquet(rows) => rows.bytes_read(),
+        }
+    }
+
+    /// Whether the text is compressed on disk.
+    pub(super) fn is_packed(&self) -> bool {
+        match self {
+            Self::Jsonl(lines) | Self::Tsv(lines, _) => lines.is_packed(),
+            Self::Trec(documents) => documents.lines().is_packed(),
+            Self::Parquet(_) => true,
+        }
+    }
+}
+
+/// A field by its name alone.
+fn only(name: &str) -> Map<String, Value> {
+    Map::from_iter([(name.to_owned(), Value::Bool(true))])
+}
+
+/// The names that a key, a title and a text may have.
+pub(super) struct Names<'a> {
+    pub(super) key: Vec<&'a str>,
+    pub(super) title: Vec<&'a str>,
+    pub(super) text: Vec<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(fields: &'a FieldNames) -> Self {
+        let of = |given: &'a Option<String>, usual: &[&'static str]| {
+            given.as_ref().map_or_else(|| usual.to_vec(), |given| vec![given.as_str()])
+        };
+        Self {
+            key: of(&fields.key, jsonl::KEY_FIELDS),
+            title: of(&fields.title, &["title"]),
+            text: of(&fields.text, jsonl::TEXT_FIELDS),
+        }
+    }
+}

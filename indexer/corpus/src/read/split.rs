@@ -1,0 +1,165 @@
+//! Documents as passages of whole sentences.
+use serde_json::{Map, Value};
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use super::Split;
+use crate::document::Document;
+use crate::problem::Problem;
+
+/// Fields of the metadata that say of which document a passage is, and which of its passages, from 0.
+const DOCUMENT: &str = "document";
+const PASSAGE: &str = "passage";
+
+/// A piece of a text: a sentence, or a part of one that is longer than a passage.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    begin: usize,
+    end: usize,
+    words: usize,
+}
+
+impl Split {
+    /// The passages of a document, in its order: at least one. Each has the document's title and metadata.
+    pub(super) fn passages(self, document: &Document) -> Result<Vec<Document>, Problem> {
+        let metadata = document.metadata.clone().unwrap_or_default();
+        if let Some(field) = [DOCUMENT, PASSAGE].into_iter().find(|field| metadata.contains_key(*field)) {
+            return Err(Problem::Reserved { field });
+        }
+        let texts = self.cut(&document.text);
+        let passage = |(number, text): (usize, &str)| {
+            let mut metadata: Map<String, Value> = metadata.clone();
+            metadata.insert(DOCUMENT.to_owned(), document.key.clone().into());
+            metadata.insert(PASSAGE.to_owned(), number.into());
+            Document {
+                key: format!("{}#{number}", document.key),
+                title: document.title.clone(),
+                text: text.to_owned(),
+                metadata: Some(metadata),
+            }
+        };
+        Ok(texts.into_iter().enumerate().map(passage).collect())
+    }
+
+    /// The texts of passages.
+    fn cut(self, text: &str) -> Vec<&str> {
+        let pieces = self.pieces(text);
+        let (mut found, mut first) = (Vec::new(), 0);
+        while first < pieces.len() {
+            let mut words = 0;
+            let fits = |piece: &&Piece| {
+                words += piece.words;
+                words <= self.words
+            };
+            // No piece has more words than a passage may have.
+            let last = first + pieces.iter().skip(first).take_while(fits).count().max(1);
+            let (Some(begin), Some(end)) = (pieces.get(first), pieces.get(last - 1)) else { break };
+            found.push(text.get(begin.begin..end.end).unwrap_or_default().trim());
+            if last >= pieces.len() {
+                break;
+            }
+            // No more than leaves room for what comes next.
+            let room = self.words - pieces.get(last).map_or(0, |next| next.words);
+            let mut repeated = 0;
+            let back = pieces.get(first + 1..last).unwrap_or_default().iter().rev().take_while(|piece| {
+                repeated += piece.words;
+                repeated <= self.overlap.min(room)
+            });
+            first = last - back.count();
+        }
+        if found.is_empty() {
+            found.push(text.trim());
+        }
+        found
+    }
+
+    /// Sentences by Unicode's rules (UAX 29), and parts of those that are too long.
+    fn pieces(self, text: &str) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let mut at = 0;
+        for (begin, sentence) in text.split_sentence_bound_indices() {
+            let end = begin + sentence.len();
+            // A boundary within a word, as after the `?` of `?a`, is none.
+            if end < text.len() && !sentence.ends_with(char::is_whitespace) {
+                continue;
+            }
+            let sentence = text.get(at..end).unwrap_or_default();
+            for part in words(sentence).chunks(self.words) {
+                let begin = at + part.first().copied().unwrap_or_default();
+                pieces.push(Piece { begin, end, words: part.len() });
+            }
+            at = end;
+        }
+        // A part ends where the next one begins.
+        let begins: Vec<usize> = pieces.iter().skip(1).map(|piece| piece.begin).collect();
+        for (piece, next) in pieces.iter_mut().zip(begins) {
+            piece.end = piece.end.min(next);
+        }
+        pieces
+    }
+}
+
+/// Where words begin.
+fn words(text: &str) -> Vec<usize> {
+    let start = text.as_ptr() as usize;
+    text.split_whitespace().map(|word| word.as_ptr() as usize - start).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cut(text: &str, words: usize, overlap: usize) -> Vec<&str> {
+        Split::new(words, overlap).unwrap().cut(text)
+    }
+
+    #[test]
+    fn passages_are_whole_sentences_that_may_overlap() {
+        let text = "One two three. Four five. Six seven eight nine. Ten.";
+        assert_eq!(cut(text, 5, 0), ["One two three. Four five.", "Six seven eight nine. Ten."]);
+        assert_eq!(cut(text, 6, 2), ["One two three. Four five.", "Four five. Six seven eight nine.", "Ten."]);
+        assert_eq!(cut(text, 100, 50), [text]);
+        assert_eq!(cut("one two three four five six", 4, 0), ["one two three four", "five six"]);
+        assert_eq!(cut("  ", 4, 0), [""]);
+        assert!(Split::new(0, 0).is_err() && Split::new(5, 5).is_err());
+    }
+
+    #[test]
+    fn a_passage_knows_its_document() {
+        let metadata = Map::from_iter([("lang".to_owned(), Value::from("en"))]);
+        let document =
+            Document { key: "d".into(), title: "T".into(), text: "One two. Three.".into(), metadata: Some(metadata) };
+        let passages = Split::new(2, 0).unwrap().passages(&document).unwrap();
+        let shown: Vec<_> =
+            passages.iter().map(|passage| (passage.key.as_str(), passage.passage().into_owned())).collect();
+        assert_eq!(shown, [("d#0", "T One two.".to_owned()), ("d#1", "T Three.".to_owned())]);
+        let metadata = passages[1].metadata.as_ref().unwrap();
+        assert_eq!(
+            (&metadata["lang"], &metadata["document"], &metadata["passage"]),
+            (&"en".into(), &"d".into(), &1.into())
+        );
+        let error = Split::new(2, 0).unwrap().passages(&passages[0]).unwrap_err().to_string();
+        assert!(error.contains("`document`"), "{error}");
+    }
+
+    proptest! {
+        /// Nothing is lost, nothing is too long, only the overlap is repeated, and every passage adds something.
+        #[test]
+        fn all_words_are_in_passages(ends in prop::collection::vec("[.!?]? |\n", 0..60), words in 1_usize..12, overlap in 0_usize..11) {
+            let overlap = overlap.min(words - 1);
+            let text: String = ends.iter().enumerate().map(|(number, end)| format!("W{number}{end}")).collect();
+            let passages = cut(&text, words, overlap);
+            let mut next = 0;
+            for passage in passages.iter().filter(|passage| !passage.is_empty()) {
+                let of = |word: &str| word.trim_matches(|letter: char| !letter.is_ascii_digit()).parse::<usize>().unwrap();
+                let own: Vec<usize> = passage.split_whitespace().map(of).collect();
+                let (first, last) = (own[0], own[own.len() - 1]);
+                prop_assert!(own.len() <= words && own.windows(2).all(|two| two[1] == two[0] + 1), "{:?}", own);
+                prop_assert!(first <= next && next - first <= overlap && last >= next, "{:?} after {}", own, next);
+                next = last + 1;
+            }
+            prop_assert_eq!(next, ends.len());
+        }
+    }
+}

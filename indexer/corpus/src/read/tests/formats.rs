@@ -1,0 +1,183 @@
+//! Parquet, TREC, patterns of files, fields of other names, passages.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Ten rows in groups of four, compressed with zstd, by pyarrow 26.0.1:
+///
+/// ```text
+/// table = pa.table({"doc_id": pa.array(range(100, 110), pa.int64()),
+///     "heading": pa.array([None if i == 3 else f"Title {i}" for i in range(10)], pa.string()),
+///     "body": pa.array([f"Text number {i}: the river and the city." for i in range(10)], pa.large_string()),
+///     "lang": pa.array(["en", "de"] * 5).dictionary_encode(), "year": pa.array([2000 + i for i in range(10)], pa.int32()),
+///     "tags": pa.array([["a", "b"], []] * 5, pa.list_(pa.string())),
+///     "metadata": pa.array([{"source": f"s{i}", "score": i / 2} for i in range(10)]),
+///     "vector": pa.array([[float(i), 1.0] for i in range(10)], pa.list_(pa.float32()))})
+/// pq.write_table(table, "documents.parquet", compression="zstd", row_group_size=4)
+/// ```
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/documents.parquet")
+}
+
+fn named(key: &str, title: &str, text: &str, metadata: &[&str]) -> ReadOptions {
+    let fields = FieldNames {
+        key: Some(key.to_owned()),
+        title: Some(title.to_owned()),
+        text: Some(text.to_owned()),
+        metadata: metadata.iter().map(|&name| name.to_owned()).collect(),
+    };
+    ReadOptions { fields, ..ReadOptions::default() }
+}
+
+#[test]
+fn what_pyarrow_writes_is_read() {
+    let options = named("doc_id", "heading", "body", &["lang", "year", "tags", "doc_id"]);
+    let mut reader = CorpusReader::open(&golden(), &options).unwrap();
+    let documents: Vec<Located<Document>> = reader.by_ref().map(Result::unwrap).collect();
+    assert_eq!(documents.len(), 10);
+    for (at, Located { value, line }) in documents.iter().enumerate() {
+        assert_eq!((*line, &value.key), (at as u64 + 1, &(100 + at).to_string()));
+        assert_eq!(value.title, if at == 3 { String::new() } else { format!("Title {at}") });
+        assert_eq!(value.text, format!("Text number {at}: the river and the city."));
+        let tags: &[&str] = if at % 2 == 0 { &["a", "b"] } else { &[] };
+        let lang = if at % 2 == 0 { "en" } else { "de" };
+        let expected = json!({
+            "source": format!("s{at}"), "score": at as f64 / 2.0, "lang": lang, "year": 2000 + at, "tags": tags,
+            "doc_id": 100 + at,
+        });
+        assert_eq!(value.metadata.clone().map(Value::Object), Some(expected));
+    }
+    assert_eq!(reader.warnings(), ["fields outside `metadata` are not stored: vector"]);
+    assert_eq!(Some(reader.bytes_read()), reader.total_bytes());
+    let error = read_with(&golden(), &ReadOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("documents.parquet:1: a field is missing: expected `_id` or `id`"), "{error}");
+}
+
+/// Every byte of a Parquet file is changed in turn: it is read, or refused.
+#[test]
+fn damaged_parquet_is_no_panic() {
+    let whole = fs_err::read(golden()).unwrap();
+    let options = named("doc_id", "heading", "body", &["tags"]);
+    let (_folder, path) = file("d.parquet", "");
+    let mut refused = 0;
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0xff;
+        fs_err::write(&path, damaged).unwrap();
+        refused += usize::from(read_with(&path, &options).is_err());
+    }
+    assert!(refused > whole.len() / 10, "{refused} of {}", whole.len());
+    for length in [0, 4, 100, whole.len() - 1] {
+        fs_err::write(&path, &whole[..length]).unwrap();
+        let error = read_with(&path, &options).unwrap_err().to_string();
+        assert!(error.contains("d.parquet") && error.contains("Parquet"), "{error}");
+    }
+}
+
+/// As the collections of TREC's disks 4 and 5 are written (Financial Times and FBIS), in the words of nobody.
+const TREC: &str = "<DOC>\n<DOCNO>FT911-1</DOCNO>\n<PROFILE>_AN-BENBQAD8FT</PROFILE>\n<DATE>910514\n</DATE>\n<HEADLINE>\nFT 14 MAY 91 / A bank &amp; its river\n\
+    </HEADLINE>\n<TEXT>\nTHE river rose &lt; 3 metres.\n\n<P>The bank did not.</P>\n</TEXT>\n<PUB>The Financial Times\n</PUB>\n</DOC>\n\
+    <DOC>\n<DOCNO> FBIS3-1 </DOCNO>\n<TEXT type=\"a\">\nfirst\n</TEXT>\n<TEXT>\nsecond\n</TEXT>\n</DOC>\n\
+    <doc><docno>small</docno><title>A title</title>No element of its own</doc>\n";
+
+#[test]
+fn trec_collections_are_read() {
+    let found = read("ft.trec", TREC).unwrap();
+    let expected = [
+        (1, document("FT911-1", "FT 14 MAY 91 / A bank & its river", "THE river rose < 3 metres.\n The bank did not.")),
+        (17, document("FBIS3-1", "", "first\nsecond")),
+        (26, document("small", "A title", "No element of its own")),
+    ];
+    let shown: Vec<(u64, Document)> = found.into_iter().map(|(line, document)| (line, document)).collect();
+    assert_eq!(
+        shown.iter().map(|(_, document)| document.clone()).collect::<Vec<_>>(),
+        expected.clone().map(|(_, document)| document)
+    );
+    assert_eq!(shown[0].0, 1);
+    // Any name, with its format said; compressed, too.
+    let (_folder, path) = file("fr940104.0z", gzip(TREC));
+    let options = ReadOptions { format: Format::Trec, ..ReadOptions::default() };
+    assert_eq!(read_with(&path, &options).unwrap().len(), 3);
+}
+
+#[test]
+fn flawed_trec_documents_are_skipped_or_told() {
+    let cut = TREC.replace("</doc>", "");
+    assert!(refusal("t.trec", &cut).contains("no </DOC> after <DOC>"), "{}", refusal("t.trec", &cut));
+    let without = TREC.replace("<DOCNO> FBIS3-1 </DOCNO>", "");
+    let (_folder, path) = file("t.trec", &without);
+    let options = ReadOptions { max_bad: Some(1), ..ReadOptions::default() };
+    let mut reader = CorpusReader::open(&path, &options).unwrap();
+    let keys: Vec<String> = reader.by_ref().map(|item| item.unwrap().value.key).collect();
+    assert_eq!((keys, reader.rejected()), (vec!["FT911-1".to_owned(), "small".to_owned()], 1));
+    assert!(reader.warnings()[0].contains("expected <DOCNO>"), "{:?}", reader.warnings());
+    // Bytes that are no text spoil their document alone.
+    let mut bytes = TREC.as_bytes().to_vec();
+    let at = TREC.find("rose").unwrap();
+    bytes[at] = 0xff;
+    fs_err::write(&path, bytes).unwrap();
+    let found = read_with(&path, &options).unwrap();
+    assert_eq!(found.iter().map(|(_, document)| document.key.as_str()).collect::<Vec<_>>(), ["FBIS3-1", "small"]);
+}
+
+#[test]
+fn a_pattern_names_files_that_are_read_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &[u8]| fs_err::write(folder.path().join(name), content).unwrap();
+    write("b.jsonl", br#"{"_id":"3","text":"three"}"#);
+    write("a.jsonl.gz", &gzip("{\"_id\":\"1\",\"text\":\"one\"}\n{\"_id\":\"2\",\"text\":\"two\"}\n"));
+    write("c.tsv", b"4\tfour\n");
+    write("other.md", b"# nothing");
+    let keys = |pattern: &str, options: &ReadOptions| -> Result<Vec<String>, Error> {
+        let mut reader = CorpusReader::open(&folder.path().join(pattern), options)?;
+        let keys = reader.by_ref().map(|item| item.map(|located| located.value.key)).collect::<Result<_, _>>();
+        if keys.is_ok() {
+            assert_eq!(Some(reader.bytes_read()), reader.total_bytes());
+        }
+        keys
+    };
+    let usual = ReadOptions::default();
+    assert_eq!(keys("*.jsonl*", &usual).unwrap(), ["1", "2", "3"]);
+    assert_eq!(keys("[a-c].*", &usual).unwrap(), ["1", "2", "3", "4"]);
+    assert!(matches!(keys("*.xml", &usual), Err(Error::NotFound { .. })));
+    assert!(matches!(keys("*", &usual), Err(Error::UnknownFormat { .. })));
+    // Keys are unique over all files, and the message names the earlier one.
+    write("d.jsonl", br#"{"_id":"2","text":"again"}"#);
+    let error = keys("*.jsonl*", &usual).unwrap_err().to_string();
+    assert!(
+        error.contains("d.jsonl:1: key `2` was already used in `") && error.contains("a.jsonl.gz`, line 2"),
+        "{error}"
+    );
+    assert_eq!(keys("*.jsonl*", &ReadOptions { repeated_keys: true, ..usual.clone() }).unwrap().len(), 4);
+    // A file of that very name is that file.
+    write("[a].jsonl", br#"{"_id":"x","text":"bracket"}"#);
+    assert_eq!(keys("[a].jsonl", &usual).unwrap(), ["x"]);
+}
+
+#[test]
+fn fields_have_the_names_that_are_given() {
+    let line = r#"{"url":"u","body":"text","head":"T","site":"s","n":3,"metadata":{"a":1}}"#;
+    let (_folder, path) = file("x.jsonl", line);
+    let found = read_with(&path, &named("url", "head", "body", &["site", "n", "url", "none"])).unwrap();
+    let metadata = json!({"a": 1, "site": "s", "n": 3, "url": "u"});
+    let Value::Object(metadata) = metadata else { unreachable!() };
+    assert_eq!(found, [(1, Document { metadata: Some(metadata), ..document("u", "T", "text") })]);
+    let error = read_with(&path, &named("id", "head", "body", &[])).unwrap_err().to_string();
+    assert!(error.contains("expected `id`"), "{error}");
+}
+
+#[test]
+fn documents_are_read_as_passages() {
+    let lines = "{\"_id\":\"a\",\"title\":\"T\",\"text\":\"One two. Three four. Five.\"}\n{\"_id\":\"b\",\"text\":\" \"}\n{\"_id\":\"c\",\"title\":\"only\"}\n{\"_id\":\"a\",\"text\":\"again\"}\n";
+    let (_folder, path) = file("x.jsonl", lines);
+    let split = Some(Split::new(3, 0).unwrap());
+    let options = ReadOptions { split, max_bad: Some(3), ..ReadOptions::default() };
+    let mut reader = CorpusReader::open(&path, &options).unwrap();
+    let found: Vec<Located<Document>> = reader.by_ref().map(Result::unwrap).collect();
+    let shown: Vec<(u64, &str, String)> =
+        found.iter().map(|found| (found.line, found.value.key.as_str(), found.value.passage().into_owned())).collect();
+    assert_eq!(shown, [(1, "a#0", "T One two.".to_owned()), (1, "a#1", "T Three four. Five.".to_owned())]);
+    // No text, no field of a text, and a key that was there.
+    assert_eq!(reader.rejected(), 3);
+}

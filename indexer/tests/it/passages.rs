@@ -1,0 +1,109 @@
+//! Documents indexed as passages: replaced, deleted and purged by the keys of their documents.
+
+use std::collections::BTreeSet;
+
+use dyad_corpus::{Document, ReadOptions, Split};
+use dyad_index::Snapshot;
+use dyad_indexer::change::{Operation, UpsertConfig, delete, passages_of, purge, upsert};
+use dyad_indexer::control::JobControl;
+use dyad_indexer::job::{BuildConfig, build_index};
+use dyad_indexer::source::Corpus;
+
+use crate::fixture::{Fixture, HashSource};
+
+/// Sentences of two words each, passages of two sentences.
+fn documents(lengths: &[(&str, usize)]) -> Vec<Document> {
+    let text = |key: &str, length: usize| (0..length).map(|at| format!("Word{at} {key}. ")).collect::<String>();
+    let document = |(key, length): &(&str, usize)| Document {
+        key: (*key).to_owned(),
+        title: format!("Title of {key}"),
+        text: text(key, *length),
+        metadata: None,
+    };
+    lengths.iter().map(document).collect()
+}
+
+fn corpus(fixture: &Fixture) -> Corpus {
+    let split = Some(Split::new(4, 0).unwrap());
+    Corpus::File { path: fixture.path("corpus.jsonl"), read: ReadOptions { split, ..ReadOptions::default() } }
+}
+
+fn keys(fixture: &Fixture) -> BTreeSet<String> {
+    let snapshot = Snapshot::open(&fixture.index()).unwrap();
+    let live = snapshot.shards().iter().flat_map(|shard| {
+        (0..shard.dense.len() as u32)
+            .filter(|node| shard.is_live(*node))
+            .map(|node| shard.dense.keys().key(node).to_owned())
+    });
+    live.collect()
+}
+
+fn expected(lengths: &[(&str, usize)]) -> BTreeSet<String> {
+    lengths
+        .iter()
+        .flat_map(|(key, length)| (0..length.div_ceil(2)).map(move |number| format!("{key}#{number}")))
+        .collect()
+}
+
+fn built(lengths: &[(&str, usize)]) -> Fixture {
+    let fixture = Fixture::empty();
+    fixture.write_corpus(&documents(lengths));
+    let config = BuildConfig { corpus: corpus(&fixture), ..fixture.config() };
+    build_index(&config, &mut HashSource::default(), JobControl::silent()).unwrap();
+    assert_eq!(keys(&fixture), expected(lengths));
+    fixture
+}
+
+fn replace(fixture: &Fixture, lengths: &[(&str, usize)], dry_run: bool) -> dyad_indexer::change::Outcome {
+    fixture.write_corpus(&documents(lengths));
+    let config = UpsertConfig { passages: true, dry_run, ..fixture.upsert_config(Operation::Upsert) };
+    let mut batch = corpus(fixture).open(true).unwrap();
+    upsert(&config, batch.as_mut(), &mut HashSource::default(), JobControl::silent()).unwrap()
+}
+
+#[test]
+fn a_document_that_has_become_shorter_loses_its_last_passages() {
+    let fixture = built(&[("a", 9), ("b", 4), ("a#0", 3), ("c", 8)]);
+    let outcome = replace(&fixture, &[("a", 3), ("b", 4), ("d", 2)], true);
+    assert!(outcome.manifest.is_none() && keys(&fixture).len() == 13);
+    // `a` from five to two passages, of which the second has another text; `b` as it was; `d` is new. `a#0#0` is of document `a#0`.
+    let outcome = replace(&fixture, &[("a", 3), ("b", 4), ("d", 2)], false);
+    assert_eq!(keys(&fixture), expected(&[("a", 3), ("b", 4), ("a#0", 3), ("c", 8), ("d", 2)]));
+    assert_eq!(
+        (outcome.change.read, outcome.change.indexed, outcome.change.unchanged, outcome.change.deleted),
+        (5, 2, 3, 4)
+    );
+    assert_eq!((outcome.documents_before, outcome.documents_after), (13, 11));
+    // Only shorter: nothing is embedded.
+    let outcome = replace(&fixture, &[("c", 4)], false);
+    assert_eq!((outcome.change.indexed, outcome.change.deleted), (0, 2));
+    assert_eq!(keys(&fixture), expected(&[("a", 3), ("b", 4), ("a#0", 3), ("c", 4), ("d", 2)]));
+    // Nothing at all.
+    assert!(replace(&fixture, &[("c", 4)], false).manifest.is_none());
+    // A document that comes twice would leave passages of the longer one.
+    fixture.write_corpus(&documents(&[("c", 4), ("c", 2)]));
+    let refused = corpus(&fixture).open(true).unwrap().collect::<Result<Vec<_>, _>>().unwrap_err().to_string();
+    assert!(refused.contains("key `c#0` was already used"), "{refused}");
+}
+
+#[test]
+fn documents_are_deleted_and_purged_with_all_of_their_passages() {
+    let fixture = built(&[("a", 24), ("b", 4), ("a#1", 2), ("c", 3)]);
+    let index = fixture.index();
+    let named = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<String>>();
+    let passages = passages_of(&index, &named(&["a", "none"]), false).unwrap();
+    assert_eq!(
+        passages.iter().cloned().collect::<BTreeSet<_>>(),
+        &expected(&[("a", 24)]) | &BTreeSet::from(["none".to_owned()])
+    );
+    let outcome = delete(&index, &passages, false, JobControl::silent()).unwrap();
+    assert_eq!((outcome.change.deleted, outcome.change.rejected), (12, 1));
+    assert_eq!(keys(&fixture), expected(&[("b", 4), ("a#1", 2), ("c", 3)]));
+    assert_eq!(passages_of(&index, &named(&["a"]), false).unwrap(), ["a"], "none are left");
+    // Earlier generations have them, until they are purged.
+    let all = passages_of(&index, &named(&["a"]), true).unwrap();
+    assert_eq!(all.iter().cloned().collect::<BTreeSet<_>>(), expected(&[("a", 24)]));
+    purge(&fixture.merge_config(false), &all, JobControl::silent()).unwrap();
+    assert_eq!(passages_of(&index, &named(&["a"]), true).unwrap(), ["a"]);
+    assert_eq!(keys(&fixture), expected(&[("b", 4), ("a#1", 2), ("c", 3)]));
+}
