@@ -197,6 +197,18 @@ pub enum Error {
         /// The model of the vectors.
         got: Box<ModelRecord>,
     },
+    /// Vectors that the index has already.
+    #[error(
+        "generation {generation} of the index has the vectors of this model already: `{model}`, fingerprint {fingerprint}. Name the encoder service of another model"
+    )]
+    SameModel {
+        /// The current generation.
+        generation: u64,
+        /// Name of the model.
+        model: String,
+        /// Its fingerprint.
+        fingerprint: String,
+    },
     /// Vectors of the wrong tower.
     #[error(
         "embeddings in `{}`: expected tower `{expected}`, got `{got}`. Embed the corpus with `dyad-encoder embed --tower {expected}`",

@@ -17,6 +17,7 @@
 //! | [`change`] | documents added, replaced and deleted, shards merged |
 //! | [`gc`] | generations and files that nothing needs are removed |
 //! | [`publish`] | moves shards into place, and the pointer to the new generation |
+//! | [`compare`] | two generations asked the same questions |
 //! | [`rollback`] | an earlier generation made current again |
 //! | [`serve`] | changes over gRPC |
 //! | [`inspect`] | a report on an index (`dyad_index::verify` checks it) |
@@ -28,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod change;
+pub mod compare;
 pub mod control;
 pub mod error;
 pub mod export;

@@ -13,6 +13,7 @@
 //! | `delete.rs` | `delete` |
 //! | `metadata.rs` | `upsert --metadata-only` |
 //! | `merge.rs` | `merge`, and which shards should be |
+//! | `reembed.rs` | `reembed`: the vectors of another model, from the stored texts |
 //! | `purge.rs` | `purge`: documents removed from every generation |
 
 mod delete;
@@ -21,6 +22,7 @@ mod merge;
 mod metadata;
 mod passages;
 mod purge;
+mod reembed;
 mod staged;
 mod triage;
 mod upsert;
@@ -35,6 +37,7 @@ pub use merge::{MergeConfig, merge, mergeable};
 pub use metadata::{MetadataConfig, update_metadata};
 pub use passages::passages_of;
 pub use purge::{Purged, purge};
+pub use reembed::{Estimate, ReembedConfig, estimate, reembed};
 pub use triage::Operation;
 pub use upsert::{UpsertConfig, upsert};
 

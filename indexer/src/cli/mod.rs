@@ -5,6 +5,7 @@
 //! | `build.rs` | `dyad-indexer build` |
 //! | `documents.rs` | the arguments of commands that read documents |
 //! | `change.rs` | `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge`, `gc` |
+//! | `reembed.rs` | `dyad-indexer reembed`, `compare` |
 //! | `inspect.rs` | `dyad-indexer inspect` |
 //! | `verify.rs` | `dyad-indexer verify` |
 //! | `serve.rs` | `dyad-indexer serve` |
@@ -20,6 +21,7 @@ mod change;
 mod documents;
 mod export;
 mod inspect;
+mod reembed;
 mod rollback;
 mod serve;
 mod verify;
@@ -49,6 +51,10 @@ enum Command {
     Upsert(Box<change::UpsertArguments>),
     /// Delete documents. Earlier generations keep them, so that a rollback brings them back
     Delete(change::DeleteArguments),
+    /// Embed all documents again with another model, and publish them as the next generation while the current one is served and changed
+    Reembed(Box<reembed::ReembedArguments>),
+    /// Compare what two generations find for the same questions
+    Compare(reembed::CompareArguments),
     /// Merge shards that hold many deleted documents, or are many and small
     Merge(change::MergeArguments),
     /// Delete documents from every generation, and remove the files that hold them
@@ -79,6 +85,8 @@ fn command(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode>
         Command::Append(arguments) => change::append(&arguments),
         Command::Upsert(arguments) => change::replace(*arguments),
         Command::Delete(arguments) => change::remove(&arguments),
+        Command::Reembed(arguments) => reembed::run(*arguments),
+        Command::Compare(arguments) => reembed::compare(&arguments),
         Command::Merge(arguments) => change::compact(&arguments),
         Command::Purge(arguments) => change::erase(&arguments),
         Command::Gc(arguments) => change::collect(&arguments),

@@ -106,7 +106,7 @@ pub fn build_index(
     // The remains of killed builds have been removed by now.
     check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?;
 
-    let pass = Pass { workspace: workspace.path(), model: &model, shards: config.shards, control };
+    let pass = Pass { workspace: workspace.path(), model: &model, first: 0, shards: config.shards, control };
     let spooled = pass.run(corpus.as_mut(), source)?;
     corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
     if spooled.len() < config.shards {
@@ -156,15 +156,17 @@ pub(crate) fn thread_pool(threads: usize) -> Result<rayon::ThreadPool, Error> {
 }
 
 /// The single pass over corpus and vectors.
-struct Pass<'a> {
-    workspace: &'a Path,
-    model: &'a ModelRecord,
-    shards: usize,
-    control: JobControl<'a>,
+pub(crate) struct Pass<'a> {
+    pub(crate) workspace: &'a Path,
+    pub(crate) model: &'a ModelRecord,
+    /// Number of the first of the shards, in the workspace.
+    pub(crate) first: usize,
+    pub(crate) shards: usize,
+    pub(crate) control: JobControl<'a>,
 }
 
 impl Pass<'_> {
-    fn run(&self, corpus: &mut dyn Batch, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
+    pub(crate) fn run(&self, corpus: &mut dyn Batch, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
         // With an encoder service the number of documents is unknown, but the size of the corpus is known.
         match source.documents() {
             Some(documents) => self.control.progress.begin("documents", Unit::Documents, Some(documents)),
@@ -188,7 +190,7 @@ impl Pass<'_> {
             if let Some(slot) = spools.get_mut(number) {
                 let spool = match slot {
                     Some(spool) => spool,
-                    None => slot.insert(Spool::create(self.workspace, number)?),
+                    None => slot.insert(Spool::create(self.workspace, self.first + number)?),
                 };
                 spool.add(&embedded.document, &embedded.row)?;
             }

@@ -23,8 +23,8 @@ mod shard;
 mod spool;
 mod workspace;
 
-pub(crate) use index::thread_pool;
 pub use index::{BuildConfig, Summary, build_index};
+pub(crate) use index::{Pass, thread_pool};
 pub(crate) use shard::{ShardBuilder, file_entries};
-pub(crate) use spool::{Spool, metadata_json};
+pub(crate) use spool::{Spool, Spooled, metadata_json};
 pub(crate) use workspace::Workspace;

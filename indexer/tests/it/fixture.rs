@@ -254,6 +254,15 @@ impl Default for HashSource {
     }
 }
 
+impl HashSource {
+    /// Of another model, whose vectors are the same.
+    pub(crate) fn of(fingerprint: &str) -> Self {
+        let mut source = Self::default();
+        source.model.fingerprint = fingerprint.to_owned();
+        source
+    }
+}
+
 impl VectorSource for HashSource {
     fn model(&self) -> &dyad_index::ModelRecord {
         &self.model

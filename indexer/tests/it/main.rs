@@ -16,6 +16,7 @@ mod life;
 mod memory;
 mod passages;
 mod races;
+mod reembed;
 mod refusals;
 mod serve;
 mod soak;

@@ -1,0 +1,379 @@
+//! `reembed`: the next generation with the vectors of another model, made from the stored texts while the current one is served and
+//! changed.
+//!
+//! ```text
+//! base ------------------- read, embed, build ----------------> shards of the new model
+//!   \-- appended, deleted meanwhile --> embed what is new, delete what is gone --> again, until nothing came meanwhile --> publish
+//! ```
+//!
+//! At each point the new shards hold the documents of the last generation that was looked at: what changed since then is found by comparing
+//! that generation with the current one. It is published only where that one is still current, by the compare-and-swap of every change.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use dyad_corpus::{Document, Located};
+use dyad_files::space::{FreeSpace, check_space};
+use dyad_index::format::RowType;
+use dyad_index::manifest::Change;
+use dyad_index::search::VectorRows;
+use dyad_index::snapshot::Shard;
+use dyad_index::{ModelRecord, Snapshot};
+
+use super::deletions::delete_nodes;
+use super::upsert::build_like;
+use super::{ATTEMPTS, Outcome};
+use crate::control::JobControl;
+use crate::error::Error;
+use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
+use crate::job::{Pass, ShardBuilder, Spooled, Workspace, thread_pool};
+use crate::plan::Plan;
+use crate::publish::{CompleteShard, Draft, DraftShard, ShardFiles, publish};
+use crate::source::{Batch, VectorSource};
+
+/// Texts of a sample.
+const SAMPLE: usize = 256;
+
+/// How an index gets the vectors of another model.
+#[derive(Debug, Clone)]
+pub struct ReembedConfig {
+    /// The index's directory.
+    pub index: PathBuf,
+    /// Most documents of a new shard, about: keys are hashed.
+    pub max_documents: u64,
+    /// Threads of the graphs' build.
+    pub threads: usize,
+    /// Questions by which recall is measured, embedded by the new model, see [`Questions::open`]; by default documents.
+    pub queries: Option<PathBuf>,
+    /// Minimum recall of every shard; by default that which the index keeps.
+    pub target: Option<RecallTarget>,
+    /// Returns the free space of the index's disk.
+    pub free_space: FreeSpace,
+}
+
+/// What re-embedding an index would take, from a sample of its documents.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Estimate {
+    /// Live documents.
+    pub documents: u64,
+    /// Documents that were embedded for it.
+    pub sampled: usize,
+    /// Bytes of all texts, by those of the sample.
+    pub text_bytes: u64,
+    /// Embedding all of them, by the sample's time.
+    pub embedding: Duration,
+    /// Texts that the model truncates, by the sample; nothing where the source does not tell.
+    pub truncated: Option<u64>,
+    /// Peak of disk space next to the index as it is.
+    pub disk_bytes: u64,
+    /// Peak of memory.
+    pub memory_bytes: u64,
+}
+
+/// A new shard that no generation names yet.
+struct Fresh {
+    complete: CompleteShard,
+    shard: Shard,
+    /// Nodes whose documents are gone by now, or are in a later shard.
+    gone: BTreeSet<u32>,
+}
+
+/// Embeds every live document again and publishes the result as the next generation, with what others have appended, replaced and deleted
+/// meanwhile. The generation before stays for searchers that still have its model, and for a rollback.
+///
+/// If it fails or is cancelled, the index is as the others have left it.
+pub fn reembed(
+    config: &ReembedConfig,
+    source: &mut dyn VectorSource,
+    control: JobControl<'_>,
+) -> Result<Outcome, Error> {
+    let base = Snapshot::open(&config.index)?;
+    let model = source.model().clone();
+    let (documents, old) = (base.manifest().documents(), base.manifest().model.clone());
+    refuse_same(&base, &model)?;
+    let workspace = Workspace::create(&config.index)?;
+    let (builder, params, row_type) = kind(&base, &model, config.threads);
+    let questions = config.queries.as_ref().map(|path| Questions::open(path, &model, params.seed)).transpose()?;
+    let kept = config.target.map(RecallTarget::kept).or(base.manifest().min_recall);
+    let gate = RecallGate {
+        questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
+        target: kept.map(RecallTarget::from),
+    };
+    let shards = shards(documents, config.max_documents);
+    let plan = Plan {
+        documents: Some(documents),
+        dim: model.dim,
+        shards,
+        text_bytes: None,
+        params,
+        builder,
+        row_type,
+        questions: gate.questions.map_or(0, VectorRows::len),
+    };
+    control.progress.note(&format!("plan: {plan}"));
+    check_space(&config.index, plan.disk_bytes(documents), config.free_space)?;
+    let threads = thread_pool(config.threads)?;
+    let shard = ShardBuilder { model: &model, builder: builder.get(), params: &params, row_type, gate, control };
+    let build = |spooled: Spooled, label: &str| -> Result<Fresh, Error> {
+        let complete = threads.install(|| shard.build(spooled, None, label))?;
+        let shard = Shard::open_dir(&complete.dir)?;
+        Ok(Fresh { complete, shard, gone: BTreeSet::new() })
+    };
+    let pass = |first: usize, shards: usize, source: &mut dyn VectorSource, documents: &mut dyn Batch| {
+        Pass { workspace: workspace.path(), model: &model, first, shards, control }.run(documents, source)
+    };
+
+    let mut fresh = Vec::new();
+    let spooled = pass(0, shards, source, &mut Stored::all(&base))?;
+    let count = spooled.len();
+    for (number, spooled) in spooled.into_iter().enumerate() {
+        let label = if count == 1 { String::new() } else { format!("{}/{count}", number + 1) };
+        fresh.push(build(spooled, &label)?);
+    }
+    let (mut last, mut next) = (base, shards);
+    let mut change =
+        Change { operation: "reembed".to_owned(), read: documents, indexed: documents, ..Change::default() };
+    for _ in 0..ATTEMPTS {
+        control.check()?;
+        let current = Snapshot::open_after(&config.index, Some(&last))?;
+        if current.manifest().generation != last.manifest().generation {
+            if !current.manifest().model.same_space(&old) {
+                // Another job has published another model.
+                return Err(Error::Contended);
+            }
+            let Difference { new, gone } = difference(&last, &current, control)?;
+            control.progress.note(&format!(
+                "generation {} came meanwhile: {} documents are new or changed, {} are gone",
+                current.manifest().generation,
+                new.len(),
+                gone.len()
+            ));
+            for key in &gone {
+                forget(&mut fresh, key)?;
+            }
+            if !new.is_empty() {
+                let spooled = pass(next, 1, source, &mut Stored::of(&current, new))?;
+                next += 1;
+                for spooled in spooled {
+                    fresh.push(build(spooled, "meanwhile")?);
+                }
+            }
+            last = current;
+            continue;
+        }
+        change.truncated = source.truncated();
+        change.indexed = fresh.iter().map(|fresh| fresh.complete.documents - fresh.gone.len() as u64).sum();
+        change.read = change.indexed;
+        let shards = threads.install(|| drafts(&fresh, kept, control))?;
+        let parent = Some(last.manifest().generation);
+        let documents_before = last.manifest().documents();
+        let draft = Draft { parent, model: &model, min_recall: kept, change: change.clone(), shards };
+        let documents_after = draft.documents();
+        if let Some(manifest) = publish(&config.index, draft, true)? {
+            return Ok(Outcome { manifest: Some(manifest), change, documents_before, documents_after });
+        }
+    }
+    Err(Error::Contended)
+}
+
+/// Embeds a sample of the documents and says what all of them would take.
+pub fn estimate(
+    config: &ReembedConfig,
+    source: &mut dyn VectorSource,
+    control: JobControl<'_>,
+) -> Result<Estimate, Error> {
+    let base = Snapshot::open(&config.index)?;
+    let model = source.model().clone();
+    refuse_same(&base, &model)?;
+    let documents = base.manifest().documents();
+    let live: Vec<(usize, u32)> = places(&base).collect();
+    let sampled = live.len().min(SAMPLE);
+    let chosen = (0..sampled).filter_map(|at| live.get(at * live.len() / sampled).copied()).collect();
+    let mut sample = Stored::of(&base, chosen);
+    let (began, mut embedded) = (Instant::now(), 0_u64);
+    while source.pull(&mut sample, control.cancel)?.is_some() {
+        embedded += 1;
+    }
+    let took = began.elapsed();
+    let scale = documents as f64 / embedded.max(1) as f64;
+    let text_bytes = (sample.bytes as f64 * scale) as u64;
+    let (builder, params, row_type) = kind(&base, &model, config.threads);
+    let plan = Plan {
+        documents: Some(documents),
+        dim: model.dim,
+        shards: shards(documents, config.max_documents),
+        text_bytes: Some(text_bytes),
+        params,
+        builder,
+        row_type,
+        questions: 0,
+    };
+    Ok(Estimate {
+        documents,
+        sampled,
+        text_bytes,
+        embedding: took.mul_f64(scale),
+        truncated: source.truncated().map(|truncated| (truncated as f64 * scale) as u64),
+        disk_bytes: plan.disk_bytes(documents),
+        memory_bytes: plan.memory_bytes(documents),
+    })
+}
+
+fn refuse_same(base: &Snapshot, model: &ModelRecord) -> Result<(), Error> {
+    if base.manifest().model.same_space(model) {
+        let (model, fingerprint) = (model.name.clone(), model.fingerprint.clone());
+        return Err(Error::SameModel { generation: base.manifest().generation, model, fingerprint });
+    }
+    Ok(())
+}
+
+/// As the index is built, with the usual rows of the new model's metric where that is another one.
+fn kind(base: &Snapshot, model: &ModelRecord, threads: usize) -> (Builder, BuildParams, RowType) {
+    let (builder, params, row_type) = build_like(base, threads);
+    let same = base.manifest().model.metric == model.metric;
+    (builder, params, if same { row_type } else { RowType::usual(model.metric) })
+}
+
+fn shards(documents: u64, most: u64) -> usize {
+    usize::try_from(documents.div_ceil(most.max(1))).unwrap_or(usize::MAX).clamp(1, 256)
+}
+
+/// The live documents of a generation, by shard and node.
+fn places(base: &Snapshot) -> impl Iterator<Item = (usize, u32)> + '_ {
+    let of = |(at, shard): (usize, &'_ Shard)| {
+        let live: Vec<u32> = (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)).collect();
+        live.into_iter().map(move |node| (at, node))
+    };
+    base.shards().iter().enumerate().flat_map(of)
+}
+
+/// Documents of a generation as they are stored.
+struct Stored<'a> {
+    base: &'a Snapshot,
+    places: Box<dyn Iterator<Item = (usize, u32)> + 'a>,
+    bytes: u64,
+}
+
+impl<'a> Stored<'a> {
+    fn all(base: &'a Snapshot) -> Self {
+        Self { base, places: Box::new(places(base)), bytes: 0 }
+    }
+
+    fn of(base: &'a Snapshot, places: Vec<(usize, u32)>) -> Self {
+        Self { base, places: Box::new(places.into_iter()), bytes: 0 }
+    }
+
+    fn document(&self, shard: usize, node: u32) -> std::io::Result<Document> {
+        let stored = self.base.document(shard, node).map_err(std::io::Error::other)?;
+        let metadata =
+            if stored.metadata_json.is_empty() { None } else { serde_json::from_str(&stored.metadata_json)? };
+        Ok(Document { key: stored.key, title: stored.title, text: stored.text, metadata })
+    }
+}
+
+impl Iterator for Stored<'_> {
+    type Item = Result<Located<Document>, dyad_corpus::Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (shard, node) = self.places.next()?;
+        let document = self.document(shard, node).map_err(dyad_corpus::Error::from);
+        Some(document.map(|value| {
+            self.bytes += (value.title.len() + value.text.len()) as u64;
+            Located { value, line: u64::from(node) + 1 }
+        }))
+    }
+}
+
+impl Batch for Stored<'_> {
+    fn text_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// What sets a generation apart from an earlier one.
+struct Difference {
+    /// Documents of the later one that the earlier one has not, or has with other fields: shard and node.
+    new: Vec<(usize, u32)>,
+    /// Keys of documents of the earlier one that the later one has not, or has with other fields.
+    gone: Vec<String>,
+}
+
+/// Compares two generations. Shards that both have differ in their deletions and changed metadata only, and the others document by document,
+/// so that a merge, which moves documents, changes nothing here.
+fn difference(last: &Snapshot, current: &Snapshot, control: JobControl<'_>) -> Result<Difference, Error> {
+    let mut found = Difference { new: Vec::new(), gone: Vec::new() };
+    let same = |id: &str| super::shards(last).find(|(entry, _)| entry.id == id);
+    for (at, (entry, shard)) in super::shards(current).enumerate() {
+        // What is in the same place with the same metadata is the same.
+        let known = same(&entry.id).filter(|(before, _)| before.metadata == entry.metadata);
+        for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
+            if known.is_some_and(|(_, before)| before.is_live(node)) {
+                continue;
+            }
+            control.check()?;
+            let document = shard.document(node)?;
+            match last.find(&document.key)? {
+                Some((shard, node)) if last.document(shard, node)? == document => {}
+                Some(_) => {
+                    found.gone.push(document.key);
+                    found.new.push((at, node));
+                }
+                None => found.new.push((at, node)),
+            }
+        }
+    }
+    let still = |id: &str| super::shards(current).find(|(entry, _)| entry.id == id).map(|(_, shard)| shard);
+    for (entry, shard) in super::shards(last) {
+        let now = still(&entry.id);
+        for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
+            if now.is_some_and(|now| now.is_live(node)) {
+                continue;
+            }
+            control.check()?;
+            let key = shard.dense.keys().key(node);
+            if current.find(key)?.is_none() {
+                found.gone.push(key.to_owned());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Notes that a document of the new shards is gone.
+fn forget(fresh: &mut [Fresh], key: &str) -> Result<(), Error> {
+    for one in fresh {
+        if let Some(node) = one.shard.dense.find(key)?
+            && one.gone.insert(node)
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn drafts<'a>(
+    fresh: &'a [Fresh],
+    kept: Option<dyad_index::manifest::MinRecall>,
+    control: JobControl<'_>,
+) -> Result<Vec<DraftShard<'a>>, Error> {
+    let mut shards = Vec::with_capacity(fresh.len());
+    for one in fresh {
+        let gone: Vec<u32> = one.gone.iter().copied().collect();
+        let deletions = match gone.len() {
+            0 => None,
+            all if all as u64 == one.complete.documents => continue,
+            _ => Some(delete_nodes("re-embedded", &one.shard, &gone, kept, control)?),
+        };
+        shards.push(DraftShard { files: ShardFiles::Built(&one.complete), deletions, updates: None });
+    }
+    Ok(shards)
+}
