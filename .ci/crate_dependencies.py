@@ -16,8 +16,9 @@ ALLOWED = {
     "dyad-proto": set(),
     "dyad-corpus": {"dyad-files"},
     "dyad-index": {"dyad-files"},
+    "dyad-store": {"dyad-files", "dyad-index"},
     "dyad-encoder": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-proto"},
-    "dyad-indexer": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto"},
+    "dyad-indexer": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto", "dyad-store"},
     "dyad-searcher": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto"},
     "dyad-bench": {
         *("dyad-command", "dyad-corpus", "dyad-encoder", "dyad-files", "dyad-index", "dyad-indexer", "dyad-proto"),

@@ -31,6 +31,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 STANDS_FOR = {
     "BEIR_DIR": "quickstart",
     "dev": "test",
+    "deploy/quickstart/queries.jsonl": "quickstart/queries.jsonl",
+    "deploy/quickstart/qrels/test.tsv": "quickstart/qrels/test.tsv",
     ".models/reranker": str(ROOT / "encoder/tests/golden/tiny/cross-classic"),
 } | {address: "127.0.0.1:0" for address in (*GRPC, "127.0.0.1:7780")}
 ENCODER = "http://127.0.0.1:7701"

@@ -10,6 +10,7 @@
 //! | `verify.rs` | `dyad-indexer verify` |
 //! | `serve.rs` | `dyad-indexer serve` |
 //! | `export.rs` | `dyad-indexer export` |
+//! | `store.rs` | `dyad-indexer push`, `pull` |
 //! | `rollback.rs` | `dyad-indexer rollback` |
 //! | `bar.rs` | progress on a terminal, or as log lines |
 //!
@@ -24,6 +25,7 @@ mod inspect;
 mod reembed;
 mod rollback;
 mod serve;
+mod store;
 mod verify;
 
 use std::process::ExitCode;
@@ -68,6 +70,10 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Write an index for other programs
     Export(export::Arguments),
+    /// Put the current generation of an index to an object store: s3://, gs://, az:// or file://. Credentials come from the environment
+    Push(store::PushArguments),
+    /// Fetch the current generation of an object store into an index directory; every file is verified before anything is published
+    Pull(store::PullArguments),
     /// Read every byte of an index and check it; exit code 1 if it is damaged
     Verify(verify::Arguments),
     /// Make an earlier generation current, without a searcher. A running searcher loads it with `dyad-searcher admin reload`
@@ -93,6 +99,8 @@ fn command(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode>
         Command::Serve(arguments) => serve::run(*arguments, follower),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Push(arguments) => store::push_to(&arguments),
+        Command::Pull(arguments) => store::pull_from(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Rollback(arguments) => rollback::run(&arguments),
     }

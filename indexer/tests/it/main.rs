@@ -20,4 +20,5 @@ mod reembed;
 mod refusals;
 mod serve;
 mod soak;
+mod store;
 mod vectors;

@@ -18,13 +18,13 @@ mod store;
 
 pub use intent::settle;
 pub use lineage::predecessor;
-pub use pointer::current_generation;
+pub use pointer::{POINTER, current_generation, manifest_name, parse_pointer, pointer_to};
 pub use reader_lock::ReaderLock;
 pub use record::{
     Change, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR, Manifest, MetadataEntry, MinRecall,
     SHARDS_DIR, ShardEntry,
 };
-pub use store::{current, generations, load, next_generation, point_to, publish, remove};
+pub use store::{adopt, current, generations, load, next_generation, parse, point_to, publish, remove};
 
 #[cfg(test)]
 mod tests;

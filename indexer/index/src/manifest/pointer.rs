@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 
 /// The pointer's file.
-pub(super) const POINTER: &str = "CURRENT";
+pub const POINTER: &str = "CURRENT";
 
 /// File name of a generation's manifest.
-pub(super) fn manifest_name(generation: u64) -> String {
+pub fn manifest_name(generation: u64) -> String {
     format!("manifest-{generation:06}.json")
 }
 
@@ -33,19 +33,24 @@ pub(super) fn read_pointer(index: &Path) -> Result<Option<(String, u32)>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let parsed = text.trim_end().split_once(' ').and_then(|(name, checksum)| {
-        generation_of(name)?;
-        Some((name.to_owned(), u32::from_str_radix(checksum, 16).ok()?))
-    });
-    match parsed {
-        Some(pointer) => Ok(Some(pointer)),
-        None => Err(damaged(
-            path,
-            "content",
-            "`manifest-NNNNNN.json CHECKSUM`".to_owned(),
-            format!("`{}`", text.trim_end().escape_debug()),
-        )),
-    }
+    let (generation, checksum) = parse_pointer(&path, &text)?;
+    Ok(Some((manifest_name(generation), checksum)))
+}
+
+/// The generation and the checksum of its manifest in the text of a `CURRENT`; `path` is for errors.
+pub fn parse_pointer(path: &Path, text: &str) -> Result<(u64, u32)> {
+    let parsed = text.trim_end().split_once(' ');
+    let parsed =
+        parsed.and_then(|(name, checksum)| Some((generation_of(name)?, u32::from_str_radix(checksum, 16).ok()?)));
+    parsed.ok_or_else(|| {
+        let (expected, got) = ("`manifest-NNNNNN.json CHECKSUM`", format!("`{}`", text.trim_end().escape_debug()));
+        damaged(path.to_owned(), "content", expected.to_owned(), got)
+    })
+}
+
+/// The text of a `CURRENT` that names a manifest of these bytes.
+pub fn pointer_to(generation: u64, manifest: &[u8]) -> String {
+    format!("{} {:08x}\n", manifest_name(generation), crc32c::crc32c(manifest))
 }
 
 /// Number of the generation that `CURRENT` names; none where there is no index yet.

@@ -5,13 +5,16 @@ use std::path::Path;
 use dyad_files::{sync_dir, write_atomic};
 
 use super::intent;
-use super::pointer::{POINTER, current_generation, damaged, generation_of, manifest_name, numbers, read_pointer};
+use super::pointer::{
+    POINTER, current_generation, damaged, generation_of, manifest_name, numbers, pointer_to, read_pointer,
+};
 use super::reader_lock::remove_unread;
 use super::record::{MANIFEST_VERSION, Manifest};
 use crate::error::{Error, Result};
 use crate::storage::WriteLock;
 
-fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
+/// A manifest by its bytes; `path` is for errors.
+pub fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
     #[derive(serde::Deserialize)]
     struct Version {
         format_version: u32,
@@ -131,7 +134,26 @@ pub fn remove(index: &Path, generation: u64, _lock: &WriteLock) -> Result<bool> 
 
 fn point(index: &Path, generation: u64) -> Result<()> {
     read(index, generation)?;
-    let name = manifest_name(generation);
-    let checksum = crc32c::crc32c(&fs_err::read(index.join(&name))?);
-    Ok(write_atomic(&index.join(POINTER), format!("{name} {checksum:08x}\n").as_bytes())?)
+    let manifest = fs_err::read(index.join(manifest_name(generation)))?;
+    Ok(write_atomic(&index.join(POINTER), pointer_to(generation, &manifest).as_bytes())?)
+}
+
+/// Publishes a generation that was published elsewhere under the same number, by the bytes of its manifest, whose files are in place. Another
+/// manifest of that number is refused.
+pub fn adopt(index: &Path, bytes: &[u8], lock: &WriteLock) -> Result<Manifest> {
+    let manifest = parse(&index.join("manifest"), bytes)?;
+    let path = index.join(manifest_name(manifest.generation));
+    intent::settle(index, lock)?;
+    if path.exists() {
+        if fs_err::read(&path)? != bytes {
+            let (expected, got) = ("the same manifest", "another one of this number");
+            return Err(damaged(path, "content", expected.to_owned(), got.to_owned()));
+        }
+    } else {
+        intent::begin(index, manifest.generation)?;
+        write_atomic(&path, bytes)?;
+    }
+    point(index, manifest.generation)?;
+    intent::end(index, manifest.generation)?;
+    Ok(manifest)
 }

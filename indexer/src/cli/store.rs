@@ -1,0 +1,111 @@
+//! `dyad-indexer push` and `pull`: an index to and from an object store.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use dyad_command::cancel_on_signal;
+use dyad_files::space::{Bytes, boundless, free_space};
+use dyad_index::manifest;
+use dyad_indexer::Error;
+use dyad_store::{PullOptions, Pulled, Pushed, Remote, pull, push};
+use serde_json::json;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct PushArguments {
+    /// Directory of the index
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// Where to: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIR
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct PullArguments {
+    /// Directory of the index; it is created where it does not exist
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// Where from: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIR
+    #[arg(long, value_name = "URL")]
+    from: String,
+    /// Start even if the disk seems to have too little free space
+    #[arg(long)]
+    skip_space_check: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Transfers wait for the network alone: one thread does.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+fn told(error: dyad_store::Error) -> anyhow::Error {
+    match error {
+        dyad_store::Error::Interrupted => Error::Cancelled.into(),
+        error => error.into(),
+    }
+}
+
+pub(super) fn push_to(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
+    let (began, cancel) = (Instant::now(), cancel_on_signal()?);
+    let remote = Remote::open(&arguments.to)?;
+    let go_on = || !cancel.is_cancelled();
+    let pushed = runtime()?.block_on(push(&arguments.index, &remote, &go_on)).map_err(told)?;
+    let Pushed { generation, files, bytes, present, is_new } = pushed;
+    let seconds = began.elapsed().as_secs_f64();
+    let mut out = io::stdout().lock();
+    if arguments.json {
+        let record = json!({
+            "url": remote.url(), "generation": generation, "files": files, "bytes": bytes, "present": present, "is_new": is_new,
+            "seconds": seconds,
+        });
+        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
+    } else if is_new {
+        let url = remote.url();
+        writeln!(
+            out,
+            "pushed generation {generation} to {url}: {files} files of {}, {present} were there; {seconds:.1} s",
+            Bytes(bytes)
+        )?;
+    } else {
+        writeln!(out, "nothing to do: {} has generation {generation} already", remote.url())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn pull_from(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
+    let (began, cancel) = (Instant::now(), cancel_on_signal()?);
+    let remote = Remote::open(&arguments.from)?;
+    let options = PullOptions { free_space: if arguments.skip_space_check { boundless } else { free_space } };
+    let go_on = || !cancel.is_cancelled();
+    let index = &arguments.index;
+    let pulled = runtime()?.block_on(pull(&remote, index, &options, &go_on)).map_err(told)?;
+    let Pulled { generation, files, bytes, present, is_new } = pulled;
+    let seconds = began.elapsed().as_secs_f64();
+    let documents = manifest::current(index)?.documents();
+    let mut out = io::stdout().lock();
+    let (from, to) = (remote.url(), index.display());
+    if arguments.json {
+        let record = json!({
+            "url": from, "index": to.to_string(), "generation": generation, "documents": documents, "files": files, "bytes": bytes,
+            "present": present, "is_new": is_new, "seconds": seconds,
+        });
+        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
+    } else if is_new {
+        writeln!(
+            out,
+            "pulled generation {generation} ({documents} documents) of {from} into `{to}`: {files} files, {}, {present} were there; {seconds:.1} s",
+            Bytes(bytes)
+        )?;
+    } else {
+        writeln!(out, "nothing to do: `{to}` has generation {generation} of {from} already")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

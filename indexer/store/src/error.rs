@@ -1,0 +1,52 @@
+//! Errors of transfers.
+
+use std::path::PathBuf;
+
+/// A result of this crate.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a push or a pull failed. The target is then as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each message says what its fields are")]
+pub enum Error {
+    /// A URL of no store.
+    #[error(
+        "`{url}` is no place in an object store: {reason}. Expected s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIR"
+    )]
+    Url { url: String, reason: String },
+    /// The store refused, or cannot be reached.
+    #[error("cannot {action} `{path}` at {url}: {source}")]
+    Store { url: String, path: String, action: &'static str, source: Box<object_store::Error> },
+    /// No index where one was expected.
+    #[error("there is no index at {url}: no object `CURRENT`. `dyad-indexer push` puts one there")]
+    Absent { url: String },
+    /// An object that is not what its manifest says.
+    #[error(
+        "`{path}` at {url}, {part}: expected {expected}, got {got}. Push the index again, from a directory that `dyad-indexer verify` finds intact"
+    )]
+    Damaged { url: String, path: String, part: &'static str, expected: String, got: String },
+    /// A file of the index that is not what its manifest says.
+    #[error("`{}`, {part}: expected {expected}, got {got}. Nothing was published: run `dyad-indexer verify`", path.display())]
+    DamagedFile { path: PathBuf, part: &'static str, expected: String, got: String },
+    /// Two indexes that are not of one line.
+    #[error("generation {generation} at {url} is not one of `{}`: they have been changed independently. Push to another URL, or pull from this one first into another directory", index.display())]
+    OtherLineage { url: String, index: PathBuf, generation: u64 },
+    /// Another push was faster.
+    #[error(
+        "another push to {url} came first: generation {generation} is current there now, and what it was before is not any more. Nothing was published; pull it, or push again"
+    )]
+    Raced { url: String, generation: u64 },
+    /// The transfer was told to stop.
+    #[error("interrupted; what has been transferred stays, and the same command goes on with the rest")]
+    Interrupted,
+    /// Of the index.
+    #[error(transparent)]
+    Index(#[from] dyad_index::Error),
+    /// Too little disk.
+    #[error(transparent)]
+    Space(#[from] dyad_files::space::SpaceError),
+    /// Of the operating system; the message names the file.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}

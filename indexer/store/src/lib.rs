@@ -1,0 +1,31 @@
+//! Indexes in an object store (S3, Google Cloud Storage, Azure Blob Storage, a directory): the files of an index directory under the same
+//! names.
+//!
+//! ```text
+//! s3://bucket/prefix/CURRENT                  moved by a conditional put: of two pushes at once, one wins
+//!                    manifest-000007.json     put if absent, before the files that only it names
+//!                    shards/ID/...  deletions/...  metadata/ID/...
+//! ```
+//!
+//! What is pulled is verified by the checksums of its manifest before anything of it is published, and a push or a pull that was ended goes on with
+//! what it has not transferred yet. Credentials come from the environment alone (`AWS_`, `GOOGLE_` and `AZURE_` variables).
+//!
+//! | file | contents |
+//! |---|---|
+//! | `remote.rs` | a place in a store: opened by URL, its current generation |
+//! | `files.rs` | the files of a generation |
+//! | `push.rs` | a generation to the store |
+//! | `pull.rs` | the store's current generation to a directory |
+//! | `error.rs` | errors |
+#![forbid(unsafe_code)]
+
+mod error;
+mod files;
+mod pull;
+mod push;
+mod remote;
+
+pub use error::Error;
+pub use pull::{PullOptions, Pulled, pull};
+pub use push::{Pushed, push};
+pub use remote::{Current, Remote};

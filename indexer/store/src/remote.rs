@@ -1,0 +1,153 @@
+//! A place in an object store that holds an index.
+
+use std::path::Path as FilePath;
+use std::sync::{Arc, Once};
+
+use dyad_index::manifest::{self, Manifest, POINTER};
+use object_store::path::Path;
+use object_store::{GetResult, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion};
+use url::Url;
+
+use crate::error::{Error, Result};
+
+/// Beginnings of the names of variables that hold credentials and settings of stores.
+const VARIABLES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
+
+/// An opened place.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    /// As it was given, without what follows `?`.
+    url: String,
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    /// The store is a directory, where a conditional put has to be made by a lock.
+    is_directory: bool,
+}
+
+/// The current generation of a place.
+#[derive(Debug, Clone)]
+pub struct Current {
+    /// What it consists of.
+    pub manifest: Manifest,
+    /// Its manifest, byte for byte.
+    pub bytes: Vec<u8>,
+    /// The text of `CURRENT`.
+    pub pointer: String,
+    /// The version of `CURRENT`.
+    version: UpdateVersion,
+}
+
+impl Remote {
+    /// Opens `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///DIR`. Credentials, region and endpoint are those
+    /// of the environment: `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` and so on.
+    pub fn open(url: &str) -> Result<Self> {
+        let refuse = |reason: String| Error::Url { url: url.to_owned(), reason };
+        let parsed = Url::parse(url).map_err(|error| refuse(error.to_string()))?;
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            // Without them in the message, too.
+            let url = format!("{}://{}", parsed.scheme(), parsed.host_str().unwrap_or_default());
+            return Err(Error::Url { url, reason: "credentials belong into the environment".to_owned() });
+        }
+        let is_directory = parsed.scheme() == "file";
+        if is_directory {
+            // The store itself does not make it.
+            let path = parsed.to_file_path().map_err(|()| refuse("it is no path".to_owned()))?;
+            fs_err::create_dir_all(path)?;
+        } else {
+            choose_cryptography();
+        }
+        let options = std::env::vars().filter(|(name, _)| VARIABLES.iter().any(|known| name.starts_with(known)));
+        let (store, prefix) =
+            object_store::parse_url_opts(&parsed, options).map_err(|error| refuse(error.to_string()))?;
+        let mut shown = parsed;
+        shown.set_query(None);
+        Ok(Self { url: shown.as_str().trim_end_matches('/').to_owned(), store: store.into(), prefix, is_directory })
+    }
+
+    /// A place in a store that is open.
+    pub fn of(url: &str, store: Arc<dyn ObjectStore>, prefix: &str) -> Self {
+        Self { url: url.to_owned(), store, prefix: Path::from(prefix), is_directory: false }
+    }
+
+    /// The URL, for messages.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn store(&self) -> &dyn ObjectStore {
+        &*self.store
+    }
+
+    pub(crate) fn path(&self, name: &str) -> Path {
+        name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+    }
+
+    pub(crate) fn failed(&self, path: &str, action: &'static str) -> impl Fn(object_store::Error) -> Error + use<> {
+        let (url, path) = (self.url.clone(), path.to_owned());
+        move |source| Error::Store { url: url.clone(), path: path.clone(), action, source: Box::new(source) }
+    }
+
+    pub(crate) fn damaged(&self, path: &str, part: &'static str, expected: String, got: String) -> Error {
+        Error::Damaged { url: self.url.clone(), path: path.to_owned(), part, expected, got }
+    }
+
+    /// An object; none where it is not there.
+    pub(crate) async fn get(&self, name: &str) -> Result<Option<GetResult>> {
+        match self.store.get(&self.path(name)).await {
+            Ok(found) => Ok(Some(found)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed(name, "read")(error)),
+        }
+    }
+
+    /// The current generation; none where there is no index.
+    pub async fn current(&self) -> Result<Option<Current>> {
+        let Some(found) = self.get(POINTER).await? else { return Ok(None) };
+        let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+        let text = found.bytes().await.map_err(self.failed(POINTER, "read"))?;
+        let pointer = String::from_utf8_lossy(&text).into_owned();
+        let place = FilePath::new(&self.url).join(POINTER);
+        let (generation, checksum) = manifest::parse_pointer(&place, &pointer)?;
+        let name = manifest::manifest_name(generation);
+        let Some(found) = self.get(&name).await? else {
+            return Err(self.damaged(&name, "object", "one".to_owned(), "none".to_owned()));
+        };
+        let bytes = found.bytes().await.map_err(self.failed(&name, "read"))?.to_vec();
+        let got = crc32c::crc32c(&bytes);
+        if got != checksum {
+            return Err(self.damaged(&name, "checksum", format!("{checksum:08x}"), format!("{got:08x}")));
+        }
+        let manifest = manifest::parse(&FilePath::new(&self.url).join(&name), &bytes)?;
+        Ok(Some(Current { manifest, bytes, pointer, version }))
+    }
+
+    /// Moves `CURRENT` from what it was, or puts the first one; false where it is another one by now.
+    pub(crate) async fn point(&self, was: Option<&Current>, pointer: &str) -> Result<bool> {
+        let mode = match was {
+            None => PutMode::Create,
+            // A directory has no conditional put; a push holds its lock and has looked under it.
+            Some(_) if self.is_directory => PutMode::Overwrite,
+            Some(was) => PutMode::Update(was.version.clone()),
+        };
+        let options = PutOptions { mode, ..PutOptions::default() };
+        match self.store.put_opts(&self.path(POINTER), pointer.to_owned().into(), options).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
+            Err(error) => Err(self.failed(POINTER, "move")(error)),
+        }
+    }
+
+    /// The directory of a `file:` URL.
+    pub(crate) fn directory(&self) -> Option<std::path::PathBuf> {
+        Url::parse(&self.url).ok().filter(|_| self.is_directory)?.to_file_path().ok()
+    }
+}
+
+/// The process's TLS cryptography, where nothing has chosen one.
+fn choose_cryptography() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Another choice stands.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    });
+}
