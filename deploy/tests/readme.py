@@ -154,6 +154,8 @@ def run_all(root, binaries, model, folder):
                 program = PROGRAM.match(words[0])
                 if program:
                     stands_for = STANDS_FOR | {ENCODER: servers.urls.get("dyad-encoder", ENCODER)}
+                    # A store that needs no account.
+                    stands_for |= {"s3://BUCKET/PREFIX": f"file://{folder}/store"}
                     command = [str(binaries / program[1]), *(stands_for.get(word, word) for word in words[1:])]
                 else:
                     command = of_others(root, words, servers)

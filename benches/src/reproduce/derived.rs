@@ -12,27 +12,12 @@ use dyad_corpus::examples::{ExampleOptions, ExampleReader};
 use dyad_encoder::data::{Candidates, DataError, mine_file, score_file};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::train::Config;
-use dyad_encoder::train::config::MineConfig;
 use dyad_encoder::{CrossEncoder, Model};
 use dyad_files::write_atomic;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::table::{Places, Reference};
+use super::table::{Derived, Places, Reference};
 use crate::error::{Error, Result};
-
-/// Examples that are made before the first variant that is trained on them.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Derived {
-    pub(crate) name: String,
-    /// Examples that they are made from.
-    pub(crate) of: String,
-    /// The variant whose model makes them.
-    pub(crate) by: String,
-    /// How negatives are mined; without it the examples are scored.
-    pub(crate) mine: Option<MineConfig>,
-}
 
 impl Derived {
     /// Makes the file by settings of a variant that is trained on it; keeps what is there, and refuses what another model or other
@@ -57,25 +42,22 @@ impl Derived {
         let (of, out) = (places.fill(&self.of, seed), places.examples(name, seed));
         let open = || Ok(ExampleReader::open(Path::new(&of), &ExampleOptions::default())?);
         let budget = Budget::of(compute.device, compute.dtype);
-        let made = match mine {
-            Some(mine) => {
-                let model = Model::open(&model, &compute)?;
-                if self.is_made(places, seed, &model.info().fingerprint)? {
-                    return Ok(());
-                }
-                note(&format!("examples {name}, seed {seed}: mining by {by}"));
-                let candidates = mine.corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
-                let options = (&mine.options(seed), budget);
-                mine_file(&model, &|| Ok(vec![open()?]), candidates, options, &out, go_on).map(|_| ())
+        let made = if let Some(mine) = mine {
+            let model = Model::open(&model, &compute)?;
+            if self.is_made(places, seed, &model.info().fingerprint)? {
+                return Ok(());
             }
-            None => {
-                let model = CrossEncoder::open(&model, &compute)?;
-                if self.is_made(places, seed, &model.info().fingerprint)? {
-                    return Ok(());
-                }
-                note(&format!("examples {name}, seed {seed}: scoring by {by}"));
-                open().and_then(|examples| score_file(&model, examples, budget, &out, go_on)).map(|_| ())
+            note(&format!("examples {name}, seed {seed}: mining by {by}"));
+            let candidates = mine.corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
+            let options = (&mine.options(seed), budget);
+            mine_file(&model, &|| Ok(vec![open()?]), candidates, options, &out, go_on).map(|_| ())
+        } else {
+            let model = CrossEncoder::open(&model, &compute)?;
+            if self.is_made(places, seed, &model.info().fingerprint)? {
+                return Ok(());
             }
+            note(&format!("examples {name}, seed {seed}: scoring by {by}"));
+            open().and_then(|examples| score_file(&model, examples, budget, &out, go_on)).map(|_| ())
         };
         match made {
             Err(DataError::Interrupted) => Err(Error::Interrupted.into()),

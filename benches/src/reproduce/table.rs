@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use dyad_encoder::Dtype;
 use dyad_encoder::loss::Similarity;
 use dyad_encoder::train::DEPTH;
+use dyad_encoder::train::config::MineConfig;
 use serde::{Deserialize, Serialize};
 
-use super::derived::Derived;
 use crate::error::Result;
 use crate::harness::{plain_names, read_toml};
 
@@ -27,6 +27,19 @@ pub(crate) struct Table {
     pub(crate) examples: Vec<Derived>,
     #[serde(rename = "variant")]
     pub(crate) variants: Vec<Variant>,
+}
+
+/// Examples that are made before the first variant that is trained on them.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Derived {
+    pub(crate) name: String,
+    /// Examples that they are made from.
+    pub(crate) of: String,
+    /// The variant whose model makes them.
+    pub(crate) by: String,
+    /// How negatives are mined; without it the examples are scored.
+    pub(crate) mine: Option<MineConfig>,
 }
 
 /// What a model is measured on.

@@ -51,6 +51,9 @@ fn bench(directory: &Path, arguments: &[&str]) -> Output {
     if arguments.first() == Some(&"stages") {
         command.args(["--set", "mine.rank-end=5", "--set", "batch.negatives=1"]);
     }
+    if arguments.first() == Some(&"rerank") {
+        command.args(["--set", "batch.negatives=1"]);
+    }
     command.current_dir(directory).env("NO_COLOR", "1").output().unwrap()
 }
 
@@ -63,7 +66,14 @@ fn rows(path: &Path) -> Vec<Vec<String>> {
 fn every_table_runs_and_fills_its_rows() {
     let dir = tempdir().unwrap();
     data(&dir.path().join("data"));
-    for (table, variants, evaluations) in [("sharing", 6, 1), ("endx", 9, 2), ("stages", 4, 2), ("bottleneck", 6, 2)] {
+    for (table, variants, evaluations) in [
+        ("sharing", 6, 1),
+        ("endx", 9, 2),
+        ("endx-tempered", 8, 1),
+        ("rerank", 4, 2),
+        ("stages", 4, 2),
+        ("bottleneck", 6, 2),
+    ] {
         let output = bench(dir.path(), &[table, "--out", table, "--steps", "2", "--record", "records"]);
         assert!(output.status.success(), "{table}: {output:?}");
         let rows = rows(&dir.path().join(table).join("rows.csv"));
@@ -72,8 +82,9 @@ fn every_table_runs_and_fills_its_rows() {
         for row in &rows[1..] {
             let mrr: f64 = row[at("recip_rank")].parse().unwrap();
             assert!(mrr > 0.0 && mrr <= 1.0 && row[at("questions")] == "20", "{row:?}");
-            let stages = if row[at("variant")] == "both" { 2 } else { 1 };
-            let untrained = row[at("variant")] == "zero-shot";
+            let two = row[at("variant")] == "both" || (table == "rerank" && row[at("variant")] == "fine-tuned");
+            let stages = if two { 2 } else { 1 };
+            let untrained = ["zero-shot", "reranked"].contains(&row[at("variant")].as_str());
             assert_eq!(row[at("steps")], if untrained { "0".to_owned() } else { (2 * stages).to_string() }, "{row:?}");
             let is_baseline = row[at("baseline")].is_empty();
             assert_eq!(row[at("p_mrr")].is_empty(), is_baseline, "{row:?}");
@@ -92,7 +103,14 @@ fn every_table_runs_and_fills_its_rows() {
         let lines = markdown.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| model")).count();
         assert_eq!(lines, variants * evaluations, "{markdown}");
     }
-    assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 8);
+    assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 12);
+    // The cross encoder has no rows, and what it and its student have learned from is kept.
+    let rerank = dir.path().join("rerank");
+    let lines = |name: &str| fs_err::read_to_string(rerank.join("examples-seed0").join(name)).unwrap().lines().count();
+    assert_eq!((lines("mined.jsonl"), lines("scored.jsonl")), (24, 24));
+    let scored = fs_err::read_to_string(rerank.join("examples-seed0/scored.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(scored.lines().next().unwrap()).unwrap();
+    assert!(first["positive_passages"][0]["score"].is_f64(), "{first}");
     let picture = dir.path().join("sharing/ade-spl-seed0/tsne.svg");
     assert!(fs_err::read_to_string(picture).unwrap().contains("<svg"));
 }

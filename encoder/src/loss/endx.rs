@@ -17,8 +17,9 @@ pub struct Ramp {
     pub after: f64,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
 fn is_zero(value: &f64) -> bool {
-    *value == 0.0
+    value.abs() < f64::MIN_POSITIVE
 }
 
 impl Ramp {

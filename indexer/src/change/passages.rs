@@ -1,6 +1,6 @@
 //! Passages of documents: `KEY#0`, `KEY#1` and so on, as [`dyad_corpus::ReadOptions::split`] makes them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use dyad_index::shard::{DENSE_FILE, DenseShard};
@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// How many passages each document of a batch has.
 #[derive(Debug, Default)]
-pub(super) struct Lengths(HashMap<String, u64>);
+pub(super) struct Lengths(BTreeMap<String, u64>);
 
 impl Lengths {
     /// Notes a passage by its key; other keys are of documents that were not split.

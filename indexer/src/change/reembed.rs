@@ -142,16 +142,7 @@ pub fn reembed(
                 // Another job has published another model.
                 return Err(Error::Contended);
             }
-            let Difference { new, gone } = difference(&last, &current, control)?;
-            control.progress.note(&format!(
-                "generation {} came meanwhile: {} documents are new or changed, {} are gone",
-                current.manifest().generation,
-                new.len(),
-                gone.len()
-            ));
-            for key in &gone {
-                forget(&mut fresh, key)?;
-            }
+            let new = since(&last, &current, &mut fresh, control)?;
             if !new.is_empty() {
                 let spooled = pass(next, 1, source, &mut Stored::of(&current, new))?;
                 next += 1;
@@ -175,6 +166,26 @@ pub fn reembed(
         }
     }
     Err(Error::Contended)
+}
+
+/// What is to be embedded of a later generation; what of the new shards is gone is noted.
+fn since(
+    last: &Snapshot,
+    current: &Snapshot,
+    fresh: &mut [Fresh],
+    control: JobControl<'_>,
+) -> Result<Vec<(usize, u32)>, Error> {
+    let Difference { new, gone } = difference(last, current, control)?;
+    control.progress.note(&format!(
+        "generation {} came meanwhile: {} documents are new or changed, {} are gone",
+        current.manifest().generation,
+        new.len(),
+        gone.len()
+    ));
+    for key in &gone {
+        forget(fresh, key)?;
+    }
+    Ok(new)
 }
 
 /// Embeds a sample of the documents and says what all of them would take.

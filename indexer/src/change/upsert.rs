@@ -95,17 +95,7 @@ pub fn upsert(
         questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
         target: base.manifest().min_recall.map(RecallTarget::from),
     };
-    let plan = Plan {
-        documents: source.documents(),
-        dim: model.dim,
-        shards: 1,
-        text_bytes: batch.text_bytes(),
-        params,
-        builder,
-        row_type,
-        questions: gate.questions.map_or(0, VectorRows::len),
-    };
-    check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?;
+    check_room(config, source, batch, (builder, params, row_type), &gate)?;
 
     let mut spool = Spool::create(workspace.path(), 0)?;
     let mut changed = Changed::new();
@@ -169,6 +159,27 @@ pub fn upsert(
         outcome.documents_after += change.indexed - change.reused;
     }
     Ok(Outcome { change, ..outcome })
+}
+
+/// Refuses a batch for which the disk has too little room.
+fn check_room(
+    config: &UpsertConfig,
+    source: &dyn VectorSource,
+    batch: &dyn Batch,
+    (builder, params, row_type): (Builder, BuildParams, RowType),
+    gate: &RecallGate<'_>,
+) -> Result<(), Error> {
+    let plan = Plan {
+        documents: source.documents(),
+        dim: source.model().dim,
+        shards: 1,
+        text_bytes: batch.text_bytes(),
+        params,
+        builder,
+        row_type,
+        questions: gate.questions.map_or(0, VectorRows::len),
+    };
+    Ok(check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?)
 }
 
 fn refuse_existing(base: &Snapshot, keys: &[String]) -> Result<(), Error> {

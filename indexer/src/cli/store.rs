@@ -17,7 +17,7 @@ pub(super) struct PushArguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// Where to: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIR
+    /// Where to: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///DIR`
     #[arg(long, value_name = "URL")]
     to: String,
     /// Print JSON
@@ -30,7 +30,7 @@ pub(super) struct PullArguments {
     /// Directory of the index; it is created where it does not exist
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// Where from: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIR
+    /// Where from: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///DIR`
     #[arg(long, value_name = "URL")]
     from: String,
     /// Start even if the disk seems to have too little free space

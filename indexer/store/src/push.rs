@@ -101,8 +101,8 @@ async fn reserve(index: &Path, remote: &Remote, name: &str, bytes: &[u8], genera
         Ok(_) => Ok(()),
         Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
             let there = match remote.get(name).await? {
-                Some(found) => found.bytes().await.map_err(remote.failed(name, "read"))?,
-                None => Default::default(),
+                Some(found) => found.bytes().await.map_err(remote.failed(name, "read"))?.to_vec(),
+                None => Vec::new(),
             };
             if there == bytes {
                 return Ok(());

@@ -6,6 +6,8 @@ use std::sync::{Arc, Once};
 use dyad_index::manifest::{self, Manifest, POINTER};
 use object_store::path::Path;
 use object_store::{GetResult, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion};
+// Declared for one feature: TLS without a cryptography of its own. `choose_cryptography` chooses.
+use reqwest as _;
 use url::Url;
 
 use crate::error::{Error, Result};
@@ -79,7 +81,7 @@ impl Remote {
     }
 
     pub(crate) fn path(&self, name: &str) -> Path {
-        name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+        name.split('/').fold(self.prefix.clone(), Path::join)
     }
 
     pub(crate) fn failed(&self, path: &str, action: &'static str) -> impl Fn(object_store::Error) -> Error + use<> {

@@ -258,7 +258,7 @@ impl HashSource {
     /// Of another model, whose vectors are the same.
     pub(crate) fn of(fingerprint: &str) -> Self {
         let mut source = Self::default();
-        source.model.fingerprint = fingerprint.to_owned();
+        fingerprint.clone_into(&mut source.model.fingerprint);
         source
     }
 }

@@ -13,7 +13,8 @@ use crate::fixture::{Fixture, HashSource};
 
 /// Sentences of two words each, passages of two sentences.
 fn documents(lengths: &[(&str, usize)]) -> Vec<Document> {
-    let text = |key: &str, length: usize| (0..length).map(|at| format!("Word{at} {key}. ")).collect::<String>();
+    let text =
+        |key: &str, length: usize| (0..length).map(|at| format!("Word{at} {key}.")).collect::<Vec<_>>().join(" ");
     let document = |(key, length): &(&str, usize)| Document {
         key: (*key).to_owned(),
         title: format!("Title of {key}"),

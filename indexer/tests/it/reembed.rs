@@ -141,7 +141,9 @@ fn generations_are_compared_by_what_they_find() {
     // Of every third document the vector points away from where it was.
     source.change = Box::new(|number, row| {
         if number % 3 == 0 {
-            row.iter_mut().for_each(|value| *value = -*value);
+            for value in row.iter_mut() {
+                *value = -*value;
+            }
         }
     });
     reembed(&config(&fixture, 1_000), &mut source, JobControl::silent()).unwrap();
@@ -158,9 +160,9 @@ fn generations_are_compared_by_what_they_find() {
     };
     fixture.write_embeddings("before", of("f00d"), &questions);
     fixture.write_embeddings("after", of("beef"), &questions);
-    let lines: String =
-        questions.iter().map(|question| format!("{}\t{}\t1\n", question.key, &question.key[2..])).collect();
-    fs_err::write(fixture.path("qrels.tsv"), format!("query-id\tcorpus-id\tscore\n{lines}")).unwrap();
+    let line = |question: &Document| format!("{}\t{}\t1", question.key, &question.key[2..]);
+    let lines = questions.iter().map(line).collect::<Vec<_>>().join("\n");
+    fs_err::write(fixture.path("qrels.tsv"), format!("query-id\tcorpus-id\tscore\n{lines}\n")).unwrap();
     let asked = |generation: u64, name: &str| Asked { generation, questions: fixture.path(name) };
     let qrels = fixture.path("qrels.tsv");
     let compare = |first: &Asked, second: &Asked| {

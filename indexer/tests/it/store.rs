@@ -288,6 +288,7 @@ sys.stdin.read()
 ";
 
 impl S3 {
+    #[expect(clippy::print_stderr, reason = "what is skipped is said")]
     fn start(test: &str) -> Option<Self> {
         let Some(python) = std::env::var_os("DYAD_PYTHON") else {
             eprintln!("{test}: skipped, DYAD_PYTHON is not set");

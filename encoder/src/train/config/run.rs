@@ -36,6 +36,7 @@ fn depth() -> usize {
     50
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
 fn is_depth(value: &usize) -> bool {
     *value == depth()
 }

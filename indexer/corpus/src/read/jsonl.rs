@@ -2,15 +2,34 @@
 use serde_json::{Map, Value};
 
 use super::FieldNames;
-use super::records::Names;
 use super::unstored::Unstored;
 use crate::document::Document;
 use crate::problem::Problem;
 
 /// Names of a document's key, in the order they are looked for.
-pub(super) const KEY_FIELDS: &[&str] = &["_id", "id", "docid", "key"];
+const KEY_FIELDS: &[&str] = &["_id", "id", "docid", "key"];
 /// Names of a document's text, in the order they are looked for.
-pub(super) const TEXT_FIELDS: &[&str] = &["text", "contents"];
+const TEXT_FIELDS: &[&str] = &["text", "contents"];
+
+/// The names that a key, a title and a text may have.
+pub(super) struct Names<'a> {
+    pub(super) key: Vec<&'a str>,
+    pub(super) title: Vec<&'a str>,
+    pub(super) text: Vec<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(fields: &'a FieldNames) -> Self {
+        let of = |given: &'a Option<String>, usual: &[&'static str]| {
+            given.as_ref().map_or_else(|| usual.to_vec(), |given| vec![given.as_str()])
+        };
+        Self {
+            key: of(&fields.key, KEY_FIELDS),
+            title: of(&fields.title, &["title"]),
+            text: of(&fields.text, TEXT_FIELDS),
+        }
+    }
+}
 
 /// The fields of one line.
 #[derive(Debug)]

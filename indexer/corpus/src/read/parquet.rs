@@ -11,9 +11,12 @@ use parquet::schema::types::Type;
 use serde_json::{Map, Number, Value};
 
 use super::FieldNames;
-use super::records::Names;
+use super::jsonl::Names;
 use crate::error::Error;
 use crate::problem::Problem;
+
+/// A row as named values, and its number, from 1.
+type NumberedFields = (u64, Result<Map<String, Value>, Problem>);
 
 /// The rows of one file.
 pub(super) struct ParquetRows {
@@ -67,7 +70,7 @@ impl ParquetRows {
     }
 
     /// The next row as named values, with its number from 1; nothing at the end. A file that turns out to be damaged ends the reading.
-    pub(super) fn advance(&mut self) -> Result<Option<(u64, Result<Map<String, Value>, Problem>)>, Error> {
+    pub(super) fn advance(&mut self) -> Result<Option<NumberedFields>, Error> {
         if self.failed {
             return Ok(None);
         }

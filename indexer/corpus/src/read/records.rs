@@ -3,15 +3,14 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::ReadOptions;
 use super::jsonl::{self, Record};
 use super::lines::Lines;
 use super::options::Format;
 use super::parquet::ParquetRows;
-use super::trec::TrecDocuments;
+use super::trec::{Numbered, TrecDocuments};
 use super::tsv::Columns;
 use super::unstored::Unstored;
-use super::{FieldNames, ReadOptions};
-use crate::document::Document;
 use crate::error::Error;
 use crate::problem::Problem;
 
@@ -24,9 +23,6 @@ pub(super) enum Records {
     Trec(TrecDocuments),
     Parquet(Box<ParquetRows>),
 }
-
-/// A record, and its line or row, from 1.
-pub(super) type Numbered = (u64, Result<Document, Problem>);
 
 impl Records {
     /// Opens a file of a format that is known.
@@ -114,24 +110,4 @@ impl Records {
 /// A field by its name alone.
 fn only(name: &str) -> Map<String, Value> {
     Map::from_iter([(name.to_owned(), Value::Bool(true))])
-}
-
-/// The names that a key, a title and a text may have.
-pub(super) struct Names<'a> {
-    pub(super) key: Vec<&'a str>,
-    pub(super) title: Vec<&'a str>,
-    pub(super) text: Vec<&'a str>,
-}
-
-impl<'a> Names<'a> {
-    pub(super) fn of(fields: &'a FieldNames) -> Self {
-        let of = |given: &'a Option<String>, usual: &[&'static str]| {
-            given.as_ref().map_or_else(|| usual.to_vec(), |given| vec![given.as_str()])
-        };
-        Self {
-            key: of(&fields.key, jsonl::KEY_FIELDS),
-            title: of(&fields.title, &["title"]),
-            text: of(&fields.text, jsonl::TEXT_FIELDS),
-        }
-    }
 }

@@ -148,7 +148,7 @@ mod tests {
         #[test]
         fn all_words_are_in_passages(ends in prop::collection::vec("[.!?]? |\n", 0..60), words in 1_usize..12, overlap in 0_usize..11) {
             let overlap = overlap.min(words - 1);
-            let text: String = ends.iter().enumerate().map(|(number, end)| format!("W{number}{end}")).collect();
+            let text: String = ends.iter().enumerate().map(|(number, end)| format!("W{number}{end}")).collect::<Vec<_>>().concat();
             let passages = cut(&text, words, overlap);
             let mut next = 0;
             for passage in passages.iter().filter(|passage| !passage.is_empty()) {

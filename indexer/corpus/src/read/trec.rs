@@ -4,7 +4,6 @@
 //! other known element. Tags within them are left out, and the entities of HTML that stand for one character of ASCII are read. Names of
 //! elements may be of any case.
 use super::lines::Lines;
-use super::records::Numbered;
 use crate::document::Document;
 use crate::error::Error;
 use crate::problem::Problem;
@@ -14,6 +13,9 @@ const TITLES: [&str; 5] = ["TITLE", "HEADLINE", "HEAD", "HL", "TTL"];
 const OTHERS: [&str; 6] = ["DOCNO", "DOCID", "DOCHDR", "DATE", "FILEID", "PARENT"];
 const ENTITIES: [(&str, &str); 6] =
     [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&nbsp;", " "), ("&amp;", "&")];
+
+/// A record, and its line or row, from 1.
+pub(super) type Numbered = (u64, Result<Document, Problem>);
 
 /// The documents of one file.
 #[derive(Debug)]
@@ -119,15 +121,12 @@ fn plain(text: &str) -> String {
         let (before, tag) = rest.split_at(at);
         without.push_str(before);
         let is_tag = tag[1..].starts_with(|next: char| next.is_ascii_alphabetic() || "/!?".contains(next));
-        match tag.find('>').filter(|_| is_tag) {
-            Some(end) => {
-                without.push(' ');
-                rest = &tag[end + 1..];
-            }
-            None => {
-                without.push('<');
-                rest = &tag[1..];
-            }
+        if let Some(end) = tag.find('>').filter(|_| is_tag) {
+            without.push(' ');
+            rest = &tag[end + 1..];
+        } else {
+            without.push('<');
+            rest = &tag[1..];
         }
     }
     without.push_str(rest);

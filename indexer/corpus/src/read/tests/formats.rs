@@ -54,20 +54,20 @@ fn what_pyarrow_writes_is_read() {
     assert!(error.contains("documents.parquet:1: a field is missing: expected `_id` or `id`"), "{error}");
 }
 
-/// Every byte of a Parquet file is changed in turn: it is read, or refused.
+/// Every third byte of a Parquet file is changed in turn: it is read, or refused.
 #[test]
 fn damaged_parquet_is_no_panic() {
     let whole = fs_err::read(golden()).unwrap();
     let options = named("doc_id", "heading", "body", &["tags"]);
     let (_folder, path) = file("d.parquet", "");
     let mut refused = 0;
-    for at in 0..whole.len() {
+    for at in (0..whole.len()).step_by(3) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0xff;
         fs_err::write(&path, damaged).unwrap();
         refused += usize::from(read_with(&path, &options).is_err());
     }
-    assert!(refused > whole.len() / 10, "{refused} of {}", whole.len());
+    assert!(refused > whole.len() / 30, "{refused} of {}", whole.len());
     for length in [0, 4, 100, whole.len() - 1] {
         fs_err::write(&path, &whole[..length]).unwrap();
         let error = read_with(&path, &options).unwrap_err().to_string();
@@ -83,18 +83,13 @@ const TREC: &str = "<DOC>\n<DOCNO>FT911-1</DOCNO>\n<PROFILE>_AN-BENBQAD8FT</PROF
 
 #[test]
 fn trec_collections_are_read() {
-    let found = read("ft.trec", TREC).unwrap();
+    let line = |of: &str| TREC[..TREC.find(of).unwrap()].lines().count() as u64;
     let expected = [
         (1, document("FT911-1", "FT 14 MAY 91 / A bank & its river", "THE river rose < 3 metres.\n The bank did not.")),
-        (17, document("FBIS3-1", "", "first\nsecond")),
-        (26, document("small", "A title", "No element of its own")),
+        (line("<DOCNO> FBIS3-1"), document("FBIS3-1", "", "first\nsecond")),
+        (line("<docno>"), document("small", "A title", "No element of its own")),
     ];
-    let shown: Vec<(u64, Document)> = found.into_iter().map(|(line, document)| (line, document)).collect();
-    assert_eq!(
-        shown.iter().map(|(_, document)| document.clone()).collect::<Vec<_>>(),
-        expected.clone().map(|(_, document)| document)
-    );
-    assert_eq!(shown[0].0, 1);
+    assert_eq!(read("ft.trec", TREC).unwrap(), expected);
     // Any name, with its format said; compressed, too.
     let (_folder, path) = file("fr940104.0z", gzip(TREC));
     let options = ReadOptions { format: Format::Trec, ..ReadOptions::default() };
