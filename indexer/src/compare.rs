@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dyad_corpus::embeddings::EmbeddingsReader;
-use dyad_corpus::metrics::{Average, Comparison, Metric, Sampling, compare, evaluate};
+use dyad_corpus::metrics::{Average, Comparison, Incomparable, Metric, Sampling, compare, evaluate};
 use dyad_corpus::qrels;
 use dyad_corpus::run::Run;
 use dyad_index::snapshot::{DenseParams, SearchMode};
@@ -92,9 +92,15 @@ pub fn compare_generations(
         Some(judgements) => {
             let of = |run: &Run| evaluate(run, judgements, &METRICS, Average::Answered);
             let (first, second) = (of(&first), of(&second));
-            let of =
-                |metric| compare(&first, &second, metric, Sampling::default()).ok().map(|compared| (metric, compared));
-            METRICS.into_iter().filter_map(of).collect()
+            let of = |metric| Ok((metric, compare(&first, &second, metric, Sampling::default())?));
+            let compared = METRICS.into_iter().map(of).collect::<Result<Vec<_>, Incomparable>>();
+            compared.map_err(|error| Error::Questions {
+                path: before.questions.clone(),
+                part: "judgements".to_owned(),
+                expected: "some of these questions".to_owned(),
+                got: error.to_string(),
+                fix: "Give `--qrels` of the same set",
+            })?
         }
     };
     shared.sort_by(|left, right| (left.1, &left.0).cmp(&(right.1, &right.0)));

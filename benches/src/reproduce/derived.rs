@@ -5,7 +5,7 @@
 //!                    NAME.json     what made it: model, options, and what made the examples that it was made from
 //! ```
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use dyad_corpus::examples::{ExampleOptions, ExampleReader};
@@ -48,7 +48,8 @@ impl Derived {
                 return Ok(());
             }
             note(&format!("examples {name}, seed {seed}: mining by {by}"));
-            let candidates = mine.corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
+            let corpus = mine.corpus.as_ref().map(|corpus| PathBuf::from(places.fill(&corpus.to_string_lossy(), seed)));
+            let candidates = corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
             let options = (&mine.options(seed), budget);
             mine_file(&model, &|| Ok(vec![open()?]), candidates, options, &out, go_on).map(|_| ())
         } else {

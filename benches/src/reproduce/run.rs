@@ -65,7 +65,7 @@ pub(crate) fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduc
     let mut configs = Vec::new();
     for variant in &table.variants {
         // A model that nothing of the table makes has no seed.
-        let has_seeds = !(variant.untrained && variant.references().is_empty());
+        let has_seeds = !(variant.untrained && variant.references(table).is_empty());
         for &seed in job.seeds.iter().take(if has_seeds { usize::MAX } else { 1 }) {
             let config =
                 settings(table, variant, seed, &job.places, &job.overrides).map_err(|reason| anyhow!(reason))?;

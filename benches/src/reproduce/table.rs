@@ -124,8 +124,8 @@ impl<'a> Reference<'a> {
 
 impl Variant {
     /// What it is trained on and from, and what reranks its hits, in so far as the table makes it.
-    pub(super) fn references(&self) -> Vec<Reference<'_>> {
-        let of_settings = self.train.values().flat_map(Reference::all_of);
+    pub(super) fn references<'a>(&'a self, table: &'a Table) -> Vec<Reference<'a>> {
+        let of_settings = table.train.values().chain(self.train.values()).flat_map(Reference::all_of);
         of_settings.chain(self.rerank.iter().map(|rerank| Reference::Variant(&rerank.by))).collect()
     }
 }
@@ -199,8 +199,8 @@ impl Table {
             plain_names("examples.name", self.examples.iter().map(|examples| examples.name.as_str()))?;
         }
         for (at, examples) in self.examples.iter().enumerate() {
-            if self.variant(&examples.by).is_none() {
-                return Err(format!("`examples.by`: expected the name of a variant, got `{}`", examples.by));
+            if self.variant(&examples.by).is_none_or(|variant| variant.untrained) {
+                return Err(format!("`examples.by`: expected the name of a trained variant, got `{}`", examples.by));
             }
             if let Some(Reference::Examples(of)) = Reference::of(&examples.of)
                 && !self.examples.iter().take(at).any(|earlier| earlier.name == of)
@@ -212,8 +212,9 @@ impl Table {
             }
         }
         for (at, variant) in self.variants.iter().enumerate() {
-            let earlier = |name: &str| self.variants.iter().take(at).any(|earlier| earlier.name == name);
-            for needed in variant.references() {
+            let earlier =
+                |name: &str| self.variants.iter().take(at).any(|earlier| earlier.name == name && !earlier.untrained);
+            for needed in variant.references(self) {
                 let wrong = match needed {
                     Reference::Variant(name) if !earlier(name) => format!("$VARIANTS/{name}"),
                     Reference::Examples(name) if !self.made_from(name).iter().all(|made| earlier(&made.by)) => {
@@ -222,7 +223,10 @@ impl Table {
                     Reference::Examples(name) if self.made_from(name).is_empty() => format!("$EXAMPLES/{name}"),
                     Reference::Variant(_) | Reference::Examples(_) => continue,
                 };
-                return Err(format!("variant `{}`: expected what earlier variants make, got {wrong}", variant.name));
+                return Err(format!(
+                    "variant `{}`: expected what earlier trained variants make, got {wrong}",
+                    variant.name
+                ));
             }
             if variant.rerank.as_ref().is_some_and(|rerank| !(1..=DEPTH).contains(&rerank.depth)) {
                 return Err(format!("variant `{}`: `rerank.depth`: expected 1 to {DEPTH}", variant.name));
@@ -306,17 +310,17 @@ mod tests {
         let names = |name: &str| table.made_from(name).iter().map(|made| made.name.clone()).collect::<Vec<_>>();
         assert_eq!((names("s"), names("m")), (vec!["m".to_owned(), "s".to_owned()], vec!["m".to_owned()]));
         let needed = [Reference::Examples("s"), Reference::Variant("a"), Reference::Variant("c")];
-        let found = table.variants[2].references();
+        let found = table.variants[2].references(&table);
         assert!(found.len() == 3 && needed.iter().all(|needed| found.contains(needed)), "{found:?}");
         for (from, to, expected) in [
-            ("by = \"a\"", "by = \"x\"", "`examples.by`: expected the name of a variant, got `x`"),
+            ("by = \"a\"", "by = \"x\"", "`examples.by`: expected the name of a trained variant, got `x`"),
             ("of = \"$EXAMPLES/m\"", "of = \"$EXAMPLES/s\"", "expected $EXAMPLES/NAME of earlier examples"),
-            ("$VARIANTS/a", "$VARIANTS/d", "variant `d`: expected what earlier variants make, got $VARIANTS/d"),
+            ("$VARIANTS/a", "$VARIANTS/d", "variant `d`: expected what earlier trained variants make, got $VARIANTS/d"),
             ("paths = [\"$EXAMPLES/m\"]", "paths = [\"$EXAMPLES/s\"]", "got $EXAMPLES/s, which a later variant makes"),
             (
                 "paths = [\"$EXAMPLES/m\"]",
                 "paths = [\"$EXAMPLES/n\"]",
-                "variant `c`: expected what earlier variants make, got $EXAMPLES/n",
+                "variant `c`: expected what earlier trained variants make, got $EXAMPLES/n",
             ),
             ("depth = 20", "depth = 200", "`rerank.depth`: expected 1 to 100"),
         ] {

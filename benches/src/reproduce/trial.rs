@@ -123,7 +123,7 @@ impl Todo<'_> {
     /// Makes the examples that the trial is trained on, and refuses a trial whose models are not there.
     fn prepare(&self, note: &dyn Fn(&str)) -> anyhow::Result<()> {
         let (seed, go_on) = (self.config.seed, || !self.cancel.is_cancelled());
-        for needed in self.variant.references() {
+        for needed in self.variant.references(self.table) {
             match needed {
                 Reference::Examples(name) => {
                     for made in self.table.made_from(name) {

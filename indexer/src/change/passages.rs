@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use dyad_index::shard::{DENSE_FILE, DenseShard};
+use dyad_index::snapshot::Shard;
 use dyad_index::{Snapshot, manifest};
 
 use crate::error::Error;
@@ -25,36 +25,43 @@ impl Lengths {
     pub(super) fn after_last(&self, base: &Snapshot) -> Result<Vec<(usize, u32)>, Error> {
         let mut found = Vec::new();
         for (document, length) in &self.0 {
-            let passages = base.passages(document)?.into_iter().filter(|(.., number)| number >= length);
-            found.extend(passages.map(|(shard, node, _)| (shard, node)));
+            let passages = base.passages(document, *length)?;
+            found.extend(passages.into_iter().map(|(shard, node, _)| (shard, node)));
         }
         Ok(found)
     }
 }
 
-/// The keys of all passages that an index has of these documents, and the keys of documents without any, as they are. `all_generations` looks
-/// at what is deleted, and at other generations, too.
+/// The keys of all passages that an index has of these documents, and the documents' own keys where it holds them unsplit, or holds nothing of
+/// them. `all_generations` looks at what is deleted, and at other generations, too.
 pub fn passages_of(index: &Path, documents: &[String], all_generations: bool) -> Result<Vec<String>, Error> {
     let mut found: Vec<BTreeSet<String>> = vec![BTreeSet::new(); documents.len()];
+    let name = |document: &str, number: u64| format!("{document}#{number}");
     if all_generations {
         let mut shards = BTreeSet::new();
         for generation in manifest::generations(index)? {
             shards.extend(manifest::load(index, generation)?.shards.into_iter().map(|entry| entry.id));
         }
         for id in shards {
-            let shard = DenseShard::open(&index.join(manifest::SHARDS_DIR).join(id).join(DENSE_FILE))?;
+            let shard = Shard::open_dir(&index.join(manifest::SHARDS_DIR).join(id))?;
             for (document, found) in documents.iter().zip(&mut found) {
-                found.extend(shard.passages(document)?.into_iter().map(|(_, number)| format!("{document}#{number}")));
+                found.extend(shard.passages(document, 0)?.into_iter().map(|(_, number)| name(document, number)));
+                if shard.dense.find(document)?.is_some() {
+                    found.insert(document.clone());
+                }
             }
         }
     } else {
         let base = Snapshot::open(index)?;
         for (document, found) in documents.iter().zip(&mut found) {
-            found.extend(base.passages(document)?.into_iter().map(|(.., number)| format!("{document}#{number}")));
+            found.extend(base.passages(document, 0)?.into_iter().map(|(.., number)| name(document, number)));
+            if base.find(document)?.is_some() {
+                found.insert(document.clone());
+            }
         }
     }
-    let of = |(document, passages): (&String, BTreeSet<String>)| {
-        if passages.is_empty() { vec![document.clone()] } else { passages.into_iter().collect() }
+    let of = |(document, found): (&String, BTreeSet<String>)| {
+        if found.is_empty() { vec![document.clone()] } else { found.into_iter().collect() }
     };
     Ok(documents.iter().zip(found).flat_map(of).collect())
 }

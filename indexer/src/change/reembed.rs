@@ -131,18 +131,20 @@ pub fn reembed(
         let label = if count == 1 { String::new() } else { format!("{}/{count}", number + 1) };
         fresh.push(build(spooled, &label)?);
     }
-    let (mut last, mut next) = (base, shards);
+    // The first one is held to the end: what was read of it may be purged only where it can be purged of the new shards too.
+    let (mut later, mut next) = (None, shards);
     let mut change =
         Change { operation: "reembed".to_owned(), read: documents, indexed: documents, ..Change::default() };
     for _ in 0..ATTEMPTS {
         control.check()?;
-        let current = Snapshot::open_after(&config.index, Some(&last))?;
+        let last = later.as_ref().unwrap_or(&base);
+        let current = Snapshot::open_after(&config.index, Some(last))?;
         if current.manifest().generation != last.manifest().generation {
             if !current.manifest().model.same_space(&old) {
                 // Another job has published another model.
                 return Err(Error::Contended);
             }
-            let new = since(&last, &current, &mut fresh, control)?;
+            let new = since(last, &current, &mut fresh, control)?;
             if !new.is_empty() {
                 let spooled = pass(next, 1, source, &mut Stored::of(&current, new))?;
                 next += 1;
@@ -150,7 +152,7 @@ pub fn reembed(
                     fresh.push(build(spooled, "meanwhile")?);
                 }
             }
-            last = current;
+            later = Some(current);
             continue;
         }
         change.truncated = source.truncated();

@@ -51,7 +51,7 @@ pub(super) struct UpsertArguments {
     documents: documents::Arguments,
     /// Replace metadata only: of each record, key and `metadata` are read. Texts and vectors stay, nothing is embedded, and keys that no
     /// document has are counted as rejected
-    #[arg(long)]
+    #[arg(long, conflicts_with = "split")]
     metadata_only: bool,
     #[command(flatten)]
     report: Report,

@@ -9,7 +9,7 @@ use dyad_command::cancel_on_signal;
 use dyad_files::space::{Bytes, boundless, free_space};
 use dyad_index::manifest;
 use dyad_indexer::Error;
-use dyad_store::{PullOptions, Pulled, Pushed, Remote, pull, push};
+use dyad_store::{PullOptions, Pulled, PushOptions, Pushed, Remote, pull, push};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -57,7 +57,7 @@ pub(super) fn push_to(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let remote = Remote::open(&arguments.to)?;
     let go_on = || !cancel.is_cancelled();
-    let pushed = runtime()?.block_on(push(&arguments.index, &remote, &go_on)).map_err(told)?;
+    let pushed = runtime()?.block_on(push(&arguments.index, &remote, &PushOptions::default(), &go_on)).map_err(told)?;
     let Pushed { generation, files, bytes, present, is_new } = pushed;
     let seconds = began.elapsed().as_secs_f64();
     let mut out = io::stdout().lock();

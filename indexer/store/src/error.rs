@@ -30,7 +30,7 @@ pub enum Error {
     #[error("`{}`, {part}: expected {expected}, got {got}. Nothing was published: run `dyad-indexer verify`", path.display())]
     DamagedFile { path: PathBuf, part: &'static str, expected: String, got: String },
     /// Two indexes that are not of one line.
-    #[error("generation {generation} at {url} is not one of `{}`: they have been changed independently. Push to another URL, or pull from this one first into another directory", index.display())]
+    #[error("generation {generation} at {url} is not one of `{}`: they have been changed independently. Push to another URL, or pull into another directory", index.display())]
     OtherLineage { url: String, index: PathBuf, generation: u64 },
     /// Another push was faster.
     #[error(

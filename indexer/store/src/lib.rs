@@ -27,5 +27,5 @@ mod remote;
 
 pub use error::Error;
 pub use pull::{PullOptions, Pulled, pull};
-pub use push::{Pushed, push};
+pub use push::{PushOptions, Pushed, push};
 pub use remote::{Current, Remote};

@@ -1,23 +1,27 @@
 //! The current generation of a store to an index directory: all files are fetched and verified next to it, then moved into it, then published.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dyad_files::space::{FreeSpace, check_space, free_space};
 use dyad_files::{DirLock, create_dir_synced, sync_dir};
 use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, SHARDS_DIR};
 use dyad_index::storage::WriteLock;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
+use object_store::ObjectStoreExt as _;
 
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
-use crate::push::AT_ONCE;
+use crate::push::{AT_ONCE, first_failure};
 use crate::remote::Remote;
 
 /// Folder of what is fetched, below the index.
 const STAGING: &str = ".pull";
+/// Bytes of one request: a long file takes many short ones, each with its deadline and its retries.
+const PIECE: u64 = 8 << 20;
 /// How long a pull waits for another one into the same directory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -50,8 +54,9 @@ pub struct Pulled {
 }
 
 /// Makes the store's current generation that of a directory, which is created where it does not exist. Files that it has are kept. Whatever ends it,
-/// the index is as it was, or has all of the new generation; pulling again goes on with the files that are missing. `go_on` is asked between files
-/// and pieces of them.
+/// the index is as it was, or has all of the new generation; pulling again goes on with what is missing. `go_on` is asked between pieces of files.
+///
+/// A directory whose current generation the store does not have is refused: it was changed, and not pushed.
 pub async fn pull(
     remote: &Remote,
     index: &Path,
@@ -61,38 +66,82 @@ pub async fn pull(
     let Some(there) = remote.current().await? else { return Err(Error::Absent { url: remote.url().to_owned() }) };
     let generation = there.manifest.generation;
     create_dir_synced(index)?;
+    let is_current =
+        fs_err::read_to_string(index.join(manifest::POINTER)).is_ok_and(|pointer| pointer == there.pointer);
+    if !is_current {
+        refuse_others(remote, index, generation, &there.bytes).await?;
+    }
     let files = files_of(&there.manifest);
-    if fs_err::read_to_string(index.join(manifest::POINTER)).is_ok_and(|pointer| pointer == there.pointer) {
+    let missing = missing(&files, index)?;
+    if is_current && missing.is_empty() {
         let present = files.len() as u64;
         return Ok(Pulled { generation, files: 0, bytes: 0, present, is_new: false });
-    }
-    let own = index.join(manifest::manifest_name(generation));
-    if own.exists() && fs_err::read(&own)? != there.bytes {
-        return Err(Error::OtherLineage { url: remote.url().to_owned(), index: index.to_owned(), generation });
     }
     let staging = index.join(STAGING);
     fs_err::create_dir_all(&staging)?;
     let alone = DirLock::acquire(&staging, PATIENCE).map_err(|error| Error::Io(std::io::Error::other(error)))?;
-    let mut missing = Vec::new();
-    for file in &files {
-        if !file.is_at(index, false)? {
-            missing.push(file);
-        }
-    }
     let needed = missing.iter().map(|file| file.bytes).sum();
     check_space(index, needed, options.free_space)?;
-    let transfers = stream::iter(missing.iter().copied()).map(|file| fetch(remote, &staging, file, go_on));
-    let fetched: Vec<bool> = transfers.buffer_unordered(AT_ONCE).try_collect().await?;
+    let has_failed = AtomicBool::new(false);
+    let go_on = || !has_failed.load(Ordering::Relaxed) && go_on();
+    let one = async |file: &&IndexFile| {
+        let done = fetch(remote, &staging, file, &go_on).await;
+        has_failed.fetch_or(done.is_err(), Ordering::Relaxed);
+        done
+    };
+    let fetched: Vec<Result<bool>> = stream::iter(&missing).map(one).buffered(AT_ONCE).collect().await;
+    let fetched = first_failure(fetched)?;
     let lock = WriteLock::acquire(index)?;
     place(index, &staging, &missing)?;
+    // What was there may have been removed meanwhile.
+    if let Some(file) = self::missing(&files, index)?.first() {
+        let (expected, got) = ("as it was before the files were fetched".to_owned(), "none any more".to_owned());
+        return Err(Error::DamagedFile { path: index.join(&file.path), part: "file", expected, got });
+    }
     manifest::adopt(index, &there.bytes, &lock)?;
-    drop((lock, alone));
-    fs_err::remove_dir_all(&staging)?;
+    drop(lock);
+    clear(&staging)?;
+    drop(alone);
     let count = fetched.iter().map(|fetched| u64::from(*fetched)).sum();
     Ok(Pulled { generation, files: count, bytes: needed, present: (files.len() - missing.len()) as u64, is_new: true })
 }
 
-/// Fetches a file into the staging folder and verifies it; false where an earlier pull has done so.
+/// Refuses a directory that has another manifest under the number, or a current generation that the store has not.
+async fn refuse_others(remote: &Remote, index: &Path, generation: u64, bytes: &[u8]) -> Result<()> {
+    let other =
+        |generation: u64| Error::OtherLineage { url: remote.url().to_owned(), index: index.to_owned(), generation };
+    let own = index.join(manifest::manifest_name(generation));
+    if own.exists() && fs_err::read(&own)? != bytes {
+        return Err(other(generation));
+    }
+    let Some(current) = manifest::current_generation(index)? else { return Ok(()) };
+    let own = fs_err::read(index.join(manifest::manifest_name(current)))?;
+    if current == generation || remote.has_manifest(current, &own).await? { Ok(()) } else { Err(other(generation)) }
+}
+
+/// Files that are not in the index.
+fn missing<'a>(files: &'a [IndexFile], index: &Path) -> Result<Vec<&'a IndexFile>> {
+    let mut missing = Vec::new();
+    for file in files {
+        if !file.is_at(index, false)? {
+            missing.push(file);
+        }
+    }
+    Ok(missing)
+}
+
+/// Empties the staging folder; its lock stays.
+fn clear(staging: &Path) -> Result<()> {
+    for entry in fs_err::read_dir(staging)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs_err::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Fetches a file into the staging folder, from where an earlier pull was ended, and verifies it; false where that one has done so.
 async fn fetch(remote: &Remote, staging: &Path, file: &IndexFile, go_on: &(dyn Fn() -> bool + Sync)) -> Result<bool> {
     if file.is_at(staging, true)? {
         return Ok(false);
@@ -102,24 +151,29 @@ async fn fetch(remote: &Remote, staging: &Path, file: &IndexFile, go_on: &(dyn F
         fs_err::create_dir_all(parent)?;
     }
     let partial = PathBuf::from(format!("{}.partial", to.display()));
-    let Some(found) = remote.get(&file.path).await? else {
-        return Err(remote.damaged(&file.path, "object", "one".to_owned(), "none".to_owned()));
-    };
-    let mut out = fs_err::File::create(&partial)?;
-    let mut pieces = found.into_stream();
-    let (mut checksum, mut length) = (0, 0_u64);
-    while let Some(piece) = pieces.next().await {
+    let mut out = fs_err::OpenOptions::new().create(true).read(true).append(true).open(&partial)?;
+    let (mut length, mut checksum) = read_so_far(&mut out, file.bytes)?;
+    while length < file.bytes {
         if !go_on() {
             return Err(Error::Interrupted);
         }
-        let piece = piece.map_err(remote.failed(&file.path, "read"))?;
-        (checksum, length) = (crc32c::crc32c_append(checksum, &piece), length + piece.len() as u64);
-        if length > file.bytes {
+        let range = length..(length + PIECE).min(file.bytes);
+        let piece = match remote.store().get_range(&remote.path(&file.path), range).await {
+            Ok(piece) => piece,
+            Err(object_store::Error::NotFound { .. }) => {
+                return Err(remote.damaged(&file.path, "object", "one".to_owned(), "none".to_owned()));
+            }
+            Err(error) => return Err(remote.failed(&file.path, "read")(error)),
+        };
+        if piece.is_empty() {
             break;
         }
         out.write_all(&piece)?;
+        (checksum, length) = (crc32c::crc32c_append(checksum, &piece), length + piece.len() as u64);
     }
     if (length, checksum) != (file.bytes, file.crc32c) {
+        // Nothing of it is of use.
+        fs_err::remove_file(&partial)?;
         let say = |bytes: u64, checksum: u32| format!("{bytes} bytes, {checksum:08x}");
         let (expected, got) = (say(file.bytes, file.crc32c), say(length, checksum));
         return Err(remote.damaged(&file.path, "length and checksum", expected, got));
@@ -127,6 +181,19 @@ async fn fetch(remote: &Remote, staging: &Path, file: &IndexFile, go_on: &(dyn F
     out.sync_all()?;
     fs_err::rename(&partial, &to)?;
     Ok(true)
+}
+
+/// Length and checksum of what an earlier pull has fetched; what is longer than the whole is thrown away.
+fn read_so_far(out: &mut fs_err::File, whole: u64) -> Result<(u64, u32)> {
+    let (mut length, mut checksum, mut buffer) = (0, 0, vec![0; 1 << 20]);
+    if out.metadata()?.len() > whole {
+        out.set_len(0)?;
+    }
+    loop {
+        let read = out.read(&mut buffer)?;
+        let Some(piece) = buffer.get(..read).filter(|piece| !piece.is_empty()) else { return Ok((length, checksum)) };
+        (checksum, length) = (crc32c::crc32c_append(checksum, piece), length + read as u64);
+    }
 }
 
 /// Moves what was fetched into the index: whole directories where the index lacks them, else file by file.

@@ -1,12 +1,14 @@
 //! A generation of an index to an object store: its manifest reserves the number, then the files, then `CURRENT`.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dyad_files::DirLock;
+use dyad_files::{DirLock, write_atomic};
 use dyad_index::manifest::{self, ReaderLock};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use object_store::{ObjectStoreExt as _, PutMode, PutOptions, WriteMultipart};
 
 use crate::error::{Error, Result};
@@ -15,12 +17,28 @@ use crate::remote::Remote;
 
 /// Files that are transferred at once.
 pub(crate) const AT_ONCE: usize = 4;
-/// Bytes of a part of a large file, and of the largest that is put as one.
-const PART: usize = 8 << 20;
 /// Parts of a file on their way.
 const PARTS: usize = 4;
+/// Most parts of a file, a little below what S3 allows.
+const MOST_PARTS: u64 = 9_000;
+/// File of an index that says what it has pushed where: a `CURRENT` for each URL, between tabs.
+const PUSHED: &str = ".pushed";
 /// How long a push to a directory waits for another one.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How an index is pushed.
+#[derive(Debug, Clone, Copy)]
+pub struct PushOptions {
+    /// Bytes of a part of a large file, and of the largest that is put as one; S3 takes at least 5 MiB. Files of more than 9,000 parts have
+    /// larger ones.
+    pub part_bytes: usize,
+}
+
+impl Default for PushOptions {
+    fn default() -> Self {
+        Self { part_bytes: 8 << 20 }
+    }
+}
 
 /// What a push did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +58,15 @@ pub struct Pushed {
 /// Puts the current generation of an index to a store. Whatever ends it, readers of the store find the generation before, or all of this one;
 /// pushing again goes on with the files that are missing.
 ///
-/// The store's current generation has to be one of the index's, or this one: an index that was changed elsewhere is not overwritten. Of two
-/// pushes at once one wins, and the other is told. `go_on` is asked between files and parts.
-pub async fn push(index: &Path, remote: &Remote, go_on: &(dyn Fn() -> bool + Sync)) -> Result<Pushed> {
+/// The store's current generation has to be one of the index's, or what it has pushed last, or this one: an index that was changed elsewhere is
+/// not overwritten. Of two pushes at once one wins, and the other is told. Nothing is removed from the store. `go_on` is asked between files and
+/// parts.
+pub async fn push(
+    index: &Path,
+    remote: &Remote,
+    options: &PushOptions,
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Pushed> {
     let current = manifest::current(index)?;
     let generation = current.generation;
     // No `gc` takes the files away.
@@ -52,6 +76,7 @@ pub async fn push(index: &Path, remote: &Remote, go_on: &(dyn Fn() -> bool + Syn
     let pointer = manifest::pointer_to(generation, &bytes);
     let _alone = match remote.directory() {
         Some(directory) => {
+            fs_err::create_dir_all(&directory)?;
             Some(DirLock::acquire(&directory, PATIENCE).map_err(|error| Error::Io(std::io::Error::other(error)))?)
         }
         None => None,
@@ -60,9 +85,12 @@ pub async fn push(index: &Path, remote: &Remote, go_on: &(dyn Fn() -> bool + Syn
     if let Some(there) = &there {
         if there.pointer == pointer {
             let present = files_of(&current).len() as u64;
+            note(index, remote, &pointer)?;
             return Ok(Pushed { generation, files: 0, bytes: 0, present, is_new: false });
         }
-        if !is_ours(index, there.manifest.generation, &there.bytes)? {
+        let is_ours = pushed(index)?.get(remote.url()) == Some(&there.pointer)
+            || has(index, there.manifest.generation, &there.bytes)?;
+        if !is_ours {
             let (url, index) = (remote.url().to_owned(), index.to_owned());
             return Err(Error::OtherLineage { url, index, generation: there.manifest.generation });
         }
@@ -70,9 +98,17 @@ pub async fn push(index: &Path, remote: &Remote, go_on: &(dyn Fn() -> bool + Syn
     reserve(index, remote, &name, &bytes, generation).await?;
     let known: Vec<IndexFile> = there.as_ref().map(|there| files_of(&there.manifest)).unwrap_or_default();
     let files = files_of(&current);
-    let transfers = stream::iter(&files).map(|file| put(index, remote, file, known.contains(file), go_on));
-    let done: Vec<bool> = transfers.buffered(AT_ONCE).try_collect().await?;
-    let is_put: u64 = done.iter().map(|put| u64::from(*put)).sum();
+    // One that fails tells the others to stop; all of them end, so that none leaves parts in the store.
+    let has_failed = AtomicBool::new(false);
+    let go_on = || !has_failed.load(Ordering::Relaxed) && go_on();
+    let one = async |file: &IndexFile| {
+        let done = put(index, remote, file, known.contains(file), options, &go_on).await;
+        has_failed.fetch_or(done.is_err(), Ordering::Relaxed);
+        done
+    };
+    let done: Vec<Result<bool>> = stream::iter(&files).map(one).buffered(AT_ONCE).collect().await;
+    let done = first_failure(done)?;
+    let count = done.iter().map(|put| u64::from(*put)).sum();
     if !remote.point(there.as_ref(), &pointer).await? {
         let now = remote.current().await?;
         // A request that was answered too late and sent again has done it.
@@ -81,12 +117,49 @@ pub async fn push(index: &Path, remote: &Remote, go_on: &(dyn Fn() -> bool + Syn
             return Err(Error::Raced { url: remote.url().to_owned(), generation: generation_now });
         }
     }
+    note(index, remote, &pointer)?;
     let bytes = files.iter().zip(&done).filter(|(_, put)| **put).map(|(file, _)| file.bytes).sum();
-    Ok(Pushed { generation, files: is_put, bytes, present: done.len() as u64 - is_put, is_new: true })
+    Ok(Pushed { generation, files: count, bytes, present: done.len() as u64 - count, is_new: true })
+}
+
+/// All results; or a failure, rather than the stop of others that it has caused.
+pub(crate) fn first_failure<T>(done: Vec<Result<T>>) -> Result<Vec<T>> {
+    let mut all = Vec::with_capacity(done.len());
+    let mut failure = None;
+    for one in done {
+        match one {
+            Ok(one) => all.push(one),
+            Err(error) if failure.is_none() || !matches!(error, Error::Interrupted) => failure = Some(error),
+            Err(_) => {}
+        }
+    }
+    failure.map_or(Ok(all), Err)
+}
+
+/// What the index has pushed where: `CURRENT` by URL.
+fn pushed(index: &Path) -> Result<BTreeMap<String, String>> {
+    match fs_err::read_to_string(index.join(PUSHED)) {
+        Ok(text) => {
+            let lines = text.lines().filter_map(|line| line.split_once('\t'));
+            Ok(lines.map(|(url, pointer)| (url.to_owned(), format!("{pointer}\n"))).collect())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Notes what was pushed, so that the index still knows it when `gc` has removed the generation.
+fn note(index: &Path, remote: &Remote, pointer: &str) -> Result<()> {
+    let mut all = pushed(index)?;
+    if all.insert(remote.url().to_owned(), pointer.to_owned()).is_some_and(|before| before == pointer) {
+        return Ok(());
+    }
+    let text: Vec<String> = all.iter().map(|(url, pointer)| format!("{url}\t{pointer}")).collect();
+    Ok(write_atomic(&index.join(PUSHED), text.concat().as_bytes())?)
 }
 
 /// Whether the index has a generation with this very manifest.
-fn is_ours(index: &Path, generation: u64, bytes: &[u8]) -> Result<bool> {
+fn has(index: &Path, generation: u64, bytes: &[u8]) -> Result<bool> {
     match fs_err::read(index.join(manifest::manifest_name(generation))) {
         Ok(own) => Ok(own == bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -119,6 +192,7 @@ async fn put(
     remote: &Remote,
     file: &IndexFile,
     is_known: bool,
+    options: &PushOptions,
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<bool> {
     if !go_on() {
@@ -136,12 +210,13 @@ async fn put(
         }
     }
     let local = index.join(&file.path);
+    let part_bytes = options.part_bytes.max(usize::try_from(file.bytes / MOST_PARTS).unwrap_or(usize::MAX)).max(1);
     let mut source = fs_err::File::open(&local)?;
     let failed = remote.failed(&file.path, "put");
     let (mut checksum, mut length) = (0, 0);
     let mut read = || -> Result<Vec<u8>> {
         let mut part = Vec::new();
-        source.by_ref().take(PART as u64).read_to_end(&mut part)?;
+        source.by_ref().take(part_bytes as u64).read_to_end(&mut part)?;
         (checksum, length) = (crc32c::crc32c_append(checksum, &part), length + part.len() as u64);
         Ok(part)
     };
@@ -151,7 +226,8 @@ async fn put(
         remote.store().put(&path, first.into()).await.map_err(failed)?;
         return Ok(true);
     }
-    let mut upload = WriteMultipart::new(remote.store().put_multipart(&path).await.map_err(&failed)?);
+    let upload = remote.store().put_multipart(&path).await.map_err(&failed)?;
+    let mut upload = WriteMultipart::new_with_chunk_size(upload, part_bytes);
     let mut part = first;
     let outcome = loop {
         if !go_on() {

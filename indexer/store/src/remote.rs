@@ -51,14 +51,13 @@ impl Remote {
             return Err(Error::Url { url, reason: "credentials belong into the environment".to_owned() });
         }
         let is_directory = parsed.scheme() == "file";
-        if is_directory {
-            // The store itself does not make it.
-            let path = parsed.to_file_path().map_err(|()| refuse("it is no path".to_owned()))?;
-            fs_err::create_dir_all(path)?;
-        } else {
+        if !is_directory {
             choose_cryptography();
         }
-        let options = std::env::vars().filter(|(name, _)| VARIABLES.iter().any(|known| name.starts_with(known)));
+        // Variables that are no text are no settings of a store.
+        let texts =
+            std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
+        let options = texts.filter(|(name, _)| VARIABLES.iter().any(|known| name.starts_with(known)));
         let (store, prefix) =
             object_store::parse_url_opts(&parsed, options).map_err(|error| refuse(error.to_string()))?;
         let mut shown = parsed;
@@ -91,6 +90,13 @@ impl Remote {
 
     pub(crate) fn damaged(&self, path: &str, part: &'static str, expected: String, got: String) -> Error {
         Error::Damaged { url: self.url.clone(), path: path.to_owned(), part, expected, got }
+    }
+
+    /// Whether the place has this manifest under the number of its generation.
+    pub(crate) async fn has_manifest(&self, generation: u64, bytes: &[u8]) -> Result<bool> {
+        let name = manifest::manifest_name(generation);
+        let Some(found) = self.get(&name).await? else { return Ok(false) };
+        Ok(found.bytes().await.map_err(self.failed(&name, "read"))? == bytes)
     }
 
     /// An object; none where it is not there.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use dyad_files::space::boundless;
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
-use dyad_store::{Error, PullOptions, Pulled, Pushed, Remote, pull, push};
+use dyad_store::{Error, PullOptions, Pulled, PushOptions, Pushed, Remote, pull, push};
 use object_store::memory::InMemory;
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt as _};
@@ -19,6 +19,8 @@ use crate::fixture::Fixture;
 use crate::life::{APPEND, Life, check, document};
 
 const OPTIONS: PullOptions = PullOptions { free_space: boundless };
+/// So small that the files of these indexes have several.
+const PARTS: PushOptions = PushOptions { part_bytes: 1 << 10 };
 
 fn always() -> bool {
     true
@@ -37,7 +39,7 @@ impl Place {
     }
 
     async fn push(&self, index: &Path) -> Result<Pushed, Error> {
-        push(index, &self.remote, &always).await
+        push(index, &self.remote, &PARTS, &always).await
     }
 
     async fn pull(&self, index: &Path) -> Result<Pulled, Error> {
@@ -66,7 +68,9 @@ fn copy(from: &Fixture) -> Fixture {
 
 fn relative(fixture: &Fixture) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
     let files = fixture.files().into_iter();
-    files.map(|(path, bytes)| (path.strip_prefix(fixture.index()).unwrap().to_owned(), bytes)).collect()
+    let files = files.map(|(path, bytes)| (path.strip_prefix(fixture.index()).unwrap().to_owned(), bytes));
+    // What pushes and pulls note for themselves.
+    files.filter(|(path, _)| !path.starts_with(".pull") && !path.starts_with(".pushed")).collect()
 }
 
 #[tokio::test]
@@ -105,7 +109,8 @@ async fn what_is_pulled_is_what_was_pushed_generation_after_generation() {
     assert_eq!((pulled.files, pulled.present, pulled.is_new), (second.files, first.files, true));
     check(&replica, &life.model);
     assert!(!place.pull(&replica.index()).await.unwrap().is_new);
-    assert!(!replica.index().join(".pull").exists());
+    let left = fs_err::read_dir(replica.index().join(".pull")).unwrap().map(|entry| entry.unwrap());
+    assert!(left.into_iter().all(|entry| entry.file_type().unwrap().is_file()), "nothing but its lock");
     // Back, too: generation 3 was never pushed, and its files are there all the same.
     dyad_indexer::rollback::roll_back(&index, Some(1), false).unwrap();
     assert_eq!(place.push(&index).await.unwrap().generation, 1);
@@ -130,7 +135,7 @@ async fn transfers_that_are_ended_leave_what_was_and_go_on() {
     for steps in 0.. {
         let left = AtomicUsize::new(steps);
         let go_on = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
-        match push(&index, &place.remote, &go_on).await {
+        match push(&index, &place.remote, &PARTS, &go_on).await {
             Ok(pushed) => {
                 assert_eq!(pushed.generation, 2);
                 break;
@@ -138,7 +143,15 @@ async fn transfers_that_are_ended_leave_what_was_and_go_on() {
             Err(error) => assert!(matches!(error, Error::Interrupted), "{error}"),
         }
         pushes += 1;
-        // A reader finds the generation before.
+        // No file is there in part, and a reader finds the generation before.
+        let manifest = manifest::current(&index).unwrap();
+        for file in manifest.shards.iter().flat_map(|shard| shard.files.iter().map(move |file| (shard, file))) {
+            let path = ObjectPath::from(format!("some/prefix/shards/{}/{}", file.0.id, file.1.path));
+            assert!(
+                place.store.head(&path).await.is_ok_and(|found| found.size == file.1.bytes)
+                    || place.store.head(&path).await.is_err()
+            );
+        }
         assert!(!place.pull(&replica.index()).await.unwrap().is_new);
     }
     for steps in 0.. {
@@ -149,12 +162,10 @@ async fn transfers_that_are_ended_leave_what_was_and_go_on() {
             Err(error) => assert!(matches!(error, Error::Interrupted), "{error}"),
         }
         pulls += 1;
-        let mut now = relative(&replica);
-        now.retain(|path, _| !path.starts_with(".pull"));
-        assert_eq!(now, before);
+        assert_eq!(relative(&replica), before);
         assert_eq!(verify_current(&replica.index()).unwrap().problems, [""; 0]);
     }
-    assert!(pushes > 2 && pulls > 2, "{pushes} {pulls}");
+    assert!(pushes > 20 && pulls > 2, "{pushes} {pulls}");
     check(&replica, &life.model);
     assert_eq!(relative(&replica), relative(&life.fixture));
 }
@@ -225,6 +236,64 @@ async fn indexes_of_other_lines_are_not_overwritten_and_one_of_two_pushes_wins()
     let stranger = Life::begin(75, 10);
     let error = place.push(&stranger.fixture.index()).await.unwrap_err();
     assert!(matches!(error, Error::OtherLineage { generation: 2, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_push_that_was_overtaken_says_so() {
+    let mut life = Life::begin(78, 20);
+    let (place, index) = (Place::new(), life.fixture.index());
+    place.push(&index).await.unwrap();
+    let more = vec![document(100, &mut life.random)];
+    life.fixture.upsert(APPEND, &more).unwrap();
+    // While generation 2 is on its way, a copy of the index pushes it, and a generation 3.
+    let other = copy(&life.fixture);
+    other.delete(&["k0004".to_owned()]).unwrap();
+    let faster = AtomicUsize::new(0);
+    let go_on = || {
+        if faster.fetch_add(1, Ordering::Relaxed) == 2 {
+            let (place, other) = (&place, other.index());
+            let pushed = std::thread::scope(|scope| {
+                let push = move || tokio::runtime::Runtime::new().unwrap().block_on(place.push(&other)).unwrap();
+                scope.spawn(push).join().unwrap()
+            });
+            assert_eq!(pushed.generation, 3);
+        }
+        true
+    };
+    let error = push(&index, &place.remote, &PARTS, &go_on).await.unwrap_err();
+    assert!(matches!(&error, Error::Raced { generation: 3, .. }), "{error}");
+    assert_eq!(place.remote.current().await.unwrap().unwrap().manifest.generation, 3);
+    // From here on it is another line.
+    let error = place.push(&index).await.unwrap_err();
+    assert!(matches!(&error, Error::OtherLineage { generation: 3, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn what_was_not_pushed_is_not_pulled_over() {
+    let mut life = Life::begin(79, 20);
+    let (place, replica) = (Place::new(), Fixture::empty());
+    place.push(&life.fixture.index()).await.unwrap();
+    place.pull(&replica.index()).await.unwrap();
+    let more = vec![document(100, &mut life.random)];
+    replica.upsert(APPEND, &more).unwrap();
+    let error = place.pull(&replica.index()).await.unwrap_err();
+    assert!(matches!(&error, Error::OtherLineage { generation: 2, .. }), "{error}");
+    assert_eq!(manifest::current(&replica.index()).unwrap().generation, 2);
+    // An index whose generations of before `gc` has removed is still known by what it has pushed.
+    for key in ["k0001", "k0002", "k0003"] {
+        life.fixture.delete(&[key.to_owned()]).unwrap();
+    }
+    dyad_indexer::gc::gc(&life.fixture.index(), 1, Duration::ZERO, false).unwrap();
+    assert_eq!(manifest::generations(&life.fixture.index()).unwrap(), [4]);
+    assert_eq!(place.push(&life.fixture.index()).await.unwrap().generation, 4);
+    // A file that has gone from a directory is fetched again.
+    let replica = Fixture::empty();
+    place.pull(&replica.index()).await.unwrap();
+    let shard = manifest::current(&replica.index()).unwrap().shards[0].id.clone();
+    fs_err::remove_file(replica.index().join("shards").join(shard).join("dense.dyad")).unwrap();
+    let pulled = place.pull(&replica.index()).await.unwrap();
+    assert_eq!((pulled.files, pulled.is_new), (1, true));
+    assert_eq!(verify_current(&replica.index()).unwrap().problems, [""; 0]);
 }
 
 #[test]

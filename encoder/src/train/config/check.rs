@@ -6,6 +6,7 @@ use std::fmt::Display;
 use super::{Config, Init, LossConfig, Stage, TrainedKind};
 use crate::config::Sharing;
 use crate::device::Dtype;
+use crate::loss::Similarity;
 
 /// Refuses settings with what is expected of the first wrong one.
 pub(super) fn check(config: &Config) -> Result<(), String> {
@@ -137,11 +138,23 @@ fn check_stage(stage: &Stage) -> Result<(), String> {
     if stage.loss.endx.is_some() { check_endx(&stage.loss, &of) } else { Ok(()) }
 }
 
+/// Most that the terms within questions and within answers may weigh, where these are not near themselves alone.
+const MOST_WITHIN: f64 = 100.0;
+
 /// The temperature of the dual loss is that of the cross encoder's and of the kernels: were it learned, it would be by the dual loss alone.
 fn check_endx(loss: &LossConfig, of: &dyn Fn(&str) -> String) -> Result<(), String> {
     if loss.learned_temperature {
         let expected = "false with [loss.endx], whose geometry terms compare distributions of one temperature";
         return refuse(&of("loss.learned-temperature"), expected, &true);
+    }
+    let as_the_paper = loss.similarity == Similarity::InnerProduct && (loss.temperature - 1.0).abs() < f64::EPSILON;
+    let weights = loss.endx.map(|endx| endx.weights).unwrap_or_default();
+    for (setting, weight) in [("loss.endx.weights.q-q", weights.q_q.to), ("loss.endx.weights.a-a", weights.a_a.to)] {
+        if weight > MOST_WITHIN && !as_the_paper {
+            let expected = "at most 100 but with similarity = \"inner-product\" and temperature = 1.0, for which the paper's 1e4 is; \
+                            about 0.5 does over a temperature such as 0.05";
+            return refuse(&of(setting), expected, &weight);
+        }
     }
     Ok(())
 }

@@ -165,6 +165,10 @@ fn mistakes_are_named() {
             "`stages.train.mine` must be absent with [loss.distillation]",
         ),
         (
+            "[loss.endx]",
+            "`stages.train.loss.endx.weights.q-q` must be at most 100 but with similarity = \"inner-product\"",
+        ),
+        (
             "[loss]\nsimilarity = \"inner-product\"\ntemperature = 1.0\nlearned-temperature = true\n[loss.endx]",
             "`stages.train.loss.learned-temperature` must be false with [loss.endx]",
         ),

@@ -6,6 +6,7 @@
 //! | `overfit.rs` | every sharing, every family and ENDX learn 64 pairs by heart |
 //! | `step.rs` | the gradient cache and accumulation against one large batch |
 //! | `cross_encoder.rs` | a cross encoder: learned, killed, read by Python, refused |
+//! | `endx.rs` | ENDX on a small real task, next to the dual encoder alone |
 //! | `resume.rs` | killed, interrupted, without room: runs that go on |
 //! | `not_finite.rs` | gradients that are not finite |
 //! | `run.rs` | whole runs: evaluation, best model, stages, mining |
@@ -13,6 +14,7 @@
 //! | `refuse.rs` | what cannot be trained |
 
 mod cross_encoder;
+mod endx;
 mod fixture;
 mod not_finite;
 mod overfit;

@@ -170,7 +170,7 @@ fn stages_of_endx_keep_their_teacher() {
     let stage = |name: &str, heads: usize, rate: f64| {
         format!(
             "[[stages]]\nname = {name:?}\ntraining = {{ steps = 8 }}\noptimizer = {{ kind = \"adamw\", learning-rate = {rate}, weight-decay = 0.0 }}\n\
-             loss = {{ endx = {{ cross = {{ heads = {heads}, aggregator = {{ kind = \"mean\" }} }} }} }}\n"
+             loss = {{ endx = {{ cross = {{ heads = {heads}, aggregator = {{ kind = \"mean\" }} }}, weights = {{ q-q = {{ to = 0.5, epochs = 1.0 }}, a-a = {{ to = 0.5, epochs = 1.0 }} }} }} }}\n"
         )
     };
     let of_cross = |place: &Place, step: usize| {

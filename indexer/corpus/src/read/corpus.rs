@@ -72,7 +72,7 @@ impl CorpusReader {
         let Some(records) = files.open_next(options)? else { return Err(Error::NotFound { path: path.to_owned() }) };
         let of = if files.is_one() { records.path() } else { path };
         Ok(Self {
-            flaws: Flaws::of(of, options.max_bad, options.rejects.as_deref())?,
+            flaws: Flaws::of(of, files.names(), options.max_bad, options.rejects.as_deref())?,
             files,
             records,
             keys: (!options.repeated_keys).then(Keys::default),
@@ -147,8 +147,9 @@ impl CorpusReader {
     }
 
     fn advance(&mut self) -> Result<Option<Located<Document>>, Error> {
-        if let Some(passage) = self.passages.pop_front() {
-            return self.accept(passage).map(Some);
+        if let Some(value) = self.passages.pop_front() {
+            self.documents += 1;
+            return Ok(Some(Located { value, line: self.line }));
         }
         let (line, parsed) = loop {
             if let Some(record) = self.records.advance(&self.options, &mut self.unstored)? {
@@ -172,27 +173,28 @@ impl CorpusReader {
             Some(split) if check(&document, usize::MAX).is_ok() => Ok(split.passages(&document)?.into()),
             _ => Ok(VecDeque::from([document])),
         });
-        self.passages = passages.map_err(|problem| self.records.refuse(line, problem))?;
-        let first = self.passages.pop_front().unwrap_or_default();
-        self.accept(first).map(Some)
+        // A document is accepted with all of its passages, or with none.
+        let accepted = passages.and_then(|passages: VecDeque<Document>| {
+            passages.iter().try_for_each(|passage| self.check(passage))?;
+            passages.iter().try_for_each(|passage| self.note(passage))?;
+            Ok(passages)
+        });
+        self.passages = accepted.map_err(|problem| self.records.refuse(line, problem))?;
+        self.documents += 1;
+        Ok(self.passages.pop_front().map(|value| Located { value, line }))
     }
 
-    /// Checks what is to be returned.
-    fn accept(&mut self, document: Document) -> Result<Located<Document>, Error> {
-        let line = self.line;
-        let checked = if self.options.metadata_only {
-            check_key(&document.key)
-        } else {
-            check(&document, self.options.max_text_bytes)
-        };
-        checked
-            .and_then(|()| match &mut self.keys {
-                Some(keys) => self.files.told(keys.insert(&document.key, self.files.place(line))),
-                None => Ok(()),
-            })
-            .map_err(|problem| self.records.refuse(line, problem))?;
-        self.documents += 1;
-        Ok(Located { value: document, line })
+    fn check(&self, document: &Document) -> Result<(), Problem> {
+        if self.options.metadata_only { check_key(&document.key) } else { check(document, self.options.max_text_bytes) }
+    }
+
+    /// Notes a key, and refuses one that was there.
+    fn note(&mut self, document: &Document) -> Result<(), Problem> {
+        let place = self.files.place(self.line);
+        match &mut self.keys {
+            Some(keys) => self.files.told(keys.insert(&document.key, place)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -52,6 +52,11 @@ impl Files {
         Ok(Self { left, total_bytes, read_bytes: 0, names })
     }
 
+    /// Their paths.
+    pub(super) fn names(&self) -> &[PathBuf] {
+        &self.names
+    }
+
     /// Whether there is one alone.
     pub(super) fn is_one(&self) -> bool {
         self.names.len() == 1

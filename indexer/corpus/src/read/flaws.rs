@@ -22,10 +22,15 @@ pub(super) struct Flaws {
 }
 
 impl Flaws {
-    /// Of the corpus in `path`; `rejects` is created, or emptied.
-    pub(super) fn of(path: &Path, allowed: Option<u64>, rejects: Option<&Path>) -> Result<Self, Error> {
+    /// Of the corpus in `path`, which consists of `files`; `rejects` is created, or emptied.
+    pub(super) fn of(
+        path: &Path,
+        files: &[PathBuf],
+        allowed: Option<u64>,
+        rejects: Option<&Path>,
+    ) -> Result<Self, Error> {
         let rejects = match rejects {
-            Some(rejects) if is_same(path, rejects) => {
+            Some(rejects) if files.iter().any(|file| is_same(file, rejects)) => {
                 let reason = format!("`{}` is the corpus itself. Give `--rejects` another file", rejects.display());
                 return Err(std::io::Error::other(reason).into());
             }

@@ -15,6 +15,9 @@ use super::jsonl::Names;
 use crate::error::Error;
 use crate::problem::Problem;
 
+/// Most characters of what the reader says is wrong: it may hold a whole value.
+const TOLD_CHARS: usize = 200;
+
 /// A row as named values, and its number, from 1.
 type NumberedFields = (u64, Result<Map<String, Value>, Problem>);
 
@@ -83,7 +86,9 @@ impl ParquetRows {
             }
             Err(reason) => {
                 self.failed = true;
-                let reason = std::io::Error::other(format!("the Parquet file is damaged: {reason}"));
+                let reason: String = reason.chars().take(TOLD_CHARS).collect();
+                let reason =
+                    std::io::Error::other(format!("row {} of the Parquet file cannot be read: {reason}", self.row + 1));
                 Err(Error::Read { path: self.path.clone(), line: self.row, reason })
             }
         }

@@ -72,14 +72,20 @@ impl Split {
         found
     }
 
-    /// Sentences by Unicode's rules (UAX 29), and parts of those that are too long.
+    /// Sentences by Unicode's rules (UAX 29), where a line may end within one and an empty line ends all; and parts of those that are too
+    /// long.
     fn pieces(self, text: &str) -> Vec<Piece> {
+        let joined = one_line(text);
         let mut pieces = Vec::new();
         let mut at = 0;
-        for (begin, sentence) in text.split_sentence_bound_indices() {
+        for (begin, sentence) in joined.split_sentence_bound_indices() {
             let end = begin + sentence.len();
+            let goes_on = text.get(end..).and_then(|rest| rest.chars().next());
             // A boundary within a word, as after the `?` of `?a`, is none.
-            if end < text.len() && !sentence.ends_with(char::is_whitespace) {
+            let is_bound = sentence.ends_with(char::is_whitespace)
+                || goes_on.is_none_or(is_unspaced)
+                || sentence.chars().next_back().is_some_and(is_full_stop);
+            if !is_bound {
                 continue;
             }
             let sentence = text.get(at..end).unwrap_or_default();
@@ -98,10 +104,52 @@ impl Split {
     }
 }
 
-/// Where words begin.
+/// Single line breaks as spaces, byte for byte: they wrap lines, and empty lines between stay.
+fn one_line(text: &str) -> String {
+    let is_break = |letter: char| matches!(letter, '\n' | '\r');
+    let mut joined = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(is_break) {
+        let (before, after) = rest.split_at(at);
+        let run = after.len() - after.trim_start_matches(is_break).len();
+        let (breaks, after) = after.split_at(run);
+        joined.push_str(before);
+        if breaks.matches('\n').count() > 1 {
+            joined.push_str(breaks);
+        } else {
+            joined.extend(std::iter::repeat_n(' ', run));
+        }
+        rest = after;
+    }
+    joined.push_str(rest);
+    joined
+}
+
+/// Letters of scripts that put no space between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese.
+fn is_unspaced(letter: char) -> bool {
+    matches!(letter, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+/// The end of a sentence in these scripts.
+fn is_full_stop(letter: char) -> bool {
+    matches!(letter, '。' | '！' | '？' | '｡')
+}
+
+/// Where words begin: after white space, and in scripts without it where Unicode's rules have one (an ideograph, or some letters).
 fn words(text: &str) -> Vec<usize> {
     let start = text.as_ptr() as usize;
-    text.split_whitespace().map(|word| word.as_ptr() as usize - start).collect()
+    let mut found = Vec::new();
+    for word in text.split_whitespace() {
+        let begin = word.as_ptr() as usize - start;
+        let before = found.len();
+        if word.chars().any(is_unspaced) {
+            found.extend(word.unicode_word_indices().map(|(at, _)| begin + at));
+        }
+        if found.len() == before {
+            found.push(begin);
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -123,6 +171,15 @@ mod tests {
         assert_eq!(cut("one two three four five six", 4, 0), ["one two three four", "five six"]);
         assert_eq!(cut("  ", 4, 0), [""]);
         assert!(Split::new(0, 0).is_err() && Split::new(5, 5).is_err());
+    }
+
+    #[test]
+    fn wrapped_lines_and_scripts_without_spaces_have_sentences_too() {
+        let wrapped = "One two\nthree. Four\r\nfive six.\n\nA heading\n\nSeven.";
+        assert_eq!(cut(wrapped, 3, 0), ["One two\nthree.", "Four\r\nfive six.", "A heading\n\nSeven."]);
+        assert_eq!(cut("東京は日本の首都です。人口は多い。", 10, 0), ["東京は日本の首都です。", "人口は多い。"]);
+        // Ideographs are words of their own, and so are runs of Katakana.
+        assert!(cut("東京東京東京東京", 3, 0).iter().all(|passage| passage.chars().count() <= 3));
     }
 
     #[test]

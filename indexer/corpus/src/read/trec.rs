@@ -3,11 +3,15 @@
 //! Title is the first of `TITLE`, `HEADLINE`, `HEAD`, `HL` and `TTL`; text are the contents of `TEXT`, or where there is none all that is in no
 //! other known element. Tags within them are left out, and the entities of HTML that stand for one character of ASCII are read. Names of
 //! elements may be of any case.
+use std::ops::Range;
+
 use super::lines::Lines;
 use crate::document::Document;
 use crate::error::Error;
 use crate::problem::Problem;
 
+const OPEN: &str = "<DOC>";
+const CLOSE: &str = "</DOC>";
 const TITLES: [&str; 5] = ["TITLE", "HEADLINE", "HEAD", "HL", "TTL"];
 /// Elements that are no text where there is no `TEXT`.
 const OTHERS: [&str; 6] = ["DOCNO", "DOCID", "DOCHDR", "DATE", "FILEID", "PARENT"];
@@ -23,68 +27,126 @@ pub(super) struct TrecDocuments {
     lines: Lines,
     /// Longest document, mark-up included.
     most: usize,
-    /// The last one was left in its middle.
-    skipping: bool,
+    /// What is left of the last line, and its number.
+    rest: Option<(u64, String)>,
+    place: Place,
+}
+
+/// Where the reading stands.
+#[derive(Debug)]
+enum Place {
+    /// Between documents.
+    Between,
+    /// In a document that began on a line.
+    Within(u64, String),
+    /// In a document that is flawed, and told already.
+    Skipping,
 }
 
 impl TrecDocuments {
     pub(super) fn new(lines: Lines, max_text_bytes: usize) -> Self {
-        Self { lines, most: max_text_bytes.saturating_mul(8).max(16 << 20), skipping: false }
+        let most = max_text_bytes.saturating_mul(8).max(16 << 20);
+        Self { lines, most, rest: None, place: Place::Between }
     }
 
     pub(super) fn lines(&self) -> &Lines {
         &self.lines
     }
 
-    /// The next document, by the line of its `<DOC>`; nothing at the end. What stands between documents is left out.
+    /// The next document, by the line of its `<DOC>`; nothing at the end. What stands between documents is left out. A document ends at the next
+    /// `<DOC>`, too, and is then flawed.
     pub(super) fn advance(&mut self) -> Result<Option<Numbered>, Error> {
-        let (mut first, mut document) = (0, String::new());
         loop {
-            let skipping = std::mem::replace(&mut self.skipping, true);
-            let Some((line, text)) = self.lines.advance()? else {
-                self.skipping = false;
-                let cut = || Problem::Record { message: "no </DOC> after <DOC>: the file is cut short".to_owned() };
-                return Ok((first > 0).then(|| (first, Err(cut()))));
+            let (line, text) = match self.rest.take() {
+                Some(rest) => rest,
+                None => match self.next_line()? {
+                    Some(line) => line,
+                    None => {
+                        let Place::Within(first, _) = std::mem::replace(&mut self.place, Place::Between) else {
+                            return Ok(None);
+                        };
+                        return Ok(Some((first, Err(unclosed("the file is cut short")))));
+                    }
+                },
             };
-            self.skipping = skipping;
-            if skipping {
-                self.skipping = !contains(text, "</DOC>");
-                continue;
-            }
-            if first == 0 {
-                if let Some(at) = find(text, "<DOC>") {
-                    first = line;
-                    document.push_str(text.get(at..).unwrap_or_default());
+            let after = |at: usize, tag: &str| Some((line, text.get(at + tag.len()..).unwrap_or_default().to_owned()));
+            let (open, close) = (find(&text, OPEN), find(&text, CLOSE));
+            match std::mem::replace(&mut self.place, Place::Between) {
+                Place::Between => {
+                    if let Some(at) = open {
+                        (self.place, self.rest) = (Place::Within(line, String::new()), after(at, OPEN));
+                    }
                 }
-            } else {
-                document.push('\n');
-                document.push_str(text);
+                Place::Skipping => match (open, close) {
+                    (Some(open), close) if close.is_none_or(|close| open < close) => {
+                        self.rest = from(line, &text, open)
+                    }
+                    (_, Some(close)) => self.rest = after(close, CLOSE),
+                    _ => self.place = Place::Skipping,
+                },
+                Place::Within(first, mut document) => {
+                    if let Some(open) = open.filter(|open| close.is_none_or(|close| *open < close)) {
+                        self.rest = from(line, &text, open);
+                        return Ok(Some((first, Err(unclosed("another one begins")))));
+                    }
+                    document.push_str(text.get(..close.unwrap_or(text.len())).unwrap_or_default());
+                    if let Some(close) = close {
+                        self.rest = after(close, CLOSE);
+                        return Ok(Some((first, parse(&document))));
+                    }
+                    document.push('\n');
+                    if document.len() > self.most {
+                        self.place = Place::Skipping;
+                        return Ok(Some((first, Err(Problem::LineTooLong { limit: self.most }))));
+                    }
+                    self.place = Place::Within(first, document);
+                }
             }
-            if first > 0 && contains(text, "</DOC>") {
-                return Ok(Some((first, parse(&document))));
-            }
-            if document.len() > self.most {
-                self.skipping = true;
-                return Ok(Some((first, Err(Problem::LineTooLong { limit: self.most }))));
+        }
+    }
+
+    /// The next line. One that cannot be read spoils the document that it is in.
+    fn next_line(&mut self) -> Result<Option<(u64, String)>, Error> {
+        match self.lines.advance() {
+            Ok(line) => Ok(line.map(|(line, text)| (line, text.to_owned()))),
+            Err(error) => {
+                if matches!(self.place, Place::Within(..)) {
+                    self.place = Place::Skipping;
+                }
+                Err(error)
             }
         }
     }
 }
 
+fn from(line: u64, text: &str, at: usize) -> Option<(u64, String)> {
+    Some((line, text.get(at..).unwrap_or_default().to_owned()))
+}
+
+fn unclosed(why: &str) -> Problem {
+    Problem::Record { message: format!("no {CLOSE} after {OPEN}: {why}") }
+}
+
+/// The content of a `<DOC>`.
 fn parse(document: &str) -> Result<Document, Problem> {
     let upper = document.to_ascii_uppercase();
-    let of = |name: &str| elements(&upper, document, name);
+    let of = |name: &str| -> Vec<&str> {
+        elements(&upper, name).into_iter().filter_map(|(content, _)| document.get(content)).collect()
+    };
     let missing = || Problem::MissingField { expected: "<DOCNO>".to_owned() };
     let key = of("DOCNO").first().map(|key| key.trim().to_owned()).ok_or_else(missing)?;
     let title = TITLES.iter().find_map(|name| of(name).first().map(|title| plain(title))).unwrap_or_default();
     let texts = of("TEXT");
     let text = if texts.is_empty() {
-        let mut rest = document.to_owned();
-        for name in TITLES.iter().chain(&OTHERS) {
-            for element in of(name) {
-                rest = rest.replacen(element, "", 1);
-            }
+        let mut others: Vec<Range<usize>> =
+            TITLES.iter().chain(&OTHERS).flat_map(|name| elements(&upper, name)).map(|(_, whole)| whole).collect();
+        others.sort_by_key(|whole| (whole.start, whole.end));
+        let (mut rest, mut at) = (String::new(), 0);
+        for whole in others {
+            rest.push_str(document.get(at..whole.start).unwrap_or_default());
+            at = at.max(whole.end);
         }
+        rest.push_str(document.get(at..).unwrap_or_default());
         plain(&rest)
     } else {
         texts.iter().map(|text| plain(text)).collect::<Vec<_>>().join("\n")
@@ -92,23 +154,24 @@ fn parse(document: &str) -> Result<Document, Problem> {
     Ok(Document { key, title, text, metadata: None })
 }
 
-/// Contents of the elements of a name. `upper` is the same text in capitals, byte by byte.
-fn elements<'a>(upper: &str, text: &'a str, name: &str) -> Vec<&'a str> {
+/// The elements of a name: the place of the content, and that of all with its tags. `upper` is the text in capitals, byte by byte.
+fn elements(upper: &str, name: &str) -> Vec<(Range<usize>, Range<usize>)> {
     let (open, close) = (format!("<{name}"), format!("</{name}>"));
     let (mut found, mut from) = (Vec::new(), 0);
     while let Some(at) = upper.get(from..).and_then(|rest| rest.find(&open)) {
-        let begin = from + at + open.len();
-        from = begin;
+        let start = from + at;
+        let after_name = start + open.len();
+        from = after_name;
         // `<TEXT>` or `<TEXT attribute>`, and not `<TEXTS>`.
-        let rest = upper.get(begin..).unwrap_or_default();
+        let rest = upper.get(after_name..).unwrap_or_default();
         if !rest.starts_with(['>', ' ', '\t', '\n']) {
             continue;
         }
         let Some(end_of_tag) = rest.find('>') else { break };
-        let begin = begin + end_of_tag + 1;
+        let begin = after_name + end_of_tag + 1;
         let Some(length) = upper.get(begin..).and_then(|rest| rest.find(&close)) else { break };
-        found.extend(text.get(begin..begin + length));
-        from = begin + length;
+        from = begin + length + close.len();
+        found.push((begin..begin + length, start..from));
     }
     found
 }
@@ -137,10 +200,6 @@ fn plain(text: &str) -> String {
         }
     }
     without.trim().to_owned()
-}
-
-fn contains(line: &str, tag: &str) -> bool {
-    find(line, tag).is_some()
 }
 
 fn find(line: &str, tag: &str) -> Option<usize> {

@@ -200,9 +200,8 @@ impl DenseShard {
         })
     }
 
-    /// The passages that `build --split` has made of a document: nodes whose keys are its key, `#` and a number, and that number. An error where keys
-    /// are damaged.
-    pub fn passages(&self, document: &str) -> Result<Vec<(u32, u64)>> {
+    /// Nodes whose keys are this one, `#` and a number in decimal, and that number. An error where keys are damaged.
+    pub fn numbered(&self, document: &str) -> Result<Vec<(u32, u64)>> {
         let prefix = format!("{document}#");
         let nodes = self.keys().prefixed(&prefix).map_err(|fault| {
             self.note_damage(fault.clone());

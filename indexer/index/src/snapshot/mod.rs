@@ -273,11 +273,11 @@ impl Snapshot {
         unknown.map_or(Ok(None), Err)
     }
 
-    /// The live passages of a document, see [`DenseShard::passages`](crate::shard::DenseShard::passages): shard, node and number.
-    pub fn passages(&self, document: &str) -> Result<Vec<(usize, u32, u64)>> {
+    /// The live passages of a document from a number on, see [`Shard::passages`]: shard, node and number.
+    pub fn passages(&self, document: &str, from: u64) -> Result<Vec<(usize, u32, u64)>> {
         let mut found = Vec::new();
         for (at, shard) in self.shards.iter().enumerate() {
-            let passages = shard.dense.passages(document)?.into_iter().filter(|(node, _)| shard.is_live(*node));
+            let passages = shard.passages(document, from)?.into_iter().filter(|(node, _)| shard.is_live(*node));
             found.extend(passages.map(|(node, number)| (at, node, number)));
         }
         Ok(found)

@@ -117,6 +117,20 @@ impl Shard {
         Ok(Self { dense, text, deletions: None, updates: None, files: Vec::new() })
     }
 
+    /// The passages that `build --split` has made of a document, from a number on: nodes whose keys are its key, `#` and a number, and whose stored
+    /// metadata name it as their `document`. Deleted ones are among them. An error where keys or stored fields are damaged.
+    pub fn passages(&self, document: &str, from: u64) -> Result<Vec<(u32, u64)>> {
+        let mut found = Vec::new();
+        for (node, number) in self.dense.numbered(document)?.into_iter().filter(|(_, number)| *number >= from) {
+            let metadata: serde_json::Value =
+                serde_json::from_str(&self.text.document(node)?.metadata_json).unwrap_or_default();
+            if metadata.get("document").and_then(serde_json::Value::as_str) == Some(document) {
+                found.push((node, number));
+            }
+        }
+        Ok(found)
+    }
+
     /// Documents that are not deleted.
     pub fn len(&self) -> usize {
         self.live().map_or(self.dense.len(), NodeSet::len)

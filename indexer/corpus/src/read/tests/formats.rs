@@ -97,7 +97,34 @@ fn trec_collections_are_read() {
 }
 
 #[test]
+fn trec_documents_may_share_lines() {
+    let one = |key: &str| format!("<DOC><DOCNO>{key}</DOCNO><TEXT>of {key}</TEXT></DOC>");
+    let keys = |text: &str| {
+        read("t.trec", text).unwrap().into_iter().map(|(line, found)| (line, found.key, found.text)).collect::<Vec<_>>()
+    };
+    let expected = |line: u64, key: &str| (line, key.to_owned(), format!("of {key}"));
+    assert_eq!(keys(&(one("a") + &one("b"))), [expected(1, "a"), expected(1, "b")]);
+    let text =
+        "<DOC>\n<DOCNO>a</DOCNO><TEXT>of a</TEXT>\n</DOC><DOC>\n<DOCNO>b</DOCNO><TEXT>of b</TEXT></DOC> between\n";
+    assert_eq!(keys(&(text.to_owned() + &one("c"))), [expected(1, "a"), expected(3, "b"), expected(5, "c")]);
+    // A key that stands in the text, too.
+    let found =
+        read("t.trec", "<DOC><DOCNO>apollo-11</DOCNO><TITLE>apollo</TITLE>The apollo-11 mission</DOC>").unwrap();
+    assert_eq!(found, [(1, document("apollo-11", "apollo", "The apollo-11 mission"))]);
+}
+
+#[test]
 fn flawed_trec_documents_are_skipped_or_told() {
+    // One that does not end is told, and the next one is read; so is one after a line that is no text, wherever that stands.
+    let (_folder, path) = file("t.trec", "<DOC><DOCNO>a</DOCNO>\n<DOC><DOCNO>b</DOCNO><TEXT>of b</TEXT></DOC>\n");
+    let lenient = ReadOptions { max_bad: Some(9), ..ReadOptions::default() };
+    let keys = |path: &Path| -> Vec<String> {
+        read_with(path, &lenient).unwrap().into_iter().map(|(_, found)| found.key).collect()
+    };
+    assert_eq!(keys(&path), ["b"]);
+    let bad = b"between \xff\n<DOC><DOCNO>a</DOCNO>x</DOC>\n<DOC><DOCNO>b</DOCNO>\n\xff</DOC>\n<DOC><DOCNO>c</DOCNO>x</DOC>\n";
+    fs_err::write(&path, bad).unwrap();
+    assert_eq!(keys(&path), ["a", "c"]);
     let cut = TREC.replace("</doc>", "");
     assert!(refusal("t.trec", &cut).contains("no </DOC> after <DOC>"), "{}", refusal("t.trec", &cut));
     let without = TREC.replace("<DOCNO> FBIS3-1 </DOCNO>", "");
@@ -151,6 +178,19 @@ fn a_pattern_names_files_that_are_read_in_order() {
 }
 
 #[test]
+fn rejects_overwrite_no_file_of_a_pattern() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.jsonl", "b.jsonl"] {
+        fs_err::write(folder.path().join(name), format!("{{\"_id\":\"{name}\",\"text\":\"x\"}}\n")).unwrap();
+    }
+    let rejects = Some(folder.path().join("b.jsonl"));
+    let options = ReadOptions { rejects, ..ReadOptions::default() };
+    let error = CorpusReader::open(&folder.path().join("*.jsonl"), &options).unwrap_err().to_string();
+    assert!(error.contains("is the corpus itself"), "{error}");
+    assert_eq!(read_with(&folder.path().join("*.jsonl"), &ReadOptions::default()).unwrap().len(), 2);
+}
+
+#[test]
 fn fields_have_the_names_that_are_given() {
     let line = r#"{"url":"u","body":"text","head":"T","site":"s","n":3,"metadata":{"a":1}}"#;
     let (_folder, path) = file("x.jsonl", line);
@@ -175,4 +215,10 @@ fn documents_are_read_as_passages() {
     assert_eq!(shown, [(1, "a#0", "T One two.".to_owned()), (1, "a#1", "T Three four. Five.".to_owned())]);
     // No text, no field of a text, and a key that was there.
     assert_eq!(reader.rejected(), 3);
+    // A longer document of a key that was there is one flaw, and none of its passages is read.
+    let lines = "{\"_id\":\"a\",\"text\":\"One two.\"}\n{\"_id\":\"a\",\"text\":\"One two. Three four. Five six.\"}\n";
+    fs_err::write(&path, lines).unwrap();
+    let split = Some(Split::new(2, 0).unwrap());
+    let found = read_with(&path, &ReadOptions { split, max_bad: Some(1), ..ReadOptions::default() }).unwrap();
+    assert_eq!(found.iter().map(|(_, found)| found.key.as_str()).collect::<Vec<_>>(), ["a#0"]);
 }
