@@ -32,6 +32,9 @@ pub enum Error {
     /// Two indexes that are not of one line.
     #[error("generation {generation} at {url} is not one of `{}`: they have been changed independently. Push to another URL, or pull into another directory", index.display())]
     OtherLineage { url: String, index: PathBuf, generation: u64 },
+    /// A directory that was changed.
+    #[error("generation {generation} of `{}` is not at {url}: it was changed here, and not pushed. Push it, or roll it back, and pull then", index.display())]
+    NotPushed { url: String, index: PathBuf, generation: u64 },
     /// Another push was faster.
     #[error(
         "another push to {url} came first: generation {generation} is current there now, and what it was before is not any more. Nothing was published; pull it, or push again"

@@ -108,15 +108,17 @@ pub async fn pull(
 
 /// Refuses a directory that has another manifest under the number, or a current generation that the store has not.
 async fn refuse_others(remote: &Remote, index: &Path, generation: u64, bytes: &[u8]) -> Result<()> {
-    let other =
-        |generation: u64| Error::OtherLineage { url: remote.url().to_owned(), index: index.to_owned(), generation };
+    let (url, directory) = (remote.url().to_owned(), index.to_owned());
     let own = index.join(manifest::manifest_name(generation));
     if own.exists() && fs_err::read(&own)? != bytes {
-        return Err(other(generation));
+        return Err(Error::OtherLineage { url, index: directory, generation });
     }
     let Some(current) = manifest::current_generation(index)? else { return Ok(()) };
     let own = fs_err::read(index.join(manifest::manifest_name(current)))?;
-    if current == generation || remote.has_manifest(current, &own).await? { Ok(()) } else { Err(other(generation)) }
+    if current == generation || remote.has_manifest(current, &own).await? {
+        return Ok(());
+    }
+    Err(Error::NotPushed { url, index: directory, generation: current })
 }
 
 /// Files that are not in the index.

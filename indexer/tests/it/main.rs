@@ -21,4 +21,5 @@ mod refusals;
 mod serve;
 mod soak;
 mod store;
+mod store_s3;
 mod vectors;

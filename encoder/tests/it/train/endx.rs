@@ -13,7 +13,7 @@ const LEARNED: usize = 1_400;
 const MEASURED: usize = 300;
 
 const SETTINGS: &str = "threads = 1\n[data]\npaths = [\"pairs.jsonl\"]\nquestion-tokens = 32\nanswer-tokens = 64\n[batch]\nsize = 32\n\
-    [optimizer]\nlearning-rate = 5e-4\n[schedule]\nwarm-up = 10\n[training]\nepochs = 3.0\n\
+    [optimizer]\nlearning-rate = 5e-4\n[schedule]\nwarm-up = 10\n[training]\nepochs = 2.0\n\
     groups = [{ names = [\"*embeddings*\"], rate = 0.1 }]\n[evaluation]\ndata = \"beir\"\nsplit = \"dev\"\nevery = 0\n[log]\nevery = 10\ntensorboard = false\n";
 const ENDX: &str = "[loss.endx.cross]\nheads = 12\nfeed-forward = 384\naggregator = { kind = \"multi-hop\", inner = 64, hops = 2 }\n\
     [loss.endx.weights]\na-q = { to = 0.5, epochs = 0.5, after = 0.5 }\nq-a = { to = 0.5, epochs = 0.5, after = 0.5 }\n\

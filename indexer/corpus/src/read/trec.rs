@@ -57,17 +57,11 @@ impl TrecDocuments {
     /// `<DOC>`, too, and is then flawed.
     pub(super) fn advance(&mut self) -> Result<Option<Numbered>, Error> {
         loop {
-            let (line, text) = match self.rest.take() {
-                Some(rest) => rest,
-                None => match self.next_line()? {
-                    Some(line) => line,
-                    None => {
-                        let Place::Within(first, _) = std::mem::replace(&mut self.place, Place::Between) else {
-                            return Ok(None);
-                        };
-                        return Ok(Some((first, Err(unclosed("the file is cut short")))));
-                    }
-                },
+            let Some((line, text)) = self.next_part()? else {
+                let Place::Within(first, _) = std::mem::replace(&mut self.place, Place::Between) else {
+                    return Ok(None);
+                };
+                return Ok(Some((first, Err(unclosed("the file is cut short")))));
             };
             let after = |at: usize, tag: &str| Some((line, text.get(at + tag.len()..).unwrap_or_default().to_owned()));
             let (open, close) = (find(&text, OPEN), find(&text, CLOSE));
@@ -79,14 +73,14 @@ impl TrecDocuments {
                 }
                 Place::Skipping => match (open, close) {
                     (Some(open), close) if close.is_none_or(|close| open < close) => {
-                        self.rest = from(line, &text, open)
+                        self.rest = Some(from(line, &text, open));
                     }
                     (_, Some(close)) => self.rest = after(close, CLOSE),
                     _ => self.place = Place::Skipping,
                 },
                 Place::Within(first, mut document) => {
                     if let Some(open) = open.filter(|open| close.is_none_or(|close| *open < close)) {
-                        self.rest = from(line, &text, open);
+                        self.rest = Some(from(line, &text, open));
                         return Ok(Some((first, Err(unclosed("another one begins")))));
                     }
                     document.push_str(text.get(..close.unwrap_or(text.len())).unwrap_or_default());
@@ -105,8 +99,11 @@ impl TrecDocuments {
         }
     }
 
-    /// The next line. One that cannot be read spoils the document that it is in.
-    fn next_line(&mut self) -> Result<Option<(u64, String)>, Error> {
+    /// What is left of a line, or the next one. A line that cannot be read spoils the document that it is in.
+    fn next_part(&mut self) -> Result<Option<(u64, String)>, Error> {
+        if let Some(rest) = self.rest.take() {
+            return Ok(Some(rest));
+        }
         match self.lines.advance() {
             Ok(line) => Ok(line.map(|(line, text)| (line, text.to_owned()))),
             Err(error) => {
@@ -119,8 +116,8 @@ impl TrecDocuments {
     }
 }
 
-fn from(line: u64, text: &str, at: usize) -> Option<(u64, String)> {
-    Some((line, text.get(at..).unwrap_or_default().to_owned()))
+fn from(line: u64, text: &str, at: usize) -> (u64, String) {
+    (line, text.get(at..).unwrap_or_default().to_owned())
 }
 
 fn unclosed(why: &str) -> Problem {
