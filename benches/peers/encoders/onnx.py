@@ -68,7 +68,7 @@ class OnnxRuntime:
 
     def tune(self, texts):
         """Graphs and batch sizes."""
-        tried = tuning.sample(texts)
+        tried = tuning.sample(texts, tuning.BATCHES)
         settings = [(graph, batch) for graph in self.sessions for batch in tuning.BATCHES]
         self.chosen = tuning.fastest(settings, lambda setting: self._encode(tried, *setting))
         # The other graph's weights are not needed any more.

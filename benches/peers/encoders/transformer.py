@@ -26,7 +26,7 @@ class SentenceTransformers:
         # A compiled model on a GPU is measured in bf16.
         self.dtype = dtype or ("bf16" if torch.cuda.is_available() else "f32")
         compiling = ", torch.compile with dynamic shapes" if compiled else ""
-        self.settings = f"encode_document (of a cross encoder predict), {self.dtype}{compiling}, best batch size of {tuning.BATCHES}"
+        self.settings = f"encode_document (of a cross encoder predict), {self.dtype}{compiling}, best batch size of {tuning.BATCHES}, on a GPU of {tuning.GPU_BATCHES}"
         self.model = None
         self.batch = tuning.BATCHES[0]
         self.device = torch.device("cpu")
@@ -50,8 +50,9 @@ class SentenceTransformers:
 
     def tune(self, texts):
         """Batch sizes."""
-        tried = tuning.sample(texts)
-        self.batch = tuning.fastest(tuning.BATCHES, lambda batch: self._encode(tried, batch))
+        batches = tuning.GPU_BATCHES if self.device.type == "cuda" else tuning.BATCHES
+        tried = tuning.sample(texts, batches)
+        self.batch = tuning.fastest(batches, lambda batch: self._encode(tried, batch))
         return f"batch {self.batch}"
 
     def encode(self, texts):

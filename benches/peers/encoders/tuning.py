@@ -3,15 +3,15 @@
 import time
 
 BATCHES = [16, 32, 64, 128]
-# Texts tried: evenly spaced, so that all lengths are among them, and enough for two of the largest batches.
-TRIED = 256
+GPU_BATCHES = [64, 128, 256, 512, 1024, 2048]
 
 
-def sample(texts):
-    """Evenly spaced texts, all of them where there are few."""
-    if len(texts) <= TRIED:
+def sample(texts, batches):
+    """Evenly spaced texts, so that all lengths are among them, and enough for two of the largest batches; all where there are few."""
+    tried = 2 * max(batches)
+    if len(texts) <= tried:
         return texts
-    return [texts[at * len(texts) // TRIED] for at in range(TRIED)]
+    return [texts[at * len(texts) // tried] for at in range(tried)]
 
 
 def fastest(settings, run):
