@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! .fbin    u32 rows, u32 values, then rows * values float32
-//! .fvecs   for each row: i32 values, then so many float32
+//! .fvecs   for each row: i32 n, then n float32
 //! ```
 
 use std::io::{BufReader, Read as _};

@@ -19,7 +19,7 @@ pub struct ReadArguments {
     /// Fields that are stored with the metadata, between commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metadata_field: Vec<String>,
-    /// Split documents into passages of whole sentences with at most so many words. Their keys are KEY#0, KEY#1 and so on, and their
+    /// Split documents into passages of whole sentences with at most WORDS words. Their keys are KEY#0, KEY#1 and so on, and their
     /// metadata have the key of the document as `document`
     #[arg(long, value_name = "WORDS")]
     split: Option<usize>,
