@@ -15,6 +15,7 @@
 //! | [`graph_build`] | one shard's graph: insert, freeze, repair, certify |
 //! | [`job`] | the build of an index |
 //! | [`change`] | documents added, replaced and deleted, shards merged |
+//! | [`bulk`] | jobs of many tasks, whose state is in an object store |
 //! | [`gc`] | generations and files that nothing needs are removed |
 //! | [`publish`] | moves shards into place, and the pointer to the new generation |
 //! | [`compare`] | two generations asked the same questions |
@@ -28,6 +29,7 @@
 //! `graph_build/hnsw_rs.rs`.
 #![forbid(unsafe_code)]
 
+pub mod bulk;
 pub mod change;
 pub mod compare;
 pub mod control;

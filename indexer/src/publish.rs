@@ -235,7 +235,8 @@ pub(crate) fn is_change_name(name: &str) -> bool {
     generation.len() >= 6 && generation.bytes().all(|byte| byte.is_ascii_digit()) && is_shard_id(id)
 }
 
-fn shard_id(generation: u64, number: usize, files: &[FileEntry]) -> String {
+/// Name of a shard, by the generation that it is made for, its number and its content.
+pub(crate) fn shard_id(generation: u64, number: usize, files: &[FileEntry]) -> String {
     format!("{generation:06}-{number:04}-{:016x}", content_hash(files))
 }
 
@@ -248,7 +249,8 @@ pub(crate) fn is_shard_id(name: &str) -> bool {
     digits(generation, 6) && digits(number, 4) && hash.len() == 16 && hash.bytes().all(hex)
 }
 
-fn content_hash(files: &[FileEntry]) -> u64 {
+/// Digest of files by their names, lengths and checksums.
+pub(crate) fn content_hash(files: &[FileEntry]) -> u64 {
     let mut hash = Xxh3::new();
     for file in files {
         hash.update(file.path.as_bytes());

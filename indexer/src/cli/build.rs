@@ -72,8 +72,9 @@ impl From<Choice> for Builder {
     }
 }
 
+/// Type of the stored vectors.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum VectorType {
+pub(super) enum VectorType {
     F32,
     F16,
 }

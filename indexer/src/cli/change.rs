@@ -121,22 +121,26 @@ pub(super) struct PurgeArguments {
     report: Report,
 }
 
+/// Age of what is removed from an object store, where none is given.
+const IN_STORE: Duration = Duration::from_secs(7 * 24 * 3600);
+
 #[derive(Debug, clap::Args)]
 pub(super) struct GcArguments {
-    /// Directory of the index
-    #[arg(long, value_name = "DIR")]
+    /// Directory of the index, or its URL in an object store
+    #[arg(long, value_name = "DIR|URL")]
     index: PathBuf,
     /// Keep the newest N generations, and the current one
     #[arg(long, value_name = "N", default_value_t = 3)]
     keep: usize,
-    /// Keep generations younger than this: 90s, 30m, 12h, 7d
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = age)]
-    older_than: Duration,
+    /// Keep generations younger than this: 90s, 30m, 12h, 7d; in an object store also files that no generation names, which have to be older than any push or
+    /// job takes [default: 0s, of a URL 7d]
+    #[arg(long, value_name = "TIME", value_parser = age)]
+    older_than: Option<Duration>,
     #[command(flatten)]
     report: Report,
 }
 
-fn age(text: &str) -> Result<Duration, String> {
+pub(super) fn age(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a number with s, m, h or d, such as 12h, got `{text}`");
     let unit = text.chars().next_back().ok_or_else(wrong)?;
     let seconds = match unit {
@@ -242,7 +246,17 @@ pub(super) fn erase(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
 }
 
 pub(super) fn collect(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
-    let collected = gc(&arguments.index, arguments.keep, arguments.older_than, arguments.report.dry_run)?;
+    if let Some(url) = arguments.index.to_str().filter(|index| index.contains("://")) {
+        return super::store::collect(
+            url,
+            arguments.keep,
+            arguments.older_than.unwrap_or(IN_STORE),
+            arguments.report.dry_run,
+            arguments.report.json,
+        );
+    }
+    let collected =
+        gc(&arguments.index, arguments.keep, arguments.older_than.unwrap_or_default(), arguments.report.dry_run)?;
     let mut out = io::stdout().lock();
     if arguments.report.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&collected)?)?;

@@ -77,8 +77,9 @@ pub(super) struct Arguments {
     credentials: CredentialOptions,
 }
 
+/// How vectors that come from elsewhere are compared.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Compared {
+pub(super) enum Compared {
     Cosine,
     Dot,
     L2,

@@ -10,7 +10,8 @@
 //! | `verify.rs` | `dyad-indexer verify` |
 //! | `serve.rs` | `dyad-indexer serve` |
 //! | `export.rs` | `dyad-indexer export` |
-//! | `store.rs` | `dyad-indexer push`, `pull` |
+//! | `store.rs` | `dyad-indexer push`, `pull`, `gc` of a store |
+//! | `bulk.rs` | `dyad-indexer bulk` |
 //! | `rollback.rs` | `dyad-indexer rollback` |
 //! | `bar.rs` | progress on a terminal, or as log lines |
 //!
@@ -18,6 +19,7 @@
 
 mod bar;
 mod build;
+mod bulk;
 mod change;
 mod documents;
 mod export;
@@ -74,6 +76,8 @@ enum Command {
     Push(store::PushArguments),
     /// Fetch the current generation of an object store into an index directory; every file is verified before anything is published
     Pull(store::PullArguments),
+    /// Embed and index a corpus of any size by tasks that any engine can schedule, repeat and kill; all state is in an object store
+    Bulk(bulk::Arguments),
     /// Read every byte of an index and check it; exit code 1 if it is damaged
     Verify(verify::Arguments),
     /// Make an earlier generation current, without a searcher. A running searcher loads it with `dyad-searcher admin reload`
@@ -101,6 +105,7 @@ fn command(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode>
         Command::Export(arguments) => export::run(&arguments),
         Command::Push(arguments) => store::push_to(&arguments),
         Command::Pull(arguments) => store::pull_from(&arguments),
+        Command::Bulk(arguments) => bulk::run(arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Rollback(arguments) => rollback::run(&arguments),
     }

@@ -1,15 +1,16 @@
-//! `dyad-indexer push` and `pull`: an index to and from an object store.
+//! `dyad-indexer push`, `pull` and `gc` of a URL: an index to and from an object store, and what nothing needs there.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dyad_command::cancel_on_signal;
 use dyad_files::space::{Bytes, boundless, free_space};
 use dyad_index::manifest;
 use dyad_indexer::Error;
-use dyad_store::{PullOptions, Pulled, PushOptions, Pushed, Remote, pull, push};
+use dyad_store::{Collected, PullOptions, Pulled, PushOptions, Pushed, Remote, gc, pull, push};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -106,6 +107,29 @@ pub(super) fn pull_from(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
         )?;
     } else {
         writeln!(out, "nothing to do: `{to}` has generation {generation} of {from} already")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `gc` of an index in a store.
+pub(super) fn collect(
+    url: &str,
+    keep: usize,
+    older_than: Duration,
+    dry_run: bool,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let remote = Remote::open(url)?;
+    let Collected { removed, kept, files, bytes } =
+        runtime()?.block_on(gc(&remote, keep, older_than, &BTreeSet::new(), dry_run)).map_err(told)?;
+    let mut out = io::stdout().lock();
+    if json {
+        let record = json!({ "removed": removed, "kept": kept, "files": files, "bytes": bytes });
+        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
+    } else {
+        let did = if dry_run { "would remove" } else { "removed" };
+        let (generations, size) = (removed.len(), Bytes(bytes));
+        writeln!(out, "{did} {generations} generations and {files} files of {size}; kept generations {kept:?}")?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -21,6 +21,9 @@ const BUILDING_DIR: &str = ".dyad-building";
 /// Folder in a build's directory for unreferenced shards and deletions that will be removed.
 const UNNAMED_DIR: &str = "unnamed";
 
+/// Times that a directory is removed in which others put lock files.
+const REMOVALS: usize = 100;
+
 /// A directory that is removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Workspace {
@@ -74,11 +77,16 @@ impl Drop for Workspace {
     }
 }
 
-/// Removes a directory that may be gone already: a build that ends removes its own.
+/// Removes a directory that may be gone already: a build that ends removes its own. Another job that begins meanwhile may look whether it is locked, and
+/// leave a lock file in it.
 fn remove_dir(path: &Path) -> std::io::Result<()> {
-    match fs_err::remove_dir_all(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+    let mut tries_left = REMOVALS;
+    loop {
+        match fs_err::remove_dir_all(path) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty && tries_left > 0 => tries_left -= 1,
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => return Ok(()),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
-//! Vectors from an encoder service: several batches in flight, replies used in the order of the requests.
+//! Vectors from encoder services: several batches in flight, replies used in the order of the requests.
 //!
-//! Each batch is one call with a deadline and bounded retries (by the client), so that a service that restarts costs
-//! one batch and not the build. A service that stays away ends the build with an error that names it and the documents.
+//! Each batch is one call with a deadline and bounded retries (by the client, which waits as long as a service asks for), so that a service that restarts
+//! costs one batch and not the build. Of several services each gets batches in turn, and those of one that stays away go to the others; where none answers, the
+//! build ends with an error that names the service and the documents.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
 use dyad_proto::{limits, v1, vector};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+use tonic::Code;
 
 use super::{Documents, Embedded, VectorSource};
 use crate::error::Error;
@@ -27,7 +29,7 @@ const MAX_BATCH_BYTES: usize = limits::MAX_MESSAGE_BYTES / 4;
 pub struct RemoteConfig {
     /// Most texts per batch, 1 to [`limits::MAX_TEXTS`].
     pub batch_texts: usize,
-    /// Most batches in flight.
+    /// Most batches in flight, to each service.
     pub in_flight: usize,
     /// Deadlines and retries of each call.
     pub client: ClientConfig,
@@ -39,14 +41,16 @@ impl Default for RemoteConfig {
     }
 }
 
-/// Sends documents to an encoder service.
+/// Sends documents to encoder services.
 #[derive(Debug)]
 pub struct RemoteSource {
-    client: EncoderClient,
+    /// At least one.
+    clients: Vec<EncoderClient>,
     config: RemoteConfig,
     model: ModelRecord,
     next_id: u64,
     truncated: u64,
+    tokens: u64,
     /// The document that did not fit into the last batch.
     carried: Option<Document>,
     pending: VecDeque<Batch>,
@@ -60,12 +64,17 @@ pub struct RemoteSource {
 struct Batch {
     id: u64,
     documents: Vec<Document>,
-    reply: JoinHandle<Result<v1::EncodeResponse, ClientError>>,
+    reply: JoinHandle<Result<(String, v1::EncodeResponse), ClientError>>,
 }
 
 impl RemoteSource {
     /// Connects and asks for the model.
     pub fn connect(url: &str, config: RemoteConfig) -> Result<Self, Error> {
+        Self::connect_all(&[url.to_owned()], config)
+    }
+
+    /// Connects to several services of one model. Those that do not answer are left out, as long as one does.
+    pub fn connect_all(urls: &[String], config: RemoteConfig) -> Result<Self, Error> {
         let batch_limit = 1..=limits::MAX_TEXTS;
         if !batch_limit.contains(&config.batch_texts) {
             return Err(Error::Parameter {
@@ -76,20 +85,47 @@ impl RemoteSource {
             });
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let (client, info) = runtime.block_on(async {
-            let client = EncoderClient::connect(url, config.client.clone()).await?;
-            let info = client.info().await?;
-            Ok::<_, ClientError>((client, info))
-        })?;
-        let (dim, max_tokens, metric) = (info.dim as usize, info.max_tokens as usize, info.metric().as_str_name());
-        let model = ModelRecord::of_unit_vectors(info.name, info.fingerprint, dim, metric, max_tokens)?;
+        let (mut clients, mut model, mut failure) = (Vec::with_capacity(urls.len()), None, None);
+        for url in urls {
+            let answer = runtime.block_on(async {
+                let client = EncoderClient::connect(url, config.client.clone()).await?;
+                let info = client.info().await?;
+                Ok::<_, ClientError>((client, info))
+            });
+            match answer {
+                Ok((client, info)) => {
+                    let of = model_of(info)?;
+                    let first: &ModelRecord = model.get_or_insert_with(|| of.clone());
+                    if !first.same_space(&of) {
+                        let (url, expected) = (url.clone(), first.fingerprint.clone());
+                        return Err(Error::ModelChanged { url, expected, got: of.fingerprint });
+                    }
+                    clients.push(client);
+                }
+                Err(error) => {
+                    if urls.len() > 1 {
+                        tracing::warn!("{error}; the other encoder services go on without it");
+                    }
+                    failure = Some(error);
+                }
+            }
+        }
+        let Some(model) = model else {
+            let (url, reason) = (urls.join(","), "no URL was given".to_owned());
+            return Err(failure.unwrap_or(ClientError::Url { url, reason }).into());
+        };
         let (pending, ready) = (VecDeque::new(), VecDeque::new());
-        Ok(Self { client, config, model, next_id: 0, truncated: 0, carried: None, pending, ready, runtime })
+        Ok(Self { clients, config, model, next_id: 0, truncated: 0, tokens: 0, carried: None, pending, ready, runtime })
+    }
+
+    /// Tokens of all texts so far, after truncation.
+    pub fn tokens(&self) -> u64 {
+        self.tokens
     }
 
     /// Sends batches until the window is full or the corpus at its end.
     fn fill(&mut self, corpus: &mut Documents<'_>) -> Result<(), Error> {
-        while self.pending.len() < self.config.in_flight.max(1) {
+        while self.pending.len() < self.config.in_flight.max(1) * self.clients.len() {
             let documents = self.next_batch(corpus)?;
             if documents.is_empty() {
                 break;
@@ -101,8 +137,9 @@ impl RemoteSource {
                 texts: documents.iter().map(|document| document.passage().into_owned()).collect(),
                 ..Default::default()
             };
-            let client = self.client.clone();
-            let reply = self.runtime.spawn(encode(client, request, self.config.client.clone()));
+            let mut clients = self.clients.clone();
+            clients.rotate_left((self.next_id % self.clients.len().max(1) as u64) as usize);
+            let reply = self.runtime.spawn(encode(clients, request, self.config.client.clone()));
             self.pending.push_back(Batch { id: self.next_id, documents, reply });
         }
         Ok(())
@@ -145,14 +182,10 @@ impl RemoteSource {
             last: batch.documents.last().map(|document| document.key.clone()).unwrap_or_default(),
             source,
         };
-        let contract = |reason| ClientError::Contract { url: self.client.url().to_owned(), reason };
-        let reply = joined.map_err(|error| named(contract(error.to_string())))?.map_err(named)?;
+        let joined = joined.map_err(|error| named(contract(String::new(), error.to_string())))?;
+        let (url, reply) = joined.map_err(named)?;
         if reply.fingerprint != self.model.fingerprint {
-            return Err(Error::ModelChanged {
-                url: self.client.url().to_owned(),
-                expected: self.model.fingerprint.clone(),
-                got: reply.fingerprint,
-            });
+            return Err(Error::ModelChanged { url, expected: self.model.fingerprint.clone(), got: reply.fingerprint });
         }
         let dim = self.model.dim;
         if (reply.id, reply.dim as usize) != (batch.id, dim) {
@@ -160,33 +193,67 @@ impl RemoteSource {
                 "expected reply {} with vectors of {dim} values, got reply {} with {}",
                 batch.id, reply.id, reply.dim
             );
-            return Err(named(contract(reason)));
+            return Err(named(contract(url, reason)));
         }
         let rows = vector::unpack(&reply.vectors, batch.documents.len(), dim, "vectors")
-            .map_err(|error| named(contract(error.to_string())))?;
+            .map_err(|error| named(contract(url, error.to_string())))?;
         self.truncated += u64::from(reply.truncated);
+        self.tokens += reply.tokens.iter().map(|tokens| u64::from(*tokens)).sum::<u64>();
         let rows = rows.chunks_exact(dim).map(<[f32]>::to_vec);
         self.ready.extend(batch.documents.into_iter().zip(rows).map(|(document, row)| Embedded { document, row }));
         Ok(())
     }
 }
 
-/// One batch, with the client's deadline and retries. On top of these, a connection that breaks under a call is retried: the next
-/// call connects again, or fails because no server answers.
+fn contract(url: String, reason: String) -> ClientError {
+    ClientError::Contract { url, reason }
+}
+
+fn model_of(info: v1::ModelInfo) -> Result<ModelRecord, Error> {
+    let (dim, max_tokens, metric) = (info.dim as usize, info.max_tokens as usize, info.metric().as_str_name());
+    Ok(ModelRecord::of_unit_vectors(info.name, info.fingerprint, dim, metric, max_tokens)?)
+}
+
+/// One batch, with the client's deadline and retries, and the URL of the service that has answered. On top of these, a connection that breaks under a call is
+/// retried: the next call connects again, or fails because no server answers; then the next service is asked.
 async fn encode(
-    client: EncoderClient,
+    clients: Vec<EncoderClient>,
     request: v1::EncodeRequest,
     config: ClientConfig,
-) -> Result<v1::EncodeResponse, ClientError> {
-    let mut tries_left = config.attempts.saturating_sub(1);
-    loop {
-        match client.encode(request.clone()).await {
-            Err(ClientError::Broken { .. }) if tries_left > 0 => {
-                tries_left -= 1;
-                tokio::time::sleep(config.first_wait).await;
+) -> Result<(String, v1::EncodeResponse), ClientError> {
+    let mut clients = clients.into_iter().peekable();
+    let mut last = contract(String::new(), "no service".to_owned());
+    while let Some(client) = clients.next() {
+        let mut tries_left = config.attempts.saturating_sub(1);
+        last = loop {
+            match client.encode(request.clone()).await {
+                Ok(reply) => return Ok((client.url().to_owned(), reply)),
+                Err(ClientError::Broken { .. }) if tries_left > 0 => {
+                    tries_left -= 1;
+                    tokio::time::sleep(config.first_wait).await;
+                }
+                Err(error) => break error,
             }
-            reply => return reply,
+        };
+        if !is_of_one_service(&last) || clients.peek().is_none() {
+            break;
         }
+        tracing::warn!("{last}; its batch goes to another service");
+    }
+    Err(last)
+}
+
+/// Whether another service may still take what this one has not.
+fn is_of_one_service(error: &ClientError) -> bool {
+    match error {
+        ClientError::Unreachable { .. } | ClientError::Broken { .. } | ClientError::Deadline { .. } => true,
+        ClientError::Refused { code, .. } => {
+            matches!(
+                code,
+                Code::ResourceExhausted | Code::Unavailable | Code::Internal | Code::Unknown | Code::Cancelled
+            )
+        }
+        _ => false,
     }
 }
 

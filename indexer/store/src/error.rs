@@ -40,6 +40,21 @@ pub enum Error {
         "another push to {url} came first: generation {generation} is current there now, and what it was before is not any more. Nothing was published; pull it, or push again"
     )]
     Raced { url: String, generation: u64 },
+    /// An object is not the one that was listed.
+    #[error(
+        "`{path}` at {url} has changed since it was planned: expected {expected}, got {got}. Plan again, at another place"
+    )]
+    Changed { url: String, path: String, expected: String, got: String },
+    /// Another generation than the planned one's parent is current.
+    #[error(
+        "{url}: expected {expected} to be current, as when the job was planned, got {got}. Nothing was published; plan again, at another place"
+    )]
+    Moved { url: String, expected: String, got: String },
+    /// The number of a generation is taken.
+    #[error(
+        "`{path}` at {url} belongs to another push or job, which has not published it. Let that one end; if it was killed, run `dyad-indexer gc --index {url}` once it is older than `--older-than`"
+    )]
+    Taken { url: String, path: String },
     /// The transfer was told to stop.
     #[error("interrupted; what has been transferred stays, and the same command goes on with the rest")]
     Interrupted,

@@ -9,10 +9,8 @@ use crate::error::{Error, Result};
 /// A file, and what its manifest says of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndexFile {
-    /// Below the index, with `/`.
-    pub(crate) path: String,
-    pub(crate) bytes: u64,
-    pub(crate) crc32c: u32,
+    /// Its path is below the index.
+    pub(crate) entry: FileEntry,
     /// Its name holds a digest of the content of its directory.
     pub(crate) is_named_by_content: bool,
 }
@@ -20,9 +18,7 @@ pub(crate) struct IndexFile {
 /// All files that a manifest names, in its order.
 pub(crate) fn files_of(manifest: &Manifest) -> Vec<IndexFile> {
     let file = |dir: String, entry: &FileEntry, is_named_by_content: bool| IndexFile {
-        path: format!("{dir}/{}", entry.path),
-        bytes: entry.bytes,
-        crc32c: entry.crc32c,
+        entry: FileEntry { path: format!("{dir}/{}", entry.path), ..entry.clone() },
         is_named_by_content,
     };
     let mut files = Vec::new();
@@ -41,11 +37,11 @@ pub(crate) fn files_of(manifest: &Manifest) -> Vec<IndexFile> {
 impl IndexFile {
     /// Whether the file is at `root`, whole: by its length, and by its checksum where its name does not tell its content, or `verify` asks.
     pub(crate) fn is_at(&self, root: &Path, verify: bool) -> Result<bool> {
-        let path = root.join(&self.path);
+        let path = root.join(&self.entry.path);
         match fs_err::metadata(&path) {
-            Ok(found) if found.len() != self.bytes => Ok(false),
+            Ok(found) if found.len() != self.entry.bytes => Ok(false),
             Ok(_) if self.is_named_by_content && !verify => Ok(true),
-            Ok(_) => Ok(dyad_files::crc32c_of_file(&path)? == (self.bytes, self.crc32c)),
+            Ok(_) => Ok(dyad_files::crc32c_of_file(&path)? == (self.entry.bytes, self.entry.crc32c)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(Error::Io(error)),
         }

@@ -13,19 +13,31 @@
 //! | file | contents |
 //! |---|---|
 //! | `remote.rs` | a place in a store: opened by URL, its current generation |
+//! | `objects.rs` | its objects: read, put where absent, transferred, listed, removed |
+//! | `pattern.rs` | the objects that a pattern names |
 //! | `files.rs` | the files of a generation |
 //! | `push.rs` | a generation to the store |
 //! | `pull.rs` | the store's current generation to a directory |
+//! | `commit.rs` | a generation published whose files are there already |
+//! | `gc.rs` | what nothing needs is removed |
 //! | `error.rs` | errors |
 #![forbid(unsafe_code)]
 
+mod commit;
 mod error;
 mod files;
+mod gc;
+mod objects;
+mod pattern;
 mod pull;
 mod push;
 mod remote;
 
+pub use commit::{Committed, commit, is_published};
 pub use error::Error;
+pub use gc::{Collected, gc};
+pub use objects::Object;
+pub use pattern::find;
 pub use pull::{PullOptions, Pulled, pull};
 pub use push::{PushOptions, Pushed, push};
 pub use remote::{Current, Remote};

@@ -1,27 +1,21 @@
 //! The current generation of a store to an index directory: all files are fetched and verified next to it, then moved into it, then published.
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dyad_files::space::{FreeSpace, check_space, free_space};
 use dyad_files::{DirLock, create_dir_synced, sync_dir};
 use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, SHARDS_DIR};
 use dyad_index::storage::WriteLock;
-use futures_util::{StreamExt as _, stream};
-use object_store::ObjectStoreExt as _;
 
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
-use crate::push::{AT_ONCE, first_failure};
+use crate::objects::all;
 use crate::remote::Remote;
 
 /// Folder of what is fetched, below the index.
 const STAGING: &str = ".pull";
-/// Bytes of one request: a long file takes many short ones, each with its deadline and its retries.
-const PIECE: u64 = 8 << 20;
 /// How long a pull waits for another one into the same directory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -80,23 +74,23 @@ pub async fn pull(
     let staging = index.join(STAGING);
     fs_err::create_dir_all(&staging)?;
     let alone = DirLock::acquire(&staging, PATIENCE).map_err(|error| Error::Io(std::io::Error::other(error)))?;
-    let needed = missing.iter().map(|file| file.bytes).sum();
+    let needed = missing.iter().map(|file| file.entry.bytes).sum();
     check_space(index, needed, options.free_space)?;
-    let has_failed = AtomicBool::new(false);
-    let go_on = || !has_failed.load(Ordering::Relaxed) && go_on();
-    let one = async |file: &&IndexFile| {
-        let done = fetch(remote, &staging, file, &go_on).await;
-        has_failed.fetch_or(done.is_err(), Ordering::Relaxed);
-        done
+    let one = async |file: &&IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
+        let to = staging.join(&file.entry.path);
+        if file.is_at(&staging, true)? {
+            return Ok(false);
+        }
+        remote.fetch_file(&file.entry.path, &file.entry, &to, go_on).await?;
+        Ok(true)
     };
-    let fetched: Vec<Result<bool>> = stream::iter(&missing).map(one).buffered(AT_ONCE).collect().await;
-    let fetched = first_failure(fetched)?;
+    let fetched = all(&missing, one, go_on).await?;
     let lock = WriteLock::acquire(index)?;
     place(index, &staging, &missing)?;
     // What was there may have been removed meanwhile.
     if let Some(file) = self::missing(&files, index)?.first() {
         let (expected, got) = ("as it was before the files were fetched".to_owned(), "none any more".to_owned());
-        return Err(Error::DamagedFile { path: index.join(&file.path), part: "file", expected, got });
+        return Err(Error::DamagedFile { path: index.join(&file.entry.path), part: "file", expected, got });
     }
     manifest::adopt(index, &there.bytes, &lock)?;
     drop(lock);
@@ -143,79 +137,24 @@ fn clear(staging: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fetches a file into the staging folder, from where an earlier pull was ended, and verifies it; false where that one has done so.
-async fn fetch(remote: &Remote, staging: &Path, file: &IndexFile, go_on: &(dyn Fn() -> bool + Sync)) -> Result<bool> {
-    if file.is_at(staging, true)? {
-        return Ok(false);
-    }
-    let to = staging.join(&file.path);
-    if let Some(parent) = to.parent() {
-        fs_err::create_dir_all(parent)?;
-    }
-    let partial = PathBuf::from(format!("{}.partial", to.display()));
-    let mut out = fs_err::OpenOptions::new().create(true).read(true).append(true).open(&partial)?;
-    let (mut length, mut checksum) = read_so_far(&mut out, file.bytes)?;
-    while length < file.bytes {
-        if !go_on() {
-            return Err(Error::Interrupted);
-        }
-        let range = length..(length + PIECE).min(file.bytes);
-        let piece = match remote.store().get_range(&remote.path(&file.path), range).await {
-            Ok(piece) => piece,
-            Err(object_store::Error::NotFound { .. }) => {
-                return Err(remote.damaged(&file.path, "object", "one".to_owned(), "none".to_owned()));
-            }
-            Err(error) => return Err(remote.failed(&file.path, "read")(error)),
-        };
-        if piece.is_empty() {
-            break;
-        }
-        out.write_all(&piece)?;
-        (checksum, length) = (crc32c::crc32c_append(checksum, &piece), length + piece.len() as u64);
-    }
-    if (length, checksum) != (file.bytes, file.crc32c) {
-        // Nothing of it is of use.
-        fs_err::remove_file(&partial)?;
-        let say = |bytes: u64, checksum: u32| format!("{bytes} bytes, {checksum:08x}");
-        let (expected, got) = (say(file.bytes, file.crc32c), say(length, checksum));
-        return Err(remote.damaged(&file.path, "length and checksum", expected, got));
-    }
-    out.sync_all()?;
-    fs_err::rename(&partial, &to)?;
-    Ok(true)
-}
-
-/// Length and checksum of what an earlier pull has fetched; what is longer than the whole is thrown away.
-fn read_so_far(out: &mut fs_err::File, whole: u64) -> Result<(u64, u32)> {
-    let (mut length, mut checksum, mut buffer) = (0, 0, vec![0; 1 << 20]);
-    if out.metadata()?.len() > whole {
-        out.set_len(0)?;
-    }
-    loop {
-        let read = out.read(&mut buffer)?;
-        let Some(piece) = buffer.get(..read).filter(|piece| !piece.is_empty()) else { return Ok((length, checksum)) };
-        (checksum, length) = (crc32c::crc32c_append(checksum, piece), length + read as u64);
-    }
-}
-
 /// Moves what was fetched into the index: whole directories where the index lacks them, else file by file.
 fn place(index: &Path, staging: &Path, missing: &[&IndexFile]) -> Result<()> {
     let mut changed: BTreeSet<PathBuf> = BTreeSet::new();
     for file in missing {
-        let mut parts = file.path.splitn(3, '/');
+        let mut parts = file.entry.path.splitn(3, '/');
         let (folder, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let below = Path::new(folder).join(name);
         fs_err::create_dir_all(index.join(folder))?;
         if folder != DELETIONS_DIR && !index.join(&below).exists() {
             fs_err::rename(staging.join(&below), index.join(&below))?;
-        } else if staging.join(&file.path).exists() {
-            let to = index.join(&file.path);
+        } else if staging.join(&file.entry.path).exists() {
+            let to = index.join(&file.entry.path);
             if let Some(parent) = to.parent() {
                 fs_err::create_dir_all(parent)?;
             }
-            fs_err::rename(staging.join(&file.path), &to)?;
+            fs_err::rename(staging.join(&file.entry.path), &to)?;
         }
-        changed.extend([index.join(folder), index.join(&file.path).parent().unwrap_or(index).to_owned()]);
+        changed.extend([index.join(folder), index.join(&file.entry.path).parent().unwrap_or(index).to_owned()]);
     }
     for folder in [SHARDS_DIR, DELETIONS_DIR, METADATA_DIR].map(|folder| index.join(folder)) {
         if folder.is_dir() {

@@ -1,31 +1,18 @@
 //! A generation of an index to an object store: its manifest reserves the number, then the files, then `CURRENT`.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use dyad_files::{DirLock, write_atomic};
+use dyad_files::write_atomic;
 use dyad_index::manifest::{self, ReaderLock};
-use futures_util::{StreamExt as _, stream};
-use object_store::{ObjectStoreExt as _, PutMode, PutOptions, WriteMultipart};
 
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
+use crate::objects::all;
 use crate::remote::Remote;
 
-/// Files that are transferred at once.
-pub(crate) const AT_ONCE: usize = 4;
-/// Parts of a file on their way.
-const PARTS: usize = 4;
-/// Most parts of a file, a little below what S3 allows.
-const MOST_PARTS: u64 = 9_000;
 /// File of an index that says what it has pushed where: a `CURRENT` for each URL, between tabs.
 const PUSHED: &str = ".pushed";
-/// How long a push to a directory waits for another one.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// How an index is pushed.
 #[derive(Debug, Clone, Copy)]
 pub struct PushOptions {
@@ -74,13 +61,7 @@ pub async fn push(
     let name = manifest::manifest_name(generation);
     let bytes = fs_err::read(index.join(&name))?;
     let pointer = manifest::pointer_to(generation, &bytes);
-    let _alone = match remote.directory() {
-        Some(directory) => {
-            fs_err::create_dir_all(&directory)?;
-            Some(DirLock::acquire(&directory, PATIENCE).map_err(|error| Error::Io(std::io::Error::other(error)))?)
-        }
-        None => None,
-    };
+    let _alone = remote.alone()?;
     let there = remote.current().await?;
     if let Some(there) = &there {
         if there.pointer == pointer {
@@ -98,16 +79,10 @@ pub async fn push(
     reserve(index, remote, &name, &bytes, generation).await?;
     let known: Vec<IndexFile> = there.as_ref().map(|there| files_of(&there.manifest)).unwrap_or_default();
     let files = files_of(&current);
-    // One that fails tells the others to stop; all of them end, so that none leaves parts in the store.
-    let has_failed = AtomicBool::new(false);
-    let go_on = || !has_failed.load(Ordering::Relaxed) && go_on();
-    let one = async |file: &IndexFile| {
-        let done = put(index, remote, file, known.contains(file), options, &go_on).await;
-        has_failed.fetch_or(done.is_err(), Ordering::Relaxed);
-        done
+    let one = async |file: &IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
+        put(index, remote, file, known.contains(file), options, go_on).await
     };
-    let done: Vec<Result<bool>> = stream::iter(&files).map(one).buffered(AT_ONCE).collect().await;
-    let done = first_failure(done)?;
+    let done = all(&files, one, go_on).await?;
     let count = done.iter().map(|put| u64::from(*put)).sum();
     if !remote.point(there.as_ref(), &pointer).await? {
         let now = remote.current().await?;
@@ -118,22 +93,8 @@ pub async fn push(
         }
     }
     note(index, remote, &pointer)?;
-    let bytes = files.iter().zip(&done).filter(|(_, put)| **put).map(|(file, _)| file.bytes).sum();
+    let bytes = files.iter().zip(&done).filter(|(_, put)| **put).map(|(file, _)| file.entry.bytes).sum();
     Ok(Pushed { generation, files: count, bytes, present: done.len() as u64 - count, is_new: true })
-}
-
-/// All results; or a failure, rather than the stop of others that it has caused.
-pub(crate) fn first_failure<T>(done: Vec<Result<T>>) -> Result<Vec<T>> {
-    let mut all = Vec::with_capacity(done.len());
-    let mut failure = None;
-    for one in done {
-        match one {
-            Ok(one) => all.push(one),
-            Err(error) if failure.is_none() || !matches!(error, Error::Interrupted) => failure = Some(error),
-            Err(_) => {}
-        }
-    }
-    failure.map_or(Ok(all), Err)
 }
 
 /// What the index has pushed where: `CURRENT` by URL.
@@ -169,21 +130,10 @@ fn has(index: &Path, generation: u64, bytes: &[u8]) -> Result<bool> {
 
 /// Puts the manifest, by which the number of the generation, and with it the names of its files, belong to this index.
 async fn reserve(index: &Path, remote: &Remote, name: &str, bytes: &[u8], generation: u64) -> Result<()> {
-    let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-    match remote.store().put_opts(&remote.path(name), bytes.to_vec().into(), options).await {
-        Ok(_) => Ok(()),
-        Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
-            let there = match remote.get(name).await? {
-                Some(found) => found.bytes().await.map_err(remote.failed(name, "read"))?.to_vec(),
-                None => Vec::new(),
-            };
-            if there == bytes {
-                return Ok(());
-            }
-            Err(Error::OtherLineage { url: remote.url().to_owned(), index: index.to_owned(), generation })
-        }
-        Err(error) => Err(remote.failed(name, "put")(error)),
+    if remote.put_new(name, bytes.to_vec()).await? || remote.read(name).await?.unwrap_or_default() == bytes {
+        return Ok(());
     }
+    Err(Error::OtherLineage { url: remote.url().to_owned(), index: index.to_owned(), generation })
 }
 
 /// Puts a file that is not there; says whether it was put.
@@ -198,69 +148,9 @@ async fn put(
     if !go_on() {
         return Err(Error::Interrupted);
     }
-    let path = remote.path(&file.path);
-    if is_known {
+    if is_known || file.is_named_by_content && remote.has(&file.entry.path, file.entry.bytes).await? {
         return Ok(false);
     }
-    if file.is_named_by_content {
-        match remote.store().head(&path).await {
-            Ok(found) if found.size == file.bytes => return Ok(false),
-            Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-            Err(error) => return Err(remote.failed(&file.path, "look for")(error)),
-        }
-    }
-    let local = index.join(&file.path);
-    let part_bytes = options.part_bytes.max(usize::try_from(file.bytes / MOST_PARTS).unwrap_or(usize::MAX)).max(1);
-    let mut source = fs_err::File::open(&local)?;
-    let failed = remote.failed(&file.path, "put");
-    let (mut checksum, mut length) = (0, 0);
-    let mut read = || -> Result<Vec<u8>> {
-        let mut part = Vec::new();
-        source.by_ref().take(part_bytes as u64).read_to_end(&mut part)?;
-        (checksum, length) = (crc32c::crc32c_append(checksum, &part), length + part.len() as u64);
-        Ok(part)
-    };
-    let first = read()?;
-    if (first.len() as u64) == file.bytes {
-        check(&local, file, checksum, length)?;
-        remote.store().put(&path, first.into()).await.map_err(failed)?;
-        return Ok(true);
-    }
-    let upload = remote.store().put_multipart(&path).await.map_err(&failed)?;
-    let mut upload = WriteMultipart::new_with_chunk_size(upload, part_bytes);
-    let mut part = first;
-    let outcome = loop {
-        if !go_on() {
-            break Err(Error::Interrupted);
-        }
-        if part.is_empty() {
-            break check(&local, file, checksum, length);
-        }
-        if let Err(error) = upload.wait_for_capacity(PARTS).await {
-            break Err(failed(error));
-        }
-        upload.put(part.into());
-        part = match read() {
-            Ok(part) => part,
-            Err(error) => break Err(error),
-        };
-    };
-    match outcome {
-        Ok(()) => upload.finish().await.map(|_| true).map_err(failed),
-        // Nothing of it may stay, nor be seen.
-        Err(error) => {
-            drop(upload.abort().await);
-            Err(error)
-        }
-    }
-}
-
-/// A file that is not what the manifest says is not put.
-fn check(path: &Path, file: &IndexFile, checksum: u32, length: u64) -> Result<()> {
-    if (length, checksum) == (file.bytes, file.crc32c) {
-        return Ok(());
-    }
-    let (expected, got) =
-        (format!("{} bytes, {:08x}", file.bytes, file.crc32c), format!("{length} bytes, {checksum:08x}"));
-    Err(Error::DamagedFile { path: path.to_owned(), part: "length and checksum", expected, got })
+    remote.put_file(&index.join(&file.entry.path), &file.entry.path, &file.entry, options, go_on).await?;
+    Ok(true)
 }

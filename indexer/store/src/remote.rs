@@ -2,7 +2,9 @@
 
 use std::path::Path as FilePath;
 use std::sync::{Arc, Once};
+use std::time::Duration;
 
+use dyad_files::DirLock;
 use dyad_index::manifest::{self, Manifest, POINTER};
 use object_store::path::Path;
 use object_store::{GetResult, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion};
@@ -14,6 +16,9 @@ use crate::error::{Error, Result};
 
 /// Beginnings of the names of variables that hold credentials and settings of stores.
 const VARIABLES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
+
+/// How long a push to a directory waits for another one.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An opened place.
 #[derive(Debug, Clone)]
@@ -80,7 +85,7 @@ impl Remote {
     }
 
     pub(crate) fn path(&self, name: &str) -> Path {
-        name.split('/').fold(self.prefix.clone(), Path::join)
+        name.split('/').filter(|part| !part.is_empty()).fold(self.prefix.clone(), Path::join)
     }
 
     pub(crate) fn failed(&self, path: &str, action: &'static str) -> impl Fn(object_store::Error) -> Error + use<> {
@@ -145,9 +150,18 @@ impl Remote {
         }
     }
 
-    /// The directory of a `file:` URL.
-    pub(crate) fn directory(&self) -> Option<std::path::PathBuf> {
-        Url::parse(&self.url).ok().filter(|_| self.is_directory)?.to_file_path().ok()
+    /// Whether it is a directory of this machine.
+    pub fn is_directory(&self) -> bool {
+        self.is_directory
+    }
+
+    /// The lock of a directory, which has no conditional put.
+    pub(crate) fn alone(&self) -> Result<Option<DirLock>> {
+        let directory =
+            Url::parse(&self.url).ok().filter(|_| self.is_directory).and_then(|url| url.to_file_path().ok());
+        let Some(directory) = directory else { return Ok(None) };
+        fs_err::create_dir_all(&directory)?;
+        Ok(Some(DirLock::acquire(&directory, PATIENCE).map_err(|error| Error::Io(std::io::Error::other(error)))?))
     }
 }
 

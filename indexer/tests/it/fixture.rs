@@ -75,7 +75,7 @@ pub(crate) fn header() -> Header {
     }
 }
 
-fn line_of(document: &Document) -> String {
+pub(crate) fn line_of(document: &Document) -> String {
     let mut line = serde_json::json!({ "_id": document.key, "title": document.title, "text": document.text });
     if let Some(metadata) = &document.metadata {
         line["metadata"] = metadata.clone().into();

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod build;
+mod bulk;
+mod bulk_s3;
 mod certificate;
 mod command_line;
 mod crash;

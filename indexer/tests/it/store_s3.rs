@@ -1,8 +1,8 @@
 //! An index in a real S3 server: pushes and pulls that are killed, and two pushes at once.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use dyad_index::Snapshot;
@@ -13,8 +13,9 @@ use crate::life::{APPEND, Life, check, document};
 use crate::store::{copy, relative};
 
 /// An S3 server (moto's) with a bucket, and its environment for our binary; none where there is no Python to run it.
-struct S3 {
+pub(crate) struct S3 {
     server: std::process::Child,
+    out: BufReader<ChildStdout>,
     port: String,
 }
 
@@ -32,14 +33,21 @@ server = ThreadedMotoServer(ip_address='127.0.0.1', port=0, verbose=False)
 server.start()
 port = server.get_host_and_port()[1]
 keys = {'aws_access_key_id': 'key', 'aws_secret_access_key': 'secret', 'region_name': 'us-east-1'}
-boto3.client('s3', endpoint_url=f'http://127.0.0.1:{port}', **keys).create_bucket(Bucket='bucket')
+client = boto3.client('s3', endpoint_url=f'http://127.0.0.1:{port}', **keys)
+client.create_bucket(Bucket='bucket')
 print(port, flush=True)
-sys.stdin.read()
+for line in sys.stdin:
+    words = line.split()
+    if words[0] == 'put':
+        client.upload_file(words[1], 'bucket', words[2])
+    else:
+        pages = client.get_paginator('list_objects_v2').paginate(Bucket='bucket', Prefix=words[1])
+        print(*[found['Key'] for page in pages for found in page.get('Contents', [])], flush=True)
 ";
 
 impl S3 {
     #[expect(clippy::print_stderr, reason = "what is skipped is said")]
-    fn start(test: &str) -> Option<Self> {
+    pub(crate) fn start(test: &str) -> Option<Self> {
         let Some(python) = std::env::var_os("DYAD_PYTHON") else {
             eprintln!("{test}: skipped, DYAD_PYTHON is not set");
             return None;
@@ -47,12 +55,25 @@ impl S3 {
         let mut command = Command::new(python);
         command.args(["-c", SERVER]).env("NO_PROXY", "127.0.0.1").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut server = command.stderr(Stdio::null()).spawn().unwrap();
-        let mut port = String::new();
-        BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
-        Some(Self { server, port: port.trim().to_owned() })
+        let (mut port, mut out) = (String::new(), BufReader::new(server.stdout.take().unwrap()));
+        out.read_line(&mut port).unwrap();
+        Some(Self { server, out, port: port.trim().to_owned() })
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// Puts a file.
+    pub(crate) fn put(&mut self, file: &Path, name: &str) {
+        writeln!(self.server.stdin.as_mut().unwrap(), "put {} {name}", file.display()).unwrap();
+    }
+
+    /// Names of all objects below a prefix.
+    pub(crate) fn list(&mut self, prefix: &str) -> Vec<String> {
+        writeln!(self.server.stdin.as_mut().unwrap(), "list {prefix}").unwrap();
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-indexer"));
         command
             .args(arguments)

@@ -55,7 +55,7 @@ impl Lines {
     /// Reads one line into the buffer; false at the end of the input.
     fn fill(&mut self) -> Result<bool, Error> {
         self.buffer.clear();
-        let limit = self.max_line_bytes as u64 + 2;
+        let limit = (self.max_line_bytes as u64).saturating_add(2);
         let read = Read::take(&mut self.input.bytes, limit).read_until(b'\n', &mut self.buffer);
         if let Err(source) = read {
             return Err(self.input.refuse(source, self.line));

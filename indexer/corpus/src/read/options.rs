@@ -3,13 +3,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
 
 /// Longest text that is accepted unless the options say otherwise: 1 MiB.
 pub(crate) const DEFAULT_MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// The format of a corpus.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Format {
     /// A folder is [`Format::Beir`]; standard input is [`Format::Jsonl`]; a file is recognised by its name without `.gz` or
@@ -57,7 +60,7 @@ impl fmt::Display for Format {
 }
 
 /// Names of the fields of JSON lines and of Parquet's columns, in place of the usual ones.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FieldNames {
     /// Of the key.
     pub key: Option<String>,
@@ -70,7 +73,7 @@ pub struct FieldNames {
 }
 
 /// Passages in place of documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
     /// Most words of a passage; whole sentences, and parts of a sentence where it has more. Words stand between white space.
     pub words: usize,

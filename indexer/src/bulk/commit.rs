@@ -1,0 +1,242 @@
+//! `bulk commit`, `status` and `gc`: a job's shards published, what is done of a job, and what dead tasks have left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use dyad_index::manifest::{self, Change, MANIFEST_VERSION, Manifest, SHARDS_DIR};
+use dyad_store::{Committed, Remote, commit as publish, gc as collect};
+use serde::Serialize;
+
+use super::embed::KEYS;
+use super::keys::KeyMerge;
+use super::place::{Place, partition_folder, partition_record, shard_record};
+use super::record::{DONE, PARTITIONS, PLAN, PartitionDone, Plan, ShardDone};
+use super::shard::all_done;
+use crate::control::JobControl;
+use crate::error::Error;
+use crate::job::Workspace;
+
+/// What a commit published, or had been published before.
+#[derive(Debug)]
+pub struct CommitSummary {
+    /// The generation.
+    pub manifest: Manifest,
+    /// URL of the index.
+    pub index: String,
+    /// Whether this call has made it current.
+    pub is_new: bool,
+}
+
+/// Publishes the shards of the job at `url`, all of which have to be built, as the next generation of its index by one conditional put. Where that has been
+/// done, nothing is done; where the generation that the job was planned on is not current any more, it is refused.
+pub fn commit(url: &str, scratch: &Path, control: JobControl<'_>) -> Result<CommitSummary, Error> {
+    let place = Place::open(url, control.cancel)?;
+    let plan = place.plan()?;
+    let shards = shards_done(&place, &plan)?;
+    let missing: Vec<usize> = (0..shards.len()).filter(|at| shards.get(*at).is_none_or(Option::is_none)).collect();
+    if !missing.is_empty() {
+        let (total, count) = (missing.len(), shards.len());
+        let first = missing.into_iter().take(5).map(|shard| shard.to_string()).collect();
+        return Err(Error::NotDone { what: "shards", total, count, first, command: "shard" });
+    }
+    let partitions = all_done(&place, &plan.job.partitions)?;
+    let rejected: u64 = partitions.iter().map(|done| done.rejected).sum();
+    if rejected > plan.job.max_bad {
+        return Err(Error::TooManyBad { got: rejected, allowed: plan.job.max_bad });
+    }
+    let manifest = manifest_of(&plan, shards.into_iter().flatten(), &partitions);
+    let bytes = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::from)?;
+    let index = Remote::open(&plan.job.index)?;
+    let is_current = |pointer: &str| pointer == manifest::pointer_to(manifest.generation, &bytes);
+    let there = place.wait(index.current())?;
+    if !there.is_some_and(|there| is_current(&there.pointer)) && plan.job.shards.len() > 1 {
+        refuse_repeated(&place, &plan, &partitions, scratch)?;
+    }
+    control.check()?;
+    let committed = place.wait(publish(&index, plan.base.as_deref(), &bytes))?;
+    Ok(CommitSummary { manifest, index: index.url().to_owned(), is_new: committed == Committed::Now })
+}
+
+fn shards_done(place: &Place<'_>, plan: &Plan) -> Result<Vec<Option<ShardDone>>, Error> {
+    (0..plan.job.shards.len()).map(|shard| place.shard_done(shard)).collect()
+}
+
+/// The same bytes in every commit of a job.
+fn manifest_of(plan: &Plan, shards: impl Iterator<Item = ShardDone>, partitions: &[PartitionDone]) -> Manifest {
+    let sum = |of: &dyn Fn(&PartitionDone) -> u64| partitions.iter().map(of).sum();
+    let truncated = partitions.iter().map(|done| done.truncated).sum::<Option<u64>>();
+    let change = Change {
+        operation: "bulk".to_owned(),
+        read: sum(&|done| done.read),
+        indexed: sum(&|done| done.documents),
+        rejected: sum(&|done| done.rejected),
+        truncated,
+        ..Change::default()
+    };
+    Manifest {
+        format_version: MANIFEST_VERSION,
+        generation: plan.generation,
+        parent: plan.generation.checked_sub(1).filter(|parent| *parent > 0 && plan.base.is_some()),
+        created_unix_s: plan.created_unix_s,
+        tool: plan.tool.clone(),
+        model: plan.job.model.clone(),
+        min_recall: plan.job.graph.min_recall,
+        change: Some(change),
+        shards: shards.map(|done| done.shard).collect(),
+    }
+}
+
+/// Over all partitions; within a shard its task has looked.
+fn refuse_repeated(place: &Place<'_>, plan: &Plan, done: &[PartitionDone], scratch: &Path) -> Result<(), Error> {
+    fs_err::create_dir_all(scratch)?;
+    let workspace = Workspace::create(scratch)?;
+    let mut merge = KeyMerge::default();
+    for (number, (partition, done)) in plan.job.partitions.iter().zip(done).enumerate() {
+        let keys: Vec<_> = done.files.iter().filter(|file| file.path == KEYS).cloned().collect();
+        let to = workspace.path().join(format!("keys-{number:06}"));
+        let name = format!("{}/{}", partition_folder(&partition.name), done.folder);
+        place.wait(place.remote.fetch_directory(&name, &keys, &to, &place.go_on()))?;
+        merge.add(&to.join(KEYS))?;
+    }
+    merge.refuse_repeated()
+}
+
+/// What is done of a job, from its files alone.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Status {
+    /// Partitions, and how many of them are embedded.
+    pub partitions: usize,
+    /// Embedded partitions.
+    pub partitions_done: usize,
+    /// The first partitions that are not.
+    pub partitions_missing: Vec<usize>,
+    /// Shards.
+    pub shards: usize,
+    /// Built shards.
+    pub shards_done: usize,
+    /// The first shards that are not built.
+    pub shards_missing: Vec<usize>,
+    /// Records read so far.
+    pub read: u64,
+    /// Documents or passages embedded so far.
+    pub documents: u64,
+    /// Bad records so far.
+    pub rejected: u64,
+    /// Bad records by partition, where there are some.
+    pub rejected_by_partition: BTreeMap<usize, u64>,
+    /// Seconds of all tasks that have ended.
+    pub task_s: f64,
+    /// The largest peak memory of a shard's task.
+    pub peak_memory_bytes: Option<u64>,
+    /// The generation that the job publishes.
+    pub generation: u64,
+    /// Whether it has been published.
+    pub committed: bool,
+}
+
+/// Numbers that a status lists.
+const LISTED: usize = 1_000;
+
+/// Looks at the records of the job at `url`.
+pub fn status(url: &str, control: JobControl<'_>) -> Result<(Plan, Status), Error> {
+    let place = Place::open(url, control.cancel)?;
+    let plan = place.plan()?;
+    let there: BTreeSet<String> =
+        place.wait(place.remote.list(PARTITIONS))?.into_iter().map(|object| object.name).collect();
+    let mut done = Vec::new();
+    let mut partitions_missing = Vec::new();
+    for (number, partition) in plan.job.partitions.iter().enumerate() {
+        let is_there = there.contains(&partition_record(&partition.name));
+        match if is_there { place.partition_done(partition)? } else { None } {
+            Some(one) => done.push((number, one)),
+            None => partitions_missing.push(number),
+        }
+    }
+    let shards = shards_done(&place, &plan)?;
+    let built: Vec<&ShardDone> = shards.iter().flatten().collect();
+    let shards_missing: Vec<usize> =
+        (0..shards.len()).filter(|at| shards.get(*at).is_none_or(Option::is_none)).collect();
+    let committed = if partitions_missing.is_empty() && shards_missing.is_empty() {
+        let partitions: Vec<PartitionDone> = done.iter().map(|(_, one)| one.clone()).collect();
+        let manifest = manifest_of(&plan, shards.iter().flatten().cloned(), &partitions);
+        let bytes = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::from)?;
+        place.wait(dyad_store::is_published(&Remote::open(&plan.job.index)?, &bytes))?
+    } else {
+        false
+    };
+    let status = Status {
+        partitions: plan.job.partitions.len(),
+        partitions_done: done.len(),
+        shards: shards.len(),
+        shards_done: built.len(),
+        read: done.iter().map(|(_, one)| one.read).sum(),
+        documents: done.iter().map(|(_, one)| one.documents).sum(),
+        rejected: done.iter().map(|(_, one)| one.rejected).sum(),
+        rejected_by_partition: done
+            .iter()
+            .filter(|(_, one)| one.rejected > 0)
+            .map(|(number, one)| (*number, one.rejected))
+            .take(LISTED)
+            .collect(),
+        task_s: done.iter().map(|(_, one)| one.seconds).chain(built.iter().map(|one| one.seconds)).sum(),
+        peak_memory_bytes: built.iter().filter_map(|one| one.peak_memory_bytes).max(),
+        generation: plan.generation,
+        committed,
+        partitions_missing: partitions_missing.into_iter().take(LISTED).collect(),
+        shards_missing: shards_missing.into_iter().take(LISTED).collect(),
+    };
+    Ok((plan, status))
+}
+
+/// What was removed, or would be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Swept {
+    /// Objects.
+    pub files: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+}
+
+/// Removes what no record of the job at `url` names, at its place and among the shards of its index, and what was put before `older_than`: longer than any
+/// task takes.
+pub fn gc(url: &str, older_than: Duration, dry_run: bool, control: JobControl<'_>) -> Result<Swept, Error> {
+    let place = Place::open(url, control.cancel)?;
+    let plan = place.plan()?;
+    let mut named = BTreeSet::from([PLAN.to_owned()]);
+    for partition in &plan.job.partitions {
+        let Some(done) = place.partition_done(partition)? else { continue };
+        named.insert(partition_record(&partition.name));
+        let folder = format!("{}/{}", partition_folder(&partition.name), done.folder);
+        named.extend(done.files.iter().map(|file| format!("{folder}/{}", file.path)));
+    }
+    let mut needed = BTreeSet::new();
+    for (number, done) in shards_done(&place, &plan)?.into_iter().enumerate() {
+        let Some(done) = done else { continue };
+        named.insert(shard_record(number));
+        needed.extend(done.shard.files.iter().map(|file| format!("{SHARDS_DIR}/{}/{}", done.shard.id, file.path)));
+    }
+    let now = SystemTime::now();
+    let is_old = |modified| now.duration_since(modified).is_ok_and(|age| age >= older_than);
+    let ours = |name: &str| name == PLAN || name.starts_with(&format!("{PARTITIONS}/")) || is_shard_record(name);
+    let mut swept = Swept::default();
+    let mut names = Vec::new();
+    for object in place.wait(place.remote.list(""))? {
+        if ours(&object.name) && !named.contains(&object.name) && is_old(object.modified) {
+            swept.files += 1;
+            swept.bytes += object.bytes;
+            names.push(object.name);
+        }
+    }
+    if !dry_run {
+        place.wait(place.remote.remove(&names))?;
+    }
+    let index = Remote::open(&plan.job.index)?;
+    let collected = place.wait(collect(&index, usize::MAX, older_than, &needed, dry_run))?;
+    Ok(Swept { files: swept.files + collected.files, bytes: swept.bytes + collected.bytes })
+}
+
+/// Where a job's place is also that of the index, its shards' records lie next to those shards.
+fn is_shard_record(name: &str) -> bool {
+    name.starts_with(&format!("{}/", super::record::SHARDS)) && name.ends_with(&format!("/{DONE}"))
+}

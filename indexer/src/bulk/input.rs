@@ -1,0 +1,116 @@
+//! Inputs of a job: cut into slices, fetched into files.
+
+use std::io::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use dyad_corpus::Format;
+use dyad_store::{Object, Remote};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::place::Place;
+use super::record::Slice;
+use crate::error::Error;
+
+/// Bytes that are read to find the end of a line.
+const LINE_PIECE: u64 = 64 << 10;
+const ETAG: &str = "etag:";
+const XXH3: &str = "xxh3:";
+
+/// Whether an input can be cut between lines: JSON lines that are not packed.
+pub(super) fn can_be_cut(name: &str, format: Format) -> bool {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
+    match extension.as_str() {
+        "jsonl" | "ndjson" | "json" => matches!(format, Format::Auto | Format::Jsonl),
+        _ => false,
+    }
+}
+
+/// Slices of an input, each of `bytes` or a line more.
+pub(super) fn cut(
+    place: &Place<'_>,
+    input: &Remote,
+    object: &Object,
+    format: Format,
+    bytes: u64,
+) -> Result<Vec<Slice>, Error> {
+    let mut ends = Vec::new();
+    if can_be_cut(&object.name, format) {
+        let mut at = bytes;
+        while at < object.bytes {
+            at = line_end(place, input, object, at)?;
+            ends.push(at);
+            at += bytes;
+        }
+    }
+    ends.push(object.bytes);
+    ends.dedup();
+    let mut first = 0;
+    let mut slices = Vec::with_capacity(ends.len());
+    for end in ends {
+        if end > first {
+            let version = version(place, input, object, first..end)?;
+            slices.push(Slice { name: object.name.clone(), first, bytes: end - first, version });
+        }
+        first = end;
+    }
+    Ok(slices)
+}
+
+/// The end of the line that byte `at` is in.
+fn line_end(place: &Place<'_>, input: &Remote, object: &Object, mut at: u64) -> Result<u64, Error> {
+    while at < object.bytes {
+        let range = at..(at + LINE_PIECE).min(object.bytes);
+        let mut found = None;
+        let mut seen = 0;
+        let mut sink = |piece: &[u8]| {
+            found =
+                found.or_else(|| piece.iter().position(|byte| *byte == b'\n').map(|end| at + seen + end as u64 + 1));
+            seen += piece.len() as u64;
+            Ok(())
+        };
+        place.wait(input.read_range(&object.name, range.clone(), None, &place.go_on(), &mut sink))?;
+        match found {
+            Some(end) => return Ok(end),
+            None => at = range.end,
+        }
+    }
+    Ok(object.bytes)
+}
+
+fn version(place: &Place<'_>, input: &Remote, object: &Object, range: Range<u64>) -> Result<String, Error> {
+    match object.version.as_ref().filter(|_| !input.is_directory()) {
+        Some(etag) => Ok(format!("{ETAG}{etag}")),
+        // The version of a file tells its place on a disk, not its content.
+        None => {
+            let mut digest = Xxh3::new();
+            let mut sink = |piece: &[u8]| {
+                digest.update(piece);
+                Ok(())
+            };
+            place.wait(input.read_range(&object.name, range, None, &place.go_on(), &mut sink))?;
+            Ok(format!("{XXH3}{:032x}", digest.digest128()))
+        }
+    }
+}
+
+/// Fetches a slice into a directory, as a file of the input's own name; refused where it is not what was planned.
+pub(super) fn fetch(place: &Place<'_>, input: &Remote, slice: &Slice, to: &Path) -> Result<PathBuf, Error> {
+    let path = to.join(slice.name.rsplit('/').next().unwrap_or(&slice.name));
+    fs_err::create_dir_all(to)?;
+    let mut out = fs_err::File::create(&path)?;
+    let mut digest = Xxh3::new();
+    let mut sink = |piece: &[u8]| {
+        digest.update(piece);
+        out.write_all(piece)
+    };
+    let range = slice.first..slice.first.saturating_add(slice.bytes);
+    let etag = slice.version.strip_prefix(ETAG);
+    place.wait(input.read_range(&slice.name, range, etag, &place.go_on(), &mut sink))?;
+    let got = format!("{XXH3}{:032x}", digest.digest128());
+    if etag.is_none() && slice.version != got {
+        let (url, path, expected) = (input.url().to_owned(), slice.name.clone(), slice.version.clone());
+        return Err(dyad_store::Error::Changed { url, path, expected, got }.into());
+    }
+    Ok(path)
+}

@@ -1,0 +1,92 @@
+//! Keys that come more than once, found by merging sorted files.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{BufRead as _, BufReader, Lines};
+use std::path::Path;
+
+use crate::error::Error;
+
+/// Keys that are shown.
+const SHOWN: usize = 5;
+
+/// Files of sorted keys, one JSON text per line. Holds one key of each in memory.
+#[derive(Debug, Default)]
+pub(super) struct KeyMerge {
+    files: Vec<Lines<BufReader<fs_err::File>>>,
+    next: BinaryHeap<Reverse<(String, usize)>>,
+}
+
+impl KeyMerge {
+    pub(super) fn add(&mut self, path: &Path) -> Result<(), Error> {
+        self.files.push(BufReader::new(fs_err::File::open(path)?).lines());
+        self.advance(self.files.len() - 1)
+    }
+
+    fn advance(&mut self, file: usize) -> Result<(), Error> {
+        let Some(line) = self.files.get_mut(file).and_then(Iterator::next).transpose()? else { return Ok(()) };
+        let key = serde_json::from_str(&line).map_err(std::io::Error::from)?;
+        self.next.push(Reverse((key, file)));
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Result<Option<String>, Error> {
+        let Some(Reverse((key, file))) = self.next.pop() else { return Ok(None) };
+        self.advance(file)?;
+        Ok(Some(key))
+    }
+
+    /// Reads all; an error that names some where keys come more than once.
+    pub(super) fn refuse_repeated(mut self) -> Result<(), Error> {
+        let (mut total, mut first, mut last) = (0, Vec::new(), None);
+        while let Some(key) = self.pop()? {
+            if last.as_ref() == Some(&key) {
+                total += 1;
+                if first.len() < SHOWN && first.last() != Some(&key) {
+                    first.push(key.clone());
+                }
+            }
+            last = Some(key);
+        }
+        if total == 0 { Ok(()) } else { Err(Error::RepeatedKeys { total, first }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// As many as a map counts.
+        #[test]
+        fn repeated_keys_are_counted(mut files in prop::collection::vec(prop::collection::btree_set("[a-c\n\"]{1,2}", 0..12), 0..6)) {
+            let dir = tempfile::tempdir().unwrap();
+            let mut merge = KeyMerge::default();
+            let mut counts = BTreeMap::new();
+            for (number, keys) in files.iter_mut().enumerate() {
+                let path = dir.path().join(number.to_string());
+                let lines: Vec<String> = keys.iter().map(|key| format!("{}\n", serde_json::to_string(key).unwrap())).collect();
+                fs_err::write(&path, lines.concat()).unwrap();
+                merge.add(&path).unwrap();
+                for key in keys.iter() {
+                    *counts.entry(key.clone()).or_insert(0_u64) += 1;
+                }
+            }
+            let repeated: Vec<(&String, &u64)> = counts.iter().filter(|(_, count)| **count > 1).collect();
+            let expected: u64 = repeated.iter().map(|(_, count)| **count - 1).sum();
+            match merge.refuse_repeated() {
+                Ok(()) => prop_assert_eq!(expected, 0),
+                Err(Error::RepeatedKeys { total, first }) => {
+                    prop_assert_eq!(total, expected);
+                    let shown: Vec<String> = repeated.iter().take(SHOWN).map(|(key, _)| (*key).clone()).collect();
+                    prop_assert_eq!(first, shown);
+                }
+                Err(other) => prop_assert!(false, "{}", other),
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Bulk jobs: a corpus of any size embedded and indexed by tasks that any engine can schedule, repeat and kill. All state is in objects of a store.
+//!
+//! ```text
+//! plan ──> embed (one task per partition) ──> shard (one task per shard) ──> commit (one conditional put)
+//!
+//! OUT/plan.json                            put if absent
+//! OUT/partitions/NAME/DIGEST/...           documents, vectors and keys of a partition, under a digest of their content
+//! OUT/partitions/NAME/DONE.json            put if absent, after these: the first attempt to end counts
+//! OUT/shards/NUMBER/DONE.json              the same for a shard, whose files are INDEX/shards/ID/...
+//! INDEX/manifest-N.json, INDEX/CURRENT     put by the commit
+//! ```
+//!
+//! A task that was killed leaves objects that no record names; `gc` removes them by age.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `record.rs` | the plan, and the records of tasks that have ended |
+//! | `place.rs` | a job's place in a store |
+//! | `input.rs` | inputs cut into slices, and fetched |
+//! | `plan.rs` | `bulk plan` |
+//! | `embed.rs` | `bulk embed` |
+//! | `shard.rs` | `bulk shard` |
+//! | `keys.rs` | keys that come more than once |
+//! | `commit.rs` | `bulk commit`, `bulk status`, `bulk gc` |
+
+mod commit;
+mod embed;
+mod input;
+mod keys;
+mod place;
+mod plan;
+mod record;
+mod shard;
+
+pub use commit::{CommitSummary, Status, Swept, commit, gc, status};
+pub use embed::{Embedded, embed};
+pub use plan::{PlanConfig, Planned, Vectors, plan};
+pub use record::{Estimate, Graph, Job, Partition, PartitionDone, Plan, Reading, ShardDone, Slice};
+pub use shard::{Built, shard};

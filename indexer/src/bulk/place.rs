@@ -1,0 +1,98 @@
+//! A job's place in an object store: its plan and its records. Calls wait for the store.
+
+use dyad_command::Cancellation;
+use dyad_store::Remote;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Runtime;
+
+use super::record::{DONE, PARTITIONS, PLAN, Partition, PartitionDone, Plan, SHARDS, ShardDone, VERSION};
+use crate::error::Error;
+
+/// An opened place.
+pub(super) struct Place<'a> {
+    pub(super) remote: Remote,
+    pub(super) cancel: &'a Cancellation,
+    runtime: Runtime,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn open(url: &str, cancel: &'a Cancellation) -> Result<Self, Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let url = url.strip_suffix(PLAN).unwrap_or(url);
+        Ok(Self { remote: Remote::open(url)?, cancel, runtime })
+    }
+
+    /// Runs what waits for the store.
+    pub(super) fn wait<T>(&self, call: impl Future<Output = Result<T, dyad_store::Error>>) -> Result<T, Error> {
+        Ok(self.runtime.block_on(call)?)
+    }
+
+    /// Asked between pieces of files.
+    pub(super) fn go_on(&self) -> impl Fn() -> bool + Sync + use<'a> {
+        let cancel = self.cancel;
+        move || !cancel.is_cancelled()
+    }
+
+    /// The plan; an error where there is none.
+    pub(super) fn plan(&self) -> Result<Plan, Error> {
+        self.plan_if_any()?.ok_or_else(|| Error::NoPlan { url: self.remote.url().to_owned() })
+    }
+
+    pub(super) fn plan_if_any(&self) -> Result<Option<Plan>, Error> {
+        let plan: Option<Plan> = self.record(PLAN)?;
+        let Some(plan) = plan else { return Ok(None) };
+        let planned: usize = plan.job.shards.iter().sum();
+        if planned != plan.job.partitions.len() || plan.job.shards.contains(&0) {
+            let (expected, got) = (format!("{} partitions", plan.job.partitions.len()), planned.to_string());
+            return Err(self.broken(PLAN, "shards", expected, got));
+        }
+        Ok(Some(plan))
+    }
+
+    pub(super) fn partition_done(&self, partition: &Partition) -> Result<Option<PartitionDone>, Error> {
+        self.record(&partition_record(&partition.name))
+    }
+
+    pub(super) fn shard_done(&self, shard: usize) -> Result<Option<ShardDone>, Error> {
+        self.record(&shard_record(shard))
+    }
+
+    /// A record; none where there is none yet.
+    fn record<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+        let Some(bytes) = self.wait(self.remote.read(name))? else { return Ok(None) };
+        let value: serde_json::Value = self.parsed(name, serde_json::from_slice(&bytes))?;
+        let version = value.get("format_version").and_then(serde_json::Value::as_u64);
+        if version != Some(u64::from(VERSION)) {
+            let got = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
+            return Err(self.broken(name, "format_version", VERSION.to_string(), got));
+        }
+        self.parsed(name, serde_json::from_value(value)).map(Some)
+    }
+
+    fn parsed<T>(&self, name: &str, parsed: serde_json::Result<T>) -> Result<T, Error> {
+        parsed.map_err(|error| self.broken(name, "content", "a record of this release".to_owned(), error.to_string()))
+    }
+
+    fn broken(&self, name: &str, part: &'static str, expected: String, got: String) -> Error {
+        Error::BulkRecord { path: format!("{}/{name}", self.remote.url()), part, expected, got }
+    }
+
+    /// Puts a record where there is none; false where another attempt was faster.
+    pub(super) fn put_record<T: Serialize>(&self, name: &str, record: &T) -> Result<bool, Error> {
+        let bytes = serde_json::to_vec_pretty(record).map_err(std::io::Error::from)?;
+        self.wait(self.remote.put_new(name, bytes))
+    }
+}
+
+pub(super) fn partition_folder(name: &str) -> String {
+    format!("{PARTITIONS}/{name}")
+}
+
+pub(super) fn partition_record(name: &str) -> String {
+    format!("{}/{DONE}", partition_folder(name))
+}
+
+pub(super) fn shard_record(shard: usize) -> String {
+    format!("{SHARDS}/{shard:04}/{DONE}")
+}

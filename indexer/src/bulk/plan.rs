@@ -1,0 +1,341 @@
+//! `bulk plan`: inputs cut into partitions, partitions grouped into shards, and what all of it takes, by a sample.
+
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use dyad_corpus::{CorpusReader, Document, Located, ReadOptions};
+use dyad_index::ModelRecord;
+use dyad_index::format::RowType;
+use dyad_store::{Object, Remote, find};
+
+use super::input::{can_be_cut, cut, fetch};
+use super::place::Place;
+use super::record::{Estimate, Graph, Job, PLAN, Partition, Plan, Reading, Slice, VERSION};
+use crate::TOOL;
+use crate::control::JobControl;
+use crate::error::Error;
+use crate::graph_build::{BuildParams, Builder};
+use crate::job::Workspace;
+use crate::source::{ArraySource, DeclaredModel, Given, RemoteSource, VectorSource};
+
+/// Bytes of lines that are read as a sample.
+const SAMPLE_BYTES: u64 = 1 << 20;
+/// Documents of the sample that are embedded.
+const SAMPLE_TEXTS: usize = 256;
+
+/// What is planned.
+#[derive(Debug, Clone)]
+pub struct PlanConfig {
+    /// Pattern of the inputs: `s3://BUCKET/DIR/*.parquet`, or a path of this machine.
+    pub input: String,
+    /// How they are read.
+    pub read: ReadOptions,
+    /// Most bad records to skip, of all inputs together.
+    pub max_bad: u64,
+    /// Documents of a shard, about.
+    pub shard_documents: u64,
+    /// Documents of a partition, about.
+    pub partition_documents: u64,
+    /// URL of the index.
+    pub index: String,
+    /// URL of the job.
+    pub out: String,
+    /// How shards are built.
+    pub graph: Graph,
+    /// Directory for files that are in use.
+    pub scratch: PathBuf,
+}
+
+/// Where vectors come from.
+#[derive(Debug)]
+pub enum Vectors<'a> {
+    /// From encoder services.
+    Encoder(Box<RemoteSource>),
+    /// The inputs are Parquet files that hold them.
+    Input(DeclaredModel<'a>),
+}
+
+/// A plan, and whether it is new.
+#[derive(Debug)]
+pub struct Planned {
+    /// As it is at its place.
+    pub plan: Plan,
+    /// Whether this call has put it there.
+    pub is_new: bool,
+}
+
+/// Plans a job and puts its plan. Where the plan of this very job is there already, that one stays as it is; where another is, it is refused.
+pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'_>) -> Result<Planned, Error> {
+    let place = Place::open(&config.out, control.cancel)?;
+    let index = Remote::open(&config.index)?;
+    config.graph.params(1).validate()?;
+    let (input, objects) = place.wait(find(&config.input))?;
+    fs_err::create_dir_all(&config.scratch)?;
+    let workspace = Workspace::create(&config.scratch)?;
+    let sample = Sample::read(&place, &input, &objects, config, workspace.path())?;
+    let model = match &mut vectors {
+        Vectors::Encoder(source) => source.model().clone(),
+        Vectors::Input(declared) => declared_model(&place, &input, &objects, declared, workspace.path())?,
+    };
+    let slices = slices(&place, &input, &objects, config, sample.bytes_per_document)?;
+    let partitions = partitions(slices, config.partition_documents, sample.bytes_per_document);
+    let shards = shards(&partitions, config.shard_documents);
+    let job = Job {
+        index: index.url().to_owned(),
+        input: input.url().to_owned(),
+        reading: Reading::from(&config.read),
+        max_bad: config.max_bad,
+        model,
+        has_vectors: matches!(vectors, Vectors::Input(_)),
+        graph: config.graph.clone(),
+        partitions,
+        shards,
+    };
+    if let Some(there) = place.plan_if_any()? {
+        return same(&place, there, &job);
+    }
+    let estimate = estimate(&job, &sample, &mut vectors, control)?;
+    let base = place.wait(index.current())?;
+    let plan = Plan {
+        format_version: VERSION,
+        tool: TOOL.to_owned(),
+        created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        generation: base.as_ref().map_or(1, |base| base.manifest.generation + 1),
+        base: base.map(|base| base.pointer),
+        job,
+        estimate,
+    };
+    if !place.put_record(PLAN, &plan)? {
+        let there = place.plan()?;
+        return same(&place, there, &plan.job);
+    }
+    Ok(Planned { plan, is_new: true })
+}
+
+/// The plan that is there, if it is of the same job.
+fn same(place: &Place<'_>, there: Plan, job: &Job) -> Result<Planned, Error> {
+    let fields = |job: &Job| {
+        let inputs: Vec<&str> = job.partitions.iter().map(|partition| partition.name.as_str()).collect();
+        [
+            ("index", job.index.clone()),
+            ("input", job.input.clone()),
+            ("model (fingerprint)", job.model.fingerprint.clone()),
+            ("way of reading", format!("{:?}", job.reading)),
+            ("--max-bad", job.max_bad.to_string()),
+            ("vectors in the input", job.has_vectors.to_string()),
+            ("graph", format!("{:?}", job.graph)),
+            ("partitions", format!("{} ({})", inputs.len(), inputs.join(" "))),
+            ("shards", format!("{:?}", job.shards)),
+        ]
+    };
+    let differs = fields(&there.job).into_iter().zip(fields(job)).find(|(there, here)| there != here);
+    match differs {
+        Some(((part, expected), (_, got))) => {
+            Err(Error::OtherPlan { url: place.remote.url().to_owned(), part, expected, got })
+        }
+        None => Ok(Planned { plan: there, is_new: false }),
+    }
+}
+
+/// Documents of the inputs, some of which are kept.
+struct Sample {
+    bytes_per_document: f64,
+    text_bytes_per_document: f64,
+    documents: u64,
+    input_bytes: u64,
+    texts: Vec<Document>,
+}
+
+impl Sample {
+    /// The beginning of the first input where that can be cut, else the smallest input whole.
+    fn read(
+        place: &Place<'_>,
+        input: &Remote,
+        objects: &[Object],
+        config: &PlanConfig,
+        scratch: &Path,
+    ) -> Result<Self, Error> {
+        let first = objects.iter().find(|object| object.bytes > 0 && can_be_cut(&object.name, config.read.format));
+        let sampled =
+            first.or_else(|| objects.iter().filter(|object| object.bytes > 0).min_by_key(|object| object.bytes));
+        let Some(object) = sampled else {
+            let expected = "documents";
+            return Err(dyad_corpus::Error::Empty { path: config.input.clone().into(), expected }.into());
+        };
+        let slice = if first.is_some() {
+            cut(place, input, object, config.read.format, SAMPLE_BYTES)?.into_iter().next()
+        } else {
+            cut(place, input, object, config.read.format, u64::MAX)?.into_iter().next()
+        };
+        let slice = slice.unwrap_or(Slice { name: object.name.clone(), first: 0, bytes: 0, version: String::new() });
+        let path = fetch(place, input, &slice, &scratch.join("sample"))?;
+        let read = ReadOptions { max_bad: Some(u64::MAX), ..config.read.clone() };
+        let (mut documents, mut text_bytes, mut texts) = (0_u64, 0, Vec::new());
+        for document in CorpusReader::open(&path, &read)? {
+            let document = document?.value;
+            documents += 1;
+            text_bytes += document.passage().len();
+            if texts.len() < SAMPLE_TEXTS {
+                texts.push(document);
+            }
+        }
+        let per_document = |bytes: f64| bytes / documents.max(1) as f64;
+        Ok(Self {
+            bytes_per_document: per_document(slice.bytes as f64).max(1.0),
+            text_bytes_per_document: per_document(text_bytes as f64),
+            documents,
+            input_bytes: objects.iter().map(|object| object.bytes).sum(),
+            texts,
+        })
+    }
+}
+
+/// The model of vectors that the inputs hold, whose first one says how many values they have.
+fn declared_model(
+    place: &Place<'_>,
+    input: &Remote,
+    objects: &[Object],
+    declared: &DeclaredModel<'_>,
+    scratch: &Path,
+) -> Result<ModelRecord, Error> {
+    let smallest = objects.iter().filter(|object| object.bytes > 0).min_by_key(|object| object.bytes);
+    let Some(object) = smallest else { return Err(Error::NoVectors) };
+    let slices = cut(place, input, object, dyad_corpus::Format::Parquet, u64::MAX)?;
+    let slice = slices.first().ok_or(Error::NoVectors)?;
+    let path = fetch(place, input, slice, &scratch.join("vectors"))?;
+    Ok(ArraySource::open(&path, declared)?.model().clone())
+}
+
+fn slices(
+    place: &Place<'_>,
+    input: &Remote,
+    objects: &[Object],
+    config: &PlanConfig,
+    bytes_per_document: f64,
+) -> Result<Vec<Slice>, Error> {
+    let bytes = ((config.partition_documents.max(1) as f64 * bytes_per_document) as u64).max(1);
+    let mut slices = Vec::new();
+    for object in objects {
+        slices.extend(cut(place, input, object, config.read.format, bytes)?);
+    }
+    Ok(slices)
+}
+
+/// Slices one after another, until they hold as many documents as a partition should.
+fn partitions(slices: Vec<Slice>, documents: u64, bytes_per_document: f64) -> Vec<Partition> {
+    let most = (documents.max(1) as f64 * bytes_per_document) as u64;
+    let (mut partitions, mut open, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for slice in slices {
+        if !open.is_empty() && bytes + slice.bytes > most {
+            partitions.push(Partition::new(partitions.len(), std::mem::take(&mut open), bytes_per_document));
+            bytes = 0;
+        }
+        bytes += slice.bytes;
+        open.push(slice);
+    }
+    if !open.is_empty() {
+        partitions.push(Partition::new(partitions.len(), open, bytes_per_document));
+    }
+    partitions
+}
+
+/// Partitions for each shard: as even as they can be, with at most that many documents each where partitions are not larger.
+fn shards(partitions: &[Partition], documents: u64) -> Vec<usize> {
+    let all: u64 = partitions.iter().map(|partition| partition.documents).sum();
+    let count = all.div_ceil(documents.max(1)).clamp(1, partitions.len().max(1) as u64);
+    let (mut shards, mut held, mut seen) = (Vec::new(), 0, 0);
+    for (at, partition) in partitions.iter().enumerate() {
+        held += 1;
+        seen += partition.documents;
+        let (left, shards_left) = (partitions.len() - at - 1, count - shards.len() as u64 - 1);
+        let is_full = u128::from(seen) * u128::from(count) >= u128::from(all) * (shards.len() as u128 + 1);
+        if shards_left > 0 && (is_full || left as u64 == shards_left) {
+            shards.push(std::mem::take(&mut held));
+        }
+    }
+    shards.extend(Some(held).filter(|held| *held > 0));
+    shards
+}
+
+fn estimate(job: &Job, sample: &Sample, vectors: &mut Vectors<'_>, control: JobControl<'_>) -> Result<Estimate, Error> {
+    let documents: u64 = job.partitions.iter().map(|partition| partition.documents).sum();
+    let (mut tokens, mut truncated, mut embedding_s) = (None, None, None);
+    if let Vectors::Encoder(source) = vectors {
+        let count = sample.texts.len();
+        let mut given = Given(sample.texts.iter().cloned().zip(1..).map(|(value, line)| Located { value, line }));
+        let began = Instant::now();
+        while source.pull(&mut given, control.cancel)?.is_some() {}
+        let scale = documents as f64 / count.max(1) as f64;
+        tokens = Some((source.tokens() as f64 * scale) as u64);
+        truncated = source.truncated().map(|truncated| (truncated as f64 * scale) as u64);
+        embedding_s = Some(began.elapsed().as_secs_f64() * scale);
+    }
+    let mut partitions = job.partitions.iter();
+    let shard = |count: &usize| partitions.by_ref().take(*count).map(|partition| partition.documents).sum();
+    let largest: u64 = job.shards.iter().map(shard).max().unwrap_or(0);
+    let one = crate::plan::Plan {
+        documents: Some(largest),
+        dim: job.model.dim,
+        shards: 1,
+        text_bytes: Some((largest as f64 * sample.text_bytes_per_document) as u64),
+        params: job.graph.params(1),
+        builder: Builder::named(&job.graph.builder).unwrap_or_default(),
+        row_type: job.graph.row_type().unwrap_or_else(|| RowType::usual(job.model.metric)),
+        questions: 0,
+    };
+    // What was embedded is there as well, as text and as f32.
+    let fetched = one.text_bytes.unwrap_or(0).saturating_add(largest.saturating_mul(job.model.dim as u64 * 4));
+    Ok(Estimate {
+        documents,
+        sampled: sample.documents,
+        input_bytes: sample.input_bytes,
+        text_bytes: (documents as f64 * sample.text_bytes_per_document) as u64,
+        tokens,
+        truncated,
+        embedding_s,
+        shard_memory_bytes: one.memory_bytes(largest),
+        shard_disk_bytes: one.disk_bytes(largest).saturating_add(fetched),
+        index_bytes: one.index_bytes(documents),
+    })
+}
+
+/// Parameters of shards that nothing says otherwise of.
+impl Default for Graph {
+    fn default() -> Self {
+        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        Self::new(Builder::Native, &params, RowType::F16, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(bytes: u64) -> Slice {
+        Slice { name: "n".into(), first: 0, bytes, version: "v".into() }
+    }
+
+    #[test]
+    fn slices_fill_partitions_and_partitions_shards() {
+        let cut = partitions([30, 30, 50, 10, 200, 5].map(slice).to_vec(), 10, 10.0);
+        let bytes: Vec<Vec<u64>> =
+            cut.iter().map(|part| part.slices.iter().map(|slice| slice.bytes).collect()).collect();
+        assert_eq!(bytes, [vec![30, 30], vec![50, 10], vec![200], vec![5]]);
+        assert_eq!(cut.iter().map(|part| part.documents).collect::<Vec<_>>(), [6, 6, 20, 1]);
+        assert_eq!(shards(&cut, 1_000), [4]);
+        assert_eq!(shards(&cut, 17), [3, 1]);
+        assert_eq!(shards(&cut, 1), [1, 1, 1, 1], "no shard without a partition");
+        assert_eq!(shards(&partitions(vec![slice(9); 8], 1, 9.0), 2), [2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn names_of_partitions_tell_their_content() {
+        let name = |slice: Slice| Partition::new(3, vec![slice], 1.0).name;
+        let base = name(slice(7));
+        assert!(base.starts_with("000003-") && base.len() == 6 + 1 + 16, "{base}");
+        assert_eq!(name(slice(7)), base);
+        assert_ne!(name(slice(8)), base);
+        assert_ne!(name(Slice { version: "w".into(), ..slice(7) }), base);
+        assert_ne!(name(Slice { first: 1, ..slice(7) }), base);
+    }
+}

@@ -1,0 +1,223 @@
+//! The records of a job: its plan, and what its tasks have done.
+
+use dyad_corpus::{FieldNames, Format, ReadOptions, Split};
+use dyad_index::ModelRecord;
+use dyad_index::format::RowType;
+use dyad_index::manifest::{FileEntry, MinRecall, ShardEntry};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::graph_build::{BuildParams, Builder};
+
+/// Version of the records that this build writes, and the only one that it reads.
+pub(super) const VERSION: u32 = 1;
+/// The plan's object.
+pub(super) const PLAN: &str = "plan.json";
+/// The record of a task that has ended.
+pub(super) const DONE: &str = "DONE.json";
+/// Folder of what was embedded.
+pub(super) const PARTITIONS: &str = "partitions";
+/// Folder of the records of shards, whose files are in the index.
+pub(super) const SHARDS: &str = "shards";
+
+/// A job: what is read, embedded, built and published.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Version of this record.
+    pub format_version: u32,
+    /// Program and version.
+    pub tool: String,
+    /// Seconds since the epoch.
+    pub created_unix_s: u64,
+    /// The `CURRENT` of the index when the job was planned; none where there was no index.
+    pub base: Option<String>,
+    /// The generation that the job publishes.
+    pub generation: u64,
+    /// What decides the index.
+    pub job: Job,
+    /// What it takes.
+    pub estimate: Estimate,
+}
+
+/// What decides the index that a job makes: two plans of one job are the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// URL of the index.
+    pub index: String,
+    /// URL of the place that the names of inputs are below.
+    pub input: String,
+    /// How the inputs are read.
+    pub reading: Reading,
+    /// Most bad records to skip, of all inputs together.
+    pub max_bad: u64,
+    /// Of all vectors.
+    pub model: ModelRecord,
+    /// Whether the inputs hold the vectors.
+    pub has_vectors: bool,
+    /// How shards are built.
+    pub graph: Graph,
+    /// What is embedded at a time.
+    pub partitions: Vec<Partition>,
+    /// For each shard, how many of the partitions it holds, in their order.
+    pub shards: Vec<usize>,
+}
+
+/// How documents are read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Of all inputs; by their names where it is `auto`.
+    pub format: Format,
+    /// Names of fields.
+    pub fields: FieldNames,
+    /// Passages in place of documents.
+    pub split: Option<Split>,
+}
+
+impl From<&ReadOptions> for Reading {
+    fn from(options: &ReadOptions) -> Self {
+        Self { format: options.format, fields: options.fields.clone(), split: options.split }
+    }
+}
+
+impl Reading {
+    pub(super) fn options(&self) -> ReadOptions {
+        ReadOptions { format: self.format, fields: self.fields.clone(), split: self.split, ..ReadOptions::default() }
+    }
+}
+
+/// How shards are built.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Graph {
+    /// Name of the builder.
+    pub builder: String,
+    /// Links per node on the upper layers.
+    pub m: usize,
+    /// Beam width while inserting.
+    pub ef_construction: usize,
+    /// Of every random choice.
+    pub seed: u64,
+    /// Type of the stored vectors: `f16` or `f32`.
+    pub vector_type: String,
+    /// Minimum recall of every shard.
+    pub min_recall: Option<MinRecall>,
+}
+
+impl Graph {
+    /// As a record.
+    pub fn new(builder: Builder, params: &BuildParams, row_type: RowType, min_recall: Option<MinRecall>) -> Self {
+        Self {
+            builder: builder.get().name().to_owned(),
+            m: params.m,
+            ef_construction: params.ef_construction,
+            seed: params.seed,
+            vector_type: row_type.name().to_owned(),
+            min_recall,
+        }
+    }
+
+    pub(super) fn params(&self, threads: usize) -> BuildParams {
+        BuildParams { m: self.m, ef_construction: self.ef_construction, seed: self.seed, threads }
+    }
+
+    pub(super) fn row_type(&self) -> Option<RowType> {
+        [RowType::F32, RowType::F16].into_iter().find(|row_type| row_type.name() == self.vector_type)
+    }
+}
+
+/// Documents that one task embeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Partition {
+    /// Its number, and a digest of what it reads.
+    pub name: String,
+    /// What it reads, in order.
+    pub slices: Vec<Slice>,
+    /// Documents in it, by a sample.
+    pub documents: u64,
+}
+
+impl Partition {
+    pub(super) fn new(number: usize, slices: Vec<Slice>, bytes_per_document: f64) -> Self {
+        let content: Vec<String> = slices
+            .iter()
+            .map(|slice| format!("{}\t{}\t{}\t{}\n", slice.name, slice.first, slice.bytes, slice.version))
+            .collect();
+        let bytes: u64 = slices.iter().map(|slice| slice.bytes).sum();
+        let name = format!("{number:06}-{:016x}", xxh3_64(content.concat().as_bytes()));
+        Self { name, slices, documents: (bytes as f64 / bytes_per_document).ceil() as u64 }
+    }
+}
+
+/// An input, or whole lines of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Below the place of the inputs.
+    pub name: String,
+    /// Where it begins.
+    pub first: u64,
+    /// How long it is.
+    pub bytes: u64,
+    /// What tells whether it is what was planned: the store's version of the object (`etag:`), or, in a directory, a digest of these bytes
+    /// (`xxh3:`).
+    pub version: String,
+}
+
+/// What a job takes, by a sample of its documents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Documents of all inputs, or passages.
+    pub documents: u64,
+    /// Documents that were read for it, and embedded.
+    pub sampled: u64,
+    /// Bytes of all inputs.
+    pub input_bytes: u64,
+    /// Bytes of all texts.
+    pub text_bytes: u64,
+    /// Tokens of all texts; nothing where the inputs hold the vectors.
+    pub tokens: Option<u64>,
+    /// Texts that the model truncates.
+    pub truncated: Option<u64>,
+    /// Seconds that the encoder services of the plan take for all, where they have nothing else to do.
+    pub embedding_s: Option<f64>,
+    /// Peak memory of the task that builds the largest shard.
+    pub shard_memory_bytes: u64,
+    /// Peak disk of that task.
+    pub shard_disk_bytes: u64,
+    /// Bytes of the index without its texts.
+    pub index_bytes: u64,
+}
+
+/// What embedding a partition gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartitionDone {
+    /// Version of this record.
+    pub format_version: u32,
+    /// Folder of the files, next to this record.
+    pub folder: String,
+    /// Documents with their vectors, keys in order, rejected records.
+    pub files: Vec<FileEntry>,
+    /// Records read: documents or passages, and bad records.
+    pub read: u64,
+    /// Documents or passages embedded.
+    pub documents: u64,
+    /// Bad records.
+    pub rejected: u64,
+    /// Texts that the model truncated, where that is known.
+    pub truncated: Option<u64>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// A built shard, whose files are in the index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShardDone {
+    /// Version of this record.
+    pub format_version: u32,
+    /// As the manifest will name it.
+    pub shard: ShardEntry,
+    /// recall@10 at ef 64.
+    pub recall_at_ef_64: f64,
+    /// Peak memory of the task; nothing where the system does not say.
+    pub peak_memory_bytes: Option<u64>,
+    /// How long it took.
+    pub seconds: f64,
+}

@@ -1,0 +1,401 @@
+//! Bulk jobs over directories: the index of one build, whatever is repeated, done at once, or refused.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use dyad_corpus::{Document, ReadOptions, Split};
+use dyad_index::verify::verify_current;
+use dyad_index::{Metric, Snapshot, manifest};
+use dyad_indexer::Error;
+use dyad_indexer::bulk::{self, Graph, PlanConfig, Planned, Status, Vectors};
+use dyad_indexer::control::JobControl;
+use dyad_indexer::source::{DeclaredModel, RemoteConfig, RemoteSource, VectorSource};
+
+use crate::encoder::{Running, encoder_service};
+use crate::fixture::{Fixture, documents, line_of};
+use crate::life::{APPEND, Life, Model, Random, check, document};
+
+/// A job over a fixture's directory `input`, and its encoder service.
+struct Job {
+    fixture: Fixture,
+    service: Running,
+}
+
+impl Job {
+    fn new(files: &[(&str, &[Document])]) -> Self {
+        let job = Self { fixture: Fixture::empty(), service: encoder_service() };
+        for (name, documents) in files {
+            job.write(name, documents);
+        }
+        job
+    }
+
+    fn write(&self, name: &str, documents: &[Document]) {
+        fs_err::create_dir_all(self.fixture.path("input")).unwrap();
+        let text: Vec<String> = documents.iter().map(|document| format!("{}\n", line_of(document))).collect();
+        fs_err::write(self.fixture.path("input").join(name), text.concat()).unwrap();
+    }
+
+    fn url(&self, name: &str) -> String {
+        format!("file://{}", self.fixture.path(name).display())
+    }
+
+    fn config(&self) -> PlanConfig {
+        PlanConfig {
+            input: format!("{}/*", self.fixture.path("input").display()),
+            read: ReadOptions::default(),
+            max_bad: 0,
+            shard_documents: 40,
+            partition_documents: 15,
+            index: self.url("index"),
+            out: self.url("job"),
+            // As fixtures are built.
+            graph: Graph { vector_type: "f32".to_owned(), ..Graph::default() },
+            scratch: self.fixture.path("scratch"),
+        }
+    }
+
+    fn source(&self) -> Result<RemoteSource, Error> {
+        RemoteSource::connect_all(
+            &[self.service.url.clone()],
+            RemoteConfig { batch_texts: 4, ..RemoteConfig::default() },
+        )
+    }
+
+    fn plan(&self, config: &PlanConfig) -> Result<Planned, Error> {
+        bulk::plan(config, Vectors::Encoder(Box::new(self.source()?)), JobControl::silent())
+    }
+
+    fn embed(&self, partition: usize) -> Result<bool, Error> {
+        let scratch = self.fixture.path("scratch");
+        let mut connect = || Ok(Box::new(self.source()?) as Box<dyn VectorSource>);
+        Ok(bulk::embed(&self.url("job"), partition, &scratch, &mut connect, JobControl::silent())?.is_new)
+    }
+
+    fn shard(&self, shard: usize) -> Result<bool, Error> {
+        Ok(bulk::shard(&self.url("job"), shard, &self.fixture.path("scratch"), 1, JobControl::silent())?.is_new)
+    }
+
+    fn commit(&self) -> Result<bool, Error> {
+        Ok(bulk::commit(&self.url("job"), &self.fixture.path("scratch"), JobControl::silent())?.is_new)
+    }
+
+    fn status(&self) -> Status {
+        bulk::status(&self.url("job"), JobControl::silent()).unwrap().1
+    }
+
+    /// All that is left to do, and how much that was.
+    fn run(&self) -> Result<usize, Error> {
+        let planned = self.plan(&self.config())?;
+        let mut done = usize::from(planned.is_new);
+        for partition in 0..planned.plan.job.partitions.len() {
+            done += usize::from(self.embed(partition)?);
+        }
+        for shard in 0..planned.plan.job.shards.len() {
+            done += usize::from(self.shard(shard)?);
+        }
+        Ok(done + usize::from(self.commit()?))
+    }
+}
+
+pub(crate) fn model_of(documents: &[Document]) -> Model {
+    documents.iter().map(|document| (document.key.clone(), document.clone())).collect()
+}
+
+pub(crate) fn some(range: std::ops::Range<usize>) -> Vec<Document> {
+    let mut random = Random(7);
+    range.map(|number| document(number, &mut random)).collect()
+}
+
+#[test]
+fn a_job_makes_the_index_of_one_build_and_nothing_the_second_time() {
+    let all = some(0..100);
+    let job = Job::new(&[("a.jsonl", &all[..70]), ("b.jsonl", &all[70..74]), ("c.ndjson", &all[74..])]);
+    assert!(job.run().unwrap() > 8);
+    let status = job.status();
+    assert_eq!((status.documents, status.read, status.rejected, status.committed), (100, 100, 0, true));
+    assert!(status.partitions > 5 && status.shards == 3, "{status:?}");
+    assert_eq!((status.partitions_done, status.shards_done), (status.partitions, status.shards));
+    check(&job.fixture, &model_of(&all));
+    let current = manifest::current(&job.fixture.index()).unwrap();
+    assert_eq!((current.generation, current.parent, current.shards.len()), (1, None, 3));
+    let change = current.change.unwrap();
+    assert_eq!((change.operation.as_str(), change.read, change.indexed), ("bulk", 100, 100));
+    assert_eq!(verify_current(&job.fixture.index()).unwrap().problems, [""; 0]);
+    let files = job.fixture.files();
+    assert_eq!(job.run().unwrap(), 0);
+    assert_eq!(job.fixture.files(), files);
+    // Nothing is left in the scratch directory but its lock.
+    let left: Vec<String> = fs_err::read_dir(job.fixture.path("scratch"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with(".dyad-building"))
+        .collect();
+    assert_eq!(left, [""; 0]);
+    // The index goes on as any other, and the job stays done.
+    let more = some(100..103);
+    job.fixture.upsert(APPEND, &more).unwrap();
+    assert!(!job.commit().unwrap());
+    assert!(job.status().committed);
+    check(&job.fixture, &model_of(&[all, more].concat()));
+}
+
+#[test]
+fn a_job_replaces_the_generation_that_it_was_planned_on_and_no_other() {
+    let mut life = Life::begin(5, 20);
+    let all = some(0..50);
+    let job = Job { service: encoder_service(), fixture: Fixture::at(&life.fixture.path("")) };
+    job.write("a.jsonl", &all);
+    let planned = job.plan(&job.config()).unwrap();
+    assert_eq!(planned.plan.generation, 2);
+    let (partitions, shards) = (planned.plan.job.partitions.len(), planned.plan.job.shards.len());
+    assert!((0..partitions).all(|partition| job.embed(partition).unwrap()));
+    assert!((0..shards).all(|shard| job.shard(shard).unwrap()));
+    check(&life.fixture, &life.model);
+    // Another change came first.
+    life.fixture.delete(&["k0003".to_owned()]).unwrap();
+    life.model.remove("k0003");
+    let refused = job.commit().unwrap_err().to_string();
+    assert!(
+        refused.contains("expected `manifest-000001.json") && refused.contains("got `manifest-000002.json"),
+        "{refused}"
+    );
+    assert!(!job.status().committed);
+    check(&life.fixture, &life.model);
+    // Planned again, elsewhere.
+    let config = PlanConfig { out: job.url("job2"), ..job.config() };
+    assert_eq!(job.plan(&config).unwrap().plan.generation, 3);
+    let scratch = job.fixture.path("scratch");
+    let mut connect = || Ok(Box::new(job.source()?) as Box<dyn VectorSource>);
+    for partition in 0..partitions {
+        bulk::embed(&config.out, partition, &scratch, &mut connect, JobControl::silent()).unwrap();
+    }
+    for shard in 0..shards {
+        bulk::shard(&config.out, shard, &scratch, 1, JobControl::silent()).unwrap();
+    }
+    let done = bulk::commit(&config.out, &scratch, JobControl::silent()).unwrap();
+    assert_eq!((done.is_new, done.manifest.generation, done.manifest.parent), (true, 3, Some(2)));
+    check(&life.fixture, &model_of(&all));
+}
+
+#[test]
+fn attempts_at_once_do_no_harm_and_what_they_leave_is_collected() {
+    let all = some(0..60);
+    let job = Job::new(&[("a.jsonl", &all)]);
+    let plan = job.plan(&job.config()).unwrap().plan;
+    let twice = |task: &(dyn Fn(usize) -> bool + Sync), count: usize| {
+        std::thread::scope(|scope| {
+            let attempts: Vec<_> = (0..2 * count).map(|at| scope.spawn(move || task(at / 2))).collect();
+            attempts.into_iter().map(|attempt| attempt.join().unwrap()).filter(|is_new| *is_new).count()
+        })
+    };
+    assert_eq!(twice(&|partition| job.embed(partition).unwrap(), plan.job.partitions.len()), plan.job.partitions.len());
+    assert_eq!(twice(&|shard| job.shard(shard).unwrap(), plan.job.shards.len()), plan.job.shards.len());
+    assert_eq!(twice(&|_| job.commit().unwrap(), 1), 1);
+    check(&job.fixture, &model_of(&all));
+    let collect = |older_than, dry_run| bulk::gc(&job.url("job"), older_than, dry_run, JobControl::silent()).unwrap();
+    // The shards of the attempts that came second: segments of text have random names.
+    assert!(collect(Duration::ZERO, false).files > 0);
+    check(&job.fixture, &model_of(&all));
+    // What a task leaves that was killed after its files and before its record.
+    let index = job.fixture.index();
+    let orphans = [
+        job.fixture
+            .path("job")
+            .join(format!("partitions/{}/0123456789abcdef/documents.jsonl", plan.job.partitions[0].name)),
+        index.join("shards/000001-0000-0123456789abcdef/dense.dyad"),
+    ];
+    for orphan in &orphans {
+        fs_err::create_dir_all(orphan.parent().unwrap()).unwrap();
+        fs_err::write(orphan, "what is left").unwrap();
+    }
+    assert_eq!(collect(Duration::from_secs(3600), false).files, 0, "it may be a task that runs");
+    assert_eq!((collect(Duration::ZERO, true).files, collect(Duration::ZERO, false).bytes), (2, 24));
+    assert!(orphans.iter().all(|orphan| !orphan.exists()));
+    assert_eq!(collect(Duration::ZERO, false).files, 0);
+    assert_eq!(job.run().unwrap(), 0);
+    check(&job.fixture, &model_of(&all));
+}
+
+#[test]
+fn steps_that_cannot_be_taken_say_what_is_missing() {
+    let all = some(0..40);
+    let job = Job::new(&[("a.jsonl", &all)]);
+    let told = |error: Error| {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(error) = source {
+            text = format!("{text}: {error}");
+            source = error.source();
+        }
+        text
+    };
+    assert!(told(job.embed(0).unwrap_err()).contains("there is no job at file://"));
+    let plan = job.plan(&job.config()).unwrap().plan;
+    let count = plan.job.partitions.len();
+    assert_eq!(told(job.embed(99).unwrap_err()), format!("`--partition`: expected a number below {count}, got 99"));
+    let refused = told(job.shard(0).unwrap_err());
+    assert!(
+        refused.contains("partitions are not done, such as 000000-") && refused.contains("bulk embed"),
+        "{refused}"
+    );
+    let refused = told(job.commit().unwrap_err());
+    assert!(
+        refused.starts_with("2 of 2 shards are not done, such as 0, 1. Run `dyad-indexer bulk shard`"),
+        "{refused}"
+    );
+    let other = PlanConfig { max_bad: 3, ..job.config() };
+    let refused = told(job.plan(&other).unwrap_err());
+    assert!(refused.contains("another job") && refused.contains("--max-bad `0`, got `3`"), "{refused}");
+    assert!(!job.plan(&job.config()).unwrap().is_new);
+    // The input is another one by now.
+    let mut changed = all.clone();
+    changed[0].text = changed[0].text.replace(' ', "_");
+    job.write("a.jsonl", &changed);
+    let refused = told(job.embed(0).unwrap_err());
+    assert!(refused.contains("has changed since it was planned: expected xxh3:"), "{refused}");
+    assert!(told(job.plan(&job.config()).unwrap_err()).contains("partitions `"));
+    job.write("a.jsonl", &all);
+    // Another model answers.
+    let header = dyad_corpus::embeddings::Header {
+        model: dyad_corpus::embeddings::ModelRecord { fingerprint: "beef".into(), ..crate::fixture::header().model },
+        ..crate::fixture::header()
+    };
+    job.fixture.write_embeddings("other", header, &all);
+    let other = job.fixture.path("other");
+    let mut connect = || Ok(Box::new(dyad_indexer::source::FileSource::open(&other)?) as Box<dyn VectorSource>);
+    let scratch = job.fixture.path("scratch");
+    let refused = told(bulk::embed(&job.url("job"), 0, &scratch, &mut connect, JobControl::silent()).unwrap_err());
+    assert!(refused.contains("fingerprint f00d") && refused.contains("fingerprint beef"), "{refused}");
+    // A record that is none.
+    let record = job.fixture.path("job").join(format!("partitions/{}/DONE.json", plan.job.partitions[0].name));
+    fs_err::create_dir_all(record.parent().unwrap()).unwrap();
+    fs_err::write(&record, "{\"format_version\": 9}").unwrap();
+    let refused = told(job.shard(0).unwrap_err());
+    assert!(refused.contains("DONE.json`, format_version: expected 1, got 9"), "{refused}");
+    fs_err::remove_file(record).unwrap();
+    // Damage is found before anything is published.
+    for partition in 0..count {
+        job.embed(partition).unwrap();
+    }
+    let folder = job.fixture.path("job").join("partitions").join(&plan.job.partitions[0].name);
+    let inner =
+        fs_err::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    let intact = fs_err::read(inner.join("documents.jsonl")).unwrap();
+    let mut damaged = intact.clone();
+    damaged[5] ^= 1;
+    fs_err::write(inner.join("documents.jsonl"), damaged).unwrap();
+    assert!(told(job.shard(0).unwrap_err()).contains("length and checksum"), "damage");
+    fs_err::write(inner.join("documents.jsonl"), intact).unwrap();
+    job.run().unwrap();
+    check(&job.fixture, &model_of(&all));
+}
+
+#[test]
+fn bad_records_are_counted_over_all_partitions() {
+    let all = some(0..40);
+    let job = Job::new(&[("a.jsonl", &all[..20]), ("b.jsonl", &all[20..])]);
+    for name in ["a.jsonl", "b.jsonl"] {
+        let path = job.fixture.path("input").join(name);
+        writeln!(fs_err::OpenOptions::new().append(true).open(path).unwrap(), "{{\"_id\": \"x\"}}").unwrap();
+    }
+    // An input of bad records alone.
+    fs_err::write(job.fixture.path("input").join("c.jsonl"), "{\n").unwrap();
+    let config = PlanConfig { max_bad: 3, partition_documents: 1_000, ..job.config() };
+    let plan = job.plan(&config).unwrap().plan;
+    assert_eq!(plan.job.partitions.len(), 1);
+    assert!(job.embed(0).unwrap() && job.shard(0).unwrap() && job.commit().unwrap());
+    let status = job.status();
+    assert_eq!((status.read, status.documents, status.rejected), (43, 40, 3));
+    assert_eq!(status.rejected_by_partition.into_iter().collect::<Vec<_>>(), [(0, 3)]);
+    check(&job.fixture, &model_of(&all));
+    let folder = job.fixture.path("job").join("partitions").join(&plan.job.partitions[0].name);
+    let inner =
+        fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    let text = fs_err::read_to_string(inner.join("rejects.jsonl")).unwrap();
+    assert_eq!(text.lines().count(), 3);
+    assert!(
+        text.contains("/input/a.jsonl\"") && text.contains("/input/c.jsonl\"") && text.contains("\"line\":21"),
+        "{text}"
+    );
+    // One less is allowed, in partitions of their own: none of them has more, all together have.
+    let config = PlanConfig { max_bad: 2, out: job.url("fewer"), index: job.url("fewer-index"), ..config };
+    let plan = job.plan(&PlanConfig { partition_documents: 15, ..config.clone() }).unwrap().plan;
+    let scratch = job.fixture.path("scratch");
+    let mut connect = || Ok(Box::new(job.source()?) as Box<dyn VectorSource>);
+    for partition in 0..plan.job.partitions.len() {
+        bulk::embed(&config.out, partition, &scratch, &mut connect, JobControl::silent()).unwrap();
+    }
+    for shard in 0..plan.job.shards.len() {
+        bulk::shard(&config.out, shard, &scratch, 1, JobControl::silent()).unwrap();
+    }
+    let refused = bulk::commit(&config.out, &scratch, JobControl::silent()).unwrap_err().to_string();
+    assert!(refused.starts_with("3 records are bad, and the job allows 2"), "{refused}");
+}
+
+#[test]
+fn keys_that_come_twice_are_refused_wherever_they_are() {
+    let all = some(0..60);
+    for (shard_documents, at) in [(1_000, "shard"), (20, "commit")] {
+        let job = Job::new(&[("a.jsonl", &all), ("b.jsonl", &all[3..5])]);
+        let config = PlanConfig { shard_documents, ..job.config() };
+        let plan = job.plan(&config).unwrap().plan;
+        for partition in 0..plan.job.partitions.len() {
+            job.embed(partition).unwrap();
+        }
+        let shards = (0..plan.job.shards.len()).try_for_each(|shard| job.shard(shard).map(drop));
+        assert_eq!(shards.is_err(), at == "shard");
+        let refused = shards.and_then(|()| job.commit().map(drop)).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("2 keys come more than once in the inputs, such as `k0003`, `k0004`."),
+            "{refused}"
+        );
+        assert!(!job.fixture.index().join("CURRENT").exists());
+    }
+}
+
+#[test]
+fn documents_become_passages_in_jobs_too() {
+    let text = "One sentence is here. Another one follows it. The third is the last of them.";
+    let long: Vec<Document> = (0..20)
+        .map(|number| Document { key: format!("d{number}"), text: text.to_owned(), ..Document::default() })
+        .collect();
+    let job = Job::new(&[("a.jsonl", &long)]);
+    let read = ReadOptions { split: Some(Split::new(5, 0).unwrap()), ..ReadOptions::default() };
+    let config = PlanConfig { read, ..job.config() };
+    let plan = job.plan(&config).unwrap().plan;
+    for partition in 0..plan.job.partitions.len() {
+        job.embed(partition).unwrap();
+    }
+    for shard in 0..plan.job.shards.len() {
+        job.shard(shard).unwrap();
+    }
+    assert!(job.commit().unwrap());
+    let snapshot = Snapshot::open(&job.fixture.index()).unwrap();
+    let documents = snapshot.manifest().documents();
+    assert!(documents >= 60 && documents.is_multiple_of(20), "{documents}");
+    assert!(snapshot.find("d7#2").unwrap().is_some() && snapshot.find("d7").unwrap().is_none());
+}
+
+/// Texts and vectors that another program (pyarrow) has written are a job's input without any encoder.
+#[test]
+fn parquet_files_with_vectors_are_inputs() {
+    let job = Job::new(&[]);
+    let input = job.fixture.path("input");
+    fs_err::create_dir_all(&input).unwrap();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/embedded.parquet");
+    fs_err::copy(golden, input.join("part-0.parquet")).unwrap();
+    let declared = DeclaredModel { name: "other", fingerprint: None, metric: Metric::Cosine };
+    let planned = bulk::plan(&job.config(), Vectors::Input(declared), JobControl::silent()).unwrap();
+    assert!(planned.plan.job.has_vectors && planned.plan.estimate.tokens.is_none());
+    let mut connect = || Err(Error::NoVectors);
+    let scratch = job.fixture.path("scratch");
+    assert!(bulk::embed(&job.url("job"), 0, &scratch, &mut connect, JobControl::silent()).unwrap().is_new);
+    assert!(job.shard(0).unwrap() && job.commit().unwrap());
+    let snapshot = Snapshot::open(&job.fixture.index()).unwrap();
+    assert_eq!(snapshot.manifest().model.name, "other");
+    assert_eq!(snapshot.manifest().documents(), documents(5).len() as u64);
+    let (shard, node) = snapshot.find("doc-0002").unwrap().unwrap();
+    let stored = snapshot.document(shard, node).unwrap();
+    assert_eq!((stored.title, stored.text), (documents(3)[2].title.clone(), documents(3)[2].text.clone()));
+}
