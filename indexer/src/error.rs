@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use dyad_files::space::Bytes;
 use dyad_index::ModelRecord;
 
 /// Failure to build, inspect or verify an index. The index on disk is unchanged whenever one is returned.
@@ -350,6 +351,19 @@ pub enum Error {
         /// What is in it.
         found: &'static str,
     },
+    /// More memory is needed than is allowed.
+    #[error("`--memory`: {documents} documents need at least {} however many shards there are, got {}. Give more, or build parts of the corpus and add them with `append`", Bytes(*needed), Bytes(*given))]
+    Memory {
+        /// Allowed.
+        given: u64,
+        /// Needed.
+        needed: u64,
+        /// Documents.
+        documents: u64,
+    },
+    /// A corpus whose size is not known.
+    #[error("`--memory` needs a corpus that can be counted before it is read, got standard input. Write it to a file")]
+    MemoryOfStream,
     /// No job at a place.
     #[error("there is no job at {url}: no object `plan.json`. `dyad-indexer bulk plan --out {url}` puts one there")]
     NoPlan {

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::job::Workspace;
+use crate::source::left_in;
 
 /// What was removed, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -66,6 +67,12 @@ pub(crate) fn remove(index: &Path, unneeded: &BTreeSet<u64>, dry_run: bool) -> R
     collected.kept.sort_unstable();
     collected.bytes = unnamed_bytes(index, &manifests)?;
     drop(lock);
+    for kept in left_in(index)? {
+        collected.bytes += bytes_below(&kept)?;
+        if !dry_run {
+            fs_err::remove_dir_all(kept)?;
+        }
+    }
     if !dry_run {
         // Removes what no manifest names, and what killed jobs have left.
         drop(Workspace::create(index)?);

@@ -7,6 +7,7 @@ use dyad_index::format::RowType;
 use dyad_index::layout::DEGREE_MULTIPLE;
 use dyad_index::quant::{line_words, row_bytes};
 
+use crate::error::Error;
 use crate::graph_build::certify::{HELD_OUT, PROFILE_RANKS};
 use crate::graph_build::{BuildParams, Builder};
 
@@ -15,6 +16,11 @@ const BASE_BYTES: u64 = 48 << 20;
 /// Tables and pages of a text index that is being written, whatever it holds, and the buffer of its vectors. Measured: 4.2 MiB
 /// (64 shards of 81 abstracts each).
 const SHARD_BYTES: u64 = 5 << 20;
+/// Part of the memory that terms may take, and the least: a shard's share of it has to hold a few documents.
+const TERMS_SHARE: u64 = 4;
+const LEAST_TERMS: u64 = 24 << 20;
+/// Bytes of texts of which nothing is known.
+const ANY_TEXTS: u64 = u64::MAX / 4;
 /// Key of a document: the text's handle, an allocation, and a usual key.
 const KEY_BYTES: u64 = 24 + 16 + 32;
 
@@ -29,6 +35,8 @@ pub struct Plan {
     pub shards: usize,
     /// Bytes of the corpus unpacked, about; `None` where unknown.
     pub text_bytes: Option<u64>,
+    /// Most bytes of memory that the terms of all texts take before they are written to the disk; `None` where they stay in memory.
+    pub terms: Option<u64>,
     /// Parameters of each shard's graph.
     pub params: BuildParams,
     /// The graph builder.
@@ -84,7 +92,8 @@ impl Plan {
     /// do; half as much again is counted for what allocators lose.
     fn terms_bytes(&self, documents: u64) -> u64 {
         let texts = self.text_bytes.unwrap_or(0);
-        self.shards_filled(documents).saturating_mul(SHARD_BYTES).saturating_add(texts.saturating_add(texts / 2))
+        let terms = texts.saturating_add(texts / 2).min(self.terms.unwrap_or(u64::MAX));
+        self.shards_filled(documents).saturating_mul(SHARD_BYTES).saturating_add(terms)
     }
 
     /// Peak of disk in bytes, about: f32 vectors of all shards are spooled, then the shards are written one by one and their
@@ -95,6 +104,47 @@ impl Plan {
         let first = rows(documents).saturating_add(self.index_bytes(largest));
         let last = self.index_bytes(documents).saturating_add(rows(largest));
         first.max(last).saturating_add(self.text_bytes.unwrap_or(0))
+    }
+
+    /// Within `memory` bytes: terms are written to the disk, and there are as few more shards as it takes, up to `most_shards`; an error with what is needed
+    /// where no number of them is enough.
+    pub fn within(self, memory: u64, most_shards: usize) -> Result<Self, Error> {
+        let documents = self.documents.unwrap_or(0);
+        let needed = |shards: usize, terms: u64| {
+            let text_bytes = self.text_bytes.or(Some(ANY_TEXTS));
+            Self { shards, terms: Some(terms), text_bytes, ..self }.memory_bytes(documents)
+        };
+        let terms = (memory / TERMS_SHARE).max(LEAST_TERMS);
+        let counts = self.shards..=most_shards.max(self.shards);
+        // What grows with the number of shards is small next to what shrinks, but not always.
+        match counts.clone().find(|shards| needed(*shards, terms) <= memory) {
+            Some(shards) => Ok(Self { shards, terms: Some(terms), ..self }),
+            None => {
+                let needed = counts.map(|shards| needed(shards, LEAST_TERMS)).min().unwrap_or(u64::MAX);
+                Err(Error::Memory { given: memory, needed, documents })
+            }
+        }
+    }
+
+    /// Most documents of one shard that is built within `memory` bytes, up to `documents`.
+    pub fn documents_within(self, memory: u64, documents: u64) -> u64 {
+        let fits = |documents: u64| Self { documents: Some(documents), shards: 1, ..self }.within(memory, 1).is_ok();
+        let (mut low, mut high) = (0, documents);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if fits(middle) {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        low
+    }
+
+    /// Bytes of terms that each shard may hold.
+    pub(crate) fn terms_of_a_shard(&self) -> Option<u64> {
+        // Allocators lose half as much again.
+        Some(self.terms? * 2 / 3 / self.shards.max(1) as u64)
     }
 
     /// Peak of memory in bytes: all texts are read, then one shard is built at a time, its vectors mapped. Without
@@ -164,7 +214,17 @@ mod tests {
         let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
         let (builder, row_type) = (Builder::Native, RowType::F16);
         let documents = Some(1_000);
-        let plan = Plan { documents, dim: 384, shards: 1, text_bytes: None, params, builder, row_type, questions: 0 };
+        let plan = Plan {
+            documents,
+            dim: 384,
+            shards: 1,
+            text_bytes: None,
+            terms: None,
+            params,
+            builder,
+            row_type,
+            questions: 0,
+        };
         assert_eq!(
             Plan { questions: 1_000, ..plan }.memory_bytes(9) - plan.memory_bytes(9),
             1_000 * 384 * 4,
@@ -187,7 +247,17 @@ mod tests {
         for builder in [Builder::Native, Builder::HnswRs, Builder::HnswRsInt8] {
             let row_type = RowType::F32;
             let (documents, text_bytes) = (None, None);
-            let plan = Plan { documents, dim: 384, shards: 1, text_bytes, params, builder, row_type, questions: 0 };
+            let plan = Plan {
+                documents,
+                dim: 384,
+                shards: 1,
+                text_bytes,
+                terms: None,
+                params,
+                builder,
+                row_type,
+                questions: 0,
+            };
             let at = plan.memory_bytes(100_000);
             assert!(at > 100_000 * (384 * 5 + 1_000) && at < 100_000 * 10_000, "{at}");
             assert!(plan.memory_bytes(200_000) > at);
@@ -199,6 +269,36 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_makes_more_shards_or_says_what_is_needed() {
+        let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
+        let (builder, row_type, documents) = (Builder::Native, RowType::F16, Some(1_000_000));
+        let (text_bytes, terms) = (Some(10 << 30), None);
+        let plan = Plan { documents, dim: 384, shards: 1, text_bytes, terms, params, builder, row_type, questions: 0 };
+        let free = plan.memory_bytes(1_000_000);
+        assert!(free > 15 << 30, "all terms stay in memory");
+        let mut shards_before = 0;
+        for memory in [8_u64 << 30, 4 << 30, 2 << 30, 1 << 30, 800 << 20] {
+            let within = plan.within(memory, 256).unwrap();
+            assert!(within.memory_bytes(1_000_000) <= memory && within.shards >= shards_before, "{within:?}");
+            assert!(
+                Plan { shards: within.shards - 1, ..within }.memory_bytes(1_000_000) > memory || within.shards == 1
+            );
+            shards_before = within.shards;
+            let most = plan.documents_within(memory, 1_000_000);
+            let one = |documents: u64| {
+                Plan { documents: Some(documents), ..plan }.within(memory, 1).map(|plan| plan.memory_bytes(documents))
+            };
+            assert!(one(most).unwrap() <= memory && (most == 1_000_000 || one(most + 1).is_err()), "{most}");
+        }
+        assert!(shards_before > 10);
+        let refused = plan.within(150 << 20, 256).unwrap_err().to_string();
+        let needed = refused.split_once("need at least ").unwrap().1.split_once(" MiB").unwrap().0;
+        let needed = (needed.parse::<f64>().unwrap() * f64::from(1 << 20)) as u64;
+        assert!(plan.within(needed - (2 << 20), 256).is_err(), "{refused}");
+        assert_eq!(plan.documents_within(1 << 20, 1_000_000), 0);
+    }
+
+    #[test]
     fn texts_and_empty_shards_count() {
         let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
         let (builder, row_type, documents) = (Builder::Native, RowType::F16, Some(48));
@@ -207,6 +307,7 @@ mod tests {
             dim: 384,
             shards: 100,
             text_bytes: Some(10_000),
+            terms: None,
             params,
             builder,
             row_type,
@@ -219,7 +320,11 @@ mod tests {
         let long = Plan { text_bytes: Some(1 << 30), ..plan };
         assert!(long.memory_bytes(48) > (1 << 30) + (1 << 29));
         assert!(!plan.to_string().contains("once the texts are read"));
-        assert!(Plan { text_bytes: None, ..plan }.to_string().contains(" of memory once the texts are read, of which"));
+        assert!(
+            Plan { text_bytes: None, terms: None, ..plan }
+                .to_string()
+                .contains(" of memory once the texts are read, of which")
+        );
         // f16: all vectors in f32 and the first shard take more than all shards and the last one's vectors.
         let one = Plan { shards: 1, dim: 768, text_bytes: Some(7), ..plan };
         assert_eq!(one.disk_bytes(1_000), 1_000 * 768 * 4 + one.index_bytes(1_000) + 7);

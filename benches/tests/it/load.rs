@@ -160,6 +160,7 @@ fn write_index(folder: &Path) {
         queries: None,
         target: None,
         new_model: false,
+        memory: None,
         free_space: boundless,
     };
     let mut source = ArraySource::open(&folder.join("base.npy"), &DeclaredModel::named("bench")).unwrap();

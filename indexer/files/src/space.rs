@@ -69,6 +69,19 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// Bytes as people write them: `4GiB`, `512MiB`, `1.5GiB`, or a number of bytes.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("expected a size such as 4GiB or 512MiB, got `{text}`");
+    let text = text.trim();
+    let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let power = ["B", "KiB", "MiB", "GiB", "TiB"].iter().position(|known| *known == unit.trim());
+    let power = if unit.is_empty() { Some(0) } else { power };
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let bytes = number * 1024_f64.powi(power.ok_or_else(wrong)? as i32);
+    if bytes < u64::MAX as f64 { Ok(bytes as u64) } else { Err(wrong()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +107,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         check_space(&folder.path().join("not/there/yet"), 1, free_space).unwrap();
         check_space(folder.path(), u64::MAX - 1, free_space).unwrap_err();
+    }
+
+    #[test]
+    fn sizes_are_read_as_they_are_written() {
+        let read =
+            [("4GiB", 4 << 30), ("512 MiB", 512 << 20), ("1.5KiB", 1536), ("77", 77), ("0B", 0), ("2TiB", 2 << 40)];
+        for (text, bytes) in read {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "GiB", "4GB", "-1GiB", "1e3", "4GiBs", "99999999999TiB", "1.2.3MiB"] {
+            assert!(parse_bytes(text).unwrap_err().contains("4GiB"), "{text}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::job::{Workspace, metadata_json};
 use crate::publish::content_hash;
-use crate::source::{ArraySource, DeclaredModel, VectorSource};
+use crate::source::{ArraySource, DeclaredModel, KeptSource, VectorSource};
 
 /// File of the documents, in the form of a corpus.
 pub(super) const DOCUMENTS: &str = "documents.jsonl";
@@ -68,17 +68,20 @@ pub fn embed(
     space::check_space(scratch, bytes.saturating_mul(3).saturating_add(vectors), space::free_space)?;
     let mut task = Task::begin(&plan, partition, &place, workspace.path())?;
     let input = Remote::open(&plan.job.input)?;
-    let mut source = if plan.job.has_vectors { None } else { Some(connect()?) };
+    // What a task on this machine has embedded that was ended is not embedded again.
+    let kept = scratch.join(format!("partition-{}", partition.name));
+    let mut source = if plan.job.has_vectors { None } else { Some(KeptSource::new(connect()?, &kept)) };
     if let Some(source) = &source {
         check_model(&plan, source.model())?;
     }
     control.progress.begin("embedding", Unit::Documents, Some(partition.documents));
     for slice in &partition.slices {
-        let read = task.slice(slice, &input, source.as_deref_mut(), control);
+        let source = source.as_mut().map(|source| source as &mut dyn VectorSource);
+        let read = task.slice(slice, &input, source, control);
         read.map_err(|error| wrapped(&input, slice, error))?;
     }
     control.progress.finish();
-    let truncated = source.and_then(|source| source.truncated());
+    let truncated = source.as_ref().and_then(VectorSource::truncated);
     let (folder, files) = task.finish()?;
     let name = format!("{}/{folder}", partition_folder(&partition.name));
     fail_point!("bulk-files");
@@ -95,7 +98,13 @@ pub fn embed(
         seconds: began.elapsed().as_secs_f64(),
     };
     fail_point!("bulk-record");
-    if place.put_record(&partition_record(&partition.name), &done)? {
+    let is_new = place.put_record(&partition_record(&partition.name), &done)?;
+    if let Some(source) = &mut source {
+        source.published();
+        // Another attempt may keep its vectors there.
+        let _ = fs_err::remove_dir(kept);
+    }
+    if is_new {
         return Ok(Embedded { done, is_new: true });
     }
     let first = place.partition_done(partition)?.unwrap_or(done);
@@ -178,7 +187,7 @@ impl<'a> Task<'a> {
         &mut self,
         slice: &Slice,
         input: &Remote,
-        source: Option<&mut (dyn VectorSource + 'static)>,
+        source: Option<&mut dyn VectorSource>,
         control: JobControl<'_>,
     ) -> Result<(), Error> {
         let folder = self.scratch.join("input");

@@ -278,6 +278,7 @@ fn estimate(job: &Job, sample: &Sample, vectors: &mut Vectors<'_>, control: JobC
         dim: job.model.dim,
         shards: 1,
         text_bytes: Some((largest as f64 * sample.text_bytes_per_document) as u64),
+        terms: None,
         params: job.graph.params(1),
         builder: Builder::named(&job.graph.builder).unwrap_or_default(),
         row_type: job.graph.row_type().unwrap_or_else(|| RowType::usual(job.model.metric)),

@@ -126,7 +126,7 @@ fn gather<'a>(
     scratch: &Path,
     control: JobControl<'_>,
 ) -> Result<crate::job::Spooled, Error> {
-    let mut spool = Spool::create(scratch, 0)?;
+    let mut spool = Spool::create(scratch, 0, None)?;
     let mut merge = KeyMerge::default();
     let documents = plan.estimate.documents / plan.job.shards.len().max(1) as u64;
     control.progress.begin("documents", Unit::Documents, Some(documents));

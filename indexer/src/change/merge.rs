@@ -47,6 +47,8 @@ pub struct MergeConfig {
     pub max_documents: u64,
     /// Threads of the graphs' build.
     pub threads: usize,
+    /// Most bytes of memory; then new shards are no larger than it allows.
+    pub memory: Option<u64>,
     /// Nothing is merged; the outcome says what would be.
     pub dry_run: bool,
     /// Returns the free space of the index's disk.
@@ -108,7 +110,13 @@ pub fn mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) -> Vec<Ve
 /// shards too.
 pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<Outcome, Error> {
     let base = Snapshot::open(&config.index)?;
-    let groups = mergeable(&base.manifest().shards, config.max_documents, config.all);
+    let max_documents = match config.memory {
+        Some(memory) => {
+            config.max_documents.min(group_plan(&base, config, 0).documents_within(memory, u64::from(u32::MAX)))
+        }
+        None => config.max_documents,
+    };
+    let groups = mergeable(&base.manifest().shards, max_documents, config.all);
     let entries = groups.iter().flatten().filter_map(|at| base.manifest().shards.get(*at));
     let read = entries.map(ShardEntry::live).sum();
     let change = Change { operation: "merge".to_owned(), read, indexed: read, ..Change::default() };
@@ -162,6 +170,14 @@ pub(super) fn rewrite(
     Ok(Outcome { change, ..outcome })
 }
 
+/// What a new shard of `live` documents takes.
+fn group_plan(base: &Snapshot, config: &MergeConfig, live: u64) -> Plan {
+    let (builder, params, row_type) = build_like(base, config.threads);
+    let dim = base.manifest().model.dim;
+    let (documents, text_bytes, terms, questions) = (Some(live), None, None, 0);
+    Plan { documents, dim, shards: 1, text_bytes, terms, params, builder, row_type, questions }
+}
+
 fn rewrite_group(
     config: &MergeConfig,
     base: &Snapshot,
@@ -179,18 +195,10 @@ fn rewrite_group(
     // Its documents are the first, so that the build can start from its graph.
     members.sort_by_key(|(entry, _)| std::cmp::Reverse(entry.live()));
     let live: u64 = members.iter().map(|(entry, _)| entry.live()).sum();
-    let plan = Plan {
-        documents: Some(live),
-        dim: model.dim,
-        shards: 1,
-        text_bytes: None,
-        params,
-        builder,
-        row_type,
-        questions: 0,
-    };
+    let plan = group_plan(base, config, live);
     check_space(&config.index, plan.disk_bytes(live), config.free_space)?;
-    let mut spool = Spool::create(workspace, number)?;
+    let plan = config.memory.map_or(Ok(plan), |memory| plan.within(memory, 1))?;
+    let mut spool = Spool::create(workspace, number, plan.terms_of_a_shard())?;
     let mut sources = Vec::new();
     let mut row = Vec::new();
     control.progress.begin(format!("read {label}").trim_end(), Unit::Documents, Some(live));

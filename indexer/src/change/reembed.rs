@@ -32,6 +32,8 @@ use crate::plan::Plan;
 use crate::publish::{CompleteShard, Draft, DraftShard, ShardFiles, publish};
 use crate::source::{Batch, VectorSource};
 
+/// Most shards.
+const MOST_SHARDS: usize = 256;
 /// Texts of a sample.
 const SAMPLE: usize = 256;
 
@@ -48,6 +50,8 @@ pub struct ReembedConfig {
     pub queries: Option<PathBuf>,
     /// Minimum recall of every shard; by default that which the index keeps.
     pub target: Option<RecallTarget>,
+    /// Most bytes of memory; then there may be more shards.
+    pub memory: Option<u64>,
     /// Returns the free space of the index's disk.
     pub free_space: FreeSpace,
 }
@@ -100,17 +104,18 @@ pub fn reembed(
         questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
         target: kept.map(RecallTarget::from),
     };
-    let shards = shards(documents, config.max_documents);
     let plan = Plan {
         documents: Some(documents),
         dim: model.dim,
-        shards,
+        shards: shards(documents, config.max_documents),
         text_bytes: None,
+        terms: None,
         params,
         builder,
         row_type,
         questions: gate.questions.map_or(0, VectorRows::len),
     };
+    let plan = config.memory.map_or(Ok(plan), |memory| plan.within(memory, MOST_SHARDS))?;
     control.progress.note(&format!("plan: {plan}"));
     check_space(&config.index, plan.disk_bytes(documents), config.free_space)?;
     let threads = thread_pool(config.threads)?;
@@ -121,18 +126,19 @@ pub fn reembed(
         Ok(Fresh { complete, shard, gone: BTreeSet::new() })
     };
     let pass = |first: usize, shards: usize, source: &mut dyn VectorSource, documents: &mut dyn Batch| {
-        Pass { workspace: workspace.path(), model: &model, first, shards, control }.run(documents, source)
+        Pass { workspace: workspace.path(), model: &model, first, shards, terms: plan.terms_of_a_shard(), control }
+            .run(documents, source)
     };
 
     let mut fresh = Vec::new();
-    let spooled = pass(0, shards, source, &mut Stored::all(&base))?;
+    let spooled = pass(0, plan.shards, source, &mut Stored::all(&base))?;
     let count = spooled.len();
     for (number, spooled) in spooled.into_iter().enumerate() {
         let label = if count == 1 { String::new() } else { format!("{}/{count}", number + 1) };
         fresh.push(build(spooled, &label)?);
     }
     // The first one is held to the end: what was read of it may be purged only where it can be purged of the new shards too.
-    let (mut later, mut next) = (None, shards);
+    let (mut later, mut next) = (None, plan.shards);
     let mut change =
         Change { operation: "reembed".to_owned(), read: documents, indexed: documents, ..Change::default() };
     for _ in 0..ATTEMPTS {
@@ -164,6 +170,7 @@ pub fn reembed(
         let draft = Draft { parent, model: &model, min_recall: kept, change: change.clone(), shards };
         let documents_after = draft.documents();
         if let Some(manifest) = publish(&config.index, draft, true)? {
+            source.published();
             return Ok(Outcome { manifest: Some(manifest), change, documents_before, documents_after });
         }
     }
@@ -217,11 +224,13 @@ pub fn estimate(
         dim: model.dim,
         shards: shards(documents, config.max_documents),
         text_bytes: Some(text_bytes),
+        terms: None,
         params,
         builder,
         row_type,
         questions: 0,
     };
+    let plan = config.memory.map_or(Ok(plan), |memory| plan.within(memory, MOST_SHARDS))?;
     Ok(Estimate {
         documents,
         sampled,
@@ -249,7 +258,7 @@ fn kind(base: &Snapshot, model: &ModelRecord, threads: usize) -> (Builder, Build
 }
 
 fn shards(documents: u64, most: u64) -> usize {
-    usize::try_from(documents.div_ceil(most.max(1))).unwrap_or(usize::MAX).clamp(1, 256)
+    usize::try_from(documents.div_ceil(most.max(1))).unwrap_or(usize::MAX).clamp(1, MOST_SHARDS)
 }
 
 /// The live documents of a generation, by shard and node.

@@ -97,7 +97,7 @@ pub fn upsert(
     };
     check_room(config, source, batch, (builder, params, row_type), &gate)?;
 
-    let mut spool = Spool::create(workspace.path(), 0)?;
+    let mut spool = Spool::create(workspace.path(), 0, None)?;
     let mut changed = Changed::new();
     let mut lengths = Lengths::default();
     let mut change = Change { operation: config.operation.name().to_owned(), ..Change::default() };
@@ -174,6 +174,7 @@ fn check_room(
         dim: source.model().dim,
         shards: 1,
         text_bytes: batch.text_bytes(),
+        terms: None,
         params,
         builder,
         row_type,

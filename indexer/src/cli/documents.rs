@@ -8,7 +8,9 @@ use clap::ValueEnum;
 use dyad_corpus::{CorpusReader, ReadArguments, ReadOptions, is_stream};
 use dyad_files::space::{FreeSpace, boundless, free_space};
 use dyad_index::{Metric, manifest};
-use dyad_indexer::source::{ArraySource, Corpus, DeclaredModel, FileSource, RemoteConfig, RemoteSource, VectorSource};
+use dyad_indexer::source::{
+    ArraySource, Corpus, DeclaredModel, FileSource, KeptSource, RemoteConfig, RemoteSource, VectorSource,
+};
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
 
 /// A command requires one of `--embeddings`, `--encoder` and `--vectors` by a group of its own, which may hold more.
@@ -96,8 +98,9 @@ impl From<Compared> for Metric {
 }
 
 impl Arguments {
-    /// The documents and the source of their vectors; a corpus that cannot be opened is told first.
-    pub(super) fn open(&self) -> anyhow::Result<(Corpus, Box<dyn VectorSource>)> {
+    /// The documents and the source of their vectors, which keeps what an encoder service embeds, or does not; a corpus that cannot be opened is told
+    /// first.
+    pub(super) fn open(&self, keeps: bool) -> anyhow::Result<(Corpus, Box<dyn VectorSource>)> {
         if let Some(path) = self.corpus.as_ref().filter(|path| !is_stream(path)) {
             let read = self.read.options().map_err(anyhow::Error::msg)?;
             CorpusReader::open(path, &read).context("--corpus")?;
@@ -125,7 +128,9 @@ impl Arguments {
                         (Duration::from_secs(self.timeout_s), Credentials::open(&self.credentials)?);
                     let client = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
                     let config = RemoteConfig { batch_texts: self.batch_texts, client, ..RemoteConfig::default() };
-                    (Box::new(RemoteSource::connect(url, config)?), None)
+                    let source = RemoteSource::connect(url, config)?;
+                    // A build is repeated from its beginning; changes are small.
+                    (if keeps { Box::new(KeptSource::new(source, &self.index)) } else { Box::new(source) }, None)
                 }
                 (None, None, None) => anyhow::bail!("one of `--embeddings`, `--encoder` and `--vectors` is needed"),
             };

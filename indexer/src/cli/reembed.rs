@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use dyad_command::cancel_on_signal;
-use dyad_files::space::{boundless, free_space};
+use dyad_files::space::{boundless, free_space, parse_bytes};
 use dyad_index::manifest;
 use dyad_indexer::change::{Estimate, ReembedConfig, estimate, reembed};
 use dyad_indexer::compare::{Asked, Compared, compare_generations};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::RecallTarget;
 use dyad_indexer::plan::Bytes;
-use dyad_indexer::source::{RemoteConfig, RemoteSource};
+use dyad_indexer::source::{KeptSource, RemoteConfig, RemoteSource};
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
 use serde_json::json;
 
@@ -34,6 +34,9 @@ pub(super) struct ReembedArguments {
     /// Threads; one per core by default
     #[arg(long)]
     threads: Option<usize>,
+    /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and there are more shards where it takes them. Refused before anything is read where it is not enough
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    memory: Option<u64>,
     /// Questions, embedded by the new model, by which to measure recall: a directory that `dyad-encoder embed --tower question` has made, or
     /// a .npy file; by default documents
     #[arg(long, value_name = "PATH")]
@@ -100,6 +103,7 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
         threads: threads(arguments.threads)?,
         queries: arguments.queries,
         target,
+        memory: arguments.memory,
         free_space: if arguments.skip_space_check { boundless } else { free_space },
         index: arguments.index,
     };
@@ -135,7 +139,7 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let outcome = reembed(&config, &mut source, control)?;
+    let outcome = reembed(&config, &mut KeptSource::new(source, &config.index), control)?;
     let seconds = began.elapsed().as_secs_f64();
     if arguments.json {
         let record = json!({

@@ -48,6 +48,8 @@ pub struct BuildConfig {
     pub target: Option<RecallTarget>,
     /// Whether the vectors may be of another model than the current generation's.
     pub new_model: bool,
+    /// Most bytes of memory; then there may be more shards.
+    pub memory: Option<u64>,
     /// Returns the free space of the index's disk.
     pub free_space: FreeSpace,
 }
@@ -92,29 +94,42 @@ pub fn build_index(
     };
     create_dir_synced(&config.index)?;
     let workspace = Workspace::create(&config.index)?;
-    let plan = Plan {
+    let mut plan = Plan {
         documents: source.documents(),
         dim: model.dim,
         shards: config.shards,
         text_bytes: corpus.text_bytes(),
+        terms: None,
         params: config.params,
         builder: config.builder,
         row_type: config.row_type,
         questions: gate.questions.map_or(0, VectorRows::len),
     };
+    if let Some(memory) = config.memory {
+        let (documents, text_bytes) = counted(&config.corpus, control)?;
+        let known = Plan { documents: Some(documents), text_bytes: Some(text_bytes), ..plan };
+        plan = known.within(memory, *SHARDS.end())?;
+    }
     control.progress.note(&format!("plan: {plan}"));
     // The remains of killed builds have been removed by now.
     check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?;
 
-    let pass = Pass { workspace: workspace.path(), model: &model, first: 0, shards: config.shards, control };
+    let pass = Pass {
+        workspace: workspace.path(),
+        model: &model,
+        first: 0,
+        shards: plan.shards,
+        terms: plan.terms_of_a_shard(),
+        control,
+    };
     let spooled = pass.run(corpus.as_mut(), source)?;
     corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
-    if spooled.len() < config.shards {
+    if spooled.len() < plan.shards {
         let documents: usize = spooled.iter().map(|shard| shard.keys.len()).sum();
         control.progress.warn(&format!(
             "{} of {} shards hold documents: a hash of its key decides where each of the {documents} goes",
             spooled.len(),
-            config.shards
+            plan.shards
         ));
     }
 
@@ -144,9 +159,32 @@ pub fn build_index(
     let min_recall = config.target.map(RecallTarget::kept);
     let draft = Draft { parent: None, model: &model, min_recall, change, shards };
     let manifest = publish(&config.index, draft, config.new_model)?.ok_or(Error::Contended)?;
+    source.published();
     let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
     let certificates = built.into_iter().map(|shard| shard.certificate).collect();
     Ok(Summary { manifest, certificates, predicted_bytes })
+}
+
+/// Documents and bytes of their texts, by reading them once.
+fn counted(corpus: &Corpus, control: JobControl<'_>) -> Result<(u64, u64), Error> {
+    let mut batch = corpus.open(false)?;
+    if batch.text_bytes().is_none() {
+        return Err(Error::MemoryOfStream);
+    }
+    control.progress.begin("counting", Unit::Bytes, batch.file_bytes());
+    let (mut documents, mut bytes, mut bytes_seen) = (0, 0, 0);
+    while let Some(document) = batch.next().transpose()? {
+        control.check()?;
+        let document = document.value;
+        documents += 1;
+        // Each is stored, and each word is a term with its places.
+        bytes += (document.key.len() + document.title.len() + document.text.len()) as u64;
+        let read = batch.bytes_read();
+        control.progress.advance(read.saturating_sub(bytes_seen));
+        bytes_seen = read;
+    }
+    control.progress.finish();
+    Ok((documents, bytes))
 }
 
 /// A pool of threads for graphs and certificates.
@@ -162,6 +200,8 @@ pub(crate) struct Pass<'a> {
     /// Number of the first of the shards, in the workspace.
     pub(crate) first: usize,
     pub(crate) shards: usize,
+    /// Most bytes of memory for the terms of each.
+    pub(crate) terms: Option<u64>,
     pub(crate) control: JobControl<'a>,
 }
 
@@ -190,7 +230,7 @@ impl Pass<'_> {
             if let Some(slot) = spools.get_mut(number) {
                 let spool = match slot {
                     Some(spool) => spool,
-                    None => slot.insert(Spool::create(self.workspace, self.first + number)?),
+                    None => slot.insert(Spool::create(self.workspace, self.first + number, self.terms)?),
                 };
                 spool.add(&embedded.document, &embedded.row)?;
             }

@@ -38,12 +38,18 @@ pub(crate) fn metadata_json(document: &Document) -> Result<String, Error> {
 }
 
 impl Spool {
-    pub(crate) fn create(workspace: &Path, number: usize) -> Result<Self, Error> {
+    /// Starts shard `number` in a workspace. Its terms take at most about `text_bytes` of memory, where that is given.
+    pub(crate) fn create(workspace: &Path, number: usize, text_bytes: Option<u64>) -> Result<Self, Error> {
         let dir = workspace.join(format!("shard-{number:04}"));
         fs_err::create_dir(&dir)?;
         Ok(Self {
             rows: Scratch::create(&workspace.join(format!("shard-{number:04}.rows")))?,
-            text: TextWriter::create(&dir.join(TEXT_DIR))?,
+            text: match text_bytes {
+                None => TextWriter::create(&dir.join(TEXT_DIR))?,
+                Some(bytes) => {
+                    TextWriter::create_within(&dir.join(TEXT_DIR), usize::try_from(bytes).unwrap_or(usize::MAX))?
+                }
+            },
             keys: Vec::new(),
             dir,
         })

@@ -192,7 +192,7 @@ impl VectorSource for ArraySource {
                 if self.model.metric == Metric::Cosine {
                     normalise(&mut row);
                 }
-                Ok(Some(Embedded { document: document.value, row }))
+                Ok(Some(Embedded { document: document.value, row, truncated: None }))
             }
             (document, _) => {
                 let (expected, got) = match document {

@@ -79,7 +79,7 @@ impl VectorSource for FileSource {
                 {
                     return Err(Error::StaleEmbeddings { dir, part: part.vectors.name, last: key });
                 }
-                Ok(Some(Embedded { document: document.value, row }))
+                Ok(Some(Embedded { document: document.value, row, truncated: None }))
             }
             (Some(document), Some((key, _))) => {
                 Err(Error::KeysOutOfStep { dir, row, line: document.line, expected: document.value.key, got: key })

@@ -7,11 +7,13 @@
 //! | `parquet.rs` | columns of a Parquet file: vectors, and keys |
 //! | `raw.rs` | files of benchmarks: `.fbin`, `.fvecs` |
 //! | `file.rs` | from an embeddings directory, row by row with the corpus |
-//! | `remote.rs` | from an encoder service, several batches in flight |
+//! | `remote.rs` | from encoder services, several batches in flight |
+//! | `kept.rs` | the same kept on the disk until they are published |
 
 mod array;
 mod batch;
 mod file;
+mod kept;
 mod parquet;
 mod raw;
 mod remote;
@@ -23,6 +25,8 @@ use dyad_index::ModelRecord;
 pub use array::{ArraySource, DeclaredModel};
 pub use batch::{Batch, Corpus, Given};
 pub use file::FileSource;
+pub use kept::KeptSource;
+pub(crate) use kept::left_in;
 pub use remote::{RemoteConfig, RemoteSource};
 
 use crate::error::Error;
@@ -37,6 +41,8 @@ pub struct Embedded {
     pub document: Document,
     /// As the source returns it; only its key has been checked.
     pub row: Vec<f32>,
+    /// Whether the model read only the beginning of the text, where the source knows.
+    pub truncated: Option<bool>,
 }
 
 /// Returns the documents of a corpus with their vectors.
@@ -58,4 +64,33 @@ pub trait VectorSource {
     /// The next document with its vector, in the corpus's order; reads ahead in `corpus` as it needs. Nothing at the
     /// end of both. Returns [`Error::Cancelled`] soon after it is cancelled.
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error>;
+
+    /// The documents are published: what was kept for a repetition of the job is not needed any more.
+    fn published(&mut self) {}
+}
+
+impl VectorSource for Box<dyn VectorSource> {
+    fn model(&self) -> &ModelRecord {
+        (**self).model()
+    }
+
+    fn is_in_step(&self) -> bool {
+        (**self).is_in_step()
+    }
+
+    fn documents(&self) -> Option<u64> {
+        (**self).documents()
+    }
+
+    fn truncated(&self) -> Option<u64> {
+        (**self).truncated()
+    }
+
+    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+        (**self).pull(corpus, cancel)
+    }
+
+    fn published(&mut self) {
+        (**self).published();
+    }
 }

@@ -199,8 +199,16 @@ impl RemoteSource {
             .map_err(|error| named(contract(url, error.to_string())))?;
         self.truncated += u64::from(reply.truncated);
         self.tokens += reply.tokens.iter().map(|tokens| u64::from(*tokens)).sum::<u64>();
-        let rows = rows.chunks_exact(dim).map(<[f32]>::to_vec);
-        self.ready.extend(batch.documents.into_iter().zip(rows).map(|(document, row)| Embedded { document, row }));
+        // Services of earlier releases tell only how many.
+        let tells = reply.truncated_texts.len() == reply.truncated as usize;
+        let is_truncated = |number: u32| tells.then(|| reply.truncated_texts.binary_search(&number).is_ok());
+        let rows = rows.chunks_exact(dim).map(<[f32]>::to_vec).zip(0..);
+        let embedded = batch.documents.into_iter().zip(rows);
+        self.ready.extend(embedded.map(|(document, (row, number))| Embedded {
+            document,
+            row,
+            truncated: is_truncated(number),
+        }));
         Ok(())
     }
 }

@@ -142,6 +142,7 @@ impl Fixture {
             queries: None,
             target: None,
             new_model: false,
+            memory: None,
             free_space: boundless,
         }
     }
@@ -205,7 +206,16 @@ impl Fixture {
 
     pub(crate) fn merge_config(&self, all: bool) -> MergeConfig {
         let (dry_run, free_space) = (false, boundless);
-        MergeConfig { index: self.index(), all, rebuild: false, max_documents: 10_000, threads: 1, dry_run, free_space }
+        MergeConfig {
+            index: self.index(),
+            all,
+            rebuild: false,
+            max_documents: 10_000,
+            threads: 1,
+            memory: None,
+            dry_run,
+            free_space,
+        }
     }
 
     /// Directories of builds, running or killed.
@@ -281,7 +291,7 @@ impl VectorSource for HashSource {
         let mut row = row_of(&document.value.passage());
         (self.change)(self.embedded, &mut row);
         self.embedded += 1;
-        Ok(Some(Embedded { document: document.value, row }))
+        Ok(Some(Embedded { document: document.value, row, truncated: None }))
     }
 }
 

@@ -13,6 +13,7 @@ mod export;
 mod filters;
 mod fixture;
 mod golden;
+mod kept;
 mod kill;
 mod life;
 mod memory;

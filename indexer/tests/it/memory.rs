@@ -1,6 +1,11 @@
 //! Memory is predicted before a build starts, and the build stays within the prediction.
 
+use std::process::{Command, Output};
+
+use dyad_corpus::Document;
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
+use dyad_index::Snapshot;
+use dyad_index::verify::verify_current;
 
 use crate::command_line::{build, dyad_indexer, text};
 use crate::fixture::{Fixture, document, header};
@@ -30,19 +35,83 @@ fn bytes_behind(text: &str, label: &str) -> f64 {
     size * 1024f64.powi(thousands as i32)
 }
 
-#[test]
-fn builds_stay_within_what_was_predicted() {
-    let fixture = Fixture::new(0);
-    let documents: Vec<_> = (0..DOCUMENTS).map(document).collect();
-    fixture.write_corpus(&documents);
+/// A corpus and its vectors.
+fn corpus(documents: &[Document]) -> Fixture {
+    let fixture = Fixture::empty();
+    fixture.write_corpus(documents);
     let model = ModelRecord { dim: DIM, ..header().model };
     let header = Header { model, vectors: VectorType::F16, part_rows: 4_096, ..header() };
-    fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
     let mut writer = EmbeddingsWriter::open(&fixture.path("embeddings"), header).unwrap();
     for (number, document) in documents.iter().enumerate() {
         writer.push(document, &row(number), false).unwrap();
     }
     writer.finish().unwrap();
+    fixture
+}
+
+/// Address space that is reserved and not used: tables, and stacks of threads.
+const RESERVED: u64 = 64 << 20;
+
+/// A process that cannot have more anonymous memory than that.
+fn limited(bytes: u64, arguments: &[&str]) -> Output {
+    let mut command = Command::new("prlimit");
+    command.arg(format!("--data={}", bytes + RESERVED)).arg(env!("CARGO_BIN_EXE_dyad-indexer")).args(arguments);
+    // Arenas of other threads would be reserved whole.
+    command.env("MALLOC_ARENA_MAX", "1").output().unwrap()
+}
+
+/// Documents whose words hardly ever come again: with all terms in memory, their build takes more.
+#[test]
+fn a_limit_of_memory_is_held() {
+    let words = |number: usize| -> String {
+        let word =
+            |at: usize| format!("w{} ", xxhash_rust::xxh3::xxh3_64(&(number * 2_000 + at).to_le_bytes()) % 50_000_000);
+        (0..500).map(word).collect()
+    };
+    let documents: Vec<_> = (0..8_000).map(|number| Document { text: words(number), ..document(number) }).collect();
+    let fixture = corpus(&documents);
+    let path = |name: &str| fixture.path(name).display().to_string();
+    let (index, corpus, embeddings) = (path("index"), path("corpus.jsonl"), path("embeddings"));
+    let memory = 104 << 20;
+    let run = |more: &[&str]| {
+        let arguments =
+            ["build", "--corpus", &corpus, "--index", &index, "--embeddings", &embeddings, "--threads", "2"];
+        let output = limited(memory, &[&arguments, more].concat());
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, _, error) = run(&[]);
+    assert!(code.is_none() && error.contains("memory allocation of"), "without, it takes more than it gets: {error}");
+    let (code, _, error) = run(&["--memory", "64MiB"]);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("`--memory`: 8000 documents need at least ") && error.contains("got 64.0 MiB"), "{error}");
+    let (code, out, error) = run(&["--memory", "104MiB"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(bytes_behind(&out, "predicted at most ") <= memory as f64, "{out}");
+    let bounded = Snapshot::open(&fixture.index()).unwrap();
+    assert_eq!(bounded.manifest().documents(), 8_000);
+
+    // Merged to shards as large as the limit allows, or refused.
+    let merge = |more: &[&str]| {
+        let output = limited(memory, &[&["merge", "--all", "--index", &index, "--threads", "2"], more].concat());
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, out, error) = merge(&["--memory", "104MiB"]);
+    assert_eq!(code, Some(0), "{out} {error}");
+    let merged = Snapshot::open(&fixture.index()).unwrap();
+    assert_eq!(merged.manifest().documents(), 8_000);
+    assert!(merged.shards().len() <= bounded.shards().len());
+    assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
+    let (shard, node) = merged.find("doc-5777").unwrap().unwrap();
+    assert_eq!(merged.document(shard, node).unwrap().text, documents[5777].text);
+    // A stream cannot be counted.
+    let (code, _, error) = run(&["--memory", "1GiB", "--corpus", "-"]);
+    assert!(code != Some(0) && error.contains("--corpus"), "{error}");
+}
+
+#[test]
+fn builds_stay_within_what_was_predicted() {
+    let documents: Vec<_> = (0..DOCUMENTS).map(document).collect();
+    let fixture = corpus(&documents);
     for builder in ["native", "hnsw_rs", "hnsw_rs-int8"] {
         let built = build(&fixture, &["--builder", builder, "--ef-construction", "40", "--threads", "2"]);
         assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));

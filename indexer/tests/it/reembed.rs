@@ -15,13 +15,14 @@ use dyad_indexer::rollback::roll_back;
 use crate::fixture::{Fixture, HashSource, Recorder, documents, header};
 use crate::life::{APPEND, Life, check, document};
 
-fn config(fixture: &Fixture, max_documents: u64) -> ReembedConfig {
+pub(crate) fn config(fixture: &Fixture, max_documents: u64) -> ReembedConfig {
     ReembedConfig {
         index: fixture.index(),
         max_documents,
         threads: 1,
         queries: None,
         target: None,
+        memory: None,
         free_space: boundless,
     }
 }

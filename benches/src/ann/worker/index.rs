@@ -58,6 +58,7 @@ impl Engine for WholeIndex {
             queries: None,
             target: None,
             new_model: false,
+            memory: None,
             free_space: boundless,
         };
         let started = Instant::now();
@@ -158,8 +159,16 @@ impl Opening for OpenIndex {
 
     fn merge(&mut self, all: bool, threads: usize) -> anyhow::Result<()> {
         let (max_documents, dry_run, free_space) = (u64::MAX, false, boundless as _);
-        let config =
-            MergeConfig { index: self.index.clone(), all, rebuild: false, max_documents, threads, dry_run, free_space };
+        let config = MergeConfig {
+            index: self.index.clone(),
+            all,
+            rebuild: false,
+            max_documents,
+            threads,
+            memory: None,
+            dry_run,
+            free_space,
+        };
         merge(&config, JobControl::silent())?;
         self.reopen()
     }

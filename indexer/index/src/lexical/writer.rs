@@ -1,4 +1,4 @@
-//! Writes one segment, in which document `i` is node `i` of the vectors.
+//! Writes one segment, in which document `i` is node `i` of the vectors: at once, or, within a limit of memory, in parts that are merged in their order.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use dyad_files::sync_dir;
 use tantivy::directory::MmapDirectory;
+use tantivy::indexer::merge_indices;
 use tantivy::{Index, SingleSegmentIndexWriter, TantivyDocument};
 
 use super::schema::{Fields, schema};
@@ -33,6 +34,10 @@ pub struct TextWriter {
     writer: SingleSegmentIndexWriter,
     fields: Fields,
     path: PathBuf,
+    /// Bytes in memory from which a part is written, those of an empty one among them; none where all is one part.
+    limit: Option<usize>,
+    /// Parts that are complete.
+    parts: usize,
 }
 
 impl std::fmt::Debug for TextWriter {
@@ -41,21 +46,43 @@ impl std::fmt::Debug for TextWriter {
     }
 }
 
+/// Where the parts of an index are before they are merged.
+fn parts(dir: &Path) -> PathBuf {
+    PathBuf::from(format!("{}.parts", dir.display()))
+}
+
+fn part(dir: &Path, number: usize) -> PathBuf {
+    parts(dir).join(format!("{number:06}"))
+}
+
+/// A segment in a new directory.
+fn begin(dir: &Path) -> Result<(SingleSegmentIndexWriter, Fields)> {
+    fs_err::create_dir_all(dir)?;
+    let failed = text_error(dir);
+    let directory = MmapDirectory::open(dir).map_err(|error| failed(error.into()))?;
+    let (schema, fields) = schema();
+    let tokenizers = tantivy::tokenizer::TokenizerManager::default();
+    tokenizers.register(ANALYZER, analyzer());
+    let writer = Index::builder()
+        .schema(schema)
+        .tokenizers(tokenizers)
+        .single_segment_index_writer(directory, MEMORY_BUDGET)
+        .map_err(&failed)?;
+    Ok((writer, fields))
+}
+
 impl TextWriter {
-    /// Starts an index in a new directory.
+    /// Starts an index in a new directory. All of its terms stay in memory until it is finished.
     pub fn create(dir: &Path) -> Result<Self> {
-        fs_err::create_dir_all(dir)?;
-        let failed = text_error(dir);
-        let directory = MmapDirectory::open(dir).map_err(|error| failed(error.into()))?;
-        let (schema, fields) = schema();
-        let tokenizers = tantivy::tokenizer::TokenizerManager::default();
-        tokenizers.register(ANALYZER, analyzer());
-        let writer = Index::builder()
-            .schema(schema)
-            .tokenizers(tokenizers)
-            .single_segment_index_writer(directory, MEMORY_BUDGET)
-            .map_err(&failed)?;
-        Ok(Self { writer, fields, path: dir.to_owned() })
+        let (writer, fields) = begin(dir)?;
+        Ok(Self { writer, fields, path: dir.to_owned(), limit: None, parts: 0 })
+    }
+
+    /// The same with terms written to the disk whenever they take `bytes` of memory more than none do, and merged in the end: what is read is the same.
+    pub fn create_within(dir: &Path, bytes: usize) -> Result<Self> {
+        let (writer, fields) = begin(&part(dir, 0))?;
+        let limit = writer.mem_usage().saturating_add(bytes);
+        Ok(Self { writer, fields, path: dir.to_owned(), limit: Some(limit), parts: 0 })
     }
 
     /// Adds the next document: the first is node 0.
@@ -80,7 +107,13 @@ impl TextWriter {
         for fact in facts::terms(document.title, document.metadata_json) {
             fields.add_bytes(self.fields.facts, &fact);
         }
-        self.writer.add_document(fields).map_err(text_error(&self.path))
+        self.writer.add_document(fields).map_err(text_error(&self.path))?;
+        if self.limit.is_some_and(|limit| self.writer.mem_usage() >= limit) {
+            self.parts += 1;
+            let (next, _) = begin(&part(&self.path, self.parts))?;
+            std::mem::replace(&mut self.writer, next).finalize().map_err(text_error(&self.path))?;
+        }
+        Ok(())
     }
 
     /// Bytes in memory now.
@@ -91,7 +124,21 @@ impl TextWriter {
     /// Writes the segment and makes it durable.
     pub fn finish(self) -> Result<()> {
         let path = self.path;
-        self.writer.finalize().map_err(text_error(&path))?;
+        let failed = text_error(&path);
+        self.writer.finalize().map_err(&failed)?;
+        if self.limit.is_some() {
+            let opened = |number| Index::open_in_dir(part(&path, number));
+            if self.parts == 0 {
+                fs_err::rename(part(&path, 0), &path)?;
+            } else {
+                let parts: Vec<Index> =
+                    (0..=self.parts).map(opened).collect::<tantivy::Result<_>>().map_err(&failed)?;
+                fs_err::create_dir_all(&path)?;
+                let directory = MmapDirectory::open(&path).map_err(|error| failed(error.into()))?;
+                merge_indices(&parts, directory).map_err(&failed)?;
+            }
+            fs_err::remove_dir_all(parts(&path))?;
+        }
         for entry in fs_err::read_dir(&path)? {
             let entry = entry?;
             if entry.file_type()?.is_file() {

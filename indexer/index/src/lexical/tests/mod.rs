@@ -38,6 +38,42 @@ fn shards(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<Vec<String>>)
     (dir, shards, keys)
 }
 
+/// Each document is a part: the answers, stored fields and statistics are those of one part.
+#[test]
+fn parts_that_are_merged_are_read_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, merged, one) = (dir.path().join("whole"), dir.path().join("merged"), dir.path().join("one"));
+    let mut writers = [
+        TextWriter::create(&whole).unwrap(),
+        TextWriter::create_within(&merged, 1).unwrap(),
+        TextWriter::create_within(&one, usize::MAX).unwrap(),
+    ];
+    let mut keys = Vec::new();
+    for (i, text) in TEXTS.iter().cycle().take(40).enumerate() {
+        let (key, title) = (format!("k{i}"), if i % 7 == 3 { "Final" } else { "" });
+        let metadata_json = if i % 2 == 0 { "{\"n\":1}" } else { "" };
+        for writer in &mut writers {
+            writer.add(TextDocument { key: &key, title, text, metadata_json }).unwrap();
+        }
+        keys.push(key);
+    }
+    assert_eq!(fs_err::read_dir(dir.path().join("merged.parts")).unwrap().count(), 41);
+    for writer in writers {
+        writer.finish().unwrap();
+    }
+    assert_eq!(fs_err::read_dir(dir.path()).unwrap().count(), 3, "no parts are left");
+    let open = |path: &std::path::Path| [TextShard::open(path).unwrap()];
+    let (whole, keys) = (open(&whole), [keys]);
+    for other in [open(&merged), open(&one)] {
+        for question in ["fox dog", "super bowl broncos", "final", "the", "caribbean sea word"] {
+            assert_eq!(search(&other, &keys, question, 40), search(&whole, &keys, question, 40), "{question}");
+        }
+        for node in 0..40 {
+            assert_eq!(other[0].document(node).unwrap(), whole[0].document(node).unwrap());
+        }
+    }
+}
+
 fn search(shards: &[TextShard], keys: &[Vec<String>], question: &str, k: usize) -> Vec<(String, f32)> {
     let question = Question::new(question);
     let question = question.weigh(&CorpusStatistics::new(shards), &Never).unwrap().unwrap();

@@ -1,0 +1,149 @@
+//! Vectors that are kept until they are published: a job that is started again embeds only what is left.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dyad_command::Cancellation;
+use dyad_corpus::Document;
+use dyad_indexer::Error;
+use dyad_indexer::change::reembed;
+use dyad_indexer::control::JobControl;
+use dyad_indexer::gc::gc;
+use dyad_indexer::job::build_index;
+use dyad_indexer::source::{Documents, Embedded, KeptSource, VectorSource};
+
+use crate::bulk::{model_of, some};
+use crate::fixture::{Fixture, HashSource};
+use crate::life::{Life, check};
+
+/// As many documents as three parts hold and a few more.
+const ALL: usize = 3_100;
+const PART: usize = 1_024;
+
+/// Counts what is embedded, and fails after so many.
+struct Failing<'a> {
+    inner: HashSource,
+    embedded: &'a AtomicUsize,
+    after: usize,
+}
+
+impl VectorSource for Failing<'_> {
+    fn model(&self) -> &dyad_index::ModelRecord {
+        self.inner.model()
+    }
+
+    fn is_in_step(&self) -> bool {
+        false
+    }
+
+    fn documents(&self) -> Option<u64> {
+        None
+    }
+
+    fn truncated(&self) -> Option<u64> {
+        Some(0)
+    }
+
+    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+        if self.embedded.load(Ordering::Relaxed) >= self.after {
+            return Err(Error::Cancelled);
+        }
+        let pulled = self.inner.pull(corpus, cancel)?;
+        self.embedded.fetch_add(usize::from(pulled.is_some()), Ordering::Relaxed);
+        Ok(pulled.map(|embedded| Embedded { truncated: Some(false), ..embedded }))
+    }
+}
+
+/// Builds, and says how many documents were embedded for it.
+fn build(fixture: &Fixture, after: usize) -> (Result<Option<u64>, Error>, usize) {
+    let embedded = AtomicUsize::new(0);
+    let failing = Failing { inner: HashSource::default(), embedded: &embedded, after };
+    let mut source = KeptSource::new(failing, &fixture.index());
+    let built = build_index(&fixture.config(), &mut source, JobControl::silent());
+    let truncated = built.map(|summary| summary.manifest.change.unwrap().truncated);
+    (truncated, embedded.load(Ordering::Relaxed))
+}
+
+fn kept(fixture: &Fixture) -> usize {
+    let names = fs_err::read_dir(fixture.index()).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(".embedded-")).count()
+}
+
+#[test]
+fn a_build_that_is_repeated_embeds_what_is_left() {
+    let mut all: Vec<Document> = some(0..ALL);
+    let fixture = Fixture::empty();
+    fixture.write_corpus(&all);
+    let (ended, embedded) = build(&fixture, 2 * PART + 500);
+    assert!(matches!(ended, Err(Error::Cancelled)) && embedded == 2 * PART + 500);
+    assert_eq!(kept(&fixture), 1);
+    // Ended again, a part later; some texts are other ones by now, and their order.
+    all[7].text = "w1 w2 w3".to_owned();
+    all.rotate_left(40);
+    fixture.write_corpus(&all);
+    let (ended, embedded) = build(&fixture, 600);
+    assert!(matches!(ended, Err(Error::Cancelled)) && embedded == 600);
+    let (built, embedded) = build(&fixture, usize::MAX);
+    // Two parts of the first build, without the changed text, and of the second the same number of documents, of which 40 are others.
+    assert_eq!(embedded, ALL - (2 * PART + 40) + 1);
+    assert_eq!(built.unwrap(), Some(0));
+    assert_eq!(kept(&fixture), 0);
+    check(&fixture, &model_of(&all));
+    // Without what was kept, all are.
+    assert_eq!(build(&fixture, usize::MAX).1, ALL);
+}
+
+#[test]
+fn what_is_damaged_of_another_model_or_in_use_is_embedded_again() {
+    let all: Vec<Document> = some(0..PART + 10);
+    let fixture = Fixture::empty();
+    fixture.write_corpus(&all);
+    assert!(build(&fixture, PART + 3).0.is_err());
+    let dir = fs_err::read_dir(fixture.index()).unwrap().map(|entry| entry.unwrap().path());
+    let dir =
+        dir.into_iter().find(|path| path.file_name().unwrap().to_string_lossy().starts_with(".embedded-")).unwrap();
+    // In use: by a source that has begun.
+    let mut documents = all.iter().cloned().zip(1..).map(|(value, line)| Ok(dyad_corpus::Located { value, line }));
+    let mut other = KeptSource::new(HashSource::default(), &fixture.index());
+    other.pull(&mut documents, &Cancellation::new()).unwrap();
+    assert_eq!(other.reused(), PART as u64);
+    let (built, embedded) = build(&fixture, usize::MAX);
+    assert!(built.is_ok() && embedded == PART + 10 && dir.exists());
+    drop(other);
+    // Damaged.
+    let vectors = fs_err::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
+    for path in vectors.filter(|path| path.extension().is_some_and(|extension| extension == "npy")) {
+        let mut bytes = fs_err::read(&path).unwrap();
+        let at = bytes.len() - 3;
+        bytes[at] ^= 1;
+        fs_err::write(&path, bytes).unwrap();
+    }
+    let (built, embedded) = build(&fixture, usize::MAX);
+    assert!(built.is_ok() && embedded == PART + 10 && !dir.exists());
+    check(&fixture, &model_of(&all));
+    // Of another model, which is not published: what is left goes with `gc`.
+    let mut other = KeptSource::new(HashSource::of("beef"), &fixture.index());
+    let mut documents = all.iter().cloned().zip(1..).map(|(value, line)| Ok(dyad_corpus::Located { value, line }));
+    other.pull(&mut documents, &Cancellation::new()).unwrap();
+    assert_eq!(gc(&fixture.index(), 3, std::time::Duration::ZERO, false).unwrap().bytes, 0);
+    assert_eq!((build(&fixture, usize::MAX).1, kept(&fixture)), (PART + 10, 1));
+    drop(other);
+    assert!(gc(&fixture.index(), 3, std::time::Duration::ZERO, true).unwrap().bytes > 0);
+    assert!(gc(&fixture.index(), 3, std::time::Duration::ZERO, false).unwrap().bytes > 0);
+    assert_eq!(kept(&fixture), 0);
+}
+
+#[test]
+fn a_reembedding_that_is_repeated_embeds_what_is_left() {
+    let life = Life::begin(9, PART + 60);
+    let config = crate::reembed::config(&life.fixture, 10_000);
+    let run = |after: usize| {
+        let embedded = AtomicUsize::new(0);
+        let failing = Failing { inner: HashSource::of("beef"), embedded: &embedded, after };
+        let done = reembed(&config, &mut KeptSource::new(failing, &life.fixture.index()), JobControl::silent());
+        (done.is_ok(), embedded.load(Ordering::Relaxed))
+    };
+    assert_eq!(run(PART + 50), (false, PART + 50));
+    assert_eq!(run(usize::MAX), (true, 60));
+    assert_eq!(kept(&life.fixture), 0);
+    check(&life.fixture, &life.model);
+}
