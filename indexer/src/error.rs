@@ -351,6 +351,24 @@ pub enum Error {
         /// What is in it.
         found: &'static str,
     },
+    /// A text that the model does not read whole.
+    #[error(
+        "document `{key}` has more than the {max_tokens} tokens that the model reads. Let such documents be truncated or split (`--on-long truncate`, `--on-long split`), or all be split (`--split WORDS`)"
+    )]
+    LongText {
+        /// The document.
+        key: String,
+        /// Longest input.
+        max_tokens: usize,
+    },
+    /// Nothing says which texts are long.
+    #[error(
+        "the encoder service of `{model}` does not say which texts it truncates, which `--on-long error` and `--on-long split` need. Use one of this release"
+    )]
+    LengthsUnknown {
+        /// The model.
+        model: String,
+    },
     /// More memory is needed than is allowed.
     #[error("`--memory`: {documents} documents need at least {} however many shards there are, got {}. Give more, or build parts of the corpus and add them with `append`", Bytes(*needed), Bytes(*given))]
     Memory {

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::job::{Workspace, metadata_json};
 use crate::publish::content_hash;
-use crate::source::{ArraySource, DeclaredModel, KeptSource, VectorSource};
+use crate::source::{ArraySource, DeclaredModel, KeptSource, LongTexts, OnLong, VectorSource};
 
 /// File of the documents, in the form of a corpus.
 pub(super) const DOCUMENTS: &str = "documents.jsonl";
@@ -70,7 +70,12 @@ pub fn embed(
     let input = Remote::open(&plan.job.input)?;
     // What a task on this machine has embedded that was ended is not embedded again.
     let kept = scratch.join(format!("partition-{}", partition.name));
-    let mut source = if plan.job.has_vectors { None } else { Some(KeptSource::new(connect()?, &kept)) };
+    let mut source = if plan.job.has_vectors {
+        None
+    } else {
+        let passages = if plan.job.on_long == OnLong::Split { Some(connect()?) } else { None };
+        Some(LongTexts::new(KeptSource::new(connect()?, &kept), plan.job.on_long, passages))
+    };
     if let Some(source) = &source {
         check_model(&plan, source.model())?;
     }

@@ -16,7 +16,7 @@ use crate::control::JobControl;
 use crate::error::Error;
 use crate::graph_build::{BuildParams, Builder};
 use crate::job::Workspace;
-use crate::source::{ArraySource, DeclaredModel, Given, RemoteSource, VectorSource};
+use crate::source::{ArraySource, DeclaredModel, Given, OnLong, RemoteSource, VectorSource};
 
 /// Bytes of lines that are read as a sample.
 const SAMPLE_BYTES: u64 = 1 << 20;
@@ -32,6 +32,8 @@ pub struct PlanConfig {
     pub read: ReadOptions,
     /// Most bad records to skip, of all inputs together.
     pub max_bad: u64,
+    /// What becomes of documents that are longer than the model reads.
+    pub on_long: OnLong,
     /// Documents of a shard, about.
     pub shard_documents: u64,
     /// Documents of a partition, about.
@@ -87,6 +89,7 @@ pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'
         max_bad: config.max_bad,
         model,
         has_vectors: matches!(vectors, Vectors::Input(_)),
+        on_long: config.on_long,
         graph: config.graph.clone(),
         partitions,
         shards,
@@ -122,6 +125,7 @@ fn same(place: &Place<'_>, there: Plan, job: &Job) -> Result<Planned, Error> {
             ("model (fingerprint)", job.model.fingerprint.clone()),
             ("way of reading", format!("{:?}", job.reading)),
             ("--max-bad", job.max_bad.to_string()),
+            ("--on-long", format!("{:?}", job.on_long).to_lowercase()),
             ("vectors in the input", job.has_vectors.to_string()),
             ("graph", format!("{:?}", job.graph)),
             ("partitions", format!("{} ({})", inputs.len(), inputs.join(" "))),

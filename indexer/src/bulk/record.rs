@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::graph_build::{BuildParams, Builder};
+use crate::source::OnLong;
 
 /// Version of the records that this build writes, and the only one that it reads.
 pub(super) const VERSION: u32 = 1;
@@ -54,6 +55,8 @@ pub struct Job {
     pub model: ModelRecord,
     /// Whether the inputs hold the vectors.
     pub has_vectors: bool,
+    /// What becomes of documents that are longer than the model reads.
+    pub on_long: OnLong,
     /// How shards are built.
     pub graph: Graph,
     /// What is embedded at a time.

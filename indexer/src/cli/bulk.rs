@@ -22,7 +22,7 @@ use serde_json::json;
 use super::bar::Bar;
 use super::build::VectorType;
 use super::change::age;
-use super::documents::{Compared, threads};
+use super::documents::{Compared, Long, threads};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -81,6 +81,10 @@ struct PlanArguments {
     /// Bad records to skip, of all inputs together; with more the job fails
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_bad: u64,
+    /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their beginnings, `split` makes passages of them
+    /// that the model reads whole, and leaves others as they are
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate, requires = "encoder")]
+    on_long: Long,
     /// Type of the stored vectors; by default f16, and f32 for the metric `l2`
     #[arg(long, value_enum)]
     vector_type: Option<VectorType>,
@@ -248,6 +252,7 @@ fn plan(arguments: PlanArguments, control: JobControl<'_>) -> anyhow::Result<()>
         input: arguments.input,
         read: arguments.read.options().map_err(anyhow::Error::msg)?,
         max_bad: arguments.max_bad,
+        on_long: arguments.on_long.into(),
         shard_documents: arguments.docs_per_shard,
         partition_documents: arguments.docs_per_partition,
         index: arguments.index,
@@ -262,6 +267,10 @@ fn plan(arguments: PlanArguments, control: JobControl<'_>) -> anyhow::Result<()>
         },
         scratch: arguments.scratch.path(),
     };
+    anyhow::ensure!(
+        arguments.on_long != Long::Split || !arguments.read.splits(),
+        "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
+    );
     let vectors = match &arguments.model_name {
         Some(name) => {
             anyhow::ensure!(

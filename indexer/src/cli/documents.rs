@@ -9,7 +9,8 @@ use dyad_corpus::{CorpusReader, ReadArguments, ReadOptions, is_stream};
 use dyad_files::space::{FreeSpace, boundless, free_space};
 use dyad_index::{Metric, manifest};
 use dyad_indexer::source::{
-    ArraySource, Corpus, DeclaredModel, FileSource, KeptSource, RemoteConfig, RemoteSource, VectorSource,
+    ArraySource, Corpus, DeclaredModel, FileSource, KeptSource, LongTexts, OnLong, RemoteConfig, RemoteSource,
+    VectorSource,
 };
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
 
@@ -58,6 +59,10 @@ pub(super) struct Arguments {
     pub(super) queries: Option<PathBuf>,
     #[command(flatten)]
     read: ReadArguments,
+    /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their beginnings, `split` makes passages of them
+    /// that the model reads whole (keys KEY#0, KEY#1 and so on), and leaves others as they are
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate, requires = "encoder")]
+    on_long: Long,
     /// Texts per call to the encoder service
     #[arg(long, default_value_t = 256)]
     batch_texts: usize,
@@ -77,6 +82,24 @@ pub(super) struct Arguments {
     /// For `--encoder`
     #[command(flatten)]
     credentials: CredentialOptions,
+}
+
+/// What becomes of documents that are longer than the model reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Long {
+    Error,
+    Truncate,
+    Split,
+}
+
+impl From<Long> for OnLong {
+    fn from(long: Long) -> Self {
+        match long {
+            Long::Error => Self::Error,
+            Long::Truncate => Self::Truncate,
+            Long::Split => Self::Split,
+        }
+    }
 }
 
 /// How vectors that come from elsewhere are compared.
@@ -105,35 +128,48 @@ impl Arguments {
             let read = self.read.options().map_err(anyhow::Error::msg)?;
             CorpusReader::open(path, &read).context("--corpus")?;
         }
-        let (source, of_vectors): (Box<dyn VectorSource>, Option<Corpus>) =
-            match (&self.vectors, &self.embeddings, &self.encoder) {
-                (Some(path), ..) => {
-                    let mut source = self.array(path)?;
-                    if self.keys.is_some() {
-                        source.ignore_keys();
-                    }
-                    let keys =
-                        if source.has_keys() { Corpus::Parquet(path.clone()) } else { Corpus::Numbered(source.rows()) };
-                    (Box::new(source), Some(keys))
+        let (source, of_vectors): (Box<dyn VectorSource>, Option<Corpus>) = match (
+            &self.vectors,
+            &self.embeddings,
+            &self.encoder,
+        ) {
+            (Some(path), ..) => {
+                let mut source = self.array(path)?;
+                if self.keys.is_some() {
+                    source.ignore_keys();
                 }
-                (None, Some(dir), _) => {
-                    let source = FileSource::open(dir)?;
-                    if let Some(dtype) = source.dtype() {
-                        tracing::info!("vectors of `{}` were computed in {dtype}", dir.display());
-                    }
-                    (Box::new(source), None)
+                let keys =
+                    if source.has_keys() { Corpus::Parquet(path.clone()) } else { Corpus::Numbered(source.rows()) };
+                (Box::new(source), Some(keys))
+            }
+            (None, Some(dir), _) => {
+                let source = FileSource::open(dir)?;
+                if let Some(dtype) = source.dtype() {
+                    tracing::info!("vectors of `{}` were computed in {dtype}", dir.display());
                 }
-                (None, None, Some(url)) => {
-                    let (call_timeout, credentials) =
-                        (Duration::from_secs(self.timeout_s), Credentials::open(&self.credentials)?);
-                    let client = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
-                    let config = RemoteConfig { batch_texts: self.batch_texts, client, ..RemoteConfig::default() };
-                    let source = RemoteSource::connect(url, config)?;
-                    // A build is repeated from its beginning; changes are small.
-                    (if keeps { Box::new(KeptSource::new(source, &self.index)) } else { Box::new(source) }, None)
-                }
-                (None, None, None) => anyhow::bail!("one of `--embeddings`, `--encoder` and `--vectors` is needed"),
-            };
+                (Box::new(source), None)
+            }
+            (None, None, Some(url)) => {
+                let (call_timeout, credentials) =
+                    (Duration::from_secs(self.timeout_s), Credentials::open(&self.credentials)?);
+                let client = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
+                let config = RemoteConfig { batch_texts: self.batch_texts, client, ..RemoteConfig::default() };
+                anyhow::ensure!(
+                    self.on_long != Long::Split || !self.read.splits(),
+                    "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
+                );
+                let passages = match self.on_long {
+                    Long::Split => Some(RemoteSource::connect(url, config.clone())?),
+                    Long::Error | Long::Truncate => None,
+                };
+                let source = RemoteSource::connect(url, config)?;
+                // A build is repeated from its beginning; changes are small.
+                let source: Box<dyn VectorSource> =
+                    if keeps { Box::new(KeptSource::new(source, &self.index)) } else { Box::new(source) };
+                (Box::new(LongTexts::new(source, self.on_long.into(), passages)), None)
+            }
+            (None, None, None) => anyhow::bail!("one of `--embeddings`, `--encoder` and `--vectors` is needed"),
+        };
         let corpus = match (&self.corpus, &self.keys) {
             (Some(path), _) => Corpus::File { path: path.clone(), read: self.read_options()? },
             (None, Some(keys)) => Corpus::Keys(keys.clone()),

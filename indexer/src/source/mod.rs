@@ -8,12 +8,14 @@
 //! | `raw.rs` | files of benchmarks: `.fbin`, `.fvecs` |
 //! | `file.rs` | from an embeddings directory, row by row with the corpus |
 //! | `remote.rs` | from encoder services, several batches in flight |
+//! | `long.rs` | texts that are longer than the model reads |
 //! | `kept.rs` | the same kept on the disk until they are published |
 
 mod array;
 mod batch;
 mod file;
 mod kept;
+mod long;
 mod parquet;
 mod raw;
 mod remote;
@@ -27,6 +29,7 @@ pub use batch::{Batch, Corpus, Given};
 pub use file::FileSource;
 pub use kept::KeptSource;
 pub(crate) use kept::left_in;
+pub use long::{LongTexts, OnLong};
 pub use remote::{RemoteConfig, RemoteSource};
 
 use crate::error::Error;

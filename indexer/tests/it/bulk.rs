@@ -9,7 +9,7 @@ use dyad_index::{Metric, Snapshot, manifest};
 use dyad_indexer::Error;
 use dyad_indexer::bulk::{self, Graph, PlanConfig, Planned, Status, Vectors};
 use dyad_indexer::control::JobControl;
-use dyad_indexer::source::{DeclaredModel, RemoteConfig, RemoteSource, VectorSource};
+use dyad_indexer::source::{DeclaredModel, OnLong, RemoteConfig, RemoteSource, VectorSource};
 
 use crate::encoder::{Running, encoder_service};
 use crate::fixture::{Fixture, documents, line_of};
@@ -45,6 +45,7 @@ impl Job {
             input: format!("{}/*", self.fixture.path("input").display()),
             read: ReadOptions::default(),
             max_bad: 0,
+            on_long: OnLong::Truncate,
             shard_documents: 40,
             partition_documents: 15,
             index: self.url("index"),

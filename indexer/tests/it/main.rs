@@ -16,6 +16,7 @@ mod golden;
 mod kept;
 mod kill;
 mod life;
+mod long;
 mod memory;
 mod passages;
 mod races;

@@ -20,7 +20,7 @@ struct Piece {
 
 impl Split {
     /// The passages of a document, in its order: at least one. Each has the document's title and metadata.
-    pub(super) fn passages(self, document: &Document) -> Result<Vec<Document>, Problem> {
+    pub fn passages(self, document: &Document) -> Result<Vec<Document>, Problem> {
         let metadata = document.metadata.clone().unwrap_or_default();
         if let Some(field) = [DOCUMENT, PASSAGE].into_iter().find(|field| metadata.contains_key(*field)) {
             return Err(Problem::Reserved { field });

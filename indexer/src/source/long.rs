@@ -1,0 +1,113 @@
+//! What becomes of documents that are longer than the model reads: refused, truncated, or split into passages that it reads whole.
+
+use std::collections::VecDeque;
+
+use dyad_command::Cancellation;
+use dyad_corpus::{Document, Located, Split};
+use dyad_index::ModelRecord;
+use serde::{Deserialize, Serialize};
+
+use super::{Documents, Embedded, Given, VectorSource};
+use crate::error::Error;
+
+/// Documents that are longer than the model reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLong {
+    /// The job fails, and names the first.
+    Error,
+    /// Their vectors are of their beginnings.
+    #[default]
+    Truncate,
+    /// They become passages with keys `KEY#0`, `KEY#1` and so on; other documents stay whole.
+    Split,
+}
+
+/// A source of which long documents are treated in one way.
+#[derive(Debug)]
+pub struct LongTexts<S, E> {
+    inner: S,
+    on_long: OnLong,
+    /// Embeds the passages of long documents.
+    passages: Option<E>,
+    ready: VecDeque<Embedded>,
+    /// Documents that were split.
+    split: u64,
+    /// Passages of one word that are longer than the model reads.
+    truncated: u64,
+}
+
+impl<S: VectorSource, E: VectorSource> LongTexts<S, E> {
+    /// Treats what `inner` truncates; `passages` is a second source of the same model, and is needed for [`OnLong::Split`].
+    pub fn new(inner: S, on_long: OnLong, passages: Option<E>) -> Self {
+        Self { inner, on_long, passages, ready: VecDeque::new(), split: 0, truncated: 0 }
+    }
+
+    /// Passages that the model reads whole, as long as it takes: half of its tokens as words, or half of that again.
+    fn split(&mut self, document: &Document, cancel: &Cancellation) -> Result<(), Error> {
+        let Some(source) = &mut self.passages else { return Err(Error::NoVectors) };
+        let mut words = (source.model().max_tokens / 2).max(1);
+        loop {
+            let split = Split { words, overlap: 0 };
+            let passages = split.passages(document).map_err(|problem| dyad_corpus::Error::Line {
+                path: "--on-long split".into(),
+                line: 0,
+                problem,
+            })?;
+            let located = passages.into_iter().zip(1..).map(|(value, line)| Located { value, line });
+            let mut given = Given(located);
+            let mut embedded = Vec::new();
+            while let Some(one) = source.pull(&mut given, cancel)? {
+                embedded.push(one);
+            }
+            let truncated = embedded.iter().filter(|one| one.truncated == Some(true)).count() as u64;
+            if truncated == 0 || words == 1 {
+                self.split += 1;
+                self.truncated += truncated;
+                self.ready.extend(embedded);
+                return Ok(());
+            }
+            words /= 2;
+        }
+    }
+}
+
+impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {
+    fn model(&self) -> &ModelRecord {
+        self.inner.model()
+    }
+
+    fn is_in_step(&self) -> bool {
+        self.inner.is_in_step()
+    }
+
+    fn documents(&self) -> Option<u64> {
+        self.inner.documents()
+    }
+
+    fn truncated(&self) -> Option<u64> {
+        Some(self.inner.truncated()?.saturating_sub(self.split) + self.truncated)
+    }
+
+    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Ok(Some(ready));
+            }
+            let Some(embedded) = self.inner.pull(corpus, cancel)? else { return Ok(None) };
+            match (self.on_long, embedded.truncated) {
+                (OnLong::Truncate, _) | (_, Some(false)) => return Ok(Some(embedded)),
+                (OnLong::Split, Some(true)) => self.split(&embedded.document, cancel)?,
+                (OnLong::Error, Some(true)) => {
+                    let (key, max_tokens) = (embedded.document.key, self.inner.model().max_tokens);
+                    return Err(Error::LongText { key, max_tokens });
+                }
+                (_, None) => return Err(Error::LengthsUnknown { model: self.inner.model().name.clone() }),
+            }
+        }
+    }
+
+    fn published(&mut self) {
+        self.inner.published();
+    }
+}
