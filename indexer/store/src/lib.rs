@@ -16,16 +16,21 @@
 //! | `files.rs` | the files of a generation |
 //! | `push.rs` | a generation to the store |
 //! | `pull.rs` | the store's current generation to a directory |
+//! | `cache.rs` | directories that mirror the indexes of stores, within a number of bytes |
+//! | `evict.rs` | generations of a mirror that nobody needs, and their files, are removed |
 //! | `error.rs` | errors |
 #![forbid(unsafe_code)]
 
+mod cache;
 mod error;
+mod evict;
 mod files;
 mod pull;
 mod push;
 mod remote;
 
+pub use cache::{Cache, Mirror};
 pub use error::Error;
 pub use pull::{PullOptions, Pulled, pull};
 pub use push::{PushOptions, Pushed, push};
-pub use remote::{Current, Remote};
+pub use remote::{Current, Remote, without_secrets};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dyad_files::space::{FreeSpace, check_space, free_space};
-use dyad_files::{DirLock, create_dir_synced, sync_dir};
+use dyad_files::{DirLock, LockError, create_dir_synced, sync_dir};
 use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, SHARDS_DIR};
 use dyad_index::storage::WriteLock;
 use futures_util::{StreamExt as _, stream};
@@ -16,10 +16,12 @@ use object_store::ObjectStoreExt as _;
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
 use crate::push::{AT_ONCE, first_failure};
-use crate::remote::Remote;
+use crate::remote::{Current, Remote};
 
 /// Folder of what is fetched, below the index.
-const STAGING: &str = ".pull";
+pub(crate) const STAGING: &str = ".pull";
+/// End of the name of a file that is not whole.
+const PARTIAL: &str = ".partial";
 /// Bytes of one request: a long file takes many short ones, each with its deadline and its retries.
 const PIECE: u64 = 8 << 20;
 /// How long a pull waits for another one into the same directory.
@@ -64,6 +66,17 @@ pub async fn pull(
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Pulled> {
     let Some(there) = remote.current().await? else { return Err(Error::Absent { url: remote.url().to_owned() }) };
+    pull_generation(remote, &there, index, (options, PATIENCE), go_on).await
+}
+
+/// Makes this generation of a store that of a directory; another pull into it is waited for as long as told.
+pub(crate) async fn pull_generation(
+    remote: &Remote,
+    there: &Current,
+    index: &Path,
+    (options, patience): (&PullOptions, Duration),
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Pulled> {
     let generation = there.manifest.generation;
     create_dir_synced(index)?;
     let is_current =
@@ -79,7 +92,11 @@ pub async fn pull(
     }
     let staging = index.join(STAGING);
     fs_err::create_dir_all(&staging)?;
-    let alone = DirLock::acquire(&staging, PATIENCE).map_err(|error| Error::Io(std::io::Error::other(error)))?;
+    let alone = DirLock::acquire(&staging, patience).map_err(|error| match error {
+        LockError::Held { holder, .. } => Error::Held { index: index.to_owned(), holder },
+        LockError::Io(error) => Error::Io(error),
+    })?;
+    trim(&staging, Path::new(""), &missing.iter().map(|file| &*file.path).collect())?;
     let needed = missing.iter().map(|file| file.bytes).sum();
     check_space(index, needed, options.free_space)?;
     let has_failed = AtomicBool::new(false);
@@ -122,7 +139,7 @@ async fn refuse_others(remote: &Remote, index: &Path, generation: u64, bytes: &[
 }
 
 /// Files that are not in the index.
-fn missing<'a>(files: &'a [IndexFile], index: &Path) -> Result<Vec<&'a IndexFile>> {
+pub(crate) fn missing<'a>(files: &'a [IndexFile], index: &Path) -> Result<Vec<&'a IndexFile>> {
     let mut missing = Vec::new();
     for file in files {
         if !file.is_at(index, false)? {
@@ -130,6 +147,24 @@ fn missing<'a>(files: &'a [IndexFile], index: &Path) -> Result<Vec<&'a IndexFile
         }
     }
     Ok(missing)
+}
+
+/// Removes from a folder below the staging folder what an ended pull of another generation has left there.
+fn trim(staging: &Path, below: &Path, missing: &BTreeSet<&str>) -> Result<()> {
+    let is_of_use = |path: &Path| {
+        let path = path.to_string_lossy();
+        missing.contains(path.strip_suffix(PARTIAL).unwrap_or(&path))
+    };
+    for entry in fs_err::read_dir(staging.join(below))? {
+        let entry = entry?;
+        let path = below.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            trim(staging, &path, missing)?;
+        } else if path != Path::new(DirLock::FILE) && !is_of_use(&path) {
+            fs_err::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Empties the staging folder; its lock stays.
@@ -152,7 +187,7 @@ async fn fetch(remote: &Remote, staging: &Path, file: &IndexFile, go_on: &(dyn F
     if let Some(parent) = to.parent() {
         fs_err::create_dir_all(parent)?;
     }
-    let partial = PathBuf::from(format!("{}.partial", to.display()));
+    let partial = PathBuf::from(format!("{}{PARTIAL}", to.display()));
     let mut out = fs_err::OpenOptions::new().create(true).read(true).append(true).open(&partial)?;
     let (mut length, mut checksum) = read_so_far(&mut out, file.bytes)?;
     while length < file.bytes {
